@@ -1,0 +1,135 @@
+"""Canary vectors: unit vectors that are a function of (seed, canary) alone.
+
+A canary's vector is never stored. Scoring regenerates the pool block by block, so its memory
+grows neither with the number of canaries nor with the dimension, and every core takes part
+(NumPy's generators and matrix products release the interpreter's lock).
+"""
+
+import abc
+import math
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_audit.seeds import Stream, sequence
+
+FloatArray = npt.NDArray[np.float32]
+
+# Coordinates generated at a time: with the matching piece of the scored vector they stay in a
+# core's L2 cache. A multiple of 64, so that Rademacher pieces end with a whole random word.
+_PIECE = 1 << 16
+
+
+@dataclass(frozen=True)
+class CanaryFamily(abc.ABC):
+    """A pool of random unit vectors.
+
+    Attributes:
+      seed: of the run.
+      num_canaries: size of the pool, included and excluded together.
+      dim: length of a vector, the number of trainable parameters.
+    """
+
+    seed: int
+    num_canaries: int
+    dim: int
+
+    @abc.abstractmethod
+    def vector(self, canary: int) -> FloatArray:
+        """The canary's unit vector, float32 of shape (dim,)."""
+
+    @abc.abstractmethod
+    def _inner_product(self, canary: int, target: FloatArray) -> float:
+        """Inner product of one canary's unit vector with `target`."""
+
+    def inner_products(self, target: FloatArray) -> npt.NDArray[np.float64]:
+        """Inner product of every canary's unit vector with one vector.
+
+        Args:
+          target: float32 of shape (dim,).
+
+        Returns:
+          float64 of shape (num_canaries,).
+
+        Raises:
+          ValueError: `target` has another shape.
+        """
+        if target.shape != (self.dim,):
+            raise ValueError(f"target must have shape ({self.dim},), got {target.shape}")
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            products = pool.map(lambda j: self._inner_product(j, target), range(self.num_canaries))
+            return np.fromiter(products, np.float64, self.num_canaries)
+
+    def cosines(self, target: FloatArray) -> npt.NDArray[np.float64]:
+        """Cosine of every canary with `target`; 0 with a zero vector, which points nowhere."""
+        norm = float(np.linalg.norm(target.astype(np.float64)))
+        products = self.inner_products(target)
+        return products / norm if norm > 0 else np.zeros_like(products)
+
+    def _bits(self, canary: int) -> np.random.SFC64:
+        return np.random.SFC64(sequence(self.seed, Stream.CANARY_VECTOR, canary))
+
+
+class GaussianFamily(CanaryFamily):
+    """A standard normal vector, normalised: uniform on the sphere (Andrew et al. section 3)."""
+
+    def vector(self, canary: int) -> FloatArray:
+        """The canary's unit vector, float32 of shape (dim,)."""
+        values = np.random.Generator(self._bits(canary)).standard_normal(self.dim, np.float32)
+        return values / np.float32(np.linalg.norm(values.astype(np.float64)))
+
+    def _inner_product(self, canary: int, target: FloatArray) -> float:
+        generator = np.random.Generator(self._bits(canary))
+        piece = np.empty(min(_PIECE, self.dim), np.float32)
+        product = squares = 0.0
+        for start in range(0, self.dim, _PIECE):
+            part = target[start : start + _PIECE]
+            values = piece[: part.size]
+            generator.standard_normal(dtype=np.float32, out=values)
+            product += float(values @ part)
+            squares += float(values @ values)
+        return product / math.sqrt(squares)
+
+
+# Row b: the eight signs that the bits of byte b stand for, lowest bit first.
+_SIGNS_OF_BYTE: FloatArray = np.where(
+    np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little"), 1.0, -1.0
+).astype(np.float32)
+
+
+class RademacherFamily(CanaryFamily):
+    """Independent fair signs over the square root of the dimension.
+
+    The cosine of an excluded canary with any model vector has mean 0 and variance exactly
+    1/dim, and is sub-Gaussian (Hoeffding): P(cosine >= t) <= exp(-t^2 dim / 2).
+    """
+
+    def vector(self, canary: int) -> FloatArray:
+        """The canary's unit vector, float32 of shape (dim,)."""
+        bits = self._bits(canary)
+        pieces = [_signs(bits, min(_PIECE, self.dim - s)) for s in range(0, self.dim, _PIECE)]
+        return np.concatenate(pieces) / np.float32(self.dim**0.5)
+
+    def _inner_product(self, canary: int, target: FloatArray) -> float:
+        bits = self._bits(canary)
+        product = 0.0
+        for start in range(0, self.dim, _PIECE):
+            part = target[start : start + _PIECE]
+            product += float(_signs(bits, part.size) @ part)
+        return product / math.sqrt(self.dim)
+
+
+def _signs(bits: np.random.SFC64, count: int) -> FloatArray:
+    """The next `count` signs; a count that is no multiple of 64 wastes the rest of a word."""
+    words = bits.random_raw(-(-count // 64)).astype("<u8", copy=False)
+    return _SIGNS_OF_BYTE.take(words.view(np.uint8), axis=0).reshape(-1)[:count]
+
+
+FAMILIES: dict[str, type[CanaryFamily]] = {
+    "gaussian": GaussianFamily,
+    "rademacher": RademacherFamily,
+}
+"""The families by the name that a config gives them."""

@@ -1,0 +1,29 @@
+"""Which canaries of the pool take part: a fair coin each."""
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_audit.errors import InputError
+from fl_audit.seeds import Stream, generator
+
+
+def flip_coins(seed: int, num_canaries: int) -> npt.NDArray[np.bool_]:
+    """Flips a fair coin per canary (Steinke et al. Algorithm 1, lines 1 to 3).
+
+    Independent coins are what the one-run test needs; the Gaussian fit and the threshold bounds
+    take them as well.
+
+    Returns:
+      bool of shape (num_canaries,), True where the canary is included.
+
+    Raises:
+      InputError: all coins fell alike, so that there is nothing to compare.
+    """
+    included = generator(seed, Stream.INCLUSION).random(num_canaries) < 0.5
+    if included.all() or not included.any():
+        side = "included" if included.all() else "excluded"
+        raise InputError(
+            f"seed {seed}: the coins of all {num_canaries} canaries fell on {side}; "
+            "use more canaries (canaries.count) or another seed"
+        )
+    return included

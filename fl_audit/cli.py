@@ -1,0 +1,176 @@
+"""The command line: parse, call, print. See each command's --help.
+
+Nothing heavy is imported until a command needs it.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from fl_audit.errors import InputError, nearest
+
+if TYPE_CHECKING:
+    from fl_audit.estimators.audit import AuditResult
+
+EXIT_OK = 0
+EXIT_BAD_INPUT = 2
+EXIT_BROKEN_PIPE = 141
+"""What a shell reports for a program that a closed pipe has ended (128 + SIGPIPE)."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that says what is wrong in one line, and what was probably meant."""
+
+    def error(self, message: str) -> NoReturn:
+        """Refuse the command line."""
+        raise InputError(message)
+
+    def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
+        """Parse, but refuse an unknown option before complaining of what it leaves missing."""
+        self._refuse_unknown_options(sys.argv[1:] if args is None else args)
+        return super().parse_known_args(args, namespace)
+
+    def _refuse_unknown_options(self, args: Sequence[str]) -> None:
+        for token in args:
+            if self._subparsers is not None and not token.startswith("-"):
+                return  # what follows belongs to the command, whose own parser checks it
+            if token == "--":
+                return
+            name = token.split("=")[0]
+            if name.startswith("--") and name not in self._option_string_actions:
+                hint = nearest(name, [o for o in self._option_string_actions if o[:2] == "--"])
+                self.error(f"unknown option {name!r}: {hint}")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status: 0, or 2 and one line for bad input."""
+    try:
+        arguments = _parser().parse_args(argv)
+        status: int = arguments.command(arguments)
+        sys.stdout.flush()
+    except InputError as error:
+        print(f"fl-audit: error: {error}", file=sys.stderr)
+        return EXIT_BAD_INPUT
+    except BrokenPipeError:
+        # The reader has gone: nothing is left to say, not even by the flush at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_BROKEN_PIPE
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="fl-audit",
+        description="Audit the privacy of a federated training run.",
+        allow_abbrev=False,
+    )
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    _add_estimate(commands)
+    _add_one_run(commands)
+    return parser
+
+
+def _add_estimate(commands: "argparse._SubParsersAction[_Parser]") -> None:
+    parser = commands.add_parser(
+        "estimate",
+        help="epsilon from the scores of canaries",
+        description="Estimate epsilon from a file of canary scores (CSV or .parquet).",
+        allow_abbrev=False,
+    )
+    parser.set_defaults(command=_estimate)
+    parser.add_argument("scores", metavar="SCORES", type=Path, help="canary_id, included, score")
+    parser.add_argument("--delta", type=float, required=True, help="in [0, 1)")
+    parser.add_argument("--dim", type=int, help="number of trainable parameters")
+    parser.add_argument("--confidence", type=float, default=0.95, help="of each bound")
+    parser.add_argument("--methods", metavar="a,b,...", help="default: all that apply")
+    parser.add_argument(
+        "--null",
+        choices=("closed_form", "empirical"),
+        help="law of an excluded score; default: closed_form with --dim, else empirical",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _estimate(arguments: argparse.Namespace) -> int:
+    from fl_audit.estimators.audit import estimate
+    from fl_audit.score_file import read_score_file
+
+    methods = arguments.methods
+    result = estimate(
+        read_score_file(arguments.scores).canary_scores(),
+        delta=arguments.delta,
+        dim=arguments.dim,
+        confidence=arguments.confidence,
+        methods=None if methods is None else [name.strip() for name in methods.split(",")],
+        null=arguments.null,
+    )
+    if arguments.json:
+        _print_json(result.to_json())
+    else:
+        print(_table(result))
+    return EXIT_OK
+
+
+def _add_one_run(commands: "argparse._SubParsersAction[_Parser]") -> None:
+    parser = commands.add_parser(
+        "one-run",
+        help="the one-run bound from counts of guesses",
+        description="Lower bound on epsilon from guesses in one run (Steinke et al. 2023).",
+        allow_abbrev=False,
+    )
+    parser.set_defaults(command=_one_run)
+    parser.add_argument("--examples", type=int, required=True, help="canaries, each a fair coin")
+    parser.add_argument("--guesses", type=int, required=True, help="guesses made")
+    parser.add_argument("--correct", type=int, required=True, help="guesses that were right")
+    parser.add_argument("--delta", type=float, required=True, help="in [0, 1)")
+    parser.add_argument("--confidence", type=float, default=0.95, help="of the bound")
+    parser.add_argument("--epsilon", type=float, help="null hypothesis to give a p-value for")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _one_run(arguments: argparse.Namespace) -> int:
+    from fl_audit.estimators.one_run import epsilon_lower_bound, p_value
+
+    counts = arguments.examples, arguments.guesses, arguments.correct
+    lower = epsilon_lower_bound(*counts, arguments.delta, arguments.confidence)
+    p = None
+    if arguments.epsilon is not None:
+        p = p_value(*counts, arguments.epsilon, arguments.delta)
+    if arguments.json:
+        _print_json({"epsilon_lower": lower, "p_value": p})
+        return EXIT_OK
+    print(f"epsilon >= {lower:.6g} at {100 * arguments.confidence:g} % confidence")
+    if p is not None:
+        print(f"p-value of epsilon <= {arguments.epsilon:g}: {p:.6g}")
+    return EXIT_OK
+
+
+def _print_json(value: dict[str, object]) -> None:
+    print(json.dumps(value, allow_nan=False))
+
+
+def _table(result: "AuditResult") -> str:
+    """The estimates as aligned text, a guarantee beside each number."""
+    head = (
+        f"{result.num_included} included and {result.num_excluded} excluded canaries, "
+        f"delta {result.delta:g}, confidence {result.confidence:g}"
+    )
+    rows = [("method", "kind", "epsilon", "guarantee")]
+    for e in result.estimates:
+        rows.append((e.method, e.kind, f"{e.epsilon:.4g}", e.guarantee))
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    indent = sum(widths) + 6
+    room = max(shutil.get_terminal_size((120, 24)).columns - indent, 40)
+    lines = [head, ""]
+    for method, kind, epsilon, guarantee in rows:
+        first, *rest = textwrap.wrap(guarantee, room)
+        start = f"{method:<{widths[0]}}  {kind:<{widths[1]}}  {epsilon:>{widths[2]}}"
+        lines += [f"{start}  {first}", *(" " * indent + line for line in rest)]
+    lines += [f"left out: {name}: {reason}" for name, reason in result.left_out.items()]
+    return "\n".join(lines)

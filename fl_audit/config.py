@@ -1,0 +1,362 @@
+"""The TOML config of a run, as typed, frozen records checked at the door.
+
+A config is one table per concern. `kind` selects the variant of a task, a participation
+pattern or a mechanism, and each variant knows only its own keys.
+"""
+
+import functools
+import math
+import tomllib
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+import tomli_w
+from msgspec import Meta
+
+from fl_audit.errors import InputError, nearest
+
+PositiveInt = Annotated[int, Meta(ge=1)]
+NonNegativeInt = Annotated[int, Meta(ge=0)]
+PositiveFloat = Annotated[float, Meta(gt=0)]
+NonNegativeFloat = Annotated[float, Meta(ge=0)]
+OpenUnitFloat = Annotated[float, Meta(gt=0, lt=1)]
+
+
+class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ValueError(f"`{name}` must be finite, got {value}")
+
+
+class DigitsTask(_Table, frozen=True, tag_field="kind", tag="digits"):
+    """Handwritten digits of scikit-learn (1,797 images of 8 x 8), split over clients at random.
+
+    Attributes:
+      num_clients: number of real clients; 1,500 images train, so at most 1,500.
+      hidden: widths of the dense layers between the 64 pixels and the 10 classes.
+    """
+
+    num_clients: Annotated[int, Meta(ge=1, le=1500)] = 300
+    hidden: tuple[PositiveInt, ...] = (512, 256)
+
+
+class _NextWord(_Table, frozen=True, kw_only=True):
+    vocabulary_size: PositiveInt = 10_000
+    sequence_length: PositiveInt = 20
+    embedding_size: PositiveInt = 96
+    lstm_size: PositiveInt = 670
+    max_sequences_per_client: PositiveInt = 64
+
+
+class TextTask(_NextWord, frozen=True, kw_only=True, tag_field="kind", tag="text"):
+    """Next-word prediction on any `client_id,text` CSV, with a vocabulary built from it.
+
+    Attributes:
+      path: the CSV; a relative path starts at the config file's folder.
+      vocabulary_size: most frequent words kept; four special tokens come on top.
+      sequence_length: tokens a sentence is cut or padded to.
+      embedding_size: width of the embedding and of the dense layer before the output.
+      lstm_size: units of the LSTM.
+      max_sequences_per_client: sentences of one client used in a round, drawn anew each time.
+    """
+
+    path: str
+
+
+class StackOverflowTask(_NextWord, frozen=True, tag_field="kind", tag="stackoverflow"):
+    """Stack Overflow next-word prediction (Reddi et al. 2020), 342,477 clients; downloads.
+
+    Attributes:
+      max_clients: use only the first this many clients; 0 means all of them.
+    """
+
+    max_clients: NonNegativeInt = 0
+
+
+class EmnistTask(_Table, frozen=True, tag_field="kind", tag="emnist"):
+    """EMNIST's 62 classes by writer with the CNN of Reddi et al. 2020; downloads.
+
+    Attributes:
+      max_clients: use only the first this many clients; 0 means all 3,400 of them.
+    """
+
+    max_clients: NonNegativeInt = 0
+
+
+Task = DigitsTask | TextTask | StackOverflowTask | EmnistTask
+
+
+class Client(_Table, frozen=True):
+    """What a real client does in a round: plain SGD on its own examples.
+
+    Attributes:
+      learning_rate: of the local SGD.
+      batch_size: examples a step.
+      epochs: passes over the client's examples.
+    """
+
+    learning_rate: PositiveFloat = 0.1
+    batch_size: PositiveInt = 16
+    epochs: PositiveInt = 1
+
+
+class Server(_Table, frozen=True):
+    """How the server applies an aggregate: SGD, with momentum where it is not 0."""
+
+    learning_rate: PositiveFloat = 1.0
+    momentum: Annotated[float, Meta(ge=0, lt=1)] = 0.0
+
+
+class GaussianAdaptive(_Table, frozen=True, tag_field="kind", tag="gaussian_adaptive"):
+    """Gaussian noise and a clip norm that follows a quantile (Andrew et al. 2021).
+
+    Attributes:
+      noise_multiplier: the *effective total* one: the noise on the sum of updates is somewhat
+        larger, to pay for the noised count that moves the clip norm. 0 means no noise at all.
+      clip_norm: the first round's clip norm.
+      target_quantile: share of updates that should be below the clip norm.
+      clip_learning_rate: of the geometric update of the clip norm.
+      clipped_count_stddev: noise on the count, in clients; by default 0.05 of the cohort.
+    """
+
+    noise_multiplier: NonNegativeFloat
+    clip_norm: PositiveFloat = 0.1
+    target_quantile: Annotated[float, Meta(ge=0, le=1)] = 0.5
+    clip_learning_rate: NonNegativeFloat = 0.2
+    clipped_count_stddev: PositiveFloat | None = None
+
+
+class GaussianFixed(_Table, frozen=True, tag_field="kind", tag="gaussian_fixed"):
+    """Gaussian noise at a fixed clip norm.
+
+    Attributes:
+      noise_multiplier: noise on the sum of updates, as a multiple of the clip norm.
+      clip_norm: the L2 norm that updates are clipped to.
+    """
+
+    noise_multiplier: NonNegativeFloat
+    clip_norm: PositiveFloat
+
+
+Mechanism = GaussianAdaptive | GaussianFixed
+
+
+class Shuffle(_Table, frozen=True, tag_field="kind", tag="shuffle"):
+    """Each real client in exactly one round per epoch (Andrew et al. 2023, section 5).
+
+    Attributes:
+      rounds: rounds of training.
+      clients_per_round: size of the real cohort.
+      canary_repeats: presentations of each included canary: one, at a round drawn at random,
+        in each of that many equal parts of the run (Andrew et al. section 5.3).
+    """
+
+    rounds: PositiveInt
+    clients_per_round: PositiveInt
+    canary_repeats: PositiveInt = 1
+
+
+class Bernoulli(_Table, frozen=True, tag_field="kind", tag="bernoulli"):
+    """Poisson sampling: each client, each included canary, in each round by its own coin.
+
+    Attributes:
+      rounds: rounds of training.
+      clients_per_round: expected size of the real cohort; the coin's probability is this
+        over the number of real clients.
+    """
+
+    rounds: PositiveInt
+    clients_per_round: PositiveInt
+
+
+Participation = Shuffle | Bernoulli
+
+
+class Canaries(_Table, frozen=True):
+    """The canary pool, of which a fair coin includes each (Steinke et al. Algorithm 1).
+
+    Attributes:
+      count: size of the pool, included and excluded together.
+      family: law of the vectors.
+      max_per_round: canaries that a round may hold on average. Each is an update as long as the
+        model, and where they outnumber the real clients the model learns little.
+    """
+
+    count: Annotated[int, Meta(ge=2)]
+    max_per_round: PositiveInt = 200
+    family: Literal["gaussian", "rademacher"] = "rademacher"
+
+
+class Audit(_Table, frozen=True):
+    """What the estimates are computed at.
+
+    Attributes:
+      delta: of (epsilon, delta)-DP; by default N^-1.1 for N real clients (Andrew et al. section 5).
+      confidence: of lower bounds.
+    """
+
+    delta: OpenUnitFloat | None = None
+    confidence: OpenUnitFloat = 0.95
+
+
+class Log(_Table, frozen=True):
+    """How often a run writes things down, in rounds.
+
+    Attributes:
+      checkpoint_every: rounds between checkpoints.
+      evaluate_every: rounds between evaluations on held-out data.
+    """
+
+    checkpoint_every: PositiveInt = 10
+    evaluate_every: PositiveInt = 10
+
+
+class Config(_Table, frozen=True):
+    """Everything that defines a run."""
+
+    task: Task
+    mechanism: Mechanism
+    participation: Participation
+    canaries: Canaries
+    seed: NonNegativeInt = 0
+    client: Client = Client()
+    server: Server = Server()
+    audit: Audit = Audit()
+    log: Log = Log()
+
+
+def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
+    """Reads a config file and applies `section.key=value` overrides.
+
+    Args:
+      path: the TOML file.
+      overrides: `section.key=value`, the value as TOML, or else as a bare string.
+
+    Raises:
+      InputError: the file cannot be read, is not TOML, or does not describe a run.
+    """
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: is not TOML: {error}") from error
+    for override in overrides:
+        _apply_override(table, override)
+    config = parse_config(table, str(path))
+    if isinstance(config.task, TextTask):
+        absolute = str((path.parent / config.task.path).resolve())
+        task = msgspec.structs.replace(config.task, path=absolute)
+        config = msgspec.structs.replace(config, task=task)
+    return config
+
+
+def parse_config(table: Mapping[str, Any], name: str) -> Config:
+    """Turns parsed TOML into a `Config`.
+
+    Args:
+      table: the parsed file.
+      name: what to call it in an error message.
+
+    Raises:
+      InputError: a key is unknown or missing, or a value is of the wrong type or out of range.
+    """
+    _check_keys(table, Config, name, "")
+    try:
+        return msgspec.convert(table, Config)
+    except msgspec.ValidationError as error:
+        raise InputError(f"{name}: {_readable(str(error), table)}") from error
+
+
+def config_to_toml(config: Config) -> str:
+    """The resolved config as TOML, defaults spelled out; keys that are `None` are left out."""
+    return tomli_w.dumps(_without_none(msgspec.to_builtins(config)))
+
+
+def _without_none(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_none(item) for key, item in value.items() if item is not None}
+    return value
+
+
+def _readable(message: str, table: Mapping[str, Any]) -> str:
+    """Turns msgspec's "... - at `$.a.b`" into "key `a.b`: ..., got 3"."""
+    reason, separator, place = message.partition(" - at `$.")
+    path = place.rstrip("`")
+    if not separator:
+        return reason
+    value: Any = table
+    for key in path.split("."):
+        value = value.get(key) if isinstance(value, Mapping) else None
+    is_told = value is None or isinstance(value, Mapping) or "got" in reason
+    return f"key `{path}`: {reason}" + ("" if is_told else f", got {value!r}")
+
+
+def _variants(annotation: Any) -> tuple[Any, ...]:
+    is_union = isinstance(annotation, types.UnionType)
+    return typing.get_args(annotation) if is_union else (annotation,)
+
+
+@functools.cache
+def _fields(table_type: type[_Table]) -> dict[str, Any]:
+    hints = typing.get_type_hints(table_type)
+    return {name: hints[name] for name in table_type.__struct_fields__}
+
+
+def _check_keys(table: Mapping[str, Any], annotation: Any, name: str, prefix: str) -> None:
+    """Raises an `InputError` naming the nearest known key for the first unknown one."""
+    table_type, known = _select_variant(table, annotation, name, prefix)
+    for key, value in table.items():
+        if key not in known:
+            hint = nearest(key, known)
+            raise InputError(f"{name}: unknown key `{prefix}{key}`; {hint}")
+        if key in _fields(table_type):
+            _check_value(value, _fields(table_type)[key], name, f"{prefix}{key}")
+
+
+def _check_value(value: Any, annotation: Any, name: str, path: str) -> None:
+    if isinstance(value, Mapping):
+        _check_keys(value, annotation, name, f"{path}.")
+    elif typing.get_origin(annotation) is Literal and value not in typing.get_args(annotation):
+        hint = nearest(str(value), typing.get_args(annotation))
+        raise InputError(f"{name}: key `{path}`: unknown {value!r}; {hint}")
+
+
+def _select_variant(
+    table: Mapping[str, Any], annotation: Any, name: str, prefix: str
+) -> tuple[type[_Table], set[str]]:
+    tables = [v for v in _variants(annotation) if isinstance(v, type) and issubclass(v, _Table)]
+    if not tables:
+        raise InputError(f"{name}: key `{prefix.rstrip('.')}` takes a value, not a table")
+    tags = {str(t.__struct_config__.tag): t for t in tables if t.__struct_config__.tag}
+    if not tags:
+        return tables[0], set(_fields(tables[0]))
+    if "kind" not in table:
+        raise InputError(f"{name}: key `{prefix}kind` is missing; one of {', '.join(tags)}")
+    if table["kind"] not in tags:
+        hint = nearest(str(table["kind"]), tags)
+        raise InputError(f"{name}: key `{prefix}kind`: unknown {table['kind']!r}; {hint}")
+    chosen = tags[table["kind"]]
+    return chosen, {"kind", *_fields(chosen)}
+
+
+def _apply_override(table: dict[str, Any], override: str) -> None:
+    path, separator, text = override.partition("=")
+    keys = path.strip().split(".")
+    if not separator or not all(keys):
+        raise InputError(f"--set {override}: must be section.key=value")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()
+    for key in keys[:-1]:
+        table = table.setdefault(key, {})
+        if not isinstance(table, dict):
+            raise InputError(f"--set {override}: `{key}` is a value, not a section")
+    table[keys[-1]] = value

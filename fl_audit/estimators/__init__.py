@@ -1,0 +1,36 @@
+"""Scores and counts in, epsilon out: privacy estimates with numpy and scipy alone.
+
+Nothing here imports TensorFlow, so that a log of scores can be audited anywhere. A LARGER score
+always means MORE like a member.
+"""
+
+from fl_audit.estimators.audit import METHODS, AuditResult, estimate
+from fl_audit.estimators.best_threshold import BestThreshold, epsilon_of_laws
+from fl_audit.estimators.gaussian_regions import epsilon_over_all_regions
+from fl_audit.estimators.laws import ExactCosine, Gaussian, Law, closed_form_null
+from fl_audit.estimators.normality import AndersonDarling, anderson_darling
+from fl_audit.estimators.one_run import epsilon_lower_bound, p_value
+from fl_audit.estimators.result import Estimate
+from fl_audit.estimators.scores import CanaryScores
+from fl_audit.estimators.setting import AuditSetting, NotApplicableError
+
+__all__ = [
+    "METHODS",
+    "AndersonDarling",
+    "AuditResult",
+    "AuditSetting",
+    "BestThreshold",
+    "CanaryScores",
+    "Estimate",
+    "ExactCosine",
+    "Gaussian",
+    "Law",
+    "NotApplicableError",
+    "anderson_darling",
+    "closed_form_null",
+    "epsilon_lower_bound",
+    "epsilon_of_laws",
+    "epsilon_over_all_regions",
+    "estimate",
+    "p_value",
+]

@@ -1,0 +1,128 @@
+"""All estimators behind one door."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fl_audit.errors import InputError, nearest
+from fl_audit.estimators.gaussian_fit import gaussian_fit
+from fl_audit.estimators.one_run_search import one_run
+from fl_audit.estimators.result import Estimate
+from fl_audit.estimators.scores import CanaryScores
+from fl_audit.estimators.setting import AuditSetting, NotApplicableError, Null
+from fl_audit.estimators.threshold_jeffreys import threshold_jeffreys
+
+METHODS: Mapping[str, Callable[[AuditSetting], Estimate]] = {
+    "gaussian_fit": gaussian_fit,
+    "threshold_jeffreys": threshold_jeffreys,
+    "one_run": one_run,
+}
+"""Every method by name, in the order of reports. A method refuses scores that it cannot use."""
+
+
+@dataclass(frozen=True)
+class AuditResult:
+    """The estimates from one set of canary scores.
+
+    Attributes:
+        delta: in [0, 1).
+        confidence: of every bound, in (0, 1).
+        dim: number of trainable parameters, where known.
+        num_included: canaries that took part in training.
+        num_excluded: canaries that did not.
+        estimates: one per method, in the order asked for.
+        left_out: default methods that these scores do not allow, each with the reason.
+    """
+
+    delta: float
+    confidence: float
+    dim: int | None
+    num_included: int
+    num_excluded: int
+    estimates: tuple[Estimate, ...]
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, object]:
+        """The JSON object that `fl-audit estimate --json` prints."""
+        return {
+            "delta": self.delta,
+            "confidence": self.confidence,
+            "dim": self.dim,
+            "num_included": self.num_included,
+            "num_excluded": self.num_excluded,
+            "estimates": [estimate.to_json() for estimate in self.estimates],
+        }
+
+
+def estimate(
+    scores: CanaryScores,
+    *,
+    delta: float,
+    dim: int | None = None,
+    confidence: float = 0.95,
+    methods: Sequence[str] | None = None,
+    null: Null | None = None,
+) -> AuditResult:
+    """Turn canary scores into privacy estimates.
+
+    Args:
+        scores: the canaries' scores; larger means more like a member.
+        delta: in [0, 1).
+        dim: number of trainable parameters, at least 2; needed by the closed-form null.
+        confidence: of every bound, in (0, 1).
+        methods: names in METHODS; by default all that these scores allow.
+        null: "closed_form" or "empirical"; by default closed_form where dim is given.
+
+    Raises:
+        InputError: if an argument is out of range, a method is unknown or cannot be applied, or no
+            default method can be.
+
+    >>> scores = CanaryScores(included=[0.1, 0.2, 0.3], excluded=[])
+    >>> result = estimate(scores, delta=1e-5, dim=1000)
+    >>> [estimate.method for estimate in result.estimates], dict(result.left_out)
+    (['gaussian_fit', 'threshold_jeffreys'], {'one_run': 'needs at least 1 excluded score, got 0'})
+    """
+    chosen_null: Null = null or ("empirical" if dim is None else "closed_form")
+    setting = AuditSetting(scores, delta, confidence, dim, chosen_null)
+    if methods is not None:
+        return _result(setting, [_apply(name, setting) for name in _known(methods)], {})
+    estimates, left_out = [], {}
+    for name, method in METHODS.items():
+        try:
+            estimates.append(method(setting))
+        except NotApplicableError as error:
+            left_out[name] = str(error)
+    if not estimates:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
+        raise InputError(f"no method can be applied: {reasons}")
+    return _result(setting, estimates, left_out)
+
+
+def _known(methods: Sequence[str]) -> Sequence[str]:
+    """The method names, all of them known, before any of them runs."""
+    if not methods:
+        raise InputError(f"methods must name at least one of: {', '.join(METHODS)}")
+    for name in methods:
+        if name not in METHODS:
+            raise InputError(f"unknown method {name!r}: {nearest(name, METHODS)}")
+    return methods
+
+
+def _apply(name: str, setting: AuditSetting) -> Estimate:
+    try:
+        return METHODS[name](setting)
+    except NotApplicableError as error:
+        raise InputError(f"{name}: {error}") from error
+
+
+def _result(
+    setting: AuditSetting, estimates: Sequence[Estimate], left_out: Mapping[str, str]
+) -> AuditResult:
+    return AuditResult(
+        delta=setting.delta,
+        confidence=setting.confidence,
+        dim=setting.dim,
+        num_included=setting.scores.num_included,
+        num_excluded=setting.scores.num_excluded,
+        estimates=tuple(estimates),
+        left_out=left_out,
+    )

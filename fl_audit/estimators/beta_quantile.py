@@ -1,0 +1,55 @@
+"""Quantiles of the beta distribution that can be relied on in the tails."""
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from fl_audit.estimators.scores import FloatArray
+
+_CLOSE = 1e-9
+"""A Newton step this small, relative to x and 1 - x, leaves an error below rounding."""
+
+
+def beta_quantile(a: npt.ArrayLike, b: npt.ArrayLike, p: npt.ArrayLike) -> FloatArray:
+    """The x with P(Beta(a, b) <= x) = p, to about 1e-12 relative for p from 1e-300 to 0.9.
+
+    scipy's betaincinv is only the first guess: in the tails it is off by 1e-5 and now and then
+    entirely wrong (1 - betaincinv(0.5, 1000.5, 1 - 1e-9) is 3e-9 in scipy 1.9 instead of 0.98).
+
+    Args:
+        a: first shape, above 0; broadcast with the others.
+        b: second shape, above 0.
+        p: probability, in (0, 1).
+
+    >>> round(float(beta_quantile(1.0, 2.0, 0.19)), 12)  # 1 - sqrt(1 - p)
+    0.1
+    """
+    shape = np.broadcast_shapes(np.shape(a), np.shape(b), np.shape(p))
+    a, b, p = (np.broadcast_to(np.asarray(v, dtype=np.float64), shape).ravel() for v in (a, b, p))
+    x = np.nan_to_num(special.betaincinv(a, b, p))
+    x = np.where((x > 0) & (x < 1), x, a / (a + b))
+    low, high = np.zeros_like(x), np.ones_like(x)
+    unsettled = np.arange(len(x))
+    for _ in range(200):
+        if len(unsettled) == 0:
+            break
+        i = unsettled
+        reached = special.betainc(a[i], b[i], x[i])
+        low[i] = np.where(reached < p[i], x[i], low[i])
+        high[i] = np.where(reached < p[i], high[i], x[i])
+        step = _newton(a[i], b[i], p[i], x[i], reached)
+        middle = (low[i] + high[i]) / 2
+        new = np.where((step >= low[i]) & (step <= high[i]), step, middle)
+        unsettled = i[np.abs(new - x[i]) > _CLOSE * np.minimum(x[i], 1 - x[i])]
+        x[i] = new
+    return np.asarray(x.reshape(shape))
+
+
+def _newton(
+    a: FloatArray, b: FloatArray, p: FloatArray, x: FloatArray, reached: FloatArray
+) -> FloatArray:
+    """A Newton step in log x and log p, where the lower tail is a straight line."""
+    with np.errstate(all="ignore"):  # a step that fails here is replaced by bisection
+        log_density = a * np.log(x) + (b - 1) * np.log1p(-x) - special.betaln(a, b)
+        slope = np.exp(log_density - np.log(reached))
+        return np.asarray(x * np.exp((np.log(p) - np.log(reached)) / slope))

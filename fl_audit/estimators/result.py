@@ -1,0 +1,84 @@
+"""What an estimator returns: the number together with what it means."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Kind = Literal["estimate", "lower_bound", "interval"]
+Detail = float | int | str | None | Mapping[str, "Detail"]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """One privacy estimate, with its kind, assumptions and guarantee.
+
+    Attributes:
+        method: name in the registry, such as "one_run".
+        kind: "estimate" (a point value without a confidence), "lower_bound" or "interval".
+        epsilon: the headline value, in nats, at least 0, possibly infinite.
+        assumes: what has to hold for the value to mean anything, in words.
+        guarantee: what the value guarantees, and what it does not, in words.
+        source: paper, section and equation.
+        lower: lower end of a bound or interval; None for a point estimate.
+        upper: upper end of an interval; else None.
+        details: how the value came about (threshold, counts, ...).
+
+    Raises:
+        ValueError: if epsilon is negative or NaN.
+    """
+
+    method: str
+    kind: Kind
+    epsilon: float
+    assumes: str
+    guarantee: str
+    source: str
+    lower: float | None = None
+    upper: float | None = None
+    details: Mapping[str, Detail] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check the fields, so that no later step has to."""
+        if not self.epsilon >= 0:
+            raise ValueError(f"epsilon must be at least 0, got {self.epsilon}")
+
+    def to_json(self) -> dict[str, object]:
+        """The JSON object of this estimate: finite numbers only, infinities as words.
+
+        The words travel inside `details`, so that they stay with the number in every report.
+
+        Raises:
+            ValueError: if a detail is NaN.
+
+        >>> flat = Estimate("m", "lower_bound", math.inf, "a", "g", "s", lower=math.inf)
+        >>> flat.to_json()["epsilon"], flat.to_json()["upper"]
+        ('inf', None)
+        """
+        words = {"assumes": self.assumes, "guarantee": self.guarantee, "source": self.source}
+        return {
+            "method": self.method,
+            "kind": self.kind,
+            "epsilon": json_value(self.epsilon),
+            "lower": json_value(self.lower),
+            "upper": json_value(self.upper),
+            "details": json_value({**self.details, **words}),
+        }
+
+
+def json_value(value: Detail) -> object:
+    """A value as JSON may print it: "inf" and "-inf" for infinities, never NaN.
+
+    Raises:
+        ValueError: if the value is NaN.
+
+    >>> json_value({"threshold": -math.inf, "mean": 0.5})
+    {'threshold': '-inf', 'mean': 0.5}
+    """
+    if isinstance(value, Mapping):
+        return {key: json_value(item) for key, item in value.items()}
+    if isinstance(value, float):
+        if math.isnan(value):
+            raise ValueError("a reported value must be a number, got NaN")
+        return float(value) if math.isfinite(value) else ("inf" if value > 0 else "-inf")
+    return value

@@ -1,0 +1,101 @@
+"""What every estimator is asked: which scores, at which delta, against which null law."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from fl_audit.errors import InputError
+from fl_audit.estimators.arguments import check_confidence, check_delta
+from fl_audit.estimators.laws import ExactCosine, Gaussian, closed_form_null
+from fl_audit.estimators.scores import CanaryScores
+
+Null = Literal["closed_form", "empirical"]
+
+_ROUNDING = 1e-6
+"""How far beyond 1 a cosine computed in float32 may lie."""
+
+
+class NotApplicableError(InputError):
+    """A method cannot be applied to these scores: among default methods, it is left out."""
+
+
+@dataclass(frozen=True)
+class AuditSetting:
+    """The common arguments of all estimators, checked.
+
+    Attributes:
+        scores: the canaries' scores.
+        delta: in [0, 1).
+        confidence: in (0, 1), of every bound.
+        dim: number of trainable parameters; needed by the closed-form null.
+        null: law of an excluded canary's score: "closed_form" (a cosine with a random direction
+            in dimension dim) or "empirical" (from the excluded scores).
+
+    Raises:
+        InputError: if a number is out of range, the null is unknown, or the closed-form null is
+            asked for without dim or for scores that are no cosines.
+    """
+
+    scores: CanaryScores
+    delta: float
+    confidence: float
+    dim: int | None
+    null: Null
+
+    def __post_init__(self) -> None:
+        """Check the fields, so that no estimator has to."""
+        check_delta(self.delta)
+        check_confidence(self.confidence)
+        if self.dim is not None and self.dim < 2:
+            raise InputError(f"dim must be at least 2, got {self.dim}")
+        if self.null not in ("closed_form", "empirical"):
+            raise InputError(f"null must be 'closed_form' or 'empirical', got {self.null!r}")
+        if self.null == "closed_form":
+            self._check_cosines()
+
+    def require(self, included: int = 0, excluded: int = 0) -> None:
+        """Refuse scores with fewer included or excluded canaries than a method needs.
+
+        Raises:
+            NotApplicableError: naming what is missing.
+        """
+        for name, needed, found in (
+            ("included", included, self.scores.num_included),
+            ("excluded", excluded, self.scores.num_excluded),
+        ):
+            if found < needed:
+                raise NotApplicableError(
+                    f"needs at least {needed} {name} score{'s'[: needed != 1]}, got {found}"
+                )
+
+    def closed_form_null(self) -> Gaussian | ExactCosine:
+        """The closed-form law of an excluded canary's cosine.
+
+        Raises:
+            InputError: if dim is missing.
+        """
+        if self.dim is None:
+            raise InputError("the closed_form null needs dim, the number of trainable parameters")
+        return closed_form_null(self.dim)
+
+    def require_null_scores(self) -> None:
+        """Refuse an empirical null with fewer than 2 excluded scores.
+
+        Raises:
+            NotApplicableError: naming what is missing.
+        """
+        if self.null == "empirical" and self.scores.num_excluded < 2:
+            raise NotApplicableError(
+                "the empirical null needs at least 2 excluded scores, "
+                f"got {self.scores.num_excluded} (or give dim for the closed_form null)"
+            )
+
+    def _check_cosines(self) -> None:
+        self.closed_form_null()
+        largest = np.max(np.abs(np.concatenate([self.scores.included, self.scores.excluded])))
+        if largest > 1 + _ROUNDING:
+            raise InputError(
+                "the closed_form null needs cosines, in [-1, 1], "
+                f"got a score of magnitude {largest:g} (use the empirical null)"
+            )

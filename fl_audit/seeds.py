@@ -1,0 +1,27 @@
+"""Independent random streams of one run, each a function of the run's seed and a purpose."""
+
+import enum
+
+import numpy as np
+
+
+class Stream(enum.IntEnum):
+    """What a stream of random numbers is for; the values are part of a run's identity."""
+
+    INCLUSION = 0
+    CANARY_VECTOR = 1
+    CANARY_ROUNDS = 2
+    CLIENT_ROUNDS = 3
+    LOCAL_ORDER = 4
+    INITIAL_WEIGHTS = 5
+    PARTITION = 6
+
+
+def sequence(seed: int, stream: Stream, *index: int) -> np.random.SeedSequence:
+    """The seed sequence of one stream, or of its `index`-th member (a round, a canary, ...)."""
+    return np.random.SeedSequence(entropy=seed, spawn_key=(int(stream), *index))
+
+
+def generator(seed: int, stream: Stream, *index: int) -> np.random.Generator:
+    """A generator over one stream, or over its `index`-th member."""
+    return np.random.Generator(np.random.PCG64(sequence(seed, stream, *index)))

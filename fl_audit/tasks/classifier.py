@@ -1,0 +1,145 @@
+"""A model as plain TensorFlow functions of its weights, and the data that it learns from.
+
+No Keras layers: a function of a list of tensors has no variables to initialise, survives every
+TFF compiler, and its weights are a flat vector whenever the audit needs one.
+"""
+
+import abc
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+FloatArray = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Examples of one client, or held out.
+
+    Attributes:
+      inputs: first axis is the example.
+      labels: int32, one per example, or one per token.
+    """
+
+    inputs: npt.NDArray[np.float32] | npt.NDArray[np.int32]
+    labels: npt.NDArray[np.int32]
+
+    def __len__(self) -> int:
+        """Number of examples."""
+        return len(self.labels)
+
+    def take(self, index: npt.NDArray[np.int64]) -> "Examples":
+        """The examples at these positions, in this order."""
+        return Examples(self.inputs[index], self.labels[index])
+
+
+@dataclass(frozen=True)
+class Classifier:
+    """A classifier with softmax cross-entropy loss.
+
+    Attributes:
+      initial_weights: float32 arrays, in the order that `logits` takes them.
+      logits: (weights, inputs) to logits, whose last axis is the class.
+      input_spec: of a batch of inputs; the first dimension is None.
+      label_spec: of a batch of labels.
+      padding_label: label of positions that count neither for the loss nor for accuracy; None
+        where there is no padding.
+      uncounted_labels: further labels that do not count for accuracy.
+      accuracy_description: what accuracy means here, in words.
+    """
+
+    initial_weights: tuple[FloatArray, ...]
+    logits: Callable[[Sequence[tf.Tensor], tf.Tensor], tf.Tensor]
+    input_spec: tf.TensorSpec
+    label_spec: tf.TensorSpec
+    padding_label: int | None
+    uncounted_labels: tuple[int, ...]
+    accuracy_description: str
+
+    @property
+    def dim(self) -> int:
+        """Number of trainable parameters."""
+        return sum(weight.size for weight in self.initial_weights)
+
+    def loss(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        """Mean cross-entropy over positions that are not padding, in nats; a scalar."""
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+        weights = self._is_token(labels)
+        return tf.math.divide_no_nan(tf.reduce_sum(losses * weights), tf.reduce_sum(weights))
+
+    def num_tokens(self, labels: tf.Tensor) -> tf.Tensor:
+        """Positions that count for the loss, as a float scalar."""
+        return tf.reduce_sum(self._is_token(labels))
+
+    def num_counted(self, labels: tf.Tensor) -> tf.Tensor:
+        """Positions that count for accuracy, as a float scalar."""
+        return tf.reduce_sum(self._is_counted(labels))
+
+    def num_correct(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        """Counted positions whose label has the largest logit, as a float scalar."""
+        predicted = tf.argmax(logits, axis=-1, output_type=tf.int32)
+        return tf.reduce_sum(
+            tf.cast(tf.equal(predicted, labels), tf.float32) * self._is_counted(labels)
+        )
+
+    def _is_token(self, labels: tf.Tensor) -> tf.Tensor:
+        if self.padding_label is None:
+            return tf.ones_like(labels, tf.float32)
+        return tf.cast(tf.not_equal(labels, self.padding_label), tf.float32)
+
+    def _is_counted(self, labels: tf.Tensor) -> tf.Tensor:
+        counted = self._is_token(labels)
+        for label in self.uncounted_labels:
+            counted *= tf.cast(tf.not_equal(labels, label), tf.float32)
+        return counted
+
+
+class Population(abc.ABC):
+    """The real clients and their data."""
+
+    client_ids: Sequence[str]
+    """Names of the clients, in a fixed order."""
+
+    @abc.abstractmethod
+    def examples(self, client: int) -> Examples:
+        """The data of one client, at least one example."""
+
+
+@dataclass(frozen=True)
+class InMemoryPopulation(Population):
+    """Clients whose data is held as arrays.
+
+    Attributes:
+      client_ids: names.
+      data: examples of each client, in the same order.
+    """
+
+    client_ids: Sequence[str]
+    data: Sequence[Examples]
+
+    def examples(self, client: int) -> Examples:
+        """The data of one client."""
+        return self.data[client]
+
+
+@dataclass(frozen=True)
+class LearningTask:
+    """A model with its clients and its held-out data.
+
+    Attributes:
+      name: for people.
+      classifier: the model.
+      population: the real clients.
+      held_out: examples that no client has.
+      max_examples_per_client: of one client used in one round, drawn anew each time; None for
+        all of them.
+    """
+
+    name: str
+    classifier: Classifier
+    population: Population
+    held_out: Examples
+    max_examples_per_client: int | None = None

@@ -1,0 +1,94 @@
+"""Canary clients in a TFF learning process, whatever its client work and finalizer are.
+
+A canary is a client whose data is its vector. Every client's data becomes a pair of sequences:
+`canary`, which is empty for a real client and holds one unit vector for a canary, and `examples`,
+of which a canary has none. So the wrapped client work runs unchanged, and a canary's vector is
+added to an update that is zero.
+"""
+
+import collections
+import math
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+# Long enough to be clipped at any clip norm that adaptive clipping reaches, short enough that
+# its square is a float32.
+_CANARY_NORM = 1e15
+
+
+def with_canary_clients(
+    client_work: tff.learning.templates.ClientWorkProcess,
+) -> tff.learning.templates.ClientWorkProcess:
+    """The same client work for real clients, and canary clients beside them.
+
+    A canary returns its vector at a norm that every clip cuts to the round's clip norm
+    (Andrew et al. Algorithm 1, PROJ).
+
+    Args:
+      client_work: whose clients' data is a sequence of examples.
+
+    Returns:
+      Client work whose clients' data is `OrderedDict(canary, examples)`: a sequence of float32
+      vectors as long as the model, and the sequence of examples.
+    """
+    state_type, weights_type, examples_type = client_work.next.type_signature.parameter
+    result_type = client_work.next.type_signature.result.result.member
+    update_specs = tf.nest.flatten(tff.types.type_to_tf_tensor_specs(result_type.update))
+    dim = sum(math.prod(spec.shape) for spec in update_specs)
+    data_type = tff.to_type(
+        collections.OrderedDict(
+            canary=tff.SequenceType(tff.TensorType(np.float32, [dim])),
+            examples=examples_type.member,
+        )
+    )
+
+    @tff.tensorflow.computation(data_type)
+    def examples_of(data: Any) -> Any:
+        return data["examples"]
+
+    @tff.tensorflow.computation(result_type, data_type)
+    def add_canary(result: Any, data: Any) -> Any:
+        vector = data["canary"].reduce(tf.zeros([dim]), tf.add) * _CANARY_NORM
+        pieces = tf.split(vector, [math.prod(spec.shape) for spec in update_specs])
+        leaves = [
+            update + tf.reshape(piece, spec.shape)
+            for update, piece, spec in zip(
+                tf.nest.flatten(result.update), pieces, update_specs, strict=True
+            )
+        ]
+        update = tf.nest.pack_sequence_as(result.update, leaves)
+        return tff.learning.templates.ClientResult(update, result.update_weight)
+
+    @tff.federated_computation(state_type, weights_type, tff.FederatedType(data_type, tff.CLIENTS))
+    def next_fn(state: Any, weights: Any, data: Any) -> Any:
+        trained = client_work.next(state, weights, tff.federated_map(examples_of, data))
+        result = tff.federated_map(add_canary, (trained.result, data))
+        return tff.templates.MeasuredProcessOutput(trained.state, result, trained.measurements)
+
+    return tff.learning.templates.ClientWorkProcess(client_work.initialize, next_fn)
+
+
+def with_aggregate_released(
+    finalizer: tff.learning.templates.FinalizerProcess,
+) -> tff.learning.templates.FinalizerProcess:
+    """The same finalizer, which also measures the round's noised aggregate.
+
+    The attacker of Andrew et al. Algorithm 2 sees the aggregate, not the difference of models:
+    with server momentum these differ.
+
+    Returns:
+      A finalizer whose measurements are `OrderedDict(aggregate, finalizer)`.
+    """
+
+    @tff.federated_computation(*finalizer.next.type_signature.parameter)
+    def next_fn(state: Any, weights: Any, update: Any) -> Any:
+        applied = finalizer.next(state, weights, update)
+        measurements = tff.federated_zip(
+            collections.OrderedDict(aggregate=update, finalizer=applied.measurements)
+        )
+        return tff.templates.MeasuredProcessOutput(applied.state, applied.result, measurements)
+
+    return tff.learning.templates.FinalizerProcess(finalizer.initialize, next_fn)

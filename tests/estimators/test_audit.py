@@ -1,0 +1,123 @@
+"""The registry and the common door of all estimators."""
+
+import json
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from fl_audit.errors import InputError
+from fl_audit.estimators import METHODS, CanaryScores, estimate
+
+
+@pytest.fixture(scope="module")
+def scores() -> CanaryScores:
+    rng = np.random.default_rng(0)
+    return CanaryScores(rng.normal(0.03, 0.01, 200), rng.normal(0, 0.01, 200))
+
+
+def test_estimators_do_not_import_tensorflow():
+    code = (
+        "import sys, fl_audit.estimators, fl_audit.score_file;"
+        "heavy = {'tensorflow', 'tensorflow_federated', 'scipy.stats', 'pyarrow', 'pandas'};"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert shown.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("dim", [None, 500, 10_000])
+@pytest.mark.parametrize("delta", [0.0, 1e-12, 1e-5, 0.5])
+def test_every_method_keeps_the_contract(scores, dim, delta):
+    result = estimate(scores, delta=delta, dim=dim)
+    assert [made.method for made in result.estimates] == list(METHODS)
+    printed = result.to_json()
+    assert list(printed) == [
+        "delta", "confidence", "dim", "num_included", "num_excluded", "estimates",
+    ]  # fmt: skip
+    json.dumps(printed, allow_nan=False)
+    for made in result.estimates:
+        assert made.epsilon >= 0
+        assert (made.lower is None) == (made.kind == "estimate")
+        assert made.assumes.endswith(".")
+        assert made.guarantee.endswith(".")
+        assert "arXiv" in made.source
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("dim", [None, 500, 10_000])
+def test_every_method_ignores_the_order_of_scores(scores, method, dim):
+    shuffled = CanaryScores(scores.included[::-1], scores.excluded[::-1])
+    first = estimate(scores, delta=1e-5, dim=dim, methods=[method]).estimates[0]
+    second = estimate(shuffled, delta=1e-5, dim=dim, methods=[method]).estimates[0]
+    assert second.epsilon == pytest.approx(first.epsilon, rel=1e-9)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_finds_more_where_scores_lie_further_apart(scores, method):
+    shifts = [0.0, 0.005, 0.01]
+    moved = [CanaryScores(scores.included + shift, scores.excluded) for shift in shifts]
+    found = [estimate(s, delta=1e-5, methods=[method]).estimates[0].epsilon for s in moved]
+    assert found == sorted(found)
+    assert found[0] < found[-1]
+
+
+def test_null_defaults_to_closed_form_where_dim_is_given(scores):
+    def null(**arguments):
+        made = estimate(scores, delta=1e-5, methods=["gaussian_fit"], **arguments)
+        return made.estimates[0].details["null"]
+
+    assert null() == "empirical"
+    assert null(dim=5000) == "closed_form"
+    assert null(dim=5000, null="empirical") == "empirical"
+
+
+def test_methods_run_in_the_order_asked_for(scores):
+    result = estimate(scores, delta=1e-5, methods=["one_run", "gaussian_fit"])
+    assert [made.method for made in result.estimates] == ["one_run", "gaussian_fit"]
+
+
+def test_default_methods_leave_out_what_does_not_apply():
+    result = estimate(CanaryScores([0.1], []), delta=1e-5, dim=100)
+    assert [made.method for made in result.estimates] == ["threshold_jeffreys"]
+    assert result.left_out == {
+        "gaussian_fit": "needs at least 2 included scores, got 1",
+        "one_run": "needs at least 1 excluded score, got 0",
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"delta": 1.0}, r"delta must be in \[0, 1\), got 1.0"),
+        ({"delta": -1e-9}, "delta must be"),
+        ({"delta": math.nan}, "delta must be"),
+        ({"confidence": 95}, r"confidence must be in \(0, 1\), such as 0.95, got 95"),
+        ({"confidence": 0.0}, "confidence must be"),
+        ({"dim": 1}, "dim must be at least 2, got 1"),
+        ({"null": "closed_form"}, "closed_form null needs dim"),
+        ({"null": "gaussian"}, "null must be 'closed_form' or 'empirical', got 'gaussian'"),
+        ({"methods": ["gausian_fit"]}, "unknown method 'gausian_fit': did you mean 'gaussian_fit'"),
+        ({"methods": []}, "methods must name at least one of: gaussian_fit"),
+    ],
+)
+def test_refuses_bad_arguments(scores, arguments, message):
+    with pytest.raises(InputError, match=message):
+        estimate(scores, **{"delta": 1e-5, **arguments})
+
+
+def test_closed_form_refuses_scores_that_are_no_cosines():
+    with pytest.raises(InputError, match="use the empirical null"):
+        estimate(CanaryScores([3.2, 0.1], [0.0]), delta=1e-5, dim=10_000)
+
+
+def test_closed_form_takes_a_cosine_rounded_beyond_one():
+    made = estimate(CanaryScores([1 + 1e-7, 0.9], [0.0]), delta=1e-5, dim=10_000)
+    assert made.estimates[0].epsilon > 100
+
+
+def test_nothing_to_apply_says_why():
+    with pytest.raises(InputError, match=r"no method can be applied: gaussian_fit: .*give dim"):
+        estimate(CanaryScores([0.1, 0.2], []), delta=1e-5)

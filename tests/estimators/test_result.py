@@ -1,0 +1,41 @@
+import json
+import math
+
+import numpy as np
+import pytest
+
+from fl_audit.estimators.result import Estimate, json_value
+
+
+def estimate(epsilon: float, **fields: object) -> Estimate:
+    return Estimate("m", "estimate", epsilon, "assumes", "guarantee", "source", **fields)
+
+
+def test_json_object_has_the_contracts_keys():
+    made = estimate(1.5, details={"threshold": -math.inf, "n": 3, "none": None, "of": {"x": 1.0}})
+    found = made.to_json()
+    assert list(found) == ["method", "kind", "epsilon", "lower", "upper", "details"]
+    assert found["details"] == {
+        "threshold": "-inf", "n": 3, "none": None, "of": {"x": 1.0},
+        "assumes": "assumes", "guarantee": "guarantee", "source": "source",
+    }  # fmt: skip
+    json.dumps(found, allow_nan=False)
+
+
+def test_infinite_values_are_words():
+    assert estimate(math.inf, lower=math.inf).to_json()["lower"] == "inf"
+
+
+def test_numpy_floats_become_plain():
+    assert type(json_value(np.float64(0.5))) is float
+
+
+@pytest.mark.parametrize("epsilon", [-1e-9, math.nan])
+def test_refuses_an_impossible_epsilon(epsilon):
+    with pytest.raises(ValueError, match="epsilon must be"):
+        estimate(epsilon)
+
+
+def test_nan_is_never_printed():
+    with pytest.raises(ValueError, match="NaN"):
+        estimate(0.0, details={"mean": math.nan}).to_json()

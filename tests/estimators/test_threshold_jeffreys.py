@@ -1,0 +1,189 @@
+"""The Jeffreys bound: the reference's pinned numbers and properties, and brute force."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fl_audit.errors import InputError
+from fl_audit.estimators import CanaryScores, closed_form_null, estimate
+from fl_audit.estimators.threshold_jeffreys import jeffreys_upper
+
+SEED = 0xBAD5EED  # of google-research/federated, one_shot_epe
+
+
+def bound(included, excluded=(), **arguments):
+    scores = CanaryScores(included, list(excluded))
+    return estimate(scores, methods=["threshold_jeffreys"], **arguments).estimates[0]
+
+
+def test_pinned_empirical():
+    rng = np.random.default_rng(SEED)
+    seen, unseen = rng.normal(1, 1, 100), rng.normal(0, 1, 100)
+    made = bound(seen, unseen, delta=1e-2, confidence=0.99)
+    assert made.epsilon == pytest.approx(0.6839449, rel=1e-6)
+
+
+@pytest.mark.parametrize(("dim", "expected"), [(200, 1.394838), (2000, 1.3880321)])
+def test_pinned_closed_form(dim, expected):
+    sigma = dim**-0.5
+    seen = np.random.default_rng(SEED).normal(sigma, sigma, 100)
+    made = bound(seen, delta=1e-2, confidence=0.99, dim=dim)
+    assert made.epsilon == pytest.approx(expected, rel=1e-6)
+
+
+def test_paper_table_3_without_noise():
+    # 1,000 canaries separated from 1,000: log((1 - delta - b) / b), b = Beta(1/2, 1000.5) at 95 %.
+    # The paper prints 6.24, which is 6.2543 with 986 canaries a side instead of 1,000.
+    made = bound(np.arange(1, 1001), -np.arange(1000), delta=341000**-1.1)
+    upper = stats.beta.ppf(0.95, 0.5, 1000.5)
+    assert made.epsilon == pytest.approx(math.log((1 - upper) / upper), rel=1e-6)
+    assert made.epsilon == pytest.approx(6.2543, abs=1e-4)
+
+
+def brute_force(included, delta, confidence, log_fpr_tnr):
+    """The maximum over thresholds at and just above every score, written out plainly."""
+    best = 0.0
+    n = len(included)
+    for threshold, log_fpr, log_tnr in log_fpr_tnr:
+        k = int(np.sum(included < threshold))
+        fnr = 1.0 if k == n else stats.beta.ppf(confidence, k + 0.5, n - k + 0.5)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratios = [
+                np.log(1 - delta - fnr) - log_fpr,
+                np.log(np.exp(log_tnr) - delta) - np.log(fnr),
+            ]
+        best = max(best, np.nanmax(ratios))
+    return best
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("decimals", [1, 12])  # 1: many ties
+def test_brute_force_empirical(seed, decimals):
+    rng = np.random.default_rng(seed)
+    included = rng.normal(rng.uniform(-1, 3), 1, 60).round(decimals)
+    excluded = rng.normal(0, 1, 40).round(decimals)
+    scores = np.concatenate([included, excluded])
+    rates = []
+    for threshold in np.concatenate([scores, scores + 1e-9]):
+        k = int(np.sum(excluded >= threshold))
+        fpr = 1.0 if k == 40 else stats.beta.ppf(0.9, k + 0.5, 40.5 - k)
+        with np.errstate(divide="ignore"):
+            rates.append((threshold, np.log(fpr), np.log(1 - fpr)))
+    expected = brute_force(included, 1e-3, 0.9, rates)
+    made = bound(included, excluded, delta=1e-3, confidence=0.9)
+    assert made.epsilon == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("dim", [100, 4000])
+@pytest.mark.parametrize("seed", range(4))
+def test_brute_force_closed_form(seed, dim):
+    rng = np.random.default_rng(seed)
+    included = rng.normal(rng.uniform(-1, 3), 1, 60).round(1) * dim**-0.5
+    law = closed_form_null(dim)
+    grid = np.concatenate([included, included + 1e-9, np.linspace(-0.5, 0.5, 200)])
+    rates = list(zip(grid, law.logsf(grid), law.logcdf(grid), strict=True))
+    expected = brute_force(included, 1e-6, 0.95, rates)
+    assert bound(included, delta=1e-6, dim=dim).epsilon == pytest.approx(expected, rel=1e-9)
+
+
+def test_details_belong_to_the_threshold():
+    rng = np.random.default_rng(SEED)
+    included, excluded = rng.normal(2, 1, 300), rng.normal(0, 1, 200)
+    details = bound(included, excluded, delta=1e-5).details
+    assert details["false_negatives"] == np.sum(included < details["threshold"])
+    k = np.sum(excluded >= details["threshold"])
+    fpr = math.log(stats.beta.ppf(0.95, k + 0.5, 200.5 - k))
+    assert details["log_fpr_upper"] == pytest.approx(fpr)
+
+
+def test_a_tie_at_the_threshold_counts_on_both_sides():
+    # Everyone scores 1: no threshold separates anything.
+    assert bound(np.ones(1000), np.ones(1000), delta=0.0).epsilon == 0.0
+
+
+@pytest.mark.parametrize("n", [1, 10, 1000])
+@pytest.mark.parametrize("confidence", [0.5, 0.95, 1 - 1e-9])
+def test_jeffreys_bounds_match_scipy(n, confidence):
+    k = np.arange(n + 1)
+    rates = jeffreys_upper(k, n, confidence)
+    upper = stats.beta.ppf(confidence, k[:-1] + 0.5, n - k[:-1] + 0.5)
+    assert np.exp(rates.error[:-1]) == pytest.approx(upper, rel=1e-9)
+    rest = stats.beta.ppf(1 - confidence, n - k[:-1] + 0.5, k[:-1] + 0.5)
+    assert np.exp(rates.success[:-1]) == pytest.approx(rest, rel=1e-9)
+    assert (rates.error[-1], rates.success[-1]) == (0.0, -math.inf)
+
+
+def test_jeffreys_bound_keeps_its_digits_near_one():
+    # 999 errors of 1,000: what is left of 1 is the lower quantile of the other rate.
+    rates = jeffreys_upper(np.array([999]), 1000, 1 - 1e-6)
+    assert stats.beta.cdf(np.exp(rates.success[0]), 1.5, 999.5) == pytest.approx(1e-6, rel=1e-9)
+
+
+@pytest.mark.parametrize("sigma", [0.1, 0.5, 2.0])
+@pytest.mark.parametrize("delta", [1e-5, 1e-2])
+def test_decreases_with_confidence(sigma, delta):
+    rng = np.random.default_rng(SEED)
+    seen, unseen = rng.normal(1, sigma, 100), rng.normal(0, sigma, 100)
+    levels = 1 - np.logspace(-3, -1, 10)
+    epsilons = [bound(seen, unseen, delta=delta, confidence=c).epsilon for c in levels]
+    assert np.all(np.diff(epsilons) >= 0)
+    assert epsilons[-1] > epsilons[0]
+
+
+@pytest.mark.parametrize("sigma", [0.1, 0.5, 2.0])
+def test_decreases_with_delta(sigma):
+    rng = np.random.default_rng(SEED)
+    seen, unseen = rng.normal(1, sigma, 100), rng.normal(0, sigma, 100)
+    epsilons = [
+        bound(seen, unseen, delta=d, confidence=0.99).epsilon for d in np.logspace(-6, -1, 10)
+    ]
+    assert np.all(np.diff(epsilons) <= 0)
+    assert sigma == 2.0 or epsilons[-1] < epsilons[0]  # at 2.0 nothing is proven at all
+
+
+@pytest.mark.parametrize("dim", [200, 2000])
+def test_closed_form_is_monotone_in_delta_and_confidence(dim):
+    seen = np.random.default_rng(SEED).uniform(0.1, 0.2, 100)
+    by_delta = [bound(seen, dim=dim, delta=d).epsilon for d in np.logspace(-6, -1, 10)]
+    levels = 1 - np.logspace(-3, -1, 10)
+    by_level = [bound(seen, dim=dim, delta=1e-5, confidence=c).epsilon for c in levels]
+    assert np.all(np.diff(by_delta) < 0)
+    assert np.all(np.diff(by_level) > 0)
+
+
+@pytest.mark.parametrize("sigma", [0.1, 0.5, 2.0])
+def test_invariant_under_increasing_maps(sigma):
+    rng = np.random.default_rng(SEED)
+    seen, unseen = rng.normal(1, sigma, 100), rng.normal(0, sigma, 100)
+    expected = bound(seen, unseen, delta=1e-5).epsilon
+    affine = bound(seen * 2.71828 + 3.14159, unseen * 2.71828 + 3.14159, delta=1e-5)
+    curved = bound(np.arctan(seen), np.arctan(unseen), delta=1e-5)
+    assert affine.epsilon == curved.epsilon == expected
+
+
+def test_says_that_selection_voids_it():
+    made = bound([0.1, 0.2], delta=1e-5, dim=100)
+    assert made.kind == "lower_bound"
+    assert made.lower == made.epsilon
+    assert "not valid after selection" in made.guarantee
+    assert "false positive rate is exact" in made.guarantee
+    assert "each of the two error rates" in bound([1.0], [0.0, 0.1], delta=0.0).guarantee
+
+
+def test_perfect_cosine_is_impossible_for_an_excluded_canary():
+    assert bound(np.ones(50), delta=1e-5, dim=100).epsilon == math.inf
+
+
+@pytest.mark.parametrize(
+    ("included", "excluded", "arguments", "message"),
+    [
+        ([], [0.0, 1.0], {}, "at least 1 included score, got 0"),
+        ([1.0], [0.0], {}, "empirical null needs at least 2 excluded scores, got 1"),
+        ([1.5], [], {"dim": 100}, r"needs cosines, in \[-1, 1\], got a score of magnitude 1.5"),
+    ],
+)
+def test_refuses_unusable_scores(included, excluded, arguments, message):
+    with pytest.raises(InputError, match=message):
+        bound(included, excluded, delta=1e-5, **arguments)
