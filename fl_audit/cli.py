@@ -11,7 +11,7 @@ import sys
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from fl_audit.errors import InputError, nearest
 
@@ -73,6 +73,8 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     _add_estimate(commands)
     _add_one_run(commands)
+    _add_run(commands)
+    _add_quickstart(commands)
     return parser
 
 
@@ -149,6 +151,76 @@ def _one_run(arguments: argparse.Namespace) -> int:
     if p is not None:
         print(f"p-value of epsilon <= {arguments.epsilon:g}: {p:.6g}")
     return EXIT_OK
+
+
+def _add_run(commands: "argparse._SubParsersAction[_Parser]") -> None:
+    parser = commands.add_parser(
+        "run",
+        help="train with canaries, score them, estimate epsilon, report",
+        description="Train with canary clients, score them, estimate epsilon and write a report.",
+        allow_abbrev=False,
+    )
+    parser.set_defaults(command=_run)
+    parser.add_argument("config", metavar="CONFIG.toml", type=Path, help="what to run")
+    parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="the run folder")
+    parser.add_argument(
+        "--set",
+        metavar="section.key=value",
+        dest="overrides",
+        action="append",
+        default=[],
+        help="change one key of the config; may be repeated",
+    )
+    parser.add_argument("--resume", action="store_true", help="go on from DIR's last checkpoint")
+    parser.add_argument("--json", action="store_true", help="print report.json")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from fl_audit.config import load_config
+    from fl_audit.pipeline import continue_run, start_run
+
+    config = load_config(arguments.config, arguments.overrides)
+    go = continue_run if arguments.resume else start_run
+    report = go(config, arguments.out)
+    if arguments.json:
+        _print_json(report)
+    else:
+        _print_report(report, arguments.out)
+    return EXIT_OK
+
+
+def _add_quickstart(commands: "argparse._SubParsersAction[_Parser]") -> None:
+    parser = commands.add_parser(
+        "quickstart",
+        help="the main job end to end on a small real task, in minutes, no download",
+        description="Audit two small runs, one without noise and one with, and report on both.",
+        allow_abbrev=False,
+    )
+    parser.set_defaults(command=_quickstart)
+    parser.add_argument(
+        "--out", metavar="DIR", type=Path, help="default: the first free runs/quickstart-N"
+    )
+
+
+def _quickstart(arguments: argparse.Namespace) -> int:
+    from fl_audit import quickstart
+
+    out = arguments.out or quickstart.free_folder(Path("runs"))
+    reports = quickstart.run(out)
+    for noise_multiplier, report in reports.items():
+        print(f"noise multiplier {noise_multiplier:g}")
+        _print_report(report, out / quickstart.folder_name(noise_multiplier))
+        print()
+    print(quickstart.comparison(reports))
+    return EXIT_OK
+
+
+def _print_report(report: dict[str, Any], out: Path) -> None:
+    from fl_audit.report import summary_lines
+    from fl_audit.run_folder import RunFolder
+
+    print("\n".join(summary_lines(report)))
+    print(f"report: {RunFolder(out).report_html}")
 
 
 def _print_json(value: dict[str, object]) -> None:

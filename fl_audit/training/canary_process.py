@@ -2,8 +2,12 @@
 
 A canary is a client whose data is its vector. Every client's data becomes a pair of sequences:
 `canary`, which is empty for a real client and holds one unit vector for a canary, and `examples`,
-of which a canary has none. So the wrapped client work runs unchanged, and a canary's vector is
-added to an update that is zero.
+of which a canary has none. So the wrapped client work runs unchanged, and a canary's vector joins
+an update that is zero.
+
+In TFF an update is a pseudo-gradient, initial minus trained weights, which the finalizer's
+optimizer subtracts. A canary therefore returns minus its vector, and what is measured is minus
+the aggregate: both point where the model moves.
 """
 
 import collections
@@ -54,7 +58,7 @@ def with_canary_clients(
         vector = data["canary"].reduce(tf.zeros([dim]), tf.add) * _CANARY_NORM
         pieces = tf.split(vector, [math.prod(spec.shape) for spec in update_specs])
         leaves = [
-            update + tf.reshape(piece, spec.shape)
+            update - tf.reshape(piece, spec.shape)
             for update, piece, spec in zip(
                 tf.nest.flatten(result.update), pieces, update_specs, strict=True
             )
@@ -74,7 +78,7 @@ def with_canary_clients(
 def with_aggregate_released(
     finalizer: tff.learning.templates.FinalizerProcess,
 ) -> tff.learning.templates.FinalizerProcess:
-    """The same finalizer, which also measures the round's noised aggregate.
+    """The same finalizer, which also measures the round's noised aggregate as the model moves.
 
     The attacker of Andrew et al. Algorithm 2 sees the aggregate, not the difference of models:
     with server momentum these differ.
@@ -82,12 +86,19 @@ def with_aggregate_released(
     Returns:
       A finalizer whose measurements are `OrderedDict(aggregate, finalizer)`.
     """
+    parameter_types = finalizer.next.type_signature.parameter
 
-    @tff.federated_computation(*finalizer.next.type_signature.parameter)
+    @tff.tensorflow.computation(parameter_types[2].member)
+    def negate(update: Any) -> Any:
+        return tf.nest.map_structure(tf.negative, update)
+
+    @tff.federated_computation(*parameter_types)
     def next_fn(state: Any, weights: Any, update: Any) -> Any:
         applied = finalizer.next(state, weights, update)
         measurements = tff.federated_zip(
-            collections.OrderedDict(aggregate=update, finalizer=applied.measurements)
+            collections.OrderedDict(
+                aggregate=tff.federated_map(negate, update), finalizer=applied.measurements
+            )
         )
         return tff.templates.MeasuredProcessOutput(applied.state, applied.result, measurements)
 

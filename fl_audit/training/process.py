@@ -21,7 +21,7 @@ class RoundResult:
 
     Attributes:
       state: of the learning process, for the next round.
-      aggregate: the round's noised aggregate, float32 of shape (dim,).
+      aggregate: the round's noised aggregate, float32 of shape (dim,), as the model moves.
       clip_norm: that this round's updates were clipped to.
       noise_stddev: of the noise on each coordinate of the sum of updates.
       train_loss: mean over the examples that the cohort trained on, in nats; 0 without any.

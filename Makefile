@@ -1,0 +1,34 @@
+# make quickstart: the main job end to end. make test: the tests. Both set everything up.
+PYTHON ?= python3.11
+BIN := .venv/bin
+STAMP := .venv/.synced
+
+.PHONY: quickstart test test-all lint setup lock
+
+quickstart: $(STAMP)
+	$(BIN)/fl-audit quickstart
+
+test: $(STAMP) lint
+	$(BIN)/python -m pytest
+
+test-all: $(STAMP) lint
+	$(BIN)/python -m pytest -m ""
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+setup: $(STAMP)
+
+# The lock has hashes for everything; uv itself is pinned here.
+$(STAMP): uv.lock pyproject.toml setup.cfg
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet uv==0.13.8
+	$(BIN)/uv sync --frozen --extra test
+	touch $@
+
+# After a change of dependencies: both locks anew, and no host but the public index in them.
+lock: $(STAMP)
+	$(BIN)/uv lock
+	$(BIN)/uv export --frozen --no-emit-project --quiet -o requirements.lock

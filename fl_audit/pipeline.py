@@ -1,0 +1,58 @@
+"""The main job: check, train with canaries, score, estimate, report."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from fl_audit.config import Config
+
+# TensorFlow's C++ log is about devices and graph passes; errors still come as exceptions.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+
+def start_run(config: Config, out: Path) -> dict[str, Any]:
+    """Runs a config in a new folder and returns the report.
+
+    Args:
+      config: of the run.
+      out: a folder that is new or empty.
+
+    Raises:
+      InputError: the folder is taken, or the config or its data cannot be used. Nothing is
+        written then.
+      Interrupted: a signal asked to stop; `continue_run` goes on.
+    """
+    from fl_audit.training.claim import check_new, write_identity
+    from fl_audit.training.run import canaries_csv, prepare, train
+
+    folder = check_new(out)
+    run = prepare(config)
+    write_identity(folder, config, canaries_csv(run))
+    train(run, folder)
+    return _report(out)
+
+
+def continue_run(config: Config, out: Path) -> dict[str, Any]:
+    """Continues an interrupted run from its last checkpoint and returns the report.
+
+    Args:
+      config: the one that the run was started with.
+      out: the run's folder.
+
+    Raises:
+      InputError: the folder holds no interrupted run of this config.
+      Interrupted: a signal asked to stop once more.
+    """
+    from fl_audit.training.claim import check_resumable
+    from fl_audit.training.run import prepare, train
+
+    folder = check_resumable(out, config)
+    train(prepare(config), folder)
+    return _report(out)
+
+
+def _report(out: Path) -> dict[str, Any]:
+    from fl_audit.report import write_report
+    from fl_audit.run_folder import RunFolder
+
+    return write_report(RunFolder(out))

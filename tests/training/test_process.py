@@ -1,0 +1,191 @@
+"""The TFF process, run for real: what a canary adds, what noise is added, what stock TFF gives."""
+
+import collections
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from fl_audit.canaries.families import RademacherFamily
+from fl_audit.config import (
+    Canaries,
+    Config,
+    DigitsTask,
+    GaussianAdaptive,
+    GaussianFixed,
+    Mechanism,
+    Server,
+    Shuffle,
+)
+from fl_audit.participation import Cohort
+from fl_audit.tasks import load_task
+from fl_audit.training.cohort_data import CohortData
+from fl_audit.training.mechanism import make_aggregator, round_noise
+from fl_audit.training.native_runtime import native_runtime
+from fl_audit.training.process import (
+    build_process,
+    flatten_weights,
+    functional_model,
+    model_weights,
+    run_round,
+)
+
+pytestmark = pytest.mark.tff
+
+CLIP = 0.25
+COHORT = 4.0
+NO_NOISE = GaussianFixed(noise_multiplier=0.0, clip_norm=CLIP)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _runtime(tmp_path_factory):
+    with native_runtime(tmp_path_factory.mktemp("worker") / "worker.log", 2):
+        yield
+
+
+@pytest.fixture(scope="module")
+def task():
+    return load_task(DigitsTask(num_clients=300, hidden=(32,)), seed=0)
+
+
+def _config(mechanism: Mechanism, server: Server | None = None) -> Config:
+    return Config(
+        task=DigitsTask(),
+        mechanism=mechanism,
+        participation=Shuffle(rounds=2, clients_per_round=3),
+        canaries=Canaries(count=10),
+        server=server or Server(),
+    )
+
+
+class _Rounds:
+    """A process with the state it has reached."""
+
+    def __init__(self, task, config):
+        self.family = RademacherFamily(seed=5, num_canaries=10, dim=task.classifier.dim)
+        self.process = build_process(task.classifier, config, COHORT)
+        self.data = CohortData(task, config.client, self.family, seed=0)
+        self.state = self.process.initialize()
+
+    def run(self, clients, canaries, round_index=0):
+        cohort = Cohort(np.array(clients, np.int64), np.array(canaries, np.int64))
+        result = run_round(self.process, self.state, self.data.of(cohort, round_index))
+        self.state = result.state
+        return result
+
+    @property
+    def weights(self):
+        return flatten_weights(model_weights(self.state))
+
+
+def test_a_canary_adds_its_vector_at_the_clip_norm(task):
+    without = _Rounds(task, _config(NO_NOISE)).run([0, 1, 2], [])
+    rounds = _Rounds(task, _config(NO_NOISE))
+    both = rounds.run([0, 1, 2], [7])
+    added = (both.aggregate - without.aggregate) * COHORT
+    np.testing.assert_allclose(added, CLIP * rounds.family.vector(7), atol=1e-7)
+
+
+def test_the_model_moves_along_the_canary_and_the_aggregate(task):
+    rounds = _Rounds(task, _config(NO_NOISE))
+    before = rounds.weights
+    result = rounds.run([0, 1], [3])
+    moved = rounds.weights - before
+    np.testing.assert_allclose(moved, result.aggregate, atol=1e-6)
+    assert rounds.family.cosines(moved)[3] > 0.3
+
+
+def test_with_momentum_the_aggregate_is_not_the_models_difference(task):
+    config = _config(NO_NOISE, Server(learning_rate=0.5, momentum=0.9))
+    rounds = _Rounds(task, config)
+    first = rounds.run([0, 1], [3]).aggregate
+    before = rounds.weights
+    second = rounds.run([2, 4], [], round_index=1).aggregate
+    np.testing.assert_allclose(rounds.weights - before, 0.5 * (second + 0.9 * first), atol=1e-6)
+
+
+def test_training_loss_ignores_canaries(task):
+    alone = _Rounds(task, _config(NO_NOISE)).run([0, 1, 2], [])
+    both = _Rounds(task, _config(NO_NOISE)).run([0, 1, 2], [4, 5])
+    assert both.train_loss == alone.train_loss > 0
+
+
+def test_without_canaries_it_is_stock_federated_averaging(task):
+    config = _config(NO_NOISE)
+    stock = tff.learning.algorithms.build_unweighted_fed_avg(
+        functional_model(task.classifier),
+        client_optimizer_fn=tff.learning.optimizers.build_sgdm(config.client.learning_rate),
+        server_optimizer_fn=tff.learning.optimizers.build_sgdm(1.0),
+        model_aggregator=make_aggregator(config.mechanism, COHORT),
+    )
+    ours = _Rounds(task, config)
+    data = ours.data.of(Cohort(np.array([0, 1, 2]), np.zeros(0, np.int64)), 0)
+    theirs = stock.next(stock.initialize(), [client["examples"] for client in data]).state
+    ours.run([0, 1, 2], [])
+    np.testing.assert_allclose(ours.weights, flatten_weights(model_weights(theirs)), atol=1e-7)
+
+
+def test_an_empty_cohort_releases_noise_alone(task):
+    mechanism = GaussianFixed(noise_multiplier=2.0, clip_norm=CLIP)
+    result = _Rounds(task, _config(mechanism)).run([], [])
+    assert result.noise_stddev == pytest.approx(2.0 * CLIP)
+    assert result.train_loss == 0
+    noise = result.aggregate.astype(np.float64) * COHORT / result.noise_stddev
+    # Standard errors for d standard normal coordinates; 5.5 of them fail once in 2e7 runs.
+    assert abs(noise.mean()) < 5.5 / noise.size**0.5
+    assert abs((noise**2).mean() - 1) < 5.5 * (2 / noise.size) ** 0.5
+
+
+def test_adaptive_clip_adds_the_noise_that_the_record_states(task):
+    mechanism = GaussianAdaptive(noise_multiplier=0.3, clip_norm=CLIP, clipped_count_stddev=0.5)
+    noise = round_noise(mechanism, COHORT)
+    # Andrew et al. 2021, theorem 1: sum and count together are one release at 0.3.
+    together = (noise.sum_noise_multiplier**-2 + (2 * noise.count_noise_stddev) ** -2) ** -0.5
+    assert together == pytest.approx(0.3)
+    result = _Rounds(task, _config(mechanism)).run([0], [])
+    assert result.clip_norm == pytest.approx(CLIP)
+    assert result.noise_stddev == pytest.approx(noise.sum_noise_multiplier * CLIP)
+
+
+def test_adaptive_clip_follows_canaries_upward(task):
+    # Every canary is clipped, so that the quantile estimate, and the clip with it, must rise.
+    mechanism = GaussianAdaptive(noise_multiplier=0.0, clip_norm=CLIP)
+    rounds = _Rounds(task, _config(mechanism))
+    rounds.run([], [0, 1, 2, 3])
+    after = rounds.run([], [4], round_index=1)
+    assert after.clip_norm == pytest.approx(CLIP * np.exp(0.2 * 0.5))
+
+
+def test_the_same_seed_gives_the_same_bits(task):
+    first = _Rounds(task, _config(NO_NOISE)).run([0, 1, 2], [3])
+    second = _Rounds(task, _config(NO_NOISE)).run([0, 1, 2], [3])
+    np.testing.assert_array_equal(first.aggregate, second.aggregate)
+
+
+def test_local_order_changes_with_the_round_and_not_with_the_cohort(task):
+    data = _Rounds(task, _config(NO_NOISE)).data
+
+    def labels(clients, round_index):
+        participants = data.of(Cohort(np.array(clients), np.zeros(0, np.int64)), round_index)
+        return [y for _, y in participants[-1]["examples"].unbatch().as_numpy_iterator()]
+
+    assert labels([8], 0) == labels([1, 8], 0)
+    assert sorted(labels([8], 0)) == sorted(labels([8], 1))
+    orders = {tuple(labels([8], r)) for r in range(20)}
+    assert len(orders) > 1
+
+
+def test_client_data_is_a_pair_of_sequences(task):
+    rounds = _Rounds(task, _config(NO_NOISE))
+    data_type = rounds.process.next.type_signature.parameter[1].member
+    element = collections.OrderedDict(
+        canary=tf.TensorSpec([task.classifier.dim]),
+        examples=(task.classifier.input_spec, task.classifier.label_spec),
+    )
+    assert data_type == tff.to_type(
+        collections.OrderedDict(
+            canary=tff.SequenceType(tff.types.tensorflow_to_type(element["canary"])),
+            examples=tff.SequenceType(tff.types.tensorflow_to_type(element["examples"])),
+        )
+    )
