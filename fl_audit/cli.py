@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from fl_audit.errors import InputError, nearest
+from fl_audit.errors import InputError, Interrupted, nearest
 
 if TYPE_CHECKING:
     from fl_audit.estimators.audit import AuditResult
@@ -49,7 +49,10 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit status: 0, or 2 and one line for bad input."""
+    """Run one command and return its exit status.
+
+    0 for success, 2 and one line for bad input, 128 + N where signal N stopped a run.
+    """
     try:
         arguments = _parser().parse_args(argv)
         status: int = arguments.command(arguments)
@@ -57,6 +60,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except InputError as error:
         print(f"fl-audit: error: {error}", file=sys.stderr)
         return EXIT_BAD_INPUT
+    except Interrupted as stop:
+        print(f"fl-audit: {stop}; continue with --resume", file=sys.stderr)
+        return 128 + stop.signal_number
     except BrokenPipeError:
         # The reader has gone: nothing is left to say, not even by the flush at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -73,6 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     _add_estimate(commands)
     _add_one_run(commands)
+    _add_mechanism(commands)
     _add_run(commands)
     _add_quickstart(commands)
     return parser
@@ -150,6 +157,45 @@ def _one_run(arguments: argparse.Namespace) -> int:
     print(f"epsilon >= {lower:.6g} at {100 * arguments.confidence:g} % confidence")
     if p is not None:
         print(f"p-value of epsilon <= {arguments.epsilon:g}: {p:.6g}")
+    return EXIT_OK
+
+
+def _add_mechanism(commands: "argparse._SubParsersAction[_Parser]") -> None:
+    parser = commands.add_parser(
+        "mechanism",
+        help="one-shot audit of one Gaussian mechanism release",
+        description="Audit single releases of a Gaussian mechanism (Andrew et al. 2023, Table 1).",
+        allow_abbrev=False,
+    )
+    parser.set_defaults(command=_mechanism)
+    parser.add_argument("--epsilon", type=float, required=True, help="true one, which sets sigma")
+    parser.add_argument("--delta", type=float, required=True, help="in (0, 1)")
+    parser.add_argument("--dim", type=int, required=True, help="length of a release")
+    parser.add_argument("--canaries", type=int, required=True, help="in each release")
+    parser.add_argument("--trials", type=int, required=True, help="independent releases")
+    parser.add_argument("--seed", type=int, required=True, help="of canaries and noise")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _mechanism(arguments: argparse.Namespace) -> int:
+    from fl_audit.mechanism_audit import audit_gaussian_mechanism
+
+    audit = audit_gaussian_mechanism(
+        epsilon=arguments.epsilon,
+        delta=arguments.delta,
+        dim=arguments.dim,
+        num_canaries=arguments.canaries,
+        num_trials=arguments.trials,
+        seed=arguments.seed,
+    )
+    if arguments.json:
+        _print_json(audit.to_json())
+        return EXIT_OK
+    print(f"sigma {audit.sigma:.6g} for epsilon {arguments.epsilon:g}, delta {arguments.delta:g}")
+    print(
+        f"estimated epsilon {audit.mean:.4g} ± {audit.std:.3g} "
+        f"(mean and standard deviation, {arguments.trials} trial{'s'[: arguments.trials != 1]})"
+    )
     return EXIT_OK
 
 
@@ -246,3 +292,7 @@ def _table(result: "AuditResult") -> str:
         lines += [f"{start}  {first}", *(" " * indent + line for line in rest)]
     lines += [f"left out: {name}: {reason}" for name, reason in result.left_out.items()]
     return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -27,11 +27,7 @@ OpenUnitFloat = Annotated[float, Meta(gt=0, lt=1)]
 
 
 class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    def __post_init__(self) -> None:
-        for name in self.__struct_fields__:
-            value = getattr(self, name)
-            if isinstance(value, float) and not math.isfinite(value):
-                raise ValueError(f"`{name}` must be finite, got {value}")
+    """What is in brackets in the file."""
 
 
 class DigitsTask(_Table, frozen=True, tag_field="kind", tag="digits"):
@@ -152,7 +148,8 @@ class Shuffle(_Table, frozen=True, tag_field="kind", tag="shuffle"):
 
     Attributes:
       rounds: rounds of training.
-      clients_per_round: size of the real cohort.
+      clients_per_round: size of the real cohort at most; an epoch has as few rounds as that allows,
+        and their sizes differ by at most one.
       canary_repeats: presentations of each included canary: one, at a round drawn at random,
         in each of that many equal parts of the run (Andrew et al. section 5.3).
     """
@@ -287,10 +284,8 @@ def _without_none(value: Any) -> Any:
 
 def _readable(message: str, table: Mapping[str, Any]) -> str:
     """Turns msgspec's "... - at `$.a.b`" into "key `a.b`: ..., got 3"."""
-    reason, separator, place = message.partition(" - at `$.")
+    reason, _, place = message.replace("`object`", "a table").partition(" - at `$.")
     path = place.rstrip("`")
-    if not separator:
-        return reason
     value: Any = table
     for key in path.split("."):
         value = value.get(key) if isinstance(value, Mapping) else None
@@ -310,7 +305,7 @@ def _fields(table_type: type[_Table]) -> dict[str, Any]:
 
 
 def _check_keys(table: Mapping[str, Any], annotation: Any, name: str, prefix: str) -> None:
-    """Raises an `InputError` naming the nearest known key for the first unknown one."""
+    """Raises an `InputError` for the first unknown key, naming the nearest, or missing key."""
     table_type, known = _select_variant(table, annotation, name, prefix)
     for key, value in table.items():
         if key not in known:
@@ -318,6 +313,10 @@ def _check_keys(table: Mapping[str, Any], annotation: Any, name: str, prefix: st
             raise InputError(f"{name}: unknown key `{prefix}{key}`; {hint}")
         if key in _fields(table_type):
             _check_value(value, _fields(table_type)[key], name, f"{prefix}{key}")
+    for field in msgspec.structs.fields(table_type):
+        if field.required and field.name not in table:
+            what = f"key `{prefix}{field.name}`" if prefix else f"section [{field.name}]"
+            raise InputError(f"{name}: {what} is missing")
 
 
 def _check_value(value: Any, annotation: Any, name: str, path: str) -> None:
@@ -326,6 +325,8 @@ def _check_value(value: Any, annotation: Any, name: str, path: str) -> None:
     elif typing.get_origin(annotation) is Literal and value not in typing.get_args(annotation):
         hint = nearest(str(value), typing.get_args(annotation))
         raise InputError(f"{name}: key `{path}`: unknown {value!r}; {hint}")
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise InputError(f"{name}: key `{path}`: must be finite, got {value}")
 
 
 def _select_variant(
@@ -339,7 +340,7 @@ def _select_variant(
         return tables[0], set(_fields(tables[0]))
     if "kind" not in table:
         raise InputError(f"{name}: key `{prefix}kind` is missing; one of {', '.join(tags)}")
-    if table["kind"] not in tags:
+    if not isinstance(table["kind"], str) or table["kind"] not in tags:
         hint = nearest(str(table["kind"]), tags)
         raise InputError(f"{name}: key `{prefix}kind`: unknown {table['kind']!r}; {hint}")
     chosen = tags[table["kind"]]

@@ -1,6 +1,7 @@
-"""The one exception for bad input from outside, and how it names what was probably meant."""
+"""How the program ends early: bad input from outside, or a signal that asked it to stop."""
 
 import difflib
+import signal
 from collections.abc import Iterable
 
 
@@ -10,6 +11,22 @@ class InputError(ValueError):
     Its message is one line that names the file, key or row, what was wrong and what would be
     right. The command line prints it on standard error and exits with status 2.
     """
+
+
+class Interrupted(Exception):  # noqa: N818 - it is no error
+    """A run was asked to stop and has saved its state.
+
+    Attributes:
+      completed_rounds: rounds that are done.
+      signal_number: that asked.
+    """
+
+    def __init__(self, completed_rounds: int, signal_number: int) -> None:
+        """Says where the run stopped and why."""
+        name = signal.Signals(signal_number).name
+        super().__init__(f"stopped by {name} after round {completed_rounds}, state saved")
+        self.completed_rounds = completed_rounds
+        self.signal_number = signal_number
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -1,6 +1,7 @@
 """The main job: check, train with canaries, score, estimate, report."""
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,11 @@ def start_run(config: Config, out: Path) -> dict[str, Any]:
       Interrupted: a signal asked to stop; `continue_run` goes on.
     """
     from fl_audit.training.claim import check_new, write_identity
-    from fl_audit.training.run import canaries_csv, prepare, train
 
     folder = check_new(out)
+    _say_what_takes_so_long()
+    from fl_audit.training.run import canaries_csv, prepare, train
+
     run = prepare(config)
     write_identity(folder, config, canaries_csv(run))
     train(run, folder)
@@ -44,15 +47,23 @@ def continue_run(config: Config, out: Path) -> dict[str, Any]:
       Interrupted: a signal asked to stop once more.
     """
     from fl_audit.training.claim import check_resumable
-    from fl_audit.training.run import prepare, train
 
     folder = check_resumable(out, config)
+    _say_what_takes_so_long()
+    from fl_audit.training.run import prepare, train
+
     train(prepare(config), folder)
     return _report(out)
+
+
+def _say_what_takes_so_long() -> None:
+    if sys.stderr.isatty() and "tensorflow_federated" not in sys.modules:
+        print("loading TensorFlow Federated, about ten seconds", file=sys.stderr)
 
 
 def _report(out: Path) -> dict[str, Any]:
     from fl_audit.report import write_report
     from fl_audit.run_folder import RunFolder
 
-    return write_report(RunFolder(out))
+    report: dict[str, Any] = write_report(RunFolder(out))
+    return report

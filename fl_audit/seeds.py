@@ -15,6 +15,7 @@ class Stream(enum.IntEnum):
     LOCAL_ORDER = 4
     INITIAL_WEIGHTS = 5
     PARTITION = 6
+    RELEASE_TRIAL = 7
 
 
 def sequence(seed: int, stream: Stream, *index: int) -> np.random.SeedSequence:

@@ -59,9 +59,18 @@ class CanaryFamily(abc.ABC):
         """
         if target.shape != (self.dim,):
             raise ValueError(f"target must have shape ({self.dim},), got {target.shape}")
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            products = pool.map(lambda j: self._inner_product(j, target), range(self.num_canaries))
-            return np.fromiter(products, np.float64, self.num_canaries)
+        products = np.empty(self.num_canaries)
+        # All threads take from one iterator: a task per canary would hold 2 KB for each.
+        canaries = iter(range(self.num_canaries))
+
+        def score_until_none_is_left(_: int) -> None:
+            for canary in canaries:
+                products[canary] = self._inner_product(canary, target)
+
+        num_threads = os.cpu_count() or 1
+        with ThreadPoolExecutor(num_threads) as pool:
+            list(pool.map(score_until_none_is_left, range(num_threads)))
+        return products
 
     def cosines(self, target: FloatArray) -> npt.NDArray[np.float64]:
         """Cosine of every canary with `target`; 0 with a zero vector, which points nowhere."""

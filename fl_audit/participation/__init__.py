@@ -30,7 +30,11 @@ def make_schedule(
     Raises:
       InputError: the population cannot fill the rounds, or the rounds cannot hold the canaries.
     """
-    pattern = ShuffleSchedule if isinstance(config, Shuffle) else BernoulliSchedule
-    schedule: Schedule = pattern(config, seed, num_clients, np.flatnonzero(included))  # type: ignore[arg-type]
+    indices = np.flatnonzero(included)
+    schedule: Schedule = (
+        ShuffleSchedule(config, seed, num_clients, indices)
+        if isinstance(config, Shuffle)
+        else BernoulliSchedule(config, seed, num_clients, indices)
+    )
     check_room_for_canaries(schedule.expected_canaries, canaries.max_per_round)
     return schedule

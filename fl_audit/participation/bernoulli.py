@@ -31,7 +31,7 @@ class BernoulliSchedule(Schedule):
           canaries: indices of the included canaries.
 
         Raises:
-          InputError: the cohort exceeds the population, or canaries would outnumber it.
+          InputError: the cohort exceeds the population.
         """
         check_cohort_size(config.clients_per_round, num_clients)
         probability = config.clients_per_round / num_clients

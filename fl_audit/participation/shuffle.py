@@ -18,7 +18,7 @@ class ShuffleSchedule(Schedule):
 
     Each epoch deals a new permutation of the clients into rounds whose sizes differ by at most
     one. Section 5.3: the rounds are divided into `canary_repeats` equal parts, and each included
-    canary appears at one round of each, drawn at random.
+    canary appears at one round of each, drawn at random. The expected cohort is an epoch's mean.
     """
 
     def __init__(self, config: Shuffle, seed: int, num_clients: int, canaries: IndexArray) -> None:
@@ -31,8 +31,7 @@ class ShuffleSchedule(Schedule):
           canaries: indices of the included canaries.
 
         Raises:
-          InputError: the cohort exceeds the population, there are more repeats than rounds, or
-            more canaries than can be scheduled.
+          InputError: the cohort exceeds the population, or there are more repeats than rounds.
         """
         check_cohort_size(config.clients_per_round, num_clients)
         if config.canary_repeats > config.rounds:

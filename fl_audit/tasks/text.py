@@ -22,22 +22,25 @@ class _Sentence:
     words: Sequence[str]
 
 
-def _read_rows(path: Path) -> Iterator[_Sentence]:
+def _sentences(path: Path, rows: "csv.DictReader[str]") -> Iterator[_Sentence]:
     """Rows with at least one word; every client must have one."""
     seen: dict[str, bool] = {}
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = csv.DictReader(file)
-        for column in ("client_id", "text"):
-            if column not in (rows.fieldnames or []):
-                hint = nearest(column, rows.fieldnames or ["(no header)"])
-                raise InputError(f"{path}: column `{column}` is missing; {hint}")
-        for row in rows:
-            client_id, words = row["client_id"], words_of(row["text"] or "")
-            if not client_id:
-                raise InputError(f"{path}: line {rows.line_num}: `client_id` is empty")
-            seen[client_id] = seen.get(client_id, False) or bool(words)
-            if words:
-                yield _Sentence(client_id, words)
+    columns = rows.fieldnames or ["(no header)"]
+    for column in ("client_id", "text"):
+        if column not in columns:
+            raise InputError(f"{path}: column `{column}` is missing; {nearest(column, columns)}")
+    for row in rows:
+        if None in row or None in row.values():
+            raise InputError(
+                f"{path}: line {rows.line_num}: must have {len(columns)} fields, as the header; "
+                "put a text with commas in double quotes"
+            )
+        client_id, words = row["client_id"], words_of(row["text"])
+        if not client_id.strip():
+            raise InputError(f"{path}: line {rows.line_num}: `client_id` is empty")
+        seen[client_id] = seen.get(client_id, False) or bool(words)
+        if words:
+            yield _Sentence(client_id, words)
     empty = [client_id for client_id, has_words in seen.items() if not has_words]
     if empty:
         raise InputError(f"{path}: client {empty[0]!r} is empty: none of its rows has a word")
@@ -45,11 +48,17 @@ def _read_rows(path: Path) -> Iterator[_Sentence]:
 
 def _read(path: Path) -> list[_Sentence]:
     try:
-        return list(_read_rows(path))
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            # strict: a quote that is never closed would swallow all rows behind it.
+            rows = csv.DictReader(file, strict=True)
+            return list(_sentences(path, rows))
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path}: is not a UTF-8 CSV: {error}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: must be UTF-8 text: {error.reason}") from error
+    except csv.Error as error:
+        line = rows.reader.line_num
+        raise InputError(f"{path}: line {line}: not valid CSV: {error}") from error
 
 
 def _split(sentences: Sequence[_Sentence]) -> tuple[dict[str, list[_Sentence]], list[_Sentence]]:
@@ -84,7 +93,10 @@ def load_text_task(config: TextTask, seed: int) -> LearningTask:
     path = Path(config.path)
     training, held_out = _split(_read(path))
     if not held_out:
-        raise InputError(f"{path}: too few rows to hold any out; must have at least 10 with words")
+        raise InputError(
+            f"{path}: no row can be held out: of the rows with words every tenth is, unless it is "
+            "its client's first; must have more rows"
+        )
     vocabulary = build_vocabulary(
         (s.words for client in training.values() for s in client), config.vocabulary_size
     )

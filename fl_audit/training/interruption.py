@@ -6,22 +6,6 @@ from collections.abc import Iterator
 from types import FrameType
 
 
-class Interrupted(Exception):  # noqa: N818 - it is no error
-    """A run was asked to stop and has saved its state.
-
-    Attributes:
-      completed_rounds: rounds that are done.
-      signal_number: that asked.
-    """
-
-    def __init__(self, completed_rounds: int, signal_number: int) -> None:
-        """Says where the run stopped and why."""
-        name = signal.Signals(signal_number).name
-        super().__init__(f"stopped by {name} after round {completed_rounds}, state saved")
-        self.completed_rounds = completed_rounds
-        self.signal_number = signal_number
-
-
 class StopRequest:
     """Remembers the signal that asked for a stop."""
 

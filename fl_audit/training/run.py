@@ -18,6 +18,7 @@ from tqdm import tqdm
 from fl_audit.canaries.families import FAMILIES, CanaryFamily
 from fl_audit.canaries.inclusion import flip_coins
 from fl_audit.config import Config
+from fl_audit.errors import Interrupted
 from fl_audit.participation import Schedule, make_schedule
 from fl_audit.run_folder import STATISTICS, RunFolder, RunRecord, write_record
 from fl_audit.score_file import ScoreFile, write_score_file
@@ -27,7 +28,7 @@ from fl_audit.training.checkpoint import Checkpoint, load_checkpoint, save_check
 from fl_audit.training.cohort_data import CohortData
 from fl_audit.training.cosine_log import CosineLog
 from fl_audit.training.evaluation import Evaluator
-from fl_audit.training.interruption import Interrupted, StopRequest, stop_request
+from fl_audit.training.interruption import StopRequest, stop_request
 from fl_audit.training.mechanism import RoundNoise, round_noise
 from fl_audit.training.metrics_log import MetricsLog, RoundMetrics, read_rows
 from fl_audit.training.native_runtime import native_runtime

@@ -1,0 +1,121 @@
+"""One-shot audit of the Gaussian mechanism: canaries in, one release out, its epsilon back.
+
+Andrew et al. (2023), arXiv:2302.03098, section 3: the mechanism is run once as a black box on
+many random canaries, and their cosines with what it releases tell its noise.
+"""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from tqdm import tqdm
+
+from fl_audit.canaries.families import CanaryFamily, FloatArray, GaussianFamily
+from fl_audit.errors import InputError
+from fl_audit.estimators.gaussian_mechanism import (
+    epsilon_of_sigma,
+    estimate_sigma,
+    sigma_of_epsilon,
+)
+from fl_audit.seeds import Stream, generator
+
+# Canaries are summed in this many shares whatever the number of cores, so that rounding, and with
+# it every digit of the result, is the same on every machine.
+_SHARES = 8
+
+
+@dataclass(frozen=True)
+class MechanismAudit:
+    """What one-shot audits of one mechanism found.
+
+    Attributes:
+      sigma: the mechanism's true noise, a multiple of its sensitivity.
+      epsilons: estimated in each trial.
+    """
+
+    sigma: float
+    epsilons: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        """Mean of the estimates."""
+        return float(np.mean(self.epsilons))
+
+    @property
+    def std(self) -> float:
+        """Population standard deviation (ddof=0) of the estimates; 0 for one trial."""
+        return float(np.std(self.epsilons))
+
+    def to_json(self) -> dict[str, object]:
+        """The JSON object that `fl-audit mechanism --json` prints."""
+        return {
+            "sigma": self.sigma,
+            "mean": self.mean,
+            "std": self.std,
+            "epsilons": list(self.epsilons),
+        }
+
+
+def audit_gaussian_mechanism(
+    *, epsilon: float, delta: float, dim: int, num_canaries: int, num_trials: int, seed: int
+) -> MechanismAudit:
+    """Audit a Gaussian mechanism of known epsilon, once per trial (Andrew et al., Table 1).
+
+    The estimate is consistent while num_canaries / dim is small beside sigma^2; where it is not,
+    the canaries' own length passes for noise and epsilon comes out too small.
+
+    Args:
+      epsilon: that the mechanism is calibrated to, at least 0.
+      delta: in (0, 1).
+      dim: length of a release, at least 2.
+      num_canaries: in each release, at least 1.
+      num_trials: independent releases, each with canaries of its own, at least 1.
+      seed: non-negative; a trial depends on the seed and its index alone.
+
+    Raises:
+      InputError: an argument is out of range, or a release does not fit in memory.
+    """
+    for name, value, least in (
+        ("dim", dim, 2),
+        ("canaries", num_canaries, 1),
+        ("trials", num_trials, 1),
+        ("seed", seed, 0),
+    ):
+        if value < least:
+            raise InputError(f"{name} must be at least {least}, got {value}")
+    sigma = sigma_of_epsilon(epsilon, delta)
+    trials = tqdm(range(num_trials), "trials", unit="trial", disable=None, leave=False)
+    try:
+        estimates = [_estimate(sigma, dim, num_canaries, seed, trial) for trial in trials]
+    except MemoryError as error:
+        raise InputError(f"dim {dim} is too large: a release does not fit in memory") from error
+    return MechanismAudit(sigma, tuple(epsilon_of_sigma(found, delta) for found in estimates))
+
+
+def release(family: CanaryFamily, sigma: float, rng: np.random.Generator) -> FloatArray:
+    """The sum of all canaries' vectors plus N(0, sigma^2 I) noise, float32 of shape (dim,).
+
+    Memory is a few vectors, however many canaries there are.
+    """
+    noise = np.float32(sigma) * rng.standard_normal(family.dim, np.float32)
+    return _sum_of_vectors(family) + noise
+
+
+def _estimate(sigma: float, dim: int, num_canaries: int, seed: int, trial: int) -> float:
+    """The estimate of sigma from one trial."""
+    rng = generator(seed, Stream.RELEASE_TRIAL, trial)
+    family = GaussianFamily(int(rng.integers(2**63)), num_canaries, dim)
+    return estimate_sigma(family.cosines(release(family, sigma, rng)), dim)
+
+
+def _sum_of_vectors(family: CanaryFamily) -> FloatArray:
+    def sum_of_share(share: int) -> FloatArray:
+        total = np.zeros(family.dim, np.float32)
+        for canary in range(share, family.num_canaries, _SHARES):
+            total += family.vector(canary)
+        return total
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        shares = list(pool.map(sum_of_share, range(_SHARES)))
+    return np.asarray(np.sum(shares, axis=0, dtype=np.float32))

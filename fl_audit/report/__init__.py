@@ -1,0 +1,9 @@
+"""The report of a finished run: report.json for programs, report.html for people.
+
+Nothing here imports TensorFlow: a run folder can be reported on anywhere.
+"""
+
+from fl_audit.report.summary import summary_lines
+from fl_audit.report.write import write_report
+
+__all__ = ["summary_lines", "write_report"]

@@ -1,0 +1,62 @@
+"""What report.json holds."""
+
+import dataclasses
+import importlib.metadata
+from typing import Any
+
+import msgspec
+
+from fl_audit.accounting import Accounting, Guarantee, NoisyRounds, account
+from fl_audit.errors import InputError
+from fl_audit.estimators.result import json_value
+from fl_audit.report.finished_run import FinishedRun
+from fl_audit.report.statistic import statistic_report
+from fl_audit.run_folder import STATISTICS
+
+
+def build_report(run: FinishedRun) -> dict[str, Any]:
+    """The report of a run as one JSON object.
+
+    Raises:
+      InputError: the record's noise does not add up, or no method can be applied to the scores.
+    """
+    accounting = _account(run)
+    return {
+        "statistics": {name: statistic_report(run, name) for name in STATISTICS},
+        "analytical_epsilon": json_value(accounting.epsilon),
+        "accuracy": json_value(run.record.accuracy),
+        "verdict": None,
+        "analytical": _analytical(accounting),
+        "run": dataclasses.asdict(run.record),
+        "config": msgspec.to_builtins(run.config),
+        "fl_audit_version": importlib.metadata.version("fl-audit"),
+    }
+
+
+def _account(run: FinishedRun) -> Accounting:
+    try:
+        return account(NoisyRounds.of(run.record))
+    except ValueError as error:
+        raise InputError(f"{run.folder.record}: {error}") from error
+
+
+def _analytical(accounting: Accounting) -> dict[str, Any]:
+    return {
+        "epsilon": json_value(accounting.epsilon),
+        "delta": accounting.delta,
+        "neighbours": accounting.neighbours,
+        "assumes": list(accounting.assumes),
+        "client": _guarantee(accounting.client),
+        "canary": _guarantee(accounting.canary),
+    }
+
+
+def _guarantee(guarantee: Guarantee) -> dict[str, Any]:
+    return {
+        "epsilon": json_value(guarantee.epsilon),
+        "participations": guarantee.participations,
+        "by_accountant": [
+            {"accountant": by.accountant, "epsilon": json_value(by.epsilon), "reason": by.reason}
+            for by in guarantee.by_accountant
+        ],
+    }

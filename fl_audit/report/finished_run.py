@@ -1,0 +1,138 @@
+"""Everything that a report is made from, read from a run folder and checked."""
+
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_audit.config import Config, load_config
+from fl_audit.errors import InputError
+from fl_audit.run_folder import STATISTICS, RunFolder, RunRecord, read_record
+from fl_audit.score_file import ScoreFile, read_score_file
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Rounds:
+    """The curves of a run, a value per round.
+
+    Attributes:
+      train_loss: [rounds] mean over the cohort's examples, in nats; NaN where there is none.
+      accuracy: [rounds] on held-out data; NaN on rounds without evaluation.
+      clip_norm: [rounds] that updates were clipped to.
+    """
+
+    train_loss: FloatArray
+    accuracy: FloatArray
+    clip_norm: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class FinishedRun:
+    """A run that training has completed.
+
+    Attributes:
+      folder: where it lies.
+      config: what was asked for.
+      record: what was done.
+      rounds: its curves.
+      presentations: [included canaries] rounds that each took part in.
+      scores: by statistic.
+    """
+
+    folder: RunFolder
+    config: Config
+    record: RunRecord
+    rounds: Rounds
+    presentations: npt.NDArray[np.int64]
+    scores: Mapping[str, ScoreFile]
+
+
+def read_finished_run(folder: RunFolder) -> FinishedRun:
+    """Reads a run folder.
+
+    Raises:
+      InputError: a file is missing or damaged, or two of them contradict each other.
+    """
+    record = read_record(folder)
+    pool = _read_canaries(folder.canaries)
+    if len(pool) != record.num_canaries:
+        raise InputError(
+            f"{folder.canaries}: must list the {record.num_canaries} canaries of "
+            f"{folder.record.name}, got {len(pool)}"
+        )
+    return FinishedRun(
+        folder=folder,
+        config=load_config(folder.config),
+        record=record,
+        rounds=_read_rounds(folder.metrics, record.rounds),
+        presentations=np.array([entry.rounds for entry in pool.values() if entry.included]),
+        scores={name: _read_scores(folder.scores(name), pool) for name in STATISTICS},
+    )
+
+
+def _read_rounds(path: Path, num_rounds: int) -> Rounds:
+    rows = _read_csv(path, ("round", "clip_norm", "train_loss", "accuracy"))
+    try:
+        numbers = [int(row["round"]) for row in rows]
+        columns = {
+            name: np.array([float(row[name] or "nan") for row in rows])
+            for name in ("train_loss", "accuracy", "clip_norm")
+        }
+    except ValueError as error:
+        raise InputError(f"{path}: holds something that is no number: {error}") from error
+    if numbers != list(range(1, num_rounds + 1)):
+        raise InputError(f"{path}: must hold rounds 1 to {num_rounds} in order, a row each")
+    return Rounds(**columns)
+
+
+@dataclass(frozen=True)
+class _Canary:
+    """A canary of the pool: whether it is included, and in how many rounds."""
+
+    included: bool
+    rounds: int
+
+
+def _read_canaries(path: Path) -> dict[str, _Canary]:
+    rows = _read_csv(path, ("canary_id", "included", "rounds"))
+    for number, row in enumerate(rows, start=1):
+        if row["included"] not in ("0", "1"):
+            raise InputError(
+                f"{path}, row {number}: included must be 0 or 1, got {row['included']!r}"
+            )
+    return {
+        row["canary_id"]: _Canary(row["included"] == "1", len(row["rounds"].split()))
+        for row in rows
+    }
+
+
+def _read_scores(path: Path, pool: Mapping[str, _Canary]) -> ScoreFile:
+    scores = read_score_file(path)
+    included = dict(zip(scores.canary_id, scores.included.tolist(), strict=True))
+    if included != {name: canary.included for name, canary in pool.items()}:
+        raise InputError(f"{path}: must score exactly the canaries of canaries.csv, same inclusion")
+    return scores
+
+
+def _read_csv(path: Path, columns: tuple[str, ...]) -> list[dict[str, str]]:
+    """Rows of a CSV with at least these columns, each row complete."""
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            reader = csv.DictReader(file)
+            missing = [name for name in columns if name not in (reader.fieldnames or ())]
+            rows = list(reader)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path}: is not CSV: {error}") from error
+    if missing:
+        raise InputError(f"{path}: has no column {missing[0]!r}")
+    for number, row in enumerate(rows, start=1):
+        if None in row or None in row.values():
+            raise InputError(f"{path}, row {number}: must have {len(row)} fields")
+    return rows

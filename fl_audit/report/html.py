@@ -1,0 +1,95 @@
+"""report.html: one page that needs nothing but itself."""
+
+import importlib.resources
+from collections.abc import Mapping
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from fl_audit.config import config_to_toml
+from fl_audit.estimators import Gaussian
+from fl_audit.report.finished_run import FinishedRun
+from fl_audit.report.histogram import score_histogram
+from fl_audit.report.numbers import significant
+from fl_audit.report.statistic import NULLS
+from fl_audit.report.tables import (
+    accounting_rows,
+    method_rows,
+    noise_rows,
+    normality_rows,
+    null_rows,
+)
+from fl_audit.report.training_curve import training_curves
+from fl_audit.report.words import STATISTIC_MEANINGS, STATISTIC_TITLES, description, findings
+
+
+def render_html(report: Mapping[str, Any], run: FinishedRun) -> str:
+    """The page.
+
+    Args:
+      report: what report.json holds.
+      run: that it is about.
+    """
+    environment = jinja2.Environment(
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    source = importlib.resources.files(__package__).joinpath("report.html")
+    template = environment.from_string(source.read_text(encoding="utf-8"))
+    return template.render(_page(dict(report), run))
+
+
+def _page(report: dict[str, Any], run: FinishedRun) -> dict[str, Any]:
+    """What the template names."""
+    statistics, record = report["statistics"], run.record
+    return {
+        "task": record.task,
+        "findings": findings(report),
+        "description": description(run),
+        "titles": STATISTIC_TITLES,
+        "meanings": STATISTIC_MEANINGS,
+        "nulls": NULLS,
+        "methods": method_rows(statistics),
+        "noise": noise_rows(report["analytical"]),
+        "analytical": report["analytical"],
+        "accounting": accounting_rows(report["analytical"]),
+        "histograms": _histograms(run),
+        "normality": normality_rows(statistics),
+        "null_checks": null_rows(statistics),
+        "curves": training_curves(run.rounds),
+        "delta": significant(record.delta),
+        "confidence": f"{100 * run.config.audit.confidence:g}",
+        "record": record,
+        "training_time": _duration(record.training_seconds),
+        "scoring_time": _duration(record.scoring_seconds),
+        "config_toml": config_to_toml(run.config),
+        "fl_audit_version": report["fl_audit_version"],
+    }
+
+
+def _histograms(run: FinishedRun) -> dict[str, Markup]:
+    null = Gaussian(0.0, run.record.dim**-0.5)
+    return {
+        name: score_histogram(
+            name, scores.canary_scores(), null if NULLS[name] == "closed_form" else None
+        )
+        for name, scores in run.scores.items()
+    }
+
+
+def _duration(seconds: float) -> str:
+    """A duration as people say it.
+
+    >>> _duration(3.21), _duration(754.0), _duration(7384.0)
+    ('3.2 s', '12 min 34 s', '2 h 3 min')
+    """
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"

@@ -1,0 +1,159 @@
+"""A report's numbers in sentences."""
+
+from typing import Any
+
+import numpy as np
+
+from fl_audit.config import Bernoulli, Config, GaussianAdaptive
+from fl_audit.report.finished_run import FinishedRun
+from fl_audit.report.numbers import count, epsilon_text, significant
+from fl_audit.run_folder import RunRecord
+
+STATISTIC_TITLES = {
+    "final": "Final model",
+    "final_minus_initial": "Final − initial",
+    "max": "Largest round",
+    "sum": "Sum of rounds",
+}
+
+STATISTIC_MEANINGS = {
+    "final": "Cosine of the canary with the final model: the attacker sees nothing else.",
+    "final_minus_initial": (
+        "Cosine with the final minus the initial model: the attacker knows where training began."
+    ),
+    "max": (
+        "Largest cosine with the noised update of any round: the attacker sees every round, and "
+        "looks for a canary that appears once."
+    ),
+    "sum": (
+        "Sum of the cosines with the noised updates of all rounds: the attacker sees every round, "
+        "and looks for a canary that appears often."
+    ),
+}
+
+ACCOUNTANT_TITLES = {
+    "rdp": "Rényi DP",
+    "pld": "Privacy loss distributions",
+    "analytic_gaussian": "Exact (analytic Gaussian)",
+}
+
+
+def findings(report: dict[str, Any]) -> list[str]:
+    """Two sentences: what this audit's attackers saw, and what no attacker can exceed."""
+    final = _gaussian_fit(report, "final_minus_initial")
+    rounds = _gaussian_fit(report, "max")
+    seen = (
+        f"An attacker who sees the initial and the final model learns about a canary as much as "
+        f"ε ≈ {epsilon_text(final)} allows (δ = {significant(report['run']['delta'])}); one who "
+        f"sees the noised update of every round, as much as ε ≈ {epsilon_text(rounds)}."
+    )
+    canary = report["analytical"]["canary"]["epsilon"]
+    client = report["analytical"]["client"]["epsilon"]
+    return [seen, f"{_guarantee(canary, client)}{_comparison([final, rounds], canary)}"]
+
+
+def _gaussian_fit(report: dict[str, Any], statistic: str) -> float | str | None:
+    for estimate in report["statistics"][statistic]["estimates"]:
+        if estimate["method"] == "gaussian_fit":
+            epsilon: float | str = estimate["epsilon"]
+            return epsilon
+    return None
+
+
+def _guarantee(canary: float | str | None, client: float | str | None) -> str:
+    if canary is None or client is None:
+        return "What the noise guarantees against any attacker is not known for this run"
+    if canary == "inf":
+        return "No noise was added, so that nothing is guaranteed against a stronger attacker"
+    if canary == client:
+        return f"Against any attacker, the noise guarantees ε ≤ {epsilon_text(canary)}"
+    return (
+        f"Against any attacker, the noise guarantees ε ≤ {epsilon_text(canary)} to a canary and "
+        f"ε ≤ {epsilon_text(client)} to a real client"
+    )
+
+
+def _comparison(estimates: list[float | str | None], canary: float | str | None) -> str:
+    """How the estimates, which are about canaries, compare with the guarantee to a canary."""
+    if canary is None or canary == "inf":
+        return "."
+    if any(float(value) > float(canary) for value in estimates if value is not None):
+        return (
+            "; an estimate above the canary’s is chance, a Gaussian fit that does not hold, or a "
+            "fault in the training."
+        )
+    return "; what lies between is room for a better attack."
+
+
+def description(run: FinishedRun) -> list[str]:
+    """The config in sentences, with what came of it."""
+    record, config = run.record, run.config
+    return [
+        f"The task is {record.task}: a model of d = {record.dim:,} trainable parameters, trained "
+        f"for {count(record.rounds, 'round')} on {count(record.num_clients, 'client')}.",
+        _participation(record, config),
+        _canaries(run),
+        _mechanism(record, config),
+        f"A client runs {count(config.client.epochs, 'epoch')} of SGD with learning rate "
+        f"{config.client.learning_rate:g} on batches of {config.client.batch_size}; the "
+        f"server applies updates with learning rate {config.server.learning_rate:g} "
+        f"and momentum {config.server.momentum:g}.",
+        f"The seed is {config.seed}.",
+        f"The final model’s accuracy is {significant(100 * record.accuracy)} % "
+        f"({record.accuracy_description}).",
+    ]
+
+
+def _participation(record: RunRecord, config: Config) -> str:
+    cohort = count(config.participation.clients_per_round, "client")
+    if isinstance(config.participation, Bernoulli):
+        probability = significant(record.sampling_probability or 0.0)
+        return (
+            f"Clients are Poisson-sampled: each joins each round with probability {probability}, "
+            f"{cohort} a round on average."
+        )
+    most = count(record.client_participations or 0, "round")
+    return f"Clients are shuffled: {cohort} a round, each client in at most {most}."
+
+
+def _canaries(run: FinishedRun) -> str:
+    record, presentations = run.record, run.presentations
+    start = (
+        f"Of {record.num_canaries:,} {run.config.canaries.family.capitalize()} canaries, a fair "
+        f"coin each included {record.num_included:,}"
+    )
+    if len(presentations) == 0:
+        return f"{start}."
+    least, most = int(presentations.min()), int(presentations.max())
+    if least == most:
+        return f"{start}; an included canary took part in {count(least, 'round')}."
+    median = f"{np.median(presentations):g}"
+    return (
+        f"{start}; an included canary took part in {least} to {count(most, 'round')}, "
+        f"{median} at the median."
+    )
+
+
+def _mechanism(record: RunRecord, config: Config) -> str:
+    mechanism = config.mechanism
+    if isinstance(mechanism, GaussianAdaptive):
+        clip = (
+            f"Updates are clipped to a norm that starts at {mechanism.clip_norm:g} and "
+            f"follows the {mechanism.target_quantile:g} quantile of their norms"
+        )
+    else:
+        clip = f"Updates are clipped to norm {mechanism.clip_norm:g}"
+    return f"{clip}{_noise(record)}"
+
+
+def _noise(record: RunRecord) -> str:
+    if record.noise_multiplier == 0:
+        return "; no noise is added."
+    effective = f"{record.noise_multiplier:g}"
+    if record.count_noise_stddev == 0:
+        return f"; Gaussian noise of {effective} clip norms is added to their sum."
+    return (
+        f"; the effective noise multiplier is {effective}, made of Gaussian noise of "
+        f"{significant(record.sum_noise_multiplier)} clip norms on the sum of updates and of "
+        f"{significant(record.count_noise_stddev)} clients on the count that moves the clip norm."
+    )

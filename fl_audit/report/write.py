@@ -1,0 +1,36 @@
+"""From a run folder to its two reports."""
+
+import json
+from typing import Any
+
+from fl_audit.errors import InputError
+from fl_audit.files import write_text
+from fl_audit.report.document import build_report
+from fl_audit.report.finished_run import read_finished_run
+from fl_audit.report.html import render_html
+from fl_audit.run_folder import RunFolder
+
+
+def write_report(folder: RunFolder) -> dict[str, Any]:
+    """Writes report.html and then report.json, whose presence means that a run is finished.
+
+    The same run folder gives the same bytes.
+
+    Args:
+      folder: of a run that training has completed.
+
+    Returns:
+      What report.json holds: infinities as "inf" and "-inf", no NaN.
+
+    Raises:
+      InputError: a file of the run is missing or damaged, or two of them contradict each other.
+    """
+    run = read_finished_run(folder)
+    report = build_report(run)
+    try:
+        text = json.dumps(report, indent=2, allow_nan=False)
+    except ValueError as error:
+        raise InputError(f"{folder.record}: holds a number that is not finite") from error
+    write_text(folder.report_html, render_html(report, run))
+    write_text(folder.report_json, text + "\n")
+    return report

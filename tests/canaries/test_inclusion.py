@@ -1,0 +1,51 @@
+"""The coins that include canaries."""
+
+import numpy as np
+import pytest
+
+from fl_audit.canaries.inclusion import flip_coins
+from fl_audit.errors import InputError
+
+
+def test_coins_are_a_function_of_the_seed():
+    coins = flip_coins(3, 500)
+    assert (coins.dtype, coins.shape) == (np.bool_, (500,))
+    np.testing.assert_array_equal(coins, flip_coins(3, 500))
+    assert (coins != flip_coins(4, 500)).any()
+
+
+def test_a_canarys_coin_does_not_depend_on_the_pool():
+    np.testing.assert_array_equal(flip_coins(3, 5000)[:500], flip_coins(3, 500))
+
+
+def test_coins_are_fair():
+    # 40,000 fair coins: 6 standard deviations are 600; failure 2e-9.
+    assert abs(flip_coins(3, 40_000).sum() - 20_000) < 600
+
+
+def test_each_coin_is_fair_over_seeds_and_independent_of_its_neighbour():
+    coins = np.stack([flip_coins(seed, 64) for seed in range(2000)])
+    # A sum of n fair signs is beyond 6.5 sqrt(n) with probability 2 exp(-6.5^2 / 2) = 1.3e-9 at
+    # most (Hoeffding); 64 + 63 sums: 2e-7.
+    signs = np.where(coins, 1, -1)
+    assert np.abs(signs.sum(axis=0)).max() < 6.5 * 2000**0.5
+    assert np.abs((signs[:, 1:] * signs[:, :-1]).sum(axis=0)).max() < 6.5 * 2000**0.5
+
+
+def test_coins_that_fell_alike_are_refused():
+    said = []
+    for seed in range(60):  # no pair alike on one side: 2 * 0.75^60 = 6e-8
+        try:
+            coins = flip_coins(seed, 2)
+        except InputError as error:
+            said.append(str(error))
+        else:
+            assert coins.sum() == 1
+    assert any("the coins of all 2 canaries fell on included; " in line for line in said)
+    assert any("the coins of all 2 canaries fell on excluded; " in line for line in said)
+    assert all("canaries.count" in line and "\n" not in line for line in said)
+
+
+def test_one_canary_cannot_be_compared():
+    with pytest.raises(InputError, match="use more canaries"):
+        flip_coins(0, 1)

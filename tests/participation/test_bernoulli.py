@@ -1,0 +1,96 @@
+"""Poisson sampling of clients and canaries."""
+
+import numpy as np
+import pytest
+
+from fl_audit.config import Bernoulli
+from fl_audit.errors import InputError
+from fl_audit.participation import BernoulliSchedule
+
+CANARIES = np.flatnonzero(np.random.default_rng(1).random(101) < 0.5)
+
+
+def schedule_of(rounds: int, clients_per_round: int, num_clients: int, seed: int = 2):
+    config = Bernoulli(rounds=rounds, clients_per_round=clients_per_round)
+    return BernoulliSchedule(config, seed, num_clients, CANARIES)
+
+
+def presence(schedule: BernoulliSchedule, num_clients: int) -> tuple[np.ndarray, np.ndarray]:
+    """Who takes part when: bool of shape (rounds, clients) and (rounds, pool)."""
+    clients = np.zeros((schedule.num_rounds, num_clients), bool)
+    canaries = np.zeros((schedule.num_rounds, 101), bool)
+    for r in range(schedule.num_rounds):
+        cohort = schedule.cohort(r)
+        clients[r, cohort.clients] = True
+        canaries[r, cohort.canaries] = True
+    return clients, canaries
+
+
+def test_rates_of_everybody():
+    rounds, num_clients, q = 2000, 60, 0.2
+    clients, canaries = presence(schedule_of(rounds, 12, num_clients), num_clients)
+    # Binomial counts, 8 standard deviations: by binom.sf and binom.cdf below 2e-11 for each of the
+    # 2,000 rounds (60 trials), 1e-14 for everybody else; 4e-8 in all.
+    for count, trials in [
+        *((c, rounds) for c in clients.sum(axis=0)),
+        *((c, rounds) for c in canaries[:, CANARIES].sum(axis=0)),
+        *((c, num_clients) for c in clients.sum(axis=1)),
+        (clients.sum(), clients.size),
+        (canaries.sum(), rounds * len(CANARIES)),
+    ]:
+        assert abs(count - trials * q) < 8 * (trials * q * (1 - q)) ** 0.5
+
+
+def test_coins_are_independent_over_rounds_clients_and_canaries():
+    clients, canaries = presence(schedule_of(2000, 30, 60), 60)
+    coins = np.concatenate([clients, canaries[:, CANARIES]], axis=1) * 2 - 1
+    # Sums of n products of distinct fair signs: standard deviation sqrt(n), 7 of them below 1e-10
+    # each, about 6,000 pairs and 100 successions: below 1e-6.
+    pairs = coins.T @ coins
+    np.fill_diagonal(pairs, 0)
+    assert np.abs(pairs).max() < 7 * 2000**0.5
+    assert np.abs((coins[1:] * coins[:-1]).sum(axis=0)).max() < 7 * 2000**0.5
+
+
+def test_excluded_canaries_never():
+    _, canaries = presence(schedule_of(300, 30, 60), 60)
+    assert canaries[:, np.setdiff1d(np.arange(101), CANARIES)].sum() == 0
+
+
+def test_what_it_says_of_itself():
+    schedule = schedule_of(9, 12, 60)
+    assert (schedule.num_rounds, schedule.expected_clients) == (9, 12.0)
+    assert schedule.sampling_probability == 0.2
+    assert schedule.expected_canaries == pytest.approx(0.2 * len(CANARIES))
+    assert schedule.client_participations is None
+    assert schedule.canary_participations is None
+
+
+def test_probability_one_takes_everybody_always():
+    clients, canaries = presence(schedule_of(20, 60, 60), 60)
+    assert clients.all()
+    assert canaries[:, CANARIES].all()
+
+
+def test_a_round_may_be_empty():
+    schedule = schedule_of(60, 1, 1000)
+    cohorts = [schedule.cohort(r) for r in range(60)]
+    # Each is empty with probability 0.999^1000 = 0.37: no empty one among 60, 1e-12.
+    empty = [c for c in cohorts if len(c.clients) == 0]
+    assert empty
+    assert all(c.clients.dtype == c.canaries.dtype == np.int64 for c in cohorts)
+
+
+def test_cohorts_are_functions_of_the_seed_and_the_round():
+    once, again = schedule_of(20, 12, 60), schedule_of(20, 12, 60)
+    forward = [once.cohort(r) for r in range(20)]
+    for r in reversed(range(20)):
+        np.testing.assert_array_equal(again.cohort(r).clients, forward[r].clients)
+        np.testing.assert_array_equal(again.cohort(r).canaries, forward[r].canaries)
+    other = schedule_of(20, 12, 60, seed=3)
+    assert any(list(other.cohort(r).clients) != list(forward[r].clients) for r in range(20))
+
+
+def test_more_clients_per_round_than_clients():
+    with pytest.raises(InputError, match=r"clients_per_round: 20 of 19 .* must be at most 19$"):
+        schedule_of(4, 20, 19)

@@ -1,0 +1,164 @@
+"""Shuffled epochs: each real client once per epoch, each canary once per part of the run."""
+
+import numpy as np
+import pytest
+
+from fl_audit.config import Shuffle
+from fl_audit.errors import InputError
+from fl_audit.participation import ShuffleSchedule
+
+# (rounds, clients per round, canary repeats, clients): whole epochs, a broken last epoch, cohorts
+# that do not divide the population, less than an epoch, one round, everybody in every round.
+SHAPES = [
+    (30, 20, 1, 300),
+    (33, 20, 4, 300),
+    (21, 7, 5, 45),
+    (4, 3, 4, 100),
+    (1, 5, 1, 5),
+    (6, 5, 3, 5),
+    (7, 1, 7, 3),
+]
+every_shape = pytest.mark.parametrize("shape", SHAPES, ids=str)
+
+CANARIES = np.flatnonzero(np.random.default_rng(1).random(101) < 0.5)
+
+
+def schedule_of(shape: tuple[int, int, int, int], seed: int = 2) -> ShuffleSchedule:
+    rounds, clients_per_round, repeats, num_clients = shape
+    config = Shuffle(rounds=rounds, clients_per_round=clients_per_round, canary_repeats=repeats)
+    return ShuffleSchedule(config, seed, num_clients, CANARIES)
+
+
+def client_rounds(schedule: ShuffleSchedule, num_clients: int) -> np.ndarray:
+    """Who takes part when: bool of shape (rounds, clients)."""
+    present = np.zeros((schedule.num_rounds, num_clients), bool)
+    for r in range(schedule.num_rounds):
+        present[r, schedule.cohort(r).clients] = True
+    return present
+
+
+def canary_rounds(schedule: ShuffleSchedule) -> np.ndarray:
+    """Which canary takes part when: counts of shape (rounds, pool)."""
+    present = np.zeros((schedule.num_rounds, 101), int)
+    for r in range(schedule.num_rounds):
+        np.add.at(present[r], schedule.cohort(r).canaries, 1)
+    return present
+
+
+@every_shape
+def test_each_client_exactly_once_per_epoch(shape):
+    rounds, clients_per_round, _, num_clients = shape
+    schedule = schedule_of(shape)
+    epoch = -(-num_clients // clients_per_round)
+    for start in range(0, rounds - epoch + 1, epoch):
+        cohorts = [schedule.cohort(r).clients for r in range(start, start + epoch)]
+        assert sorted(np.concatenate(cohorts)) == list(range(num_clients))
+    rest = [schedule.cohort(r).clients for r in range(rounds - rounds % epoch, rounds)]
+    last = np.concatenate([*rest, np.zeros(0, np.int64)])
+    assert len(set(last)) == len(last)
+
+
+@every_shape
+def test_cohort_sizes_differ_by_at_most_one_and_do_not_exceed_the_configs(shape):
+    schedule = schedule_of(shape)
+    sizes = [len(schedule.cohort(r).clients) for r in range(schedule.num_rounds)]
+    assert max(sizes) - min(sizes) <= 1
+    assert 1 <= min(sizes) <= max(sizes) <= shape[1]
+    assert np.abs(np.array(sizes) - schedule.expected_clients).max() < 1
+
+
+@every_shape
+def test_expected_cohort_is_the_mean_over_an_epoch(shape):
+    schedule = schedule_of(shape)
+    epoch = -(-shape[3] // shape[1])
+    sizes = [len(schedule.cohort(r).clients) for r in range(epoch)]
+    assert schedule.expected_clients == pytest.approx(np.mean(sizes))
+    assert schedule.expected_canaries == pytest.approx(canary_rounds(schedule).sum() / shape[0])
+
+
+@every_shape
+def test_each_included_canary_once_in_each_equal_part(shape):
+    rounds, _, repeats, _ = shape
+    present = canary_rounds(schedule_of(shape))
+    parts = np.array_split(present, repeats)
+    lengths = [len(part) for part in parts]
+    assert sum(lengths) == rounds
+    assert max(lengths) - min(lengths) <= 1
+    for part in parts:
+        assert (part.sum(axis=0)[CANARIES] == 1).all()
+
+
+@every_shape
+def test_excluded_canaries_never(shape):
+    excluded = np.setdiff1d(np.arange(101), CANARIES)
+    assert canary_rounds(schedule_of(shape))[:, excluded].sum() == 0
+
+
+@every_shape
+def test_participations_are_attained_and_not_exceeded(shape):
+    schedule = schedule_of(shape)
+    assert client_rounds(schedule, shape[3]).sum(axis=0).max() == schedule.client_participations
+    assert set(canary_rounds(schedule).sum(axis=0)[CANARIES]) == {schedule.canary_participations}
+    assert schedule.sampling_probability is None
+
+
+@every_shape
+def test_cohorts_are_functions_of_the_seed_and_the_round(shape):
+    once, again = schedule_of(shape), schedule_of(shape)
+    forward = [once.cohort(r) for r in range(shape[0])]
+    for r in reversed(range(shape[0])):
+        cohort = again.cohort(r)
+        np.testing.assert_array_equal(cohort.clients, forward[r].clients)
+        np.testing.assert_array_equal(cohort.canaries, forward[r].canaries)
+        assert cohort.clients.dtype == cohort.canaries.dtype == np.int64
+
+
+def test_seeds_and_epochs_shuffle_anew():
+    first, second = schedule_of((30, 20, 1, 300), seed=1), schedule_of((30, 20, 1, 300), seed=2)
+    orders = [
+        tuple(np.concatenate([s.cohort(r).clients for r in range(start, start + 15)]))
+        for s in (first, second)
+        for start in (0, 15)
+    ]
+    assert len(set(orders)) == 4
+    assert (canary_rounds(first) != canary_rounds(second)).any()
+
+
+def test_longer_runs_keep_the_clients_cohorts():
+    short, long = schedule_of((15, 20, 1, 300)), schedule_of((60, 20, 1, 300))
+    for r in range(15):
+        np.testing.assert_array_equal(short.cohort(r).clients, long.cohort(r).clients)
+
+
+def test_canary_rounds_are_uniform_within_a_part():
+    config = Shuffle(rounds=20, clients_per_round=1, canary_repeats=2)
+    schedule = ShuffleSchedule(config, 3, 5, np.arange(20_000))
+    sizes = np.array([len(schedule.cohort(r).canaries) for r in range(20)])
+    # Each size is binomial(20,000, 1/10): 2,000 and a standard deviation of 42. Beyond 6 of them:
+    # binom.sf(2254, 20000, 0.1) + binom.cdf(1746, 20000, 0.1) = 3e-9, for 20 rounds 6e-8.
+    assert np.abs(sizes - 2000).max() < 6 * (20_000 * 0.1 * 0.9) ** 0.5
+
+
+def test_clients_are_shuffled_uniformly():
+    # The first client's round in each of 2,000 epochs of 4 rounds: binomial(2000, 1/4), standard
+    # deviation 19.4; beyond 6 of them 1e-8 at most, for 4 rounds 4e-8.
+    config = Shuffle(rounds=8000, clients_per_round=3)
+    schedule = ShuffleSchedule(config, 3, 12, np.arange(0))
+    rounds = [r % 4 for r in range(8000) if 0 in schedule.cohort(r).clients]
+    assert np.abs(np.bincount(rounds, minlength=4) - 500).max() < 6 * 19.4
+
+
+def test_no_canaries_is_allowed():
+    schedule = ShuffleSchedule(Shuffle(rounds=3, clients_per_round=2), 0, 4, np.arange(0))
+    assert schedule.expected_canaries == 0
+    assert all(len(schedule.cohort(r).canaries) == 0 for r in range(3))
+
+
+def test_more_repeats_than_rounds():
+    with pytest.raises(InputError, match=r"canary_repeats: 5 .* must be at most 4$"):
+        schedule_of((4, 20, 5, 300))
+
+
+def test_more_clients_per_round_than_clients():
+    with pytest.raises(InputError, match=r"clients_per_round: 20 of 19 .* must be at most 19$"):
+        schedule_of((4, 20, 1, 19))

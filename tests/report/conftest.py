@@ -1,0 +1,122 @@
+"""A run folder as training leaves it, made of random numbers."""
+
+import dataclasses
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fl_audit.accounting import effective_noise_multiplier
+from fl_audit.config import config_to_toml, parse_config
+from fl_audit.run_folder import RunFolder, RunRecord, write_record
+from fl_audit.score_file import ScoreFile, write_score_file
+
+DIM = 100_000
+NUM_CANARIES = 200
+ROUNDS = 40
+
+CONFIG = {
+    "seed": 1,
+    "task": {"kind": "digits"},
+    "mechanism": {"kind": "gaussian_adaptive", "noise_multiplier": 0.3},
+    "participation": {"kind": "shuffle", "rounds": ROUNDS, "clients_per_round": 30},
+    "canaries": {"count": NUM_CANARIES},
+}
+
+METRICS = (
+    "round,num_clients,num_canaries,clip_norm,noise_stddev,train_loss,accuracy,"
+    "seconds_training,seconds_scoring"
+)
+
+
+def noise_parts(noise_multiplier: float) -> dict[str, float]:
+    """Noise as an adaptive clip splits it: the effective one solved for the sum's."""
+    if noise_multiplier == 0:
+        return dict.fromkeys(("noise_multiplier", "sum_noise_multiplier", "count_noise_stddev"), 0)
+    count = 1.6
+    of_sum = (noise_multiplier**-2 - (2 * count) ** -2) ** -0.5
+    return {
+        "noise_multiplier": effective_noise_multiplier(of_sum, count),
+        "sum_noise_multiplier": of_sum,
+        "count_noise_stddev": count,
+    }
+
+
+def record(num_included: int, noise_multiplier: float = 0.3) -> RunRecord:
+    return RunRecord(
+        task="digits",
+        runtime="native",
+        dim=DIM,
+        num_clients=300,
+        num_canaries=NUM_CANARIES,
+        num_included=num_included,
+        rounds=ROUNDS,
+        delta=300**-1.1,
+        client_participations=4,
+        canary_participations=1,
+        sampling_probability=None,
+        **noise_parts(noise_multiplier),
+        denominator=32.5,
+        accuracy=0.9432,
+        accuracy_description="share of 297 held-out images classified correctly",
+        training_seconds=83.7,
+        scoring_seconds=4.2,
+        versions={"numpy": "1.25.2", "tensorflow-federated": "0.87.0"},
+    )
+
+
+def metrics_csv() -> str:
+    rows = [METRICS]
+    for number in range(1, ROUNDS + 1):
+        loss = 2.3 * math.exp(-number / 12)
+        accuracy = f"{0.95 - 0.8 * math.exp(-number / 8):.4f}" if number % 5 == 0 else ""
+        clip_norm = 0.1 + 0.4 * number / ROUNDS
+        rows.append(f"{number},30,3,{clip_norm:.4f},0.03,{loss:.5f},{accuracy},2.1,0.1")
+    return "\n".join(rows) + "\n"
+
+
+def scores_by_statistic(included: np.ndarray, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    null = rng.normal(0, DIM**-0.5, (ROUNDS, NUM_CANARIES))
+    null[rng.integers(ROUNDS, size=NUM_CANARIES), np.arange(NUM_CANARIES)] += 0.02 * included
+    return {
+        "final": rng.normal(0, DIM**-0.5, NUM_CANARIES) + 0.001 * included,
+        "final_minus_initial": rng.normal(0, DIM**-0.5, NUM_CANARIES) + 0.006 * included,
+        "max": null.max(axis=0),
+        "sum": null.sum(axis=0),
+    }
+
+
+def fill(folder: RunFolder, noise_multiplier: float = 0.3) -> RunFolder:
+    rng = np.random.default_rng(7)
+    included = rng.random(NUM_CANARIES) < 0.5
+    folder.config.write_text(config_to_toml(parse_config(CONFIG, "config")))
+    folder.metrics.write_text(metrics_csv())
+    ids = tuple(map(str, range(NUM_CANARIES)))
+    for statistic, scores in scores_by_statistic(included, rng).items():
+        write_score_file(folder.scores(statistic), ScoreFile(ids, included, scores))
+    rows = [
+        f"{name},{int(is_in)},{3 if is_in else ''}"
+        for name, is_in in zip(ids, included, strict=True)
+    ]
+    folder.canaries.write_text("\n".join(["canary_id,included,rounds", *rows]) + "\n")
+    write_record(folder, record(int(included.sum()), noise_multiplier))
+    return folder
+
+
+@pytest.fixture
+def run_folder(tmp_path: Path) -> RunFolder:
+    return fill(RunFolder(tmp_path))
+
+
+@pytest.fixture
+def change_record(run_folder: RunFolder) -> Callable[..., None]:
+    """Rewrites run.json with some fields changed."""
+
+    def change(**fields: object) -> None:
+        from fl_audit.run_folder import read_record
+
+        write_record(run_folder, dataclasses.replace(read_record(run_folder), **fields))
+
+    return change

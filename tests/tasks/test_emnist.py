@@ -1,0 +1,109 @@
+"""EMNIST's CNN against Keras, and the task over TFF's synthetic stand-in for the data."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from fl_audit.config import EmnistTask
+from fl_audit.tasks.classifier import LearningTask
+from fl_audit.tasks.emnist import cnn_classifier, cnn_logits, emnist_task
+
+
+def keras_model() -> tf.keras.Model:
+    """Reddi et al. 2020, appendix C, without its dropout."""
+    return tf.keras.Sequential(
+        [
+            tf.keras.Input([28, 28, 1]),
+            tf.keras.layers.Conv2D(32, 3, activation="relu"),
+            tf.keras.layers.Conv2D(64, 3, activation="relu"),
+            tf.keras.layers.MaxPooling2D(),
+            tf.keras.layers.Flatten(),
+            tf.keras.layers.Dense(128, "relu"),
+            tf.keras.layers.Dense(62),
+        ]
+    )
+
+
+@pytest.fixture(scope="module")
+def task() -> LearningTask:
+    synthetic = tff.simulation.datasets.emnist.get_synthetic()
+    return emnist_task(EmnistTask(), 1, synthetic, synthetic)
+
+
+def test_logits_equal_those_of_keras(task):
+    model = keras_model()
+    rng = np.random.default_rng(1)
+    weights = [rng.normal(0, 0.05, w.shape).astype(np.float32) for w in model.get_weights()]
+    model.set_weights(weights)
+    images = np.concatenate([task.held_out.inputs[:5], rng.random((3, 28, 28, 1), np.float32)])
+    np.testing.assert_allclose(cnn_logits(weights, tf.constant(images)), model(images), atol=1e-5)
+
+
+def test_parameters(task):
+    model = keras_model()
+    assert task.classifier.dim == model.count_params() == 1_206_590
+    assert [w.shape for w in task.classifier.initial_weights] == [
+        w.shape for w in model.get_weights()
+    ]
+
+
+def test_weights_start_as_in_keras_and_depend_on_the_seed(task):
+    other = cnn_classifier(seed=2)
+    for mine, theirs, keras in zip(
+        task.classifier.initial_weights,
+        other.initial_weights,
+        keras_model().get_weights(),
+        strict=True,
+    ):
+        assert mine.dtype == np.float32
+        if mine.ndim == 1:
+            np.testing.assert_array_equal(mine, keras)
+        else:
+            assert (mine != theirs).any()
+            # Same Glorot limits: the largest of at least 288 draws is within 10 % of the limit.
+            assert np.abs(mine).max() == pytest.approx(np.abs(keras).max(), rel=0.1)
+
+
+def test_gradient_reaches_every_weight(task):
+    weights = [tf.Variable(w) for w in task.classifier.initial_weights]
+    with tf.GradientTape() as tape:
+        logits = task.classifier.logits(weights, tf.constant(task.held_out.inputs[:10]))
+        loss = task.classifier.loss(logits, tf.constant(task.held_out.labels[:10]))
+    for gradient in tape.gradient(loss, weights):
+        assert (gradient.numpy() != 0).mean() > 0.2
+
+
+def test_clients_hold_tffs_images(task):
+    synthetic = tff.simulation.datasets.emnist.get_synthetic()
+    assert list(task.population.client_ids) == synthetic.client_ids
+    examples = task.population.examples(1)
+    dataset = synthetic.create_tf_dataset_for_client(synthetic.client_ids[1])
+    rows = list(dataset.as_numpy_iterator())
+    assert examples.inputs.shape == (10, 28, 28, 1)
+    assert (examples.inputs.dtype, examples.labels.dtype) == (np.float32, np.int32)
+    for image, label, row in zip(examples.inputs, examples.labels, rows, strict=True):
+        np.testing.assert_array_equal(image[..., 0], row["pixels"])
+        assert label == row["label"]
+
+
+def test_held_out_are_the_test_images_of_the_first_100_writers():
+    def data_of(num_clients: int, label: int) -> tff.simulation.datasets.ClientData:
+        pixels = np.zeros((2, 28, 28), np.float32)
+        labels = np.full(2, label, np.int32)
+        return tff.simulation.datasets.TestClientData(
+            {f"f{n:04}": {"label": labels, "pixels": pixels} for n in range(num_clients)}
+        )
+
+    task = emnist_task(EmnistTask(), 1, data_of(3, 1), data_of(101, 2))
+    assert len(task.held_out) == 200
+    assert set(task.held_out.labels) == {2}
+    assert set(task.population.examples(0).labels) == {1}
+
+
+@pytest.mark.parametrize(("max_clients", "expected"), [(0, 2), (1, 1), (9, 2)])
+def test_max_clients(max_clients, expected):
+    synthetic = tff.simulation.datasets.emnist.get_synthetic()
+    task = emnist_task(EmnistTask(max_clients=max_clients), 1, synthetic, synthetic)
+    assert len(task.population.client_ids) == expected
+    assert list(task.population.client_ids) == synthetic.client_ids[:expected]

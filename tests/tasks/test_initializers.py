@@ -1,0 +1,45 @@
+"""Initial weights: the laws that they say they have."""
+
+import numpy as np
+import pytest
+
+from fl_audit.tasks.initializers import glorot_uniform, he_normal, orthogonal, zeros
+
+
+def test_he_normal_has_variance_two_over_rows():
+    weights = he_normal(np.random.default_rng(1), 400, 300)
+    assert (weights.dtype, weights.shape) == (np.float32, (400, 300))
+    scaled = weights.astype(np.float64) * (400 / 2) ** 0.5
+    # 120,000 draws: standard errors of mean and variance 1/sqrt(n), sqrt(2/n); 6 of them, 4e-9.
+    assert abs(scaled.mean()) < 6 / 120_000**0.5
+    assert abs(scaled.var() - 1) < 6 * (2 / 120_000) ** 0.5
+
+
+def test_glorot_uniform_fills_its_interval():
+    weights = glorot_uniform(np.random.default_rng(1), (3, 3, 10, 200), 90, 1800)
+    assert (weights.dtype, weights.shape) == (np.float32, (3, 3, 10, 200))
+    limit = (6 / 1890) ** 0.5
+    # The largest of 18,000 is below 0.998 of the limit with probability 0.998^18000 = 2e-16.
+    assert 0.998 * limit < np.abs(weights).max() <= limit * (1 + 1e-6)
+    # Variance limit^2 / 3, of the square (4/45) limit^4: 6 standard errors, 2e-9.
+    error = (4 / 45 / weights.size) ** 0.5 * limit**2
+    assert abs(np.mean(weights.astype(np.float64) ** 2) - limit**2 / 3) < 6 * error
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1, 4), (7, 28), (30, 30)])
+def test_orthogonal_rows_are_orthonormal(rows, columns):
+    weights = orthogonal(np.random.default_rng(1), rows, columns)
+    assert (weights.dtype, weights.shape) == (np.float32, (rows, columns))
+    assert weights.flags.c_contiguous
+    np.testing.assert_allclose(weights @ weights.T, np.eye(rows), atol=1e-5)
+
+
+def test_orthogonal_is_uniform_in_sign():
+    # Without the sign of R's diagonal, QR gives entries a preferred sign (Mezzadri 2007).
+    signs = [orthogonal(np.random.default_rng(s), 2, 2)[0, 0] > 0 for s in range(1000)]
+    assert abs(sum(signs) - 500) < 6 * 250**0.5  # 3e-8 by Hoeffding
+
+
+def test_zeros():
+    assert zeros(3).tolist() == [0, 0, 0]
+    assert zeros(3).dtype == np.float32

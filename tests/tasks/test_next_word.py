@@ -1,0 +1,178 @@
+"""The next-word LSTM against Keras."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from fl_audit.tasks.next_word import (
+    NextWordSizes,
+    lstm_outputs,
+    next_word_classifier,
+    next_word_logits,
+)
+from fl_audit.tasks.vocabulary import Vocabulary
+
+SIZES = NextWordSizes(vocabulary=11, sequence=6, embedding=5, lstm=4)
+VOCABULARY = Vocabulary(11, {f"w{i}": i for i in range(1, 12)})
+NUM_TOKENS = 15
+
+
+def keras_model() -> tf.keras.Model:
+    return tf.keras.Sequential(
+        [
+            tf.keras.Input([SIZES.sequence], dtype=tf.int32),
+            tf.keras.layers.Embedding(NUM_TOKENS, SIZES.embedding, mask_zero=True),
+            tf.keras.layers.LSTM(SIZES.lstm, return_sequences=True),
+            tf.keras.layers.Dense(SIZES.embedding),
+            tf.keras.layers.Dense(NUM_TOKENS),
+        ]
+    )
+
+
+@pytest.fixture(scope="module")
+def model() -> tf.keras.Model:
+    made = keras_model()
+    rng = np.random.default_rng(1)
+    made.set_weights([rng.normal(0, 0.7, w.shape).astype(np.float32) for w in made.get_weights()])
+    return made
+
+
+@pytest.fixture(scope="module")
+def tokens() -> np.ndarray:
+    """Sentences of every length, and padding in front, in the middle and everywhere."""
+    made = np.random.default_rng(2).integers(1, NUM_TOKENS, (12, SIZES.sequence)).astype(np.int32)
+    for row in range(SIZES.sequence):
+        made[row, row:] = 0
+    made[7, 2:4] = 0
+    made[8, :3] = 0
+    made[9, ::2] = 0
+    return made
+
+
+def test_logits_equal_those_of_keras(model, tokens):
+    logits = next_word_logits(model.get_weights(), tf.constant(tokens))
+    assert logits.shape == (12, SIZES.sequence, NUM_TOKENS)
+    np.testing.assert_allclose(logits, model(tokens), atol=1e-5)
+
+
+def test_lstm_equals_that_of_keras(model, tokens):
+    _, kernel, recurrent, bias = model.get_weights()[:4]
+    inputs = np.random.default_rng(3).normal(0, 1, (*tokens.shape, SIZES.embedding))
+    inputs = inputs.astype(np.float32)
+    outputs = lstm_outputs(tf.constant(inputs), tf.constant(tokens != 0), kernel, recurrent, bias)
+    expected = model.layers[1](inputs, mask=tf.constant(tokens != 0))
+    np.testing.assert_allclose(outputs, expected, atol=1e-5)
+
+
+def test_loss_and_gradients_equal_those_of_keras(model, tokens):
+    """Of the masked mean: the classifier's own padding mask against Keras' sum over tokens."""
+    classifier = next_word_classifier(SIZES, VOCABULARY, seed=1)
+    labels = np.roll(tokens, -1, axis=1)
+    labels[:, -1] = 0
+    mask = (labels != 0).astype(np.float32)
+    with tf.GradientTape() as tape:
+        losses = tf.keras.losses.sparse_categorical_crossentropy(labels, model(tokens), True)
+        expected_loss = tf.reduce_sum(losses * mask) / mask.sum()
+    expected = tape.gradient(expected_loss, model.trainable_variables)
+    weights = [tf.Variable(w) for w in model.get_weights()]
+    with tf.GradientTape() as tape:
+        loss = classifier.loss(classifier.logits(weights, tf.constant(tokens)), labels)
+    found = tape.gradient(loss, weights)
+    assert float(loss) == pytest.approx(float(expected_loss), abs=1e-5)
+    for gradient, wanted in zip(found, expected, strict=True):
+        np.testing.assert_allclose(
+            tf.convert_to_tensor(gradient), tf.convert_to_tensor(wanted), atol=1e-5
+        )
+
+
+def test_padding_behind_a_sentence_changes_nothing_in_front_of_it(model, tokens):
+    weights = model.get_weights()
+    whole = next_word_logits(weights, tf.constant(tokens[10:]))
+    cut = tokens[10:].copy()
+    cut[:, 3:] = 0
+    np.testing.assert_allclose(
+        next_word_logits(weights, tf.constant(cut))[:, :3], whole[:, :3], atol=1e-6
+    )
+
+
+def test_the_future_is_not_seen(model, tokens):
+    changed = tokens[10:].copy()
+    changed[:, 4] = changed[:, 4] % (NUM_TOKENS - 1) + 1
+    weights = model.get_weights()
+    before = next_word_logits(weights, tf.constant(tokens[10:])).numpy()
+    after = next_word_logits(weights, tf.constant(changed)).numpy()
+    np.testing.assert_array_equal(after[:, :4], before[:, :4])
+    assert (np.abs(after[:, 4:] - before[:, 4:]).max(axis=-1) > 1e-3).all()
+
+
+def test_gradient_reaches_every_weight(tokens):
+    classifier = next_word_classifier(SIZES, VOCABULARY, seed=1)
+    weights = [tf.Variable(w) for w in classifier.initial_weights]
+    with tf.GradientTape() as tape:
+        loss = classifier.loss(classifier.logits(weights, tf.constant(tokens)), tokens)
+    gradients = [tf.convert_to_tensor(g).numpy() for g in tape.gradient(loss, weights)]
+    assert len(gradients) == 8
+    for gradient in gradients[1:]:
+        assert (gradient != 0).mean() > 0.9
+    # Of the embedding, the rows of tokens that occur; padding is masked.
+    moved = np.flatnonzero(np.abs(gradients[0]).sum(axis=1))
+    assert set(moved) == set(tokens[tokens > 0])
+
+
+def test_traced_with_any_batch_size(model, tokens):
+    traced = tf.function(
+        next_word_logits, input_signature=None, reduce_retracing=True
+    ).get_concrete_function(
+        [tf.TensorSpec(w.shape, tf.float32) for w in model.get_weights()],
+        tf.TensorSpec([None, SIZES.sequence], tf.int32),
+    )
+    weights = [tf.constant(w) for w in model.get_weights()]
+    for batch in (tokens, tokens[:1], tokens[:0]):
+        np.testing.assert_allclose(traced(weights, tf.constant(batch)), model(batch), atol=1e-5)
+
+
+def test_the_papers_model_has_4050748_parameters():
+    sizes = NextWordSizes(vocabulary=10_000, sequence=20, embedding=96, lstm=670)
+    classifier = next_word_classifier(sizes, Vocabulary(10_000, {}), seed=1)
+    assert classifier.dim == 4_050_748  # Reddi et al. 2020, appendix C
+    assert [w.shape for w in classifier.initial_weights] == [
+        (10_004, 96),
+        (96, 2680),
+        (670, 2680),
+        (2680,),
+        (670, 96),
+        (96,),
+        (96, 10_004),
+        (10_004,),
+    ]
+
+
+def test_weights_start_as_in_keras():
+    classifier = next_word_classifier(SIZES, VOCABULARY, seed=1)
+    weights, keras = classifier.initial_weights, keras_model().get_weights()
+    assert [w.shape for w in weights] == [w.shape for w in keras]
+    assert all(w.dtype == np.float32 for w in weights)
+    for at in (3, 5, 7):  # biases: zeros, the forget gate's ones
+        np.testing.assert_array_equal(weights[at], keras[at])
+    assert np.abs(weights[0]).max() <= 0.05
+    np.testing.assert_allclose(weights[2] @ weights[2].T, np.eye(SIZES.lstm), atol=1e-5)
+    for at in (1, 4, 6):
+        assert np.abs(weights[at]).max() <= (6 / sum(weights[at].shape)) ** 0.5 * (1 + 1e-6)
+
+
+def test_weights_are_a_function_of_the_seed():
+    first, again, other = (next_word_classifier(SIZES, VOCABULARY, seed=s) for s in (1, 1, 2))
+    for a, b, c in zip(
+        first.initial_weights, again.initial_weights, other.initial_weights, strict=True
+    ):
+        np.testing.assert_array_equal(a, b)
+        assert (a != c).any() == (a.ndim == 2)
+
+
+def test_accuracy_leaves_out_special_tokens():
+    classifier = next_word_classifier(SIZES, VOCABULARY, seed=1)
+    labels = np.array([[1, 2, VOCABULARY.unknown, VOCABULARY.end, 0, 0]], np.int32)
+    perfect = tf.one_hot(labels, NUM_TOKENS)
+    assert float(classifier.num_counted(labels)) == 2
+    assert float(classifier.num_correct(perfect, labels)) == 2
+    assert float(classifier.num_tokens(labels)) == 4
