@@ -21,7 +21,7 @@ from fl_audit.run_folder import RunRecord
 AccountantName = Literal["rdp", "pld", "analytic_gaussian"]
 
 RDP_ORDERS: tuple[float, ...] = (
-    *(1 + np.logspace(-6, 1, 200)).tolist(),
+    *(1 + np.logspace(-6, 0, 96, endpoint=False)).tolist(),
     *(1 + tenths / 10 for tenths in range(1, 100)),
     *range(11, 64),
     *(2**power for power in range(6, 12)),

@@ -222,7 +222,7 @@ def _add_run(commands: "argparse._SubParsersAction[_Parser]") -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from fl_audit.config import load_config
+    from fl_audit.config_file import load_config
     from fl_audit.pipeline import continue_run, start_run
 
     config = load_config(arguments.config, arguments.overrides)

@@ -4,20 +4,10 @@ A config is one table per concern. `kind` selects the variant of a task, a parti
 pattern or a mechanism, and each variant knows only its own keys.
 """
 
-import functools
-import math
-import tomllib
-import types
-import typing
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
-import tomli_w
 from msgspec import Meta
-
-from fl_audit.errors import InputError, nearest
 
 PositiveInt = Annotated[int, Meta(ge=1)]
 NonNegativeInt = Annotated[int, Meta(ge=0)]
@@ -26,11 +16,11 @@ NonNegativeFloat = Annotated[float, Meta(ge=0)]
 OpenUnitFloat = Annotated[float, Meta(gt=0, lt=1)]
 
 
-class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What is in brackets in the file."""
 
 
-class DigitsTask(_Table, frozen=True, tag_field="kind", tag="digits"):
+class DigitsTask(Table, frozen=True, tag_field="kind", tag="digits"):
     """Handwritten digits of scikit-learn (1,797 images of 8 x 8), split over clients at random.
 
     Attributes:
@@ -42,7 +32,7 @@ class DigitsTask(_Table, frozen=True, tag_field="kind", tag="digits"):
     hidden: tuple[PositiveInt, ...] = (512, 256)
 
 
-class _NextWord(_Table, frozen=True, kw_only=True):
+class _NextWord(Table, frozen=True, kw_only=True):
     vocabulary_size: PositiveInt = 10_000
     sequence_length: PositiveInt = 20
     embedding_size: PositiveInt = 96
@@ -75,7 +65,7 @@ class StackOverflowTask(_NextWord, frozen=True, tag_field="kind", tag="stackover
     max_clients: NonNegativeInt = 0
 
 
-class EmnistTask(_Table, frozen=True, tag_field="kind", tag="emnist"):
+class EmnistTask(Table, frozen=True, tag_field="kind", tag="emnist"):
     """EMNIST's 62 classes by writer with the CNN of Reddi et al. 2020; downloads.
 
     Attributes:
@@ -88,7 +78,7 @@ class EmnistTask(_Table, frozen=True, tag_field="kind", tag="emnist"):
 Task = DigitsTask | TextTask | StackOverflowTask | EmnistTask
 
 
-class Client(_Table, frozen=True):
+class Client(Table, frozen=True):
     """What a real client does in a round: plain SGD on its own examples.
 
     Attributes:
@@ -102,14 +92,14 @@ class Client(_Table, frozen=True):
     epochs: PositiveInt = 1
 
 
-class Server(_Table, frozen=True):
+class Server(Table, frozen=True):
     """How the server applies an aggregate: SGD, with momentum where it is not 0."""
 
     learning_rate: PositiveFloat = 1.0
     momentum: Annotated[float, Meta(ge=0, lt=1)] = 0.0
 
 
-class GaussianAdaptive(_Table, frozen=True, tag_field="kind", tag="gaussian_adaptive"):
+class GaussianAdaptive(Table, frozen=True, tag_field="kind", tag="gaussian_adaptive"):
     """Gaussian noise and a clip norm that follows a quantile (Andrew et al. 2021).
 
     Attributes:
@@ -128,7 +118,7 @@ class GaussianAdaptive(_Table, frozen=True, tag_field="kind", tag="gaussian_adap
     clipped_count_stddev: PositiveFloat | None = None
 
 
-class GaussianFixed(_Table, frozen=True, tag_field="kind", tag="gaussian_fixed"):
+class GaussianFixed(Table, frozen=True, tag_field="kind", tag="gaussian_fixed"):
     """Gaussian noise at a fixed clip norm.
 
     Attributes:
@@ -143,7 +133,7 @@ class GaussianFixed(_Table, frozen=True, tag_field="kind", tag="gaussian_fixed")
 Mechanism = GaussianAdaptive | GaussianFixed
 
 
-class Shuffle(_Table, frozen=True, tag_field="kind", tag="shuffle"):
+class Shuffle(Table, frozen=True, tag_field="kind", tag="shuffle"):
     """Each real client in exactly one round per epoch (Andrew et al. 2023, section 5).
 
     Attributes:
@@ -159,7 +149,7 @@ class Shuffle(_Table, frozen=True, tag_field="kind", tag="shuffle"):
     canary_repeats: PositiveInt = 1
 
 
-class Bernoulli(_Table, frozen=True, tag_field="kind", tag="bernoulli"):
+class Bernoulli(Table, frozen=True, tag_field="kind", tag="bernoulli"):
     """Poisson sampling: each client, each included canary, in each round by its own coin.
 
     Attributes:
@@ -175,7 +165,7 @@ class Bernoulli(_Table, frozen=True, tag_field="kind", tag="bernoulli"):
 Participation = Shuffle | Bernoulli
 
 
-class Canaries(_Table, frozen=True):
+class Canaries(Table, frozen=True):
     """The canary pool, of which a fair coin includes each (Steinke et al. Algorithm 1).
 
     Attributes:
@@ -190,7 +180,7 @@ class Canaries(_Table, frozen=True):
     family: Literal["gaussian", "rademacher"] = "rademacher"
 
 
-class Audit(_Table, frozen=True):
+class Audit(Table, frozen=True):
     """What the estimates are computed at.
 
     Attributes:
@@ -202,7 +192,7 @@ class Audit(_Table, frozen=True):
     confidence: OpenUnitFloat = 0.95
 
 
-class Log(_Table, frozen=True):
+class Log(Table, frozen=True):
     """How often a run writes things down, in rounds.
 
     Attributes:
@@ -214,7 +204,7 @@ class Log(_Table, frozen=True):
     evaluate_every: PositiveInt = 10
 
 
-class Config(_Table, frozen=True):
+class Config(Table, frozen=True):
     """Everything that defines a run."""
 
     task: Task
@@ -226,138 +216,3 @@ class Config(_Table, frozen=True):
     server: Server = Server()
     audit: Audit = Audit()
     log: Log = Log()
-
-
-def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
-    """Reads a config file and applies `section.key=value` overrides.
-
-    Args:
-      path: the TOML file.
-      overrides: `section.key=value`, the value as TOML, or else as a bare string.
-
-    Raises:
-      InputError: the file cannot be read, is not TOML, or does not describe a run.
-    """
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: is not TOML: {error}") from error
-    for override in overrides:
-        _apply_override(table, override)
-    config = parse_config(table, str(path))
-    if isinstance(config.task, TextTask):
-        absolute = str((path.parent / config.task.path).resolve())
-        task = msgspec.structs.replace(config.task, path=absolute)
-        config = msgspec.structs.replace(config, task=task)
-    return config
-
-
-def parse_config(table: Mapping[str, Any], name: str) -> Config:
-    """Turns parsed TOML into a `Config`.
-
-    Args:
-      table: the parsed file.
-      name: what to call it in an error message.
-
-    Raises:
-      InputError: a key is unknown or missing, or a value is of the wrong type or out of range.
-    """
-    _check_keys(table, Config, name, "")
-    try:
-        return msgspec.convert(table, Config)
-    except msgspec.ValidationError as error:
-        raise InputError(f"{name}: {_readable(str(error), table)}") from error
-
-
-def config_to_toml(config: Config) -> str:
-    """The resolved config as TOML, defaults spelled out; keys that are `None` are left out."""
-    return tomli_w.dumps(_without_none(msgspec.to_builtins(config)))
-
-
-def _without_none(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_none(item) for key, item in value.items() if item is not None}
-    return value
-
-
-def _readable(message: str, table: Mapping[str, Any]) -> str:
-    """Turns msgspec's "... - at `$.a.b`" into "key `a.b`: ..., got 3"."""
-    reason, _, place = message.replace("`object`", "a table").partition(" - at `$.")
-    path = place.rstrip("`")
-    value: Any = table
-    for key in path.split("."):
-        value = value.get(key) if isinstance(value, Mapping) else None
-    is_told = value is None or isinstance(value, Mapping) or "got" in reason
-    return f"key `{path}`: {reason}" + ("" if is_told else f", got {value!r}")
-
-
-def _variants(annotation: Any) -> tuple[Any, ...]:
-    is_union = isinstance(annotation, types.UnionType)
-    return typing.get_args(annotation) if is_union else (annotation,)
-
-
-@functools.cache
-def _fields(table_type: type[_Table]) -> dict[str, Any]:
-    hints = typing.get_type_hints(table_type)
-    return {name: hints[name] for name in table_type.__struct_fields__}
-
-
-def _check_keys(table: Mapping[str, Any], annotation: Any, name: str, prefix: str) -> None:
-    """Raises an `InputError` for the first unknown key, naming the nearest, or missing key."""
-    table_type, known = _select_variant(table, annotation, name, prefix)
-    for key, value in table.items():
-        if key not in known:
-            hint = nearest(key, known)
-            raise InputError(f"{name}: unknown key `{prefix}{key}`; {hint}")
-        if key in _fields(table_type):
-            _check_value(value, _fields(table_type)[key], name, f"{prefix}{key}")
-    for field in msgspec.structs.fields(table_type):
-        if field.required and field.name not in table:
-            what = f"key `{prefix}{field.name}`" if prefix else f"section [{field.name}]"
-            raise InputError(f"{name}: {what} is missing")
-
-
-def _check_value(value: Any, annotation: Any, name: str, path: str) -> None:
-    if isinstance(value, Mapping):
-        _check_keys(value, annotation, name, f"{path}.")
-    elif typing.get_origin(annotation) is Literal and value not in typing.get_args(annotation):
-        hint = nearest(str(value), typing.get_args(annotation))
-        raise InputError(f"{name}: key `{path}`: unknown {value!r}; {hint}")
-    elif isinstance(value, float) and not math.isfinite(value):
-        raise InputError(f"{name}: key `{path}`: must be finite, got {value}")
-
-
-def _select_variant(
-    table: Mapping[str, Any], annotation: Any, name: str, prefix: str
-) -> tuple[type[_Table], set[str]]:
-    tables = [v for v in _variants(annotation) if isinstance(v, type) and issubclass(v, _Table)]
-    if not tables:
-        raise InputError(f"{name}: key `{prefix.rstrip('.')}` takes a value, not a table")
-    tags = {str(t.__struct_config__.tag): t for t in tables if t.__struct_config__.tag}
-    if not tags:
-        return tables[0], set(_fields(tables[0]))
-    if "kind" not in table:
-        raise InputError(f"{name}: key `{prefix}kind` is missing; one of {', '.join(tags)}")
-    if not isinstance(table["kind"], str) or table["kind"] not in tags:
-        hint = nearest(str(table["kind"]), tags)
-        raise InputError(f"{name}: key `{prefix}kind`: unknown {table['kind']!r}; {hint}")
-    chosen = tags[table["kind"]]
-    return chosen, {"kind", *_fields(chosen)}
-
-
-def _apply_override(table: dict[str, Any], override: str) -> None:
-    path, separator, text = override.partition("=")
-    keys = path.strip().split(".")
-    if not separator or not all(keys):
-        raise InputError(f"--set {override}: must be section.key=value")
-    try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = text.strip()
-    for key in keys[:-1]:
-        table = table.setdefault(key, {})
-        if not isinstance(table, dict):
-            raise InputError(f"--set {override}: `{key}` is a value, not a section")
-    table[keys[-1]] = value

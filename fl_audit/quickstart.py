@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fl_audit.config import load_config
+from fl_audit.config_file import load_config
 from fl_audit.errors import InputError
 from fl_audit.pipeline import start_run
 from fl_audit.run_folder import STATISTICS

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from fl_audit.errors import InputError
 from fl_audit.files import write_text
 
@@ -145,14 +147,14 @@ def read_record(folder: RunFolder) -> RunRecord:
       InputError: it is missing, damaged, or of another format version.
     """
     try:
-        fields: dict[str, Any] = json.loads(folder.record.read_text(encoding="utf-8"))
-        record = RunRecord(**fields)
+        fields: dict[str, Any] = msgspec.json.decode(folder.record.read_bytes(), type=dict)
+        version = fields.get("format_version")
+        if version != FORMAT_VERSION:
+            raise InputError(
+                f"{folder.record}: format_version is {version!r}, must be {FORMAT_VERSION}"
+            )
+        return msgspec.convert(fields, RunRecord)
     except OSError as error:
         raise InputError(f"{folder.record}: cannot be read: {error.strerror}") from error
-    except (ValueError, TypeError) as error:
+    except msgspec.MsgspecError as error:
         raise InputError(f"{folder.record}: is not a run record: {error}") from error
-    if record.format_version != FORMAT_VERSION:
-        raise InputError(
-            f"{folder.record}: format_version is {record.format_version}, must be {FORMAT_VERSION}"
-        )
-    return record

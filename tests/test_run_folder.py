@@ -60,7 +60,9 @@ def test_missing_record(folder):
         read_record(folder)
 
 
-@pytest.mark.parametrize("text", ["", "{", '{"task": "digits"}', "[]", "3", "null"])
+@pytest.mark.parametrize(
+    "text", ["", "{", '{"format_version": 1, "task": "digits"}', "[]", "3", "null"]
+)
 def test_damaged_record(folder, text):
     folder.record.write_text(text)
     with pytest.raises(InputError, match=r"run\.json: is not a run record: ") as caught:
@@ -68,15 +70,24 @@ def test_damaged_record(folder, text):
     assert "\n" not in str(caught.value)
 
 
-def test_record_that_is_not_utf8(folder):
-    folder.record.write_bytes(b"\xff")
-    with pytest.raises(InputError, match=r"run\.json: is not a run record: "):
+def test_record_of_another_version(folder):
+    folder.record.write_text('{"format_version": 2, "new": 1}')
+    with pytest.raises(InputError, match=r"run\.json: format_version is 2, must be 1$"):
         read_record(folder)
 
 
-def test_record_of_another_version(folder):
-    write_record(folder, dataclasses.replace(RECORD, format_version=2))
-    with pytest.raises(InputError, match=r"run\.json: format_version is 2, must be 1$"):
+def test_record_with_a_value_of_another_type(folder):
+    write_record(folder, RECORD)
+    folder.record.write_text(
+        folder.record.read_text().replace(f'"dim": {RECORD.dim}', '"dim": "x"')
+    )
+    with pytest.raises(InputError, match=r"Expected `int`, got `str` - at `\$\.dim`$"):
+        read_record(folder)
+
+
+def test_record_that_is_not_utf8(folder):
+    folder.record.write_bytes(b"\xff")
+    with pytest.raises(InputError, match=r"run\.json: is not a run record: "):
         read_record(folder)
 
 

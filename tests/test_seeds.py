@@ -17,6 +17,7 @@ NUMBERS = {
     "LOCAL_ORDER": 4,
     "INITIAL_WEIGHTS": 5,
     "PARTITION": 6,
+    "RELEASE_TRIAL": 7,
 }
 
 

@@ -76,7 +76,8 @@ class CanaryFamily(abc.ABC):
         """Cosine of every canary with `target`; 0 with a zero vector, which points nowhere."""
         norm = float(np.linalg.norm(target.astype(np.float64)))
         products = self.inner_products(target)
-        return products / norm if norm > 0 else np.zeros_like(products)
+        # Rounding in float32 may carry a vector's cosine with itself beyond 1 by 1e-5.
+        return np.clip(products / norm, -1.0, 1.0) if norm > 0 else np.zeros_like(products)
 
     def _bits(self, canary: int) -> np.random.SFC64:
         return np.random.SFC64(sequence(self.seed, Stream.CANARY_VECTOR, canary))

@@ -1,18 +1,18 @@
-"""The largest epsilon at which something still holds."""
+"""The largest number at which something still holds."""
 
 import math
 from collections.abc import Callable
 
 
-def largest_epsilon(holds: Callable[[float], bool]) -> float:
-    """The supremum of the epsilon >= 0 at which `holds`, to the last bit.
+def supremum(holds: Callable[[float], bool]) -> float:
+    """The supremum of the numbers >= 0 at which `holds`, to the last bit.
 
-    Returns 0 if it does not hold at 0, and infinity if it holds at every finite epsilon.
+    Returns 0 if it does not hold at 0, and infinity if it holds at every finite number.
 
     Args:
-        holds: true up to some epsilon and false from there on.
+        holds: true up to some number and false from there on.
 
-    >>> largest_epsilon(lambda epsilon: epsilon < 3.5)
+    >>> supremum(lambda x: x < 3.5)
     3.5
     """
     if not holds(0.0):

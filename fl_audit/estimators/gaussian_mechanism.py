@@ -10,12 +10,12 @@ import numpy.typing as npt
 
 from fl_audit.errors import InputError
 from fl_audit.estimators.arguments import check_epsilon
-from fl_audit.estimators.bisection import largest_epsilon
+from fl_audit.estimators.bisection import supremum
 from fl_audit.estimators.gaussian_regions import epsilon_over_all_regions
 from fl_audit.estimators.laws import Gaussian
 
 _LEAST_SIGMA = 1e-150
-_LARGEST_EPSILON = 1e299
+_largest_EPSILON = 1e299
 """Beyond these (1 / sigma)^2, and with it epsilon, leaves the range of floats."""
 
 
@@ -56,12 +56,12 @@ def sigma_of_epsilon(epsilon: float, delta: float) -> float:
     [4.22, 1.54, 0.541]
     """
     check_epsilon(epsilon)
-    if epsilon > _LARGEST_EPSILON:
-        raise InputError(f"epsilon must be at most {_LARGEST_EPSILON:g}, got {epsilon}")
+    if epsilon > _largest_EPSILON:
+        raise InputError(f"epsilon must be at most {_largest_EPSILON:g}, got {epsilon}")
     if not 0 < delta < 1:
         raise InputError(f"delta must be in (0, 1), as no Gaussian noise gives 0, got {delta}")
     # What is bisected here is 1 / sigma, which grows with epsilon.
-    return 1 / largest_epsilon(lambda shift: _epsilon_of_shift(shift, delta) <= epsilon)
+    return 1 / supremum(lambda shift: _epsilon_of_shift(shift, delta) <= epsilon)
 
 
 def estimate_sigma(cosines: npt.ArrayLike, dim: int) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import special
 
 from fl_audit.estimators.arguments import check_delta
-from fl_audit.estimators.bisection import largest_epsilon
+from fl_audit.estimators.bisection import supremum
 from fl_audit.estimators.laws import Gaussian
 from fl_audit.estimators.rates import log_ratio
 
@@ -41,7 +41,7 @@ def epsilon_over_all_regions(first: Gaussian, second: Gaussian, delta: float) ->
     if delta == 0 or first.std == 0 or second.std == 0:
         return math.inf
     orders = [_LikelihoodRatio.between(first, second), _LikelihoodRatio.between(second, first)]
-    return largest_epsilon(lambda eps: any(order.proves(eps, delta) for order in orders))
+    return supremum(lambda eps: any(order.proves(eps, delta) for order in orders))
 
 
 @dataclass(frozen=True)

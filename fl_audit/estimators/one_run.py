@@ -10,7 +10,7 @@ from scipy import special
 
 from fl_audit.errors import InputError
 from fl_audit.estimators.arguments import check_confidence, check_delta, check_epsilon
-from fl_audit.estimators.bisection import largest_epsilon
+from fl_audit.estimators.bisection import supremum
 from fl_audit.estimators.scores import FloatArray
 
 
@@ -63,7 +63,7 @@ def epsilon_lower_bound(m: int, r: int, v: int, delta: float, confidence: float)
     check_delta(delta)
     check_confidence(confidence)
     guesses, correct = np.array([r]), np.array([v])
-    return largest_epsilon(
+    return supremum(
         lambda epsilon: bool(p_values(m, guesses, correct, epsilon, delta)[0] < 1 - confidence)
     )
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.config import Config, load_config
+from fl_audit.config import Config
+from fl_audit.config_file import load_config
 from fl_audit.errors import InputError
 from fl_audit.run_folder import STATISTICS, RunFolder, RunRecord, read_record
 from fl_audit.score_file import ScoreFile, read_score_file
@@ -70,7 +71,9 @@ def read_finished_run(folder: RunFolder) -> FinishedRun:
         config=load_config(folder.config),
         record=record,
         rounds=_read_rounds(folder.metrics, record.rounds),
-        presentations=np.array([entry.rounds for entry in pool.values() if entry.included]),
+        presentations=np.array(
+            [canary.rounds for canary in pool.values() if canary.included], dtype=np.int64
+        ),
         scores={name: _read_scores(folder.scores(name), pool) for name in STATISTICS},
     )
 

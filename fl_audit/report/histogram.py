@@ -30,8 +30,10 @@ def _plot(axes: Axes, scores: CanaryScores, null: Gaussian | None) -> None:
     groups = (("excluded", scores.excluded, BLUE), ("included", scores.included, ORANGE))
     for label, values, colour in groups:
         counts, _ = np.histogram(values, edges)
-        axes.stairs(counts, edges, color=colour, fill=True, alpha=0.28)
-        axes.stairs(counts, edges, color=colour, lw=1.0, label=f"{label} ({len(values)})")
+        axes.stairs(
+            counts, edges, color=colour, fill=True, alpha=0.28, label=f"{label} ({len(values)})"
+        )
+        axes.stairs(counts, edges, color=colour, lw=1.0)
     excluded_law = null or _fitted(scores.excluded)
     if excluded_law is not None:
         x, y = _expected_counts(excluded_law, scores.num_excluded, edges)

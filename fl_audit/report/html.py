@@ -7,7 +7,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from fl_audit.config import config_to_toml
+from fl_audit.config_file import config_to_toml
 from fl_audit.estimators import Gaussian
 from fl_audit.report.finished_run import FinishedRun
 from fl_audit.report.histogram import score_histogram

@@ -44,12 +44,17 @@ def findings(report: dict[str, Any]) -> list[str]:
     rounds = _gaussian_fit(report, "max")
     seen = (
         f"An attacker who sees the initial and the final model learns about a canary as much as "
-        f"ε ≈ {epsilon_text(final)} allows (δ = {significant(report['run']['delta'])}); one who "
-        f"sees the noised update of every round, as much as ε ≈ {epsilon_text(rounds)}."
+        f"{_epsilon('≈', final)} allows (δ = {significant(report['run']['delta'])}); one who "
+        f"sees the noised update of every round, as much as {_epsilon('≈', rounds)}."
     )
     canary = report["analytical"]["canary"]["epsilon"]
     client = report["analytical"]["client"]["epsilon"]
     return [seen, f"{_guarantee(canary, client)}{_comparison([final, rounds], canary)}"]
+
+
+def _epsilon(relation: str, value: float | str | None) -> str:
+    """Such as "ε ≤ 4.50", which no line break parts."""
+    return f"ε\N{NO-BREAK SPACE}{relation}\N{NO-BREAK SPACE}{epsilon_text(value)}"
 
 
 def _gaussian_fit(report: dict[str, Any], statistic: str) -> float | str | None:
@@ -66,10 +71,10 @@ def _guarantee(canary: float | str | None, client: float | str | None) -> str:
     if canary == "inf":
         return "No noise was added, so that nothing is guaranteed against a stronger attacker"
     if canary == client:
-        return f"Against any attacker, the noise guarantees ε ≤ {epsilon_text(canary)}"
+        return f"Against any attacker, the noise guarantees {_epsilon('≤', canary)}"
     return (
-        f"Against any attacker, the noise guarantees ε ≤ {epsilon_text(canary)} to a canary and "
-        f"ε ≤ {epsilon_text(client)} to a real client"
+        f"Against any attacker, the noise guarantees {_epsilon('≤', canary)} to a canary and "
+        f"{_epsilon('≤', client)} to a real client"
     )
 
 

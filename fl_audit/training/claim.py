@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fl_audit.config import Config, config_to_toml
+from fl_audit.config import Config
+from fl_audit.config_file import config_to_toml
 from fl_audit.errors import InputError
 from fl_audit.files import write_text
 from fl_audit.run_folder import RunFolder

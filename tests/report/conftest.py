@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fl_audit.accounting import effective_noise_multiplier
-from fl_audit.config import config_to_toml, parse_config
+from fl_audit.config_file import config_to_toml, parse_config
 from fl_audit.run_folder import RunFolder, RunRecord, write_record
 from fl_audit.score_file import ScoreFile, write_score_file
 

@@ -13,10 +13,8 @@ from fl_audit.config import (
     GaussianFixed,
     Shuffle,
     TextTask,
-    config_to_toml,
-    load_config,
-    parse_config,
 )
+from fl_audit.config_file import config_to_toml, load_config, parse_config
 from fl_audit.errors import InputError
 
 SMALLEST = """
@@ -346,4 +344,4 @@ def test_the_quickstart_config_is_valid():
 
     config = load_config(Path(fl_audit.__file__).parent / "quickstart.toml")
     assert isinstance(config, Config)
-    assert config.canaries.count >= 500  # issue 2
+    assert config.canaries.count >= 500
