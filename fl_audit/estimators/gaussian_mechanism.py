@@ -15,7 +15,7 @@ from fl_audit.estimators.gaussian_regions import epsilon_over_all_regions
 from fl_audit.estimators.laws import Gaussian
 
 _LEAST_SIGMA = 1e-150
-_largest_EPSILON = 1e299
+_LARGEST_EPSILON = 1e299
 """Beyond these (1 / sigma)^2, and with it epsilon, leaves the range of floats."""
 
 
@@ -56,8 +56,8 @@ def sigma_of_epsilon(epsilon: float, delta: float) -> float:
     [4.22, 1.54, 0.541]
     """
     check_epsilon(epsilon)
-    if epsilon > _largest_EPSILON:
-        raise InputError(f"epsilon must be at most {_largest_EPSILON:g}, got {epsilon}")
+    if epsilon > _LARGEST_EPSILON:
+        raise InputError(f"epsilon must be at most {_LARGEST_EPSILON:g}, got {epsilon}")
     if not 0 < delta < 1:
         raise InputError(f"delta must be in (0, 1), as no Gaussian noise gives 0, got {delta}")
     # What is bisected here is 1 / sigma, which grows with epsilon.
