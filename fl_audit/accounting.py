@@ -1,45 +1,10 @@
-"""The analytical epsilon of a run: what its noise guarantees, whatever the attacker does.
-
-Poisson sampling is accounted for by dp-accounting, as Renyi DP and as privacy loss distributions;
-fixed participation is one Gaussian mechanism, whose epsilon is known exactly.
-"""
+"""The analytical epsilon of a run: what its noise guarantees, whatever the attacker does."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Literal
 
-import dp_accounting
-import numpy as np
-from dp_accounting.pld import PLDAccountant
-from dp_accounting.rdp import RdpAccountant, compute_epsilon
-
-from fl_audit.estimators.gaussian_regions import epsilon_over_all_regions
-from fl_audit.estimators.laws import Gaussian
+from fl_audit.accountants import AccountedEpsilon, SampledRounds, account_gaussian, account_sampled
 from fl_audit.run_folder import RunRecord
-
-AccountantName = Literal["rdp", "pld", "analytic_gaussian"]
-
-RDP_ORDERS: tuple[float, ...] = (
-    *(1 + np.geomspace(0.0102, 1, 80, endpoint=False)).tolist(),
-    *(1 + tenths / 10 for tenths in range(1, 100)),
-    *range(11, 64),
-    *(2**power for power in range(6, 12)),
-)
-"""dp-accounting's default orders, and finer ones down to 1.01, below which it makes no use of them.
-
-At noise multiplier 0.0644 of Andrew et al. the default ones, from 1.1 on, give an epsilon of
-100,000 where these give 1,150."""
-
-_RDP_ROUNDING = 1e-10
-"""A composed divergence below this is rounding, and may come out negative."""
-
-_PLD_GRID = 2**19
-"""Points that the composed privacy loss is spread over: 0.2 to 1.1 s and 0.4 GB as measured, and
-an epsilon within 0.1 % of that of a grid twice as fine."""
-
-_PLD_SMALLEST_DELTA = 1e-10
-"""Below it the rounding of the FFT, about 1e-13 in delta, moves epsilon by up to a percent."""
 
 ADD_OR_REMOVE = "one client more or less in the population (add or remove one)"
 ZERO_OUT = "one client replaced by one that sends nothing (zero-out); the schedule stays the same"
@@ -99,21 +64,6 @@ class NoisyRounds:
           ValueError: the record does not describe a mechanism that adds up.
         """
         return cls(**{field.name: getattr(record, field.name) for field in fields(cls)})
-
-
-@dataclass(frozen=True)
-class AccountedEpsilon:
-    """Epsilon by one accountant.
-
-    Attributes:
-      accountant: which one.
-      epsilon: possibly infinite; None where the accountant cannot tell.
-      reason: why it cannot, in words; None where it can.
-    """
-
-    accountant: AccountantName
-    epsilon: float | None
-    reason: str | None = None
 
 
 @dataclass(frozen=True)
@@ -222,117 +172,12 @@ def _fixed_participation(run: NoisyRounds, participations: int | None) -> Guaran
     if participations is None:
         reason = "the number of rounds that it takes part in is not known"
         return Guarantee(None, (AccountedEpsilon("analytic_gaussian", None, reason),))
-    by_accountant = _gaussian(run.noise_multiplier, participations, run.delta)
+    by_accountant = account_gaussian(run.noise_multiplier, participations, run.delta)
     return Guarantee(participations, by_accountant)
 
 
 def _poisson(run: NoisyRounds, probability: float) -> Guarantee:
     if probability == 1:
-        by_accountant = _gaussian(run.noise_multiplier, run.rounds, run.delta)
-        return Guarantee(run.rounds, by_accountant)
+        return _fixed_participation(run, run.rounds)
     rounds = SampledRounds(probability, run.noise_multiplier, run.rounds)
-    rdp = AccountedEpsilon("rdp", epsilon_rdp(rounds.event, run.delta))
-    return Guarantee(None, (rdp, epsilon_pld(rounds, run.delta)))
-
-
-def _gaussian(
-    noise_multiplier: float, participations: int, delta: float
-) -> tuple[AccountedEpsilon, ...]:
-    """Epsilon of `participations` releases, which are one release at less noise.
-
-    The next release may depend on the last ones: for Gaussians that gains an attacker nothing
-    (Dong et al. 2019, arXiv:1905.02383, corollary 3.3).
-    """
-    event = dp_accounting.GaussianDpEvent(noise_multiplier)
-    composed = dp_accounting.SelfComposedDpEvent(event, participations)
-    shift = math.sqrt(participations) / noise_multiplier if noise_multiplier else math.inf
-    exact = math.inf
-    if math.isfinite(shift):
-        exact = epsilon_over_all_regions(Gaussian(0.0, 1.0), Gaussian(shift, 1.0), delta)
-    return (
-        AccountedEpsilon("rdp", epsilon_rdp(composed, delta)),
-        AccountedEpsilon("analytic_gaussian", exact),
-    )
-
-
-@dataclass(frozen=True)
-class SampledRounds:
-    """Rounds of the Gaussian mechanism on a Poisson sample.
-
-    Attributes:
-      probability: of a client in a round, in (0, 1).
-      noise_multiplier: of one round.
-      rounds: how many.
-    """
-
-    probability: float
-    noise_multiplier: float
-    rounds: int
-
-    @property
-    def event(self) -> dp_accounting.DpEvent:
-        """The rounds in dp-accounting's terms."""
-        gaussian = dp_accounting.GaussianDpEvent(self.noise_multiplier)
-        sampled = dp_accounting.PoissonSampledDpEvent(self.probability, gaussian)
-        return dp_accounting.SelfComposedDpEvent(sampled, self.rounds)
-
-
-def epsilon_rdp(
-    event: dp_accounting.DpEvent, delta: float, orders: Sequence[float] = RDP_ORDERS
-) -> float:
-    """Epsilon by Renyi DP (Mironov et al. 2019, arXiv:1908.10530).
-
-    Args:
-      event: what was released.
-      delta: in (0, 1).
-      orders: Renyi orders to take the best of, each above 1.
-    """
-    accountant = RdpAccountant(orders=list(orders)).compose(event)
-    divergences = np.maximum(accountant.rdp, _RDP_ROUNDING)
-    epsilon, _ = compute_epsilon(accountant.orders, divergences, delta)
-    return float(epsilon)
-
-
-def epsilon_pld(rounds: SampledRounds, delta: float) -> AccountedEpsilon:
-    """Epsilon by privacy loss distributions (Doroshenko et al. 2022, arXiv:2207.04380).
-
-    Losses are rounded pessimistically, so that a coarse grid overstates epsilon and never
-    understates it.
-
-    Args:
-      rounds: what was released.
-      delta: in (0, 1).
-    """
-    if rounds.noise_multiplier == 0:
-        return AccountedEpsilon("pld", math.inf)
-    if delta < _PLD_SMALLEST_DELTA:
-        reason = f"a delta below {_PLD_SMALLEST_DELTA:g} drowns in the rounding of the FFT"
-        return AccountedEpsilon("pld", None, reason)
-    interval = _loss_width(rounds) / _PLD_GRID
-    try:
-        accountant = PLDAccountant(value_discretization_interval=interval)
-        accountant.compose(rounds.event)
-        with np.errstate(over="ignore"):
-            epsilon = float(accountant.get_epsilon(delta))
-    except (ValueError, OverflowError):
-        epsilon = math.inf
-    # Infinite where e^-epsilon is a denormal number (epsilon of 709 to 720); an error where
-    # rounding makes a loss distribution that is none.
-    if math.isinf(epsilon):
-        reason = "the privacy loss distribution exhausts floating point here"
-        return AccountedEpsilon("pld", None, reason)
-    return AccountedEpsilon("pld", epsilon)
-
-
-def _loss_width(rounds: SampledRounds) -> float:
-    """About the width of the composed privacy loss, all but 1e-15 of it, in nats."""
-    nodes, weights = np.polynomial.hermite_e.hermegauss(60)
-    weights /= weights.sum()
-    z, q = rounds.noise_multiplier, rounds.probability
-    outputs = np.concatenate([z * nodes, 1 + z * nodes])
-    masses = np.concatenate([(1 - q) * weights, q * weights])
-    losses = np.logaddexp(math.log1p(-q), math.log(q) + (2 * outputs - 1) / (2 * z**2))
-    variance = float(masses @ (losses - masses @ losses) ** 2)
-    # Chernoff's bound as dp-accounting applies it: 2 sqrt(2 log 2e15) = 17 deviations of a sum
-    # that is about Gaussian, and some ranges of a single loss where it is not.
-    return 4 * float(np.ptp(losses)) + 17 * math.sqrt(rounds.rounds * variance)
+    return Guarantee(None, account_sampled(rounds, run.delta))

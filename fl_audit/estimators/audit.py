@@ -6,15 +6,19 @@ from dataclasses import dataclass, field
 from fl_audit.errors import InputError, nearest
 from fl_audit.estimators.gaussian_fit import gaussian_fit
 from fl_audit.estimators.one_run_search import one_run
+from fl_audit.estimators.one_run_valid import one_run_valid
 from fl_audit.estimators.result import Estimate
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting, NotApplicableError, Null
 from fl_audit.estimators.threshold_jeffreys import threshold_jeffreys
+from fl_audit.estimators.threshold_valid import threshold_valid
 
 METHODS: Mapping[str, Callable[[AuditSetting], Estimate]] = {
     "gaussian_fit": gaussian_fit,
     "threshold_jeffreys": threshold_jeffreys,
+    "threshold_valid": threshold_valid,
     "one_run": one_run,
+    "one_run_valid": one_run_valid,
 }
 """Every method by name, in the order of reports. A method refuses scores that it cannot use."""
 
@@ -78,8 +82,10 @@ def estimate(
 
     >>> scores = CanaryScores(included=[0.1, 0.2, 0.3], excluded=[])
     >>> result = estimate(scores, delta=1e-5, dim=1000)
-    >>> [estimate.method for estimate in result.estimates], dict(result.left_out)
-    (['gaussian_fit', 'threshold_jeffreys'], {'one_run': 'needs at least 1 excluded score, got 0'})
+    >>> [estimate.method for estimate in result.estimates]
+    ['gaussian_fit', 'threshold_jeffreys', 'threshold_valid']
+    >>> result.left_out["one_run"]
+    'needs at least 1 excluded score, got 0'
     """
     chosen_null: Null = null or ("empirical" if dim is None else "closed_form")
     setting = AuditSetting(scores, delta, confidence, dim, chosen_null)

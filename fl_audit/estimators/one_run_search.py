@@ -1,42 +1,24 @@
 """The one-run bound with the best numbers of guesses, as its authors report it."""
 
-from dataclasses import dataclass
-
 import numpy as np
-import numpy.typing as npt
 
-from fl_audit.estimators.one_run import binomial_tail, epsilon_lower_bound, p_value, p_values
+from fl_audit.estimators.guesses import (
+    Counts,
+    Guesses,
+    best_total,
+    correct_among_bottom,
+    correct_among_top,
+)
+from fl_audit.estimators.one_run import epsilon_lower_bound
 from fl_audit.estimators.result import Estimate
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting
-
-Counts = npt.NDArray[np.int64]
 
 EXHAUSTIVE_UP_TO = 5000
 """With more canaries than this, k+ and k- come from a grid instead of all pairs."""
 
 _DENSE_UP_TO = 200
 _GRID_RATIO = 1.05
-
-
-@dataclass(frozen=True)
-class Guesses:
-    """Numbers of guesses and how many of them were right.
-
-    Attributes:
-        k_plus: canaries with the largest scores, guessed to be included.
-        k_minus: canaries with the smallest scores, guessed to be excluded.
-        correct: right guesses among the k_plus + k_minus.
-    """
-
-    k_plus: int
-    k_minus: int
-    correct: int
-
-    @property
-    def total(self) -> int:
-        """Number of guesses, r."""
-        return self.k_plus + self.k_minus
 
 
 def one_run(setting: AuditSetting) -> Estimate:
@@ -52,8 +34,9 @@ def one_run(setting: AuditSetting) -> Estimate:
     setting.require(included=1, excluded=1)
     m = setting.scores.num_included + setting.scores.num_excluded
     guesses = best_guesses(setting.scores, setting.delta, setting.confidence)
-    counts = (m, guesses.total, guesses.correct)
-    epsilon = epsilon_lower_bound(*counts, setting.delta, setting.confidence)
+    epsilon = epsilon_lower_bound(
+        m, guesses.total, guesses.correct, setting.delta, setting.confidence
+    )
     return Estimate(
         method="one_run",
         kind="lower_bound",
@@ -70,14 +53,7 @@ def one_run(setting: AuditSetting) -> Estimate:
             "Steinke, Nasr & Jagielski (2023), arXiv:2305.08846, Corollary 5.4 and appendix D; "
             "best k+ and k- as in section 6"
         ),
-        details={
-            "m": m,
-            "guesses": guesses.total,
-            "correct": guesses.correct,
-            "k_plus": guesses.k_plus,
-            "k_minus": guesses.k_minus,
-            "p_value_at_epsilon_0": p_value(*counts, 0.0, setting.delta),
-        },
+        details=guesses.details(m, setting.delta),
     )
 
 
@@ -94,32 +70,14 @@ def best_guesses(
     Guesses(k_plus=45, k_minus=50, correct=95)
     """
     m = scores.num_included + scores.num_excluded
-    plus, minus = _correct_among_top(scores), _correct_among_bottom(scores)
+    plus, minus = correct_among_top(scores), correct_among_bottom(scores)
     cuts = np.arange(m + 1) if m <= exhaustive_up_to else _growing_cuts(m)
     correct = _most_correct(plus, minus, cuts)
-    total = _best_total(m, correct, delta, confidence)
+    total = best_total(m, correct, delta, confidence)
     k_plus = cuts[cuts <= total]
     k_plus = k_plus[np.isin(total - k_plus, cuts)]
     best = int(k_plus[np.argmax(plus[k_plus] + minus[total - k_plus])])
     return Guesses(best, total - best, int(correct[total]))
-
-
-def _correct_among_top(scores: CanaryScores) -> Counts:
-    """[m + 1] right guesses if the k largest scores are guessed to be included.
-
-    The order of guesses may depend on the scores only. Among equal scores any fixed order would do;
-    taking the wrong guesses first counts no more right ones than any of them, so the bound holds.
-    """
-    values = np.concatenate([scores.excluded, scores.included])
-    is_included = np.repeat([0, 1], [scores.num_excluded, scores.num_included])
-    order = np.lexsort((is_included, -values))
-    return np.concatenate([[0], np.cumsum(is_included[order])])
-
-
-def _correct_among_bottom(scores: CanaryScores) -> Counts:
-    """[m + 1] right guesses if the k smallest scores are guessed to be excluded."""
-    # The same question with scores negated and the two groups exchanged.
-    return _correct_among_top(CanaryScores(-scores.excluded, -scores.included))
 
 
 def _growing_cuts(m: int) -> Counts:
@@ -140,25 +98,4 @@ def _most_correct(plus: Counts, minus: Counts, cuts: Counts) -> Counts:
         k_minus = cuts[: np.searchsorted(cuts, m - k_plus, side="right")]
         totals = k_plus + k_minus
         best[totals] = np.maximum(best[totals], plus[k_plus] + minus[k_minus])
-    return best
-
-
-def _best_total(m: int, correct: Counts, delta: float, confidence: float) -> int:
-    """The number of guesses r with the largest bound, given the right guesses for each r.
-
-    A rival has a larger bound exactly if it rejects the best epsilon so far, which is one p-value
-    instead of a bisection; and the binomial tail, which is at most the p-value, comes first.
-    """
-    alpha = 1 - confidence
-    rivals = np.flatnonzero(2 * correct > np.arange(m + 1))
-    best, epsilon = 0, 0.0
-    while len(rivals):
-        rivals = rivals[binomial_tail(rivals, correct[rivals], epsilon) < alpha]
-        p = p_values(m, rivals, correct[rivals], epsilon, delta)
-        rivals, p = rivals[p < alpha], p[p < alpha]
-        if len(rivals) == 0:
-            break
-        best = int(rivals[np.argmin(p)])
-        epsilon = epsilon_lower_bound(m, best, int(correct[best]), delta, confidence)
-        rivals = rivals[rivals != best]
     return best

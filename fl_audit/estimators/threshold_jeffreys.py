@@ -3,54 +3,13 @@
 Andrew et al. (2023), section 5, after Jagielski et al. (2020) and Zanella-Beguelin et al. (2022).
 """
 
-import math
-from dataclasses import dataclass
-
 import numpy as np
-import numpy.typing as npt
 
-from fl_audit.estimators.beta_quantile import beta_quantile
-from fl_audit.estimators.rates import log_ratio
+from fl_audit.estimators.error_rate_bounds import LogRates, false_positive_rates, jeffreys_upper
+from fl_audit.estimators.proven_threshold import strongest_threshold
 from fl_audit.estimators.result import Estimate
 from fl_audit.estimators.scores import FloatArray
 from fl_audit.estimators.setting import AuditSetting
-
-Counts = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class LogRates:
-    """Bounds on an error rate and on its complement, as logarithms, one per threshold.
-
-    Attributes:
-        error: [t] log of the upper bound on the error rate.
-        success: [t] log of the lower bound on one minus the error rate.
-    """
-
-    error: FloatArray
-    success: FloatArray
-
-
-def jeffreys_upper(errors: Counts, trials: int, confidence: float) -> LogRates:
-    """One-sided Jeffreys upper bounds on an error rate.
-
-    The `confidence` quantile of Beta(k + 1/2, n - k + 1/2); where every trial is an error the
-    bound is 1 (Brown, Cai & DasGupta 2001), so that such a threshold proves nothing.
-
-    Args:
-        errors: [t] int, k, in [0, trials].
-        trials: n, at least 1.
-        confidence: of each bound, in (0, 1).
-
-    >>> bounds = jeffreys_upper(np.array([0, 1000]), 1000, 0.95)
-    >>> np.exp(bounds.error).round(7).tolist()
-    [0.0019184, 1.0]
-    """
-    # From the lower quantile of the complement: the tail that keeps its digits.
-    rest = beta_quantile(trials - errors + 0.5, errors + 0.5, 1 - confidence)
-    rest = np.where(errors == trials, 0.0, rest)
-    with np.errstate(divide="ignore"):
-        return LogRates(error=np.log1p(-rest), success=np.log(rest))
 
 
 def threshold_jeffreys(setting: AuditSetting) -> Estimate:
@@ -70,30 +29,19 @@ def threshold_jeffreys(setting: AuditSetting) -> Estimate:
     false_negatives = np.searchsorted(np.sort(setting.scores.included), thresholds)
     negatives = jeffreys_upper(false_negatives, setting.scores.num_included, setting.confidence)
     positives = _false_positive_rates(setting, thresholds)
-    by_included = log_ratio(negatives.success, positives.error, setting.delta)
-    by_excluded = log_ratio(positives.success, negatives.error, setting.delta)
-    proven = np.maximum(by_included, by_excluded)
-    best = int(np.argmax(proven))
-    epsilon = max(float(proven[best]), 0.0)
+    best = strongest_threshold(thresholds, false_negatives, negatives, positives, setting.delta)
     return Estimate(
         method="threshold_jeffreys",
         kind="lower_bound",
-        epsilon=epsilon,
-        lower=epsilon,
+        epsilon=best.epsilon,
+        lower=best.epsilon,
         assumes="Canaries' scores are independent given inclusion.",
         guarantee=_guarantee(setting),
         source=(
             "Andrew et al. (2023), arXiv:2302.03098, section 5; Jagielski et al. (2020) with "
             "Jeffreys intervals (Zanella-Beguelin et al. 2022)"
         ),
-        details={
-            "null": setting.null,
-            "threshold": float(thresholds[best]),
-            "direction": "included" if by_included[best] >= by_excluded[best] else "excluded",
-            "false_negatives": int(false_negatives[best]),
-            "fnr_upper": math.exp(negatives.error[best]),
-            "log_fpr_upper": float(positives.error[best]),
-        },
+        details={"null": setting.null, **best.details()},
     )
 
 
@@ -114,8 +62,7 @@ def _candidate_thresholds(setting: AuditSetting) -> FloatArray:
 
 def _false_positive_rates(setting: AuditSetting, thresholds: FloatArray) -> LogRates:
     if setting.null == "closed_form":
-        law = setting.closed_form_null()
-        return LogRates(error=law.logsf(thresholds), success=law.logcdf(thresholds))
+        return false_positive_rates(setting.closed_form_null(), thresholds)
     below = np.searchsorted(np.sort(setting.scores.excluded), thresholds)
     trials = setting.scores.num_excluded
     return jeffreys_upper(trials - below, trials, setting.confidence)

@@ -28,7 +28,7 @@ def build_report(run: FinishedRun) -> dict[str, Any]:
         "verdict": None,
         "analytical": _analytical(accounting),
         "run": dataclasses.asdict(run.record),
-        "config": msgspec.to_builtins(run.config),
+        "config": msgspec.json.decode(msgspec.json.encode(run.config)),
         "fl_audit_version": importlib.metadata.version("fl-audit"),
     }
 

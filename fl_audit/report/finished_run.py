@@ -1,6 +1,5 @@
 """Everything that a report is made from, read from a run folder and checked."""
 
-import csv
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ import numpy.typing as npt
 
 from fl_audit.config import Config
 from fl_audit.config_file import load_config
+from fl_audit.csv_file import read_csv
 from fl_audit.errors import InputError
 from fl_audit.run_folder import STATISTICS, RunFolder, RunRecord, read_record
 from fl_audit.score_file import ScoreFile, read_score_file
@@ -79,7 +79,7 @@ def read_finished_run(folder: RunFolder) -> FinishedRun:
 
 
 def _read_rounds(path: Path, num_rounds: int) -> Rounds:
-    rows = _read_csv(path, ("round", "clip_norm", "train_loss", "accuracy"))
+    rows = read_csv(path, ("round", "clip_norm", "train_loss", "accuracy"))
     try:
         numbers = [int(row["round"]) for row in rows]
         columns = {
@@ -102,7 +102,7 @@ class _Canary:
 
 
 def _read_canaries(path: Path) -> dict[str, _Canary]:
-    rows = _read_csv(path, ("canary_id", "included", "rounds"))
+    rows = read_csv(path, ("canary_id", "included", "rounds"))
     for number, row in enumerate(rows, start=1):
         if row["included"] not in ("0", "1"):
             raise InputError(
@@ -120,22 +120,3 @@ def _read_scores(path: Path, pool: Mapping[str, _Canary]) -> ScoreFile:
     if included != {name: canary.included for name, canary in pool.items()}:
         raise InputError(f"{path}: must score exactly the canaries of canaries.csv, same inclusion")
     return scores
-
-
-def _read_csv(path: Path, columns: tuple[str, ...]) -> list[dict[str, str]]:
-    """Rows of a CSV with at least these columns, each row complete."""
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            reader = csv.DictReader(file)
-            missing = [name for name in columns if name not in (reader.fieldnames or ())]
-            rows = list(reader)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path}: is not CSV: {error}") from error
-    if missing:
-        raise InputError(f"{path}: has no column {missing[0]!r}")
-    for number, row in enumerate(rows, start=1):
-        if None in row or None in row.values():
-            raise InputError(f"{path}, row {number}: must have {len(row)} fields")
-    return rows

@@ -49,7 +49,7 @@ def findings(report: dict[str, Any]) -> list[str]:
     )
     canary = report["analytical"]["canary"]["epsilon"]
     client = report["analytical"]["client"]["epsilon"]
-    return [seen, f"{_guarantee(canary, client)}{_comparison([final, rounds], canary)}"]
+    return [seen, _guarantee(canary, client) + _comparison([final, rounds], canary, client)]
 
 
 def _epsilon(relation: str, value: float | str | None) -> str:
@@ -78,9 +78,11 @@ def _guarantee(canary: float | str | None, client: float | str | None) -> str:
     )
 
 
-def _comparison(estimates: list[float | str | None], canary: float | str | None) -> str:
+def _comparison(
+    estimates: list[float | str | None], canary: float | str | None, client: float | str | None
+) -> str:
     """How the estimates, which are about canaries, compare with the guarantee to a canary."""
-    if canary is None or canary == "inf":
+    if canary is None or client is None or canary == "inf":
         return "."
     if any(float(value) > float(canary) for value in estimates if value is not None):
         return (

@@ -14,6 +14,7 @@ class StopRequest:
     def _remember(self, signal_number: int, frame: FrameType | None) -> None:
         del frame
         self.signal_number = signal_number
+        signal.signal(signal_number, signal.SIG_DFL)  # who asks twice does not want to wait
 
 
 @contextlib.contextmanager

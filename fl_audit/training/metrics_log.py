@@ -1,12 +1,12 @@
 """A row per round, in metrics.csv and in TensorBoard."""
 
-import csv
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 
 import tensorflow as tf
 
+from fl_audit.csv_file import read_csv
 from fl_audit.errors import InputError
 from fl_audit.files import write_text
 from fl_audit.run_folder import RunFolder
@@ -51,24 +51,17 @@ def read_rows(path: Path) -> list[dict[str, str]]:
     """Rows of a metrics file, as strings by column.
 
     Raises:
-      InputError: the file cannot be read or lacks a column.
+      InputError: the file cannot be read, lacks a column or has a torn row.
     """
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            rows = csv.DictReader(file)
-            if rows.fieldnames != _COLUMNS:
-                raise InputError(f"{path}: columns must be {','.join(_COLUMNS)}")
-            return list(rows)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    return read_csv(path, _COLUMNS)
 
 
 def _truncate(path: Path, completed_rounds: int) -> None:
-    """Drops rows of rounds that the checkpoint does not count, and a torn last line."""
-    kept = [row for row in read_rows(path) if (row["round"] or "").isdigit()]
-    kept = [row for row in kept if int(row["round"]) <= completed_rounds]
-    lines = [",".join(row[name] or "" for name in _COLUMNS) for row in kept]
-    write_text(path, "\n".join([",".join(_COLUMNS), *lines]) + "\n")
+    """Drops rows of rounds that the checkpoint does not count, and the line that a kill tore."""
+    header, *lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    if header.rstrip("\n") != ",".join(_COLUMNS):
+        raise InputError(f"{path}: columns must be {','.join(_COLUMNS)}")
+    write_text(path, "".join([header, *lines[:completed_rounds]]))
 
 
 class MetricsLog:

@@ -52,7 +52,10 @@ def _start_worker(
         f"--max_concurrent_computation_calls={max_concurrent_clients}",
     ]
     with log_path.open("ab") as log:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        # A session of its own: Ctrl-C must not end the worker in the middle of a round.
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+        )
     return process, port
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,8 @@ import pytest
 
 from fl_audit.accounting import effective_noise_multiplier
 from fl_audit.config_file import config_to_toml, parse_config
-from fl_audit.run_folder import RunFolder, RunRecord, write_record
+from fl_audit.report import write_report
+from fl_audit.run_folder import RunFolder, RunRecord, read_record, write_record
 from fl_audit.score_file import ScoreFile, write_score_file
 
 DIM = 100_000
@@ -105,6 +107,22 @@ def fill(folder: RunFolder, noise_multiplier: float = 0.3) -> RunFolder:
     return folder
 
 
+@dataclass(frozen=True)
+class Reported:
+    """A run folder with its reports, for tests that change nothing."""
+
+    folder: RunFolder
+    report: dict
+    html: str
+
+
+@pytest.fixture(scope="session")
+def reported(tmp_path_factory: pytest.TempPathFactory) -> Reported:
+    folder = fill(RunFolder(tmp_path_factory.mktemp("reported")))
+    report = write_report(folder)
+    return Reported(folder, report, folder.report_html.read_text())
+
+
 @pytest.fixture
 def run_folder(tmp_path: Path) -> RunFolder:
     return fill(RunFolder(tmp_path))
@@ -115,8 +133,6 @@ def change_record(run_folder: RunFolder) -> Callable[..., None]:
     """Rewrites run.json with some fields changed."""
 
     def change(**fields: object) -> None:
-        from fl_audit.run_folder import read_record
-
         write_record(run_folder, dataclasses.replace(read_record(run_folder), **fields))
 
     return change

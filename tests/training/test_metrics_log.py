@@ -47,7 +47,9 @@ def test_rounds_behind_the_checkpoint_are_dropped(tmp_path):
 
 
 def test_a_file_with_other_columns_is_refused(tmp_path):
-    path = tmp_path / "metrics.csv"
-    path.write_text("round,loss\n1,2\n")
+    folder = RunFolder(tmp_path)
+    folder.metrics.write_text("round,loss\n1,2\n")
+    with pytest.raises(InputError, match="has no column 'num_clients'"):
+        read_rows(folder.metrics)
     with pytest.raises(InputError, match="columns must be round,num_clients"):
-        read_rows(path)
+        MetricsLog(folder, 1)

@@ -1,0 +1,175 @@
+"""Epsilon of Gaussian mechanisms, by each accountant that can tell.
+
+Poisson sampling is accounted for by dp-accounting, as Renyi DP and as privacy loss distributions;
+without sampling, any number of releases is one Gaussian mechanism, whose epsilon is known exactly.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import dp_accounting
+import numpy as np
+from dp_accounting.pld import PLDAccountant
+from dp_accounting.rdp import RdpAccountant, compute_epsilon
+
+from fl_audit.estimators.gaussian_regions import epsilon_over_all_regions
+from fl_audit.estimators.laws import Gaussian
+
+AccountantName = Literal["rdp", "pld", "analytic_gaussian"]
+
+RDP_ORDERS: tuple[float, ...] = (
+    *(1 + np.geomspace(0.0102, 1, 80, endpoint=False)).tolist(),
+    *(1 + tenths / 10 for tenths in range(1, 100)),
+    *range(11, 64),
+    *(2**power for power in range(6, 12)),
+)
+"""dp-accounting's default orders, and finer ones down to 1.01, below which it makes no use of them.
+
+At noise multiplier 0.0644 of Andrew et al. the default ones, from 1.1 on, give an epsilon of
+100,000 where these give 1,150."""
+
+_RDP_ROUNDING = 1e-10
+"""A composed divergence below this is rounding, and may come out negative."""
+
+_PLD_GRID = 2**19
+"""Points that the composed privacy loss is spread over: 0.2 to 1.1 s and 0.4 GB as measured, and
+an epsilon within 0.1 % of that of a grid twice as fine (2 % at a sampling probability of 1e-6)."""
+
+_PLD_SMALLEST_DELTA = 1e-10
+"""Below it the rounding of the FFT, about 1e-13 in delta, moves epsilon by up to a percent."""
+
+
+@dataclass(frozen=True)
+class AccountedEpsilon:
+    """Epsilon by one accountant.
+
+    Attributes:
+      accountant: which one.
+      epsilon: possibly infinite; None where the accountant cannot tell.
+      reason: why it cannot, in words; None where it can.
+    """
+
+    accountant: AccountantName
+    epsilon: float | None
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class SampledRounds:
+    """Rounds of the Gaussian mechanism on a Poisson sample.
+
+    Attributes:
+      probability: of a client in a round, in (0, 1).
+      noise_multiplier: of one round.
+      rounds: how many.
+    """
+
+    probability: float
+    noise_multiplier: float
+    rounds: int
+
+    @property
+    def event(self) -> dp_accounting.DpEvent:
+        """The rounds in dp-accounting's terms."""
+        gaussian = dp_accounting.GaussianDpEvent(self.noise_multiplier)
+        sampled = dp_accounting.PoissonSampledDpEvent(self.probability, gaussian)
+        return dp_accounting.SelfComposedDpEvent(sampled, self.rounds)
+
+
+def account_gaussian(
+    noise_multiplier: float, participations: int, delta: float
+) -> tuple[AccountedEpsilon, ...]:
+    """Epsilon of releases without sampling, which are one release at less noise.
+
+    The next release may depend on the last ones: for Gaussians that gains an attacker nothing
+    (Dong et al. 2019, arXiv:1905.02383, corollary 3.3).
+
+    Args:
+      noise_multiplier: of one release; 0 for none.
+      participations: how many releases a client takes part in.
+      delta: in (0, 1).
+    """
+    event = dp_accounting.GaussianDpEvent(noise_multiplier)
+    composed = dp_accounting.SelfComposedDpEvent(event, participations)
+    shift = math.sqrt(participations) / noise_multiplier if noise_multiplier else math.inf
+    exact = math.inf
+    if math.isfinite(shift):
+        exact = epsilon_over_all_regions(Gaussian(0.0, 1.0), Gaussian(shift, 1.0), delta)
+    return (
+        AccountedEpsilon("rdp", epsilon_rdp(composed, delta)),
+        AccountedEpsilon("analytic_gaussian", exact),
+    )
+
+
+def account_sampled(rounds: SampledRounds, delta: float) -> tuple[AccountedEpsilon, ...]:
+    """Epsilon of rounds on Poisson samples.
+
+    Args:
+      rounds: what was released.
+      delta: in (0, 1).
+    """
+    rdp = AccountedEpsilon("rdp", epsilon_rdp(rounds.event, delta))
+    return rdp, epsilon_pld(rounds, delta)
+
+
+def epsilon_rdp(
+    event: dp_accounting.DpEvent, delta: float, orders: Sequence[float] = RDP_ORDERS
+) -> float:
+    """Epsilon by Renyi DP (Mironov et al. 2019, arXiv:1908.10530).
+
+    Args:
+      event: what was released.
+      delta: in (0, 1).
+      orders: Renyi orders to take the best of, each above 1.
+    """
+    accountant = RdpAccountant(orders=list(orders)).compose(event)
+    divergences = np.maximum(accountant.rdp, _RDP_ROUNDING)
+    epsilon, _ = compute_epsilon(accountant.orders, divergences, delta)
+    return float(epsilon)
+
+
+def epsilon_pld(rounds: SampledRounds, delta: float) -> AccountedEpsilon:
+    """Epsilon by privacy loss distributions (Doroshenko et al. 2022, arXiv:2207.04380).
+
+    Losses are rounded pessimistically, so that a coarse grid overstates epsilon; only the rounding
+    of the FFT can understate it, by less than 0.2 % as measured at delta 1e-10.
+
+    Args:
+      rounds: what was released.
+      delta: in (0, 1).
+    """
+    if rounds.noise_multiplier == 0:
+        return AccountedEpsilon("pld", math.inf)
+    if delta < _PLD_SMALLEST_DELTA:
+        reason = f"a delta below {_PLD_SMALLEST_DELTA:g} drowns in the rounding of the FFT"
+        return AccountedEpsilon("pld", None, reason)
+    interval = _loss_width(rounds) / _PLD_GRID
+    try:
+        accountant = PLDAccountant(value_discretization_interval=interval)
+        accountant.compose(rounds.event)
+        with np.errstate(over="ignore"):
+            epsilon = float(accountant.get_epsilon(delta))
+    except (ValueError, OverflowError):
+        epsilon = math.inf
+    # Infinite where e^-epsilon is a denormal number (epsilon of 709 to 720); an error where
+    # rounding makes a loss distribution that is none.
+    if math.isinf(epsilon):
+        reason = "the privacy loss distribution exhausts floating point here"
+        return AccountedEpsilon("pld", None, reason)
+    return AccountedEpsilon("pld", epsilon)
+
+
+def _loss_width(rounds: SampledRounds) -> float:
+    """About the width of the composed privacy loss, all but 1e-15 of it, in nats."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(60)
+    weights /= weights.sum()
+    z, q = rounds.noise_multiplier, rounds.probability
+    outputs = np.concatenate([z * nodes, 1 + z * nodes])
+    masses = np.concatenate([(1 - q) * weights, q * weights])
+    losses = np.logaddexp(math.log1p(-q), math.log(q) + (2 * outputs - 1) / (2 * z**2))
+    variance = float(masses @ (losses - masses @ losses) ** 2)
+    # Chernoff's bound as dp-accounting applies it: 2 sqrt(2 log 2e15) = 17 deviations of a sum
+    # that is about Gaussian, and some ranges of a single loss where it is not.
+    return 4 * float(np.ptp(losses)) + 17 * math.sqrt(rounds.rounds * variance)

@@ -1,0 +1,75 @@
+"""One-sided confidence bounds on error rates, in log space."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_audit.estimators.beta_quantile import beta_quantile
+from fl_audit.estimators.laws import Law
+from fl_audit.estimators.scores import FloatArray
+
+Counts = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class LogRates:
+    """Bounds on an error rate and on its complement, as logarithms, one per threshold.
+
+    Attributes:
+        error: [t] log of the upper bound on the error rate.
+        success: [t] log of the lower bound on one minus the error rate.
+    """
+
+    error: FloatArray
+    success: FloatArray
+
+
+def jeffreys_upper(errors: Counts, trials: int, confidence: float) -> LogRates:
+    """One-sided Jeffreys upper bounds on an error rate.
+
+    The `confidence` quantile of Beta(k + 1/2, n - k + 1/2); where every trial is an error the
+    bound is 1 (Brown, Cai & DasGupta 2001), so that such a threshold proves nothing.
+
+    Args:
+        errors: [t] int, k, in [0, trials].
+        trials: n, at least 1.
+        confidence: of each bound, in (0, 1).
+
+    >>> bounds = jeffreys_upper(np.array([0, 1000]), 1000, 0.95)
+    >>> np.exp(bounds.error).round(7).tolist()
+    [0.0019184, 1.0]
+    """
+    # From the lower quantile of the complement: the tail that keeps its digits.
+    rest = beta_quantile(trials - errors + 0.5, errors + 0.5, 1 - confidence)
+    return _from_success(np.where(errors == trials, 0.0, rest))
+
+
+def clopper_pearson_upper(errors: Counts, trials: int, confidence: float) -> LogRates:
+    """One-sided Clopper-Pearson upper bounds on an error rate: exact, never too small too often.
+
+    The `confidence` quantile of Beta(k + 1, n - k), and 1 where every trial is an error (Clopper &
+    Pearson 1934).
+
+    Args:
+        errors: [t] int, k, in [0, trials].
+        trials: n, at least 1.
+        confidence: of each bound, in (0, 1).
+
+    >>> bounds = clopper_pearson_upper(np.array([0, 1000]), 1000, 0.95)
+    >>> np.exp(bounds.error).round(7).tolist()  # 1 - 0.05^(1/1000)
+    [0.0029912, 1.0]
+    """
+    some_right = np.minimum(errors, trials - 1)
+    rest = beta_quantile(trials - some_right, some_right + 1, 1 - confidence)
+    return _from_success(np.where(errors == trials, 0.0, rest))
+
+
+def false_positive_rates(law: Law, thresholds: FloatArray) -> LogRates:
+    """The exact false positive rates of thresholds where the null law is known."""
+    return LogRates(error=law.logsf(thresholds), success=law.logcdf(thresholds))
+
+
+def _from_success(rate: FloatArray) -> LogRates:
+    with np.errstate(divide="ignore"):
+        return LogRates(error=np.log1p(-rate), success=np.log(rate))

@@ -1,0 +1,88 @@
+"""Guesses at who was included, from the largest and the smallest scores, and how many are right."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_audit.estimators.one_run import binomial_tail, epsilon_lower_bound, p_value, p_values
+from fl_audit.estimators.result import Detail
+from fl_audit.estimators.scores import CanaryScores
+
+Counts = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Guesses:
+    """Numbers of guesses and how many of them were right.
+
+    Attributes:
+        k_plus: canaries with the largest scores, guessed to be included.
+        k_minus: canaries with the smallest scores, guessed to be excluded.
+        correct: right guesses among the k_plus + k_minus.
+    """
+
+    k_plus: int
+    k_minus: int
+    correct: int
+
+    @property
+    def total(self) -> int:
+        """Number of guesses, r."""
+        return self.k_plus + self.k_minus
+
+    def details(self, m: int, delta: float) -> dict[str, Detail]:
+        """What an estimate from m canaries tells of its guesses."""
+        return {
+            "m": m,
+            "guesses": self.total,
+            "correct": self.correct,
+            "k_plus": self.k_plus,
+            "k_minus": self.k_minus,
+            "p_value_at_epsilon_0": p_value(m, self.total, self.correct, 0.0, delta),
+        }
+
+
+def correct_among_top(scores: CanaryScores) -> Counts:
+    """[m + 1] right guesses if the k largest scores are guessed to be included.
+
+    The order of guesses may depend on the scores only. Among equal scores any fixed order would do;
+    taking the wrong guesses first counts no more right ones than any of them, so the bound holds.
+    """
+    values = np.concatenate([scores.excluded, scores.included])
+    is_included = np.repeat([0, 1], [scores.num_excluded, scores.num_included])
+    order = np.lexsort((is_included, -values))
+    return np.concatenate([[0], np.cumsum(is_included[order])])
+
+
+def correct_among_bottom(scores: CanaryScores) -> Counts:
+    """[m + 1] right guesses if the k smallest scores are guessed to be excluded."""
+    # The same question with scores negated and the two groups exchanged.
+    return correct_among_top(CanaryScores(-scores.excluded, -scores.included))
+
+
+def best_total(m: int, correct: Counts, delta: float, confidence: float) -> int:
+    """The number of guesses r with the largest one-run bound; 0 if none exceeds 0.
+
+    A rival has a larger bound exactly if it rejects the best epsilon so far, which is one p-value
+    instead of a bisection; and the binomial tail, which is at most the p-value, comes first.
+
+    Args:
+        m: number of canaries.
+        correct: [m + 1] right guesses for each r, negative for an r that is no candidate.
+        delta: in [0, 1).
+        confidence: in (0, 1), of each bound.
+    """
+    alpha = 1 - confidence
+    rivals = np.flatnonzero(2 * correct > np.arange(m + 1))
+    best, epsilon = 0, 0.0
+    while len(rivals):
+        rivals = rivals[binomial_tail(rivals, correct[rivals], epsilon) < alpha]
+        p = p_values(m, rivals, correct[rivals], epsilon, delta)
+        rivals, p = rivals[p < alpha], p[p < alpha]
+        if len(rivals) == 0:
+            break
+        best = int(rivals[np.argmin(p)])
+        epsilon = epsilon_lower_bound(m, best, int(correct[best]), delta, confidence)
+        rivals = rivals[rivals != best]
+    return best

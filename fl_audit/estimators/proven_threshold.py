@@ -1,0 +1,78 @@
+"""The threshold whose bounded error rates prove the largest epsilon."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from fl_audit.estimators.best_threshold import Guess
+from fl_audit.estimators.error_rate_bounds import Counts, LogRates
+from fl_audit.estimators.rates import log_ratio
+from fl_audit.estimators.result import Detail
+from fl_audit.estimators.scores import FloatArray
+
+
+@dataclass(frozen=True)
+class ProvenThreshold:
+    """A threshold and the epsilon that bounds on its error rates prove.
+
+    Attributes:
+        epsilon: in nats, at least 0, possibly infinite.
+        threshold: scores above it are guessed to be included.
+        guess: the guess that proves it: "included" by (TPR - delta) / FPR, "excluded" by
+            (TNR - delta) / FNR.
+        false_negatives: included canaries guessed to be excluded.
+        fnr_upper: upper bound on the false negative rate.
+        log_fpr_upper: log of the (upper bound on the) false positive rate.
+    """
+
+    epsilon: float
+    threshold: float
+    guess: Guess
+    false_negatives: int
+    fnr_upper: float
+    log_fpr_upper: float
+
+    def details(self) -> dict[str, Detail]:
+        """What an estimate tells of its threshold."""
+        return {
+            "threshold": self.threshold,
+            "direction": self.guess,
+            "false_negatives": self.false_negatives,
+            "fnr_upper": self.fnr_upper,
+            "log_fpr_upper": self.log_fpr_upper,
+        }
+
+
+def strongest_threshold(
+    thresholds: FloatArray,
+    false_negatives: Counts,
+    negatives: LogRates,
+    positives: LogRates,
+    delta: float,
+) -> ProvenThreshold:
+    """The threshold with the largest max(log((TPR - delta) / FPR), log((TNR - delta) / FNR)).
+
+    Args:
+        thresholds: [t] float64, at least one.
+        false_negatives: [t] int.
+        negatives: [t] bounds on the false negative rates.
+        positives: [t] bounds on the false positive rates, or these rates.
+        delta: in [0, 1).
+
+    >>> rates = LogRates(error=np.log([0.1, 0.2]), success=np.log([0.9, 0.8]))
+    >>> strongest_threshold(np.array([1.0, 2.0]), np.array([0, 0]), rates, rates, 0).threshold
+    1.0
+    """
+    by_included = log_ratio(negatives.success, positives.error, delta)
+    by_excluded = log_ratio(positives.success, negatives.error, delta)
+    proven = np.maximum(by_included, by_excluded)
+    best = int(np.argmax(proven))
+    return ProvenThreshold(
+        epsilon=max(float(proven[best]), 0.0),
+        threshold=float(thresholds[best]),
+        guess="included" if by_included[best] >= by_excluded[best] else "excluded",
+        false_negatives=int(false_negatives[best]),
+        fnr_upper=math.exp(negatives.error[best]),
+        log_fpr_upper=float(positives.error[best]),
+    )

@@ -1,0 +1,27 @@
+"""The summary for the terminal."""
+
+from fl_audit.report import summary_lines, write_report
+from fl_audit.run_folder import STATISTICS
+
+
+def test_summary_is_an_aligned_table_and_the_analytical_epsilon(run_folder, change_record):
+    change_record(noise_multiplier=0.0, sum_noise_multiplier=0.0, count_noise_stddev=0.0)
+    report = write_report(run_folder)
+    lines = summary_lines(report)
+    start = next(i for i, line in enumerate(lines) if line.startswith("statistic"))
+    table = lines[start : lines.index("", start)]
+    num_estimates = sum(len(report["statistics"][name]["estimates"]) for name in STATISTICS)
+    assert len(table) == 1 + num_estimates
+    assert len({len(line) for line in table}) == 1
+    assert [line.split()[0] for line in table[1:]] == [
+        name for name in STATISTICS for _ in report["statistics"][name]["estimates"]
+    ]
+    assert any("94.3 %" in line and "held-out images" in line for line in lines)
+    assert any(line.startswith("analytical epsilon  ∞") for line in lines)
+
+
+def test_summary_gives_three_digits(reported):
+    report = reported.report
+    estimate = report["statistics"]["final"]["estimates"][0]
+    row = next(line for line in summary_lines(report) if line.startswith("final "))
+    assert row.split() == ["final", "gaussian_fit", "estimate", f"{estimate['epsilon']:.2f}"]

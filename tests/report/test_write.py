@@ -1,0 +1,252 @@
+"""The two reports of a run: what they hold, and that they say nothing they should not."""
+
+import dataclasses
+import json
+import math
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+
+import pytest
+
+from fl_audit.errors import InputError
+from fl_audit.estimators import anderson_darling, estimate
+from fl_audit.report import write_report
+from fl_audit.run_folder import STATISTICS, read_record
+from fl_audit.score_file import read_score_file
+
+NULLS = {
+    "final": "closed_form",
+    "final_minus_initial": "closed_form",
+    "max": "empirical",
+    "sum": "empirical",
+}
+
+
+def strict_json(text: str) -> dict:
+    """Parses JSON that holds no NaN and no infinity."""
+
+    def refuse(name: str) -> None:
+        raise AssertionError(f"{name} in JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def test_report_json_is_what_the_contract_asks_for(reported):
+    report = reported.report
+    assert strict_json(reported.folder.report_json.read_text()) == report
+    assert set(report["statistics"]) == set(STATISTICS)
+    assert report["accuracy"] == 0.9432
+    assert report["verdict"] is None
+    assert report["run"] == dataclasses.asdict(read_record(reported.folder))
+    assert report["config"]["task"] == {"kind": "digits", "num_clients": 300, "hidden": [512, 256]}
+    # 4 participations at noise multiplier 0.3 are one at 0.15, for a real client; canaries: 1.
+    assert report["analytical_epsilon"] == report["analytical"]["client"]["epsilon"]
+    assert report["analytical_epsilon"] > report["analytical"]["canary"]["epsilon"] > 10
+
+
+@pytest.mark.parametrize("name", STATISTICS)
+def test_a_statistic_is_what_estimate_prints(reported, name):
+    found = reported.report["statistics"][name]
+    scores = read_score_file(reported.folder.scores(name)).canary_scores()
+    record = read_record(reported.folder)
+    printed = estimate(scores, delta=record.delta, dim=record.dim, null=NULLS[name]).to_json()
+    assert printed.items() <= found.items()
+    assert found["null"] == NULLS[name]
+    for group in ("included", "excluded"):
+        expected = anderson_darling(getattr(scores, group))
+        assert found["anderson_darling"][group]["statistic"] == expected.statistic
+        assert found["anderson_darling"][group]["critical_values"]["0.01"] < 1.092
+
+
+def test_the_null_check_compares_excluded_scores_with_the_known_law(reported):
+    statistics = reported.report["statistics"]
+    for name in ("final", "final_minus_initial"):
+        check = statistics[name]["null_check"]
+        n, dim = check["num_excluded"], 100_000
+        assert n == statistics[name]["num_excluded"]
+        assert (check["mean_expected"], check["variance_expected"]) == (0, 1 / dim)
+        assert check["mean_standard_error"] == pytest.approx(math.sqrt(1 / dim / n))
+        assert check["variance_standard_error"] == pytest.approx(math.sqrt(2 / (n - 1)) / dim)
+        # The scores are drawn from the null law with a fixed seed.
+        assert abs(check["mean"]) < 4 * check["mean_standard_error"]
+        assert abs(check["variance"] * dim - 1) < 4 * check["variance_standard_error"] * dim
+    assert statistics["max"]["null_check"] is None
+    assert statistics["sum"]["null_check"] is None
+
+
+def test_no_noise_is_infinite_in_both_reports(run_folder, change_record):
+    change_record(noise_multiplier=0.0, sum_noise_multiplier=0.0, count_noise_stddev=0.0)
+    report = write_report(run_folder)
+    assert report["analytical_epsilon"] == "inf"
+    strict_json(run_folder.report_json.read_text())
+    html = run_folder.report_html.read_text()
+    assert "≤ ∞" in html
+    assert "No noise was added" in html
+
+
+def test_poisson_sampling_is_reported(run_folder, change_record):
+    change_record(sampling_probability=0.1, client_participations=None, canary_participations=None)
+    config = run_folder.config.read_text()
+    shuffle = 'kind = "shuffle"\nrounds = 40\nclients_per_round = 30\ncanary_repeats = 1\n'
+    assert shuffle in config
+    bernoulli = 'kind = "bernoulli"\nrounds = 40\nclients_per_round = 30\n'
+    run_folder.config.write_text(config.replace(shuffle, bernoulli))
+    report = write_report(run_folder)
+    rdp, pld = report["analytical"]["client"]["by_accountant"]
+    assert report["analytical_epsilon"] == pld["epsilon"] < rdp["epsilon"]
+    html = run_folder.report_html.read_text()
+    assert "with probability 0.100" in html
+    assert "Privacy loss distributions" in html
+
+
+def test_unknown_participation_is_null(run_folder, change_record):
+    change_record(client_participations=None)
+    report = write_report(run_folder)
+    assert report["analytical_epsilon"] is None
+    assert "not known for this run" in run_folder.report_html.read_text()
+
+
+def test_the_same_run_gives_the_same_bytes(reported):
+    run_folder = reported.folder
+    first = run_folder.report_html.read_bytes(), run_folder.report_json.read_bytes()
+    # In another process, so that hashes and caches differ.
+    program = (
+        "import sys, pathlib; from fl_audit.report import write_report; "
+        "from fl_audit.run_folder import RunFolder; "
+        "write_report(RunFolder(pathlib.Path(sys.argv[1]))); "
+        "assert 'tensorflow' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program, str(run_folder.path)], check=True)
+    assert (run_folder.report_html.read_bytes(), run_folder.report_json.read_bytes()) == first
+
+
+class Page(HTMLParser):
+    """Tags, attributes that load something, and ids that occur twice."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.loads: list[str] = []
+        self.ids: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        for name, value in attrs:
+            if name in ("src", "href", "xlink:href", "srcset", "data", "action"):
+                self.loads.append(value or "")
+            if name == "id":
+                self.ids.append(value or "")
+
+
+def test_the_page_needs_nothing_but_itself(reported):
+    text = reported.html
+    page = Page(text)
+    assert page.tags.isdisjoint({"script", "link", "img", "iframe", "object", "base"})
+    assert all(load.startswith("#") for load in page.loads)
+    assert page.loads
+    assert not re.search(r"url\((?!#)", text)
+    assert "@import" not in text
+    assert text.count("<svg") == 7  # four histograms, three curves
+    assert "nan" not in re.findall(r"\b\w+\b", text.lower())
+
+
+def test_every_reference_of_a_figure_is_to_its_own_kind(reported):
+    # Two figures on one page must not define one id differently.
+    text = reported.html
+    for figure in re.findall(r"<svg.*?</svg>", text, re.DOTALL):
+        references = re.findall(r"(?:url\(#|href=\"#)([\w-]+)", figure)
+        assert all(f'id="{name}"' in figure for name in references)
+    definitions: dict[str, str] = {}
+    for name, body in re.findall(r'<clipPath id="(.*?)">(.*?)</clipPath>', text, re.DOTALL):
+        assert definitions.setdefault(name, body) == body
+
+
+def test_hostile_names_are_escaped(run_folder, change_record):
+    hostile = "<script>alert('x')</script>"
+    change_record(task=hostile, accuracy_description=hostile, versions={hostile: hostile})
+    write_report(run_folder)
+    text = run_folder.report_html.read_text()
+    assert "<script" not in text
+    assert text.count("&lt;script&gt;") >= 5
+
+
+def test_the_page_shows_the_numbers_of_the_json(reported):
+    report = reported.report
+    text = reported.html
+    final = report["statistics"]["final_minus_initial"]["estimates"][0]
+    assert final["method"] == "gaussian_fit"
+    assert f'<td class="number">{final["epsilon"]:.2f}</td>' in text
+    for estimate_ in report["statistics"]["final"]["estimates"]:
+        assert estimate_["method"].replace("_", "_<wbr>") in text
+        assert estimate_["details"]["source"].partition("&")[0] in text
+
+
+def break_json(folder):
+    folder.record.write_text('{"task": "di')
+
+
+def break_noise(folder):
+    fields = json.loads(folder.record.read_text())
+    folder.record.write_text(json.dumps({**fields, "noise_multiplier": 0.31}))
+
+
+def drop_canary(folder):
+    lines = folder.canaries.read_text().splitlines()
+    folder.canaries.write_text("\n".join(lines[:-1]) + "\n")
+
+
+def flip_inclusion(folder):
+    text = folder.scores("max").read_text()
+    assert "\n0,0," in text or "\n0,1," in text
+    flipped = re.sub(r"\n0,([01]),", lambda m: f"\n0,{1 - int(m[1])},", text, count=1)
+    folder.scores("max").write_text(flipped)
+
+
+def replace_in(name, old, new):
+    def damage(folder):
+        path = getattr(folder, name)
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new, 1))
+
+    return damage
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda folder: folder.config.unlink(), "config.toml: cannot be read"),
+        (lambda folder: folder.metrics.unlink(), "metrics.csv: cannot be read"),
+        (lambda folder: folder.canaries.unlink(), "canaries.csv: cannot be read"),
+        (lambda folder: folder.record.unlink(), "run.json: cannot be read"),
+        (lambda folder: folder.scores("sum").unlink(), "scores_sum.csv: cannot be read"),
+        (break_json, "run.json: is not a run record"),
+        (break_noise, "run.json: noise_multiplier must be"),
+        (drop_canary, "canaries.csv: must list the 200 canaries of run.json, got 199"),
+        (flip_inclusion, "scores_max.csv: must score exactly the canaries of canaries.csv"),
+        (replace_in("metrics", "\n40,", "\n41,"), "metrics.csv: must hold rounds 1 to 40"),
+        (replace_in("metrics", ",30,3,0.1100,", ",30,3,abc,"), "metrics.csv: .* no number"),
+        (replace_in("metrics", "clip_norm", "clip"), "metrics.csv: has no column 'clip_norm'"),
+        (replace_in("metrics", "2.1,0.1\n2,", "2.1\n2,"), "metrics.csv, row 1: must have 9"),
+        (replace_in("canaries", "\n0,", "\n0,2"), "canaries.csv, row 1: included must be 0 or 1"),
+        (replace_in("canaries", "canary_id", "\x00"), "canaries.csv: "),
+        (replace_in("config", "seed = 1", "sead = 1"), "config.toml: unknown key `sead`"),
+    ],
+)
+def test_a_damaged_run_is_refused_and_nothing_is_written(run_folder, damage, message):
+    damage(run_folder)
+    with pytest.raises(InputError, match=message) as caught:
+        write_report(run_folder)
+    assert "\n" not in str(caught.value)
+    assert not run_folder.report_html.exists()
+    assert not run_folder.report_json.exists()
+
+
+def test_the_json_comes_last(run_folder, monkeypatch):
+    written = []
+    monkeypatch.setattr("fl_audit.report.write.write_text", lambda path, _: written.append(path))
+    write_report(run_folder)
+    assert written == [run_folder.report_html, run_folder.report_json]
