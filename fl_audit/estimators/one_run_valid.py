@@ -40,7 +40,7 @@ def one_run_valid(setting: AuditSetting) -> Estimate:
     totals = numbers_of_guesses(m)
     confidence = 1 - (1 - setting.confidence) / len(totals)
     guesses = _best_of(totals, setting.scores, setting.delta, confidence)
-    epsilon = epsilon_lower_bound(m, guesses.total, guesses.correct, setting.delta, confidence)
+    epsilon = _bound(m, guesses, setting.delta, confidence)
     return Estimate(
         method="one_run_valid",
         kind="lower_bound",
@@ -62,6 +62,13 @@ def one_run_valid(setting: AuditSetting) -> Estimate:
             "corrected_confidence": confidence,
         },
     )
+
+
+def _bound(m: int, guesses: Guesses, delta: float, confidence: float) -> float:
+    # No guesses, no bound; and the corrected confidence may have rounded to 1.
+    if guesses.total == 0:
+        return 0.0
+    return epsilon_lower_bound(m, guesses.total, guesses.correct, delta, confidence)
 
 
 def numbers_of_guesses(m: int) -> Counts:

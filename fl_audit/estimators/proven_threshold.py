@@ -18,7 +18,7 @@ class ProvenThreshold:
 
     Attributes:
         epsilon: in nats, at least 0, possibly infinite.
-        threshold: scores above it are guessed to be included.
+        threshold: larger scores are guessed to be included; equal ones as the method says.
         guess: the guess that proves it: "included" by (TPR - delta) / FPR, "excluded" by
             (TNR - delta) / FNR.
         false_negatives: included canaries guessed to be excluded.
