@@ -27,7 +27,8 @@ def start_run(config: Config, out: Path) -> dict[str, Any]:
 
     folder = check_new(out)
     _say_what_takes_so_long()
-    from fl_audit.training.run import canaries_csv, prepare, train
+    from fl_audit.training.prepare import canaries_csv, prepare
+    from fl_audit.training.run import train
 
     run = prepare(config)
     write_identity(folder, config, canaries_csv(run))
@@ -50,7 +51,8 @@ def continue_run(config: Config, out: Path) -> dict[str, Any]:
 
     folder = check_resumable(out, config)
     _say_what_takes_so_long()
-    from fl_audit.training.run import prepare, train
+    from fl_audit.training.prepare import prepare
+    from fl_audit.training.run import train
 
     train(prepare(config), folder)
     return _report(out)

@@ -18,7 +18,7 @@ from fl_audit.config import (
     Shuffle,
 )
 from fl_audit.errors import InputError
-from fl_audit.training.run import canaries_csv, prepare
+from fl_audit.training.prepare import canaries_csv, prepare
 
 _CONFIG = Config(
     task=DigitsTask(num_clients=50, hidden=(8,)),

@@ -1,0 +1,99 @@
+"""The round loop."""
+
+import time
+from typing import Any
+
+from tqdm import tqdm
+
+from fl_audit.errors import Interrupted
+from fl_audit.run_folder import RunFolder
+from fl_audit.training.checkpoint import Checkpoint, save_checkpoint
+from fl_audit.training.cohort_data import CohortData
+from fl_audit.training.cosine_log import CosineLog
+from fl_audit.training.evaluation import Evaluator
+from fl_audit.training.interruption import StopRequest
+from fl_audit.training.metrics_log import MetricsLog, RoundMetrics
+from fl_audit.training.prepare import PreparedRun
+from fl_audit.training.process import RoundResult, model_weights, run_round
+
+
+class RoundLoop:
+    """The round loop: train, score, log, now and then evaluate and checkpoint."""
+
+    def __init__(
+        self, run: PreparedRun, folder: RunFolder, process: Any, completed: int, stop: StopRequest
+    ) -> None:
+        """Opens the logs of a folder, anew or behind a checkpoint.
+
+        Args:
+          run: of `prepare`.
+          folder: that holds this run's identity.
+          process: TFF's learning process.
+          completed: rounds that are done.
+          stop: tells whether a signal asked to stop.
+        """
+        self._run = run
+        self._folder = folder
+        self._process = process
+        self._stop = stop
+        self._cohort_data = CohortData(run.task, run.config.client, run.family, run.config.seed)
+        self._evaluator = Evaluator(run.task.classifier, run.task.held_out)
+        self._metrics = MetricsLog(folder, completed)
+        log = CosineLog.open if completed else CosineLog.create
+        shape = (run.schedule.num_rounds, run.config.canaries.count)
+        self.cosine_log = log(folder.round_cosines, *shape)
+
+    def run_from(self, checkpoint: Checkpoint) -> Any:
+        """Runs the remaining rounds and returns the last state.
+
+        Raises:
+          Interrupted: a signal asked to stop; the state is saved.
+        """
+        state, last = checkpoint.state, self._run.schedule.num_rounds
+        rounds = range(checkpoint.completed_rounds, last)
+        bar = tqdm(
+            rounds, "rounds", last, initial=rounds.start, unit="round", disable=None, leave=False
+        )
+        for round_index in bar:
+            state = self._round(state, round_index, bar)
+            completed = round_index + 1
+            is_due = completed % self._run.config.log.checkpoint_every == 0
+            if is_due or completed == last or self._stop.signal_number:
+                self._save(Checkpoint(completed, state))
+            if self._stop.signal_number and completed < last:
+                raise Interrupted(completed, self._stop.signal_number)
+        self._metrics.close()
+        return state
+
+    def _save(self, checkpoint: Checkpoint) -> None:
+        self.cosine_log.flush()
+        save_checkpoint(self._folder.checkpoint, checkpoint)
+
+    def _round(self, state: Any, round_index: int, bar: "tqdm[int]") -> Any:
+        cohort = self._run.schedule.cohort(round_index)
+        started = time.perf_counter()
+        result = run_round(self._process, state, self._cohort_data.of(cohort, round_index))
+        trained = time.perf_counter()
+        self.cosine_log.write_round(round_index, self._run.family.cosines(result.aggregate))
+        scored = time.perf_counter()
+        metrics = RoundMetrics(
+            round=round_index + 1,
+            num_clients=len(cohort.clients),
+            num_canaries=len(cohort.canaries),
+            clip_norm=result.clip_norm,
+            noise_stddev=result.noise_stddev,
+            train_loss=result.train_loss,
+            accuracy=self._accuracy(result, round_index + 1),
+            seconds_training=trained - started,
+            seconds_scoring=scored - trained,
+        )
+        self._metrics.write(metrics)
+        if metrics.accuracy is not None:
+            bar.set_postfix(loss=f"{result.train_loss:.3f}", accuracy=f"{metrics.accuracy:.3f}")
+        return result.state
+
+    def _accuracy(self, result: RoundResult, completed: int) -> float | None:
+        is_due = completed % self._run.config.log.evaluate_every == 0
+        if is_due or completed == self._run.schedule.num_rounds:
+            return self._evaluator.accuracy(model_weights(result.state))
+        return None

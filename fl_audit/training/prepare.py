@@ -1,0 +1,83 @@
+"""Everything that can be checked of a run before a file is written."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_audit.canaries.families import FAMILIES, CanaryFamily
+from fl_audit.canaries.inclusion import flip_coins
+from fl_audit.config import Config
+from fl_audit.participation import Schedule, make_schedule
+from fl_audit.tasks import load_task
+from fl_audit.tasks.classifier import LearningTask
+from fl_audit.training.mechanism import RoundNoise, round_noise
+
+
+@dataclass(frozen=True)
+class PreparedRun:
+    """Everything that a run is made of, checked.
+
+    Attributes:
+      config: of the run.
+      task: model and data.
+      included: bool of shape (num_canaries,), the coins.
+      family: the canaries' vectors.
+      schedule: who takes part when.
+      noise: of one round.
+    """
+
+    config: Config
+    task: LearningTask
+    included: npt.NDArray[np.bool_]
+    family: CanaryFamily
+    schedule: Schedule
+    noise: RoundNoise
+
+    @property
+    def expected_cohort(self) -> float:
+        """Expected number of clients and canaries in a round."""
+        return self.schedule.expected_clients + self.schedule.expected_canaries
+
+    @property
+    def delta(self) -> float:
+        """Delta of the audit: the config's, else N^-1.1 for N clients (Andrew et al. section 5)."""
+        num_clients = len(self.task.population.client_ids)
+        return self.config.audit.delta or float(num_clients) ** -1.1
+
+
+def prepare(config: Config) -> PreparedRun:
+    """Loads the data, flips the coins and draws the schedule; writes nothing.
+
+    Raises:
+      InputError: the data cannot be used, or the parts of the config do not fit together.
+    """
+    included = flip_coins(config.seed, config.canaries.count)
+    task = load_task(config.task, config.seed)
+    num_clients = len(task.population.client_ids)
+    schedule = make_schedule(
+        config.participation, config.canaries, config.seed, num_clients, included
+    )
+    expected_cohort = schedule.expected_clients + schedule.expected_canaries
+    family = FAMILIES[config.canaries.family]
+    return PreparedRun(
+        config=config,
+        task=task,
+        included=included,
+        family=family(config.seed, config.canaries.count, task.classifier.dim),
+        schedule=schedule,
+        noise=round_noise(config.mechanism, expected_cohort),
+    )
+
+
+def canaries_csv(run: PreparedRun) -> str:
+    """The pool as `canary_id,included,rounds`; rounds count from 1, separated by spaces."""
+    rounds: list[list[str]] = [[] for _ in run.included]
+    for round_index in range(run.schedule.num_rounds):
+        for canary in run.schedule.cohort(round_index).canaries:
+            rounds[canary].append(str(round_index + 1))
+    lines = [
+        f"{canary},{int(included)},{' '.join(rounds[canary])}"
+        for canary, included in enumerate(run.included)
+    ]
+    return "\n".join(["canary_id,included,rounds", *lines]) + "\n"
