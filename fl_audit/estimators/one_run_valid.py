@@ -18,9 +18,9 @@ from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting
 
 _FEWEST = 8
-"""Fewer guesses reject nothing at 95 % (2^-7 > 0.05 / 7), even if all are right.
+"""Fewer guesses, even if all right, reject nothing at 95 % beside six choices (2^-7 > 0.05 / 7).
 
-It does not depend on the confidence, or more confidence might give a larger bound.
+Whatever the confidence: with fewer choices at a higher one, the bound might grow with it.
 """
 
 
@@ -53,7 +53,7 @@ def one_run_valid(setting: AuditSetting) -> Estimate:
             "fixed in advance and corrected for."
         ),
         source=(
-            "Steinke, Nasr & Jagielski (2023), arXiv:2305.08846, Corollary 5.4, with Bonferroni's "
+            "Steinke, Nasr & Jagielski (2023), arXiv:2305.08846, Corollary 5.4, with a Bonferroni "
             "correction"
         ),
         details={

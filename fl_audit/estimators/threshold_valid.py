@@ -88,7 +88,7 @@ def threshold_valid(setting: AuditSetting) -> Estimate:
         ),
         source=(
             "Andrew et al. (2023), arXiv:2302.03098, section 5, with Clopper-Pearson intervals "
-            "and Bonferroni's correction; at ranks of excluded scores after Wilks (1941)"
+            "and a Bonferroni correction; at ranks of excluded scores after Wilks (1941)"
         ),
         details={
             "null": setting.null,

@@ -81,10 +81,11 @@ def test_methods_run_in_the_order_asked_for(scores):
 
 def test_default_methods_leave_out_what_does_not_apply():
     result = estimate(CanaryScores([0.1], []), delta=1e-5, dim=100)
-    assert [made.method for made in result.estimates] == ["threshold_jeffreys"]
+    assert [made.method for made in result.estimates] == ["threshold_jeffreys", "threshold_valid"]
     assert result.left_out == {
         "gaussian_fit": "needs at least 2 included scores, got 1",
         "one_run": "needs at least 1 excluded score, got 0",
+        "one_run_valid": "needs at least 1 excluded score, got 0",
     }
 
 

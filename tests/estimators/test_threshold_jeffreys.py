@@ -8,7 +8,6 @@ from scipy import stats
 
 from fl_audit.errors import InputError
 from fl_audit.estimators import CanaryScores, closed_form_null, estimate
-from fl_audit.estimators.threshold_jeffreys import jeffreys_upper
 
 SEED = 0xBAD5EED  # of google-research/federated, one_shot_epe
 
@@ -101,24 +100,6 @@ def test_details_belong_to_the_threshold():
 def test_a_tie_at_the_threshold_counts_on_both_sides():
     # Everyone scores 1: no threshold separates anything.
     assert bound(np.ones(1000), np.ones(1000), delta=0.0).epsilon == 0.0
-
-
-@pytest.mark.parametrize("n", [1, 10, 1000])
-@pytest.mark.parametrize("confidence", [0.5, 0.95, 1 - 1e-9])
-def test_jeffreys_bounds_match_scipy(n, confidence):
-    k = np.arange(n + 1)
-    rates = jeffreys_upper(k, n, confidence)
-    upper = stats.beta.ppf(confidence, k[:-1] + 0.5, n - k[:-1] + 0.5)
-    assert np.exp(rates.error[:-1]) == pytest.approx(upper, rel=1e-9)
-    rest = stats.beta.ppf(1 - confidence, n - k[:-1] + 0.5, k[:-1] + 0.5)
-    assert np.exp(rates.success[:-1]) == pytest.approx(rest, rel=1e-9)
-    assert (rates.error[-1], rates.success[-1]) == (0.0, -math.inf)
-
-
-def test_jeffreys_bound_keeps_its_digits_near_one():
-    # 999 errors of 1,000: what is left of 1 is the lower quantile of the other rate.
-    rates = jeffreys_upper(np.array([999]), 1000, 1 - 1e-6)
-    assert stats.beta.cdf(np.exp(rates.success[0]), 1.5, 999.5) == pytest.approx(1e-6, rel=1e-9)
 
 
 @pytest.mark.parametrize("sigma", [0.1, 0.5, 2.0])
