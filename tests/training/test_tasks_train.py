@@ -1,0 +1,97 @@
+"""Every task trains under the native runtime, canaries beside clients."""
+
+import numpy as np
+import pytest
+import tensorflow_federated as tff
+
+from fl_audit.canaries.families import GaussianFamily
+from fl_audit.config import (
+    Canaries,
+    Client,
+    Config,
+    DigitsTask,
+    EmnistTask,
+    GaussianFixed,
+    Shuffle,
+    StackOverflowTask,
+    TextTask,
+)
+from fl_audit.errors import InputError
+from fl_audit.participation import Cohort
+from fl_audit.tasks import load_task
+from fl_audit.tasks.emnist import emnist_task
+from fl_audit.tasks.stackoverflow import stackoverflow_task
+from fl_audit.training.cohort_data import CohortData
+from fl_audit.training.evaluation import Evaluator
+from fl_audit.training.native_runtime import native_runtime
+from fl_audit.training.process import build_process, model_weights, run_round
+
+pytestmark = pytest.mark.tff
+
+_WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "the", "lazy", "dog", "and", "runs"]
+
+
+def _text(tmp_path):
+    rows = [f"client {i % 4},{' '.join(_WORDS[i % 3 :])}" for i in range(60)]
+    path = tmp_path / "text.csv"
+    path.write_text("client_id,text\n" + "\n".join(rows) + "\n")
+    config = TextTask(
+        path=str(path), vocabulary_size=20, sequence_length=8, embedding_size=8, lstm_size=16
+    )
+    return load_task(config, seed=0)
+
+
+def _stackoverflow(_):
+    config = StackOverflowTask(
+        vocabulary_size=20, sequence_length=8, embedding_size=8, lstm_size=16
+    )
+    data = tff.simulation.datasets.stackoverflow.get_synthetic()
+    return stackoverflow_task(config, 0, data, data, ["one", "must", "imagine"])
+
+
+def _emnist(_):
+    data = tff.simulation.datasets.emnist.get_synthetic()
+    return emnist_task(EmnistTask(), 0, data, data)
+
+
+@pytest.mark.parametrize(
+    ("make_task", "learning_rate"), [(_text, 0.5), (_stackoverflow, 0.5), (_emnist, 0.02)]
+)
+def test_training_lowers_the_loss_with_a_canary_in_the_first_round(
+    make_task, learning_rate, tmp_path
+):
+    task = make_task(tmp_path)
+    config = Config(
+        task=DigitsTask(),
+        mechanism=GaussianFixed(noise_multiplier=0.0, clip_norm=1.0),
+        participation=Shuffle(rounds=4, clients_per_round=2),
+        canaries=Canaries(count=2, family="gaussian"),
+        client=Client(learning_rate=learning_rate),
+    )
+    family = GaussianFamily(seed=0, num_canaries=2, dim=task.classifier.dim)
+    process = build_process(task.classifier, config, expected_cohort=2.0)
+    data = CohortData(task, config.client, family, seed=0)
+    clients = np.arange(min(2, len(task.population.client_ids)))
+    losses = []
+    with native_runtime(tmp_path / "worker.log", 2):
+        state = process.initialize()
+        for round_index in range(4):
+            canaries = np.arange(1 if round_index == 0 else 0)
+            client_data = data.of(Cohort(clients, canaries), round_index)
+            result = run_round(process, state, client_data)
+            if round_index == 0:
+                assert family.cosines(result.aggregate)[0] > 0.4
+            state = result.state
+            losses.append(result.train_loss)
+    assert losses[-1] < losses[0]
+    accuracy = Evaluator(task.classifier, task.held_out).accuracy(model_weights(state))
+    assert 0 <= accuracy <= 1
+
+
+def test_data_that_cannot_be_downloaded_is_one_line(monkeypatch):
+    def fail(*_, **__):
+        raise OSError("no network")
+
+    monkeypatch.setattr(tff.simulation.datasets.emnist, "load_data", fail)
+    with pytest.raises(InputError, match=r"^task\.kind 'emnist': .*: no network; the first run"):
+        load_task(EmnistTask(), 0)
