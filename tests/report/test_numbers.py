@@ -1,13 +1,9 @@
 """Numbers as people read them."""
 
-import doctest
 import math
 
 import pytest
 
-import fl_audit.accounting
-import fl_audit.report.html
-import fl_audit.report.numbers
 from fl_audit.report.numbers import significant
 
 
@@ -30,12 +26,3 @@ from fl_audit.report.numbers import significant
 )
 def test_three_significant_digits(value, text):
     assert significant(value) == text
-
-
-@pytest.mark.parametrize(
-    "module", [fl_audit.accounting, fl_audit.report.html, fl_audit.report.numbers]
-)
-def test_doctests(module):
-    result = doctest.testmod(module)
-    assert result.attempted > 0
-    assert result.failed == 0

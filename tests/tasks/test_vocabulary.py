@@ -1,11 +1,8 @@
 """Words to tokens."""
 
-import doctest
-
 import numpy as np
 import pytest
 
-from fl_audit.tasks import vocabulary as module
 from fl_audit.tasks.vocabulary import (
     PADDING,
     Vocabulary,
@@ -89,7 +86,3 @@ def test_build_vocabulary_ranks_by_frequency_then_alphabet():
 )
 def test_words_of(text, words):
     assert words_of(text) == words
-
-
-def test_doctests():
-    assert doctest.testmod(module).failed == 0
