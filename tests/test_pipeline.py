@@ -162,6 +162,15 @@ def test_killed_and_resumed_is_as_never_killed(config_path, noiseless, tmp_path)
     )
 
 
+def test_a_new_worker_changes_nothing(config_path, noiseless, tmp_path, monkeypatch):
+    monkeypatch.setattr("fl_audit.training.run._ROUNDS_PER_WORKER", 5)
+    out = tmp_path / "recycled"
+    assert main(["run", str(config_path), "--out", str(out)]) == 0
+    for statistic in STATISTICS:
+        name = f"scores_{statistic}.csv"
+        assert (out / name).read_text() == (noiseless / name).read_text()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -18,7 +18,7 @@ from fl_audit.training.process import RoundResult, model_weights, run_round
 
 
 class RoundLoop:
-    """The round loop: train, score, log, now and then evaluate and checkpoint."""
+    """Train, score, log, now and then evaluate and checkpoint."""
 
     def __init__(
         self, run: PreparedRun, folder: RunFolder, process: Any, completed: int, stop: StopRequest
@@ -40,36 +40,47 @@ class RoundLoop:
         self._evaluator = Evaluator(run.task.classifier, run.task.held_out)
         self._metrics = MetricsLog(folder, completed)
         log = CosineLog.open if completed else CosineLog.create
-        shape = (run.schedule.num_rounds, run.config.canaries.count)
-        self.cosine_log = log(folder.round_cosines, *shape)
+        self._last = run.schedule.num_rounds
+        self.cosine_log = log(folder.round_cosines, self._last, run.config.canaries.count)
+        self._bar = tqdm(
+            desc=folder.path.name,
+            total=self._last,
+            initial=completed,
+            unit="round",
+            disable=None,
+            leave=False,
+        )
 
-    def run_from(self, checkpoint: Checkpoint) -> Any:
-        """Runs the remaining rounds and returns the last state.
+    def run_rounds(self, start: Checkpoint, limit: int) -> Checkpoint:
+        """Runs at most `limit` of the remaining rounds.
 
         Raises:
           Interrupted: a signal asked to stop; the state is saved.
         """
-        state, last = checkpoint.state, self._run.schedule.num_rounds
-        rounds = range(checkpoint.completed_rounds, last)
-        bar = tqdm(
-            rounds, "rounds", last, initial=rounds.start, unit="round", disable=None, leave=False
-        )
-        for round_index in bar:
-            state = self._round(state, round_index, bar)
+        state, first = start.state, start.completed_rounds
+        end = min(first + limit, self._last)
+        for round_index in range(first, end):
+            state = self._round(state, round_index)
             completed = round_index + 1
+            self._bar.update()
             is_due = completed % self._run.config.log.checkpoint_every == 0
-            if is_due or completed == last or self._stop.signal_number:
+            if is_due or completed == self._last or self._stop.signal_number:
                 self._save(Checkpoint(completed, state))
-            if self._stop.signal_number and completed < last:
+            if self._stop.signal_number and completed < self._last:
+                self.close()
                 raise Interrupted(completed, self._stop.signal_number)
+        return Checkpoint(end, state)
+
+    def close(self) -> None:
+        """Ends the progress bar and the event file."""
+        self._bar.close()
         self._metrics.close()
-        return state
 
     def _save(self, checkpoint: Checkpoint) -> None:
         self.cosine_log.flush()
         save_checkpoint(self._folder.checkpoint, checkpoint)
 
-    def _round(self, state: Any, round_index: int, bar: "tqdm[int]") -> Any:
+    def _round(self, state: Any, round_index: int) -> Any:
         cohort = self._run.schedule.cohort(round_index)
         started = time.perf_counter()
         result = run_round(self._process, state, self._cohort_data.of(cohort, round_index))
@@ -89,7 +100,8 @@ class RoundLoop:
         )
         self._metrics.write(metrics)
         if metrics.accuracy is not None:
-            bar.set_postfix(loss=f"{result.train_loss:.3f}", accuracy=f"{metrics.accuracy:.3f}")
+            shown = {"loss": f"{result.train_loss:.3f}", "accuracy": f"{metrics.accuracy:.3f}"}
+            self._bar.set_postfix(shown)
         return result.state
 
     def _accuracy(self, result: RoundResult, completed: int) -> float | None:
