@@ -32,19 +32,10 @@ class DigitsTask(Table, frozen=True, tag_field="kind", tag="digits"):
     hidden: tuple[PositiveInt, ...] = (512, 256)
 
 
-class _NextWord(Table, frozen=True, kw_only=True):
-    vocabulary_size: PositiveInt = 10_000
-    sequence_length: PositiveInt = 20
-    embedding_size: PositiveInt = 96
-    lstm_size: PositiveInt = 670
-    max_sequences_per_client: PositiveInt = 64
-
-
-class TextTask(_NextWord, frozen=True, kw_only=True, tag_field="kind", tag="text"):
-    """Next-word prediction on any `client_id,text` CSV, with a vocabulary built from it.
+class NextWordTask(Table, frozen=True, kw_only=True):
+    """What the next-word tasks have in common: the sizes of the model of Reddi et al. 2020.
 
     Attributes:
-      path: the CSV; a relative path starts at the config file's folder.
       vocabulary_size: most frequent words kept; four special tokens come on top.
       sequence_length: tokens a sentence is cut or padded to.
       embedding_size: width of the embedding and of the dense layer before the output.
@@ -52,10 +43,24 @@ class TextTask(_NextWord, frozen=True, kw_only=True, tag_field="kind", tag="text
       max_sequences_per_client: sentences of one client used in a round, drawn anew each time.
     """
 
+    vocabulary_size: PositiveInt = 10_000
+    sequence_length: PositiveInt = 20
+    embedding_size: PositiveInt = 96
+    lstm_size: PositiveInt = 670
+    max_sequences_per_client: PositiveInt = 64
+
+
+class TextTask(NextWordTask, frozen=True, kw_only=True, tag_field="kind", tag="text"):
+    """Next-word prediction on any `client_id,text` CSV, with a vocabulary built from it.
+
+    Attributes:
+      path: the CSV; a relative path starts at the config file's folder.
+    """
+
     path: str
 
 
-class StackOverflowTask(_NextWord, frozen=True, tag_field="kind", tag="stackoverflow"):
+class StackOverflowTask(NextWordTask, frozen=True, tag_field="kind", tag="stackoverflow"):
     """Stack Overflow next-word prediction (Reddi et al. 2020), 342,477 clients; downloads.
 
     Attributes:

@@ -5,18 +5,20 @@ LARGER score looks MORE like a member). Other columns are ignored.
 """
 
 import csv
+import io
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import numpy.typing as npt
 
 from fl_audit.errors import InputError, nearest
 from fl_audit.estimators.scores import CanaryScores
+from fl_audit.files import atomic_writer
 
 COLUMNS = ("canary_id", "included", "score")
 
@@ -101,47 +103,34 @@ def write_score_file(path: str | os.PathLike[str], scores: ScoreFile) -> None:
         OSError: if the folder cannot be written to.
     """
     path = Path(path)
-    with _replacing(path) as beside:
+    with atomic_writer(path) as file:
         if path.suffix == ".parquet":
-            _write_parquet(beside, scores)
+            _write_parquet(file, scores)
         else:
-            _write_csv(beside, scores)
+            _write_csv(file, scores)
 
 
-@contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    """A file beside `path` that takes its place once it is complete."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        yield beside
-        # Contents before name: a crash must not leave an empty file under the final name.
-        with beside.open("rb") as written:
-            os.fsync(written.fileno())
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
-
-
-def _write_csv(path: Path, scores: ScoreFile) -> None:
+def _write_csv(file: IO[bytes], scores: ScoreFile) -> None:
     rows = zip(
         scores.canary_id,
         scores.included.astype(int).tolist(),
         map(repr, scores.score.tolist()),
         strict=True,
     )
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        writer.writerows(rows)
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    writer.writerows(rows)
+    text.detach()
 
 
-def _write_parquet(path: Path, scores: ScoreFile) -> None:
+def _write_parquet(file: IO[bytes], scores: ScoreFile) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     included = scores.included.astype(np.int8)
     columns = [pa.array(scores.canary_id, pa.string()), pa.array(included), pa.array(scores.score)]
-    pq.write_table(pa.table(columns, names=list(COLUMNS)), path)
+    pq.write_table(pa.table(columns, names=list(COLUMNS)), file)
 
 
 def _read_csv(path: Path) -> _Table:

@@ -5,32 +5,15 @@ vocabulary: 4,050,748 parameters at the paper's sizes. The steps are unrolled.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import tensorflow as tf
 
+from fl_audit.config import NextWordTask
 from fl_audit.seeds import Stream, generator
 from fl_audit.tasks.classifier import Classifier, FloatArray
 from fl_audit.tasks.initializers import glorot_uniform, orthogonal, zeros
 from fl_audit.tasks.vocabulary import PADDING, Vocabulary
-
-
-@dataclass(frozen=True)
-class NextWordSizes:
-    """Sizes of the model.
-
-    Attributes:
-      vocabulary: words, the four special tokens not counted.
-      sequence: tokens of a sentence.
-      embedding: width of the embedding and of the dense layer before the output.
-      lstm: units of the LSTM.
-    """
-
-    vocabulary: int
-    sequence: int
-    embedding: int
-    lstm: int
 
 
 def lstm_outputs(
@@ -74,9 +57,9 @@ def next_word_logits(weights: Sequence[tf.Tensor], tokens: tf.Tensor) -> tf.Tens
     return tf.tensordot(narrowed, output, 1) + output_bias
 
 
-def _initial_weights(sizes: NextWordSizes, num_tokens: int, seed: int) -> tuple[FloatArray, ...]:
+def _initial_weights(config: NextWordTask, num_tokens: int, seed: int) -> tuple[FloatArray, ...]:
     random = generator(seed, Stream.INITIAL_WEIGHTS)
-    width, units = sizes.embedding, sizes.lstm
+    width, units = config.embedding_size, config.lstm_size
 
     def matrix(rows: int, columns: int) -> FloatArray:
         return glorot_uniform(random, (rows, columns), rows, columns)
@@ -95,17 +78,17 @@ def _initial_weights(sizes: NextWordSizes, num_tokens: int, seed: int) -> tuple[
     )
 
 
-def next_word_classifier(sizes: NextWordSizes, vocabulary: Vocabulary, seed: int) -> Classifier:
+def next_word_classifier(config: NextWordTask, vocabulary: Vocabulary, seed: int) -> Classifier:
     """The model over one vocabulary.
 
     Args:
-      sizes: of the layers.
+      config: the sizes of the layers.
       vocabulary: whose special tokens do not count for accuracy, as in Reddi et al.
       seed: of the run; decides the initial weights.
     """
-    spec = tf.TensorSpec([None, sizes.sequence], tf.int32)
+    spec = tf.TensorSpec([None, config.sequence_length], tf.int32)
     return Classifier(
-        initial_weights=_initial_weights(sizes, vocabulary.num_tokens, seed),
+        initial_weights=_initial_weights(config, vocabulary.num_tokens, seed),
         logits=next_word_logits,
         input_spec=spec,
         label_spec=spec,

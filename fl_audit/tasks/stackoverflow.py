@@ -8,7 +8,7 @@ import tensorflow_federated as tff
 from fl_audit.config import StackOverflowTask
 from fl_audit.tasks.classifier import Examples, LearningTask
 from fl_audit.tasks.client_data import ClientDataPopulation, elements
-from fl_audit.tasks.next_word import NextWordSizes, next_word_classifier
+from fl_audit.tasks.next_word import next_word_classifier
 from fl_audit.tasks.text import encode
 from fl_audit.tasks.vocabulary import Vocabulary, vocabulary_of_words
 
@@ -51,15 +51,9 @@ def stackoverflow_task(
         return _encode(rows, vocabulary, config.sequence_length)
 
     rows = (row for client_id in test.client_ids for row in elements(test, client_id))
-    sizes = NextWordSizes(
-        vocabulary=config.vocabulary_size,
-        sequence=config.sequence_length,
-        embedding=config.embedding_size,
-        lstm=config.lstm_size,
-    )
     return LearningTask(
         name="Stack Overflow next word",
-        classifier=next_word_classifier(sizes, vocabulary, seed),
+        classifier=next_word_classifier(config, vocabulary, seed),
         population=ClientDataPopulation(training, to_examples, config.max_clients),
         held_out=to_examples(list(islice(rows, _HELD_OUT_SENTENCES))),
         max_examples_per_client=config.max_sequences_per_client,

@@ -10,7 +10,7 @@ import numpy as np
 from fl_audit.config import TextTask
 from fl_audit.errors import InputError, nearest
 from fl_audit.tasks.classifier import Examples, InMemoryPopulation, LearningTask
-from fl_audit.tasks.next_word import NextWordSizes, next_word_classifier
+from fl_audit.tasks.next_word import next_word_classifier
 from fl_audit.tasks.vocabulary import Vocabulary, build_vocabulary, words_of
 
 _HOLD_OUT_EVERY = 10
@@ -100,19 +100,13 @@ def load_text_task(config: TextTask, seed: int) -> LearningTask:
     vocabulary = build_vocabulary(
         (s.words for client in training.values() for s in client), config.vocabulary_size
     )
-    sizes = NextWordSizes(
-        vocabulary=config.vocabulary_size,
-        sequence=config.sequence_length,
-        embedding=config.embedding_size,
-        lstm=config.lstm_size,
-    )
 
     def encoded(client: Sequence[_Sentence]) -> Examples:
         return encode([s.words for s in client], vocabulary, config.sequence_length)
 
     return LearningTask(
         name=f"next word of {path.name}",
-        classifier=next_word_classifier(sizes, vocabulary, seed),
+        classifier=next_word_classifier(config, vocabulary, seed),
         population=InMemoryPopulation(list(training), [encoded(c) for c in training.values()]),
         held_out=encoded(held_out),
         max_examples_per_client=config.max_sequences_per_client,

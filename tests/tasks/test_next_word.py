@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from fl_audit.config import StackOverflowTask
 from fl_audit.tasks.next_word import (
-    NextWordSizes,
     lstm_outputs,
     next_word_classifier,
     next_word_logits,
 )
 from fl_audit.tasks.vocabulary import Vocabulary
 
-SIZES = NextWordSizes(vocabulary=11, sequence=6, embedding=5, lstm=4)
+SIZES = StackOverflowTask(vocabulary_size=11, sequence_length=6, embedding_size=5, lstm_size=4)
 VOCABULARY = Vocabulary(11, {f"w{i}": i for i in range(1, 12)})
 NUM_TOKENS = 15
 
@@ -20,10 +20,10 @@ NUM_TOKENS = 15
 def keras_model() -> tf.keras.Model:
     return tf.keras.Sequential(
         [
-            tf.keras.Input([SIZES.sequence], dtype=tf.int32),
-            tf.keras.layers.Embedding(NUM_TOKENS, SIZES.embedding, mask_zero=True),
-            tf.keras.layers.LSTM(SIZES.lstm, return_sequences=True),
-            tf.keras.layers.Dense(SIZES.embedding),
+            tf.keras.Input([SIZES.sequence_length], dtype=tf.int32),
+            tf.keras.layers.Embedding(NUM_TOKENS, SIZES.embedding_size, mask_zero=True),
+            tf.keras.layers.LSTM(SIZES.lstm_size, return_sequences=True),
+            tf.keras.layers.Dense(SIZES.embedding_size),
             tf.keras.layers.Dense(NUM_TOKENS),
         ]
     )
@@ -40,8 +40,12 @@ def model() -> tf.keras.Model:
 @pytest.fixture(scope="module")
 def tokens() -> np.ndarray:
     """Sentences of every length, and padding in front, in the middle and everywhere."""
-    made = np.random.default_rng(2).integers(1, NUM_TOKENS, (12, SIZES.sequence)).astype(np.int32)
-    for row in range(SIZES.sequence):
+    made = (
+        np.random.default_rng(2)
+        .integers(1, NUM_TOKENS, (12, SIZES.sequence_length))
+        .astype(np.int32)
+    )
+    for row in range(SIZES.sequence_length):
         made[row, row:] = 0
     made[7, 2:4] = 0
     made[8, :3] = 0
@@ -51,13 +55,13 @@ def tokens() -> np.ndarray:
 
 def test_logits_equal_those_of_keras(model, tokens):
     logits = next_word_logits(model.get_weights(), tf.constant(tokens))
-    assert logits.shape == (12, SIZES.sequence, NUM_TOKENS)
+    assert logits.shape == (12, SIZES.sequence_length, NUM_TOKENS)
     np.testing.assert_allclose(logits, model(tokens), atol=1e-5)
 
 
 def test_lstm_equals_that_of_keras(model, tokens):
     _, kernel, recurrent, bias = model.get_weights()[:4]
-    inputs = np.random.default_rng(3).normal(0, 1, (*tokens.shape, SIZES.embedding))
+    inputs = np.random.default_rng(3).normal(0, 1, (*tokens.shape, SIZES.embedding_size))
     inputs = inputs.astype(np.float32)
     outputs = lstm_outputs(tf.constant(inputs), tf.constant(tokens != 0), kernel, recurrent, bias)
     expected = model.layers[1](inputs, mask=tf.constant(tokens != 0))
@@ -124,7 +128,7 @@ def test_traced_with_any_batch_size(model, tokens):
         next_word_logits, input_signature=None, reduce_retracing=True
     ).get_concrete_function(
         [tf.TensorSpec(w.shape, tf.float32) for w in model.get_weights()],
-        tf.TensorSpec([None, SIZES.sequence], tf.int32),
+        tf.TensorSpec([None, SIZES.sequence_length], tf.int32),
     )
     weights = [tf.constant(w) for w in model.get_weights()]
     for batch in (tokens, tokens[:1], tokens[:0]):
@@ -132,8 +136,7 @@ def test_traced_with_any_batch_size(model, tokens):
 
 
 def test_the_papers_model_has_4050748_parameters():
-    sizes = NextWordSizes(vocabulary=10_000, sequence=20, embedding=96, lstm=670)
-    classifier = next_word_classifier(sizes, Vocabulary(10_000, {}), seed=1)
+    classifier = next_word_classifier(StackOverflowTask(), Vocabulary(10_000, {}), seed=1)
     assert classifier.dim == 4_050_748  # Reddi et al. 2020, appendix C
     assert [w.shape for w in classifier.initial_weights] == [
         (10_004, 96),
@@ -155,7 +158,7 @@ def test_weights_start_as_in_keras():
     for at in (3, 5, 7):  # biases: zeros, the forget gate's ones
         np.testing.assert_array_equal(weights[at], keras[at])
     assert np.abs(weights[0]).max() <= 0.05
-    np.testing.assert_allclose(weights[2] @ weights[2].T, np.eye(SIZES.lstm), atol=1e-5)
+    np.testing.assert_allclose(weights[2] @ weights[2].T, np.eye(SIZES.lstm_size), atol=1e-5)
     for at in (1, 4, 6):
         assert np.abs(weights[at]).max() <= (6 / sum(weights[at].shape)) ** 0.5 * (1 + 1e-6)
 
