@@ -39,9 +39,9 @@ ACCOUNTANT_TITLES = {
 
 
 def findings(report: dict[str, Any]) -> list[str]:
-    """Two sentences: what this audit's attackers saw, and what no attacker can exceed."""
-    final = _gaussian_fit(report, "final_minus_initial")
-    rounds = _gaussian_fit(report, "max")
+    """Three sentences: what this audit's attackers saw, what is proven, what none can exceed."""
+    final = _epsilon_by(report, "final_minus_initial", "gaussian_fit")
+    rounds = _epsilon_by(report, "max", "gaussian_fit")
     seen = (
         f"An attacker who sees the initial and the final model learns about a canary as much as "
         f"{_epsilon('≈', final)} allows (δ = {significant(report['run']['delta'])}); one who "
@@ -49,7 +49,19 @@ def findings(report: dict[str, Any]) -> list[str]:
     )
     canary = report["analytical"]["canary"]["epsilon"]
     client = report["analytical"]["client"]["epsilon"]
-    return [seen, _guarantee(canary, client) + _comparison([final, rounds], canary, client)]
+    guaranteed = _guarantee(canary, client) + _comparison([final, rounds], canary, client)
+    return [seen, _proven(report), guaranteed]
+
+
+def _proven(report: dict[str, Any]) -> str:
+    """The bounds that hold although their threshold is chosen on the data."""
+    final = _epsilon_by(report, "final_minus_initial", "threshold_valid")
+    rounds = _epsilon_by(report, "max", "threshold_valid")
+    confidence = f"{100 * report['statistics']['max']['confidence']:g}"
+    return (
+        f"With {confidence} % confidence each, {_epsilon('≥', final)} for the first and "
+        f"{_epsilon('≥', rounds)} for the second: these bounds hold, the estimates may not."
+    )
 
 
 def _epsilon(relation: str, value: float | str | None) -> str:
@@ -57,9 +69,9 @@ def _epsilon(relation: str, value: float | str | None) -> str:
     return f"ε\N{NO-BREAK SPACE}{relation}\N{NO-BREAK SPACE}{epsilon_text(value)}"
 
 
-def _gaussian_fit(report: dict[str, Any], statistic: str) -> float | str | None:
+def _epsilon_by(report: dict[str, Any], statistic: str, method: str) -> float | str | None:
     for estimate in report["statistics"][statistic]["estimates"]:
-        if estimate["method"] == "gaussian_fit":
+        if estimate["method"] == method:
             epsilon: float | str = estimate["epsilon"]
             return epsilon
     return None

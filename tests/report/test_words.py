@@ -8,7 +8,11 @@ from fl_audit.report.words import description, findings
 
 def report(final, largest, canary, client):
     def fit(epsilon):
-        return {"estimates": [{"method": "gaussian_fit", "epsilon": epsilon}] if epsilon else []}
+        found = [
+            {"method": "gaussian_fit", "epsilon": epsilon},
+            {"method": "threshold_valid", "epsilon": 0.25},
+        ]
+        return {"estimates": found if epsilon else [], "confidence": 0.95}
 
     return {
         "statistics": {"final_minus_initial": fit(final), "max": fit(largest)},
@@ -28,13 +32,16 @@ def report(final, largest, canary, client):
         ((None, 40.0, 50.0, None), ("unknown", "40.0"), "is not known for this run."),
     ],
 )
-def test_findings_are_two_sentences(epsilons, seen, guaranteed):
+def test_findings_are_three_sentences(epsilons, seen, guaranteed):
     sentences = [s.replace("\N{NO-BREAK SPACE}", " ") for s in findings(report(*epsilons))]
-    assert len(sentences) == 2
+    assert len(sentences) == 3
     assert f"ε ≈ {seen[0]} allows (δ = 0.00100)" in sentences[0]
     assert sentences[0].endswith(f"ε ≈ {seen[1]}.")
-    assert guaranteed in sentences[1]
-    assert sentences[1].endswith(".")
+    first = "unknown" if epsilons[0] is None else "0.250"
+    assert sentences[1].startswith(f"With 95 % confidence each, ε ≥ {first} for the first and")
+    assert "ε ≥ 0.250 for the second" in sentences[1]
+    assert guaranteed in sentences[2]
+    assert sentences[2].endswith(".")
 
 
 def test_description_tells_effective_from_added_noise(run_folder):
