@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -85,14 +85,27 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _add_command(
+    commands: "argparse._SubParsersAction[_Parser]",
+    command: Callable[[argparse.Namespace], int],
+    *,
+    name: str,
+    summary: str,
+    description: str,
+) -> _Parser:
+    parser = commands.add_parser(name, help=summary, description=description, allow_abbrev=False)
+    parser.set_defaults(command=command)
+    return parser
+
+
 def _add_estimate(commands: "argparse._SubParsersAction[_Parser]") -> None:
-    parser = commands.add_parser(
-        "estimate",
-        help="epsilon from the scores of canaries",
+    parser = _add_command(
+        commands,
+        _estimate,
+        name="estimate",
+        summary="epsilon from the scores of canaries",
         description="Estimate epsilon from a file of canary scores (CSV or .parquet).",
-        allow_abbrev=False,
     )
-    parser.set_defaults(command=_estimate)
     parser.add_argument("scores", metavar="SCORES", type=Path, help="canary_id, included, score")
     parser.add_argument("--delta", type=float, required=True, help="in [0, 1)")
     parser.add_argument("--dim", type=int, help="number of trainable parameters")
@@ -127,13 +140,13 @@ def _estimate(arguments: argparse.Namespace) -> int:
 
 
 def _add_one_run(commands: "argparse._SubParsersAction[_Parser]") -> None:
-    parser = commands.add_parser(
-        "one-run",
-        help="the one-run bound from counts of guesses",
+    parser = _add_command(
+        commands,
+        _one_run,
+        name="one-run",
+        summary="the one-run bound from counts of guesses",
         description="Lower bound on epsilon from guesses in one run (Steinke et al. 2023).",
-        allow_abbrev=False,
     )
-    parser.set_defaults(command=_one_run)
     parser.add_argument("--examples", type=int, required=True, help="canaries, each a fair coin")
     parser.add_argument("--guesses", type=int, required=True, help="guesses made")
     parser.add_argument("--correct", type=int, required=True, help="guesses that were right")
@@ -161,13 +174,13 @@ def _one_run(arguments: argparse.Namespace) -> int:
 
 
 def _add_mechanism(commands: "argparse._SubParsersAction[_Parser]") -> None:
-    parser = commands.add_parser(
-        "mechanism",
-        help="one-shot audit of one Gaussian mechanism release",
+    parser = _add_command(
+        commands,
+        _mechanism,
+        name="mechanism",
+        summary="one-shot audit of one Gaussian mechanism release",
         description="Audit single releases of a Gaussian mechanism (Andrew et al. 2023, Table 1).",
-        allow_abbrev=False,
     )
-    parser.set_defaults(command=_mechanism)
     parser.add_argument("--epsilon", type=float, required=True, help="true one, which sets sigma")
     parser.add_argument("--delta", type=float, required=True, help="in (0, 1)")
     parser.add_argument("--dim", type=int, required=True, help="length of a release")
@@ -200,13 +213,13 @@ def _mechanism(arguments: argparse.Namespace) -> int:
 
 
 def _add_run(commands: "argparse._SubParsersAction[_Parser]") -> None:
-    parser = commands.add_parser(
-        "run",
-        help="train with canaries, score them, estimate epsilon, report",
+    parser = _add_command(
+        commands,
+        _run,
+        name="run",
+        summary="train with canaries, score them, estimate epsilon, report",
         description="Train with canary clients, score them, estimate epsilon and write a report.",
-        allow_abbrev=False,
     )
-    parser.set_defaults(command=_run)
     parser.add_argument("config", metavar="CONFIG.toml", type=Path, help="what to run")
     parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="the run folder")
     parser.add_argument(
@@ -236,13 +249,13 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _add_quickstart(commands: "argparse._SubParsersAction[_Parser]") -> None:
-    parser = commands.add_parser(
-        "quickstart",
-        help="the main job end to end on a small real task, in minutes, no download",
+    parser = _add_command(
+        commands,
+        _quickstart,
+        name="quickstart",
+        summary="the main job end to end on a small real task, in minutes, no download",
         description="Audit two small runs, one without noise and one with, and report on both.",
-        allow_abbrev=False,
     )
-    parser.set_defaults(command=_quickstart)
     parser.add_argument(
         "--out", metavar="DIR", type=Path, help="default: the first free runs/quickstart-N"
     )

@@ -67,5 +67,4 @@ def _report(out: Path) -> dict[str, Any]:
     from fl_audit.report import write_report
     from fl_audit.run_folder import RunFolder
 
-    report: dict[str, Any] = write_report(RunFolder(out))
-    return report
+    return write_report(RunFolder(out))

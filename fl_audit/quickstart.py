@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from fl_audit.config_file import load_config
-from fl_audit.errors import InputError
 from fl_audit.pipeline import start_run
+from fl_audit.report.numbers import epsilon_text
+from fl_audit.report.words import epsilon_by
 from fl_audit.run_folder import STATISTICS
+from fl_audit.training.claim import check_new
 
 NOISE_MULTIPLIERS = (0.0, 0.3)
 """Without noise, and with noise at which the estimates are clearly lower."""
@@ -36,8 +38,7 @@ def run(out: Path) -> dict[float, dict[str, Any]]:
     Raises:
       InputError: the folder is not empty.
     """
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise InputError(f"{out}: must be a new or empty folder")
+    check_new(out)
     reports = {}
     with importlib.resources.as_file(importlib.resources.files("fl_audit")) as package:
         for noise_multiplier in NOISE_MULTIPLIERS:
@@ -51,17 +52,9 @@ def comparison(reports: Mapping[float, Mapping[str, Any]]) -> str:
     """The runs side by side: accuracy, analytical epsilon, Gaussian-fit epsilon by statistic."""
     rows = [["", *(f"noise {noise:g}" for noise in reports)]]
     rows.append(["accuracy", *(f"{report['accuracy']:.3f}" for report in reports.values())])
-    rows.append(["analytical epsilon", *(_cell(r["analytical_epsilon"]) for r in reports.values())])
+    analytical = (report["analytical_epsilon"] for report in reports.values())
+    rows.append(["analytical epsilon", *map(epsilon_text, analytical)])
     for statistic in STATISTICS:
-        fits = [_gaussian_fit(report, statistic) for report in reports.values()]
-        rows.append([f"gaussian_fit on {statistic}", *(_cell(fit) for fit in fits)])
+        fits = (epsilon_by(report, statistic, "gaussian_fit") for report in reports.values())
+        rows.append([f"gaussian_fit on {statistic}", *map(epsilon_text, fits)])
     return "\n".join(f"{row[0]:<36}" + "".join(f"{cell:>12}" for cell in row[1:]) for row in rows)
-
-
-def _gaussian_fit(report: Mapping[str, Any], statistic: str) -> Any:
-    estimates = report["statistics"][statistic]["estimates"]
-    return next(e["epsilon"] for e in estimates if e["method"] == "gaussian_fit")
-
-
-def _cell(value: Any) -> str:
-    return f"{value:.3g}" if isinstance(value, float | int) else str(value)

@@ -5,7 +5,6 @@ import numpy.typing as npt
 
 from fl_audit.config import Bernoulli
 from fl_audit.participation.schedule import (
-    Cohort,
     IndexArray,
     Schedule,
     check_cohort_size,
@@ -46,16 +45,14 @@ class BernoulliSchedule(Schedule):
         self.canary_participations = None
         self.sampling_probability = probability
 
-    def cohort(self, round_index: int) -> Cohort:
-        """The cohort of one round."""
-        return Cohort(
-            clients=np.flatnonzero(
-                self._coins(Stream.CLIENT_ROUNDS, round_index, self._num_clients)
-            ),
-            canaries=self._canaries[
-                self._coins(Stream.CANARY_ROUNDS, round_index, len(self._canaries))
-            ],
-        )
+    def clients(self, round_index: int) -> IndexArray:
+        """Indices of the real clients of one round."""
+        return np.flatnonzero(self._coins(Stream.CLIENT_ROUNDS, round_index, self._num_clients))
+
+    def canaries(self, round_index: int) -> IndexArray:
+        """Indices of the canaries of one round."""
+        coins = self._coins(Stream.CANARY_ROUNDS, round_index, len(self._canaries))
+        return self._canaries[coins]
 
     def _coins(self, stream: Stream, round_index: int, count: int) -> npt.NDArray[np.bool_]:
         return generator(self._seed, stream, round_index).random(count) < self._probability

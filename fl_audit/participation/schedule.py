@@ -44,9 +44,22 @@ class Schedule(abc.ABC):
     sampling_probability: float | None
     """Of one client in one round under Poisson sampling; None under other patterns."""
 
-    @abc.abstractmethod
+    @property
+    def expected_cohort(self) -> float:
+        """Expected number of clients and canaries in a round."""
+        return self.expected_clients + self.expected_canaries
+
     def cohort(self, round_index: int) -> Cohort:
         """The cohort of one round."""
+        return Cohort(self.clients(round_index), self.canaries(round_index))
+
+    @abc.abstractmethod
+    def clients(self, round_index: int) -> IndexArray:
+        """Indices of the real clients of one round."""
+
+    @abc.abstractmethod
+    def canaries(self, round_index: int) -> IndexArray:
+        """Indices of the canaries of one round."""
 
 
 def check_cohort_size(clients_per_round: int, num_clients: int) -> None:

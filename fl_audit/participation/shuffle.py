@@ -5,7 +5,6 @@ import numpy as np
 from fl_audit.config import Shuffle
 from fl_audit.errors import InputError
 from fl_audit.participation.schedule import (
-    Cohort,
     IndexArray,
     Schedule,
     check_cohort_size,
@@ -51,13 +50,17 @@ class ShuffleSchedule(Schedule):
         self.sampling_probability = None
         self._canary_rounds = self._draw_canary_rounds(config.canary_repeats)
 
-    def cohort(self, round_index: int) -> Cohort:
-        """The cohort of one round."""
+    def clients(self, round_index: int) -> IndexArray:
+        """Indices of the real clients of one round."""
         epoch, part = divmod(round_index, self._rounds_per_epoch)
         order = generator(self._seed, Stream.CLIENT_ROUNDS, epoch).permutation(self._num_clients)
-        clients = np.array_split(order, self._rounds_per_epoch)[part]
-        is_present = (self._canary_rounds == round_index).any(axis=1)
-        return Cohort(clients=clients, canaries=self._canaries[is_present])
+        clients: IndexArray = np.array_split(order, self._rounds_per_epoch)[part]
+        return clients
+
+    def canaries(self, round_index: int) -> IndexArray:
+        """Indices of the canaries of one round."""
+        is_present = np.any(self._canary_rounds == round_index, axis=1)
+        return np.asarray(self._canaries[is_present])
 
     def _draw_canary_rounds(self, repeats: int) -> IndexArray:
         """Rounds of shape (included canaries, repeats)."""

@@ -1,5 +1,6 @@
 """A report's numbers in sentences."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -40,8 +41,8 @@ ACCOUNTANT_TITLES = {
 
 def findings(report: dict[str, Any]) -> list[str]:
     """Three sentences: what this audit's attackers saw, what is proven, what none can exceed."""
-    final = _epsilon_by(report, "final_minus_initial", "gaussian_fit")
-    rounds = _epsilon_by(report, "max", "gaussian_fit")
+    final = epsilon_by(report, "final_minus_initial", "gaussian_fit")
+    rounds = epsilon_by(report, "max", "gaussian_fit")
     seen = (
         f"An attacker who sees the initial and the final model learns about a canary as much as "
         f"{_epsilon('≈', final)} allows (δ = {significant(report['run']['delta'])}); one who "
@@ -55,8 +56,8 @@ def findings(report: dict[str, Any]) -> list[str]:
 
 def _proven(report: dict[str, Any]) -> str:
     """The bounds that hold although their threshold is chosen on the data."""
-    final = _epsilon_by(report, "final_minus_initial", "threshold_valid")
-    rounds = _epsilon_by(report, "max", "threshold_valid")
+    final = epsilon_by(report, "final_minus_initial", "threshold_valid")
+    rounds = epsilon_by(report, "max", "threshold_valid")
     confidence = f"{100 * report['statistics']['max']['confidence']:g}"
     return (
         f"With {confidence} % confidence each, {_epsilon('≥', final)} for the first and "
@@ -69,7 +70,8 @@ def _epsilon(relation: str, value: float | str | None) -> str:
     return f"ε\N{NO-BREAK SPACE}{relation}\N{NO-BREAK SPACE}{epsilon_text(value)}"
 
 
-def _epsilon_by(report: dict[str, Any], statistic: str, method: str) -> float | str | None:
+def epsilon_by(report: Mapping[str, Any], statistic: str, method: str) -> float | str | None:
+    """The epsilon of report.json on one statistic by one method; None where it was left out."""
     for estimate in report["statistics"][statistic]["estimates"]:
         if estimate["method"] == method:
             epsilon: float | str = estimate["epsilon"]

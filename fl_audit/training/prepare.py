@@ -35,11 +35,6 @@ class PreparedRun:
     noise: RoundNoise
 
     @property
-    def expected_cohort(self) -> float:
-        """Expected number of clients and canaries in a round."""
-        return self.schedule.expected_clients + self.schedule.expected_canaries
-
-    @property
     def delta(self) -> float:
         """Delta of the audit: the config's, else N^-1.1 for N clients (Andrew et al. section 5)."""
         num_clients = len(self.task.population.client_ids)
@@ -58,7 +53,6 @@ def prepare(config: Config) -> PreparedRun:
     schedule = make_schedule(
         config.participation, config.canaries, config.seed, num_clients, included
     )
-    expected_cohort = schedule.expected_clients + schedule.expected_canaries
     family = FAMILIES[config.canaries.family]
     return PreparedRun(
         config=config,
@@ -66,7 +60,7 @@ def prepare(config: Config) -> PreparedRun:
         included=included,
         family=family(config.seed, config.canaries.count, task.classifier.dim),
         schedule=schedule,
-        noise=round_noise(config.mechanism, expected_cohort),
+        noise=round_noise(config.mechanism, schedule.expected_cohort),
     )
 
 
@@ -74,7 +68,7 @@ def canaries_csv(run: PreparedRun) -> str:
     """The pool as `canary_id,included,rounds`; rounds count from 1, separated by spaces."""
     rounds: list[list[str]] = [[] for _ in run.included]
     for round_index in range(run.schedule.num_rounds):
-        for canary in run.schedule.cohort(round_index).canaries:
+        for canary in run.schedule.canaries(round_index):
             rounds[canary].append(str(round_index + 1))
     lines = [
         f"{canary},{int(included)},{' '.join(rounds[canary])}"

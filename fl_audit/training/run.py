@@ -45,7 +45,7 @@ def train(run: PreparedRun, folder: RunFolder) -> None:
       Interrupted: SIGTERM or SIGINT came; the state is saved.
       InputError: the folder's checkpoint does not belong to this run.
     """
-    process = build_process(run.task.classifier, run.config, run.expected_cohort)
+    process = build_process(run.task.classifier, run.config, run.schedule.expected_cohort)
     with stop_request() as stop:
         with _runtime(folder):
             checkpoint = _starting_point(folder, process.initialize())
@@ -99,7 +99,7 @@ def _record(run: PreparedRun, folder: RunFolder) -> RunRecord:
         canary_participations=run.schedule.canary_participations,
         sampling_probability=run.schedule.sampling_probability,
         **dataclasses.asdict(run.noise),
-        denominator=run.expected_cohort,
+        denominator=run.schedule.expected_cohort,
         accuracy=float(rows[-1]["accuracy"]),
         accuracy_description=run.task.classifier.accuracy_description,
         training_seconds=sum(float(row["seconds_training"]) for row in rows),

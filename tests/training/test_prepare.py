@@ -40,7 +40,7 @@ def test_delta_defaults_to_the_papers_rule():
 
 def test_the_sum_is_divided_by_clients_and_canaries_expected_in_a_round():
     run = prepare(_CONFIG)
-    assert run.expected_cohort == pytest.approx(10 + run.included.sum() * 3 / 12)
+    assert run.schedule.expected_cohort == pytest.approx(10 + run.included.sum() * 3 / 12)
 
 
 def test_the_pools_file_lists_each_canarys_rounds():
