@@ -14,7 +14,7 @@ import numpy as np
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant, compute_epsilon
 
-from fl_audit.estimators.gaussian_regions import epsilon_over_all_regions
+from fl_audit.estimators.gaussian.regions import epsilon_over_all_regions
 from fl_audit.estimators.laws import Gaussian
 
 AccountantName = Literal["rdp", "pld", "analytic_gaussian"]

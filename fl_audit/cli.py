@@ -157,7 +157,7 @@ def _add_one_run(commands: "argparse._SubParsersAction[_Parser]") -> None:
 
 
 def _one_run(arguments: argparse.Namespace) -> int:
-    from fl_audit.estimators.one_run import epsilon_lower_bound, p_value
+    from fl_audit.estimators.one_run.bound import epsilon_lower_bound, p_value
 
     counts = arguments.examples, arguments.guesses, arguments.correct
     lower = epsilon_lower_bound(*counts, arguments.delta, arguments.confidence)

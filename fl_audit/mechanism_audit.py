@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from fl_audit.canaries.families import CanaryFamily, FloatArray, GaussianFamily
 from fl_audit.errors import InputError
-from fl_audit.estimators.gaussian_mechanism import (
+from fl_audit.estimators.gaussian.mechanism import (
     epsilon_of_sigma,
     estimate_sigma,
     sigma_of_epsilon,

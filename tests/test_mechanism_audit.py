@@ -10,7 +10,7 @@ from scipy import stats
 
 from fl_audit.canaries.families import GaussianFamily
 from fl_audit.cli import main
-from fl_audit.estimators.gaussian_mechanism import (
+from fl_audit.estimators.gaussian.mechanism import (
     epsilon_of_sigma,
     estimate_sigma,
     sigma_of_epsilon,

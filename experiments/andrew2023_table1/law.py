@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 
-from fl_audit.estimators.gaussian_mechanism import epsilon_of_sigma, sigma_of_epsilon
+from fl_audit.estimators.gaussian.mechanism import epsilon_of_sigma, sigma_of_epsilon
 
 DIM, CANARIES, DELTA = 10**6, 10**3, 1e-6
 

@@ -5,11 +5,11 @@ always means MORE like a member.
 """
 
 from fl_audit.estimators.audit import METHODS, AuditResult, estimate
-from fl_audit.estimators.best_threshold import BestThreshold, epsilon_of_laws
-from fl_audit.estimators.gaussian_regions import epsilon_over_all_regions
+from fl_audit.estimators.gaussian.best_threshold import BestThreshold, epsilon_of_laws
+from fl_audit.estimators.gaussian.normality import AndersonDarling, anderson_darling
+from fl_audit.estimators.gaussian.regions import epsilon_over_all_regions
 from fl_audit.estimators.laws import ExactCosine, Gaussian, Law, closed_form_null
-from fl_audit.estimators.normality import AndersonDarling, anderson_darling
-from fl_audit.estimators.one_run import epsilon_lower_bound, p_value
+from fl_audit.estimators.one_run.bound import epsilon_lower_bound, p_value
 from fl_audit.estimators.result import Estimate
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting, NotApplicableError

@@ -4,14 +4,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fl_audit.errors import InputError, nearest
-from fl_audit.estimators.gaussian_fit import gaussian_fit
-from fl_audit.estimators.one_run_search import one_run
-from fl_audit.estimators.one_run_valid import one_run_valid
+from fl_audit.estimators.gaussian.fit import gaussian_fit
+from fl_audit.estimators.one_run.search import one_run
+from fl_audit.estimators.one_run.valid import one_run_valid
 from fl_audit.estimators.result import Estimate
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting, NotApplicableError, Null
-from fl_audit.estimators.threshold_jeffreys import threshold_jeffreys
-from fl_audit.estimators.threshold_valid import threshold_valid
+from fl_audit.estimators.threshold.jeffreys import threshold_jeffreys
+from fl_audit.estimators.threshold.valid import threshold_valid
 
 METHODS: Mapping[str, Callable[[AuditSetting], Estimate]] = {
     "gaussian_fit": gaussian_fit,

@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 from fl_audit.estimators import CanaryScores, estimate
-from fl_audit.estimators.gaussian_mechanism import epsilon_of_sigma
+from fl_audit.estimators.gaussian.mechanism import epsilon_of_sigma
 
 Bits = npt.NDArray[np.int64]
 Release = Callable[[np.random.Generator, Bits], npt.NDArray[np.float64]]

@@ -8,7 +8,7 @@ from dp_accounting.pld.privacy_loss_mechanism import GaussianPrivacyLoss
 from scipy import optimize, special
 
 from fl_audit.errors import InputError
-from fl_audit.estimators.gaussian_mechanism import (
+from fl_audit.estimators.gaussian.mechanism import (
     epsilon_of_sigma,
     estimate_sigma,
     sigma_of_epsilon,

@@ -5,11 +5,15 @@ Andrew et al. (2023), section 5, after Jagielski et al. (2020) and Zanella-Begue
 
 import numpy as np
 
-from fl_audit.estimators.error_rate_bounds import LogRates, false_positive_rates, jeffreys_upper
-from fl_audit.estimators.proven_threshold import strongest_threshold
 from fl_audit.estimators.result import Estimate
 from fl_audit.estimators.scores import FloatArray
 from fl_audit.estimators.setting import AuditSetting
+from fl_audit.estimators.threshold.error_rate_bounds import (
+    LogRates,
+    false_positive_rates,
+    jeffreys_upper,
+)
+from fl_audit.estimators.threshold.proven_threshold import strongest_threshold
 
 
 def threshold_jeffreys(setting: AuditSetting) -> Estimate:

@@ -8,9 +8,9 @@ from scipy import stats
 
 from fl_audit.errors import InputError
 from fl_audit.estimators import CanaryScores, estimate
-from fl_audit.estimators.gaussian_mechanism import epsilon_of_sigma
-from fl_audit.estimators.one_run import epsilon_lower_bound, p_value, p_values
-from fl_audit.estimators.one_run_valid import numbers_of_guesses
+from fl_audit.estimators.gaussian.mechanism import epsilon_of_sigma
+from fl_audit.estimators.one_run.bound import epsilon_lower_bound, p_value, p_values
+from fl_audit.estimators.one_run.valid import numbers_of_guesses
 
 SEED = 20230515
 

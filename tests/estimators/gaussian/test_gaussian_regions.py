@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, special, stats
 
-from fl_audit.estimators.best_threshold import epsilon_of_laws
-from fl_audit.estimators.gaussian_regions import epsilon_over_all_regions
+from fl_audit.estimators.gaussian.best_threshold import epsilon_of_laws
+from fl_audit.estimators.gaussian.regions import epsilon_over_all_regions
 from fl_audit.estimators.laws import Gaussian
 
 

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fl_audit.estimators.error_rate_bounds import (
+from fl_audit.estimators.result import Estimate
+from fl_audit.estimators.scores import FloatArray
+from fl_audit.estimators.setting import AuditSetting
+from fl_audit.estimators.threshold.error_rate_bounds import (
     LogRates,
     clopper_pearson_upper,
     false_positive_rates,
 )
-from fl_audit.estimators.proven_threshold import strongest_threshold
-from fl_audit.estimators.result import Estimate
-from fl_audit.estimators.scores import FloatArray
-from fl_audit.estimators.setting import AuditSetting
+from fl_audit.estimators.threshold.proven_threshold import strongest_threshold
 
 _HALVINGS = np.unique(np.geomspace(1, 990, 45).astype(np.int64))
 """Thresholds of the closed-form null have tails 2^-k: all k to 8, then steps of a fifth at most.

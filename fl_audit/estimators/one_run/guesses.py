@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.estimators.one_run import binomial_tail, epsilon_lower_bound, p_value, p_values
+from fl_audit.estimators.one_run.bound import binomial_tail, epsilon_lower_bound, p_value, p_values
 from fl_audit.estimators.result import Detail
 from fl_audit.estimators.scores import CanaryScores
 

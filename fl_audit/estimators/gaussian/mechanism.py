@@ -11,7 +11,7 @@ import numpy.typing as npt
 from fl_audit.errors import InputError
 from fl_audit.estimators.arguments import check_epsilon
 from fl_audit.estimators.bisection import supremum
-from fl_audit.estimators.gaussian_regions import epsilon_over_all_regions
+from fl_audit.estimators.gaussian.regions import epsilon_over_all_regions
 from fl_audit.estimators.laws import Gaussian
 
 _LEAST_SIGMA = 1e-150

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fl_audit.estimators.error_rate_bounds import (
+from fl_audit.estimators.laws import Gaussian
+from fl_audit.estimators.threshold.error_rate_bounds import (
     clopper_pearson_upper,
     false_positive_rates,
     jeffreys_upper,
 )
-from fl_audit.estimators.laws import Gaussian
 
 BOUNDS = [(jeffreys_upper, 0.5, 0.5), (clopper_pearson_upper, 1.0, 0.0)]
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fl_audit.estimators.best_threshold import Guess
-from fl_audit.estimators.error_rate_bounds import Counts, LogRates
+from fl_audit.estimators.gaussian.best_threshold import Guess
 from fl_audit.estimators.rates import log_ratio
 from fl_audit.estimators.result import Detail
 from fl_audit.estimators.scores import FloatArray
+from fl_audit.estimators.threshold.error_rate_bounds import Counts, LogRates
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from fl_audit.errors import InputError
-from fl_audit.estimators.one_run import epsilon_lower_bound, p_value, p_values
+from fl_audit.estimators.one_run.bound import epsilon_lower_bound, p_value, p_values
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from fl_audit.estimators.guesses import (
+from fl_audit.estimators.one_run.bound import epsilon_lower_bound
+from fl_audit.estimators.one_run.guesses import (
     Counts,
     Guesses,
     best_total,
     correct_among_bottom,
     correct_among_top,
 )
-from fl_audit.estimators.one_run import epsilon_lower_bound
 from fl_audit.estimators.result import Estimate
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fl_audit.estimators.best_threshold import epsilon_of_laws
+from fl_audit.estimators.gaussian.best_threshold import epsilon_of_laws
 from fl_audit.estimators.laws import ExactCosine, Gaussian, closed_form_null
 
 

@@ -1,0 +1,1 @@
+"""Lower bounds from the error rates of a threshold on the scores."""
