@@ -1,0 +1,77 @@
+"""`fl-audit estimate`: epsilon from the scores of canaries."""
+
+import argparse
+import shutil
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fl_audit.commands.parser import add_command
+from fl_audit.commands.printing import print_json
+
+if TYPE_CHECKING:
+    from fl_audit.commands.parser import Commands
+    from fl_audit.estimators.audit import AuditResult
+
+
+def add(commands: "Commands") -> None:
+    """Add the command."""
+    parser = add_command(
+        commands,
+        _estimate,
+        name="estimate",
+        summary="epsilon from the scores of canaries",
+        description="Estimate epsilon from a file of canary scores (CSV or .parquet).",
+    )
+    parser.add_argument("scores", metavar="SCORES", type=Path, help="canary_id, included, score")
+    parser.add_argument("--delta", type=float, required=True, help="in [0, 1)")
+    parser.add_argument("--dim", type=int, help="number of trainable parameters")
+    parser.add_argument("--confidence", type=float, default=0.95, help="of each bound")
+    parser.add_argument("--methods", metavar="a,b,...", help="default: all that apply")
+    parser.add_argument(
+        "--null",
+        choices=("closed_form", "empirical"),
+        help="law of an excluded score; default: closed_form with --dim, else empirical",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _estimate(arguments: argparse.Namespace) -> int:
+    from fl_audit.estimators.audit import estimate
+    from fl_audit.score_file import read_score_file
+
+    methods = arguments.methods
+    result = estimate(
+        read_score_file(arguments.scores).canary_scores(),
+        delta=arguments.delta,
+        dim=arguments.dim,
+        confidence=arguments.confidence,
+        methods=None if methods is None else [name.strip() for name in methods.split(",")],
+        null=arguments.null,
+    )
+    if arguments.json:
+        print_json(result.to_json())
+    else:
+        print(_table(result))
+    return 0
+
+
+def _table(result: "AuditResult") -> str:
+    """The estimates as aligned text, a guarantee beside each number."""
+    head = (
+        f"{result.num_included} included and {result.num_excluded} excluded canaries, "
+        f"delta {result.delta:g}, confidence {result.confidence:g}"
+    )
+    rows = [("method", "kind", "epsilon", "guarantee")]
+    for e in result.estimates:
+        rows.append((e.method, e.kind, f"{e.epsilon:.4g}", e.guarantee))
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    indent = sum(widths) + 6
+    room = max(shutil.get_terminal_size((120, 24)).columns - indent, 40)
+    lines = [head, ""]
+    for method, kind, epsilon, guarantee in rows:
+        first, *rest = textwrap.wrap(guarantee, room)
+        start = f"{method:<{widths[0]}}  {kind:<{widths[1]}}  {epsilon:>{widths[2]}}"
+        lines += [f"{start}  {first}", *(" " * indent + line for line in rest)]
+    lines += [f"left out: {name}: {reason}" for name, reason in result.left_out.items()]
+    return "\n".join(lines)

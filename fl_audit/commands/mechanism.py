@@ -1,0 +1,50 @@
+"""`fl-audit mechanism`: one-shot audits of the Gaussian mechanism."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from fl_audit.commands.parser import add_command
+from fl_audit.commands.printing import print_json
+
+if TYPE_CHECKING:
+    from fl_audit.commands.parser import Commands
+
+
+def add(commands: "Commands") -> None:
+    """Add the command."""
+    parser = add_command(
+        commands,
+        _mechanism,
+        name="mechanism",
+        summary="one-shot audit of one Gaussian mechanism release",
+        description="Audit single releases of a Gaussian mechanism (Andrew et al. 2023, Table 1).",
+    )
+    parser.add_argument("--epsilon", type=float, required=True, help="true one, which sets sigma")
+    parser.add_argument("--delta", type=float, required=True, help="in (0, 1)")
+    parser.add_argument("--dim", type=int, required=True, help="length of a release")
+    parser.add_argument("--canaries", type=int, required=True, help="in each release")
+    parser.add_argument("--trials", type=int, required=True, help="independent releases")
+    parser.add_argument("--seed", type=int, required=True, help="of canaries and noise")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _mechanism(arguments: argparse.Namespace) -> int:
+    from fl_audit.mechanism_audit import audit_gaussian_mechanism
+
+    audit = audit_gaussian_mechanism(
+        epsilon=arguments.epsilon,
+        delta=arguments.delta,
+        dim=arguments.dim,
+        num_canaries=arguments.canaries,
+        num_trials=arguments.trials,
+        seed=arguments.seed,
+    )
+    if arguments.json:
+        print_json(audit.to_json())
+        return 0
+    print(f"sigma {audit.sigma:.6g} for epsilon {arguments.epsilon:g}, delta {arguments.delta:g}")
+    print(
+        f"estimated epsilon {audit.mean:.4g} ± {audit.std:.3g} "
+        f"(mean and standard deviation, {arguments.trials} trial{'s'[: arguments.trials != 1]})"
+    )
+    return 0

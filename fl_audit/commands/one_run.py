@@ -1,0 +1,45 @@
+"""`fl-audit one-run`: the one-run bound from counts of guesses."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from fl_audit.commands.parser import add_command
+from fl_audit.commands.printing import print_json
+
+if TYPE_CHECKING:
+    from fl_audit.commands.parser import Commands
+
+
+def add(commands: "Commands") -> None:
+    """Add the command."""
+    parser = add_command(
+        commands,
+        _one_run,
+        name="one-run",
+        summary="the one-run bound from counts of guesses",
+        description="Lower bound on epsilon from guesses in one run (Steinke et al. 2023).",
+    )
+    parser.add_argument("--examples", type=int, required=True, help="canaries, each a fair coin")
+    parser.add_argument("--guesses", type=int, required=True, help="guesses made")
+    parser.add_argument("--correct", type=int, required=True, help="guesses that were right")
+    parser.add_argument("--delta", type=float, required=True, help="in [0, 1)")
+    parser.add_argument("--confidence", type=float, default=0.95, help="of the bound")
+    parser.add_argument("--epsilon", type=float, help="null hypothesis to give a p-value for")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _one_run(arguments: argparse.Namespace) -> int:
+    from fl_audit.estimators.one_run.bound import epsilon_lower_bound, p_value
+
+    counts = arguments.examples, arguments.guesses, arguments.correct
+    lower = epsilon_lower_bound(*counts, arguments.delta, arguments.confidence)
+    p = None
+    if arguments.epsilon is not None:
+        p = p_value(*counts, arguments.epsilon, arguments.delta)
+    if arguments.json:
+        print_json({"epsilon_lower": lower, "p_value": p})
+        return 0
+    print(f"epsilon >= {lower:.6g} at {100 * arguments.confidence:g} % confidence")
+    if p is not None:
+        print(f"p-value of epsilon <= {arguments.epsilon:g}: {p:.6g}")
+    return 0

@@ -1,0 +1,38 @@
+"""`fl-audit quickstart`: the main job end to end on a small real task."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fl_audit.commands.parser import add_command
+from fl_audit.commands.printing import print_report
+
+if TYPE_CHECKING:
+    from fl_audit.commands.parser import Commands
+
+
+def add(commands: "Commands") -> None:
+    """Add the command."""
+    parser = add_command(
+        commands,
+        _quickstart,
+        name="quickstart",
+        summary="the main job end to end on a small real task, in minutes, no download",
+        description="Audit two small runs, one without noise and one with, and report on both.",
+    )
+    parser.add_argument(
+        "--out", metavar="DIR", type=Path, help="default: the first free runs/quickstart-N"
+    )
+
+
+def _quickstart(arguments: argparse.Namespace) -> int:
+    from fl_audit import quickstart
+
+    out = arguments.out or quickstart.free_folder(Path("runs"))
+    reports = quickstart.run(out)
+    for noise_multiplier, report in reports.items():
+        print(f"noise multiplier {noise_multiplier:g}")
+        print_report(report, out / quickstart.folder_name(noise_multiplier))
+        print()
+    print(quickstart.comparison(reports))
+    return 0

@@ -1,0 +1,48 @@
+"""`fl-audit run`: train with canaries, score them, estimate, report."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fl_audit.commands.parser import add_command
+from fl_audit.commands.printing import print_json, print_report
+
+if TYPE_CHECKING:
+    from fl_audit.commands.parser import Commands
+
+
+def add(commands: "Commands") -> None:
+    """Add the command."""
+    parser = add_command(
+        commands,
+        _run,
+        name="run",
+        summary="train with canaries, score them, estimate epsilon, report",
+        description="Train with canary clients, score them, estimate epsilon and write a report.",
+    )
+    parser.add_argument("config", metavar="CONFIG.toml", type=Path, help="what to run")
+    parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="the run folder")
+    parser.add_argument(
+        "--set",
+        metavar="section.key=value",
+        dest="overrides",
+        action="append",
+        default=[],
+        help="change one key of the config; may be repeated",
+    )
+    parser.add_argument("--resume", action="store_true", help="go on from DIR's last checkpoint")
+    parser.add_argument("--json", action="store_true", help="print report.json")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from fl_audit.config_file import load_config
+    from fl_audit.pipeline import continue_run, start_run
+
+    config = load_config(arguments.config, arguments.overrides)
+    go = continue_run if arguments.resume else start_run
+    report = go(config, arguments.out)
+    if arguments.json:
+        print_json(report)
+    else:
+        print_report(report, arguments.out)
+    return 0
