@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Kind = Literal["estimate", "lower_bound", "interval"]
+ValidFor = Literal["any mechanism", "Gaussian mechanisms"]
 Detail = float | int | str | None | Mapping[str, "Detail"]
 
 
@@ -22,6 +23,8 @@ class Estimate:
         source: paper, section and equation.
         lower: lower end of a bound or interval; None for a point estimate.
         upper: upper end of an interval; else None.
+        valid_for: mechanisms on which a lower bound holds at its confidence, everything that was
+            chosen on the data included; None if it claims no such thing.
         details: how the value came about (threshold, counts, ...).
 
     Raises:
@@ -36,6 +39,7 @@ class Estimate:
     source: str
     lower: float | None = None
     upper: float | None = None
+    valid_for: ValidFor | None = None
     details: Mapping[str, Detail] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -55,7 +59,12 @@ class Estimate:
         >>> flat.to_json()["epsilon"], flat.to_json()["upper"]
         ('inf', None)
         """
-        words = {"assumes": self.assumes, "guarantee": self.guarantee, "source": self.source}
+        words = {
+            "valid_for": self.valid_for,
+            "assumes": self.assumes,
+            "guarantee": self.guarantee,
+            "source": self.source,
+        }
         return {
             "method": self.method,
             "kind": self.kind,

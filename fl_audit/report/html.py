@@ -15,7 +15,7 @@ from fl_audit.report.numbers import significant
 from fl_audit.report.statistic import NULLS
 from fl_audit.report.tables import (
     accounting_rows,
-    method_rows,
+    method_groups,
     noise_rows,
     normality_rows,
     null_rows,
@@ -53,7 +53,7 @@ def _page(report: dict[str, Any], run: FinishedRun) -> dict[str, Any]:
         "titles": STATISTIC_TITLES,
         "meanings": STATISTIC_MEANINGS,
         "nulls": NULLS,
-        "methods": method_rows(statistics),
+        "groups": method_groups(statistics),
         "noise": noise_rows(report["analytical"]),
         "analytical": report["analytical"],
         "accounting": accounting_rows(report["analytical"]),

@@ -1,8 +1,10 @@
 """A report in a few lines for the terminal."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from fl_audit.report.numbers import epsilon_text, significant
+from fl_audit.report.tables import method_groups
 
 
 def summary_lines(report: dict[str, Any]) -> list[str]:
@@ -29,16 +31,20 @@ def summary_lines(report: dict[str, Any]) -> list[str]:
 
 
 def _table(statistics: dict[str, Any]) -> list[str]:
-    """A row per statistic and method."""
-    rows = [("statistic", "method", "kind", "epsilon")]
-    for name, statistic in statistics.items():
-        for estimate in statistic["estimates"]:
-            epsilon = epsilon_text(estimate["epsilon"])
-            kind = estimate["kind"].replace("_", " ")
-            rows.append((name, estimate["method"], kind, epsilon))
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    return [
-        f"{row[0]:<{widths[0]}}  {row[1]:<{widths[1]}}  {row[2]:<{widths[2]}}  "
-        f"{row[3]:>{widths[3]}}"
-        for row in rows
+    """A row per method, a column per statistic, in groups of what may be relied on."""
+    groups = method_groups(statistics)
+    rows = [row for group in groups for row in group.rows]
+    first = max(len(row.method) for row in rows) + 2
+    widths = [
+        max(len(name), *(len(row.epsilons[column]) for row in rows))
+        for column, name in enumerate(statistics)
     ]
+
+    def line(start: str, cells: Iterable[str]) -> str:
+        right = (f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
+        return f"{start:<{first}}  " + "  ".join(right)
+
+    lines = [line("", statistics)]
+    for group in groups:
+        lines += [group.title.lower(), *(line(f"  {r.method}", r.epsilons) for r in group.rows)]
+    return lines

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fl_audit.report.numbers import count, epsilon_text, significant
-from fl_audit.report.words import ACCOUNTANT_TITLES, STATISTIC_TITLES
+from fl_audit.report.words import ACCOUNTANT_TITLES, METHOD_GROUPS, STATISTIC_TITLES
 
 
 @dataclass(frozen=True)
@@ -22,28 +22,41 @@ class MethodRow:
 
     Attributes:
       method: its name.
-      kind: of its number.
       epsilons: one per statistic, "–" where the method was left out.
       notes: what the numbers guarantee, assume and stem from.
     """
 
     method: str
-    kind: str
     epsilons: tuple[str, ...]
     notes: tuple[Note, ...]
 
 
-def method_rows(statistics: Mapping[str, Any]) -> list[MethodRow]:
-    """A row per method, a number per statistic, in the order of the report."""
-    methods = {
-        estimate["method"]: estimate["kind"]
+@dataclass(frozen=True)
+class MethodGroup:
+    """Methods whose numbers may be relied on to the same degree."""
+
+    title: str
+    meaning: str
+    rows: tuple[MethodRow, ...]
+
+
+def method_groups(statistics: Mapping[str, Any]) -> list[MethodGroup]:
+    """The methods, from what may be relied on to what is only an estimate."""
+    kinds = {
+        estimate["method"]: (estimate["kind"], estimate["details"]["valid_for"])
         for statistic in statistics.values()
         for estimate in statistic["estimates"]
     }
-    return [_method_row(method, kind, statistics) for method, kind in methods.items()]
+    groups = []
+    for group in METHOD_GROUPS:
+        methods = [method for method, kind in kinds.items() if kind in group.kinds]
+        if methods:
+            rows = tuple(_method_row(method, statistics) for method in methods)
+            groups.append(MethodGroup(group.title, group.meaning, rows))
+    return groups
 
 
-def _method_row(method: str, kind: str, statistics: Mapping[str, Any]) -> MethodRow:
+def _method_row(method: str, statistics: Mapping[str, Any]) -> MethodRow:
     found = {
         name: estimate
         for name, statistic in statistics.items()
@@ -62,7 +75,7 @@ def _method_row(method: str, kind: str, statistics: Mapping[str, Any]) -> Method
         *_notes("Source", {name: e["details"]["source"] for name, e in found.items()}),
         *_notes("Left out", left_out),
     ]
-    return MethodRow(method, kind.replace("_", " "), epsilons, tuple(notes))
+    return MethodRow(method, epsilons, tuple(notes))
 
 
 def _epsilon(estimate: Mapping[str, Any]) -> str:
@@ -99,10 +112,10 @@ def noise_rows(analytical: Mapping[str, Any]) -> list[NoiseRow]:
     """The analytical epsilon to a canary and to a real client, once where they agree."""
     canary, client = (analytical[key]["epsilon"] for key in ("canary", "client"))
     if canary == client:
-        return [NoiseRow("upper bound", _upper_bound(canary))]
+        return [NoiseRow("analytical", _upper_bound(canary))]
     return [
-        NoiseRow("upper bound, canary", _upper_bound(canary)),
-        NoiseRow("upper bound, real client", _upper_bound(client)),
+        NoiseRow("analytical, to a canary", _upper_bound(canary)),
+        NoiseRow("analytical, to a real client", _upper_bound(client)),
     ]
 
 

@@ -17,7 +17,7 @@ def test_json_object_has_the_contracts_keys():
     assert list(found) == ["method", "kind", "epsilon", "lower", "upper", "details"]
     assert found["details"] == {
         "threshold": "-inf", "n": 3, "none": None, "of": {"x": 1.0},
-        "assumes": "assumes", "guarantee": "guarantee", "source": "source",
+        "valid_for": None, "assumes": "assumes", "guarantee": "guarantee", "source": "source",
     }  # fmt: skip
     json.dumps(found, allow_nan=False)
 

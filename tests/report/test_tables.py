@@ -2,19 +2,24 @@
 
 import pytest
 
-from fl_audit.report.tables import accounting_rows, method_rows, noise_rows, normality_rows
+from fl_audit.report.tables import accounting_rows, method_groups, noise_rows, normality_rows
 
 NAMES = ("final", "final_minus_initial", "max", "sum")
 
 
-def estimate(method, kind, epsilon, guarantee="g", **ends):
+def estimate(method, kind, epsilon, guarantee="g", valid_for=None, **ends):
     return {
         "method": method,
         "kind": kind,
         "epsilon": epsilon,
         "lower": ends.get("lower"),
         "upper": ends.get("upper"),
-        "details": {"guarantee": guarantee, "assumes": "a.", "source": "s"},
+        "details": {
+            "valid_for": valid_for,
+            "guarantee": guarantee,
+            "assumes": "a.",
+            "source": "s",
+        },  # fmt: skip
     }
 
 
@@ -29,13 +34,18 @@ def statistics(**estimates):
 
 
 def test_a_row_per_method_with_a_number_per_statistic():
-    rows = method_rows(
+    groups = method_groups(
         statistics(
             final=[estimate("m", "lower_bound", 0.5), estimate("e", "estimate", "inf")],
             max=[estimate("m", "lower_bound", "inf")],
             sum=[estimate("m", "lower_bound", 12.3456, guarantee="other")],
         )
     )
+    assert [group.title for group in groups] == [
+        "Lower bounds as published",
+        "Estimates and intervals",
+    ]
+    rows = [row for group in groups for row in group.rows]
     assert [row.method for row in rows] == ["m", "e"]
     assert rows[0].epsilons == ("≥ 0.500", "–", "≥ ∞", "≥ 12.3")
     assert rows[1].epsilons == ("∞", "–", "–", "–")
@@ -50,9 +60,22 @@ def test_a_row_per_method_with_a_number_per_statistic():
 
 def test_words_that_all_statistics_share_name_none():
     shared = [estimate("m", "interval", 1.0, lower=0.5, upper="inf")]
-    (row,) = method_rows(statistics(**dict.fromkeys(NAMES, shared)))
+    (group,) = method_groups(statistics(**dict.fromkeys(NAMES, shared)))
+    (row,) = group.rows
     assert row.epsilons == ("0.500 … ∞",) * 4
     assert [note.label for note in row.notes] == ["Guarantee", "Assumes", "Source"]
+
+
+def test_what_may_be_relied_on_comes_first():
+    made = [
+        estimate("fit", "estimate", 3.0),
+        estimate("published", "lower_bound", 2.0),
+        estimate("gaussian", "lower_bound", 1.5, valid_for="Gaussian mechanisms"),
+        estimate("valid", "lower_bound", 1.0, valid_for="any mechanism"),
+    ]
+    groups = method_groups(statistics(final=made))
+    order = [row.method for group in groups for row in group.rows]
+    assert order == ["valid", "gaussian", "published", "fit"]
 
 
 @pytest.mark.parametrize(

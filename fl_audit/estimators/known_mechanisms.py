@@ -1,0 +1,117 @@
+"""Mechanisms whose epsilon is known, and how often a bound on them exceeds it.
+
+This is how a method's claim is checked: `bounds_on` runs methods on many releases, and a lower
+bound at 95 % confidence may exceed the mechanism's epsilon in at most 5 % of them.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_audit.estimators.audit import estimate
+from fl_audit.estimators.gaussian.mechanism import sigma_of_epsilon
+from fl_audit.estimators.scores import CanaryScores, FloatArray
+
+Bits = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class KnownMechanism:
+    """A mechanism that releases a score for each canary's inclusion bit.
+
+    Attributes:
+        name: of the mechanism.
+        epsilon: the least with which it is (epsilon, delta)-private.
+        delta: at which.
+        release: random numbers and [k] bits, 0 or 1, to [k] scores.
+        dim: where scores are cosines in that many dimensions, which is what the closed-form null
+            needs; else None.
+    """
+
+    name: str
+    epsilon: float
+    delta: float
+    release: Callable[[np.random.Generator, Bits], FloatArray]
+    dim: int | None = None
+
+
+def randomised_response(epsilon: float) -> KnownMechanism:
+    """Each bit as it is with probability e^epsilon / (1 + e^epsilon), else the other: delta 0."""
+
+    def release(rng: np.random.Generator, bits: Bits) -> FloatArray:
+        lies = rng.random(len(bits)) < 1 / (1 + math.exp(epsilon))
+        return (bits ^ lies).astype(np.float64)
+
+    return KnownMechanism("randomised response", epsilon, 0.0, release)
+
+
+def laplace(epsilon: float) -> KnownMechanism:
+    """Each bit plus Laplace noise of scale 1 / epsilon: delta 0."""
+
+    def release(rng: np.random.Generator, bits: Bits) -> FloatArray:
+        return bits + rng.laplace(scale=1 / epsilon, size=len(bits))
+
+    return KnownMechanism("Laplace", epsilon, 0.0, release)
+
+
+def gaussian(epsilon: float, delta: float, dim: int | None = None) -> KnownMechanism:
+    """Each bit plus Gaussian noise, calibrated to epsilon (Balle & Wang 2018).
+
+    Scores are in units of the noise, so that an excluded canary's is standard normal; with `dim`
+    they are cosines, whose null law is N(0, 1 / dim).
+    """
+    shift, unit = 1 / sigma_of_epsilon(epsilon, delta), (dim or 1) ** -0.5
+
+    def release(rng: np.random.Generator, bits: Bits) -> FloatArray:
+        return np.asarray(unit * (shift * bits + rng.standard_normal(len(bits))))
+
+    name = "Gaussian" if dim is None else "Gaussian, null known"
+    return KnownMechanism(name, epsilon, delta, release, dim)
+
+
+def bounds_on(
+    mechanism: KnownMechanism,
+    methods: Sequence[str],
+    *,
+    num_canaries: int,
+    runs: int,
+    seed: int,
+    confidence: float = 0.95,
+) -> Mapping[str, FloatArray]:
+    """The epsilons of methods on independent releases, each canary included by a fair coin.
+
+    Args:
+        mechanism: to audit, at its own delta.
+        methods: names in METHODS; they see the same releases.
+        num_canaries: k, in each release.
+        runs: number of releases.
+        seed: of coins and releases.
+        confidence: of each bound.
+
+    Returns:
+        A [runs] array by method.
+
+    >>> found = bounds_on(
+    ...     randomised_response(1.0), ["one_run_valid"], num_canaries=100, runs=5, seed=1
+    ... )
+    >>> found["one_run_valid"].shape
+    (5,)
+    """
+    rng = np.random.default_rng(seed)
+    found: dict[str, list[float]] = {method: [] for method in methods}
+    for _ in range(runs):
+        bits = rng.integers(0, 2, num_canaries)
+        scores = mechanism.release(rng, bits)
+        result = estimate(
+            CanaryScores(scores[bits == 1], scores[bits == 0]),
+            delta=mechanism.delta,
+            dim=mechanism.dim,
+            confidence=confidence,
+            methods=methods,
+        )
+        for made in result.estimates:
+            found[made.method].append(made.epsilon)
+    return {method: np.array(values) for method, values in found.items()}
