@@ -182,7 +182,7 @@ class Canaries(Table, frozen=True):
 
     count: Annotated[int, Meta(ge=2)]
     max_per_round: PositiveInt = 200
-    family: Literal["gaussian", "rademacher"] = "rademacher"
+    family: Literal["gaussian", "rademacher", "hadamard"] = "rademacher"
 
 
 class Audit(Table, frozen=True):

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from tqdm import tqdm
 
-from fl_audit.canaries.families import CanaryFamily, FloatArray, GaussianFamily
+from fl_audit.canaries.family import CanaryFamily, FloatArray
+from fl_audit.canaries.regenerated import GaussianFamily
 from fl_audit.errors import InputError
 from fl_audit.estimators.gaussian.mechanism import (
     epsilon_of_sigma,

@@ -16,6 +16,8 @@ class Stream(enum.IntEnum):
     INITIAL_WEIGHTS = 5
     PARTITION = 6
     RELEASE_TRIAL = 7
+    HADAMARD_SIGNS = 8
+    HADAMARD_SHUFFLES = 9
 
 
 def sequence(seed: int, stream: Stream, *index: int) -> np.random.SeedSequence:

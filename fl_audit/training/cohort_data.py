@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from fl_audit.canaries.families import CanaryFamily
+from fl_audit.canaries.family import CanaryFamily
 from fl_audit.config import Client
 from fl_audit.participation import Cohort
 from fl_audit.seeds import Stream, generator

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.canaries.families import FAMILIES, CanaryFamily
+from fl_audit.canaries.families import FAMILIES
+from fl_audit.canaries.family import CanaryFamily
 from fl_audit.canaries.inclusion import flip_coins
 from fl_audit.config import Config
 from fl_audit.participation import Schedule, make_schedule

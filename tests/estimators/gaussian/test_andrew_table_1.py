@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fl_audit.canaries.families import GaussianFamily
+from fl_audit.canaries.regenerated import GaussianFamily
 from fl_audit.estimators.gaussian.mechanism import (
     epsilon_of_sigma,
     estimate_sigma,

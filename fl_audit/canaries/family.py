@@ -1,0 +1,53 @@
+"""What a family of canary vectors is."""
+
+import abc
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class CanaryFamily(abc.ABC):
+    """A pool of random unit vectors, each a function of (seed, canary, dim) alone.
+
+    Attributes:
+      seed: of the run.
+      num_canaries: size of the pool, included and excluded together.
+      dim: length of a vector, the number of trainable parameters.
+    """
+
+    seed: int
+    num_canaries: int
+    dim: int
+
+    @abc.abstractmethod
+    def vector(self, canary: int) -> FloatArray:
+        """The canary's unit vector, float32 of shape (dim,)."""
+
+    @abc.abstractmethod
+    def inner_products(self, target: FloatArray) -> npt.NDArray[np.float64]:
+        """Inner product of every canary's unit vector with one vector.
+
+        Args:
+          target: float32 of shape (dim,).
+
+        Returns:
+          float64 of shape (num_canaries,).
+
+        Raises:
+          ValueError: `target` has another shape.
+        """
+
+    def cosines(self, target: FloatArray) -> npt.NDArray[np.float64]:
+        """Cosine of every canary with `target`; 0 with a zero vector, which points nowhere."""
+        norm = float(np.linalg.norm(target.astype(np.float64)))
+        products = self.inner_products(target)
+        # Rounding in float32 may carry a vector's cosine with itself beyond 1 by 1e-5.
+        return np.clip(products / norm, -1.0, 1.0) if norm > 0 else np.zeros_like(products)
+
+    def _check_shape(self, target: FloatArray) -> None:
+        if target.shape != (self.dim,):
+            raise ValueError(f"target must have shape ({self.dim},), got {target.shape}")

@@ -1,0 +1,133 @@
+"""Hadamard canaries: what is exact about them, and that their null holds on real updates."""
+
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from scipy import linalg, stats
+
+from fl_audit.canaries.hadamard import HadamardFamily, _Shuffle, _walsh_hadamard
+from fl_audit.canaries.regenerated import RademacherFamily
+from fl_audit.config import DigitsTask, TextTask
+from fl_audit.errors import InputError
+from fl_audit.tasks import load_task
+
+
+@pytest.mark.parametrize("log_size", [3, 7, 10])
+def test_the_transform_is_that_of_the_sylvester_matrix(log_size):
+    values = np.random.default_rng(1).normal(size=1 << log_size).astype(np.float32)
+    expected = linalg.hadamard(1 << log_size) @ values.astype(np.float64)
+    np.testing.assert_allclose(_walsh_hadamard(values), expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("log_size", [1, 2, 9, 17])
+def test_a_shuffle_is_a_permutation(log_size):
+    shuffle = _Shuffle(log_size, np.array([0xDEADBEEF, 0x12345671, 0x9E3779B1], np.uint32))
+    numbers = shuffle.apply(np.arange(1 << log_size, dtype=np.uint32))
+    np.testing.assert_array_equal(np.sort(numbers), np.arange(1 << log_size))
+
+
+def test_rows_as_long_as_the_matrix_are_orthogonal():
+    family = HadamardFamily(seed=4, num_canaries=30, dim=1 << 17)
+    vectors = np.stack([family.vector(j) for j in range(30)]).astype(np.float64)
+    np.testing.assert_allclose(vectors @ vectors.T, np.eye(30), atol=1e-7)
+
+
+def test_squared_cosines_with_all_rows_average_to_the_nulls_variance():
+    family = HadamardFamily(seed=4, num_canaries=1 << 17, dim=1000)
+    target = np.random.default_rng(2).normal(1.0, 2.0, 1000).astype(np.float32)
+    assert np.mean(family.cosines(target) ** 2) == pytest.approx(1 / 1000, rel=1e-5)
+
+
+def test_each_canary_is_a_rademacher_vector():
+    """Over seeds, where the signs are drawn: every coordinate fair, every pair independent."""
+    signs = np.stack([np.sign(HadamardFamily(s, 5, 300).vector(3)) for s in range(400)])
+    assert set(np.unique(signs)) == {-1, 1}
+    # As in test_families: sums of n fair signs, 7 sqrt(n) with probability below 1e-10 each.
+    assert np.abs(signs.sum(axis=0)).max() < 7 * 400**0.5
+    for lag in range(1, 300):
+        overlap = signs[:, lag:] * signs[:, :-lag]
+        assert abs(overlap.sum()) < 7 * overlap.size**0.5
+
+
+def test_more_canaries_than_rows_are_refused():
+    with pytest.raises(InputError, match=r"131,072 hadamard canaries .* got .*131,073"):
+        HadamardFamily(seed=1, num_canaries=(1 << 17) + 1, dim=5)
+
+
+def gradient(task, examples) -> np.ndarray:
+    """A step of SGD on one client's examples, flat."""
+    weights = [tf.constant(weight) for weight in task.classifier.initial_weights]
+    with tf.GradientTape() as tape:
+        tape.watch(weights)
+        logits = task.classifier.logits(weights, tf.constant(examples.inputs))
+        loss = task.classifier.loss(logits, tf.constant(examples.labels))
+    slopes = tape.gradient(loss, weights)
+    return np.concatenate([tf.convert_to_tensor(s).numpy().ravel() for s in slopes])
+
+
+@pytest.fixture(scope="module")
+def digits_update():
+    task = load_task(DigitsTask(num_clients=300), seed=0)
+    return gradient(task, task.population.examples(0))
+
+
+@pytest.fixture(scope="module")
+def embedding_update(tmp_path_factory):
+    """What one client's sentence moves of an embedding: six rows of 10,004, 96 wide."""
+    path = tmp_path_factory.mktemp("text") / "text.csv"
+    words = " ".join(f"w{i}" for i in range(10_000))
+    rest = "all,w7\n" * 20  # a tenth of the rows is held out
+    path.write_text(f"client_id,text\nall,{words}\nme,w1 w2 w3 w4 w5 w6\n{rest}")
+    task = load_task(TextTask(path=str(path), lstm_size=8), seed=0)
+    me = task.population.examples(task.population.client_ids.index("me"))
+    embedding = task.classifier.initial_weights[0]
+    update = gradient(task, me)[: embedding.size]
+    assert 300 < np.count_nonzero(update) < 1000
+    return update
+
+
+def worst_normal_distance(cosines: np.ndarray, dim: int) -> float:
+    return stats.kstest(cosines * dim**0.5, "norm").pvalue
+
+
+@pytest.mark.parametrize("update", ["digits_update", "embedding_update"])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_null_holds_on_real_updates(update, seed, request):
+    """2,000 canaries against an update that knows none of them are as 2,000 independent ones."""
+    target = request.getfixturevalue(update)
+    dim, count = target.size, 2000
+    unit = target / np.linalg.norm(target)
+    for family_type in (HadamardFamily, RademacherFamily):
+        cosines = family_type(seed, count, dim).cosines(target.astype(np.float32))
+        # 6 standard errors each; the Gaussian limit's own error is of the order sum(unit^4).
+        error = ((2 - 2 * np.sum(unit**4)) / count) ** 0.5
+        assert abs(np.mean(cosines) * dim**0.5) < 6 / count**0.5
+        assert abs(np.mean(cosines**2) * dim - 1) < 6 * error
+        assert worst_normal_distance(cosines, dim) > 1e-6
+
+
+def test_without_the_shuffle_an_embedding_row_would_meet_few_patterns():
+    """Why columns are shuffled: 96 neighbours see 128 patterns of signs in 2,000 plain rows."""
+    dim, size = 100_000, 1 << 17
+    spread = np.zeros(size, np.float32)
+    spread[9600:9696] = np.random.default_rng(3).normal(size=96)
+    plain = _walsh_hadamard(spread)[np.random.default_rng(4).choice(size, 2000, replace=False)]
+    assert len(np.unique(np.abs(plain).round(4))) <= 256
+    target = np.zeros(dim, np.float32)
+    target[9600:9696] = spread[9600:9696]
+    shuffled = HadamardFamily(seed=5, num_canaries=2000, dim=dim).inner_products(target)
+    assert len(np.unique(np.abs(shuffled * dim**0.5).round(4))) > 1900
+
+
+def test_the_papers_size_takes_a_moment():
+    """0.08 s on two idle cores; one by one, 2,000 Gaussian vectors take a minute."""
+    family = HadamardFamily(seed=1, num_canaries=2000, dim=4_050_748)
+    target = np.random.default_rng(6).normal(size=family.dim).astype(np.float32)
+    start = time.perf_counter()
+    cosines = family.cosines(target)
+    assert time.perf_counter() - start < 10
+    assert cosines[7] == pytest.approx(
+        float(family.vector(7).astype(np.float64) @ target) / np.linalg.norm(target), abs=1e-6
+    )
