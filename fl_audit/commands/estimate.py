@@ -12,6 +12,7 @@ from fl_audit.commands.printing import print_json
 if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands
     from fl_audit.estimators.audit import AuditResult
+    from fl_audit.estimators.result import Estimate
 
 
 def add(commands: "Commands") -> None:
@@ -57,21 +58,29 @@ def _estimate(arguments: argparse.Namespace) -> int:
 
 
 def _table(result: "AuditResult") -> str:
-    """The estimates as aligned text, a guarantee beside each number."""
-    head = (
+    """The estimates as aligned text, in groups of what may be relied on."""
+    from fl_audit.method_groups import METHOD_GROUPS
+
+    room = max(min(shutil.get_terminal_size((100, 24)).columns, 100), 40)
+    width = max(len(estimate.method) for estimate in result.estimates)
+    lines = [
         f"{result.num_included} included and {result.num_excluded} excluded canaries, "
         f"delta {result.delta:g}, confidence {result.confidence:g}"
-    )
-    rows = [("method", "kind", "epsilon", "guarantee")]
-    for e in result.estimates:
-        rows.append((e.method, e.kind, f"{e.epsilon:.4g}", e.guarantee))
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    indent = sum(widths) + 6
-    room = max(shutil.get_terminal_size((120, 24)).columns - indent, 40)
-    lines = [head, ""]
-    for method, kind, epsilon, guarantee in rows:
-        first, *rest = textwrap.wrap(guarantee, room)
-        start = f"{method:<{widths[0]}}  {kind:<{widths[1]}}  {epsilon:>{widths[2]}}"
-        lines += [f"{start}  {first}", *(" " * indent + line for line in rest)]
-    lines += [f"left out: {name}: {reason}" for name, reason in result.left_out.items()]
+    ]
+    for group in METHOD_GROUPS:
+        found = [estimate for estimate in result.estimates if estimate.to_json() in group]
+        if found:
+            lines += ["", group.title, *textwrap.wrap(group.meaning, room)]
+            lines += [f"  {e.method:<{width}}  {_epsilon(e)}" for e in found]
+    for name, reason in result.left_out.items():
+        lines += ["", f"left out: {name}: {reason}"]
     return "\n".join(lines)
+
+
+def _epsilon(estimate: "Estimate") -> str:
+    """An epsilon with what kind of number it is."""
+    if estimate.kind == "lower_bound":
+        return f"≥ {estimate.epsilon:.4g}"
+    if estimate.kind == "interval":
+        return f"  {estimate.epsilon:.4g} ({estimate.lower:.4g} to {estimate.upper:.4g})"
+    return f"  {estimate.epsilon:.4g}"

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from fl_audit.method_groups import METHOD_GROUPS
 from fl_audit.report.numbers import count, epsilon_text, significant
-from fl_audit.report.words import ACCOUNTANT_TITLES, METHOD_GROUPS, STATISTIC_TITLES
+from fl_audit.report.words import ACCOUNTANT_TITLES, STATISTIC_TITLES
 
 
 @dataclass(frozen=True)
@@ -32,27 +33,26 @@ class MethodRow:
 
 
 @dataclass(frozen=True)
-class MethodGroup:
-    """Methods whose numbers may be relied on to the same degree."""
+class GroupRows:
+    """The rows of methods whose numbers may be relied on to the same degree."""
 
     title: str
     meaning: str
     rows: tuple[MethodRow, ...]
 
 
-def method_groups(statistics: Mapping[str, Any]) -> list[MethodGroup]:
+def method_groups(statistics: Mapping[str, Any]) -> list[GroupRows]:
     """The methods, from what may be relied on to what is only an estimate."""
-    kinds = {
-        estimate["method"]: (estimate["kind"], estimate["details"]["valid_for"])
+    found = {
+        estimate["method"]: estimate
         for statistic in statistics.values()
         for estimate in statistic["estimates"]
     }
     groups = []
     for group in METHOD_GROUPS:
-        methods = [method for method, kind in kinds.items() if kind in group.kinds]
-        if methods:
-            rows = tuple(_method_row(method, statistics) for method in methods)
-            groups.append(MethodGroup(group.title, group.meaning, rows))
+        rows = [_method_row(name, statistics) for name, made in found.items() if made in group]
+        if rows:
+            groups.append(GroupRows(group.title, group.meaning, tuple(rows)))
     return groups
 
 

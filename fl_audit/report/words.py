@@ -1,7 +1,6 @@
 """A report's numbers in sentences."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,49 +31,6 @@ STATISTIC_MEANINGS = {
         "and looks for a canary that appears often."
     ),
 }
-
-
-@dataclass(frozen=True)
-class GroupWords:
-    """How a report names a group of methods, and which those are.
-
-    Attributes:
-      title: of the group.
-      meaning: how far its numbers may be relied on.
-      kinds: kind of the estimate, and the mechanisms for which it is valid.
-    """
-
-    title: str
-    meaning: str
-    kinds: frozenset[tuple[str, str | None]]
-
-
-METHOD_GROUPS = (
-    GroupWords(
-        "Lower bounds that hold",
-        "At their confidence, whatever was trained, and although thresholds and numbers of "
-        "guesses were chosen on the same scores.",
-        frozenset({("lower_bound", "any mechanism")}),
-    ),
-    GroupWords(
-        "Lower bounds that hold if the mechanism is Gaussian",
-        "As the first, but only where the noise makes the trade-off of error rates a Gaussian "
-        "one; where it does, they are tighter.",
-        frozenset({("lower_bound", "Gaussian mechanisms")}),
-    ),
-    GroupWords(
-        "Lower bounds as published",
-        "The best threshold or number of guesses is chosen on the same scores, which makes them "
-        "too high more often than their confidence says.",
-        frozenset({("lower_bound", None)}),
-    ),
-    GroupWords(
-        "Estimates and intervals",
-        "Neither upper nor lower bounds: another attack may find more, or this one less.",
-        frozenset({("estimate", None), ("interval", None)}),
-    ),
-)
-"""From what may be relied on to what is only an estimate."""
 
 ACCOUNTANT_TITLES = {
     "rdp": "Rényi DP",

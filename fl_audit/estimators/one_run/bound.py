@@ -34,7 +34,7 @@ def p_value(m: int, r: int, v: int, epsilon: float, delta: float) -> float:
     >>> round(p_value(100, 100, 75, np.log(3), 0), 3)
     0.553
     """
-    _check_counts(m, r, v)
+    check_counts(m, r, v)
     check_epsilon(epsilon)
     check_delta(delta)
     return float(p_values(m, np.array([r]), np.array([v]), epsilon, delta)[0])
@@ -59,7 +59,7 @@ def epsilon_lower_bound(m: int, r: int, v: int, delta: float, confidence: float)
     >>> round(epsilon_lower_bound(100, 100, 75, 1e-4, 0.95), 3)
     0.699
     """
-    _check_counts(m, r, v)
+    check_counts(m, r, v)
     check_delta(delta)
     check_confidence(confidence)
     guesses, correct = np.array([r]), np.array([v])
@@ -69,16 +69,22 @@ def epsilon_lower_bound(m: int, r: int, v: int, delta: float, confidence: float)
 
 
 def p_values(
-    m: int, r: npt.NDArray[np.int64], v: npt.NDArray[np.int64], epsilon: float, delta: float
+    m: int,
+    r: npt.NDArray[np.int64],
+    v: npt.NDArray[np.int64],
+    epsilon: float | FloatArray,
+    delta: float,
 ) -> FloatArray:
-    """`p_value` for arrays of guesses r and correct guesses v, unchecked."""
+    """`p_value` for arrays of guesses r, correct guesses v and perhaps epsilons, unchecked."""
     chance = binomial_tail(r, v, epsilon)
     if delta == 0:
         return chance
     return np.asarray(np.minimum(chance + 2 * m * delta * _steepest(r, v, epsilon), 1.0))
 
 
-def binomial_tail(r: npt.NDArray[np.int64], v: npt.NDArray[np.int64], epsilon: float) -> FloatArray:
+def binomial_tail(
+    r: npt.NDArray[np.int64], v: npt.NDArray[np.int64], epsilon: float | FloatArray
+) -> FloatArray:
     """f(v), the chance that Binomial(r, e^epsilon / (1 + e^epsilon)) is at least v."""
     wrong = special.expit(-epsilon)
     safe = np.clip(v, 1, r)
@@ -89,7 +95,9 @@ def binomial_tail(r: npt.NDArray[np.int64], v: npt.NDArray[np.int64], epsilon: f
     return np.where(v <= 0, 1.0, np.where(v > r, 0.0, tail))
 
 
-def _steepest(r: npt.NDArray[np.int64], v: npt.NDArray[np.int64], epsilon: float) -> FloatArray:
+def _steepest(
+    r: npt.NDArray[np.int64], v: npt.NDArray[np.int64], epsilon: float | FloatArray
+) -> FloatArray:
     """Max over i in 1..v of (f(v - i) - f(v)) / i: the mean of the i probabilities below v.
 
     The binomial is unimodal, so this mean grows with i just as long as the next probability is at
@@ -104,19 +112,28 @@ def _steepest(r: npt.NDArray[np.int64], v: npt.NDArray[np.int64], epsilon: float
     low, high = np.ones_like(v), np.maximum(v, 1)
     while np.any(low < high):
         middle = (low + high + 1) // 2
-        growing = _probability(r, v - middle, epsilon) >= mean_below(np.maximum(middle - 1, 1))
+        growing = binomial_probability(r, v - middle, epsilon) >= mean_below(
+            np.maximum(middle - 1, 1)
+        )
         low, high = np.where(growing, middle, low), np.where(growing, high, middle - 1)
     return mean_below(low)
 
 
-def _probability(r: npt.NDArray[np.int64], k: npt.NDArray[np.int64], epsilon: float) -> FloatArray:
+def binomial_probability(
+    r: npt.NDArray[np.int64], k: npt.NDArray[np.int64], epsilon: float | FloatArray
+) -> FloatArray:
     """The probability that Binomial(r, e^epsilon / (1 + e^epsilon)) is k."""
     log_choices = special.gammaln(r + 1) - special.gammaln(k + 1) - special.gammaln(r - k + 1)
     log_chance = k * special.log_expit(epsilon) + (r - k) * special.log_expit(-epsilon)
     return np.asarray(np.exp(log_choices + log_chance))
 
 
-def _check_counts(m: int, r: int, v: int) -> None:
+def check_counts(m: int, r: int, v: int) -> None:
+    """Refuse counts unless 0 <= v <= r <= m and m is at least 1.
+
+    Raises:
+        InputError: naming the count that is out of range.
+    """
     if m < 1:
         raise InputError(f"examples (m) must be at least 1, got {m}")
     if not 0 <= r <= m:

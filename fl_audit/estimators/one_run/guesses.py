@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.estimators.one_run.bound import binomial_tail, epsilon_lower_bound, p_value, p_values
+from fl_audit.estimators.bisection import supremum
+from fl_audit.estimators.one_run.bound import binomial_tail, p_value, p_values
 from fl_audit.estimators.result import Detail
 from fl_audit.estimators.scores import CanaryScores
 
@@ -64,8 +65,8 @@ def correct_among_bottom(scores: CanaryScores) -> Counts:
 def best_total(m: int, correct: Counts, delta: float, confidence: float) -> int:
     """The number of guesses r with the largest one-run bound; 0 if none exceeds 0.
 
-    A rival has a larger bound exactly if it rejects the best epsilon so far, which is one p-value
-    instead of a bisection; and the binomial tail, which is at most the p-value, comes first.
+    One bisection for all: a bound is at least epsilon exactly if its p-value rejects epsilon, so
+    where any rejects, only those that do can be the largest.
 
     Args:
         m: number of canaries.
@@ -74,15 +75,19 @@ def best_total(m: int, correct: Counts, delta: float, confidence: float) -> int:
         confidence: in (0, 1), of each bound.
     """
     alpha = 1 - confidence
-    rivals = np.flatnonzero(2 * correct > np.arange(m + 1))
-    best, epsilon = 0, 0.0
-    while len(rivals):
-        rivals = rivals[binomial_tail(rivals, correct[rivals], epsilon) < alpha]
-        p = p_values(m, rivals, correct[rivals], epsilon, delta)
-        rivals, p = rivals[p < alpha], p[p < alpha]
-        if len(rivals) == 0:
-            break
-        best = int(rivals[np.argmin(p)])
-        epsilon = epsilon_lower_bound(m, best, int(correct[best]), delta, confidence)
-        rivals = rivals[rivals != best]
+    rivals, best = np.flatnonzero(2 * correct > np.arange(m + 1)), 0
+
+    def any_rejects(epsilon: float) -> bool:
+        nonlocal rivals, best
+        if len(rivals) == 1 and best == rivals[0]:
+            return False  # the best is known; its bound is not asked for
+        # The binomial tail, at most the p-value, is quicker and rules out most of them.
+        left = rivals[binomial_tail(rivals, correct[rivals], epsilon) < alpha]
+        p = p_values(m, left, correct[left], epsilon, delta)
+        if not np.any(p < alpha):
+            return False
+        rivals, best = left[p < alpha], int(left[np.argmin(p)])
+        return True
+
+    supremum(any_rejects)
     return best

@@ -1,92 +1,194 @@
-"""The one-run bound, valid although the best of several numbers of guesses is chosen on the data.
+"""The one-run bound, valid although the best number of guesses is chosen on the data.
 
-The numbers are fixed before the scores are seen, and a union bound (Bonferroni) pays for all.
+All numbers of guesses are asked about at once, by the chance that a random walk crosses a boundary.
 """
 
-import numpy as np
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from fl_audit.estimators.one_run.bound import epsilon_lower_bound
+import numpy as np
+from scipy import optimize, special
+
 from fl_audit.estimators.one_run.guesses import (
     Counts,
     Guesses,
-    best_total,
     correct_among_bottom,
     correct_among_top,
 )
+from fl_audit.estimators.one_run.walk import Boundary, boundary_at, single_bounds
 from fl_audit.estimators.result import Estimate
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting
 
-_FEWEST = 8
-"""Fewer guesses, even if all right, reject nothing at 95 % beside six choices (2^-7 > 0.05 / 7).
+_LEVEL = 1 / 8
+"""Level of the single numbers of guesses, in units of alpha. Any is valid; with this one, the
+boundary is crossed with probability about alpha at the epsilon that it was drawn at."""
 
-Whatever the confidence: with fewer choices at a higher one, the bound might grow with it.
-"""
+_PER_DOUBLING = 32
+"""Numbers of guesses between r and 2 r. With all of them, the bound would gain less than 1 %."""
+
+_NEGLIGIBLE = 1e-9
+"""What the walk may lose at each r, in units of alpha."""
+
+_TRIED = 5
+_TOLERANCE = 1e-7
+"""Taken off the bound, so that it errs to the valid side."""
+
+_TINY = 1e-300
 
 
 def one_run_valid(setting: AuditSetting) -> Estimate:
-    """The largest one-run bound over numbers of guesses fixed in advance, each corrected for.
+    """The largest epsilon that the right guesses reject, over all numbers of guesses at once.
 
-    The numbers are r = m, m // 2, m // 4, ... for m canaries. For each, the k+ = ceil(r / 2)
-    canaries with the largest scores are guessed to be included and the k- = floor(r / 2) with the
-    smallest excluded, at confidence 1 - alpha / J for J numbers. Steinke et al. (2023),
-    Corollary 5.4.
+    For each even r of `numbers_of_guesses`, the k+ = r / 2 largest scores are guessed to be
+    included and the k- = r / 2 smallest to be excluded; W_r of these guesses are right.
+
+    The statistic Q is the largest Clopper-Pearson bound of any r at level alpha / 8
+    (`single_bounds`). {Q >= q} is the event that the walk W reaches its boundary (`boundary_at`),
+    and `Boundary` says how likely that can be at each epsilon. The result is the largest epsilon at
+    which {Q >= observed Q} is less likely than alpha.
+
+    It is a valid bound by Steinke et al. (2023), Lemma 4.7: which numbers of guesses are tried and
+    the events {Q >= q} are fixed in advance, and these shrink with q whatever epsilon is. Call
+    epsilon rejected if {Q >= observed Q} is less likely than alpha at some epsilon' >= epsilon.
+    Since epsilon-DP implies epsilon'-DP, that happens with probability below alpha at the true
+    epsilon. And whoever rejects epsilon rejects all below it, so the rejection sets are nested,
+    even where the bound on the chance does not grow with epsilon, as with delta > 0.
 
     Raises:
         NotApplicableError: without included or without excluded scores.
     """
     setting.require(included=1, excluded=1)
     m = setting.scores.num_included + setting.scores.num_excluded
-    totals = numbers_of_guesses(m)
-    confidence = 1 - (1 - setting.confidence) / len(totals)
-    guesses = _best_of(totals, setting.scores, setting.delta, confidence)
-    epsilon = _bound(m, guesses, setting.delta, confidence)
+    alpha = 1 - setting.confidence
+    totals = numbers_of_guesses(m, setting.delta, alpha)
+    correct = _correct(setting.scores, totals)
+    bounds = single_bounds(totals, correct, _LEVEL * alpha)
+    i = int(np.argmax(bounds))
+    rejected = _Rejected(0.0, 1.0)
+    if correct[i] > 0:
+        boundary = boundary_at(totals, bounds[i], _LEVEL * alpha)
+        event = _Event(m * setting.delta, _NEGLIGIBLE * alpha, boundary)
+        rejected = event.largest_epsilon_below(alpha, start=bounds[i])
+    best = Guesses(int(totals[i]) // 2, int(totals[i]) // 2, int(correct[i]))
+    guesses = best if rejected.epsilon > 0 else Guesses(0, 0, 0)
     return Estimate(
         method="one_run_valid",
         kind="lower_bound",
-        epsilon=epsilon,
-        lower=epsilon,
+        epsilon=rejected.epsilon,
+        lower=rejected.epsilon,
+        valid_for="any mechanism",
         assumes="Each canary was included by an independent fair coin, not in fixed numbers.",
         guarantee=(
             f"True epsilon is at least this with {100 * setting.confidence:g} % confidence; valid "
-            "although the number of guesses is chosen on the data, since the candidates were "
-            "fixed in advance and corrected for."
+            "although the number of guesses is chosen on the data, since the test asks about all "
+            "numbers at once."
         ),
         source=(
-            "Steinke, Nasr & Jagielski (2023), arXiv:2305.08846, Corollary 5.4, with a Bonferroni "
-            "correction"
+            "Steinke, Nasr & Jagielski (2023), arXiv:2305.08846, Proposition 5.1 for a walk that "
+            "crosses a boundary; delta as in our one_run/sharp.py"
         ),
         details={
             **guesses.details(m, setting.delta),
+            "p_value_at_epsilon_0": rejected.p_value_at_0,
             "num_choices": len(totals),
-            "corrected_confidence": confidence,
         },
     )
 
 
-def _bound(m: int, guesses: Guesses, delta: float, confidence: float) -> float:
-    # No guesses, no bound; and the corrected confidence may have rounded to 1.
-    if guesses.total == 0:
-        return 0.0
-    return epsilon_lower_bound(m, guesses.total, guesses.correct, delta, confidence)
+def numbers_of_guesses(m: int, delta: float, alpha: float) -> Counts:
+    """Even numbers of guesses for m >= 2 canaries: from r0 all to 128, each 2nd to 256, and so on.
 
+    Even, so that neither the included nor the excluded are favoured; the largest is m or m - 1.
+    r0 = (0.6 m delta / alpha)^2, at least 2 and at most m / 2: at epsilon near 1.4, all r >= r0
+    together then lose up to two thirds of alpha to delta (`Boundary.delta_factor`), and less at a
+    larger epsilon.
 
-def numbers_of_guesses(m: int) -> Counts:
-    """The numbers of guesses for m canaries: m, m // 2, m // 4, ... while at least 8.
-
-    >>> numbers_of_guesses(100).tolist(), numbers_of_guesses(5).tolist()
-    ([100, 50, 25, 12], [5])
+    >>> numbers_of_guesses(9, delta=0.0, alpha=0.05).tolist()
+    [2, 4, 6, 8]
+    >>> numbers_of_guesses(200, delta=0.0, alpha=0.05)[-5:].tolist()
+    [184, 188, 192, 196, 200]
     """
-    halved = m >> np.arange(m.bit_length())
-    return np.asarray(halved[(halved >= _FEWEST) | (halved == m)])
+    fewest = (0.6 * m * delta / alpha) ** 2
+    octave = np.arange(_PER_DOUBLING, 2 * _PER_DOUBLING)
+    octaves = [octave << k for k in range(1, m.bit_length())]
+    halves = np.concatenate([np.arange(1, _PER_DOUBLING), octave, *octaves])
+    halves = halves[(2 * halves >= min(fewest, m / 2)) & (halves < m // 2)]
+    return 2 * np.append(halves, m // 2)
 
 
-def _best_of(totals: Counts, scores: CanaryScores, delta: float, confidence: float) -> Guesses:
-    """The guesses with the largest bound; none if no bound exceeds 0."""
-    plus, minus = correct_among_top(scores), correct_among_bottom(scores)
-    m = len(plus) - 1
-    correct = np.full(m + 1, -1)
-    k_minus = totals // 2
-    correct[totals] = plus[totals - k_minus] + minus[k_minus]
-    total = best_total(m, correct, delta, confidence)
-    return Guesses(total - total // 2, total // 2, max(int(correct[total]), 0))
+def _correct(scores: CanaryScores, totals: Counts) -> Counts:
+    """[n] right guesses if half of each total is guessed from either end of the scores."""
+    halves = totals // 2
+    return np.asarray(correct_among_top(scores)[halves] + correct_among_bottom(scores)[halves])
+
+
+@dataclass(frozen=True)
+class _Rejected:
+    epsilon: float
+    p_value_at_0: float
+
+
+@dataclass(frozen=True)
+class _Event:
+    """That the walk crosses the boundary.
+
+    Attributes:
+        m_delta: number of canaries times delta.
+        negligible: what is called so in `Boundary.crossing`.
+        boundary: drawn through the observed right guesses.
+    """
+
+    m_delta: float
+    negligible: float
+    boundary: Boundary
+
+    def crossing(self, epsilon: float) -> float:
+        """A bound on its probability under epsilon-DP."""
+        return self.boundary.crossing(epsilon, self.negligible)
+
+    def chance(self, epsilon: float) -> float:
+        """A bound on its probability under (epsilon, delta)-DP, possibly above 1."""
+        return self.crossing(epsilon) + self.m_delta * self.boundary.delta_factor(epsilon)
+
+    def largest_epsilon_below(self, alpha: float, start: float) -> _Rejected:
+        """The largest epsilon found at which the chance of the event is below alpha, or 0.
+
+        At delta = 0 the chance grows with epsilon. Else it may fall first, and the search goes
+        down from where the chance at delta = 0 reaches alpha, the nearer to `start` the faster.
+        """
+        crossing = functools.cache(self.crossing)
+        if crossing(0.0) >= alpha:
+            return _Rejected(0.0, min(1.0, self.chance(0.0)))
+        low, high, step = 0.0, max(start, 0.0), 0.1
+        while crossing(high) < alpha:
+            low, high, step = high, high + step, 2 * step
+        while low < high - step and crossing(high - step) >= alpha:
+            high, step = high - step, 2 * step
+        low = max(low, high - step)
+        limit = _reaches(alpha, crossing, low, high)
+        if self.m_delta == 0:
+            return _Rejected(limit, self.boundary.crossing(0.0))
+        tried = limit * np.arange(_TRIED + 1) / _TRIED
+        chances = [self.chance(epsilon) for epsilon in tried]
+        below = np.flatnonzero(np.array(chances[:-1]) < alpha)
+        if len(below) == 0:
+            return _Rejected(0.0, min(1.0, *chances))
+        i = int(below[-1])
+        epsilon = _reaches(alpha, self.chance, float(tried[i]), float(tried[i + 1]))
+        return _Rejected(epsilon, min(chances))
+
+
+def _reaches(alpha: float, chance: Callable[[float], float], low: float, high: float) -> float:
+    """Where a chance that is below alpha at `low` reaches it; `high` if it does not before."""
+    if chance(high) < alpha:
+        return high
+
+    def excess(epsilon: float) -> float:
+        # Normal quantiles, since they grow nearly in proportion to epsilon.
+        quantiles = special.ndtri(np.clip([chance(epsilon), alpha], _TINY, 1 - 1e-16))
+        return float(quantiles[0] - quantiles[1])
+
+    root = float(optimize.brentq(excess, low, high, xtol=_TOLERANCE))
+    return max(root - _TOLERANCE, low)

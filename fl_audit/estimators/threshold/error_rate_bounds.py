@@ -42,7 +42,7 @@ def jeffreys_upper(errors: Counts, trials: int, confidence: float) -> LogRates:
     """
     # From the lower quantile of the complement: the tail that keeps its digits.
     rest = beta_quantile(trials - errors + 0.5, errors + 0.5, 1 - confidence)
-    return _from_success(np.where(errors == trials, 0.0, rest))
+    return log_rates(np.where(errors == trials, 0.0, rest))
 
 
 def clopper_pearson_upper(errors: Counts, trials: int, confidence: float) -> LogRates:
@@ -62,7 +62,7 @@ def clopper_pearson_upper(errors: Counts, trials: int, confidence: float) -> Log
     """
     some_right = np.minimum(errors, trials - 1)
     rest = beta_quantile(trials - some_right, some_right + 1, 1 - confidence)
-    return _from_success(np.where(errors == trials, 0.0, rest))
+    return log_rates(np.where(errors == trials, 0.0, rest))
 
 
 def false_positive_rates(law: Law, thresholds: FloatArray) -> LogRates:
@@ -70,6 +70,7 @@ def false_positive_rates(law: Law, thresholds: FloatArray) -> LogRates:
     return LogRates(error=law.logsf(thresholds), success=law.logcdf(thresholds))
 
 
-def _from_success(rate: FloatArray) -> LogRates:
+def log_rates(success: FloatArray) -> LogRates:
+    """The bounds for lower bounds [t] on one minus the error rate."""
     with np.errstate(divide="ignore"):
-        return LogRates(error=np.log1p(-rate), success=np.log(rate))
+        return LogRates(error=np.log1p(-success), success=np.log(success))

@@ -3,84 +3,34 @@
 Andrew et al. (2023), section 5, after Jagielski et al. (2020) and Zanella-Beguelin et al. (2022).
 """
 
-import numpy as np
-
 from fl_audit.estimators.result import Estimate
-from fl_audit.estimators.scores import FloatArray
 from fl_audit.estimators.setting import AuditSetting
-from fl_audit.estimators.threshold.error_rate_bounds import (
-    LogRates,
-    false_positive_rates,
-    jeffreys_upper,
-)
-from fl_audit.estimators.threshold.proven_threshold import strongest_threshold
+from fl_audit.estimators.threshold.error_rate_bounds import jeffreys_upper
+from fl_audit.estimators.threshold.unadjusted import best_threshold, unadjusted_guarantee
 
 
 def threshold_jeffreys(setting: AuditSetting) -> Estimate:
     """The largest epsilon that a threshold on the scores proves, as Andrew et al. report it.
 
     max over thresholds of max(log((1 - delta - FNR) / FPR), log((1 - delta - FPR) / FNR)), where
-    "score >= threshold" means included, FNR is its Jeffreys upper bound, and FPR is exact under
-    the closed-form null and its Jeffreys upper bound under the empirical one.
+    "score >= threshold" means included, FNR is its Jeffreys upper bound, and FPR is exact
+    under the closed-form null and its Jeffreys upper bound under the empirical one.
 
     Raises:
         NotApplicableError: without included scores, or with fewer than 2 excluded scores under
             the empirical null.
     """
-    setting.require(included=1)
-    setting.require_null_scores()
-    thresholds = _candidate_thresholds(setting)
-    false_negatives = np.searchsorted(np.sort(setting.scores.included), thresholds)
-    negatives = jeffreys_upper(false_negatives, setting.scores.num_included, setting.confidence)
-    positives = _false_positive_rates(setting, thresholds)
-    best = strongest_threshold(thresholds, false_negatives, negatives, positives, setting.delta)
+    best = best_threshold(setting, jeffreys_upper)
     return Estimate(
         method="threshold_jeffreys",
         kind="lower_bound",
         epsilon=best.epsilon,
         lower=best.epsilon,
         assumes="Canaries' scores are independent given inclusion.",
-        guarantee=_guarantee(setting),
+        guarantee=unadjusted_guarantee(setting),
         source=(
             "Andrew et al. (2023), arXiv:2302.03098, section 5; Jagielski et al. (2020) with "
             "Jeffreys intervals (Zanella-Beguelin et al. 2022)"
         ),
         details={"null": setting.null, **best.details()},
-    )
-
-
-def _candidate_thresholds(setting: AuditSetting) -> FloatArray:
-    """The included scores, ascending, without those that another one beats.
-
-    Between two included scores FNR stays the same while FPR falls with the threshold, so the best
-    threshold is an included score, itself counted as a true positive (excluded scores that tie
-    with it count as false positives). If no excluded score lies between two included ones, the
-    lower has no more false positives and fewer false negatives.
-    """
-    included = np.asarray(np.unique(setting.scores.included))
-    if setting.null == "closed_form":
-        return included
-    below = np.searchsorted(np.sort(setting.scores.excluded), included)
-    return included[np.diff(below, prepend=-1) > 0]
-
-
-def _false_positive_rates(setting: AuditSetting, thresholds: FloatArray) -> LogRates:
-    if setting.null == "closed_form":
-        return false_positive_rates(setting.closed_form_null(), thresholds)
-    below = np.searchsorted(np.sort(setting.scores.excluded), thresholds)
-    trials = setting.scores.num_excluded
-    return jeffreys_upper(trials - below, trials, setting.confidence)
-
-
-def _guarantee(setting: AuditSetting) -> str:
-    level = f"{100 * setting.confidence:g} %"
-    rates = (
-        "the false negative rate (the false positive rate is exact)"
-        if setting.null == "closed_form"
-        else "each of the two error rates"
-    )
-    return (
-        f"True epsilon would be at least this with about {level} confidence on {rates} for one "
-        "threshold fixed in advance. Here the threshold is chosen on the same data, and the bound "
-        "is not valid after selection: it exceeds the true epsilon more often than that."
     )

@@ -24,6 +24,7 @@ class ProvenThreshold:
         false_negatives: included canaries guessed to be excluded.
         fnr_upper: upper bound on the false negative rate.
         log_fpr_upper: log of the (upper bound on the) false positive rate.
+        index: of the threshold among those compared.
     """
 
     epsilon: float
@@ -32,6 +33,7 @@ class ProvenThreshold:
     false_negatives: int
     fnr_upper: float
     log_fpr_upper: float
+    index: int
 
     def details(self) -> dict[str, Detail]:
         """What an estimate tells of its threshold."""
@@ -75,4 +77,5 @@ def strongest_threshold(
         false_negatives=int(false_negatives[best]),
         fnr_upper=math.exp(negatives.error[best]),
         log_fpr_upper=float(positives.error[best]),
+        index=best,
     )

@@ -1,63 +1,51 @@
-"""A lower bound that stays valid although the best of several thresholds is chosen on the data.
+"""A lower bound that stays valid although the threshold is chosen on the data.
 
-The thresholds are fixed without the included scores, and a union bound (Bonferroni) pays for all
-of them. Every confidence bound is exact (Clopper & Pearson 1934).
+Every confidence statement is exact and holds for all thresholds at once: a band on the true
+positive rates where the null law is known (band.py), and tests that average over the unknown rates
+at ranks of excluded scores where it is not (rank_tests.py).
 """
 
-from dataclasses import dataclass
+import math
 
 import numpy as np
 
+from fl_audit.estimators.gaussian.best_threshold import Guess
 from fl_audit.estimators.result import Estimate
 from fl_audit.estimators.scores import FloatArray
 from fl_audit.estimators.setting import AuditSetting
-from fl_audit.estimators.threshold.error_rate_bounds import (
-    LogRates,
-    clopper_pearson_upper,
-    false_positive_rates,
+from fl_audit.estimators.threshold.error_rate_bounds import LogRates
+from fl_audit.estimators.threshold.proven_threshold import ProvenThreshold, strongest_threshold
+from fl_audit.estimators.threshold.rank_tests import LargestRate
+from fl_audit.estimators.threshold.uniform import (
+    BoundedThresholds,
+    RejectedThreshold,
+    bounded_thresholds,
+    strongest_rejection,
 )
-from fl_audit.estimators.threshold.proven_threshold import strongest_threshold
 
-_HALVINGS = np.unique(np.geomspace(1, 990, 45).astype(np.int64))
-"""Thresholds of the closed-form null have tails 2^-k: all k to 8, then steps of a fifth at most.
-
-Epsilon is at most about k log 2 where the tail is 2^-k, so a step costs at most a fifth of it, and
-a few thresholds reach an epsilon of 680, where the tail nears the smallest float.
-"""
-
-
-@dataclass(frozen=True)
-class Candidates:
-    """Thresholds fixed without the included scores: a score above one is guessed included.
-
-    Attributes:
-        thresholds: [t] float64, ascending.
-        positives: [t] bounds on the false positive rates, or these rates where they are known.
-        confidence: of each single bound, so that all of them hold at once at the one asked for.
-    """
-
-    thresholds: FloatArray
-    positives: LogRates
-    confidence: float
+_SHARED = (
+    "Canaries' scores are independent given inclusion, with one law for included canaries and "
+    "one for excluded ones"
+)
 
 
 def threshold_valid(setting: AuditSetting) -> Estimate:
-    """The largest epsilon that any of some thresholds proves, valid after that choice.
+    """The largest epsilon that any threshold proves, valid after that choice.
 
-    max over t of max(log((1 - delta - FNR) / FPR), log((1 - delta - FPR) / FNR)), where a score
-    above t means included. All bounds on FNR and FPR hold at once with probability at least
-    `confidence`; then so does the maximum.
+    Closed-form null: max over t of max(log((1 - delta - FNR) / FPR), log((1 - delta - FPR) / FNR))
+    at included scores t, where "score >= t" means included. FPR is exact, and FNR is bounded for
+    all thresholds at once by a band with probability `confidence` (see band.py).
 
-    Closed-form null: FPR is exact, t takes fixed tail probabilities of the null, and FNR has a
-    Clopper-Pearson upper bound at 1 - alpha / J for J thresholds.
+    Empirical null: the largest epsilon that is rejected at any of some excluded scores t, where a
+    score above t means included. An (epsilon, delta)-private mechanism allows at most
 
-    Empirical null: t is the j-th largest of the n excluded scores, for fixed ranks j. Write each
-    score as a quantile of its law at a uniform variable, X = F^-1(V): then F(X) >= V, and as F^-1
-    does not decrease the j-th largest X belongs to the j-th largest V. So FPR(t) = 1 - F(t) is at
-    most 1 minus the j-th largest V, which is Beta(j, n - j + 1), whatever the law and with ties
-    too (Wilks 1941; Scheffe & Tukey 1945). Given the excluded scores t is fixed, and the false
-    negatives, which include ties with t, are binomial. J thresholds make 2 J bounds, each at
-    1 - alpha / (2 J).
+        TPR <= min(e^epsilon FPR + delta, 1 - e^-epsilon (1 - delta - FPR))
+
+    (Kairouz et al. 2015), and the test at each rank of the excluded scores is exact in the unknown
+    FPR too (see rank_tests.py). Both hold whatever the laws, and with ties.
+
+    The detail `local_level` is the probability with which the statement at this one threshold may
+    fail.
 
     Raises:
         NotApplicableError: without included scores, or with fewer than 2 excluded scores under
@@ -65,80 +53,92 @@ def threshold_valid(setting: AuditSetting) -> Estimate:
     """
     setting.require(included=1)
     setting.require_null_scores()
-    candidates = _null_tails(setting) if setting.null == "closed_form" else _null_ranks(setting)
-    included = np.sort(setting.scores.included)
-    false_negatives = np.searchsorted(included, candidates.thresholds, side="right")
-    best = strongest_threshold(
-        candidates.thresholds,
-        false_negatives,
-        clopper_pearson_upper(false_negatives, len(included), candidates.confidence),
-        candidates.positives,
-        setting.delta,
-    )
+    return _by_band(setting) if setting.null == "closed_form" else _by_ranks(setting)
+
+
+def largest_rate(delta: float) -> LargestRate:
+    """The largest true positive rate that (epsilon, delta)-privacy allows, epsilon as the claim.
+
+    Kairouz, Oh & Viswanath (2015), arXiv:1311.0776, theorem 2.1.
+
+    >>> float(largest_rate(0.0)(np.array(0.25), math.log(2)))
+    0.5
+    """
+
+    def rate(false_positive_rate: FloatArray, epsilon: float) -> FloatArray:
+        by_included = np.exp(epsilon) * false_positive_rate + delta
+        rest = np.maximum(1 - delta - false_positive_rate, 0.0)
+        by_excluded = 1 - np.exp(-epsilon) * rest
+        return np.asarray(np.minimum(np.minimum(by_included, by_excluded), 1.0))
+
+    return rate
+
+
+def _by_band(setting: AuditSetting) -> Estimate:
+    bounded = bounded_thresholds(setting)
+    best = _strongest(bounded, bounded.positives, setting.delta)
     return Estimate(
         method="threshold_valid",
         kind="lower_bound",
         epsilon=best.epsilon,
         lower=best.epsilon,
-        assumes=_assumptions(setting),
-        guarantee=(
-            f"True epsilon is at least this with {100 * setting.confidence:g} % confidence; valid "
-            "although the threshold is chosen on the data, since the candidates were fixed without "
-            "the included scores and corrected for."
+        valid_for="any mechanism",
+        assumes=(
+            f"{_SHARED}; the latter is the closed-form law (for Rademacher canaries, its Gaussian "
+            "limit is an approximation)."
+        ),
+        guarantee=_guarantee(
+            setting, "the bounds on the error rates hold for all thresholds at once"
         ),
         source=(
-            "Andrew et al. (2023), arXiv:2302.03098, section 5, with Clopper-Pearson intervals "
-            "and a Bonferroni correction; at ranks of excluded scores after Wilks (1941)"
+            "Andrew et al. (2023), arXiv:2302.03098, section 5, with a one-sided confidence band "
+            "after Berk & Jones (1979) and its exact level (Moscovich & Nadler 2017)"
         ),
         details={
             "null": setting.null,
             **best.details(),
-            "num_thresholds": len(candidates.thresholds),
-            "corrected_confidence": candidates.confidence,
+            "local_level": float(bounded.levels[best.index]),
+            "num_thresholds": len(bounded.thresholds),
         },
     )
 
 
-def _null_tails(setting: AuditSetting) -> Candidates:
-    """Thresholds with upper tails 2^-k of the closed-form null, and with such lower tails.
-
-    A lower tail below 1 / (included scores) is left out: it has to exceed the bound on FNR, which
-    never is that small.
-    """
-    law = setting.closed_form_null()
-    tails = 2.0**-_HALVINGS
-    lower = tails[(tails < 0.5) & (tails * setting.scores.num_included >= 1)]
-    thresholds = np.unique(np.concatenate([law.ppf(lower), law.isf(tails)]))
-    # In a small dimension the far tails round to a cosine of 1, which no score exceeds.
-    thresholds = thresholds[np.abs(thresholds) < 1]
-    confidence = _corrected(setting.confidence, len(thresholds))
-    return Candidates(thresholds, false_positive_rates(law, thresholds), confidence)
-
-
-def _null_ranks(setting: AuditSetting) -> Candidates:
-    """Thresholds at the excluded scores of rank 1, 2, 4, ... from the top and from the bottom."""
-    n = setting.scores.num_excluded
-    powers = 2 ** np.arange(n.bit_length())
-    from_top = np.unique(np.concatenate([powers, n + 1 - powers]))[::-1]
-    confidence = _corrected(setting.confidence, 2 * len(from_top))
-    # Beta(j, n - j + 1) is also the Clopper-Pearson bound for j - 1 errors in n trials.
-    positives = clopper_pearson_upper(from_top - 1, n, confidence)
-    return Candidates(np.sort(setting.scores.excluded)[n - from_top], positives, confidence)
-
-
-def _corrected(confidence: float, bounds: int) -> float:
-    """The confidence of each of so many bounds that makes all hold at once (Bonferroni)."""
-    return 1 - (1 - confidence) / bounds
-
-
-def _assumptions(setting: AuditSetting) -> str:
-    shared = (
-        "Canaries' scores are independent given inclusion, with one law for included canaries and "
-        "one for excluded ones"
+def _strongest(bounded: BoundedThresholds, positives: LogRates, delta: float) -> ProvenThreshold:
+    return strongest_threshold(
+        bounded.thresholds, bounded.false_negatives, bounded.negatives, positives, delta
     )
-    if setting.null == "empirical":
-        return f"{shared}."
+
+
+def _by_ranks(setting: AuditSetting) -> Estimate:
+    best = strongest_rejection(setting, largest_rate(setting.delta))
+    return Estimate(
+        method="threshold_valid",
+        kind="lower_bound",
+        epsilon=best.claim,
+        lower=best.claim,
+        assumes=f"{_SHARED}.",
+        guarantee=_guarantee(
+            setting,
+            "the candidates were fixed ranks of the excluded scores, and corrected for",
+        ),
+        source=(
+            "Andrew et al. (2023), arXiv:2302.03098, section 5, by exact tests at ranks of "
+            "excluded scores after Wilks (1941), with a weighted Bonferroni correction"
+        ),
+        details={"null": setting.null, "direction": _guess(setting, best), **best.details()},
+    )
+
+
+def _guess(setting: AuditSetting, best: RejectedThreshold) -> Guess:
+    """The guess whose limit is the smaller one at the middle of the false positive rate."""
+    rate = best.rank / (best.num_excluded + 1)
+    by_included = math.exp(best.claim) * rate + setting.delta
+    by_excluded = 1 - math.exp(-best.claim) * (1 - setting.delta - rate)
+    return "included" if by_included <= by_excluded else "excluded"
+
+
+def _guarantee(setting: AuditSetting, reason: str) -> str:
     return (
-        f"{shared}; the latter is the closed-form law (for Rademacher canaries, its Gaussian "
-        "limit is an approximation)."
+        f"True epsilon is at least this with {100 * setting.confidence:g} % confidence; valid "
+        f"although the threshold is chosen on the data, since {reason}."
     )

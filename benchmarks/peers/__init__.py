@@ -1,0 +1,1 @@
+"""Other people's ways to the same numbers, for the clock and for equality."""

@@ -1,0 +1,20 @@
+"""The posterior of epsilon from the error counts of attacks on several challenge bases.
+
+Yıldırım, Kaya, Yıldırım & Savaş (2025), "MCMC for Bayesian Estimation of Differential Privacy from
+Membership Inference Attacks".
+"""
+
+from fl_audit.estimators.challenge_bases.counts import ChallengeCounts
+from fl_audit.estimators.challenge_bases.mhaar import ChainSettings
+from fl_audit.estimators.challenge_bases.posterior import posterior
+from fl_audit.estimators.challenge_bases.prior import Prior, alpha_prior
+from fl_audit.estimators.challenge_bases.summary import PosteriorSummary
+
+__all__ = [
+    "ChainSettings",
+    "ChallengeCounts",
+    "PosteriorSummary",
+    "Prior",
+    "alpha_prior",
+    "posterior",
+]

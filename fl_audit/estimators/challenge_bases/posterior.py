@@ -1,0 +1,82 @@
+"""The posterior of epsilon and of the attacks' strength, by the method asked for."""
+
+from typing import Literal
+
+import numpy as np
+
+from fl_audit.errors import InputError, nearest
+from fl_audit.estimators.arguments import check_confidence, check_delta
+from fl_audit.estimators.challenge_bases.counts import ChallengeCounts
+from fl_audit.estimators.challenge_bases.grid import grid_posterior
+from fl_audit.estimators.challenge_bases.mhaar import ChainSettings, mhaar_posterior
+from fl_audit.estimators.challenge_bases.prior import Prior
+from fl_audit.estimators.challenge_bases.summary import PosteriorSummary
+
+Method = Literal["grid", "mhaar"]
+
+ASSUMES = (
+    "Given its error rates, the counts of each attack are binomial and independent (with "
+    "`correlated`: bivariate normal, equation 7). Given epsilon and strength, the error rates of "
+    "each base are independent and uniform on R(epsilon, delta) without R(s epsilon, s delta)."
+)
+GUARANTEE = (
+    "A credible interval: it holds the true epsilon with its stated probability when epsilon and "
+    "strength are drawn from the prior and the model is right. It promises no coverage for a fixed "
+    "mechanism, and its upper end depends on the prior: no counts rule out a larger epsilon."
+)
+SOURCE = "Yıldırım et al. (2025), MCMC-DP-Est, equations 1 to 7 and Algorithm 1"
+
+
+def posterior(
+    counts: ChallengeCounts,
+    delta: float,
+    *,
+    method: Method | None = None,
+    correlated: bool = False,
+    confidence: float = 0.9,
+    prior: Prior | None = None,
+    settings: ChainSettings | None = None,
+    seed: int = 0,
+) -> PosteriorSummary:
+    """Mean and equal-tailed credible intervals of epsilon and strength, given error counts.
+
+    Args:
+        counts: of the challenge bases.
+        delta: in [0, 1).
+        method: "grid" integrates without Monte Carlo; "mhaar" is the paper's Markov chain. By
+            default grid for independent counts and mhaar for correlated ones, which the grid
+            cannot do.
+        correlated: whether decisions on a base share their shadow models (Algorithm 5), so that
+            counts follow equation 7 with unknown tau and rho instead of equation 1.
+        confidence: of the intervals, in (0, 1).
+        prior: by default epsilon half-normal with variance 10 and strength Beta(1, 1).
+        settings: of the Markov chains; the grid needs none.
+        seed: of the Markov chains.
+
+    Raises:
+        InputError: if an argument is out of range or the method cannot be applied.
+
+    >>> counts = ChallengeCounts(fp=[10, 5], n0=[100, 100], fn=[10, 20], n1=[100, 100])
+    >>> result = posterior(counts, 1e-5)
+    >>> 1.8 < result.epsilon.lower < result.epsilon.mean < result.epsilon.upper < 7
+    True
+    """
+    check_delta(delta)
+    check_confidence(confidence)
+    prior = prior or Prior()
+    chosen = method or ("mhaar" if correlated else "grid")
+    if chosen not in ("grid", "mhaar"):
+        raise InputError(f"unknown method {chosen!r}: {nearest(chosen, ['grid', 'mhaar'])}")
+    if chosen == "mhaar":
+        draws = mhaar_posterior(
+            counts,
+            delta,
+            prior,
+            correlated=correlated,
+            settings=settings or ChainSettings(),
+            rng=np.random.default_rng(seed),
+        )
+        return draws.summary(confidence, correlated)
+    if correlated:
+        raise InputError("grid integrates independent counts only: use mhaar for correlated ones")
+    return grid_posterior(counts, delta, prior).summary(confidence)

@@ -1,0 +1,84 @@
+"""The epsilon that a pair of error rates gives away.
+
+Zanella-Béguelin et al. (2022), Theorem 2.2 and section 2.4, after Kairouz, Oh & Viswanath (2017).
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_audit.errors import InputError
+from fl_audit.estimators.arguments import check_delta
+from fl_audit.estimators.rates import log_ratio
+from fl_audit.estimators.scores import FloatArray
+
+
+def epsilon_of_rates(
+    false_negative_rates: npt.ArrayLike, false_positive_rates: npt.ArrayLike, delta: float
+) -> FloatArray:
+    """The infimum of the epsilons >= 0 with (FNR, FPR) in the privacy region R(epsilon, delta).
+
+    R(epsilon, delta) holds the error rates that an attack on an (epsilon, delta)-DP mechanism may
+    have. Its four conditions on x = FNR and y = FPR (below Theorem 2.2) say, each divided by what
+    multiplies e^epsilon,
+
+        e^epsilon >= (1 - delta - x) / y,    e^epsilon >= (1 - delta - y) / x,
+        e^epsilon >= (y - delta) / (1 - x),  e^epsilon >= (x - delta) / (1 - y).
+
+    The first two bind an attack better than chance, x + y < 1 - delta; the last two are the first
+    two of the opposite guesses, (1 - x, 1 - y), and bind one worse than chance. A condition with a
+    numerator of 0 or less holds at every epsilon. One with a positive numerator and a denominator
+    of 0 holds at no finite epsilon: the infimum is infinite. (Equation 1 is the first two alone,
+    for rates where both are defined.)
+
+    Args:
+        false_negative_rates: in [0, 1]; broadcast with the others.
+        false_positive_rates: in [0, 1].
+        delta: in [0, 1).
+
+    Raises:
+        InputError: if a rate or delta is out of range.
+
+    >>> epsilon_of_rates([0.4, 0.5, 0.6, 0.1], [0.4, 0.5, 0.6, 0.0], 0).round(4).tolist()
+    [0.4055, 0.0, 0.4055, inf]
+    """
+    check_delta(delta)
+    x = _rates("false_negative_rates", false_negative_rates)
+    y = _rates("false_positive_rates", false_positive_rates)
+    with np.errstate(divide="ignore"):
+        log_x, log_y = np.log(x), np.log(y)
+        log_rest_x, log_rest_y = np.log1p(-x), np.log1p(-y)
+    needed = np.maximum(
+        beyond_chance(log_x, log_rest_x, log_y, log_rest_y, delta),
+        beyond_chance(log_rest_x, log_x, log_rest_y, log_y, delta),
+    )
+    return np.asarray(np.maximum(needed, 0.0))
+
+
+def beyond_chance(
+    log_x: npt.ArrayLike,
+    log_rest_x: npt.ArrayLike,
+    log_y: npt.ArrayLike,
+    log_rest_y: npt.ArrayLike,
+    delta: float,
+) -> FloatArray:
+    """max(log((1 - delta - x) / y), log((1 - delta - y) / x)), equation 1, decreasing in x and y.
+
+    Args:
+        log_x: log of an error rate x; broadcast with the others.
+        log_rest_x: log(1 - x).
+        log_y: log of the other error rate y.
+        log_rest_y: log(1 - y).
+        delta: in [0, 1).
+
+    Returns:
+        float64, -inf where neither numerator is positive.
+    """
+    return np.maximum(log_ratio(log_rest_x, log_y, delta), log_ratio(log_rest_y, log_x, delta))
+
+
+def _rates(name: str, values: npt.ArrayLike) -> FloatArray:
+    rates = np.asarray(values, dtype=np.float64)
+    bad = rates[~((rates >= 0) & (rates <= 1))]
+    if bad.size:
+        raise InputError(f"{name} must be in [0, 1], got {bad.flat[0]}")
+    return rates

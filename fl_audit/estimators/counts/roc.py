@@ -1,0 +1,170 @@
+"""The counts at every threshold on the scores, and the threshold that proves most."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_audit.estimators.counts.confusion import ConfusionCounts
+from fl_audit.estimators.counts.posterior import EpsilonPosterior
+from fl_audit.estimators.counts.region_mass import RateLaws, corner_mass
+from fl_audit.estimators.scores import CanaryScores, FloatArray
+
+Indices = npt.NDArray[np.int64]
+
+_SPLIT = 8
+"""A block of thresholds that may hold the best one is cut into so many."""
+
+_MOST_BLOCKS = 512
+"""At first."""
+
+_AT_ONCE = 4096
+"""Thresholds looked at in one go, to bound memory."""
+
+_TIE = 1e-9
+"""Probabilities this close are equal: they are known to about as much."""
+
+
+@dataclass(frozen=True, eq=False)
+class RocCounts:
+    """False negatives and false positives where "score >= threshold" is guessed to be a member.
+
+    Attributes:
+        thresholds: [t] float64, ascending: every distinct score, and infinity.
+        false_negatives: [t] int, ascending from 0 to `members`.
+        false_positives: [t] int, descending from `non_members` to 0.
+        members: number of included canaries.
+        non_members: number of excluded canaries.
+    """
+
+    thresholds: FloatArray
+    false_negatives: Indices
+    false_positives: Indices
+    members: int
+    non_members: int
+
+    @classmethod
+    def of(cls, scores: CanaryScores) -> "RocCounts":
+        """The counts at the N + 1 thresholds of N distinct scores.
+
+        >>> roc = RocCounts.of(CanaryScores(included=[1.0, 3.0], excluded=[0.0, 1.0]))
+        >>> roc.false_negatives.tolist(), roc.false_positives.tolist()
+        ([0, 0, 1, 2], [2, 1, 0, 0])
+        """
+        distinct = np.unique(np.concatenate([scores.included, scores.excluded]))
+        thresholds = np.append(distinct, np.inf)
+        below = np.searchsorted(np.sort(scores.excluded), thresholds)
+        return cls(
+            thresholds=thresholds,
+            false_negatives=np.searchsorted(np.sort(scores.included), thresholds),
+            false_positives=scores.num_excluded - below,
+            members=scores.num_included,
+            non_members=scores.num_excluded,
+        )
+
+    def at(self, index: int) -> ConfusionCounts:
+        """The counts at one threshold."""
+        false_negatives = int(self.false_negatives[index])
+        false_positives = int(self.false_positives[index])
+        return ConfusionCounts(
+            false_negatives=false_negatives,
+            true_positives=self.members - false_negatives,
+            false_positives=false_positives,
+            true_negatives=self.non_members - false_positives,
+        )
+
+    def fnr(self, indices: Indices) -> RateLaws:
+        """The posteriors of the false negative rates at some thresholds."""
+        errors = self.false_negatives[indices]
+        return RateLaws.jeffreys(errors, self.members - errors)
+
+    def fpr(self, indices: Indices) -> RateLaws:
+        """The posteriors of the false positive rates at some thresholds."""
+        errors = self.false_positives[indices]
+        return RateLaws.jeffreys(errors, self.non_members - errors)
+
+
+@dataclass(frozen=True)
+class _Best:
+    """The best threshold so far.
+
+    Attributes:
+        index: of the threshold.
+        lower: the lower end of its credible interval.
+        beyond: the posterior probability of an epsilon above `lower`; another threshold is better
+            if its own is larger.
+    """
+
+    index: int
+    lower: float
+    beyond: float
+
+
+def best_threshold(roc: RocCounts, delta: float, confidence: float) -> int:
+    """The index of the threshold whose credible interval has the largest lower end.
+
+    Zanella-Béguelin et al. (2022), section 4, "Privacy Estimation". If all lower ends are 0, the
+    threshold with the largest posterior probability of an epsilon above 0.
+
+    The lower end exceeds L exactly if P(epsilon > L) exceeds 1 - alpha / 2, so one probability per
+    threshold tells which beat the best so far. And few thresholds need be looked at: in a block of
+    neighbours, from i to j, no mass of the lower corner exceeds that of the counts (FN_i, FP_j),
+    and no mass of the upper corner that of (FN_j, FP_i), since these fall and rise with the
+    counts. A block whose sum of both does not exceed 1 - alpha / 2 is dropped, any other is cut
+    into smaller ones, down to single thresholds. The answer is that of trying all of them, up to
+    ties of 1e-9 in probability.
+
+    Args:
+        roc: counts at each threshold.
+        delta: in [0, 1).
+        confidence: of the interval, 1 - alpha, in (0, 1).
+    """
+    count = len(roc.thresholds)
+    width = 1
+    while count > width * _MOST_BLOCKS:
+        width *= _SPLIT
+    starts = np.arange(0, count, width)
+    best = _Best(index=0, lower=0.0, beyond=-1.0)
+    while True:
+        best = _improved(best, roc, starts, delta, confidence)
+        if width == 1:
+            return best.index
+        ends = np.minimum(starts + width, count) - 1
+        starts = starts[_mass_outside(roc, starts, ends, delta, best.lower) > best.beyond + _TIE]
+        width //= _SPLIT
+        starts = np.add.outer(starts, width * np.arange(_SPLIT)).ravel()
+        starts = starts[starts < count]
+
+
+def _improved(
+    best: _Best, roc: RocCounts, indices: Indices, delta: float, confidence: float
+) -> _Best:
+    """The best of the best so far and of some thresholds."""
+    target = 1 - (1 - confidence) / 2
+    while True:
+        beyond = _mass_outside(roc, indices, indices, delta, best.lower)
+        better = beyond > best.beyond + _TIE
+        if not np.any(better):
+            return best
+        first = int(np.argmax(beyond))
+        best = _Best(int(indices[first]), best.lower, float(beyond[first]))
+        if best.beyond > target:
+            posterior = EpsilonPosterior(roc.at(best.index), delta)
+            best = replace(best, lower=posterior.interval(confidence).lower, beyond=target)
+        better[first] = False
+        indices = indices[better]
+
+
+def _mass_outside(
+    roc: RocCounts, first: Indices, last: Indices, delta: float, epsilon: float
+) -> FloatArray:
+    """[n] no less than P(epsilon > x) at any threshold from first to last; it, if they are one."""
+    mass = np.empty(len(first))
+    for start in range(0, len(first), _AT_ONCE):
+        part = slice(start, start + _AT_ONCE)
+        i, j = first[part], last[part]
+        at = np.full(len(i), epsilon)
+        lower = corner_mass(roc.fnr(i), roc.fpr(j), delta, at)
+        upper = corner_mass(roc.fnr(j).opposite, roc.fpr(i).opposite, delta, at)
+        mass[part] = lower + upper
+    return mass

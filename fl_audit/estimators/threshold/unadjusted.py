@@ -1,0 +1,81 @@
+"""The paper's search for the best threshold, with the error rate bounds left open.
+
+Andrew et al. (2023), section 5, after Jagielski et al. (2020). The bounds are for one threshold
+each; nothing corrects for the choice among thresholds.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from fl_audit.estimators.scores import FloatArray
+from fl_audit.estimators.setting import AuditSetting
+from fl_audit.estimators.threshold.error_rate_bounds import (
+    Counts,
+    LogRates,
+    false_positive_rates,
+)
+from fl_audit.estimators.threshold.proven_threshold import ProvenThreshold, strongest_threshold
+
+UpperBounds = Callable[[Counts, int, float], LogRates]
+"""Bounds on error rates, from [t] errors, the trials and the confidence of each."""
+
+
+def best_threshold(setting: AuditSetting, upper: UpperBounds) -> ProvenThreshold:
+    """The threshold with the largest epsilon by bounds that hold for one threshold each.
+
+    max over thresholds of max(log((1 - delta - FNR) / FPR), log((1 - delta - FPR) / FNR)), where
+    "score >= threshold" means included, FNR is its upper bound, and FPR is exact under the
+    closed-form null and its upper bound under the empirical one.
+
+    Raises:
+        NotApplicableError: without included scores, or with fewer than 2 excluded scores under
+            the empirical null.
+    """
+    setting.require(included=1)
+    setting.require_null_scores()
+    thresholds = _candidate_thresholds(setting)
+    false_negatives = np.searchsorted(np.sort(setting.scores.included), thresholds)
+    negatives = upper(false_negatives, setting.scores.num_included, setting.confidence)
+    positives = _false_positive_rates(setting, thresholds, upper)
+    return strongest_threshold(thresholds, false_negatives, negatives, positives, setting.delta)
+
+
+def unadjusted_guarantee(setting: AuditSetting) -> str:
+    """What such a bound would guarantee, and that it does not."""
+    level = f"{100 * setting.confidence:g} %"
+    rates = (
+        "the false negative rate (the false positive rate is exact)"
+        if setting.null == "closed_form"
+        else "each of the two error rates"
+    )
+    return (
+        f"True epsilon would be at least this with about {level} confidence on {rates} for one "
+        "threshold fixed in advance. Here the threshold is chosen on the same data, and the bound "
+        "is not valid after selection: it exceeds the true epsilon more often than that."
+    )
+
+
+def _candidate_thresholds(setting: AuditSetting) -> FloatArray:
+    """The included scores, ascending, without those that another one beats.
+
+    Between two included scores FNR stays the same while FPR falls with the threshold, so the best
+    threshold is an included score, itself counted as a true positive (excluded scores that tie
+    with it count as false positives). If no excluded score lies between two included ones, the
+    lower has no more false positives and fewer false negatives.
+    """
+    included = np.asarray(np.unique(setting.scores.included))
+    if setting.null == "closed_form":
+        return included
+    below = np.searchsorted(np.sort(setting.scores.excluded), included)
+    return included[np.diff(below, prepend=-1) > 0]
+
+
+def _false_positive_rates(
+    setting: AuditSetting, thresholds: FloatArray, upper: UpperBounds
+) -> LogRates:
+    if setting.null == "closed_form":
+        return false_positive_rates(setting.closed_form_null(), thresholds)
+    below = np.searchsorted(np.sort(setting.scores.excluded), thresholds)
+    trials = setting.scores.num_excluded
+    return upper(trials - below, trials, setting.confidence)

@@ -1,0 +1,124 @@
+"""What scores prove at many thresholds at once, so that one may be chosen on the data."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fl_audit.estimators.result import Detail
+from fl_audit.estimators.scores import FloatArray
+from fl_audit.estimators.setting import AuditSetting
+from fl_audit.estimators.threshold.band import true_positive_band
+from fl_audit.estimators.threshold.error_rate_bounds import (
+    Counts,
+    LogRates,
+    false_positive_rates,
+)
+from fl_audit.estimators.threshold.rank_tests import (
+    LargestRate,
+    largest_rejected_claim,
+    rank_tests,
+)
+
+_LARGEST_COSINE = 1 - 1e-6
+"""A cosine beyond it may be one that was rounded to 1, which a small dimension makes impossible."""
+
+
+@dataclass(frozen=True, eq=False)
+class BoundedThresholds:
+    """Included scores as thresholds, under the closed-form null: all bounds hold at once.
+
+    Attributes:
+        thresholds: [t] float64; scores at least this are guessed to be included.
+        false_negatives: [t] included scores below.
+        negatives: [t] bounds on the false negative rates.
+        positives: [t] the exact false positive rates.
+        levels: [t] the probability with which each single bound may fail.
+    """
+
+    thresholds: FloatArray
+    false_negatives: Counts
+    negatives: LogRates
+    positives: LogRates
+    levels: FloatArray
+
+
+@dataclass(frozen=True)
+class RejectedThreshold:
+    """The excluded score that, as a threshold, rejects the largest claim of privacy.
+
+    Attributes:
+        claim: the largest one rejected, such as epsilon; 0 if none is.
+        threshold: larger scores are guessed to be included.
+        rank: its place among the excluded scores, 1 for the largest.
+        num_excluded: number of excluded scores.
+        false_negatives: included scores not above it.
+        false_positives: excluded scores above it.
+        level: the probability with which the test at this rank may fail.
+        num_tests: number of ranks tested.
+    """
+
+    claim: float
+    threshold: float
+    rank: int
+    num_excluded: int
+    false_negatives: int
+    false_positives: int
+    level: float
+    num_tests: int
+
+    def details(self) -> dict[str, Detail]:
+        """What an estimate tells of its threshold."""
+        return {
+            "threshold": self.threshold,
+            "excluded_rank": self.rank,
+            "false_negatives": self.false_negatives,
+            "false_positives": self.false_positives,
+            "local_level": self.level,
+            "num_thresholds": self.num_tests,
+        }
+
+
+def bounded_thresholds(setting: AuditSetting) -> BoundedThresholds:
+    """The thresholds of the true positive band (band.py), with their error rates.
+
+    Args:
+        setting: with a closed-form null and at least one included score.
+    """
+    included = np.sort(setting.scores.included)
+    band = true_positive_band(len(included), setting.confidence)
+    # A lower threshold has no fewer true positives, so the band's bound holds for it too.
+    thresholds = np.minimum(included[len(included) - band.ranks], _LARGEST_COSINE)
+    return BoundedThresholds(
+        thresholds=thresholds,
+        false_negatives=np.searchsorted(included, thresholds),
+        negatives=band.negatives,
+        positives=false_positive_rates(setting.closed_form_null(), thresholds),
+        levels=band.levels,
+    )
+
+
+def strongest_rejection(setting: AuditSetting, largest_rate: LargestRate) -> RejectedThreshold:
+    """The largest claim that a test at some excluded score rejects (rank_tests.py).
+
+    Args:
+        setting: with at least one included and one excluded score.
+        largest_rate: the true positive rates that a claim allows.
+    """
+    included, excluded = np.sort(setting.scores.included), np.sort(setting.scores.excluded)
+    tests = rank_tests(len(excluded), setting.confidence)
+    thresholds = excluded[len(excluded) - tests.ranks]
+    not_above = np.searchsorted(included, thresholds, side="right")
+    above = len(included) - not_above
+    rejected = largest_rejected_claim(tests, above, len(included), largest_rate)
+    best = rejected.index
+    threshold = thresholds[best]
+    return RejectedThreshold(
+        claim=rejected.claim,
+        threshold=float(threshold),
+        rank=int(tests.ranks[best]),
+        num_excluded=len(excluded),
+        false_negatives=int(not_above[best]),
+        false_positives=int(np.sum(excluded > threshold)),
+        level=float(tests.levels[best]),
+        num_tests=len(tests.ranks),
+    )

@@ -1,0 +1,52 @@
+"""Methods in groups of what may be relied on, for whoever prints estimates."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class MethodGroup:
+    """Methods whose numbers may be relied on to the same degree.
+
+    Attributes:
+      title: of the group.
+      meaning: how far its numbers may be relied on.
+      kinds: kind of the estimate, and the mechanisms for which it is valid.
+    """
+
+    title: str
+    meaning: str
+    kinds: frozenset[tuple[str, str | None]]
+
+    def __contains__(self, estimate: Mapping[str, Any]) -> bool:
+        """Whether an estimate, as JSON has it, is of this group."""
+        return (estimate["kind"], estimate["details"]["valid_for"]) in self.kinds
+
+
+METHOD_GROUPS = (
+    MethodGroup(
+        "Lower bounds that hold",
+        "At their confidence, whatever was trained, and although thresholds and numbers of "
+        "guesses were chosen on the same scores.",
+        frozenset({("lower_bound", "any mechanism")}),
+    ),
+    MethodGroup(
+        "Lower bounds that hold if the mechanism is Gaussian",
+        "As the first, but only where the noise makes the trade-off of error rates a Gaussian "
+        "one; where it does, they are tighter.",
+        frozenset({("lower_bound", "Gaussian mechanisms")}),
+    ),
+    MethodGroup(
+        "Lower bounds as published",
+        "The best threshold or number of guesses is chosen on the same scores, which makes them "
+        "too high more often than their confidence says.",
+        frozenset({("lower_bound", None)}),
+    ),
+    MethodGroup(
+        "Estimates and intervals",
+        "Neither upper nor lower bounds: another attack may find more, or this one less.",
+        frozenset({("estimate", None), ("interval", None)}),
+    ),
+)
+"""From what may be relied on to what is only an estimate."""

@@ -1,0 +1,309 @@
+"""The posterior by both methods: against each other, brute force, limits and its own prior."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fl_audit.errors import InputError
+from fl_audit.estimators.challenge_bases.counts import ChallengeCounts
+from fl_audit.estimators.challenge_bases.grid import grid_posterior
+from fl_audit.estimators.challenge_bases.mhaar import ChainSettings, mhaar_posterior
+from fl_audit.estimators.challenge_bases.posterior import posterior
+from fl_audit.estimators.challenge_bases.prior import (
+    BetaStrength,
+    CorrelationPrior,
+    FixedStrength,
+    Prior,
+)
+from fl_audit.estimators.challenge_bases.regions import inside, log_reach
+
+STRONG = ChallengeCounts(
+    fp=[40, 50, 60, 100, 100, 110, 120, 200, 200, 200],
+    n0=[1000] * 10,
+    fn=[250, 200, 150, 100, 120, 100, 100, 80, 70, 60],
+    n1=[1000] * 10,
+)
+"""Yıldırım et al. (2025), section 4.1, second scenario (Figure 3, bottom)."""
+
+
+def six(summary):
+    e, s = summary.epsilon, summary.strength
+    return np.array([e.mean, e.lower, e.upper, s.mean, s.lower, s.upper])
+
+
+def brute_force(counts, delta, prior, draws, seed):
+    """Importance sampling from the prior of (epsilon, s) and the Beta laws of the error rates.
+
+    A weight is the share of pairs in R_s over its area, averaged over 200 pairs for each base.
+    Returns the six numbers and the standard errors of the two means.
+    """
+    rng = np.random.default_rng(seed)
+    epsilon = np.abs(rng.normal(0, np.sqrt(prior.epsilon_variance), draws))
+    s = rng.beta(prior.strength.a, prior.strength.b, draws)
+    log_weight = np.zeros(draws)
+    for fp, n0, fn, n1 in zip(counts.fp, counts.n0, counts.fn, counts.n1, strict=True):
+        hits = np.zeros(draws)
+        for _ in range(200):
+            a = rng.beta(fp + 1, n0 - fp + 1, draws)
+            b = rng.beta(fn + 1, n1 - fn + 1, draws)
+            hits += inside(a, b, epsilon, delta) & ~inside(a, b, s * epsilon, s * delta)
+        with np.errstate(divide="ignore"):
+            log_weight += np.log(hits) - log_reach(epsilon, s * epsilon, delta)
+    weight = np.exp(log_weight - np.max(log_weight))
+    weight /= np.sum(weight)
+    numbers, errors = [], []
+    for values in (epsilon, s):
+        order = np.argsort(values)
+        sums = np.cumsum(weight[order])
+        mean = np.sum(weight * values)
+        numbers += [mean, *values[order][np.searchsorted(sums, [0.05, 0.95])]]
+        errors.append(np.sqrt(np.sum(weight**2 * (values - mean) ** 2)))
+    return np.array(numbers), np.array(errors)
+
+
+@pytest.mark.parametrize(
+    ("counts", "delta", "prior"),
+    [
+        (ChallengeCounts([3], [10], [2], [10]), 0.0, Prior()),
+        (ChallengeCounts([0, 2], [5, 8], [1, 3], [6, 4]), 0.1, Prior(4.0, BetaStrength(2, 0.5))),
+        (ChallengeCounts([1, 9], [10, 10], [2, 8], [10, 10]), 1e-3, Prior(1.0, BetaStrength(3, 2))),
+    ],
+    ids=["one base", "large delta", "a base worse than chance"],
+)
+def test_grid_agrees_with_importance_sampling(counts, delta, prior):
+    """Means within 5 of their standard errors (chance 1e-6 each), ends within 1/30 of the width."""
+    found = six(grid_posterior(counts, delta, prior).summary(0.9))
+    expected, errors = brute_force(counts, delta, prior, 6_000, 0)
+    for mean, error in zip((0, 3), errors, strict=True):
+        assert found[mean] == pytest.approx(expected[mean], abs=5 * error)
+        width = found[mean + 2] - found[mean + 1]
+        np.testing.assert_allclose(
+            found[mean + 1 : mean + 3], expected[mean + 1 : mean + 3], atol=width / 30
+        )
+
+
+def test_strong_attacks_of_figure_3_by_both_methods():
+    """The figure's axes are not printed; the authors' program has delta = 0.01 there."""
+    grid = posterior(STRONG, 0.01)
+    settings = ChainSettings(draws=4_000, burn_in=500, auxiliary=16)
+    chain = posterior(STRONG, 0.01, method="mhaar", settings=settings, seed=1)
+    assert chain.r_hat < 1.1
+    assert 100 < chain.ess < 4_000
+    # 0.6 standard deviations are 6 standard errors at an ess of 100.
+    deviation = np.repeat([(m.upper - m.lower) / 3.29 for m in (grid.epsilon, grid.strength)], 3)
+    assert np.all(np.abs(six(chain) - six(grid)) < 0.6 * deviation)
+
+
+def test_correlated_chain_agrees_with_importance_sampling():
+    """Equation 7 by its covariance matrix, everything drawn from the prior or the unit square."""
+    counts = ChallengeCounts([3, 1], [12, 10], [4, 5], [12, 10])
+    delta, draws, pairs = 0.01, 6_000, 100
+    rng = np.random.default_rng(3)
+    prior = Prior(correlation=CorrelationPrior(0.01))
+    epsilon, s = np.abs(rng.normal(0, np.sqrt(10), draws)), rng.random(draws)
+    tau = stats.truncnorm(-1 / 11 / 0.1, 1 / 0.1, scale=0.1).rvs(draws, random_state=rng)
+    # N^2 |rho| is less than N + N (N - 1) tau for both N.
+    largest = np.min([(1 + (n - 1) * tau) / n for n in (10, 12)], axis=0)
+    rho = largest * rng.uniform(-1, 1, draws)
+    weight = np.ones(draws)
+    for x, y, n in ((3, 4, 12), (1, 5, 10)):
+        total = np.zeros(draws)
+        for _ in range(pairs):
+            a, b = rng.random((2, draws))
+            c00, c11 = (r * (1 - r) * (n + n * (n - 1) * tau) for r in (a, b))
+            c01 = n**2 * rho * np.sqrt(a * (1 - a) * b * (1 - b))
+            determinant = c00 * c11 - c01**2
+            u, v = x - n * a, y - n * b
+            form = (c11 * u**2 - 2 * c01 * u * v + c00 * v**2) / determinant
+            reached = inside(a, b, epsilon, delta) & ~inside(a, b, s * epsilon, s * delta)
+            total += reached * np.exp(-form / 2) / np.sqrt(determinant)
+        weight *= total / np.exp(log_reach(epsilon, s * epsilon, delta))
+    weight /= np.sum(weight)
+    settings = ChainSettings(draws=4_000, burn_in=400, auxiliary=16)
+    chain = posterior(counts, delta, correlated=True, prior=prior, settings=settings, seed=4)
+    assert chain.r_hat < 1.1
+    assert chain.ess > 100
+    for marginal, values in (
+        (chain.epsilon, epsilon), (chain.strength, s), (chain.tau, tau), (chain.rho, rho)
+    ):  # fmt: skip
+        mean = np.sum(weight * values)
+        deviation = np.sqrt(np.sum(weight * (values - mean) ** 2))
+        # 6 standard errors at the chain's ess, plus that of the weights.
+        error = 6 * deviation / np.sqrt(chain.ess) + 5 * np.sqrt(
+            np.sum(weight**2 * (values - mean) ** 2)
+        )
+        assert marginal.mean == pytest.approx(mean, abs=error)
+
+
+def test_chain_in_fine_steps_agrees_where_it_mixes():
+    counts = ChallengeCounts([1, 3, 2], [20, 20, 20], [4, 2, 5], [20, 20, 20])
+    for prior in (Prior(), Prior(strength=FixedStrength(0.3))):
+        grid = grid_posterior(counts, 0.01, prior).summary(0.9)
+        settings = ChainSettings(draws=4_000, burn_in=500, auxiliary=16)
+        chain = posterior(counts, 0.01, method="mhaar", prior=prior, settings=settings, seed=2)
+        deviation = (grid.epsilon.upper - grid.epsilon.lower) / 3.29
+        assert chain.ess > 100
+        error = 6 * deviation / np.sqrt(chain.ess)
+        assert chain.epsilon.mean == pytest.approx(grid.epsilon.mean, abs=error)
+
+
+def test_no_counts_leave_the_prior():
+    for delta in (0.0, 1e-5, 0.3):
+        summary = grid_posterior(ChallengeCounts([0], [0], [0], [0]), delta, Prior()).summary(0.9)
+        half = stats.halfnorm(scale=np.sqrt(10))
+        expected = [half.mean(), half.ppf(0.05), half.ppf(0.95), 0.5, 0.05, 0.95]
+        np.testing.assert_allclose(six(summary), expected, atol=1e-3)
+
+
+def test_a_prior_that_knows_the_strength_is_a_fixed_strength():
+    counts = ChallengeCounts([4], [40], [8], [40])
+    known = Prior(strength=BetaStrength(1200, 800))
+    near = six(grid_posterior(counts, 0.0, known).summary(0.9))
+    fixed = six(grid_posterior(counts, 0.0, Prior(strength=FixedStrength(0.6))).summary(0.9))
+    np.testing.assert_allclose(near[:3], fixed[:3], atol=1e-2)
+    assert fixed[3:].tolist() == [0.6, 0.6, 0.6]
+
+
+def test_full_strength_with_many_challenges_knows_epsilon():
+    """Rates of 0.1 on both sides at s = 1: epsilon is log(0.9 / 0.1), up to 1 / sqrt(N)."""
+    counts = ChallengeCounts([10_000], [100_000], [10_000], [100_000])
+    summary = grid_posterior(counts, 0.0, Prior(strength=FixedStrength(1.0))).summary(0.9)
+    assert summary.epsilon.lower < np.log(9) < summary.epsilon.upper
+    # Where alpha = beta the better of two tests binds: deviation of log(1/x - 1) below 0.01.
+    assert summary.epsilon.upper - summary.epsilon.lower < 0.04
+
+
+def test_figure_2_stronger_assumptions_narrow_the_interval():
+    """Figure 2, left: X = Y = 0.4 N on one base; the interval narrows as s grows."""
+    counts = ChallengeCounts([400], [1000], [400], [1000])
+    widths = []
+    for s in (0.0, 0.25, 0.5, 0.75, 0.9, 1.0):
+        epsilon = (
+            grid_posterior(counts, 1e-3, Prior(strength=FixedStrength(s))).summary(0.9).epsilon
+        )
+        widths.append(epsilon.upper - epsilon.lower)
+    assert np.all(np.diff(widths) < 0)
+    assert widths[0] > 20 * widths[-1]
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        ChallengeCounts([0], [100_000], [0], [100_000]),
+        ChallengeCounts([100_000], [100_000], [0], [100_000]),
+        ChallengeCounts([50_000] * 3, [100_000] * 3, [50_000] * 3, [100_000] * 3),
+        ChallengeCounts([0, 100_000], [100_000] * 2, [0, 100_000], [100_000] * 2),
+        ChallengeCounts([5], [10], [0], [0]),
+    ],
+)
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+def test_extreme_counts_give_finite_ordered_numbers(counts, delta):
+    with np.errstate(all="raise", under="ignore"):
+        mean, lower, upper, s_mean, s_lower, s_upper = six(
+            grid_posterior(counts, delta, Prior()).summary(0.9)
+        )
+    assert 0 <= lower < mean < upper < 25
+    assert 0 <= s_lower <= s_mean <= s_upper <= 1
+
+
+def test_error_rates_may_be_exchanged_and_mirrored():
+    """R_s is symmetric under alpha <-> beta and under complements of both."""
+    counts = ChallengeCounts([3, 8], [30, 40], [9, 2], [20, 50])
+    swapped = ChallengeCounts(counts.fn, counts.n1, counts.fp, counts.n0)
+    mirrored = ChallengeCounts(counts.n0 - counts.fp, counts.n0, counts.n1 - counts.fn, counts.n1)
+    first, *others = (six(posterior(c, 1e-3)) for c in (counts, swapped, mirrored))
+    for other in others:
+        np.testing.assert_allclose(other, first, atol=1e-9)
+
+
+def test_the_same_seed_gives_the_same_draws():
+    counts = ChallengeCounts([3], [10], [2], [10])
+    settings = ChainSettings(draws=400, burn_in=100)
+    runs = [
+        mhaar_posterior(
+            counts, 0.0, Prior(), correlated=True, settings=settings, rng=np.random.default_rng(5)
+        )
+        for _ in range(2)
+    ]
+    assert np.array_equal(runs[0].epsilon, runs[1].epsilon)
+    assert runs[0].epsilon.shape == (8, 50)
+
+
+def test_json_is_what_the_contract_says():
+    counts = ChallengeCounts([3], [10], [2], [10])
+    grid = posterior(counts, 1e-5).to_json()
+    assert list(grid) == ["epsilon", "strength", "acceptance", "ess", "r_hat"]
+    assert list(grid["epsilon"]) == list(grid["strength"]) == ["mean", "lower", "upper"]
+    assert grid["acceptance"] is grid["ess"] is grid["r_hat"] is None
+    settings = ChainSettings(draws=400, burn_in=50)
+    chain = posterior(counts, 1e-5, method="mhaar", correlated=True, settings=settings).to_json()
+    assert {"tau", "rho"} < set(chain)
+    assert 0 < chain["acceptance"] < 1
+    assert chain["ess"] > 0
+    json.dumps(chain, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"delta": 1.0}, "delta must be in [0, 1)"),
+        ({"confidence": 90}, "confidence must be in (0, 1)"),
+        ({"method": "mcmc"}, "unknown method 'mcmc'"),
+        (
+            {"method": "mhaar", "prior": Prior(strength=FixedStrength(1.0))},
+            "mhaar needs a strength below 1",
+        ),
+        (
+            {"method": "mhaar", "prior": Prior(strength=FixedStrength(0.999))},
+            "mhaar found no epsilon to start from",
+        ),
+    ],
+)
+def test_bad_arguments_are_refused(arguments, message):
+    counts = ChallengeCounts([50_000, 1000], [100_000] * 2, [50_000, 1000], [100_000] * 2)
+    with pytest.raises(InputError, match=re.escape(message)):
+        posterior(counts, **{"delta": 1e-5, **arguments})
+
+
+def test_the_correlated_model_needs_challenges_on_both_sides():
+    with pytest.raises(InputError, match="at least 1 challenge on each side"):
+        posterior(ChallengeCounts([0], [0], [1], [5]), 0.0, correlated=True)
+
+
+@pytest.mark.parametrize("number", [0, 3])
+def test_bad_chain_settings_are_refused(number):
+    with pytest.raises(InputError, match="chains must be at least 4"):
+        ChainSettings(draws=1000, chains=number)
+
+
+@pytest.mark.slow
+def test_ranks_of_the_truth_are_uniform():
+    """Simulation-based calibration: parameters from the prior, counts from the model.
+
+    The posterior cdf at the true epsilon and s is uniform. A Kolmogorov-Smirnov distance of
+    sqrt(log(2 / 1e-7) / (2 n)) has a chance of at most 1e-7.
+    """
+    rng = np.random.default_rng(0)
+    prior, delta, runs = Prior(4.0, BetaStrength(2, 2)), 0.02, 80
+    ranks = []
+    for _ in range(runs):
+        epsilon, s = abs(rng.normal(0, 2)), rng.beta(2, 2)
+        alpha, beta = rng.random((2, 4_000_000 if epsilon < 0.05 else 400_000))
+        reached = inside(alpha, beta, epsilon, delta) & ~inside(alpha, beta, s * epsilon, s * delta)
+        alpha, beta = alpha[reached][:4], beta[reached][:4]
+        assert len(alpha) == 4
+        counts = ChallengeCounts(
+            rng.binomial(50, alpha), [50] * 4, rng.binomial(30, beta), [30] * 4
+        )
+        found = grid_posterior(counts, delta, prior)
+        points, masses = found.epsilon.points, found.epsilon.masses
+        below = np.concatenate([[0.0], np.cumsum(masses)])
+        ranks.append(
+            [np.interp(epsilon, points, below), found.strength.below(s, found.epsilon.weights)]
+        )
+    limit = np.sqrt(np.log(2 / 1e-7) / (2 * runs))
+    for column in np.transpose(ranks):
+        assert stats.kstest(column, "uniform").statistic < limit

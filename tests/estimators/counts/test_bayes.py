@@ -1,0 +1,153 @@
+"""The threshold search against trying every threshold, and what its interval is not."""
+
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from fl_audit.estimators.counts import ConfusionCounts, EpsilonPosterior
+from fl_audit.estimators.counts.bayes import bayes
+from fl_audit.estimators.counts.roc import RocCounts, best_threshold
+from fl_audit.estimators.scores import CanaryScores
+from fl_audit.estimators.setting import AuditSetting, NotApplicableError
+
+steady = settings(derandomize=True, deadline=None, max_examples=25)
+coarse = st.integers(-4, 4).map(lambda i: i / 8)
+lists = st.one_of(
+    st.lists(coarse, min_size=1, max_size=25), st.lists(st.floats(-1, 1), min_size=1, max_size=25)
+)
+deltas = st.sampled_from([0.0, 1e-15, 1e-5, 0.05, 0.6, 0.999])
+
+
+def one(included, excluded, delta=1e-5, confidence=0.95):
+    setting = AuditSetting(CanaryScores(included, excluded), delta, confidence, None, "empirical")
+    return bayes(setting)
+
+
+def largest_lower_end(included, excluded, delta, confidence=0.95):
+    """Straight from the definition: every threshold, counted anew."""
+    included, excluded = np.asarray(included), np.asarray(excluded)
+    best = 0.0
+    for threshold in [*np.unique(np.concatenate([included, excluded])), math.inf]:
+        fn, fp = int(np.sum(included < threshold)), int(np.sum(excluded >= threshold))
+        counts = ConfusionCounts(fn, len(included) - fn, fp, len(excluded) - fp)
+        best = max(best, EpsilonPosterior(counts, delta).interval(confidence).lower)
+    return best
+
+
+@steady
+@given(included=lists, excluded=lists, delta=deltas)
+def test_small_sets_against_every_threshold(included, excluded, delta):
+    made = one(included, excluded, delta)
+    assert made.lower == pytest.approx(largest_lower_end(included, excluded, delta), abs=1e-7)
+    assert 0 <= made.lower <= made.epsilon <= made.upper < math.inf
+    json.dumps(made.to_json(), allow_nan=False)
+
+
+@pytest.mark.parametrize("shift", [0, 0.5, 3, -1])
+def test_blocks_of_thresholds_against_every_threshold(shift):
+    rng = np.random.default_rng(5)
+    roc = RocCounts.of(CanaryScores(rng.normal(shift, 1, 500), rng.normal(0, 1, 700)))
+    posteriors = [EpsilonPosterior(roc.at(i), 1e-5) for i in range(len(roc.thresholds))]
+    lower = posteriors[best_threshold(roc, 1e-5, 0.95)].interval(0.95).lower
+    # A lower end beyond this one would leave more than 97.5 % above it.
+    assert max(float(posterior.sf(lower + 1e-7)) for posterior in posteriors) < 0.975
+
+
+@pytest.mark.parametrize("num_scores", [20_000, 200_000])
+def test_deep_blocks_against_neighbours_and_a_sample(num_scores):
+    rng = np.random.default_rng(6)
+    included = rng.laplace(0.5, 1, num_scores)
+    excluded = rng.laplace(0, 1, num_scores)
+    roc = RocCounts.of(CanaryScores(included, excluded))
+    best = best_threshold(roc, 1e-5, 0.95)
+    lower = EpsilonPosterior(roc.at(best), 1e-5).interval(0.95).lower
+    near = np.arange(max(best - 20, 0), min(best + 20, len(roc.thresholds)))
+    spread = rng.choice(len(roc.thresholds), 60, replace=False)
+    for index in np.concatenate([near, spread]):
+        assert EpsilonPosterior(roc.at(index), 1e-5).interval(0.95).lower <= lower + 1e-7
+
+
+@steady
+@given(included=lists, excluded=lists, delta=deltas)
+def test_the_two_roles_may_be_exchanged(included, excluded, delta):
+    there = one(included, excluded, delta)
+    back = one(-np.array(excluded), -np.array(included), delta)
+    for name in ("lower", "epsilon", "upper"):
+        assert getattr(back, name) == pytest.approx(getattr(there, name), rel=1e-6, abs=1e-6)
+
+
+@settings(steady, max_examples=12)
+@given(included=lists, excluded=lists)
+def test_more_delta_means_less_epsilon(included, excluded):
+    found = [one(included, excluded, delta).lower for delta in (0, 1e-9, 1e-3, 0.1, 0.5)]
+    assert all(b <= a + 1e-7 for a, b in itertools.pairwise(found))
+
+
+def test_only_the_order_of_the_scores_counts():
+    rng = np.random.default_rng(7)
+    included, excluded = rng.normal(1, 1, 60), rng.normal(0, 1, 40)
+    assert one(included, excluded).lower == one(np.exp(included), np.exp(excluded)).lower
+
+
+def test_an_attack_worse_than_chance_is_as_good():
+    rng = np.random.default_rng(8)
+    included, excluded = rng.normal(2, 1, 100), rng.normal(0, 1, 100)
+    assert one(included, excluded).lower == pytest.approx(one(excluded, included).lower, abs=1e-9)
+
+
+def test_separated_scores():
+    made = one(np.arange(1, 1001), -np.arange(1000))
+    expected = EpsilonPosterior(ConfusionCounts(0, 1000, 0, 1000), 1e-5)
+    assert made.lower == expected.interval(0.95).lower
+    assert made.epsilon == expected.quantile(0.5)
+    assert made.details["threshold"] == 1
+
+
+@pytest.mark.parametrize(("included", "excluded"), [([1.0], []), ([], [1.0])])
+def test_both_classes_are_needed(included, excluded):
+    with pytest.raises(NotApplicableError, match="needs at least 1"):
+        one(included, excluded)
+
+
+def test_unequal_numbers_alone_look_like_evidence():
+    # All scores are equal: any threshold guesses the same for everyone. The number is no evidence
+    # of anything; the docstring and the guarantee warn of it.
+    assert one([0.0] * 100_000, [0.0], delta=0).lower == pytest.approx(4.81, abs=0.01)
+    assert one([0.0] * 100, [0.0] * 100, delta=0).lower == pytest.approx(0.078, abs=0.001)
+
+
+def test_it_is_no_lower_bound_where_nothing_leaks():
+    rng = np.random.default_rng(9)
+    lowers = [one(rng.normal(size=200), rng.normal(size=200)).lower for _ in range(8)]
+    assert min(lowers) > 0
+
+
+@pytest.mark.slow
+def test_how_often_the_lower_end_exceeds_the_truth():
+    """Not valid after selection: it promises 2.5 % in the lower tail, and errs far more often."""
+    rng = np.random.default_rng(10)
+    trials, canaries, delta = 400, 500, 1e-5
+    # Randomised response at epsilon 1, one threshold that matters: about as promised.
+    right = math.e / (1 + math.e)
+    response = [
+        one(rng.random(canaries) < right, rng.random(canaries) < 1 - right, delta).lower
+        for _ in range(trials)
+    ]
+    # Laplace noise at epsilon 1: many thresholds with the same epsilon.
+    laplace = [
+        one(rng.laplace(1, 1, canaries), rng.laplace(0, 1, canaries), delta).lower
+        for _ in range(trials)
+    ]
+    exceeding = [int(np.sum(np.array(lowers) > 1)) for lowers in (response, laplace)]
+    print(  # noqa: T201
+        f"lower end above the true epsilon of 1 in {exceeding} of {trials} trials (2.5 %: 10)"
+    )
+    # Each fails by chance with probability below 1e-6.
+    assert exceeding[0] < stats.binom.isf(1e-6, trials, 0.05)
+    assert exceeding[1] > stats.binom.isf(1e-6, trials, 0.025)

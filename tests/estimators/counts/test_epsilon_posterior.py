@@ -1,0 +1,246 @@
+"""The posterior law of epsilon against quadratures in one and two dimensions, and simulation."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import integrate, special, stats
+
+from fl_audit.errors import InputError
+from fl_audit.estimators.counts import ConfusionCounts, EpsilonPosterior, epsilon_of_rates
+
+steady = settings(derandomize=True, deadline=None, max_examples=40)
+numbers = st.sampled_from([0, 1, 2, 10, 333, 20_000, 10**6])
+tables = (
+    st.tuples(numbers, numbers, numbers, numbers)
+    .filter(lambda t: t[0] + t[1] > 0 and t[2] + t[3] > 0)
+    .map(lambda t: ConfusionCounts(*t))
+)
+deltas = st.sampled_from([0.0, 1e-300, 1e-15, 1e-5, 0.05, 0.6, 1 - 1e-9])
+
+WORKED = ConfusionCounts(35, 65, 25, 75)
+TABLES = [
+    WORKED,
+    ConfusionCounts(0, 100, 0, 100),
+    ConfusionCounts(10, 90, 0, 100),
+    ConfusionCounts(0, 100, 100, 0),
+    ConfusionCounts(0, 3, 0, 5),
+    ConfusionCounts(1, 0, 0, 1),
+    ConfusionCounts(70, 30, 80, 20),
+    ConfusionCounts(50, 50, 50, 50),
+    ConfusionCounts(1, 999, 400, 3),
+]
+
+
+def region(x, epsilon, delta):
+    """The false positive rates of R(epsilon, delta), from its four conditions, at FNR = x."""
+    growth = np.exp(epsilon)
+    low = np.maximum((1 - delta - x) / growth, 1 - delta - growth * x)
+    high = np.minimum(growth + delta - growth * x, 1 + (delta - x) / growth)
+    return np.clip(low, 0, 1), np.clip(high, 0, 1)
+
+
+def one_dimensional(counts, delta, epsilon):
+    """P(in R) as an integral over FNR, on 50,000 points: another formula and another Beta cdf."""
+    fine = np.exp(-np.arange(0, 60, 0.06))
+    edges = np.concatenate([fine, np.pi / 2 - fine, np.linspace(0, np.pi / 2, 2001)])
+    c = (1 - delta) / (1 + np.exp(epsilon))
+    kinks = np.arcsin(np.sqrt(np.clip([c, 1 - c, delta, 1 - delta], 0, 1)))
+    around = np.add.outer(kinks, np.outer([-1, 1], np.exp(-np.arange(0, 35, 0.25)))).ravel()
+    edges = np.unique(np.clip(np.concatenate([edges, kinks, around]), 0, np.pi / 2))
+    nodes, weights = np.polynomial.legendre.leggauss(10)
+    half = np.diff(edges)[:, None] / 2
+    theta = (edges[:-1, None] + half + half * nodes).ravel()
+    a, b = counts.false_negatives + 0.5, counts.true_positives + 0.5
+    log_density = (2 * a - 1) * np.log(np.sin(theta)) + (2 * b - 1) * np.log(np.cos(theta))
+    density = 2 * np.exp(log_density - special.betaln(a, b))
+    law = stats.beta(counts.false_positives + 0.5, counts.true_negatives + 0.5)
+    low, high = region(np.sin(theta) ** 2, epsilon, delta)
+    with np.errstate(all="ignore"):  # inside Boost
+        inside = law.cdf(high) - law.cdf(low)
+    return float(np.sum((half * weights).ravel() * density * inside))
+
+
+def two_dimensional(counts, delta, epsilon):
+    """P(not in R) by dblquad, over both corners of the unit square in angles."""
+
+    def corner(a, b, c, d):
+        log_norm = special.betaln(a, b) + special.betaln(c, d) - 2 * math.log(2)
+
+        def density(s, r):
+            # At 0 and pi/2 the half-integer powers vanish or are 1.
+            powers = (
+                (math.sin(r), 2 * a - 1),
+                (math.cos(r), 2 * b - 1),
+                (math.sin(s), 2 * c - 1),
+                (math.cos(s), 2 * d - 1),
+            )
+            return math.prod(base**power for base, power in powers) * math.exp(-log_norm)
+
+        def below(r):
+            return math.asin(math.sqrt(max(float(region(math.sin(r) ** 2, epsilon, delta)[0]), 0)))
+
+        cross = math.asin(math.sqrt((1 - delta) / (1 + math.exp(epsilon))))
+        end = math.asin(math.sqrt(1 - delta))
+        return sum(
+            integrate.dblquad(density, low, high, 0, below, epsabs=1e-11, epsrel=1e-11)[0]
+            for low, high in ((0, cross), (cross, end))
+        )
+
+    fn, tp = counts.false_negatives + 0.5, counts.true_positives + 0.5
+    fp, tn = counts.false_positives + 0.5, counts.true_negatives + 0.5
+    return corner(fn, tp, fp, tn) + corner(tp, fn, tn, fp)
+
+
+@pytest.mark.parametrize("counts", TABLES, ids=str)
+def test_cdf_against_another_quadrature(counts):
+    for delta in (0, 1e-15, 1e-5, 0.7, 1 - 1e-6):
+        for epsilon in (0, 0.5, 5, 20):
+            expected = one_dimensional(counts, delta, epsilon)
+            found = float(EpsilonPosterior(counts, delta).cdf(epsilon))
+            assert found == pytest.approx(expected, abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        ConfusionCounts(10**6, 10**6, 10**6 + 2000, 10**6),
+        ConfusionCounts(3, 10**6, 500, 500),
+        ConfusionCounts(0, 10**6, 0, 1),
+        ConfusionCounts(5, 10**6, 10**6, 4),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("delta", [0, 1e-5, 0.01])
+def test_cdf_of_a_million_counts(counts, delta):
+    posterior = EpsilonPosterior(counts, delta)
+    for probability in (0.01, 0.5, 0.99):
+        epsilon = posterior.quantile(probability)
+        expected = one_dimensional(counts, delta, epsilon)
+        assert float(posterior.cdf(epsilon)) == pytest.approx(expected, abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("counts", "delta", "epsilon"),
+    [
+        (WORKED, 0.05, 0.522),
+        (WORKED, 0.05, 1.268),
+        (WORKED, 0.0, 0.0),
+        (ConfusionCounts(0, 20, 0, 20), 1e-5, 4.0),
+        (ConfusionCounts(0, 5, 6, 0), 0.1, 0.7),
+        (ConfusionCounts(7, 3, 20, 4), 0.0, 1.0),
+    ],
+    ids=str,
+)
+def test_sf_against_double_quadrature(counts, delta, epsilon):
+    expected = two_dimensional(counts, delta, epsilon)
+    assert float(EpsilonPosterior(counts, delta).sf(epsilon)) == pytest.approx(expected, abs=1e-8)
+
+
+@pytest.mark.parametrize("counts", TABLES, ids=str)
+def test_cdf_against_draws_of_the_rates(counts):
+    draws = 200_000
+    rng = np.random.default_rng(20220610)
+    fnr = rng.beta(counts.false_negatives + 0.5, counts.true_positives + 0.5, draws)
+    fpr = rng.beta(counts.false_positives + 0.5, counts.true_negatives + 0.5, draws)
+    for delta in (0.0, 0.05):
+        drawn = epsilon_of_rates(fnr, fpr, delta)
+        for epsilon in (0.0, 0.3, 1.0, 4.0):
+            p = float(EpsilonPosterior(counts, delta).cdf(epsilon))
+            hits = np.count_nonzero(drawn <= epsilon)
+            # 72 exact binomial tests, each failing by chance with probability 1e-8.
+            assert stats.binomtest(hits, draws, min(max(p, 0.0), 1.0)).pvalue > 1e-8
+
+
+@pytest.mark.parametrize("counts", TABLES, ids=str)
+@pytest.mark.parametrize("delta", [0, 1e-5, 0.2])
+def test_atom_and_density_integrate_to_one(counts, delta):
+    posterior = EpsilonPosterior(counts, delta)
+    top = max(posterior.quantile(1 - 1e-13), 1.0)
+    edges = np.concatenate([[0], np.geomspace(1e-8, top, 400)])
+    nodes, weights = np.polynomial.legendre.leggauss(12)
+    half = np.diff(edges)[:, None] / 2
+    mass = np.sum(half * weights * posterior.pdf(edges[:-1, None] + half + half * nodes))
+    assert posterior.atom + mass == pytest.approx(1, abs=1e-8)
+
+
+@steady
+@given(counts=tables, delta=deltas, epsilon=st.floats(0.05, 30))
+def test_density_is_the_slope_of_the_cdf(counts, delta, epsilon):
+    posterior = EpsilonPosterior(counts, delta)
+    nodes, weights = np.polynomial.legendre.leggauss(40)
+    half = 1e-3
+    mass = half * np.sum(weights * posterior.pdf(epsilon + half * nodes))
+    rise = float(posterior.sf(epsilon - half) - posterior.sf(epsilon + half))
+    assert mass == pytest.approx(rise, abs=1e-8)
+
+
+@steady
+@given(counts=tables, delta=deltas)
+def test_a_distribution_function(counts, delta):
+    posterior = EpsilonPosterior(counts, delta)
+    grid = np.concatenate([[0, 1e-300, 1e-9], np.geomspace(1e-4, 1e3, 50)])
+    values = posterior.cdf(grid)
+    assert np.all((values >= 0) & (values <= 1))
+    assert np.all(np.diff(values) >= -1e-8)
+    assert values[-1] == pytest.approx(1, abs=1e-12)
+    assert np.all(posterior.pdf(grid) >= 0)
+
+
+@steady
+@given(counts=tables, delta=deltas)
+def test_symmetries(counts, delta):
+    fn, tp = counts.false_negatives, counts.true_positives
+    fp, tn = counts.false_positives, counts.true_negatives
+    grid = np.array([0, 0.1, 1, 5, 20])
+    here = EpsilonPosterior(counts, delta).cdf(grid)
+    for other in (ConfusionCounts(fp, tn, fn, tp), ConfusionCounts(tp, fn, tn, fp)):
+        assert EpsilonPosterior(other, delta).cdf(grid) == pytest.approx(here, abs=1e-8)
+
+
+@steady
+@given(counts=tables)
+def test_more_delta_means_less_epsilon(counts):
+    grid = np.array([0, 0.1, 1, 5, 20])
+    values = [EpsilonPosterior(counts, delta).cdf(grid) for delta in (0, 1e-15, 1e-3, 0.2, 0.9)]
+    assert np.all(np.diff(values, axis=0) >= -1e-8)
+
+
+@steady
+@given(counts=tables, delta=deltas, confidence=st.sampled_from([1e-3, 0.5, 0.95, 1 - 1e-9]))
+def test_quantiles_invert_the_cdf(counts, delta, confidence):
+    posterior = EpsilonPosterior(counts, delta)
+    found = posterior.interval(confidence)
+    tail = (1 - confidence) / 2
+    assert 0 <= found.lower <= found.upper < math.inf
+    assert float(posterior.sf(found.upper)) == pytest.approx(tail, abs=1e-8) or found.upper == 0
+    assert float(posterior.cdf(found.lower)) == pytest.approx(tail, abs=1e-8) or found.lower == 0
+    if found.lower == 0:
+        assert posterior.atom >= tail - 1e-12
+
+
+def test_no_atom_without_delta():
+    assert EpsilonPosterior(WORKED, 0.0).atom == pytest.approx(0, abs=1e-12)
+    assert EpsilonPosterior(ConfusionCounts(50, 50, 50, 50), 0.2).atom > 0.99
+
+
+def test_tables_on_which_double_quadrature_fails():
+    # Zero counts: Beta(1/2, n + 1/2) posteriors, singular at 0.
+    perfect = EpsilonPosterior(ConfusionCounts(0, 1000, 0, 1000), 1e-5).interval(0.9)
+    assert perfect.lower == pytest.approx(7.17, abs=0.3)
+    assert 10 < perfect.upper < 20
+
+
+def test_arguments_out_of_range_are_refused():
+    with pytest.raises(InputError, match="delta must be in"):
+        EpsilonPosterior(WORKED, 1.0)
+    posterior = EpsilonPosterior(WORKED, 0.05)
+    for bad in (-1.0, math.nan, math.inf):
+        with pytest.raises(InputError, match="epsilon must be finite and at least 0"):
+            posterior.cdf(bad)
+    with pytest.raises(InputError, match="probability must be in"):
+        posterior.quantile(1.0)
+    with pytest.raises(InputError, match="confidence must be in"):
+        posterior.interval(95)

@@ -1,0 +1,97 @@
+"""Corollary 5.8: by hand, against its own words, and coverage where the scores choose."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import special, stats
+
+from fl_audit.errors import InputError
+from fl_audit.estimators.one_run.bound import epsilon_lower_bound
+from fl_audit.estimators.one_run.dynamic_guesses import dynamic_epsilon_bounds, dynamic_p_values
+
+
+def test_all_right_by_hand():
+    # 20 of 20 right, one of them given away, gamma = 0.05 - 2 * 100 * 1e-4 / 1 = 0.03. The chance
+    # of 19 or more of 20 is 20 p^19 - 19 p^20.
+    bound = dynamic_epsilon_bounds(100, 20, 20, delta=1e-4, confidence=0.95, tau=1)
+    p = special.expit(bound)
+    assert 20 * p**19 - 19 * p**20 == pytest.approx(0.03, rel=1e-9)
+    found = dynamic_p_values(100, 20, 20, epsilon=float(bound), delta=1e-4, tau=1)
+    assert found == pytest.approx(0.05, rel=1e-9)
+
+
+@given(st.data())
+@settings(derandomize=True, deadline=None, max_examples=100)
+def test_rejects_exactly_where_the_corollary_does(data):
+    # P[v >= g(r, gamma) + tau] <= gamma + 2 m delta / tau, for g with P[Binomial >= g] <= gamma:
+    # the least such g is just above the largest v' with P[Binomial >= v'] > gamma.
+    m = data.draw(st.integers(1, 60))
+    r = data.draw(st.integers(0, m))
+    v = data.draw(st.integers(0, r))
+    epsilon, gamma = data.draw(st.floats(0, 4)), data.draw(st.floats(0.001, 0.5))
+    tau, delta = data.draw(st.floats(0.1, 5)), 1e-4
+    p = special.expit(epsilon)
+    above = max(k for k in range(r + 1) if stats.binom.sf(k - 1, r, p) > gamma)
+    rejects = v - tau > above
+    level = gamma + 2 * m * delta / tau
+    found = float(dynamic_p_values(m, r, v, epsilon=epsilon, delta=delta, tau=tau))
+    if level < 1 and abs(found - level) > 1e-9:
+        assert (found <= level) == rejects
+
+
+@pytest.mark.parametrize("tau", [1e-9, 0.5, 0.999])
+def test_without_delta_it_is_the_bound_for_a_fixed_number(tau):
+    r, v = np.array([10, 100, 1000, 7]), np.array([10, 77, 601, 3])
+    fixed = [
+        epsilon_lower_bound(1000, int(a), int(b), 0.0, 0.95) for a, b in zip(r, v, strict=True)
+    ]
+    bounds = dynamic_epsilon_bounds(1000, r, v, delta=0.0, confidence=0.95, tau=tau)
+    assert bounds == pytest.approx(fixed, rel=1e-9)
+    assert bounds[3] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("r", "v", "delta", "tau"),
+    [(50, 50, 1e-3, 4), (50, 50, 0.0, 50), (50, 50, 0.0, math.inf), (0, 0, 0.0, 1)],
+)
+def test_nothing_is_left(r, v, delta, tau):
+    # 2 * 1000 * 1e-3 / 4 > 0.05; all right guesses are given away; there is none.
+    assert dynamic_epsilon_bounds(1000, r, v, delta=delta, confidence=0.95, tau=tau) == 0
+
+
+def test_covers_where_the_scores_choose_the_number():
+    # Randomised response with epsilon = 1, which with probability delta releases the bit instead.
+    # A score is the answer and how loud it is; the auditor guesses for all canaries at least half
+    # as loud as the loudest. With 4,000 runs that fail with at most 5 % each, more failures than
+    # the limit have probability below 1e-6.
+    rng, runs, m, delta = np.random.default_rng(8), 4000, 60, 1e-4
+    loud = np.sort(rng.exponential(size=(runs, m)), axis=1)[:, ::-1]
+    r = np.sum(loud >= loud[:, :1] / 2, axis=1)
+    told = rng.random((runs, m)) < delta
+    right = (rng.random((runs, m)) < special.expit(1.0)) | told
+    v = np.take_along_axis(np.cumsum(right, axis=1), r[:, None] - 1, axis=1)[:, 0]
+    assert len(set(r.tolist())) > 20
+    bounds = dynamic_epsilon_bounds(m, r, v, delta=delta, confidence=0.95, tau=1)
+    assert np.sum(bounds > 1) <= stats.binom.isf(1e-6, runs, 0.05)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"m": 0}, r"examples \(m\) must be at least 1"),
+        ({"r": [5, 11]}, r"guesses \(r\) must be in \[0, 10\], the number of examples, got 11"),
+        ({"v": [5, 6]}, r"correct \(v\) must be in \[0, r\], the number of guesses, got 6"),
+        ({"v": [-1, 2]}, "got -1"),
+        ({"tau": 0.0}, "tau must be above 0, got 0.0"),
+        ({"tau": math.nan}, "tau must be above 0, got nan"),
+        ({"delta": 1.0}, "delta must be in"),
+        ({"confidence": 95}, "confidence must be in"),
+    ],
+)
+def test_bad_arguments(changed, message):
+    good = {"m": 10, "r": [5, 5], "v": [3, 4], "delta": 0.0, "confidence": 0.95, "tau": 1.0}
+    with pytest.raises(InputError, match=message):
+        dynamic_epsilon_bounds(**{**good, **changed})

@@ -1,0 +1,120 @@
+"""What every method must hold to, whatever the scores; hypothesis looks for the exception."""
+
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from fl_audit.estimators import METHODS, AuditSetting, CanaryScores, NotApplicableError
+
+steady = settings(derandomize=True, deadline=None, max_examples=40)
+
+# Few distinct values make ties, all equal scores and empty classes likely.
+coarse = st.integers(-4, 4).map(lambda i: i / 8)
+fine = st.floats(-1, 1, allow_subnormal=False)
+lists = st.one_of(
+    st.lists(coarse, min_size=2, max_size=25), st.lists(fine, min_size=2, max_size=25)
+)
+deltas = st.sampled_from([0.0, 1e-15, 1e-6, 1e-2, 0.3, 0.999])
+
+ON_RANKS = (
+    "threshold_jeffreys",
+    "threshold_clopper_pearson",
+    "threshold_valid",
+    "one_run",
+    "one_run_valid",
+    "one_run_fdp",
+    "threshold_gdp",
+    "bayes",
+)
+"""Methods that use nothing but the order of the scores under the empirical null."""
+
+MIRRORED = ("threshold_jeffreys", "threshold_clopper_pearson", "one_run", "gaussian_fit", "bayes")
+"""Methods for which excluded canaries are to included ones as these are to those.
+
+The valid ones spend more of their confidence where members give themselves away.
+"""
+
+
+def one(method, included, excluded, delta, dim=None):
+    null = "empirical" if dim is None else "closed_form"
+    setting = AuditSetting(CanaryScores(included, excluded), delta, 0.95, dim, null)
+    return METHODS[method](setting)
+
+
+def lowest(made):
+    """What a method proves or estimates: the lower end where there is one."""
+    return made.epsilon if made.lower is None else made.lower
+
+
+@pytest.mark.parametrize("method", METHODS)
+@steady
+@given(included=lists, excluded=lists, delta=deltas, dim=st.sampled_from([None, 2, 50, 10**6]))
+def test_never_nan_never_negative_always_json(method, included, excluded, delta, dim):
+    try:
+        made = one(method, included, excluded, delta, dim=dim)
+    except NotApplicableError:
+        assume(False)
+    assert made.epsilon >= 0
+    if made.kind == "lower_bound":
+        assert made.lower == made.epsilon
+    if made.kind == "interval":
+        assert 0 <= made.lower <= made.epsilon <= made.upper
+    json.dumps(made.to_json(), allow_nan=False)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@steady
+@given(included=lists, excluded=lists)
+def test_more_delta_means_less_epsilon(method, included, excluded):
+    found = [lowest(one(method, included, excluded, delta)) for delta in (0, 1e-9, 1e-3, 0.1, 0.5)]
+    for more, less in itertools.pairwise(found):
+        assert less <= more + 1e-6 * max(1.0, min(more, 1e300))
+
+
+@pytest.mark.parametrize("method", MIRRORED)
+@steady
+@given(included=lists, excluded=lists, delta=deltas)
+def test_the_two_roles_may_be_exchanged(method, included, excluded, delta):
+    there = one(method, included, excluded, delta).epsilon
+    back = one(method, -np.array(excluded), -np.array(included), delta).epsilon
+    assert math.isclose(there, back, rel_tol=1e-6, abs_tol=1e-6)
+
+
+@pytest.mark.parametrize("method", ON_RANKS)
+@steady
+@given(included=lists, excluded=lists, delta=deltas)
+def test_only_the_order_of_scores_counts(method, included, excluded, delta):
+    there = one(method, included, excluded, delta).epsilon
+    ranks = np.unique([*included, *excluded], return_inverse=True)[1]
+    stretched = one(method, ranks[: len(included)], ranks[len(included) :], delta).epsilon
+    assert math.isclose(there, stretched, rel_tol=1e-9, abs_tol=1e-12)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_farther_apart_means_more_epsilon(method):
+    rng = np.random.default_rng(11)
+    included, excluded = rng.normal(size=300), rng.normal(size=300)
+    shifts = (0.0, 0.5, 1.0, 2.0, 4.0)
+    found = [lowest(one(method, included + shift, excluded, 1e-3)) for shift in shifts]
+    assert found == sorted(found)
+    assert found[-1] > found[0]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_all_scores_equal_prove_nothing(method):
+    assert lowest(one(method, [0.25] * 30, [0.25] * 30, 1e-3)) == 0
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_one_canary_of_each_kind_is_an_answer_or_one_clear_reason(method):
+    try:
+        made = one(method, [0.5], [0.1], 1e-3)
+    except NotApplicableError as error:
+        assert "needs at least" in str(error)
+    else:
+        assert lowest(made) < 1

@@ -1,0 +1,125 @@
+"""Boundary crossing of uniform order statistics against exact integrals in rational numbers."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fl_audit.estimators.threshold.band import _failure, true_positive_band
+from fl_audit.estimators.threshold.crossing import chance_too_large, chance_too_small
+
+SEED = 1979
+
+
+def exact_chance_too_small(n: int, ranks, points) -> Fraction:
+    """P(U_(k) < b_k for some k) = 1 - n! times the integral over b_k <= u_k <= u_(k + 1).
+
+    The integrals are polynomials in the next variable, integrated term by term.
+    """
+    lower, last = {}, Fraction(0)
+    bounds = dict(zip((int(k) for k in ranks), map(Fraction, map(float, points)), strict=True))
+    for k in range(1, n + 1):
+        last = max(last, bounds.get(k, last))
+        lower[k] = last
+    polynomial = [Fraction(1)]
+    for k in range(1, n + 1):
+        integral = [Fraction(0)] + [c / (i + 1) for i, c in enumerate(polynomial)]
+        integral[0] = -sum(c * lower[k] ** i for i, c in enumerate(integral))
+        polynomial = integral
+    return 1 - math.factorial(n) * sum(polynomial)
+
+
+def boundaries(n: int, rng: np.random.Generator):
+    ranks = np.sort(rng.choice(np.arange(1, n + 1), rng.integers(1, n + 1), replace=False))
+    return ranks, np.sort(rng.uniform(0, 1, len(ranks)) ** rng.uniform(0.5, 4))
+
+
+def test_the_exact_integral_by_hand():
+    # One variable below 1/4; and of two, U_(1) < 1/4 or U_(2) < 1/2: 1/4 + 3/16 (u1 < 1/4 misses
+    # 9/16; both in [1/4, 1/2] adds 1/16): 7/16 + 1/16.
+    assert exact_chance_too_small(1, [1], [0.25]) == Fraction(1, 4)
+    assert exact_chance_too_small(2, [1, 2], [0.25, 0.5]) == Fraction(1, 2)
+
+
+@pytest.mark.parametrize("n", range(1, 7))
+@pytest.mark.parametrize("seed", range(5))
+def test_crossing_matches_rational_numbers(n, seed):
+    rng = np.random.default_rng(seed)
+    ranks, points = boundaries(n, rng)
+    expected = float(exact_chance_too_small(n, ranks, points))
+    assert chance_too_small(n, ranks, points) == pytest.approx(expected, rel=1e-12)
+    # Mirrored: the k-th smallest is too large where the (n + 1 - k)-th smallest of 1 - U is small.
+    mirrored = chance_too_large(n, n + 1 - ranks[::-1], 1 - points[::-1])
+    assert mirrored == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("n", range(1, 7))
+def test_tails_keep_their_digits(n):
+    # Boundaries that are crossed with probability about 1e-11, where 1 - (1 - x) has 5 digits.
+    ranks = np.arange(1, n + 1)
+    points = stats.beta.ppf(1e-11, ranks, n + 1 - ranks)
+    expected = float(exact_chance_too_small(n, ranks, points))
+    assert chance_too_small(n, ranks, points) == pytest.approx(expected, rel=1e-9)
+    high = stats.beta.ppf(1e-11, ranks, n + 1 - ranks)
+    mirrored = chance_too_large(n, n + 1 - ranks[::-1], 1 - high[::-1])
+    assert mirrored == pytest.approx(expected, rel=1e-4)  # 1 - b rounds the smallest b here
+
+
+@pytest.mark.parametrize("n", range(1, 7))
+@pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999, 1 - 1e-11])
+def test_band_fails_with_the_probability_asked_for(n, confidence):
+    band = true_positive_band(n, confidence)
+    points = np.exp(band.negatives.success)
+    exact = float(exact_chance_too_small(n, band.ranks, points))
+    alpha = 1 - confidence
+    assert alpha * (1 - 1e-7) <= exact <= alpha
+
+
+@pytest.mark.parametrize(("n", "runs"), [(20, 200_000), (400, 20_000)])
+def test_band_covers_uniform_samples(n, runs):
+    # Fails in at most 5 % of samples, and in nearly so many. Each of the two limits is broken by
+    # chance with probability below 5e-7.
+    band = true_positive_band(n, 0.95)
+    rng = np.random.default_rng(SEED)
+    samples = np.sort(rng.random((runs, n)), axis=1)
+    failures = np.sum(np.any(samples[:, band.ranks - 1] < np.exp(band.negatives.success), axis=1))
+    assert failures <= stats.binom.isf(5e-7, runs, 0.05)
+    assert failures >= stats.binom.ppf(5e-7, runs, 0.047)
+
+
+@pytest.mark.parametrize("n", [*range(7, 30), 119, 120, 121, 122, 3000, 10**6])
+@pytest.mark.parametrize("confidence", [0.5, 0.95, 1 - 1e-11])
+def test_levels_spend_no_more_than_is_allowed(n, confidence):
+    band = true_positive_band(n, confidence)
+    alpha = 1 - confidence
+    assert alpha * (1 - 1e-7) <= _failure(n, band.ranks, band.levels) <= alpha
+    # More than a union bound would give, and no rank more than everything.
+    assert band.levels.sum() > 1.001 * alpha
+    assert band.levels.max() < alpha
+
+
+@pytest.mark.parametrize("n", [1, 2, 50, 10**6])
+def test_single_bounds_have_their_levels(n):
+    band = true_positive_band(n, 0.95)
+    failing = stats.beta.cdf(np.exp(band.negatives.success), band.ranks, n + 1 - band.ranks)
+    assert failing == pytest.approx(band.levels, rel=1e-8)
+    assert np.all(np.diff(band.negatives.success) > 0)
+    assert np.exp(band.negatives.error) + np.exp(band.negatives.success) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("confidence", [1e-9, 0.01, 1 - 2.0**-53])
+@pytest.mark.parametrize("n", [1, 2, 3, 10, 1000])
+def test_extreme_confidences_give_a_band(n, confidence):
+    band = true_positive_band(n, confidence)
+    assert np.all(np.isfinite(band.negatives.success))
+    assert np.all(np.diff(band.negatives.success) >= 0)
+    assert _failure(n, band.ranks, band.levels) <= 1 - confidence
+
+
+def test_band_is_computed_once_and_cannot_be_changed():
+    band = true_positive_band(77, 0.9)
+    assert true_positive_band(77, 0.9) is band
+    with pytest.raises(ValueError, match="read-only"):
+        band.negatives.success[0] = 0

@@ -1,0 +1,110 @@
+"""Tests at ranks of excluded scores against plain integration and simulation."""
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from scipy import stats
+
+from fl_audit.estimators.threshold.rank_tests import largest_rejected_claim, rank_tests
+from fl_audit.estimators.threshold.valid import largest_rate
+
+SEED = 1941
+
+
+def exact_p_value(j, n0, k, n1, *, epsilon, delta):
+    """E[P(Binomial(n1, G(V)) >= k)] over V ~ Beta(j, n0 - j + 1), by mpmath."""
+
+    def density(v):
+        power = v ** (j - 1) * (1 - v) ** (n0 - j)
+        return power / mpmath.beta(j, n0 - j + 1)
+
+    def tail(v):
+        g = min(1, mpmath.exp(epsilon) * v + delta, 1 - mpmath.exp(-epsilon) * (1 - delta - v))
+        return mpmath.betainc(k, n1 - k + 1, 0, g, regularized=True)
+
+    kinks = [(1 - delta) / (1 + math.exp(epsilon)), 1 - delta]
+    return float(mpmath.quad(lambda v: density(v) * tail(v), [0, *kinks, 1]))
+
+
+@pytest.mark.parametrize(
+    ("index", "k", "delta", "confidence"),
+    [(0, 9, 0.0, 0.95), (2, 22, 1e-3, 0.95), (3, 30, 0.0, 0.99), (9, 40, 0.01, 0.8),
+     (0, 39, 0.0, 1 - 1e-11)],
+)  # fmt: skip
+def test_claim_is_rejected_at_its_level(index, k, delta, confidence):
+    # At the claim found the exact p-value is the level, but for the cells' rounding upwards.
+    n0, n1 = 30, 40
+    tests = rank_tests(n0, confidence)
+    above = np.zeros(len(tests.ranks), dtype=np.int64)
+    above[index] = k
+    found = largest_rejected_claim(tests, above, n1, largest_rate(delta))
+    assert found.index == index % len(tests.ranks)
+    assert found.claim > 0
+    p = exact_p_value(int(tests.ranks[index]), n0, k, n1, epsilon=found.claim, delta=delta)
+    assert 0.7 * tests.levels[index] < p <= tests.levels[index]
+    assert confidence > 0.999 or p > 0.88 * tests.levels[index]
+
+
+def test_separated_scores_by_hand():
+    # All 40 included scores above all 30 excluded ones. With delta 0, G(v) = e^eps v below
+    # v* = 1 / (1 + e^eps) and 1 - e^-eps (1 - v) above: the integral is elementary.
+    tests = rank_tests(30, 0.95)
+    above = np.full(len(tests.ranks), 40)
+    found = largest_rejected_claim(tests, above, 40, largest_rate(0.0))
+    assert found.index == 0  # the largest excluded score
+    assert exact_p_value(1, 30, 40, 40, epsilon=found.claim, delta=0.0) == pytest.approx(
+        tests.levels[0], rel=0.12
+    )
+    # (1 - e^-eps)^30 (1 - e^-eps)^40 or so.
+    assert found.claim == pytest.approx(math.log(70 / math.log(1 / tests.levels[0])), abs=0.1)
+
+
+@pytest.mark.parametrize("n0", [2, 3, 50, 10**6])
+@pytest.mark.parametrize("confidence", [0.01, 0.95, 1 - 1e-11])
+def test_levels_and_cells_add_up(n0, confidence):
+    tests = rank_tests(n0, confidence)
+    assert tests.levels.sum() == pytest.approx(1 - confidence, rel=1e-12)
+    assert tests.masses.sum() == pytest.approx(1, rel=1e-12)
+    assert np.all(tests.masses > 0)
+    assert tests.ranks[0] == 1
+    assert tests.ranks[-1] == n0
+    assert np.all(np.diff(tests.cells, axis=1) >= 0)
+    assert np.all(tests.cells[:, -1] == 1)
+    # The cells' ends are quantiles of V: their masses are those of its law.
+    j = tests.ranks[:, None]
+    law = stats.beta.cdf(tests.cells[:, :-1], j, n0 - j + 1)
+    expected = np.broadcast_to(np.cumsum(tests.masses)[:-1], law.shape)
+    assert law == pytest.approx(expected, rel=1e-6)
+
+
+def test_nothing_above_rejects_nothing():
+    tests = rank_tests(10, 0.95)
+    none = np.zeros(len(tests.ranks), dtype=np.int64)
+    assert largest_rejected_claim(tests, none, 10, largest_rate(0.0)).claim == 0
+
+
+def test_cannot_be_changed_from_outside():
+    assert rank_tests(12, 0.9) is rank_tests(12, 0.9)
+    with pytest.raises(ValueError, match="read-only"):
+        rank_tests(12, 0.9).levels[0] = 1
+
+
+@pytest.mark.parametrize(("n0", "n1"), [(20, 200), (200, 20), (60, 60)])
+@pytest.mark.parametrize("epsilon", [0.0, 1.0, 3.0])
+def test_the_worst_law_is_rejected_no_more_often_than_allowed(n0, n1, epsilon):
+    # V uniform and the included rate exactly G(V): the mechanism of largest rates, which is
+    # randomised response. Failures beyond the limit have probability below 1e-6.
+    rng, runs = np.random.default_rng(SEED), 400
+    law = largest_rate(0.0)
+    tests = rank_tests(n0, 0.8)
+    failures = 0
+    for _ in range(runs):
+        excluded = np.sort(rng.random(n0))  # the score is 1 - v: small v is a large score
+        quantiles = rng.random(n1)
+        v = excluded[tests.ranks - 1]
+        above = np.sum(quantiles[:, None] < law(v, epsilon), axis=0)
+        failures += largest_rejected_claim(tests, above, n1, law).claim > epsilon
+    assert failures <= stats.binom.isf(1e-6, runs, 0.2)
+    assert failures >= 5  # nor is it far from that
