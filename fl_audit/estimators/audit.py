@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 from fl_audit.errors import InputError, nearest
 from fl_audit.estimators.counts.bayes import bayes
+from fl_audit.estimators.epsilon_star.empirical import epsilon_star_empirical
+from fl_audit.estimators.epsilon_star.parametric import epsilon_star
 from fl_audit.estimators.gaussian.fit import gaussian_fit
 from fl_audit.estimators.one_run.fdp import one_run_fdp
 from fl_audit.estimators.one_run.search import one_run
@@ -27,6 +29,8 @@ METHODS: Mapping[str, Callable[[AuditSetting], Estimate]] = {
     "one_run_valid": one_run_valid,
     "one_run_fdp": one_run_fdp,
     "bayes": bayes,
+    "epsilon_star": epsilon_star,
+    "epsilon_star_empirical": epsilon_star_empirical,
 }
 """Every method by name, in the order of reports. A method refuses scores that it cannot use."""
 

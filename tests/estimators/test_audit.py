@@ -81,11 +81,21 @@ def test_methods_run_in_the_order_asked_for(scores):
 
 def test_default_methods_leave_out_what_does_not_apply():
     result = estimate(CanaryScores([0.1], []), delta=1e-5, dim=100)
-    assert [made.method for made in result.estimates] == ["threshold_jeffreys", "threshold_valid"]
+    assert [made.method for made in result.estimates] == [
+        "threshold_jeffreys",
+        "threshold_clopper_pearson",
+        "threshold_valid",
+        "threshold_gdp",
+    ]
+    two, one = "needs at least 2 included scores, got 1", "needs at least 1 excluded score, got 0"
     assert result.left_out == {
-        "gaussian_fit": "needs at least 2 included scores, got 1",
-        "one_run": "needs at least 1 excluded score, got 0",
-        "one_run_valid": "needs at least 1 excluded score, got 0",
+        "gaussian_fit": two,
+        "one_run": one,
+        "one_run_valid": one,
+        "one_run_fdp": one,
+        "bayes": one,
+        "epsilon_star": two,
+        "epsilon_star_empirical": two,
     }
 
 

@@ -30,10 +30,18 @@ ON_RANKS = (
     "one_run_fdp",
     "threshold_gdp",
     "bayes",
+    "epsilon_star_empirical",
 )
 """Methods that use nothing but the order of the scores under the empirical null."""
 
-MIRRORED = ("threshold_jeffreys", "threshold_clopper_pearson", "one_run", "gaussian_fit", "bayes")
+MIRRORED = (
+    "threshold_jeffreys",
+    "threshold_clopper_pearson",
+    "one_run",
+    "gaussian_fit",
+    "bayes",
+    "epsilon_star_empirical",
+)
 """Methods for which excluded canaries are to included ones as these are to those.
 
 The valid ones spend more of their confidence where members give themselves away.

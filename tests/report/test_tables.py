@@ -19,7 +19,7 @@ def estimate(method, kind, epsilon, guarantee="g", valid_for=None, **ends):
             "guarantee": guarantee,
             "assumes": "a.",
             "source": "s",
-        },  # fmt: skip
+        },
     }
 
 

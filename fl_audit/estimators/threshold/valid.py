@@ -116,6 +116,7 @@ def _by_ranks(setting: AuditSetting) -> Estimate:
         kind="lower_bound",
         epsilon=best.claim,
         lower=best.claim,
+        valid_for="any mechanism",
         assumes=f"{_SHARED}.",
         guarantee=_guarantee(
             setting,

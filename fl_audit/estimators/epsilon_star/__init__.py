@@ -1,0 +1,1 @@
+"""Epsilon* of one trained model, from its losses (Negoescu et al. 2024, arXiv:2307.11280)."""

@@ -1,0 +1,19 @@
+"""Losses of one trained model, as they come in."""
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_audit.errors import InputError
+from fl_audit.estimators.scores import FloatArray
+
+
+def checked_losses(name: str, values: npt.ArrayLike) -> FloatArray:
+    """[n] float64 losses.
+
+    Raises:
+        InputError: if there is none, one is not finite, or they are not one-dimensional.
+    """
+    losses = np.asarray(values, dtype=np.float64)
+    if losses.ndim != 1 or losses.size == 0 or not np.isfinite(losses).all():
+        raise InputError(f"{name} must be a list of at least one loss, all of them finite")
+    return losses

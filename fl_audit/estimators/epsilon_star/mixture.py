@@ -1,0 +1,167 @@
+"""Gaussian mixtures in place of single Gaussians, where a Gaussian does not fit the losses."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from fl_audit.errors import InputError
+from fl_audit.estimators.arguments import check_delta
+from fl_audit.estimators.epsilon_star.model_epsilon import ModelEpsilon
+from fl_audit.estimators.epsilon_star.of_laws import epsilon_star_of_laws
+from fl_audit.estimators.epsilon_star.transform import LossTransform
+from fl_audit.estimators.laws import Gaussian
+from fl_audit.estimators.scores import FloatArray
+
+_HALVINGS = 200
+"""More than enough to narrow any interval of floats to two neighbours near its quantile."""
+
+
+@dataclass(frozen=True)
+class GaussianMixture:
+    """A law that draws from one of several Gaussians.
+
+    Attributes:
+        weights: [k] probability of each component, positive, with sum 1.
+        components: [k] the Gaussians.
+
+    Raises:
+        ValueError: if there is no component, the lengths differ, or the weights are no
+            probabilities.
+
+    >>> law = GaussianMixture((0.25, 0.75), (Gaussian(-1, 0.1), Gaussian(1, 0.1)))
+    >>> float(np.exp(law.logsf(0.0)).round(6)), float(law.ppf(0.125).round(6))
+    (0.75, -1.0)
+    """
+
+    weights: tuple[float, ...]
+    components: tuple[Gaussian, ...]
+
+    def __post_init__(self) -> None:
+        """Check the fields, so that no later step has to."""
+        if not 0 < len(self.weights) == len(self.components):
+            raise ValueError("weights and components must be as many, and at least one")
+        if min(self.weights) <= 0 or abs(sum(self.weights) - 1) > 1e-9:
+            raise ValueError(f"weights must be positive with sum 1, got {self.weights}")
+
+    def logsf(self, x: npt.ArrayLike) -> FloatArray:
+        """Log P(X >= x), to full relative precision however small."""
+        return self._log_mixed([component.logsf(x) for component in self.components])
+
+    def logcdf(self, x: npt.ArrayLike) -> FloatArray:
+        """Log P(X <= x), to full relative precision however small."""
+        return self._log_mixed([component.logcdf(x) for component in self.components])
+
+    def isf(self, p: npt.ArrayLike) -> FloatArray:
+        """The point with P(X >= x) = p, between the components' own."""
+        p = np.asarray(p, dtype=np.float64)
+        ends = np.stack([component.isf(p) for component in self.components])
+        left, right = ends.min(axis=0), ends.max(axis=0)
+        for _ in range(_HALVINGS):
+            middle = left + (right - left) / 2
+            if np.all((middle == left) | (middle == right)):
+                break
+            beyond = self.logsf(middle) >= np.log(p)
+            left, right = np.where(beyond, middle, left), np.where(beyond, right, middle)
+        return np.asarray(left)
+
+    def ppf(self, p: npt.ArrayLike) -> FloatArray:
+        """The point with P(X <= x) = p."""
+        return -self.reflected().isf(p)
+
+    def reflected(self) -> "GaussianMixture":
+        """The law of -X."""
+        return GaussianMixture(self.weights, tuple(law.reflected() for law in self.components))
+
+    def sample(self, size: int, rng: np.random.Generator) -> FloatArray:
+        """[size] independent draws."""
+        chosen = rng.choice(len(self.weights), size=size, p=self.weights)
+        means = np.array([law.mean for law in self.components])[chosen]
+        stds = np.array([law.std for law in self.components])[chosen]
+        return np.asarray(means + stds * rng.standard_normal(size))
+
+    def _log_mixed(self, log_p: list[FloatArray]) -> FloatArray:
+        weights = np.log(np.reshape(self.weights, (-1,) + (1,) * log_p[0].ndim))
+        mixed = special.logsumexp(np.stack(log_p) + weights, axis=0)
+        # Rounding of the weights' sum must not make a probability of more than 1.
+        return np.asarray(np.minimum(mixed, 0.0))
+
+
+def fitted_mixture(values: npt.ArrayLike, num_components: int, seed: int) -> GaussianMixture:
+    """The Gaussian mixture fitted by expectation maximisation (scikit-learn's GaussianMixture).
+
+    Values are standardised first, so that the result does not depend on their unit; components
+    keep a deviation of at least a thousandth of the values'. Equal values give a point.
+
+    scikit-learn is imported here alone and takes seconds to load.
+
+    Args:
+        values: [n] finite values, at least as many as components.
+        num_components: at least 1.
+        seed: of the starting point, a k-means clustering.
+
+    Raises:
+        InputError: if there are fewer values than components, or no component is asked for.
+    """
+    sample = np.asarray(values, dtype=np.float64)
+    if not 1 <= num_components <= sample.size:
+        raise InputError(
+            f"num_components must be from 1 to the number of values, {sample.size}, "
+            f"got {num_components}"
+        )
+    whole = Gaussian.fitted_to(sample)
+    if whole.std == 0:
+        return GaussianMixture((1.0,), (whole,))
+    from sklearn import mixture
+
+    # By default it stops a hundred times sooner, where overlapping components still move.
+    model = mixture.GaussianMixture(num_components, random_state=seed, tol=1e-5, max_iter=1000)
+    model.fit(((sample - whole.mean) / whole.std).reshape(-1, 1))
+    return GaussianMixture(
+        tuple(float(weight) for weight in model.weights_ / model.weights_.sum()),
+        tuple(
+            Gaussian(whole.mean + whole.std * float(mean), whole.std * float(variance) ** 0.5)
+            for mean, variance in zip(model.means_.ravel(), model.covariances_.ravel(), strict=True)
+        ),
+    )
+
+
+def epsilon_star_of_mixtures(
+    member_losses: npt.ArrayLike,
+    non_member_losses: npt.ArrayLike,
+    delta: float,
+    *,
+    num_components: int,
+    seed: int,
+) -> ModelEpsilon:
+    """Epsilon* of Gaussian mixtures fitted to the transformed losses.
+
+    As `epsilon_star`, with mixtures of `num_components` in place of single Gaussians; Negoescu et
+    al. (2024), appendix B, 8.2, fit them but report Epsilon* for one component only. The search
+    for the best threshold starts from points a tenth apart in the log odds of a rate: where
+    several components of the other law are narrower than that, it may miss up to 0.1.
+
+    Args:
+        member_losses: [n1] losses of the model on its training points.
+        non_member_losses: [n0] losses on other points.
+        delta: in [0, 1).
+        num_components: of each mixture.
+        seed: of the fits.
+
+    Returns:
+        The threshold is one on the loss: "at most the threshold" means member.
+
+    Raises:
+        InputError: if delta is out of range, a loss is not finite, or a sample has fewer losses
+            than components.
+    """
+    check_delta(delta)
+    transform = LossTransform.of(member_losses, non_member_losses)
+    members, others = (
+        fitted_mixture(transform.logits(losses), num_components, seed)
+        for losses in (member_losses, non_member_losses)
+    )
+    found = epsilon_star_of_laws(members, others, delta)
+    threshold = None if found.threshold is None else float(transform.loss(found.threshold))
+    return ModelEpsilon(found.epsilon, threshold, found.ratio)

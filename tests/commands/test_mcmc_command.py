@@ -1,0 +1,73 @@
+"""fl-audit mcmc: one JSON object, words, and one line for bad input."""
+
+import json
+
+import pytest
+
+from fl_audit.cli import main
+
+
+@pytest.fixture
+def counts_csv(tmp_path):
+    path = tmp_path / "counts.csv"
+    path.write_text("fp,n0,fn,n1\n10,100,20,100\n5,100,30,100\n")
+    return str(path)
+
+
+def test_the_grid_has_no_chain_to_tell_of(counts_csv, capsys):
+    assert main(["mcmc", counts_csv, "--delta", "1e-5", "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert list(printed["epsilon"]) == list(printed["strength"]) == ["mean", "lower", "upper"]
+    assert printed["acceptance"] is printed["ess"] is None
+
+
+def test_the_chain_agrees_with_the_grid(counts_csv, capsys):
+    chain = ["--method", "mhaar", "--draws", "4000", "--burn-in", "500", "--seed", "3"]
+    assert main(["mcmc", counts_csv, "--delta", "1e-5", "--json"]) == 0
+    grid = json.loads(capsys.readouterr().out)
+    assert main(["mcmc", counts_csv, "--delta", "1e-5", "--json", *chain]) == 0
+    found = json.loads(capsys.readouterr().out)
+    # The posterior's deviation is about 1.05; 5.5 standard errors of the mean: below 1e-7.
+    assert abs(found["epsilon"]["mean"] - grid["epsilon"]["mean"]) < 5.8 / found["ess"] ** 0.5
+    assert found["ess"] > 200
+    assert 0 < found["acceptance"] < 1
+
+
+def test_chains_that_have_not_come_together_are_warned_of(counts_csv, capsys):
+    chain = ["--correlated", "--draws", "64", "--burn-in", "0"]
+    assert main(["mcmc", counts_csv, "--delta", "1e-5", *chain]) == 0
+    printed = capsys.readouterr()
+    assert "the chains have not come together" in printed.err
+    assert "effective sample size" in printed.out
+
+
+def test_prints_words(counts_csv, capsys):
+    assert main(["mcmc", counts_csv, "--delta", "1e-5", "--alpha-prior", "strongest"]) == 0
+    epsilon, strength = capsys.readouterr().out.splitlines()
+    assert epsilon.startswith("epsilon   mean 2.29")
+    assert strength.startswith("strength  mean 1,")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--correlated", "--method", "grid"], "use mhaar"),
+        (["--alpha-prior", "stron"], "did you mean 'strongest'?"),
+        (["--method", "mhaar", "--draws", "-4"], "draws must be at least"),
+        (["--delta", "1"], "delta must be in [0, 1)"),
+        (["--confidence", "2"], "confidence must be in (0, 1)"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(options, message, counts_csv, capsys):
+    assert main(["mcmc", counts_csv, "--delta", "1e-5", *options]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert message in printed.err
+    assert printed.err.count("\n") == 1
+
+
+def test_a_bad_row_is_named(tmp_path, capsys):
+    path = tmp_path / "counts.csv"
+    path.write_text("fp,n0,fn,n1\n10,100,20,100\n101,100,30,100\n")
+    assert main(["mcmc", str(path), "--delta", "1e-5"]) == 2
+    assert "row 2, column fp: must be at most n0, which is 100, got 101" in capsys.readouterr().err

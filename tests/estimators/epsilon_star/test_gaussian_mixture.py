@@ -1,0 +1,143 @@
+"""Mixture laws against mpmath, their fits, and Epsilon* of mixtures against dense grids."""
+
+import math
+import subprocess
+import sys
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from fl_audit.errors import InputError
+from fl_audit.estimators import Gaussian
+from fl_audit.estimators.epsilon_star.mixture import (
+    GaussianMixture,
+    epsilon_star_of_mixtures,
+    fitted_mixture,
+)
+from fl_audit.estimators.epsilon_star.of_laws import epsilon_star_of_laws
+from fl_audit.estimators.epsilon_star.transform import LossTransform
+
+TWO = GaussianMixture((0.3, 0.7), (Gaussian(-2.0, 0.5), Gaussian(1.0, 2.0)))
+THREE = GaussianMixture(
+    (0.1, 0.6, 0.3), (Gaussian(-4.0, 0.2), Gaussian(0.0, 1.0), Gaussian(3.0, 0.1))
+)
+
+
+def log_cdf(law: GaussianMixture, x: float) -> float:
+    with mpmath.workdps(30):
+        parts = [
+            weight * mpmath.ncdf(x, component.mean, component.std)
+            for weight, component in zip(law.weights, law.components, strict=True)
+        ]
+        return float(mpmath.log(mpmath.fsum(parts)))
+
+
+@pytest.mark.parametrize("x", [-60.0, -5.0, -1.9, 0.0, 3.3])
+@pytest.mark.parametrize("law", [TWO, THREE])
+def test_tails_by_mpmath(law, x):
+    assert float(law.logcdf(x)) == pytest.approx(log_cdf(law, x), rel=1e-12)
+    assert float(law.reflected().logsf(-x)) == pytest.approx(log_cdf(law, x), rel=1e-12)
+    assert np.logaddexp(law.logcdf(x), law.logsf(x)) == pytest.approx(0.0, abs=1e-12)
+
+
+@given(st.floats(-300, -1e-3), st.sampled_from([TWO, THREE]))
+@settings(derandomize=True, deadline=None, max_examples=30)
+def test_quantiles_undo_the_tails(exponent, law):
+    p = 10.0**exponent
+    assert float(law.logsf(law.isf(p))) == pytest.approx(math.log(p), rel=1e-9, abs=1e-9)
+    assert float(law.logcdf(law.ppf(p))) == pytest.approx(math.log(p), rel=1e-9, abs=1e-9)
+
+
+def test_quantiles_of_a_point():
+    assert GaussianMixture((1.0,), (Gaussian(2.0, 0.0),)).isf([0.1, 0.9]).tolist() == [2.0, 2.0]
+
+
+def test_draws_have_the_law():
+    # Dvoretzky, Kiefer and Wolfowitz: beyond 0.0085 with probability below 1e-6.
+    drawn = TWO.sample(100_000, np.random.default_rng(0))
+    distance = stats.kstest(drawn, lambda x: np.exp(TWO.logcdf(x))).statistic
+    assert distance < math.sqrt(math.log(2e6) / 2e5)
+
+
+@pytest.mark.parametrize(
+    ("weights", "number"), [((), 0), ((1.0,), 2), ((0.5, 0.4), 2), ((1.0, 0.0), 2)]
+)
+def test_refuses_what_is_no_mixture(weights, number):
+    with pytest.raises(ValueError, match="weights"):
+        GaussianMixture(weights, (Gaussian(0, 1),) * number)
+
+
+def test_the_fit_finds_a_mixture_again():
+    drawn = TWO.sample(20_000, np.random.default_rng(1))
+    fitted = fitted_mixture(drawn, 2, seed=0)
+    found = sorted(
+        zip(fitted.components, fitted.weights, strict=True), key=lambda pair: pair[0].mean
+    )
+    # Errors are about 0.02; 0.1 is far out.
+    for (component, weight), expected in zip(found, TWO.components, strict=True):
+        assert component.mean == pytest.approx(expected.mean, abs=0.1)
+        assert component.std == pytest.approx(expected.std, abs=0.1)
+        assert weight == pytest.approx(TWO.weights[TWO.components.index(expected)], abs=0.05)
+
+
+def test_one_component_is_the_gaussian():
+    values = np.random.default_rng(2).gamma(2, 5, 1000)
+    (component,) = fitted_mixture(values, 1, seed=0).components
+    assert component.mean == pytest.approx(values.mean(), rel=1e-9)
+    assert component.std == pytest.approx(values.std(), rel=1e-5)  # scikit-learn's floor
+
+
+def test_the_fit_does_not_depend_on_the_unit():
+    values = np.random.default_rng(2).gamma(2, 5, 500)
+    plain, tiny = (fitted_mixture(scale * values, 3, seed=0) for scale in (1.0, 1e-9))
+    stds = [1e9 * component.std for component in tiny.components]
+    assert stds == pytest.approx([component.std for component in plain.components], rel=1e-6)
+
+
+def test_equal_values_are_a_point():
+    assert fitted_mixture([3.0] * 5, 2, seed=0).components == (Gaussian(3.0, 0.0),)
+
+
+@pytest.mark.parametrize("number", [0, 4])
+def test_refuses_more_components_than_values(number):
+    with pytest.raises(InputError, match="from 1 to the number of values, 3"):
+        fitted_mixture([1.0, 2.0, 3.0], number, seed=0)
+
+
+@pytest.mark.parametrize("delta", [1e-2, 1e-5])
+@pytest.mark.parametrize("others", [TWO, GaussianMixture((1.0,), (Gaussian(0.5, 1.5),))])
+def test_epsilon_star_by_a_dense_grid(others, delta):
+    found = epsilon_star_of_laws(THREE, others, delta).epsilon
+    low = max(float(law.ppf(delta)) for law in (THREE, others))
+    high = min(float(law.isf(delta)) for law in (THREE, others))
+    a = np.linspace(low, high, 200_001)
+    tpr, fpr = np.exp(THREE.logsf(a)), np.exp(others.logsf(a))
+    fnr, tnr = np.exp(THREE.logcdf(a)), np.exp(others.logcdf(a))
+    pairs = ((tpr, fpr), (tnr, fnr), (fnr, tnr), (fpr, tpr))
+    best = math.log(max(float(np.max((p - delta) / q)) for p, q in pairs))
+    assert found == pytest.approx(best, abs=1e-3)
+
+
+def test_epsilon_star_of_mixtures_of_losses():
+    rng = np.random.default_rng(3)
+    members, others = rng.gamma(2, 5, 1000), rng.gamma(3, 5, 1000)
+    transform = LossTransform.of(members, others)
+    fits = [Gaussian.fitted_to(transform.logits(losses)) for losses in (members, others)]
+    single = epsilon_star_of_mixtures(members, others, 1e-5, num_components=1, seed=0)
+    assert single.epsilon == pytest.approx(epsilon_star_of_laws(*fits, 1e-5).epsilon, rel=1e-4)
+    several = epsilon_star_of_mixtures(members, others, 1e-5, num_components=3, seed=0)
+    assert several == epsilon_star_of_mixtures(members, others, 1e-5, num_components=3, seed=0)
+    assert 0 < several.epsilon < math.log(1e5)
+    assert members.min() - 20 < several.threshold < others.max() + 20
+    assert epsilon_star_of_mixtures(members, members, 0.0, num_components=3, seed=0).epsilon == 0
+
+
+def test_the_package_does_not_load_scikit_learn_by_itself():
+    code = (
+        "import fl_audit.estimators.epsilon_star.mixture, sys; sys.exit('sklearn' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
