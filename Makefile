@@ -1,9 +1,10 @@
-# make quickstart: the main job end to end. make test: the tests. Both set everything up.
+# make quickstart: the main job end to end. make test: the tests. make bench: speed. All set
+# everything up.
 PYTHON ?= python3.11
 BIN := .venv/bin
 STAMP := .venv/.synced
 
-.PHONY: quickstart test test-all lint setup lock
+.PHONY: quickstart test test-all bench lint setup lock
 
 quickstart: $(STAMP)
 	$(BIN)/fl-audit quickstart
@@ -13,6 +14,10 @@ test: $(STAMP) lint
 
 test-all: $(STAMP) lint
 	$(BIN)/python -m pytest -m ""
+
+# Ratios against peers; no test, and for an idle machine.
+bench: $(STAMP)
+	$(BIN)/python -m benchmarks.estimators
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
