@@ -127,9 +127,7 @@ def estimate_command(num: int) -> float:
         path = Path(folder) / "scores.csv"
         rows = zip(range(num), bits, scores.tolist(), strict=True)
         lines = ["canary_id,included,score", *(f"{i},{bit},{score!r}" for i, bit, score in rows)]
-        path.write_text("
-".join(lines) + "
-")
+        path.write_text("\n".join(lines) + "\n")
         command = [sys.executable, "-m", "fl_audit.cli", "estimate", str(path)]
         options = ["--delta", "1e-6", "--dim", "4000000", "--json"]
         return wall_time(
