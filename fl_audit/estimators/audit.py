@@ -8,6 +8,7 @@ from fl_audit.estimators.counts.bayes import bayes
 from fl_audit.estimators.epsilon_star.empirical import epsilon_star_empirical
 from fl_audit.estimators.epsilon_star.parametric import epsilon_star
 from fl_audit.estimators.gaussian.fit import gaussian_fit
+from fl_audit.estimators.gaussian.gdp import gdp_fit
 from fl_audit.estimators.one_run.fdp import one_run_fdp
 from fl_audit.estimators.one_run.search import one_run
 from fl_audit.estimators.one_run.valid import one_run_valid
@@ -21,6 +22,7 @@ from fl_audit.estimators.threshold.valid import threshold_valid
 
 METHODS: Mapping[str, Callable[[AuditSetting], Estimate]] = {
     "gaussian_fit": gaussian_fit,
+    "gdp_fit": gdp_fit,
     "threshold_jeffreys": threshold_jeffreys,
     "threshold_clopper_pearson": threshold_clopper_pearson,
     "threshold_valid": threshold_valid,

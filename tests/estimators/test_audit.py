@@ -90,6 +90,7 @@ def test_default_methods_leave_out_what_does_not_apply():
     two, one = "needs at least 2 included scores, got 1", "needs at least 1 excluded score, got 0"
     assert result.left_out == {
         "gaussian_fit": two,
+        "gdp_fit": two,
         "one_run": one,
         "one_run_valid": one,
         "one_run_fdp": one,

@@ -1,63 +1,169 @@
-"""What f-DP allows the number of right guesses in one run to be (Mahloujifar et al. 2024).
+"""Right guesses under f-differential privacy: the whole trade-off curve in one test.
 
-Mahloujifar, Melis & Chaudhuri, "Auditing f-Differential Privacy in One Run", arXiv:2410.22235.
-m canaries are each included by a fair coin, S the coins; the auditor sees what the mechanism
-releases and makes exactly r guesses. Let p_k be the probability that k of them are right, and
+Mahloujifar, Melis & Chaudhuri (2024), "Auditing f-Differential Privacy in One Run",
+arXiv:2410.22235, Theorems 3.1 and 3.2 and Algorithm 3, for k = 2.
 
-    R_i = sum over k >= i of (k / m) p_k,    H_i = sum over k >= i of ((r - k) / m) p_k.
+Setting. Each of m canaries is included by an independent fair coin. From the output alone the
+auditor chooses r of them, r fixed in advance, and guesses their coins; on the others it abstains.
+W guesses are right. Neighbours differ in one coin: one canary is added or removed. The mechanism
+is f-DP in both directions: an event of probability q on one input has probability at most 1 - f(q)
+on its neighbour, with f convex and symmetric (f is its own inverse). So an event of probability x
+has at least L(x) = f(1 - x) there; L is increasing and convex.
 
-Draw a canary at random. That it is guessed, rightly, and k >= i guesses are right has probability
-R_i. Flip its coin and keep the release: the coins have the same law as before, and a right guess
-among k becomes a wrong one among k - 1. So the same event, for a release that was made with the
-other coin, has probability H_{i-1}, and f-DP says
+Theorem 3.1. Let p_w = P(W = w). For any set A of counts,
 
-    R_i <= 1 - f(H_{i-1}),  or  H_{i-1} >= inverse(R_i),  for every i,                       (1)
+    L(sum over w in A of w p_w / m) <= sum over w in A of (r - w + 1) p_(w-1) / m.           (1)
 
-where inverse(y) is the least false positive rate at which the true positive rate can be y (the
-average over the coins is inside by concavity). If P(at least v right) is some tail, then the p_k of
-least total mass that meets (1) puts the tail on k = v, and each H_i below is as small as (1) lets
-it be: R_i and the total mass grow with every H. A tail that needs more than mass 1 is impossible.
+Proof. Fix a canary i, a value b and the other coins; then what is right among the other guesses is
+a function of the output. Let E be the event that b is guessed for i and that w - 1 of the others
+are right, for some w in A. If coin i is b, the guess is right and W is in A. If it is not, the
+guess is wrong and W + 1 is in A. The probability of E in the second case is at least L of that in
+the first. Average over i, b and the other coins, by Jensen's inequality: (1), for w of the m
+canaries are guessed right if W = w, and r - w + 1 wrong if W = w - 1.
+
+Theorem 3.2. Let alpha_i and beta_i be the sums over w >= i of w p_w / m and (r - w) p_w / m. With
+A = {i + 1, ..., r}, (1) reads beta_i >= L(alpha_(i+1)). And alpha_i - alpha_(i+1) = i p_i / m is
+i / (r - i) times beta_i - beta_(i+1). Suppose now that P(W >= v) >= tau. Set a_v = v tau / m and
+b_v = (r - v) tau / m, and for i = v - 1, ..., 0
+
+    b_i = L(a_(i+1)),    a_i = a_(i+1) + i / (r - i) (b_i - b_(i+1)).                        (2)
+
+Then alpha_i >= a_i and beta_i >= b_i for i < v, as long as b_i increases on the way down: with
+gamma_z = z / (r - z) - (z - 1) / (r - z + 1) > 0,
+
+    alpha_i = i / (r - i) beta_i + (sum over z = i+1, ..., v-1 of gamma_z beta_z) + k,
+    k = alpha_v - (v - 1) / (r - v + 1) beta_v,
+
+the same holds for a and b, and k, a mean over {W >= v} of what increases with W, is at least what
+it is if W = v with probability tau and never above. But alpha_i + beta_i = r P(W >= i) / m. So if
+a_i + b_i > r / m for any i, then P(W >= v) < tau. If some b_i does not increase, nothing follows.
+
+For epsilon-DP (2) is solved by B / (B + P(N < v)), N ~ Binomial(r, e^epsilon / (1 + e^epsilon)),
+B = P(N = v) / (1 - e^epsilon (r - v) / v): the exact worst case P(N >= v) with the probabilities
+beyond v replaced by the geometric series that bounds them. That is what (2) gives away.
 """
 
 import math
-from statistics import NormalDist
+from collections.abc import Callable
 
-_NORMAL = NormalDist()
+from scipy import special
+
+from fl_audit.errors import InputError
+from fl_audit.estimators.bisection import supremum
+from fl_audit.estimators.one_run.bound import check_counts
+
+LeastProbability = Callable[[float], float]
+"""A trade-off curve as L(x) = f(1 - x): the least probability, on a neighbouring input, of an event
+that has probability x. Increasing and convex, and x at most."""
+
+_ROUNDING = 1e-9
+"""By how much, relatively, (2) has to exceed what is possible. A million steps lose less."""
 
 
-def mu_rejected(mu: float, m: int, r: int, v: int, alpha: float) -> bool:
-    """Whether v or more right guesses have probability below alpha under mu-GDP.
-
-    mu-GDP is f-DP with f(x) = Phi(Phi^-1(1 - x) - mu) (Dong, Roth & Su 2022), for which
-    inverse(y) = Phi(Phi^-1(y) - mu) in (1).
+def gaussian_trade_off(mu: float) -> LeastProbability:
+    """L(x) = Phi(Phi^-1(x) - mu), the curve of mu-GDP (Dong, Roth & Su 2022, definition 2.6).
 
     Args:
-        mu: at least 0.
-        m: number of canaries, each included with probability 1/2.
-        r: number of guesses, in [0, m], fixed in advance.
-        v: number of right guesses, in [0, r].
-        alpha: in (0, 1).
+        mu: the difference of means, in deviations, at least 0.
 
-    >>> mu_rejected(0.0, m=100, r=100, v=75, alpha=0.05)
-    True
-    >>> mu_rejected(2.0, m=100, r=100, v=75, alpha=0.05)  # Phi(2 / 2) = 0.84 of them are right
-    False
+    >>> round(gaussian_trade_off(1.0)(0.5), 4)
+    0.1587
     """
-    if r == 0:
-        return False
-    right, wrong = alpha * v / m, alpha * (r - v) / m  # R_v and H_v
-    possible = r / m
-    for k in range(v - 1, -1, -1):
-        if right + wrong > possible:
+    return lambda x: float(special.ndtr(special.ndtri(x) - mu))
+
+
+def approximate_trade_off(epsilon: float, delta: float) -> LeastProbability:
+    """The curve of (epsilon, delta)-DP (Dong, Roth & Su 2022, equation 4).
+
+    L(x) = max(0, e^-epsilon (x - delta), 1 - delta - e^epsilon (1 - x)).
+
+    >>> approximate_trade_off(0.0, 0.25)(0.5)
+    0.25
+    """
+    growth, offset = math.exp(epsilon), -math.expm1(epsilon) - delta
+    # The last is 1 - delta - e^epsilon (1 - x), without losing a small x beside 1.
+    return lambda x: max(0.0, (x - delta) / growth, offset + growth * x)
+
+
+def rejects(trade_off: LeastProbability, m: int, r: int, v: int, alpha: float) -> bool:
+    """Whether v right guesses out of r prove, at level alpha, that a mechanism is not f-DP.
+
+    True only if v or more right guesses have probability below alpha under f-DP, so that a test
+    which rejects then is valid at level alpha. Mahloujifar et al. (2024), Algorithm 3.
+
+    Args:
+        trade_off: f, as L(x) = f(1 - x).
+        m: number of canaries, each included with probability 1/2.
+        r: number of guesses, at most m, fixed in advance.
+        v: number of right guesses, at most r.
+        alpha: level, in (0, 1).
+
+    Raises:
+        InputError: if a count or alpha is out of range.
+
+    >>> [rejects(gaussian_trade_off(0.5), 1000, 100, v, alpha=0.05) for v in (86, 87)]
+    [False, True]
+    """
+    check_counts(m, r, v)
+    _check_alpha(alpha)
+    impossible = r / m * (1 + _ROUNDING)
+    a, b = alpha * v / m, alpha * (r - v) / m
+    # Most of the way from v to 0 is never gone: the sum exceeds r / m or b stalls before.
+    for i in range(v - 1, -1, -1):
+        least = trade_off(a)
+        if least <= b:
+            return False
+        a += i / (r - i) * (least - b)
+        b = least
+        if a + b > impossible:
             return True
-        needed = _normal_cdf(_NORMAL.inv_cdf(right) - mu)
-        if needed <= wrong:
-            return False  # nothing more is needed: right and wrong stay as they are
-        right += k / (r - k) * (needed - wrong)
-        wrong = needed
-    return right + wrong > possible
+    return False
 
 
-def _normal_cdf(x: float) -> float:
-    # By erfc, whose small values keep their digits.
-    return 0.5 * math.erfc(-x / math.sqrt(2))
+def f_dp_p_value(trade_off: LeastProbability, m: int, r: int, v: int) -> float:
+    """Bound on the chance of v or more right guesses out of r under f-DP.
+
+    The smallest level at which they reject; 1 if none does (Mahloujifar et al. 2024, section 3.1).
+
+    Args:
+        trade_off: f, as L(x) = f(1 - x).
+        m: number of canaries, each included with probability 1/2.
+        r: number of guesses, at most m, fixed in advance.
+        v: number of right guesses, at most r.
+
+    Raises:
+        InputError: if a count is out of range.
+
+    >>> round(f_dp_p_value(gaussian_trade_off(0.5), 1000, 100, 88), 4)
+    0.0251
+    """
+    check_counts(m, r, v)
+    return supremum(
+        lambda alpha: alpha == 0 or (alpha < 1 and not rejects(trade_off, m, r, v, alpha))
+    )
+
+
+def mu_lower_bound(m: int, r: int, v: int, alpha: float) -> float:
+    """The largest mu for which v right guesses out of r reject mu-GDP at level alpha, or 0.
+
+    A mu-GDP mechanism has mu at least this with confidence 1 - alpha, if r was fixed in advance:
+    the larger mu, the less is private, so all below are rejected too.
+
+    Args:
+        m: number of canaries, each included with probability 1/2.
+        r: number of guesses, at most m.
+        v: number of right guesses, at most r.
+        alpha: level, in (0, 1).
+
+    Raises:
+        InputError: if a count or alpha is out of range.
+
+    >>> round(mu_lower_bound(1000, 100, 88, alpha=0.05), 3)
+    0.546
+    """
+    return supremum(lambda mu: rejects(gaussian_trade_off(mu), m, r, v, alpha))
+
+
+def _check_alpha(alpha: float) -> None:
+    if not 0 < alpha < 1:
+        raise InputError(f"alpha must be in (0, 1), such as 0.05, got {alpha}")

@@ -1,10 +1,9 @@
 """The one-run bound for mechanisms whose trade-off is Gaussian (Mahloujifar et al. 2024)."""
 
-import numpy as np
+import math
 
-from fl_audit.estimators.bisection import supremum
-from fl_audit.estimators.gaussian.mechanism import epsilon_of_sigma
-from fl_audit.estimators.one_run.f_dp import mu_rejected
+from fl_audit.estimators.gaussian.gdp import epsilon_of_mu
+from fl_audit.estimators.one_run.f_dp import gaussian_trade_off, mu_lower_bound, rejects
 from fl_audit.estimators.one_run.guesses import (
     Guesses,
     correct_among_bottom,
@@ -14,33 +13,34 @@ from fl_audit.estimators.result import Estimate
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting
 
-_SHARES = (2, 4, 8, 16)
-"""Of the canaries, a half, a quarter ... are guessed. All of them are never the best number."""
+_RATIO = 8
+"""Between two numbers of guesses. The best number is not sharp: next to one off by a factor of 2 or
+3, a stricter level costs more, and so fewer numbers serve better than the best of many."""
 
 
 def one_run_fdp(setting: AuditSetting) -> Estimate:
     """The largest epsilon whose Gaussian trade-off the right guesses reject.
 
-    For r = m / 2, m / 4, m / 8 and m / 16 of m canaries, the ceil(r / 2) largest scores are guessed
-    to be included and the floor(r / 2) smallest to be excluded. Each tests mu-GDP at alpha / 4
-    (`mu_rejected`); the largest mu that any rejects becomes epsilon at delta by the Gaussian
-    mechanism with noise 1 / mu (Balle & Wang 2018).
-
-    Mahloujifar, Melis & Chaudhuri (2024), arXiv:2410.22235, Algorithm 1 with r guesses of m.
+    For each r of `few_numbers_of_guesses`, the ceil(r / 2) largest scores are guessed to be
+    included and the floor(r / 2) smallest to be excluded. Each r tests mu-GDP at an equal share of
+    alpha (f_dp.py); the largest mu that any rejects becomes epsilon at delta, by the Gaussian
+    mechanism with noise multiplier 1 / mu (Balle & Wang 2018). With delta 0 it is infinite if mu is
+    above 0.
 
     Raises:
         NotApplicableError: without included or without excluded scores.
     """
     setting.require(included=1, excluded=1)
     m = setting.scores.num_included + setting.scores.num_excluded
-    candidates = _candidates(setting.scores)
-    alpha = (1 - setting.confidence) / len(candidates)
+    alpha = 1 - setting.confidence
+    candidates = _candidates(setting.scores, few_numbers_of_guesses(m, alpha))
     mu, best = 0.0, Guesses(0, 0, 0)
+    level = alpha / len(candidates)
     for guesses in candidates:
-        # Only what rejects the best so far can be better.
-        if mu_rejected(mu, m, guesses.total, guesses.correct, alpha):
-            mu, best = _largest_rejected(m, guesses, alpha), guesses
-    epsilon = epsilon_of_sigma(1 / mu, setting.delta) if mu > 0 else 0.0
+        # Only what rejects the largest mu so far proves a larger one.
+        if rejects(gaussian_trade_off(mu), m, guesses.total, guesses.correct, level):
+            mu, best = mu_lower_bound(m, guesses.total, guesses.correct, level), guesses
+    epsilon = epsilon_of_mu(mu, setting.delta)
     return Estimate(
         method="one_run_fdp",
         kind="lower_bound",
@@ -48,17 +48,19 @@ def one_run_fdp(setting: AuditSetting) -> Estimate:
         lower=epsilon,
         valid_for="Gaussian mechanisms",
         assumes=(
-            "Each canary was included by an independent fair coin, not in fixed numbers; and the "
-            "mechanism is mu-GDP for some mu, as one or many releases with Gaussian noise are "
-            "(nearly)."
+            "Each canary was included by an independent fair coin, not in fixed numbers. The "
+            "mechanism is mu-GDP for some mu, whichever canary is added or removed: its error "
+            "rates trade off no better for the attacker than those between N(0, 1) and N(mu, 1)."
         ),
         guarantee=(
-            f"If the mechanism is mu-GDP, its epsilon is at least this with "
-            f"{100 * setting.confidence:g} % confidence: the numbers of guesses were fixed in "
-            "advance and corrected for. Of other mechanisms it says nothing."
+            f"True mu, and the epsilon of mu-GDP, is at least this with "
+            f"{100 * setting.confidence:g} % confidence; valid although the number of guesses is "
+            "chosen on the data, which is corrected for. Where the mechanism's own trade-off is "
+            "not Gaussian, its epsilon at this delta may be smaller."
         ),
         source=(
-            "Mahloujifar, Melis & Chaudhuri (2024), arXiv:2410.22235, with a Bonferroni correction"
+            "Mahloujifar, Melis & Chaudhuri (2024), arXiv:2410.22235, Theorem 3.2 and Algorithm 3, "
+            "with a Bonferroni correction; Balle & Wang (2018), arXiv:1805.06530, theorem 8"
         ),
         details={
             "mu": mu,
@@ -68,19 +70,28 @@ def one_run_fdp(setting: AuditSetting) -> Estimate:
             "k_plus": best.k_plus,
             "k_minus": best.k_minus,
             "num_choices": len(candidates),
+            "corrected_confidence": 1 - level,
         },
     )
 
 
-def _candidates(scores: CanaryScores) -> list[Guesses]:
-    """The guesses at each number fixed in advance."""
+def few_numbers_of_guesses(m: int, alpha: float) -> tuple[int, ...]:
+    """Half of m, m / 16, m / 128 ... guesses, down to where too few are left to reject anything.
+
+    All m are next to never the best number, as the middle half of the scores tell least. Fewer than
+    4 log2(1 / alpha) guesses prove little even if all are right.
+
+    >>> few_numbers_of_guesses(2000, alpha=0.05)
+    (1000, 125)
+    >>> few_numbers_of_guesses(20, alpha=0.05)
+    (10,)
+    """
+    fewest = 4 * math.log2(1 / alpha)
+    most = max(m // 2, 1)
+    steps = range(1, m.bit_length())
+    return (most, *(r for k in steps if (r := most // _RATIO**k) >= fewest))
+
+
+def _candidates(scores: CanaryScores, totals: tuple[int, ...]) -> list[Guesses]:
     top, bottom = correct_among_top(scores), correct_among_bottom(scores)
-    m = len(top) - 1
-    totals = np.unique([max(m // share, 1) for share in _SHARES])
-    return [
-        Guesses(int(r - r // 2), int(r // 2), int(top[r - r // 2] + bottom[r // 2])) for r in totals
-    ]
-
-
-def _largest_rejected(m: int, guesses: Guesses, alpha: float) -> float:
-    return supremum(lambda mu: mu_rejected(mu, m, guesses.total, guesses.correct, alpha))
+    return [Guesses(r - r // 2, r // 2, int(top[r - r // 2]) + int(bottom[r // 2])) for r in totals]

@@ -11,14 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from fl_audit.estimators.gaussian.mechanism import epsilon_of_sigma
+from fl_audit.estimators.gaussian.gdp import epsilon_of_mu
 from fl_audit.estimators.result import Detail, Estimate
 from fl_audit.estimators.scores import FloatArray
 from fl_audit.estimators.setting import AuditSetting
 from fl_audit.estimators.threshold.uniform import bounded_thresholds, strongest_rejection
-
-_LEAST_MU = 1e-150
-"""Below it mu counts as 0: its epsilon is 0 for any delta a float can tell from 0."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +42,7 @@ def threshold_gdp(setting: AuditSetting) -> Estimate:
     setting.require(included=1)
     setting.require_null_scores()
     proven = _by_band(setting) if setting.null == "closed_form" else _by_ranks(setting)
-    epsilon = epsilon_of_sigma(1 / proven.mu, setting.delta) if proven.mu > _LEAST_MU else 0.0
+    epsilon = epsilon_of_mu(proven.mu, setting.delta)
     return Estimate(
         method="threshold_gdp",
         kind="lower_bound",
