@@ -8,9 +8,24 @@ from fl_audit.estimators.audit import METHODS, AuditResult, estimate
 from fl_audit.estimators.gaussian.best_threshold import BestThreshold, epsilon_of_laws
 from fl_audit.estimators.gaussian.normality import AndersonDarling, anderson_darling
 from fl_audit.estimators.gaussian.regions import epsilon_over_all_regions
-from fl_audit.estimators.laws import ExactCosine, Gaussian, Law, closed_form_null
+from fl_audit.estimators.laws import (
+    ExactCosine,
+    Gaussian,
+    Law,
+    closed_form_null,
+    rademacher_log_tail_bound,
+)
 from fl_audit.estimators.one_run.bound import epsilon_lower_bound, p_value
 from fl_audit.estimators.result import Estimate
+from fl_audit.estimators.roc import (
+    RocSummary,
+    auc,
+    balanced_accuracy,
+    bootstrap_interval,
+    katz_log_bound,
+    roc_summary,
+    tpr_at_fpr,
+)
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting, NotApplicableError
 
@@ -26,11 +41,19 @@ __all__ = [
     "Gaussian",
     "Law",
     "NotApplicableError",
+    "RocSummary",
     "anderson_darling",
+    "auc",
+    "balanced_accuracy",
+    "bootstrap_interval",
     "closed_form_null",
     "epsilon_lower_bound",
     "epsilon_of_laws",
     "epsilon_over_all_regions",
     "estimate",
+    "katz_log_bound",
     "p_value",
+    "rademacher_log_tail_bound",
+    "roc_summary",
+    "tpr_at_fpr",
 ]

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from fl_audit.estimators.audit import estimate
 from fl_audit.estimators.gaussian.mechanism import sigma_of_epsilon
+from fl_audit.estimators.one_run.pathological import PathologicalMechanism
 from fl_audit.estimators.scores import CanaryScores, FloatArray
 
 Bits = npt.NDArray[np.int64]
@@ -72,6 +73,17 @@ def gaussian(epsilon: float, delta: float, dim: int | None = None) -> KnownMecha
     return KnownMechanism(name, epsilon, delta, release, dim)
 
 
+def pathological(epsilon: float, delta: float, beta: float) -> KnownMechanism:
+    """Steinke et al. (2023), Algorithm 4: randomised response that is better with chance beta."""
+
+    def release(rng: np.random.Generator, bits: Bits) -> FloatArray:
+        k = len(bits)
+        mechanism = PathologicalMechanism(k, k, epsilon, delta, beta)
+        return mechanism.guesses(2 * bits - 1, rng).astype(np.float64)
+
+    return KnownMechanism("Algorithm 4", epsilon, delta, release)
+
+
 def bounds_on(
     mechanism: KnownMechanism,
     methods: Sequence[str],
@@ -81,7 +93,7 @@ def bounds_on(
     seed: int,
     confidence: float = 0.95,
 ) -> Mapping[str, FloatArray]:
-    """The epsilons of methods on independent releases, each canary included by a fair coin.
+    """What methods find on independent releases, each canary included by a fair coin.
 
     Args:
         mechanism: to audit, at its own delta.
@@ -92,7 +104,7 @@ def bounds_on(
         confidence: of each bound.
 
     Returns:
-        A [runs] array by method.
+        A [runs] array by method: lower ends, or epsilons where a method has none.
 
     >>> found = bounds_on(
     ...     randomised_response(1.0), ["one_run_valid"], num_canaries=100, runs=5, seed=1
@@ -113,5 +125,5 @@ def bounds_on(
             methods=methods,
         )
         for made in result.estimates:
-            found[made.method].append(made.epsilon)
+            found[made.method].append(made.epsilon if made.lower is None else made.lower)
     return {method: np.array(values) for method, values in found.items()}

@@ -110,7 +110,7 @@ def inclusion_p_value(
     >>> round(inclusion_p_value(100, seen, inclusion=0.5, **null), 3)
     0.553
     >>> round(inclusion_p_value(100, seen, inclusion=0.2, **null), 3)
-    0.048
+    0.04
     """
     chance = _checked_chance(m, guesses, inclusion, epsilon, delta)
     if delta == 0 or guesses.total == 0:
@@ -211,4 +211,3 @@ def _checked_chance(
 def _check_inclusion(inclusion: float) -> None:
     if not 0 < inclusion < 1:
         raise InputError(f"inclusion probability must be in (0, 1), got {inclusion}")
-

@@ -46,7 +46,7 @@ def epsilon_lower_bounds(
         InputError: if an argument is out of range.
 
     >>> epsilon_lower_bounds(1000, 100, [60, 75, 90], delta=1e-4, confidence=0.95).round(3).tolist()
-    [0.0, 0.673, 1.585]
+    [0.027, 0.673, 1.581]
     """
     check_delta(delta)
     check_confidence(confidence)

@@ -10,6 +10,7 @@ import math
 import numpy as np
 
 from fl_audit.estimators.gaussian.best_threshold import Guess
+from fl_audit.estimators.laws.rademacher import rademacher_log_tail_bound
 from fl_audit.estimators.result import Estimate
 from fl_audit.estimators.scores import FloatArray
 from fl_audit.estimators.setting import AuditSetting
@@ -44,8 +45,10 @@ def threshold_valid(setting: AuditSetting) -> Estimate:
     (Kairouz et al. 2015), and the test at each rank of the excluded scores is exact in the unknown
     FPR too (see rank_tests.py). Both hold whatever the laws, and with ties.
 
-    The detail `local_level` is the probability with which the statement at this one threshold may
-    fail.
+    The detail `epsilon_sub_gaussian` is what the same band proves with the tail bound of Rademacher
+    canaries for the false positive rate: it holds for them whatever the model, without the
+    closed-form law. `local_level` is the probability with which the statement at this one threshold
+    may fail.
 
     Raises:
         NotApplicableError: without included scores, or with fewer than 2 excluded scores under
@@ -99,8 +102,19 @@ def _by_band(setting: AuditSetting) -> Estimate:
             **best.details(),
             "local_level": float(bounded.levels[best.index]),
             "num_thresholds": len(bounded.thresholds),
+            "epsilon_sub_gaussian": _sub_gaussian(setting, bounded),
         },
     )
+
+
+def _sub_gaussian(setting: AuditSetting, bounded: BoundedThresholds) -> float:
+    """Epsilon by the same band, with the Rademacher tail bound in place of the law."""
+    if setting.dim is None:
+        raise ValueError("the closed-form null is refused without dim")
+    log_tail = rademacher_log_tail_bound(bounded.thresholds, setting.dim)
+    with np.errstate(divide="ignore"):
+        positives = LogRates(error=log_tail, success=np.log(-np.expm1(log_tail)))
+    return _strongest(bounded, positives, setting.delta).epsilon
 
 
 def _strongest(bounded: BoundedThresholds, positives: LogRates, delta: float) -> ProvenThreshold:

@@ -226,3 +226,23 @@ def test_says_why_it_is_valid(dim):
 def test_refuses_unusable_scores(included, excluded, message):
     with pytest.raises(InputError, match=message):
         bound(included, excluded, delta=1e-5)
+
+
+LOG_FACTOR = -math.log(4 * stats.norm.sf(math.sqrt(2)))  # of Bentkus & Dzindzalieta (2015)
+
+
+def test_sub_gaussian_bound_by_hand():
+    # 100 cosines of 6 deviations: Hoeffding's e^-18 is beaten by 3.178 times the Gaussian tail.
+    made = bound(np.full(100, 0.06), delta=0.0, dim=10_000)
+    log_rate = math.log(made.details["local_level"]) / 100
+    log_tail = LOG_FACTOR + stats.norm.logsf(6)
+    assert made.details["epsilon_sub_gaussian"] == pytest.approx(log_rate - log_tail, rel=1e-6)
+
+
+@pytest.mark.parametrize("shift", [-1.0, 0.5, 2.0, 8.0])
+def test_sub_gaussian_bound_is_the_weaker_one(shift):
+    included = np.random.default_rng(SEED).normal(shift, 1, 500) / 100
+    made = bound(included, delta=1e-5, dim=10_000)
+    weaker = made.details["epsilon_sub_gaussian"]
+    assert 0 <= weaker <= made.epsilon
+    assert shift < 2 or weaker > made.epsilon - LOG_FACTOR - 1e-9

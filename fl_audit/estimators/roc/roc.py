@@ -1,0 +1,139 @@
+"""The ROC curve of canary scores, and what is read off it.
+
+"score >= threshold" is the guess that the canary took part. With ties, no threshold separates
+equal scores, so that the curve goes through them at once.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fl_audit.errors import InputError
+from fl_audit.estimators.counts.confusion import ConfusionCounts
+from fl_audit.estimators.counts.roc import RocCounts
+from fl_audit.estimators.scores import CanaryScores, FloatArray
+from fl_audit.estimators.setting import NotApplicableError
+
+
+@dataclass(frozen=True, eq=False)
+class RocCurve:
+    """The error rates at every threshold that tells some scores apart.
+
+    Attributes:
+        thresholds: [t] float64, descending: infinity and every distinct score.
+        false_positive_rates: [t] ascending from 0 to 1.
+        true_positive_rates: [t] ascending from 0 to 1.
+    """
+
+    thresholds: FloatArray
+    false_positive_rates: FloatArray
+    true_positive_rates: FloatArray
+
+    @classmethod
+    def of(cls, scores: CanaryScores) -> "RocCurve":
+        """The curve of some scores.
+
+        Raises:
+            NotApplicableError: without included or without excluded scores.
+
+        >>> curve = RocCurve.of(CanaryScores(included=[1.0, 3.0], excluded=[0.0, 1.0]))
+        >>> curve.thresholds.tolist(), curve.true_positive_rates.tolist()
+        ([inf, 3.0, 1.0, 0.0], [0.0, 0.5, 1.0, 1.0])
+        """
+        require_both_classes(scores)
+        counts = RocCounts.of(scores)
+        return cls(
+            thresholds=counts.thresholds[::-1],
+            false_positive_rates=counts.false_positives[::-1] / counts.non_members,
+            true_positive_rates=1 - counts.false_negatives[::-1] / counts.members,
+        )
+
+
+def require_both_classes(scores: CanaryScores) -> None:
+    """Refuse scores of one class only, which have no ROC curve.
+
+    Raises:
+        NotApplicableError: naming the class that is missing.
+    """
+    for name, found in (("included", scores.num_included), ("excluded", scores.num_excluded)):
+        if found == 0:
+            raise NotApplicableError(f"a ROC curve needs at least 1 {name} score, got 0")
+
+
+def counts_at(scores: CanaryScores, threshold: float) -> ConfusionCounts:
+    """The right and wrong guesses of "score >= threshold".
+
+    Raises:
+        NotApplicableError: without included or without excluded scores.
+
+    >>> counts_at(CanaryScores(included=[1.0, 3.0], excluded=[0.0, 1.0]), 1.0)
+    ConfusionCounts(false_negatives=0, true_positives=2, false_positives=1, true_negatives=1)
+    """
+    require_both_classes(scores)
+    true_positives = int(np.count_nonzero(scores.included >= threshold))
+    false_positives = int(np.count_nonzero(scores.excluded >= threshold))
+    return ConfusionCounts(
+        false_negatives=scores.num_included - true_positives,
+        true_positives=true_positives,
+        false_positives=false_positives,
+        true_negatives=scores.num_excluded - false_positives,
+    )
+
+
+def tpr_at_fpr(scores: CanaryScores, false_positive_rate: float) -> float:
+    """The largest true positive rate among thresholds with at most this false positive rate.
+
+    Without interpolation, as in Carlini et al. (2022), "Membership inference attacks from first
+    principles", arXiv:2112.03570. With fewer than 1 / false_positive_rate excluded
+    scores, it is the rate at no false positive at all.
+
+    Args:
+        scores: of included and excluded canaries.
+        false_positive_rate: in [0, 1].
+
+    Raises:
+        InputError: if the rate is out of range.
+        NotApplicableError: without included or without excluded scores.
+
+    >>> tpr_at_fpr(CanaryScores(included=[1.0, 2.0, 3.0, 4.0], excluded=[0.0, 2.0]), 0.01)
+    0.5
+    """
+    require_both_classes(scores)
+    allowed = allowed_false_positives(false_positive_rate, scores.num_excluded)
+    if allowed == scores.num_excluded:
+        return 1.0
+    # One more false positive than allowed comes with this score, and whatever lies above is right.
+    limit = np.partition(scores.excluded, -allowed - 1)[-allowed - 1]
+    return float(np.mean(scores.included > limit))
+
+
+def allowed_false_positives(false_positive_rate: float, num_excluded: int) -> int:
+    """The most false positives of some excluded scores at a false positive rate of at most this.
+
+    Raises:
+        InputError: if the rate is not in [0, 1].
+
+    >>> allowed_false_positives(0.29, 100)  # 0.29 * 100 is below 29 in floating point
+    29
+    """
+    if not 0 <= false_positive_rate <= 1:
+        raise InputError(f"false_positive_rate must be in [0, 1], got {false_positive_rate}")
+    count = int(false_positive_rate * num_excluded)
+    return count + ((count + 1) / num_excluded <= false_positive_rate)
+
+
+def balanced_accuracy(scores: CanaryScores) -> float:
+    """The best mean of true positive and true negative rate over all thresholds.
+
+    (1 + max(TPR - FPR)) / 2, at least 1/2. The threshold is chosen on these same scores: on fresh
+    ones it does worse, and of scores that tell nothing too it comes out above 1/2.
+
+    Raises:
+        NotApplicableError: without included or without excluded scores.
+
+    >>> balanced_accuracy(CanaryScores(included=[1.0, 2.0], excluded=[0.0, 1.0]))
+    0.75
+    """
+    curve = RocCurve.of(scores)
+    advantage = curve.true_positive_rates - curve.false_positive_rates
+    return float(1 + np.max(advantage)) / 2

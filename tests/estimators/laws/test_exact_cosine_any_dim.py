@@ -1,0 +1,144 @@
+"""The cosine's law in any dimension, against mpmath's incomplete beta function."""
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fl_audit.estimators.laws import ExactCosine, Gaussian
+
+DIMS = [2, 3, 10, 50, 101, 999, 1000, 10**5, 4050748, 10**9, 10**15]
+DEVIATIONS = [0, 1e-6, 0.5, 1, 2.999, 3.001, 5, 20, 37, 40]
+
+dims = st.one_of(st.integers(2, 2000), st.integers(2, 10**9))
+steady = settings(derandomize=True, deadline=None, max_examples=150)
+
+
+def exact_log_sf(dim, cosine):
+    """Log P(X >= cosine) for a cosine >= 0, from X^2 ~ Beta(1/2, (dim - 1) / 2)."""
+    # Terms as large as exp(800) cancel in mpmath's series.
+    with mpmath.workdps(800):
+        x, half = mpmath.mpf(float(cosine)), mpmath.mpf(1) / 2
+        shape = mpmath.mpf(dim - 1) / 2
+        if x < half:
+            tail = mpmath.betainc(half, shape, x**2, 1, regularized=True)
+        else:
+            tail = mpmath.betainc(shape, half, 0, (1 - x) * (1 + x), regularized=True)
+        return mpmath.log(tail / 2)
+
+
+@pytest.mark.parametrize("dim", DIMS)
+def test_tail_by_deviations(dim):
+    law = ExactCosine(dim)
+    points = [t * law.std for t in DEVIATIONS if t * law.std < 1]
+    exact = [exact_log_sf(dim, x) for x in points]
+    assert law.logsf(points) == pytest.approx([float(e) for e in exact], rel=5e-15)
+    assert np.array_equal(law.logcdf(-np.array(points)), law.logsf(points))
+    below = [float(mpmath.log1p(-mpmath.exp(e))) for e in exact]
+    assert law.logcdf(points) == pytest.approx(below, rel=2e-12, abs=1e-320)
+
+
+@pytest.mark.parametrize("dim", [2, 3, 4, 10, 51, 1000, 10**5])
+@pytest.mark.parametrize("gap", [0.5, 0.1, 1e-3, 1e-9, 2.0**-53])
+def test_tail_to_the_edge_of_the_range(dim, gap):
+    x = 1 - gap
+    assert ExactCosine(dim).logsf(x) == pytest.approx(float(exact_log_sf(dim, x)), rel=5e-15)
+
+
+@pytest.mark.parametrize("dim", DIMS)
+def test_tail_probability_itself_keeps_its_digits(dim):
+    # Just below 3 deviations it is 1/2 minus the mass from 0, which costs 2.5 of 16 digits.
+    for t in (1.0, 2.9, 3.1, 5.0):
+        x = t / math.sqrt(dim)
+        if x < 1:
+            found = float(ExactCosine(dim).logsf(x))
+            assert abs(float(mpmath.mpf(found) - exact_log_sf(dim, x))) < 4e-13
+
+
+@pytest.mark.parametrize("dim", DIMS)
+@pytest.mark.parametrize("p", [1e-300, 1e-100, 1e-12, 1e-3, 0.1, 0.3, 0.49, 0.5 - 2.0**-40])
+def test_quantile_has_its_probability(dim, p):
+    law = ExactCosine(dim)
+    x = float(law.isf(p))
+    assert law.ppf(p) == -x
+    if x < 1 - 1e-6:  # closer to 1, neighbouring floats differ more than this in probability
+        exact = float(mpmath.expm1(exact_log_sf(dim, x) - mpmath.log(mpmath.mpf(p))))
+        slope_at_rounding = dim * x / max(1 - x * x, 1e-300) * x * 1e-15
+        assert abs(exact) < 4e-13 + slope_at_rounding
+
+
+@pytest.mark.parametrize("dim", DIMS)
+def test_quantile_near_the_middle_keeps_its_digits(dim):
+    # P(0 <= X <= x) = C x (1 + O(dim x^2)), and 1/2 - p is exact.
+    b = mpmath.mpf(dim - 1) / 2
+    with mpmath.workdps(40):
+        peak = mpmath.exp(mpmath.loggamma(b + 0.5) - mpmath.loggamma(b)) / mpmath.sqrt(mpmath.pi)
+    mass = 2.0**-50
+    assert ExactCosine(dim).isf(0.5 - mass) == pytest.approx(float(mass / peak), rel=1e-14)
+    assert ExactCosine(dim).isf(0.5 + mass) == pytest.approx(float(-mass / peak), rel=1e-14)
+
+
+@pytest.mark.parametrize("dim", [2, 3, 1000, 10**9])
+def test_quantiles_at_the_ends(dim):
+    law = ExactCosine(dim)
+    assert law.isf([0.0, 0.5, 1.0]).tolist() == [1.0, 0.0, -1.0]
+    assert law.ppf([0.0, 0.5, 1.0]).tolist() == [-1.0, 0.0, 1.0]
+    assert law.isf(5e-324) <= 1
+    assert np.isnan(law.isf([-0.1, 1.1, math.nan])).all()
+
+
+def test_quantile_in_the_plane_is_a_cosine():
+    p = np.array([1e-9, 1e-5, 0.01, 0.2, 0.4, 0.7, 0.999])
+    assert ExactCosine(2).isf(p) == pytest.approx(np.cos(math.pi * p), rel=1e-14)
+
+
+@pytest.mark.parametrize("t", [1.0, 5.0, 20.0])
+def test_gaussian_limit_in_a_billion_dimensions(t):
+    # log P is below the limit's by about t^4 / (4 dim), above by t^2 / (4 dim).
+    dim = 10**9
+    gap = ExactCosine(dim).logsf(t / math.sqrt(dim)) - Gaussian(0.0, 1.0).logsf(t)
+    assert abs(gap) < t**4 / dim
+
+
+@given(dims, st.floats(0, 1), st.floats(0, 1))
+@steady
+def test_tail_falls_and_is_symmetric(dim, first, second):
+    law = ExactCosine(dim)
+    near, far = sorted([first, second])
+    # Equal up to the last digits across the switch between the two forms.
+    assert law.logsf(far) <= law.logsf(near) * (1 - 1e-14)
+    assert law.logcdf(-near) == law.logsf(near)
+    total = np.exp(law.logsf(near)) + np.exp(law.logcdf(near))
+    assert total == pytest.approx(1, rel=1e-14)
+
+
+@given(dims, st.floats(1e-300, 0.5))
+@steady
+def test_quantile_and_tail_are_inverse(dim, p):
+    law = ExactCosine(dim)
+    x = float(law.isf(p))
+    if x < 1 - 1e-6:
+        # x rounded to a float moves the log tail by up to dim x^2 / (1 - x^2) units of rounding.
+        rounding = dim * x * x / ((1 - x) * (1 + x)) * 2.0**-52
+        assert law.logsf(x) == pytest.approx(math.log(p), rel=1e-13, abs=rounding)
+
+
+@given(dims, st.floats(0, 1), st.floats(0, 1))
+@steady
+def test_quantile_falls(dim, first, second):
+    law = ExactCosine(dim)
+    small, large = sorted([first, second])
+    x_small, x_large = float(law.isf(small)), float(law.isf(large))
+    assert x_small >= x_large - 1e-14 * abs(x_large)
+
+
+def test_shapes_are_kept():
+    law = ExactCosine(5000)
+    grid = np.linspace(-0.01, 0.2, 12).reshape(3, 4)
+    assert law.logsf(grid).shape == (3, 4)
+    assert law.isf(np.exp(law.logsf(grid))) == pytest.approx(grid, rel=1e-12)
+    assert law.logsf(0.1).shape == () and law.isf(0.1).shape == ()
+    assert law.logsf([]).shape == (0,)

@@ -1,0 +1,201 @@
+"""Inclusion probabilities other than 1/2: exact arithmetic, and the best mechanism there is."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import optimize, stats
+
+from fl_audit.errors import InputError
+from fl_audit.estimators.one_run.bound import epsilon_lower_bound, p_value
+from fl_audit.estimators.one_run.guesses import Guesses
+from fl_audit.estimators.one_run.inclusion import (
+    included_logit,
+    inclusion_epsilon_lower_bound,
+    inclusion_p_value,
+    printed_inclusion_p_value,
+    right_guesses_tail,
+)
+
+
+def exact_tail(k_plus: int, k_minus: int, v: int, odds: int, inclusion: Fraction) -> Fraction:
+    p = inclusion * odds / (inclusion * odds + 1 - inclusion)
+    q = (1 - inclusion) * odds / ((1 - inclusion) * odds + inclusion)
+    return sum(
+        (
+            math.comb(k_plus, a) * p**a * (1 - p) ** (k_plus - a)
+            * math.comb(k_minus, b) * q**b * (1 - q) ** (k_minus - b)
+            for a in range(k_plus + 1)
+            for b in range(k_minus + 1)
+            if a + b >= v
+        ),
+        Fraction(0),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("odds", [1, 3, 1000])
+@pytest.mark.parametrize("inclusion", ["1/100", "1/3", "1/2", "9/10"])
+@pytest.mark.parametrize(("k_plus", "k_minus"), [(0, 7), (7, 0), (5, 12), (20, 3)])
+def test_law_in_rational_arithmetic(k_plus, k_minus, inclusion, odds):
+    pi = Fraction(inclusion)
+    guesses = Guesses(k_plus, k_minus, 0)
+    needed = np.arange(k_plus + k_minus + 2)
+    found = right_guesses_tail(guesses, needed, inclusion=float(pi), epsilon=math.log(odds))
+    exact = [float(exact_tail(k_plus, k_minus, int(v), odds, pi)) for v in needed]
+    assert found == pytest.approx(exact, rel=1e-10)
+
+
+def best_chance(
+    m: int, k_plus: int, k_minus: int, v: int, *, inclusion: float, epsilon: float, delta: float
+) -> float:
+    """The largest chance of v right guesses over ALL (epsilon, delta)-DP mechanisms.
+
+    A linear program in M(t | s), with slacks for what (epsilon, delta) lets one input exceed
+    another at each output.
+    """
+    inputs = list(itertools.product([-1, 1], repeat=m))
+    outputs = [
+        t for t in itertools.product([-1, 0, 1], repeat=m)
+        if t.count(1) == k_plus and t.count(-1) == k_minus
+    ]  # fmt: skip
+    neighbours = [
+        (a, b)
+        for a, s in enumerate(inputs)
+        for b, u in enumerate(inputs)
+        if sum(x != y for x, y in zip(s, u, strict=True)) == 1
+    ]
+    n = len(outputs)
+    size = len(inputs) * n + len(neighbours) * n
+    gain, rows, limits, sums = np.zeros(size), [], [], []
+    for a, s in enumerate(inputs):
+        weight = inclusion ** s.count(1) * (1 - inclusion) ** s.count(-1)
+        for j, t in enumerate(outputs):
+            right = sum(x == y for x, y in zip(s, t, strict=True))
+            gain[a * n + j] = weight * (right >= v)
+        row = np.zeros(size)
+        row[a * n : (a + 1) * n] = 1
+        sums.append(row)
+    for k, (a, b) in enumerate(neighbours):
+        slack = (len(inputs) + k) * n
+        for j in range(n):
+            row = np.zeros(size)
+            row[a * n + j], row[b * n + j], row[slack + j] = 1, -math.exp(epsilon), -1
+            rows.append(row)
+            limits.append(0.0)
+        row = np.zeros(size)
+        row[slack : slack + n] = 1
+        rows.append(row)
+        limits.append(delta)
+    found = optimize.linprog(
+        -gain, A_ub=np.array(rows), b_ub=limits, A_eq=np.array(sums), b_eq=np.ones(len(sums))
+    )
+    assert found.success
+    return -found.fun
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 1.0, 2.0])
+@pytest.mark.parametrize("delta", [0.0, 0.01, 0.1])
+@pytest.mark.parametrize("inclusion", [0.2, 0.5, 0.7])
+@pytest.mark.parametrize("counts", [(2, 1, 1), (3, 1, 1), (3, 2, 0), (2, 0, 2)])
+def test_no_mechanism_exceeds_the_p_value(counts, inclusion, delta, epsilon):
+    m, k_plus, k_minus = counts
+    for v in range(1, k_plus + k_minus + 1):
+        null = {"inclusion": inclusion, "epsilon": epsilon, "delta": delta}
+        best = best_chance(m, k_plus, k_minus, v, **null)
+        assert best <= inclusion_p_value(m, Guesses(k_plus, k_minus, v), **null) + 1e-7
+
+
+def test_abstentions_are_what_makes_guesses_good():
+    null = {"inclusion": 0.2, "epsilon": 1.0, "delta": 0.0}
+    bound = inclusion_p_value(1, Guesses(1, 0, 1), **null)
+    # M must guess "included" always, so it is right with probability 0.2; Proposition 5.7 is loose
+    # here. With abstentions allowed (two canaries, one guess), one that knows more does better.
+    assert best_chance(1, 1, 0, 1, **null) == pytest.approx(0.2)
+    assert 0.2 < best_chance(2, 1, 0, 1, **null) <= bound + 1e-9
+
+
+def test_printed_proposition_5_7_is_refuted_by_randomised_response():
+    # It says p e^-eps / (p e^-eps + 1 - p), its proof p e^eps / (p e^eps + 1 - p). Let a canary be
+    # included with p = 1/2, and its bit be released truly with probability 3/4: (log 3, 0)-DP.
+    # Released "included", it was so with probability 3/4, where the statement allows only 1/4.
+    p, epsilon = 0.5, math.log(3)
+    right_if_said_included = (p * 0.75) / (p * 0.75 + (1 - p) * 0.25)
+    as_stated = p * math.exp(-epsilon) / (p * math.exp(-epsilon) + 1 - p)
+    as_proved = 1 / (1 + math.exp(-included_logit(p, epsilon)))
+    assert as_stated == pytest.approx(0.25)
+    assert right_if_said_included == pytest.approx(0.75) == as_proved
+
+
+@pytest.mark.parametrize(("k_plus", "k_minus", "v"), [(100, 0, 75), (30, 70, 81), (0, 50, 50)])
+def test_half_is_corollary_5_4(k_plus, k_minus, v):
+    seen, r = Guesses(k_plus, k_minus, v), k_plus + k_minus
+    for delta in (0.0, 1e-5, 1e-3):
+        null = {"epsilon": 0.7, "delta": delta}
+        printed = printed_inclusion_p_value(300, seen, inclusion=0.5, **null)
+        assert printed == pytest.approx(p_value(300, r, v, **null), rel=1e-9)
+        assert inclusion_p_value(300, seen, inclusion=0.5, **null) <= printed * (1 + 1e-9)
+    found = inclusion_epsilon_lower_bound(300, seen, inclusion=0.5, delta=0.0, confidence=0.95)
+    assert found == pytest.approx(epsilon_lower_bound(300, r, v, 0.0, 0.95), abs=3e-9)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6, 1e-4])
+@pytest.mark.parametrize("inclusion", [0.05, 0.3, 0.9])
+def test_bound_is_where_the_p_value_crosses(inclusion, delta):
+    seen = Guesses(40, 60, 97)
+    made = inclusion_epsilon_lower_bound(
+        200, seen, inclusion=inclusion, delta=delta, confidence=0.95
+    )
+    assert made > 0.1
+    null = {"inclusion": inclusion, "delta": delta}
+    assert inclusion_p_value(200, seen, epsilon=made, **null) < 0.05
+    assert inclusion_p_value(200, seen, epsilon=made + 1e-7, **null) >= 0.05
+
+
+def test_roles_may_be_exchanged():
+    a = inclusion_p_value(99, Guesses(20, 35, 44), inclusion=0.3, epsilon=1.0, delta=1e-4)
+    b = inclusion_p_value(99, Guesses(35, 20, 44), inclusion=0.7, epsilon=1.0, delta=1e-4)
+    assert a == pytest.approx(b, rel=1e-12)
+
+
+def test_coverage_at_a_tenth_included():
+    # Each bit plus Laplace noise of scale 1 / epsilon, k+ = 10 and k- = 40 of 200 canaries. Each
+    # of 4,000 runs fails with probability at most 5 %: more than the limit has chance below 1e-6.
+    rng, epsilon, runs = np.random.default_rng(7), 1.5, 4000
+    bits = rng.random((runs, 200)) < 0.1
+    order = np.argsort(bits + rng.laplace(scale=1 / epsilon, size=bits.shape), axis=1)
+    ranked = np.take_along_axis(bits, order, axis=1)
+    right = ranked[:, -10:].sum(axis=1) + (~ranked[:, :40]).sum(axis=1)
+    p = right_guesses_tail(Guesses(10, 40, 0), right, inclusion=0.1, epsilon=epsilon)
+    assert np.sum(p < 0.05) <= stats.binom.isf(1e-6, runs, 0.05)
+
+
+def test_a_million_guesses():
+    seen = Guesses(400_000, 600_000, 820_000)
+    made = inclusion_epsilon_lower_bound(10**6, seen, inclusion=0.4, delta=1e-9, confidence=0.95)
+    # The mean of right guesses reaches 820,000 at the epsilon of this equation.
+    p = 1 / (1 + np.exp(-(made + math.log(4 / 6))))
+    q = 1 / (1 + np.exp(-(made - math.log(4 / 6))))
+    assert 400_000 * p + 600_000 * q == pytest.approx(820_000, abs=1000)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-15, 0.999])
+@pytest.mark.parametrize("epsilon", [0.0, 50.0])
+@pytest.mark.parametrize("seen", [Guesses(0, 0, 0), Guesses(3, 2, 0), Guesses(3, 2, 5)])
+def test_extremes_stay_probabilities(seen, epsilon, delta):
+    for test in (inclusion_p_value, printed_inclusion_p_value):
+        p = test(9, seen, inclusion=1e-9, epsilon=epsilon, delta=delta)
+        assert 0 <= p <= 1
+        assert seen.correct > 0 or p == 1
+
+
+def test_refuses():
+    null = {"epsilon": 1.0, "delta": 0.0}
+    for inclusion in (0.0, 1.0, -1, math.nan):
+        with pytest.raises(InputError, match="inclusion probability must be in"):
+            inclusion_p_value(9, Guesses(2, 2, 2), inclusion=inclusion, **null)
+    with pytest.raises(InputError, match=r"k\+ and k- must be"):
+        inclusion_p_value(9, Guesses(5, -2, 2), inclusion=0.5, **null)
+    with pytest.raises(InputError, match="guesses"):
+        inclusion_p_value(9, Guesses(5, 6, 2), inclusion=0.5, **null)
