@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands
     from fl_audit.estimators.audit import AuditResult
     from fl_audit.estimators.result import Estimate
+    from fl_audit.estimators.roc import RocSummary
 
 
 def add(commands: "Commands") -> None:
@@ -72,9 +73,25 @@ def _table(result: "AuditResult") -> str:
         if found:
             lines += ["", group.title, *textwrap.wrap(group.meaning, room)]
             lines += [f"  {e.method:<{width}}  {_epsilon(e)}" for e in found]
+    if result.roc is not None:
+        lines += ["", *_attack(result.roc)]
     for name, reason in result.left_out.items():
         lines += ["", f"left out: {name}: {reason}"]
     return "\n".join(lines)
+
+
+def _attack(roc: "RocSummary") -> list[str]:
+    """How well scores tell who was included, in the words of membership inference."""
+    interval = roc.auc_interval
+    return [
+        f"AUC {roc.auc:.4g} ({interval.lower:.4g} to {interval.upper:.4g}), balanced accuracy of "
+        f"the best threshold {roc.balanced_accuracy:.4g}",
+        "true positive rate "
+        + ", ".join(
+            f"{100 * point.true_positive_rate:.3g} % at FPR {100 * point.false_positive_rate:g} %"
+            for point in roc.operating_points
+        ),
+    ]
 
 
 def _epsilon(estimate: "Estimate") -> str:

@@ -13,6 +13,7 @@ from fl_audit.estimators.one_run.fdp import one_run_fdp
 from fl_audit.estimators.one_run.search import one_run
 from fl_audit.estimators.one_run.valid import one_run_valid
 from fl_audit.estimators.result import Estimate
+from fl_audit.estimators.roc import RocSummary, roc_summary
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting, NotApplicableError, Null
 from fl_audit.estimators.threshold.clopper_pearson import threshold_clopper_pearson
@@ -47,6 +48,7 @@ class AuditResult:
         dim: number of trainable parameters, where known.
         num_included: canaries that took part in training.
         num_excluded: canaries that did not.
+        roc: how well the scores tell the two kinds apart; None without scores of either.
         estimates: one per method, in the order asked for.
         left_out: default methods that these scores do not allow, each with the reason.
     """
@@ -56,6 +58,7 @@ class AuditResult:
     dim: int | None
     num_included: int
     num_excluded: int
+    roc: RocSummary | None
     estimates: tuple[Estimate, ...]
     left_out: Mapping[str, str] = field(default_factory=dict)
 
@@ -67,6 +70,7 @@ class AuditResult:
             "dim": self.dim,
             "num_included": self.num_included,
             "num_excluded": self.num_excluded,
+            "roc": self.roc and self.roc.to_json(),
             "estimates": [estimate.to_json() for estimate in self.estimates],
         }
 
@@ -137,12 +141,15 @@ def _apply(name: str, setting: AuditSetting) -> Estimate:
 def _result(
     setting: AuditSetting, estimates: Sequence[Estimate], left_out: Mapping[str, str]
 ) -> AuditResult:
+    scores = setting.scores
+    both = scores.num_included > 0 and scores.num_excluded > 0
     return AuditResult(
         delta=setting.delta,
         confidence=setting.confidence,
         dim=setting.dim,
-        num_included=setting.scores.num_included,
-        num_excluded=setting.scores.num_excluded,
+        num_included=scores.num_included,
+        num_excluded=scores.num_excluded,
+        roc=roc_summary(scores, setting.confidence) if both else None,
         estimates=tuple(estimates),
         left_out=left_out,
     )

@@ -4,6 +4,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from fl_audit.estimators.beta_cdf import beta_cdf
 from fl_audit.estimators.scores import FloatArray
 
 _CLOSE = 1e-9
@@ -34,7 +35,7 @@ def beta_quantile(a: npt.ArrayLike, b: npt.ArrayLike, p: npt.ArrayLike) -> Float
         if len(unsettled) == 0:
             break
         i = unsettled
-        reached = special.betainc(a[i], b[i], x[i])
+        reached = beta_cdf(a[i], b[i], x[i])
         low[i] = np.where(reached < p[i], x[i], low[i])
         high[i] = np.where(reached < p[i], high[i], x[i])
         step = _newton(a[i], b[i], p[i], x[i], reached)

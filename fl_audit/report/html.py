@@ -9,12 +9,14 @@ from markupsafe import Markup
 
 from fl_audit.config_file import config_to_toml
 from fl_audit.estimators import Gaussian
+from fl_audit.estimators.roc.summary import REPORTED_RATES
 from fl_audit.report.finished_run import FinishedRun
 from fl_audit.report.histogram import score_histogram
 from fl_audit.report.numbers import significant
 from fl_audit.report.statistic import NULLS
 from fl_audit.report.tables import (
     accounting_rows,
+    attack_rows,
     method_groups,
     noise_rows,
     normality_rows,
@@ -58,6 +60,8 @@ def _page(report: dict[str, Any], run: FinishedRun) -> dict[str, Any]:
         "analytical": report["analytical"],
         "accounting": accounting_rows(report["analytical"]),
         "histograms": _histograms(run),
+        "attack": attack_rows(statistics),
+        "reported_rates": [f"{100 * rate:g} %" for rate in REPORTED_RATES],
         "normality": normality_rows(statistics),
         "null_checks": null_rows(statistics),
         "curves": training_curves(run.rounds),

@@ -124,6 +124,33 @@ def _upper_bound(epsilon: float | str | None) -> str:
 
 
 @dataclass(frozen=True)
+class AttackRow:
+    """How well one statistic tells included from excluded canaries."""
+
+    statistic: str
+    auc: str
+    auc_interval: str
+    true_positive_rates: tuple[str, ...]
+
+
+def attack_rows(statistics: Mapping[str, Any]) -> list[AttackRow]:
+    """A row per statistic that has scores of both kinds."""
+    return [
+        AttackRow(
+            statistic=STATISTIC_TITLES[name],
+            auc=significant(roc["auc"]),
+            auc_interval=" … ".join(significant(end) for end in roc["auc_interval"]),
+            true_positive_rates=tuple(
+                f"{significant(100 * point['true_positive_rate'])} %"
+                for point in roc["operating_points"]
+            ),
+        )
+        for name, statistic in statistics.items()
+        if (roc := statistic["roc"]) is not None
+    ]
+
+
+@dataclass(frozen=True)
 class NormalityRow:
     """An Anderson-Darling test."""
 

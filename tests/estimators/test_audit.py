@@ -35,7 +35,7 @@ def test_every_method_keeps_the_contract(scores, dim, delta):
     assert [made.method for made in result.estimates] == list(METHODS)
     printed = result.to_json()
     assert list(printed) == [
-        "delta", "confidence", "dim", "num_included", "num_excluded", "estimates",
+        "delta", "confidence", "dim", "num_included", "num_excluded", "roc", "estimates",
     ]  # fmt: skip
     json.dumps(printed, allow_nan=False)
     for made in result.estimates:

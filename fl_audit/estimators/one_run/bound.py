@@ -10,6 +10,7 @@ from scipy import special
 
 from fl_audit.errors import InputError
 from fl_audit.estimators.arguments import check_confidence, check_delta, check_epsilon
+from fl_audit.estimators.beta_cdf import beta_cdf
 from fl_audit.estimators.bisection import supremum
 from fl_audit.estimators.scores import FloatArray
 
@@ -88,8 +89,8 @@ def binomial_tail(
     """f(v), the chance that Binomial(r, e^epsilon / (1 + e^epsilon)) is at least v."""
     wrong = special.expit(-epsilon)
     safe = np.clip(v, 1, r)
-    below = special.betainc(r - safe + 1, safe, wrong)
-    above = special.betainc(safe, r - safe + 1, special.expit(epsilon))
+    below = beta_cdf(r - safe + 1, safe, wrong)
+    above = beta_cdf(safe, r - safe + 1, special.expit(epsilon))
     # 1 - wrong rounds where epsilon is large; one minus the other side rounds where it is small.
     tail = np.where(below < 0.5, 1 - below, above)
     return np.where(v <= 0, 1.0, np.where(v > r, 0.0, tail))

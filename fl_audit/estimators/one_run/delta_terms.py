@@ -14,13 +14,12 @@ where g_j <= (1 - p_j) A for a bound A on the mean chance that guess j decides a
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special
 
 from fl_audit.estimators.one_run.bound import binomial_probability
+from fl_audit.estimators.one_run.guesses import Counts
 from fl_audit.estimators.scores import FloatArray
 
-Counts = npt.NDArray[np.int64]
 Tail = Callable[[Counts], FloatArray]
 """From an array of integers k to the chances that an integer law is at least k."""
 

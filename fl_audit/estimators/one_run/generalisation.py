@@ -3,8 +3,8 @@
 A sees n independent draws X from P and outputs a query; q(Y, X) is its mean over the sample, in
 [0, 1], and q(Y, P) its mean over P. A is (epsilon, delta)-DP for the replacement of one draw. The
 functions bound the probability that the two differ much. They take Theorem 5.2 for granted; where
-delta > 0, its proof has a gap (see delta_terms.py), though no case is known in which it fails at
-p-values below 0.87.
+delta > 0, its proof has a gap (see delta_terms.py), though no case is known in which it fails where
+f(v) is below 0.87.
 """
 
 import math

@@ -171,8 +171,7 @@ def hoeffding_epsilon_lower_bound(
 ) -> float:
     """The largest epsilon that right weight v rejects by `hoeffding_p_value`, 0 if none.
 
-    At delta = 0 explicit: the logit of (v - r2 sqrt(log(1 / alpha) / 2)) / r1, infinite where this
-    is 1 or more, as it can be only if r1 is no bound or v was not the right weight.
+    At delta = 0 explicit: the logit of (v - r2 sqrt(log(1 / alpha) / 2)) / r1, where f(v) is alpha.
 
     Args:
         m: number of canaries, each included with probability 1/2.

@@ -16,6 +16,8 @@ def largest_rejected(
 ) -> float:
     """An epsilon with a p-value below alpha, the largest on a grid, refined; 0 if there is none.
 
+    And 700, beyond which e^epsilon leaves the range of floats, if all up to there are rejected.
+
     Who rejects (epsilon, delta)-DP may reject all smaller epsilons with it, since they imply it
     (Steinke et al. 2023, Lemma 4.7). So wherever the p-value is below alpha is a valid bound, also
     if it grows again towards epsilon = 0, as terms in delta do. The search goes down from where the

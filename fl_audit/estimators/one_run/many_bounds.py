@@ -11,9 +11,8 @@ from fl_audit.errors import InputError
 from fl_audit.estimators.arguments import check_confidence, check_delta
 from fl_audit.estimators.beta_quantile import beta_quantile
 from fl_audit.estimators.one_run.bound import binomial_probability, binomial_tail, p_values
+from fl_audit.estimators.one_run.guesses import Counts
 from fl_audit.estimators.scores import FloatArray
-
-Counts = npt.NDArray[np.int64]
 
 _CLOSE = 1e-9
 """Relative change of epsilon at which the search ends: that step leaves about its square."""
@@ -201,7 +200,7 @@ class _Search:
         """One step for all; tells which have arrived."""
         i, epsilon = self.window, self.epsilon
         at_v = binomial_tail(self.r, self.v, epsilon)
-        slope = self.weight * np.exp(-np.log(i))
+        slope = self.weight / i
         if self.weight == 0:
             best, p, growth = np.ones(len(i), dtype=bool), at_v, self._growth(self.v)
         else:
@@ -223,9 +222,7 @@ class _Search:
             density = np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
             newton = self.epsilon - (z - special.ndtri(self.alpha)) * density / growth
         inside = (newton >= self.low) & (newton <= self.high)
-        middle = np.where(
-            np.isinf(self.high), 2 * self.epsilon + 1, (self.low + np.minimum(self.high, 1e300)) / 2
-        )
+        middle = np.where(np.isinf(self.high), 2 * self.epsilon + 1, (self.low + self.high) / 2)
         return np.where(inside, newton, middle)
 
     def _growth(self, k: Counts) -> FloatArray:

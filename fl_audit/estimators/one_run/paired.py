@@ -10,53 +10,14 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from fl_audit.errors import InputError
 from fl_audit.estimators.arguments import check_confidence, check_delta, check_epsilon
-from fl_audit.estimators.one_run.bound import binomial_tail, epsilon_lower_bound, p_value
+from fl_audit.estimators.one_run.bound import binomial_tail, check_counts, epsilon_lower_bound
 from fl_audit.estimators.one_run.largest_rejected import largest_rejected
+from fl_audit.estimators.one_run.pair_scores import PairScores, right_among_surest
+from fl_audit.estimators.one_run.sharp import sharp_p_values
 from fl_audit.estimators.result import Estimate
-from fl_audit.estimators.scores import CanaryScores, FloatArray
-
-Counts = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, eq=False)
-class PairScores:
-    """Scores of pairs; a LARGER score looks MORE like a member.
-
-    Attributes:
-        included: [m] float64, the score of the example of each pair that was trained on.
-        excluded: [m] float64, that of its partner, in the same order.
-
-    Raises:
-        ValueError: if an array is not one-dimensional or holds a non-finite score, or both are
-            empty.
-        InputError: if their lengths differ.
-
-    >>> PairScores(included=[0.5, 0.2], excluded=[0.1, 0.3]).num_pairs
-    2
-    """
-
-    included: FloatArray
-    excluded: FloatArray
-
-    def __post_init__(self) -> None:
-        """Check the fields, so that no later step has to."""
-        scores = CanaryScores(self.included, self.excluded)
-        if scores.num_included != scores.num_excluded:
-            raise InputError(
-                "pairs need as many included as excluded scores, "
-                f"got {scores.num_included} and {scores.num_excluded}"
-            )
-        object.__setattr__(self, "included", scores.included)
-        object.__setattr__(self, "excluded", scores.excluded)
-
-    @property
-    def num_pairs(self) -> int:
-        """Number of pairs, the theory's m."""
-        return len(self.included)
 
 
 @dataclass(frozen=True)
@@ -93,27 +54,62 @@ def replacement_parameters(epsilon: float, delta: float) -> PrivacyParameters:
     return PrivacyParameters(2 * epsilon, grown * delta)
 
 
-def right_among_surest(scores: PairScores) -> Counts:
-    """[m + 1] right guesses among the r surest, for r = 0..m.
+def paired_p_value(m: int, r: int, v: int, *, epsilon: float, delta: float) -> float:
+    """The p-value of v right guesses out of r pairs for (epsilon, delta)-DP under replacement.
 
-    The guess of a pair is the example with the larger score, and it is the surer the further apart
-    the scores are; this does not depend on the coins. Equal scores count as a wrong guess, and of
-    equally sure guesses the wrong ones come first: no order that knows no coins has fewer right.
+    At delta = 0 that of Corollary 5.4 for m pairs in place of canaries. For delta > 0 with the
+    proven and smaller delta term of sharp.py.
 
-    >>> right_among_surest(PairScores([3.0, 1.0, 5.0], [1.0, 2.0, 5.0])).tolist()
-    [0, 1, 1, 1]
+    Args:
+        m: number of pairs.
+        r: number of guesses, at most m, fixed in advance.
+        v: number of right guesses, at most r.
+        epsilon: of the null hypothesis, finite and at least 0.
+        delta: of the null hypothesis, in [0, 1).
+
+    Raises:
+        InputError: if an argument is out of range.
+
+    >>> round(paired_p_value(100, 100, 75, epsilon=float(np.log(3)), delta=0.0), 3)
+    0.553
     """
-    gap = scores.included - scores.excluded
-    right = gap > 0
-    order = np.lexsort((right, -np.abs(gap)))
-    return np.concatenate([[0], np.cumsum(right[order])])
+    check_counts(m, r, v)
+    check_epsilon(epsilon)
+    check_delta(delta)
+    if v == 0:
+        return 1.0
+    return float(sharp_p_values(m, np.array([r]), np.array([v]), epsilon, delta)[0])
+
+
+def paired_epsilon_lower_bound(m: int, r: int, v: int, *, delta: float, confidence: float) -> float:
+    """The largest epsilon under replacement that v right guesses out of r pairs reject.
+
+    Args:
+        m: number of pairs.
+        r: number of guesses, at most m, fixed in advance.
+        v: number of right guesses, at most r.
+        delta: in [0, 1).
+        confidence: in (0, 1).
+
+    Raises:
+        InputError: if an argument is out of range.
+
+    >>> round(paired_epsilon_lower_bound(100, 100, 75, delta=0.0, confidence=0.95), 3)
+    0.702
+    """
+    check_confidence(confidence)
+    p_of = functools.partial(paired_p_value, m, r, v)
+    return largest_rejected(
+        lambda epsilon: p_of(epsilon=epsilon, delta=delta),
+        lambda epsilon: p_of(epsilon=epsilon, delta=0.0),
+        1 - confidence,
+    )
 
 
 def add_remove_p_value(m: int, r: int, v: int, *, epsilon: float, delta: float) -> float:
     """The p-value of v right guesses out of r pairs for (epsilon, delta)-DP under add or remove.
 
-    That of Corollary 5.4 for the parameters that follow for replacement; 1 where their delta
-    reaches 1.
+    `paired_p_value` for the parameters that follow for replacement; 1 where their delta reaches 1.
 
     Args:
         m: number of pairs.
@@ -128,7 +124,7 @@ def add_remove_p_value(m: int, r: int, v: int, *, epsilon: float, delta: float) 
     implied = replacement_parameters(epsilon, delta)
     if implied.delta >= 1:
         return 1.0
-    return p_value(m, r, v, implied.epsilon, implied.delta)
+    return paired_p_value(m, r, v, epsilon=implied.epsilon, delta=implied.delta)
 
 
 def add_remove_epsilon_lower_bound(
@@ -154,7 +150,8 @@ def add_remove_epsilon_lower_bound(
     """
     check_confidence(confidence)
     p_of = functools.partial(add_remove_p_value, m, r, v, delta=delta)
-    p_of(epsilon=0.0)  # check the counts
+    check_counts(m, r, v)
+    check_delta(delta)
     counts = np.array([r]), np.array([v])
     return largest_rejected(
         lambda epsilon: p_of(epsilon=epsilon),
@@ -168,7 +165,7 @@ def paired_one_run(
 ) -> Estimate:
     """The one-run bound from pairs, for epsilon under replacement.
 
-    Steinke et al. (2023), appendix A with Corollary 5.4: the surest guesses, as many as said.
+    Steinke et al. (2023), appendix A: the surest guesses, as many as said.
 
     Args:
         scores: of all pairs.
@@ -188,7 +185,7 @@ def paired_one_run(
     if not 0 <= r <= m:
         raise InputError(f"guesses (r) must be in [0, {m}], the number of pairs, got {r}")
     v = int(right_among_surest(scores)[r])
-    epsilon = epsilon_lower_bound(m, r, v, delta, confidence)
+    epsilon = paired_epsilon_lower_bound(m, r, v, delta=delta, confidence=confidence)
     add_remove = add_remove_epsilon_lower_bound(m, r, v, delta=delta, confidence=confidence)
     return Estimate(
         method="paired_one_run",
@@ -203,13 +200,15 @@ def paired_one_run(
             "scores were seen."
         ),
         source=(
-            "Steinke, Nasr & Jagielski (2023), arXiv:2305.08846, appendix A with Corollary 5.4"
+            "Steinke, Nasr & Jagielski (2023), arXiv:2305.08846, appendix A; "
+            "delta as in our one_run/sharp.py"
         ),
         details={
             "m": m,
             "guesses": r,
             "correct": v,
-            "p_value_at_epsilon_0": p_value(m, r, v, 0.0, delta),
+            "p_value_at_epsilon_0": paired_p_value(m, r, v, epsilon=0.0, delta=delta),
+            "epsilon_by_corollary_5_4": epsilon_lower_bound(m, r, v, delta, confidence),
             "epsilon_add_or_remove": add_remove,
         },
     )

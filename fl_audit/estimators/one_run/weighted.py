@@ -13,111 +13,19 @@ holds given T = t. They may never depend on the coins.
 
 import functools
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 from scipy import special
 
 from fl_audit.errors import InputError
-from fl_audit.estimators.arguments import check_confidence, check_delta, check_epsilon
-from fl_audit.estimators.one_run.bound import binomial_probability
-from fl_audit.estimators.one_run.delta_terms import Counts, mean_mode
+from fl_audit.estimators.arguments import check_confidence, check_delta
+from fl_audit.estimators.one_run.delta_terms import mean_mode
 from fl_audit.estimators.one_run.largest_rejected import largest_rejected
+from fl_audit.estimators.one_run.lattice_weights import LatticeWeights
 from fl_audit.estimators.one_run.sharp import delta_factors
-from fl_audit.estimators.scores import FloatArray
-
-_NEGLIGIBLE = 1e-25
-"""Ends of a law where each mass is below this are cut off: the lower is moved up, the upper lost.
-What is lost is far below any level of a test."""
 
 _ROUNDING = 1e-12
-
-
-@dataclass(frozen=True)
-class LatticeWeights:
-    """Weights of guesses, as whole multiples of a unit, rounded up.
-
-    Rounding up can only make the law larger, so p-values stay valid; the total right weight that
-    is observed is never rounded. They are exact if the weights are multiples of the unit.
-
-    Attributes:
-        unit: above 0.
-        multiples: [n] different weights, in units, increasing, at least 1.
-        numbers: [n] how many guesses have each.
-    """
-
-    unit: float
-    multiples: Counts
-    numbers: Counts
-
-    @classmethod
-    def of(cls, weights: npt.ArrayLike, unit: float) -> "LatticeWeights":
-        """Round weights up to a lattice; guesses of weight 0 are abstentions.
-
-        Args:
-            weights: [r] |t_i|, in [0, 1].
-            unit: in (0, 1]; rounding adds half of it per guess on average, to be compared with the
-                standard deviation of W.
-
-        Raises:
-            InputError: if a weight or the unit is out of range.
-
-        >>> LatticeWeights.of([0.5, 0.0, 1.0, 0.4], unit=0.25).multiples.tolist()
-        [2, 4]
-        """
-        values = np.asarray(weights, dtype=np.float64)
-        if values.ndim != 1:
-            raise InputError(f"weights must be one-dimensional, got shape {values.shape}")
-        bad = ~((values >= 0) & (values <= 1))
-        if np.any(bad):
-            raise InputError(f"weights must be in [0, 1], got {values[bad][0]}")
-        if not 0 < unit <= 1:
-            raise InputError(f"unit must be in (0, 1], got {unit}")
-        rounded = np.ceil(values[values > 0] / unit * (1 - _ROUNDING)).astype(np.int64)
-        multiples, numbers = np.unique(np.maximum(rounded, 1), return_counts=True)
-        return cls(unit, multiples, numbers)
-
-    @property
-    def total(self) -> int:
-        """Number of guesses."""
-        return int(self.numbers.sum())
-
-    def law(self, epsilon: float) -> tuple[int, FloatArray]:
-        """The worst-case law of the right weight: its first multiple of the unit, and its masses.
-
-        Guesses of one weight are a binomial; the binomials are convolved, smallest weight first.
-        """
-        first, masses = 0, np.ones(1)
-        for multiple, number in zip(self.multiples.tolist(), self.numbers.tolist(), strict=True):
-            lowest, chances = _binomial(number, epsilon)
-            first += lowest * multiple
-            masses = _add_multiple(masses, chances, multiple)
-            dropped, masses = _without_ends(masses)
-            first += dropped
-        return first, masses
-
-    def tail(self, at_least: npt.ArrayLike, epsilon: float) -> FloatArray:
-        """The chances of a right weight of at least so much under epsilon-DP.
-
-        Args:
-            at_least: [n] right weights.
-            epsilon: finite and at least 0.
-
-        Raises:
-            InputError: if epsilon is out of range.
-
-        >>> LatticeWeights.of([0.5, 1.0], unit=0.5).tail([0, 0.5, 1.0, 1.5], 0.0).tolist()
-        [1.0, 0.75, 0.5, 0.25]
-        """
-        check_epsilon(epsilon)
-        first, masses = self.law(epsilon)
-        needed = np.asarray(at_least, dtype=np.float64) / self.unit
-        # An observed sum carries rounding errors: down with it, which errs to the valid side.
-        index = np.ceil(needed - _ROUNDING * (1 + np.abs(needed))).astype(np.int64) - first
-        chances = np.append(np.cumsum(masses[::-1])[::-1], 0.0)
-        tail = chances[np.clip(index, 0, len(masses))]
-        return np.asarray(np.where(index <= 0, 1.0, np.minimum(tail, 1.0)))
 
 
 def right_weight(guesses: npt.ArrayLike, inclusion: npt.ArrayLike) -> float:
@@ -157,7 +65,7 @@ def weighted_p_value(
     Args:
         m: number of canaries, each included with probability 1/2.
         weights: of the guesses, fixed in advance as a multiset.
-        v: right weight, at least 0.
+        v: right weight, at most that of all guesses.
         epsilon: of the null hypothesis, finite and at least 0.
         delta: of the null hypothesis, in [0, 1).
 
@@ -189,7 +97,7 @@ def printed_weighted_p_value(
     Args:
         m: number of canaries, each included with probability 1/2.
         weights: of the guesses, fixed in advance as a multiset.
-        v: right weight, at least 0.
+        v: right weight, at most that of all guesses.
         epsilon: of the null hypothesis, finite and at least 0.
         delta: of the null hypothesis, in [0, 1).
 
@@ -211,7 +119,7 @@ def weighted_epsilon_lower_bound(
     Args:
         m: number of canaries, each included with probability 1/2.
         weights: of the guesses, fixed in advance as a multiset.
-        v: right weight, at least 0.
+        v: right weight, at most that of all guesses.
         delta: in [0, 1).
         confidence: in (0, 1).
 
@@ -261,29 +169,7 @@ def _check(m: int, weights: LatticeWeights, v: float, delta: float) -> None:
         raise InputError(
             f"examples (m) must be at least 1 and the {weights.total} guesses, got {m}"
         )
-    if not 0 <= v < math.inf:
-        raise InputError(f"right weight (v) must be finite and at least 0, got {v}")
+    if not 0 <= v <= weights.total_weight * (1 + _ROUNDING):
+        total = weights.total_weight
+        raise InputError(f"right weight (v) must be in [0, {total:g}], the total weight, got {v}")
     check_delta(delta)
-
-
-def _binomial(number: int, epsilon: float) -> tuple[int, FloatArray]:
-    k = np.arange(number + 1)
-    chances = binomial_probability(np.full_like(k, number), k, epsilon)
-    return _without_ends(chances)
-
-
-def _add_multiple(masses: FloatArray, chances: FloatArray, multiple: int) -> FloatArray:
-    """The law of a lattice variable plus `multiple` times an independent count."""
-    total = np.zeros(len(masses) + multiple * (len(chances) - 1))
-    for k, chance in enumerate(chances.tolist()):
-        total[k * multiple : k * multiple + len(masses)] += chance * masses
-    return total
-
-
-def _without_ends(masses: FloatArray) -> tuple[int, FloatArray]:
-    """Leave out the ends of a law; what was below moves up, so it can only grow."""
-    kept = np.flatnonzero(masses > _NEGLIGIBLE)
-    low, high = int(kept[0]), int(kept[-1]) + 1
-    inner = masses[low:high].copy()
-    inner[0] += masses[:low].sum()
-    return low, inner

@@ -10,8 +10,6 @@ Katz's, and `threshold_valid` is not.
 import math
 from dataclasses import dataclass
 
-from scipy.stats import contingency
-
 from fl_audit.errors import InputError
 from fl_audit.estimators.arguments import check_confidence
 from fl_audit.estimators.counts.confusion import ConfusionCounts
@@ -78,6 +76,8 @@ def katz_log_bound(counts: ConfusionCounts, guess: Guess, confidence: float) -> 
     >>> round(math.exp(bound.epsilon), 2), round(math.exp(bound.log_ratio), 2)
     (589.27, 991.09)
     """
+    from scipy.stats import contingency  # here, for it takes half a second
+
     check_confidence(confidence)
     if confidence < 0.5:
         raise InputError(f"confidence of a ratio bound must be at least 0.5, got {confidence}")

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from fl_audit.estimators.beta_cdf import beta_cdf
 from fl_audit.estimators.scores import FloatArray
 
 Ranks = npt.NDArray[np.int64]
@@ -36,7 +37,7 @@ def chance_too_small(n: int, ranks: Ranks, points: FloatArray) -> float:
         share = (point - last) / (1 - last)
         # All states have fewer than k below, so what is lacking is a valid first shape.
         lacking = rank - np.array(below)
-        crossed += float(chances @ special.betainc(lacking, n - rank + 1, share))
+        crossed += float(chances @ beta_cdf(lacking, n - rank + 1, share))
         still = range(rank)
         chances = chances @ _steps(n, below, still, share)
         below, last = still, point
@@ -63,7 +64,7 @@ def chance_too_large(n: int, ranks: Ranks, points: FloatArray) -> float:
         lacking = rank - np.array(below)
         crossing = lacking > 0
         # At most k - 1 below: at least n - k + 1 of all others lie above.
-        too_few = special.betainc(n - rank + 1, lacking[crossing], 1 - share)
+        too_few = beta_cdf(n - rank + 1, lacking[crossing], 1 - share)
         crossed += float(chances[crossing] @ too_few)
         still = range(rank, ranks[-1])
         chances = chances @ _steps(n, below, still, share)

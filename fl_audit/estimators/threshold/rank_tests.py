@@ -36,6 +36,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import optimize, special
 
+from fl_audit.estimators.beta_cdf import beta_cdf
 from fl_audit.estimators.beta_quantile import beta_quantile
 from fl_audit.estimators.scores import FloatArray
 from fl_audit.estimators.threshold.error_rate_bounds import Counts
@@ -149,13 +150,13 @@ def largest_rejected_claim(
         k = above[index]
         rates = largest_rate(tests.cells[index, middle], claim)
         with np.errstate(divide="ignore"):
-            log_tail = np.log(special.betainc(k, n1 - k + 1, rates))
+            log_tail = np.log(beta_cdf(k, n1 - k + 1, rates))
         return np.asarray(log_tail + log_upper_half - log_levels[index])
 
     def excess(index: int, claim: float) -> float:
         """Log of p-value over level; the last cell, where the rate is 1, keeps it finite."""
         k = above[index]
-        tails = special.betainc(k, n1 - k + 1, largest_rate(tests.cells[index], claim))
+        tails = beta_cdf(k, n1 - k + 1, largest_rate(tests.cells[index], claim))
         return float(np.log(tails @ tests.masses) - log_levels[index])
 
     best, claim = 0, 0.0

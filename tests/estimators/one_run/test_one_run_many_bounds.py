@@ -10,8 +10,8 @@ from fl_audit.estimators.one_run.bound import epsilon_lower_bound, p_value
 from fl_audit.estimators.one_run.many_bounds import epsilon_lower_bounds
 
 
-@pytest.mark.parametrize("confidence", [0.05, 0.5, 0.95, 1 - 1e-9])
-@pytest.mark.parametrize("delta", [0.0, 1e-15, 1e-8, 1e-5, 1e-3, 0.05, 0.9])
+@pytest.mark.parametrize("confidence", [0.05, 0.95, 1 - 1e-9])
+@pytest.mark.parametrize("delta", [0.0, 1e-15, 1e-8, 1e-5, 1e-3, 0.9])
 @pytest.mark.parametrize("m", [1, 5, 100, 3000, 10**6])
 def test_one_by_one(m, delta, confidence):
     rng = np.random.default_rng(m)

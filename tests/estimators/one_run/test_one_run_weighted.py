@@ -18,8 +18,8 @@ from fl_audit.estimators.one_run.hoeffding import (
     hoeffding_p_value,
     hoeffding_tail,
 )
+from fl_audit.estimators.one_run.lattice_weights import LatticeWeights
 from fl_audit.estimators.one_run.weighted import (
-    LatticeWeights,
     printed_weighted_p_value,
     right_weight,
     weighted_epsilon_lower_bound,
@@ -222,8 +222,9 @@ def test_refuses():
         LatticeWeights.of([0.5], 0.0)
     with pytest.raises(InputError, match="examples"):
         weighted_p_value(1, LatticeWeights.of([1.0, 1.0], 1.0), 1, epsilon=1.0, delta=0.0)
-    with pytest.raises(InputError, match="right weight"):
-        weighted_p_value(9, LatticeWeights.of([1.0], 1.0), -1, epsilon=1.0, delta=0.0)
+    for v in (-1, 1.5, math.nan):
+        with pytest.raises(InputError, match="right weight"):
+            weighted_p_value(9, LatticeWeights.of([1.0], 1.0), v, epsilon=1.0, delta=0.0)
     with pytest.raises(InputError, match="r2 must be"):
         Norms(1.0, 0.0)
     with pytest.raises(InputError, match="at most r1"):

@@ -127,7 +127,10 @@ def test_figure_12():
     deltas = np.logspace(-9, -3, 25)
     bounds = {
         confidence: np.array(
-            [epsilon_lower_bound(M, 1500, 1429, delta, confidence) for delta in deltas]
+            [
+                float(epsilon_lower_bounds(M, 1500, 1429, delta=delta, confidence=confidence))
+                for delta in deltas
+            ]
         )
         for confidence in (0.75, 0.95, 0.99)
     }

@@ -1,6 +1,7 @@
 """The cdf of the beta distribution, also for counts of millions."""
 
 import numpy as np
+import numpy.typing as npt
 from scipy import special
 
 from fl_audit.estimators.scores import FloatArray
@@ -9,7 +10,7 @@ _FEW = 200_000
 """Sum of the shapes up to which scipy 1.9's betainc is good to 3e-10."""
 
 
-def beta_cdf(a: FloatArray, b: FloatArray, x: FloatArray) -> FloatArray:
+def beta_cdf(a: npt.ArrayLike, b: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
     """P(Beta(a, b) <= x), to about 3e-10 absolute for shapes up to millions.
 
     For large shapes scipy 1.9's betainc breaks off its continued fraction near the mean: it is off
@@ -25,7 +26,7 @@ def beta_cdf(a: FloatArray, b: FloatArray, x: FloatArray) -> FloatArray:
     >>> round(float(beta_cdf(np.array(1.0), np.array(2.0), np.array(0.1))), 12)  # 1 - (1 - x)^2
     0.19
     """
-    if np.max(a + b, initial=0.0) <= _FEW:
+    if np.max(np.add(a, b), initial=0.0) <= _FEW:
         return np.asarray(special.betainc(a, b, x))
     from scipy import stats
 
