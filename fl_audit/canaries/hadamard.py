@@ -67,17 +67,7 @@ class HadamardFamily(CanaryFamily):
         return vector
 
     def inner_products(self, target: FloatArray) -> npt.NDArray[np.float64]:
-        """Inner product of every canary's unit vector with one vector.
-
-        Args:
-          target: float32 of shape (dim,).
-
-        Returns:
-          float64 of shape (num_canaries,).
-
-        Raises:
-          ValueError: `target` has another shape.
-        """
+        """Inner product of every canary's unit vector with one vector; see CanaryFamily."""
         self._check_shape(target)
         spread = np.zeros(1 << self._log_size, np.float32)
         for start, columns, signs in self._pieces():

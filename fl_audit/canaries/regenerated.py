@@ -29,17 +29,7 @@ class RegeneratedFamily(CanaryFamily):
         """Inner product of one canary's unit vector with `target`."""
 
     def inner_products(self, target: FloatArray) -> npt.NDArray[np.float64]:
-        """Inner product of every canary's unit vector with one vector.
-
-        Args:
-          target: float32 of shape (dim,).
-
-        Returns:
-          float64 of shape (num_canaries,).
-
-        Raises:
-          ValueError: `target` has another shape.
-        """
+        """Inner product of every canary's unit vector with one vector; see CanaryFamily."""
         self._check_shape(target)
         products = np.empty(self.num_canaries)
         # All threads take from one iterator: a task per canary would hold 2 KB for each.

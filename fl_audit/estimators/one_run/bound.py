@@ -124,7 +124,8 @@ def binomial_probability(
     r: npt.NDArray[np.int64], k: npt.NDArray[np.int64], epsilon: float | FloatArray
 ) -> FloatArray:
     """The probability that Binomial(r, e^epsilon / (1 + e^epsilon)) is k."""
-    log_choices = special.gammaln(r + 1) - special.gammaln(k + 1) - special.gammaln(r - k + 1)
+    # By betaln: differences of gammaln lose digits for a million guesses.
+    log_choices = -np.log1p(r) - special.betaln(r - k + 1.0, k + 1.0)
     log_chance = k * special.log_expit(epsilon) + (r - k) * special.log_expit(-epsilon)
     return np.asarray(np.exp(log_choices + log_chance))
 

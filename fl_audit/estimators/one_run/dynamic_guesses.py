@@ -12,6 +12,7 @@ from fl_audit.estimators.arguments import check_confidence, check_delta, check_e
 from fl_audit.estimators.beta_quantile import beta_quantile
 from fl_audit.estimators.one_run.bound import binomial_tail
 from fl_audit.estimators.one_run.guesses import Counts
+from fl_audit.estimators.one_run.many_bounds import checked_counts
 from fl_audit.estimators.scores import FloatArray
 
 
@@ -41,7 +42,7 @@ def dynamic_p_values(
     >>> p.round(3).tolist()
     [0.039, 0.644]
     """
-    guesses, correct = _counts(m, r, v)
+    guesses, correct = checked_counts(m, r, v)
     check_epsilon(epsilon)
     check_delta(delta)
     _check_tau(tau)
@@ -75,7 +76,7 @@ def dynamic_epsilon_bounds(
     >>> found.round(3).tolist()
     [1.151, 0.65]
     """
-    guesses, correct = _counts(m, r, v)
+    guesses, correct = checked_counts(m, r, v)
     check_delta(delta)
     check_confidence(confidence)
     _check_tau(tau)
@@ -92,22 +93,6 @@ def _surely_right(v: Counts, tau: float) -> Counts:
     """The least number of right guesses that is at least v - tau."""
     given_away = min(tau, float(np.max(v, initial=0)) + 1)  # tau may be infinite
     return np.asarray(np.ceil(v - given_away), dtype=np.int64)
-
-
-def _counts(m: int, r: npt.ArrayLike, v: npt.ArrayLike) -> tuple[Counts, Counts]:
-    guesses, correct = np.broadcast_arrays(
-        np.asarray(r, dtype=np.int64), np.asarray(v, dtype=np.int64)
-    )
-    if m < 1:
-        raise InputError(f"examples (m) must be at least 1, got {m}")
-    for name, counts, most, of in (
-        ("guesses (r)", guesses, m, f"[0, {m}], the number of examples"),
-        ("correct (v)", correct, guesses, "[0, r], the number of guesses"),
-    ):
-        bad = (counts < 0) | (counts > most)
-        if np.any(bad):
-            raise InputError(f"{name} must be in {of}, got {counts[bad][0]}")
-    return guesses, correct
 
 
 def _check_tau(tau: float) -> None:

@@ -33,7 +33,7 @@ by (epsilon, delta)-DP. Hence P(event) <= E f + m delta max g.
 import numpy as np
 from scipy import special
 
-from fl_audit.estimators.one_run.bound import binomial_tail
+from fl_audit.estimators.one_run.bound import binomial_probability, binomial_tail
 from fl_audit.estimators.one_run.guesses import Counts
 from fl_audit.estimators.scores import FloatArray
 
@@ -73,17 +73,10 @@ def delta_factors(r: Counts, v: Counts, epsilon: float) -> FloatArray:
     alone, (1) is Stein's equation of the binomial law, and its solution is largest at v.
     """
     chance = binomial_tail(r, v, epsilon)
-    at_v = probability(r, v, epsilon)
+    at_v = binomial_probability(r, v, epsilon)
     # Where both underflow: beyond v, probabilities fall faster than this geometric series.
     fall = (r - v) / (v + 1) * np.exp(min(epsilon, 700.0))
     series = 1 / np.maximum(1 - fall, np.finfo(float).tiny)
     tail_ratio = np.where(at_v > _UNDERFLOW, chance / np.maximum(at_v, _UNDERFLOW), series)
     # No chance to decide is above 1.
     return np.asarray(np.minimum((1 - chance) * tail_ratio / v, special.expit(-epsilon)))
-
-
-def probability(r: Counts, k: Counts, epsilon: float) -> FloatArray:
-    """[n] the probability that Binomial(r, e^epsilon / (1 + e^epsilon)) is k, for 0 <= k <= r."""
-    log_choices = -np.log1p(r) - special.betaln(r - k + 1.0, k + 1.0)
-    log_chance = k * special.log_expit(epsilon) + (r - k) * special.log_expit(-epsilon)
-    return np.asarray(np.exp(log_choices + log_chance))

@@ -14,9 +14,9 @@ import numpy as np
 from scipy import special
 
 from fl_audit.estimators.beta_quantile import beta_quantile
-from fl_audit.estimators.one_run.bound import binomial_tail
+from fl_audit.estimators.one_run.bound import binomial_probability, binomial_tail
 from fl_audit.estimators.one_run.guesses import Counts
-from fl_audit.estimators.one_run.sharp import delta_factors, probability
+from fl_audit.estimators.one_run.sharp import delta_factors
 from fl_audit.estimators.scores import FloatArray
 
 _LARGEST_R0 = 10_000
@@ -74,7 +74,7 @@ class Boundary:
         r0 = self.totals[self.totals <= max(_LARGEST_R0, self.totals[0])]
         drawn = np.arange(r0[-1])
         mode = np.minimum(np.floor((drawn + 1) * special.expit(epsilon)), drawn).astype(np.int64)
-        modes = np.cumsum(probability(drawn, mode, epsilon))[r0 - 1] / r0
+        modes = np.cumsum(binomial_probability(drawn, mode, epsilon))[r0 - 1] / r0
         below = np.concatenate([[0.0], single])[: len(r0)]
         return float(min(single[-1], np.min(below + special.expit(-epsilon) * modes)))
 
@@ -131,7 +131,7 @@ def _law_of_steps(n: int, epsilon: float, negligible: float) -> tuple[int, Float
     log = np.log(2 / negligible)
     width = log / 3 + np.sqrt(log**2 / 9 + 2 * log * n * p * special.expit(-epsilon))
     first, last = max(int(np.ceil(n * p - width)), 0), min(int(n * p + width), n)
-    return first, probability(np.array(n), np.arange(first, last + 1), epsilon)
+    return first, binomial_probability(np.array(n), np.arange(first, last + 1), epsilon)
 
 
 def single_bounds(totals: Counts, correct: Counts, level: float) -> FloatArray:

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import optimize, special, stats
 
-from fl_audit.estimators.one_run.bound import p_value, p_values
-from fl_audit.estimators.one_run.sharp import delta_factors, probability, sharp_p_values
+from fl_audit.estimators.one_run.bound import binomial_probability, p_value, p_values
+from fl_audit.estimators.one_run.sharp import delta_factors, sharp_p_values
 
 
 def sharp(m: int, r: int, v: int, epsilon: float, delta: float) -> float:
@@ -151,4 +151,4 @@ def test_binomial_probabilities(epsilon):
     k = np.arange(51)
     p, q = special.expit(epsilon), special.expit(-epsilon)
     exact = [math.comb(50, i) * p**i * q ** (50 - i) for i in k.tolist()]
-    assert probability(np.full(51, 50), k, epsilon) == pytest.approx(exact, rel=1e-11)
+    assert binomial_probability(np.full(51, 50), k, epsilon) == pytest.approx(exact, rel=1e-11)
