@@ -76,8 +76,12 @@ def checked_counts(m: int, r: npt.ArrayLike, v: npt.ArrayLike) -> tuple[Counts, 
         _whole("guesses (r)", r, f"[0, {m}], the number of examples"),
         _whole("correct (v)", v, "[0, r], the number of guesses"),
     )
-    _refuse("guesses (r)", guesses, (guesses < 0) | (guesses > m), f"[0, {m}], the examples")
-    _refuse("correct (v)", correct, (correct < 0) | (correct > guesses), "[0, r], the guesses")
+    _refuse(
+        "guesses (r)", guesses, (guesses < 0) | (guesses > m), f"[0, {m}], the number of examples"
+    )
+    _refuse(
+        "correct (v)", correct, (correct < 0) | (correct > guesses), "[0, r], the number of guesses"
+    )
     return guesses, correct
 
 
