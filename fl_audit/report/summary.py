@@ -46,5 +46,8 @@ def _table(statistics: dict[str, Any]) -> list[str]:
 
     lines = [line("", statistics)]
     for group in groups:
-        lines += [group.title.lower(), *(line(f"  {r.method}", r.epsilons) for r in group.rows)]
+        lines += [
+            group.title[0].lower() + group.title[1:],
+            *(line(f"  {r.method}", r.epsilons) for r in group.rows),
+        ]
     return lines
