@@ -82,15 +82,24 @@ def test_one_run_prints_the_papers_numbers(capsys):
 
 def test_one_run_without_a_hypothesis_has_no_p_value(capsys):
     assert main([*ONE_RUN, "--json"]) == 0
-    assert list(json.loads(capsys.readouterr().out).items())[1] == ("p_value", None)
+    printed = json.loads(capsys.readouterr().out)
+    assert list(printed.items())[1] == ("p_value", None)
+    assert printed["epsilon_lower_sharp"] == pytest.approx(printed["epsilon_lower"], abs=1e-8)
 
 
 def test_one_run_prints_words(capsys):
     assert main([*ONE_RUN, "--confidence", "0.9", "--epsilon", "1"]) == 0
     bound, p = capsys.readouterr().out.splitlines()
     assert bound.startswith("epsilon >= 0.78")
-    assert bound.endswith("at 90 % confidence")
+    assert bound.endswith("at 90 % confidence (Corollary 5.4)")
     assert p.startswith("p-value of epsilon <= 1: 0.")
+
+
+def test_one_run_with_delta_also_prints_the_sharp_bound(capsys):
+    assert main([*ONE_RUN, "--delta", "1e-3"]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith("epsilon >= 0.67298")  # Steinke et al., appendix D, print 0.673
+    assert second.startswith("epsilon >= 0.695")
 
 
 BAD = [

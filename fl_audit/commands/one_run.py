@@ -30,16 +30,23 @@ def add(commands: "Commands") -> None:
 
 def _one_run(arguments: argparse.Namespace) -> int:
     from fl_audit.estimators.one_run.bound import epsilon_lower_bound, p_value
+    from fl_audit.estimators.one_run.sharp import sharp_epsilon_lower_bound
 
     counts = arguments.examples, arguments.guesses, arguments.correct
     lower = epsilon_lower_bound(*counts, arguments.delta, arguments.confidence)
+    sharp = sharp_epsilon_lower_bound(*counts, arguments.delta, arguments.confidence)
     p = None
     if arguments.epsilon is not None:
         p = p_value(*counts, arguments.epsilon, arguments.delta)
     if arguments.json:
-        print_json({"epsilon_lower": lower, "p_value": p})
+        print_json({"epsilon_lower": lower, "p_value": p, "epsilon_lower_sharp": sharp})
         return 0
-    print(f"epsilon >= {lower:.6g} at {100 * arguments.confidence:g} % confidence")
+    percent = f"{100 * arguments.confidence:g} %"
+    print(f"epsilon >= {lower:.6g} at {percent} confidence (Corollary 5.4)")
+    if arguments.delta > 0:
+        print(
+            f"epsilon >= {sharp:.6g} at {percent} confidence (with the exact worst case of delta)"
+        )
     if p is not None:
         print(f"p-value of epsilon <= {arguments.epsilon:g}: {p:.6g}")
     return 0

@@ -33,8 +33,14 @@ by (epsilon, delta)-DP. Hence P(event) <= E f + m delta max g.
 import numpy as np
 from scipy import special
 
-from fl_audit.estimators.one_run.bound import binomial_probability, binomial_tail
+from fl_audit.estimators.arguments import check_confidence, check_delta
+from fl_audit.estimators.one_run.bound import (
+    binomial_probability,
+    binomial_tail,
+    check_counts,
+)
 from fl_audit.estimators.one_run.guesses import Counts
+from fl_audit.estimators.one_run.largest_rejected import largest_rejected
 from fl_audit.estimators.scores import FloatArray
 
 _UNDERFLOW = 1e-290
@@ -64,6 +70,38 @@ def sharp_p_values(m: int, r: Counts, v: Counts, epsilon: float, delta: float) -
     if delta == 0:
         return chance
     return np.asarray(np.minimum(chance + m * delta * delta_factors(r, v, epsilon), 1.0))
+
+
+def sharp_epsilon_lower_bound(m: int, r: int, v: int, delta: float, confidence: float) -> float:
+    """The largest epsilon that v right guesses out of r reject by `sharp_p_values`, or 0.
+
+    A valid lower bound on epsilon at the given confidence if r was fixed before the scores were
+    seen. With delta 0 it is that of Steinke et al. (2023), Corollary 5.4.
+
+    Args:
+        m: number of canaries, each included with probability 1/2.
+        r: number of guesses, at most m.
+        v: number of right guesses, at most r.
+        delta: in [0, 1).
+        confidence: in (0, 1).
+
+    Raises:
+        InputError: if an argument is out of range.
+
+    >>> round(sharp_epsilon_lower_bound(100, 100, 75, 1e-3, 0.95), 3)  # Corollary 5.4: 0.673
+    0.695
+    """
+    check_counts(m, r, v)
+    check_delta(delta)
+    check_confidence(confidence)
+    if v == 0:
+        return 0.0
+    guesses, right = np.array([r]), np.array([v])
+    return largest_rejected(
+        lambda epsilon: float(sharp_p_values(m, guesses, right, epsilon, delta)[0]),
+        lambda epsilon: float(binomial_tail(guesses, right, epsilon)[0]),
+        1 - confidence,
+    )
 
 
 def delta_factors(r: Counts, v: Counts, epsilon: float) -> FloatArray:

@@ -7,8 +7,18 @@ import numpy as np
 import pytest
 from scipy import optimize, special, stats
 
-from fl_audit.estimators.one_run.bound import binomial_probability, p_value, p_values
-from fl_audit.estimators.one_run.sharp import delta_factors, sharp_p_values
+from fl_audit.errors import InputError
+from fl_audit.estimators.one_run.bound import (
+    binomial_probability,
+    epsilon_lower_bound,
+    p_value,
+    p_values,
+)
+from fl_audit.estimators.one_run.sharp import (
+    delta_factors,
+    sharp_epsilon_lower_bound,
+    sharp_p_values,
+)
 
 
 def sharp(m: int, r: int, v: int, epsilon: float, delta: float) -> float:
@@ -152,3 +162,21 @@ def test_binomial_probabilities(epsilon):
     p, q = special.expit(epsilon), special.expit(-epsilon)
     exact = [math.comb(50, i) * p**i * q ** (50 - i) for i in k.tolist()]
     assert binomial_probability(np.full(51, 50), k, epsilon) == pytest.approx(exact, rel=1e-11)
+
+
+@pytest.mark.parametrize("counts", [(100, 100, 75), (1000, 100, 75), (10**6, 1000, 990)])
+@pytest.mark.parametrize("delta", [0.0, 1e-6, 1e-4])
+def test_the_bound_is_where_the_p_value_reaches_alpha(counts, delta):
+    m, r, v = counts
+    bound = sharp_epsilon_lower_bound(m, r, v, delta, 0.95)
+    assert bound >= epsilon_lower_bound(m, r, v, delta, 0.95) - 1e-8
+    if bound > 0:
+        p = sharp_p_values(m, np.array([r]), np.array([v]), bound, delta)[0]
+        assert p == pytest.approx(0.05, rel=1e-5)
+
+
+def test_the_bound_at_the_edges():
+    assert sharp_epsilon_lower_bound(5, 0, 0, 0.0, 0.95) == 0
+    assert sharp_epsilon_lower_bound(5, 5, 5, 0.3, 0.95) == 0
+    with pytest.raises(InputError, match="correct"):
+        sharp_epsilon_lower_bound(5, 4, 5, 0.0, 0.95)
