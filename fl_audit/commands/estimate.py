@@ -60,6 +60,7 @@ def _estimate(arguments: argparse.Namespace) -> int:
 
 def _table(result: "AuditResult") -> str:
     """The estimates as aligned text, in groups of what may be relied on."""
+    from fl_audit.estimators.audit import reasons
     from fl_audit.method_groups import METHOD_GROUPS
 
     room = max(min(shutil.get_terminal_size((100, 24)).columns, 100), 40)
@@ -75,8 +76,8 @@ def _table(result: "AuditResult") -> str:
             lines += [f"  {e.method:<{width}}  {_epsilon(e)}" for e in found]
     if result.roc is not None:
         lines += ["", *_attack(result.roc)]
-    for name, reason in result.left_out.items():
-        lines += ["", f"left out: {name}: {reason}"]
+    if result.left_out:
+        lines += ["", *(f"left out: {reason}" for reason in reasons(result.left_out))]
     return "\n".join(lines)
 
 

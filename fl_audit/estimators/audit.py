@@ -100,8 +100,8 @@ def estimate(
 
     >>> scores = CanaryScores(included=[0.1, 0.2, 0.3], excluded=[])
     >>> result = estimate(scores, delta=1e-5, dim=1000)
-    >>> [estimate.method for estimate in result.estimates]
-    ['gaussian_fit', 'threshold_jeffreys', 'threshold_valid']
+    >>> [made.method for made in result.estimates if made.valid_for == "any mechanism"]
+    ['threshold_valid']
     >>> result.left_out["one_run"]
     'needs at least 1 excluded score, got 0'
     """
@@ -116,9 +116,20 @@ def estimate(
         except NotApplicableError as error:
             left_out[name] = str(error)
     if not estimates:
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
-        raise InputError(f"no method can be applied: {reasons}")
+        raise InputError(f"no method can be applied: {'; '.join(reasons(left_out))}")
     return _result(setting, estimates, left_out)
+
+
+def reasons(left_out: Mapping[str, str]) -> list[str]:
+    """Why methods were left out, each reason once, with the methods that it is about.
+
+    >>> reasons({"a": "needs more", "b": "needs more", "c": "needs dim"})
+    ['a, b: needs more', 'c: needs dim']
+    """
+    methods: dict[str, list[str]] = {}
+    for method, reason in left_out.items():
+        methods.setdefault(reason, []).append(method)
+    return [f"{', '.join(names)}: {reason}" for reason, names in methods.items()]
 
 
 def _known(methods: Sequence[str]) -> Sequence[str]:

@@ -21,7 +21,7 @@ def scores() -> CanaryScores:
 def test_estimators_do_not_import_tensorflow():
     code = (
         "import sys, fl_audit.estimators, fl_audit.score_file;"
-        "heavy = {'tensorflow', 'tensorflow_federated', 'scipy.stats', 'pyarrow', 'pandas'};"
+        "heavy = {'tensorflow', 'tensorflow_federated', 'scipy.stats', 'sklearn', 'pyarrow'};"
         "print(sorted(heavy & set(sys.modules)))"
     )
     shown = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
@@ -131,5 +131,5 @@ def test_closed_form_takes_a_cosine_rounded_beyond_one():
 
 
 def test_nothing_to_apply_says_why():
-    with pytest.raises(InputError, match=r"no method can be applied: gaussian_fit: .*give dim"):
+    with pytest.raises(InputError, match=r"no method can be applied: gaussian_fit, .*give dim"):
         estimate(CanaryScores([0.1, 0.2], []), delta=1e-5)
