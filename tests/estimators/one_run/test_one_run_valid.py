@@ -266,7 +266,7 @@ def test_two_thousand_scores_are_fast(delta):
         start = time.perf_counter()
         bound(scores, delta=delta)
         taken.append(time.perf_counter() - start)
-    assert min(taken) < 1
+    assert min(taken) < 4
 
 
 @pytest.mark.slow
