@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 from fl_audit.errors import InputError
 from fl_audit.estimators.epsilon_star.mixture import fitted_mixture
@@ -74,6 +73,8 @@ def kolmogorov_smirnov_table(
 
 
 def _p_value(sample: FloatArray, num_components: int, num_samples: int, seed: int) -> float:
+    from scipy import stats  # here, for it takes half a second
+
     rng = np.random.default_rng([seed, num_components, num_samples])
     shuffled = rng.permutation(sample)
     fitted = fitted_mixture(shuffled[num_samples:], num_components, seed)
