@@ -232,8 +232,14 @@ BAD_VALUES = [
     ("task={num_clients=3}", "key `task.kind` is missing; one of digits, text, "),
     ("mechanism={}", "key `mechanism.kind` is missing; one of gaussian_adaptive, gaussian_fixed"),
     ("canaries.family=gaus", "key `canaries.family`: unknown 'gaus'; did you mean 'gaussian'?"),
-    ("canaries.family=3", "key `canaries.family`: unknown 3; known: gaussian, rademacher"),
-    ("canaries.family=[1]", "key `canaries.family`: unknown [1]; known: gaussian, rademacher"),
+    (
+        "canaries.family=3",
+        "key `canaries.family`: unknown 3; known: gaussian, hadamard, rademacher",
+    ),
+    (
+        "canaries.family=[1]",
+        "key `canaries.family`: unknown [1]; known: gaussian, hadamard, rademacher",
+    ),
     # Missing keys of the chosen variant.
     ("task.kind=text", "key `task.path` is missing"),
     ("mechanism.kind=gaussian_fixed", "key `mechanism.clip_norm` is missing"),
