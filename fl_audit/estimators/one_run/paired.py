@@ -16,7 +16,7 @@ from fl_audit.estimators.arguments import check_confidence, check_delta, check_e
 from fl_audit.estimators.one_run.bound import binomial_tail, check_counts, epsilon_lower_bound
 from fl_audit.estimators.one_run.largest_rejected import largest_rejected
 from fl_audit.estimators.one_run.pair_scores import PairScores, right_among_surest
-from fl_audit.estimators.one_run.sharp import sharp_p_values
+from fl_audit.estimators.one_run.sharp import sharp_epsilon_lower_bound, sharp_p_values
 from fl_audit.estimators.result import Estimate
 
 
@@ -97,13 +97,7 @@ def paired_epsilon_lower_bound(m: int, r: int, v: int, *, delta: float, confiden
     >>> round(paired_epsilon_lower_bound(100, 100, 75, delta=0.0, confidence=0.95), 3)
     0.702
     """
-    check_confidence(confidence)
-    p_of = functools.partial(paired_p_value, m, r, v)
-    return largest_rejected(
-        lambda epsilon: p_of(epsilon=epsilon, delta=delta),
-        lambda epsilon: p_of(epsilon=epsilon, delta=0.0),
-        1 - confidence,
-    )
+    return sharp_epsilon_lower_bound(m, r, v, delta, confidence)
 
 
 def add_remove_p_value(m: int, r: int, v: int, *, epsilon: float, delta: float) -> float:
