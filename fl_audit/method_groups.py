@@ -34,7 +34,7 @@ METHOD_GROUPS = (
     MethodGroup(
         "Lower bounds that hold if the mechanism is Gaussian",
         "As the first, but only where the noise makes the trade-off of error rates a Gaussian "
-        "one; where it does, they are tighter.",
+        "one; where it does, they are mostly tighter.",
         frozenset({("lower_bound", "Gaussian mechanisms")}),
     ),
     MethodGroup(
