@@ -14,18 +14,6 @@ from fl_audit.estimators.challenge_bases.summary import PosteriorSummary
 
 Method = Literal["grid", "mhaar"]
 
-ASSUMES = (
-    "Given its error rates, the counts of each attack are binomial and independent (with "
-    "`correlated`: bivariate normal, equation 7). Given epsilon and strength, the error rates of "
-    "each base are independent and uniform on R(epsilon, delta) without R(s epsilon, s delta)."
-)
-GUARANTEE = (
-    "A credible interval: it holds the true epsilon with its stated probability when epsilon and "
-    "strength are drawn from the prior and the model is right. It promises no coverage for a fixed "
-    "mechanism, and its upper end depends on the prior: no counts rule out a larger epsilon."
-)
-SOURCE = "Yıldırım et al. (2025), MCMC-DP-Est, equations 1 to 7 and Algorithm 1"
-
 
 def posterior(
     counts: ChallengeCounts,
@@ -39,6 +27,15 @@ def posterior(
     seed: int = 0,
 ) -> PosteriorSummary:
     """Mean and equal-tailed credible intervals of epsilon and strength, given error counts.
+
+    Yıldırım et al. (2025), MCMC-DP-Est, equations 1 to 7 and Algorithm 1. Assumes that given its
+    error rates the counts of each attack are binomial and independent (with `correlated`: bivariate
+    normal, equation 7), and that given epsilon and strength the error rates of each base are
+    independent and uniform on R(epsilon, delta) without R(s epsilon, s delta).
+
+    A credible interval holds the true epsilon with its stated probability when epsilon and strength
+    are drawn from the prior and the model is right. It promises no coverage for a fixed mechanism,
+    and its upper end depends on the prior: no counts rule out a larger epsilon.
 
     Args:
         counts: of the challenge bases.

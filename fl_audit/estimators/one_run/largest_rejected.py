@@ -7,6 +7,7 @@ from scipy import optimize, special
 
 _TRIED = 24
 _TOLERANCE = 1e-9
+_XTOL = _TOLERANCE / 10
 _TINY = 1e-300
 _LARGEST = 700.0
 
@@ -38,17 +39,19 @@ def largest_rejected(
         above *= 2
         if above > _LARGEST:
             return _LARGEST
-    limit = _crossing(chance, alpha, above / 2 if above > 1 else 0.0, above)
+    limit = crossing_point(chance, alpha, above / 2 if above > 1 else 0.0, above, _XTOL)
     grid = np.linspace(0.0, limit, _TRIED + 1)
     for low, high in zip(grid[-2::-1], grid[:0:-1], strict=True):
         if p_value(float(low)) < alpha:
-            found = _crossing(p_value, alpha, float(low), float(high))
+            found = crossing_point(p_value, alpha, float(low), float(high), _XTOL)
             return max(found - _TOLERANCE, float(low))
     return 0.0
 
 
-def _crossing(p_value: Callable[[float], float], alpha: float, low: float, high: float) -> float:
-    """Where a p-value below alpha at `low` reaches it; `high` if it does not."""
+def crossing_point(
+    p_value: Callable[[float], float], alpha: float, low: float, high: float, xtol: float
+) -> float:
+    """Where a p-value below alpha at `low` reaches it, to xtol; `high` if it does not before."""
 
     def excess(epsilon: float) -> float:
         # Normal quantiles, since they grow nearly in proportion to epsilon.
@@ -57,4 +60,4 @@ def _crossing(p_value: Callable[[float], float], alpha: float, low: float, high:
 
     if excess(high) <= 0:
         return high
-    return float(optimize.brentq(excess, low, high, xtol=_TOLERANCE / 10))
+    return float(optimize.brentq(excess, low, high, xtol=xtol))

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize, special
 
 from fl_audit.estimators.one_run.guesses import (
     Counts,
@@ -16,6 +15,7 @@ from fl_audit.estimators.one_run.guesses import (
     correct_among_bottom,
     correct_among_top,
 )
+from fl_audit.estimators.one_run.largest_rejected import crossing_point
 from fl_audit.estimators.one_run.walk import Boundary, boundary_at, single_bounds
 from fl_audit.estimators.result import Estimate
 from fl_audit.estimators.scores import CanaryScores
@@ -34,8 +34,6 @@ _NEGLIGIBLE = 1e-9
 _TRIED = 5
 _TOLERANCE = 1e-7
 """Taken off the bound, so that it errs to the valid side."""
-
-_TINY = 1e-300
 
 
 def one_run_valid(setting: AuditSetting) -> Estimate:
@@ -182,13 +180,5 @@ class _Event:
 
 def _reaches(alpha: float, chance: Callable[[float], float], low: float, high: float) -> float:
     """Where a chance that is below alpha at `low` reaches it; `high` if it does not before."""
-    if chance(high) < alpha:
-        return high
-
-    def excess(epsilon: float) -> float:
-        # Normal quantiles, since they grow nearly in proportion to epsilon.
-        quantiles = special.ndtri(np.clip([chance(epsilon), alpha], _TINY, 1 - 1e-16))
-        return float(quantiles[0] - quantiles[1])
-
-    root = float(optimize.brentq(excess, low, high, xtol=_TOLERANCE))
-    return max(root - _TOLERANCE, low)
+    point = crossing_point(chance, alpha, low, high, _TOLERANCE)
+    return point if point == high else max(point - _TOLERANCE, low)
