@@ -22,7 +22,7 @@ from fl_audit.estimators.gaussian.mechanism import (
 from fl_audit.seeds import Stream, generator
 
 # Canaries are summed in this many shares whatever the number of cores, so that rounding, and with
-# it every digit of the result, is the same on every machine.
+# it every digit of the result, does not depend on it.
 _SHARES = 8
 
 

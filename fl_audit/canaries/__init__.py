@@ -1,4 +1,5 @@
 """Canaries: random vectors that stand for clients, and the coins that include them.
 
-NumPy only: a server that knows nothing of TensorFlow can make the vectors and score aggregates.
+The vectors need NumPy alone, so that a server that knows nothing of TensorFlow can make them and
+score aggregates; only scoring with `hadamard` takes TensorFlow.
 """

@@ -1,12 +1,16 @@
 """What a family of canary vectors is."""
 
 import abc
+import math
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float32]
+
+_PIECE = 1 << 20
+"""Coordinates converted to float64 at a time, 8 MB; all at once would triple the target."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ class CanaryFamily(abc.ABC):
 
     def cosines(self, target: FloatArray) -> npt.NDArray[np.float64]:
         """Cosine of every canary with `target`; 0 with a zero vector, which points nowhere."""
-        norm = float(np.linalg.norm(target.astype(np.float64)))
+        norm = euclidean_norm(target)
         products = self.inner_products(target)
         # Rounding in float32 may carry a vector's cosine with itself beyond 1 by 1e-5.
         return np.clip(products / norm, -1.0, 1.0) if norm > 0 else np.zeros_like(products)
@@ -51,3 +55,12 @@ class CanaryFamily(abc.ABC):
     def _check_shape(self, target: FloatArray) -> None:
         if target.shape != (self.dim,):
             raise ValueError(f"target must have shape ({self.dim},), got {target.shape}")
+
+
+def euclidean_norm(vector: FloatArray) -> float:
+    """Euclidean norm in float64, which squares of tiny or huge float32 need."""
+    squares = 0.0
+    for start in range(0, vector.size, _PIECE):
+        piece = vector[start : start + _PIECE].astype(np.float64)
+        squares += float(piece @ piece)
+    return math.sqrt(squares)

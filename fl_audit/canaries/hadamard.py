@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import linalg
 
 from fl_audit.canaries.family import CanaryFamily, FloatArray
 from fl_audit.errors import InputError
@@ -124,13 +123,19 @@ def _entries(row: Words, columns: Words) -> FloatArray:
     return np.asarray(1 - 2 * _PARITY_OF_HALF[halves], np.float32)
 
 
+def _sylvester(size: int) -> FloatArray:
+    """The Sylvester matrix of a power of two, float32 of shape (size, size)."""
+    numbers = np.arange(size, dtype=np.uint32)
+    return _entries(numbers[:, None], numbers[None, :])
+
+
 def _walsh_hadamard(values: FloatArray) -> FloatArray:
     """H times a vector of 2^p values, where H = H_a x H_b x H_c (Kronecker) for p = a + b + c."""
     import tensorflow as tf  # here, for it takes seconds, and other families do without
 
     log_size = values.size.bit_length() - 1
     sizes = [1 << ((log_size + axis) // 3) for axis in range(3)]
-    first, middle, last = (tf.constant(linalg.hadamard(size), tf.float32) for size in sizes)
+    first, middle, last = (tf.constant(_sylvester(size)) for size in sizes)
     cube = tf.reshape(first @ tf.reshape(values, [sizes[0], -1]), sizes)
     cube = tf.reshape(tf.matmul(middle, cube), [-1, sizes[2]])
     return np.asarray(tf.reshape(cube @ last, [-1]).numpy())
