@@ -7,13 +7,18 @@ import types
 import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 import tomli_w
 
-from fl_audit.config import Config, Table, TextTask
+from fl_audit.config import Config, Table
 from fl_audit.errors import InputError, nearest
+
+TableType = TypeVar("TableType", bound=Table)
+
+_PATHS = ("path", "word_counts", "store_path")
+"""Keys that name files, in tasks and canaries."""
 
 
 def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
@@ -35,11 +40,18 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
     for override in overrides:
         _apply_override(table, override)
     config = parse_config(table, str(path))
-    if isinstance(config.task, TextTask):
-        absolute = str((path.parent / config.task.path).resolve())
-        task = msgspec.structs.replace(config.task, path=absolute)
-        config = msgspec.structs.replace(config, task=task)
-    return config
+    return msgspec.structs.replace(
+        config,
+        task=_with_absolute_paths(config.task, path.parent),
+        canaries=_with_absolute_paths(config.canaries, path.parent),
+    )
+
+
+def _with_absolute_paths(table: TableType, folder: Path) -> TableType:
+    """The table, its relative paths starting at the config file's folder."""
+    paths = {key: getattr(table, key, None) for key in _PATHS}
+    absolute = {key: str((folder / p).resolve()) for key, p in paths.items() if p is not None}
+    return msgspec.structs.replace(table, **absolute)
 
 
 def parse_config(table: Mapping[str, Any], name: str) -> Config:

@@ -1,10 +1,6 @@
 """Tasks: the models and the data that clients hold."""
 
-import contextlib
-from collections.abc import Iterator
-
 from fl_audit.config import DigitsTask, EmnistTask, StackOverflowTask, Task, TextTask
-from fl_audit.errors import InputError
 from fl_audit.tasks.classifier import LearningTask
 
 
@@ -30,21 +26,8 @@ def load_task(config: Task, seed: int) -> LearningTask:
         case StackOverflowTask():
             from fl_audit.tasks.stackoverflow import load_stackoverflow_task
 
-            with _download("stackoverflow"):
-                return load_stackoverflow_task(config, seed)
+            return load_stackoverflow_task(config, seed)
         case EmnistTask():
             from fl_audit.tasks.emnist import load_emnist_task
 
-            with _download("emnist"):
-                return load_emnist_task(config, seed)
-
-
-@contextlib.contextmanager
-def _download(kind: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise InputError(
-            f"task.kind {kind!r}: TFF could not load its data: {error}; the first run has to be "
-            "able to download it"
-        ) from error
+            return load_emnist_task(config, seed)

@@ -8,7 +8,13 @@ import tensorflow as tf
 
 from fl_audit.config import DigitsTask
 from fl_audit.seeds import Stream, generator
-from fl_audit.tasks.classifier import Classifier, Examples, InMemoryPopulation, LearningTask
+from fl_audit.tasks.classifier import (
+    NO_CLASS,
+    Classifier,
+    Examples,
+    InMemoryPopulation,
+    LearningTask,
+)
 from fl_audit.tasks.initializers import he_normal, zeros
 
 _PIXELS = 64
@@ -37,7 +43,7 @@ def _dense_classifier(hidden: Sequence[int], seed: int) -> Classifier:
         logits=dense_logits,
         input_spec=tf.TensorSpec([None, _PIXELS], tf.float32),
         label_spec=tf.TensorSpec([None], tf.int32),
-        padding_label=None,
+        padding_label=NO_CLASS,
         uncounted_labels=(),
         accuracy_description="share of 297 held-out images classified correctly",
     )

@@ -1,19 +1,24 @@
-"""EMNIST by writer with the CNN of Reddi et al. 2020 (appendix C); TFF downloads the data."""
+"""EMNIST by writer with the CNN of Reddi et al. 2020 (appendix C) on TFF's data."""
 
 from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from fl_audit.config import EmnistTask
 from fl_audit.seeds import Stream, generator
-from fl_audit.tasks.classifier import Classifier, Examples, FloatArray, LearningTask
-from fl_audit.tasks.client_data import ClientDataPopulation, elements
+from fl_audit.tasks.classifier import NO_CLASS, Classifier, Examples, FloatArray, LearningTask
 from fl_audit.tasks.initializers import glorot_uniform, zeros
+from fl_audit.tasks.sqlite_clients import Features, SqliteClients
+from fl_audit.tasks.tff_files import tff_database
 
 _CLASSES = 62
 _HELD_OUT_CLIENTS = 100
+_FEATURES = {
+    # The last axis is the image's one channel.
+    "pixels": tf.io.FixedLenFeature([28, 28, 1], tf.float32),
+    "label": tf.io.FixedLenFeature([], tf.int64),
+}
 
 
 def cnn_logits(weights: Sequence[tf.Tensor], images: tf.Tensor) -> tf.Tensor:
@@ -51,7 +56,7 @@ def cnn_classifier(seed: int) -> Classifier:
         logits=cnn_logits,
         input_spec=tf.TensorSpec([None, 28, 28, 1], tf.float32),
         label_spec=tf.TensorSpec([None], tf.int32),
-        padding_label=None,
+        padding_label=NO_CLASS,
         uncounted_labels=(),
         accuracy_description=f"share of images of {_HELD_OUT_CLIENTS} test writers right",
     )
@@ -61,37 +66,21 @@ def load_emnist_task(config: EmnistTask, seed: int) -> LearningTask:
     """3,400 writers; held out: the test images of the first 100 of them.
 
     Args:
-      config: how many clients to use.
+      config: the file, and how many clients to use.
       seed: of the run; decides the initial weights.
+
+    Raises:
+      InputError: the file cannot be downloaded or used.
     """
-    training, test = tff.simulation.datasets.emnist.load_data(only_digits=False)
-    return emnist_task(config, seed, training, test)
-
-
-def emnist_task(
-    config: EmnistTask,
-    seed: int,
-    training: tff.simulation.datasets.ClientData,
-    test: tff.simulation.datasets.ClientData,
-) -> LearningTask:
-    """The task over data that is at hand, elements of which have `pixels` and a `label`.
-
-    Args:
-      config: how many clients to use.
-      seed: of the run; decides the initial weights.
-      training: the real clients.
-      test: whose images are held out.
-    """
-    rows = [row for name in test.client_ids[:_HELD_OUT_CLIENTS] for row in elements(test, name)]
+    path = tff_database(config.path, "emnist", "emnist_all.sqlite")
+    test = SqliteClients(path, "all_test", _FEATURES, _to_examples, _HELD_OUT_CLIENTS)
     return LearningTask(
         name="EMNIST",
         classifier=cnn_classifier(seed),
-        population=ClientDataPopulation(training, _to_examples, config.max_clients),
-        held_out=_to_examples(rows),
+        population=SqliteClients(path, "all_train", _FEATURES, _to_examples, config.max_clients),
+        held_out=Examples.concatenate([test.examples(c) for c in range(len(test.client_ids))]),
     )
 
 
-def _to_examples(rows: list[dict[str, object]]) -> Examples:
-    pixels = np.stack([np.asarray(row["pixels"], np.float32) for row in rows])
-    labels = np.array([row["label"] for row in rows], np.int32)
-    return Examples(pixels[..., None], labels)
+def _to_examples(features: Features) -> Examples:
+    return Examples(features["pixels"], features["label"].astype(np.int32))

@@ -1,28 +1,19 @@
 """Next-word prediction on any `client_id,text` CSV."""
 
 import csv
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-
-import numpy as np
 
 from fl_audit.config import TextTask
 from fl_audit.errors import InputError, nearest
-from fl_audit.tasks.classifier import Examples, InMemoryPopulation, LearningTask
+from fl_audit.tasks.classifier import LearningTask
+from fl_audit.tasks.corpus import Corpus, Sentence
 from fl_audit.tasks.next_word import next_word_classifier
-from fl_audit.tasks.vocabulary import Vocabulary, build_vocabulary, words_of
-
-_HOLD_OUT_EVERY = 10
-
-
-@dataclass(frozen=True)
-class _Sentence:
-    client_id: str
-    words: Sequence[str]
+from fl_audit.tasks.sentences import SentencePopulation, examples_of
+from fl_audit.tasks.vocabulary import build_vocabulary, words_of
 
 
-def _sentences(path: Path, rows: "csv.DictReader[str]") -> Iterator[_Sentence]:
+def _sentences(path: Path, rows: "csv.DictReader[str]") -> Iterator[Sentence]:
     """Rows with at least one word; every client must have one."""
     seen: dict[str, bool] = {}
     columns = rows.fieldnames or ["(no header)"]
@@ -40,18 +31,18 @@ def _sentences(path: Path, rows: "csv.DictReader[str]") -> Iterator[_Sentence]:
             raise InputError(f"{path}: line {rows.line_num}: `client_id` is empty")
         seen[client_id] = seen.get(client_id, False) or bool(words)
         if words:
-            yield _Sentence(client_id, words)
+            yield Sentence(client_id, words)
     empty = [client_id for client_id, has_words in seen.items() if not has_words]
     if empty:
         raise InputError(f"{path}: client {empty[0]!r} is empty: none of its rows has a word")
 
 
-def _read(path: Path) -> list[_Sentence]:
+def _read(path: Path) -> Iterator[Sentence]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             # strict: a quote that is never closed would swallow all rows behind it.
             rows = csv.DictReader(file, strict=True)
-            return list(_sentences(path, rows))
+            yield from _sentences(path, rows)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
@@ -59,24 +50,6 @@ def _read(path: Path) -> list[_Sentence]:
     except csv.Error as error:
         line = rows.reader.line_num
         raise InputError(f"{path}: line {line}: not valid CSV: {error}") from error
-
-
-def _split(sentences: Sequence[_Sentence]) -> tuple[dict[str, list[_Sentence]], list[_Sentence]]:
-    """Every tenth sentence is held out, unless its client would be left with none."""
-    training: dict[str, list[_Sentence]] = {}
-    held_out = []
-    for position, sentence in enumerate(sentences, start=1):
-        if position % _HOLD_OUT_EVERY == 0 and sentence.client_id in training:
-            held_out.append(sentence)
-        else:
-            training.setdefault(sentence.client_id, []).append(sentence)
-    return training, held_out
-
-
-def encode(sentences: Sequence[Sequence[str]], vocabulary: Vocabulary, length: int) -> Examples:
-    """Sentences as inputs and labels, int32 of shape (sentences, length) each."""
-    tokens = np.stack([vocabulary.encode(words, length) for words in sentences])
-    return Examples(np.ascontiguousarray(tokens[:, :-1]), np.ascontiguousarray(tokens[:, 1:]))
 
 
 def load_text_task(config: TextTask, seed: int) -> LearningTask:
@@ -91,23 +64,18 @@ def load_text_task(config: TextTask, seed: int) -> LearningTask:
         rows to hold any out.
     """
     path = Path(config.path)
-    training, held_out = _split(_read(path))
-    if not held_out:
+    corpus = Corpus(_read(path), config.sequence_length)
+    if not corpus.num_held_out:
         raise InputError(
             f"{path}: no row can be held out: of the rows with words every tenth is, unless it is "
             "its client's first; must have more rows"
         )
-    vocabulary = build_vocabulary(
-        (s.words for client in training.values() for s in client), config.vocabulary_size
-    )
-
-    def encoded(client: Sequence[_Sentence]) -> Examples:
-        return encode([s.words for s in client], vocabulary, config.sequence_length)
-
+    vocabulary = build_vocabulary(corpus.word_counts, config.vocabulary_size)
+    rows = corpus.rows(vocabulary)
     return LearningTask(
         name=f"next word of {path.name}",
         classifier=next_word_classifier(config, vocabulary, seed),
-        population=InMemoryPopulation(list(training), [encoded(c) for c in training.values()]),
-        held_out=encoded(held_out),
+        population=SentencePopulation(corpus.client_ids, rows, corpus.first_rows()),
+        held_out=examples_of(rows[: corpus.num_held_out]),
         max_examples_per_client=config.max_sequences_per_client,
     )

@@ -1,12 +1,11 @@
 """Words to tokens and back, laid out as in TFF's Stack Overflow baseline."""
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 PADDING = 0
 """Token of the positions behind a sentence's end."""
@@ -55,15 +54,15 @@ class Vocabulary:
         """Words and special tokens."""
         return self.size + 4
 
-    def encode(self, words: Sequence[str], length: int) -> npt.NDArray[np.int32]:
-        """Beginning, at most `length` words, the end if it still fits, padding.
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The smallest unsigned integers that hold every token: uint16 for 257 to 65,536."""
+        return np.min_scalar_type(self.num_tokens - 1)
 
-        Returns:
-          int32 of shape (length + 1,): inputs are all but the last, labels all but the first.
-        """
-        tokens = [self.index.get(word, self.unknown) for word in words[:length]]
-        tokens = [self.beginning, *tokens, self.end][: length + 1]
-        return np.pad(np.array(tokens, np.int32), (0, length + 1 - len(tokens)))
+    def tokens(self, words: Iterable[str]) -> list[int]:
+        """Tokens of words, known or not."""
+        token, unknown = self.index.get, self.unknown
+        return [token(word, unknown) for word in words]
 
 
 def vocabulary_of_words(words: Sequence[str], size: int) -> Vocabulary:
@@ -71,8 +70,7 @@ def vocabulary_of_words(words: Sequence[str], size: int) -> Vocabulary:
     return Vocabulary(size, {word: i for i, word in enumerate(words[:size], start=1)})
 
 
-def build_vocabulary(sentences: Iterable[Sequence[str]], size: int) -> Vocabulary:
+def build_vocabulary(counts: Mapping[str, int], size: int) -> Vocabulary:
     """A vocabulary of the `size` most frequent words; ties go to the alphabetically first."""
-    counts = Counter(word for sentence in sentences for word in sentence)
     ranked = sorted(counts, key=lambda word: (-counts[word], word))
     return vocabulary_of_words(ranked, size)

@@ -1,13 +1,18 @@
 """EMNIST's CNN against Keras, and the task over TFF's synthetic stand-in for the data."""
 
+import inspect
+from pathlib import Path
+
 import numpy as np
 import pytest
 import tensorflow as tf
-import tensorflow_federated as tff
+from tensorflow_federated.python.simulation.datasets import download, emnist
 
 from fl_audit.config import EmnistTask
+from fl_audit.errors import InputError
+from fl_audit.tasks import load_task
 from fl_audit.tasks.classifier import LearningTask
-from fl_audit.tasks.emnist import cnn_classifier, cnn_logits, emnist_task
+from fl_audit.tasks.emnist import cnn_classifier, cnn_logits
 
 
 def keras_model() -> tf.keras.Model:
@@ -25,10 +30,21 @@ def keras_model() -> tf.keras.Model:
     )
 
 
+def rows_of(name: str) -> list[dict[str, object]]:
+    rows = emnist.get_synthetic().create_tf_dataset_for_client(name).as_numpy_iterator()
+    return [{"label": int(row["label"]), "pixels": row["pixels"]} for row in rows]
+
+
 @pytest.fixture(scope="module")
-def task() -> LearningTask:
-    synthetic = tff.simulation.datasets.emnist.get_synthetic()
-    return emnist_task(EmnistTask(), 1, synthetic, synthetic)
+def path(tmp_path_factory, database) -> Path:
+    clients = {name: rows_of(name) for name in emnist.get_synthetic().client_ids}
+    splits = {"all_train": clients, "all_test": clients}
+    return database(tmp_path_factory.mktemp("emnist") / "emnist.sqlite", splits)
+
+
+@pytest.fixture(scope="module")
+def task(path) -> LearningTask:
+    return load_task(EmnistTask(path=str(path)), 1)
 
 
 def test_logits_equal_those_of_keras(task):
@@ -75,11 +91,10 @@ def test_gradient_reaches_every_weight(task):
 
 
 def test_clients_hold_tffs_images(task):
-    synthetic = tff.simulation.datasets.emnist.get_synthetic()
+    synthetic = emnist.get_synthetic()
     assert list(task.population.client_ids) == synthetic.client_ids
     examples = task.population.examples(1)
-    dataset = synthetic.create_tf_dataset_for_client(synthetic.client_ids[1])
-    rows = list(dataset.as_numpy_iterator())
+    rows = rows_of(synthetic.client_ids[1])
     assert examples.inputs.shape == (10, 28, 28, 1)
     assert (examples.inputs.dtype, examples.labels.dtype) == (np.float32, np.int32)
     for image, label, row in zip(examples.inputs, examples.labels, rows, strict=True):
@@ -87,23 +102,41 @@ def test_clients_hold_tffs_images(task):
         assert label == row["label"]
 
 
-def test_held_out_are_the_test_images_of_the_first_100_writers():
-    def data_of(num_clients: int, label: int) -> tff.simulation.datasets.ClientData:
-        pixels = np.zeros((2, 28, 28), np.float32)
-        labels = np.full(2, label, np.int32)
-        return tff.simulation.datasets.TestClientData(
-            {f"f{n:04}": {"label": labels, "pixels": pixels} for n in range(num_clients)}
-        )
+def test_held_out_are_the_test_images_of_the_first_100_writers(tmp_path, database):
+    def writers(count: int, label: int) -> dict[str, list[dict[str, object]]]:
+        image = {"label": label, "pixels": np.zeros((28, 28), np.float32)}
+        return {f"f{n:04}": [image, image] for n in range(count)}
 
-    task = emnist_task(EmnistTask(), 1, data_of(3, 1), data_of(101, 2))
-    assert len(task.held_out) == 200
-    assert set(task.held_out.labels) == {2}
+    test = writers(101, 2) | {"f0100": [{"label": 3, "pixels": np.zeros((28, 28), np.float32)}]}
+    splits = {"all_train": writers(3, 1), "all_test": test, "digits_only_train": writers(5, 4)}
+    path = database(tmp_path / "emnist.sqlite", splits)
+    task = load_task(EmnistTask(path=str(path)), 1)
+    assert task.held_out.labels.tolist() == [2] * 200
+    assert len(task.population.client_ids) == 3
     assert set(task.population.examples(0).labels) == {1}
 
 
 @pytest.mark.parametrize(("max_clients", "expected"), [(0, 2), (1, 1), (9, 2)])
-def test_max_clients(max_clients, expected):
-    synthetic = tff.simulation.datasets.emnist.get_synthetic()
-    task = emnist_task(EmnistTask(max_clients=max_clients), 1, synthetic, synthetic)
-    assert len(task.population.client_ids) == expected
-    assert list(task.population.client_ids) == synthetic.client_ids[:expected]
+def test_max_clients(path, max_clients, expected):
+    task = load_task(EmnistTask(path=str(path), max_clients=max_clients), 1)
+    assert list(task.population.client_ids) == ["synthetic1", "synthetic2"][:expected]
+    assert len(task.held_out) == 20
+
+
+def test_downloads_where_no_path_is_given(path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        download, "get_compressed_file", lambda origin: asked.append(origin) or str(path)
+    )
+    assert len(load_task(EmnistTask(), 1).population.client_ids) == 2
+    (origin,) = asked
+    assert f"'{origin}'" in inspect.getsource(emnist.load_data)
+
+
+def test_data_that_cannot_be_downloaded_is_one_line(monkeypatch):
+    def fail(_):
+        raise OSError("no network")
+
+    monkeypatch.setattr(download, "get_compressed_file", fail)
+    with pytest.raises(InputError, match=r"^task\.kind 'emnist': .*: no network; .* `task\.path`"):
+        load_task(EmnistTask(), 0)

@@ -11,8 +11,7 @@ from fl_audit.config import TextTask
 from fl_audit.errors import InputError
 from fl_audit.tasks import load_task
 from fl_audit.tasks.classifier import LearningTask
-from fl_audit.tasks.text import encode
-from fl_audit.tasks.vocabulary import vocabulary_of_words
+from fl_audit.tasks.sentences import SentencePopulation
 
 HEADER = "client_id,text\n"
 # 24 rows: "a" has the odd ones, "b" the even ones; row n says "word" and its number.
@@ -138,12 +137,43 @@ def test_a_quoted_text_may_hold_commas_quotes_and_lines(tmp_path):
     assert (labels <= 30).all()
 
 
-def test_encode():
-    examples = encode([["a", "b"], ["c"]], vocabulary_of_words(["a", "b"], 2), 3)
-    assert examples.inputs.tolist() == [[4, 1, 2], [4, 3, 5]]
-    assert examples.labels.tolist() == [[1, 2, 5], [3, 5, 0]]
-    assert examples.inputs.flags.c_contiguous
-    assert examples.labels.flags.c_contiguous
+def test_tokens_are_held_once_and_compactly(tmp_path):
+    """24 sentences of 5 words and the beginning, a byte each for 34 tokens."""
+    population = load(tmp_path, HEADER + ROWS).population
+    assert isinstance(population, SentencePopulation)
+    assert population.rows.nbytes == 24 * 6
+
+
+def test_equals_encoding_client_by_client(tmp_path):
+    """300 rows of 7 interleaved clients, against a plain reading of what is documented."""
+    rng = np.random.default_rng(3)
+    rows = [
+        (f"c{rng.integers(7)}", [f"w{i}" for i in rng.zipf(1.5, rng.integers(1, 9)) % 50])
+        for _ in range(300)
+    ]
+    task = load(tmp_path, HEADER + "".join(f"{c},{' '.join(words)}\n" for c, words in rows))
+    training: dict[str, list[list[str]]] = {}
+    held_out = []
+    for number, (client, words) in enumerate(rows, start=1):
+        if number % 10 == 0 and client in training:
+            held_out.append(words)
+        else:
+            training.setdefault(client, []).append(words)
+    counts = Counter(word for client in training.values() for words in client for word in words)
+    ranked = sorted(counts, key=lambda word: (-counts[word], word))[:30]
+    tokens = {word: token for token, word in enumerate(ranked, start=1)}
+
+    def rows_of(sentences: list[list[str]]) -> list[list[int]]:
+        made = [[32, *(tokens.get(w, 31) for w in words), 33][:6] for words in sentences]
+        return [row + [0] * (6 - len(row)) for row in made]
+
+    assert list(task.population.client_ids) == list(training)
+    everyone = [task.population.examples(c) for c in range(len(training))]
+    for examples, sentences in zip(
+        [*everyone, task.held_out], [*training.values(), held_out], strict=True
+    ):
+        assert examples.inputs.tolist() == [row[:-1] for row in rows_of(sentences)]
+        assert examples.labels.tolist() == [row[1:] for row in rows_of(sentences)]
 
 
 @pytest.mark.parametrize(

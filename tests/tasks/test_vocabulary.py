@@ -1,6 +1,5 @@
 """Words to tokens."""
 
-import numpy as np
 import pytest
 
 from fl_audit.tasks.vocabulary import (
@@ -20,36 +19,9 @@ def test_special_tokens_lie_as_in_tffs_stack_overflow_baseline():
     assert (FRUIT.unknown, FRUIT.beginning, FRUIT.end, FRUIT.num_tokens) == (5, 6, 7, 8)
 
 
-@pytest.mark.parametrize(
-    ("words", "length", "tokens"),
-    [
-        ("fig plum pear", 6, [6, 1, 2, 3, 7, 0, 0]),
-        ("fig lemon pear", 6, [6, 1, 5, 3, 7, 0, 0]),
-        ("fig plum pear", 4, [6, 1, 2, 3, 7]),  # the end just fits
-        ("fig plum pear", 3, [6, 1, 2, 3]),  # no room for the end
-        ("fig plum pear", 2, [6, 1, 2]),
-        ("fig", 1, [6, 1]),
-        ("", 3, [6, 7, 0, 0]),
-        ("", 1, [6, 7]),
-    ],
-)
-def test_encode(words, length, tokens):
-    encoded = FRUIT.encode(words.split(), length)
-    assert encoded.dtype == np.int32
-    assert encoded.tolist() == tokens
-
-
-@pytest.mark.parametrize("length", [1, 5, 20])
-def test_encode_equals_tffs_recipe(length):
-    """Cut to the length, the end if shorter than that, padded to one more (Reddi et al.)."""
-    rng = np.random.default_rng(1)
-    names = [*FRUIT.index, "lemon"]
-    for count in range(25):
-        words = [names[i] for i in rng.integers(0, 4, count)]
-        tokens = [FRUIT.index.get(word, 5) for word in words][:length]
-        tokens = [6, *tokens, 7] if len(words) < length else [6, *tokens]
-        expected = tokens + [0] * (length + 1 - len(tokens))
-        assert FRUIT.encode(words, length).tolist() == expected
+def test_tokens():
+    assert FRUIT.tokens(["pear", "lemon", "fig"]) == [3, 5, 1]
+    assert FRUIT.tokens([]) == []
 
 
 def test_vocabulary_of_words_keeps_the_first():
@@ -64,10 +36,10 @@ def test_vocabulary_with_more_room_than_words():
 
 
 def test_build_vocabulary_ranks_by_frequency_then_alphabet():
-    sentences = [["b", "c", "a"], ["c", "b"], ["d"]]
-    assert build_vocabulary(sentences, 3).index == {"b": 1, "c": 2, "a": 3}
-    assert build_vocabulary(reversed(sentences), 3).index == {"b": 1, "c": 2, "a": 3}
-    assert build_vocabulary([], 3).index == {}
+    counts = {"d": 1, "b": 2, "c": 2, "a": 1}
+    assert build_vocabulary(counts, 3).index == {"b": 1, "c": 2, "a": 3}
+    assert build_vocabulary(dict(reversed(counts.items())), 3).index == {"b": 1, "c": 2, "a": 3}
+    assert build_vocabulary({}, 3).index == {}
 
 
 @pytest.mark.parametrize(
