@@ -61,23 +61,32 @@ class TextTask(NextWordTask, frozen=True, kw_only=True, tag_field="kind", tag="t
 
 
 class StackOverflowTask(NextWordTask, frozen=True, tag_field="kind", tag="stackoverflow"):
-    """Stack Overflow next-word prediction (Reddi et al. 2020), 342,477 clients; downloads.
+    """Stack Overflow next-word prediction (Reddi et al. 2020), 342,477 clients.
 
     Attributes:
       max_clients: use only the first this many clients; 0 means all of them.
+      path: the SQLite file that TFF downloads, where it is at hand already; a relative path
+        starts at the config file's folder. Without it TFF downloads it.
+      word_counts: likewise TFF's `stackoverflow.word_count`, a line `word count` per word, most
+        frequent first.
     """
 
     max_clients: NonNegativeInt = 0
+    path: str | None = None
+    word_counts: str | None = None
 
 
 class EmnistTask(Table, frozen=True, tag_field="kind", tag="emnist"):
-    """EMNIST's 62 classes by writer with the CNN of Reddi et al. 2020; downloads.
+    """EMNIST's 62 classes by writer with the CNN of Reddi et al. 2020.
 
     Attributes:
       max_clients: use only the first this many clients; 0 means all 3,400 of them.
+      path: the SQLite file that TFF downloads, where it is at hand already; a relative path
+        starts at the config file's folder. Without it TFF downloads it.
     """
 
     max_clients: NonNegativeInt = 0
+    path: str | None = None
 
 
 Task = DigitsTask | TextTask | StackOverflowTask | EmnistTask
@@ -175,14 +184,20 @@ class Canaries(Table, frozen=True):
 
     Attributes:
       count: size of the pool, included and excluded together.
-      family: law of the vectors.
       max_per_round: canaries that a round may hold on average. Each is an update as long as the
         model, and where they outnumber the real clients the model learns little.
+      family: law of the vectors.
+      store: where gaussian vectors are kept, rounded to 16 bits a coordinate, instead of being
+        made anew for every score; 2 x count x parameters bytes.
+      store_path: the file of a store on disk; one that is there is used if it is of this pool. A
+        relative path starts at the config file's folder.
     """
 
     count: Annotated[int, Meta(ge=2)]
     max_per_round: PositiveInt = 200
     family: Literal["gaussian", "rademacher", "hadamard"] = "rademacher"
+    store: Literal["none", "memory", "disk"] = "none"
+    store_path: str | None = None
 
 
 class Audit(Table, frozen=True):
@@ -210,13 +225,23 @@ class Log(Table, frozen=True):
 
 
 class Config(Table, frozen=True):
-    """Everything that defines a run."""
+    """Everything that defines a run.
+
+    Attributes:
+      runtime: what runs TFF's process: `local` in this Python process, on a GPU where there is one;
+        `native` in TFF's C++ worker, on CPUs; `auto` is `local` where it can run the process.
+      clients_per_block: real clients that train at once under `local`; by default as many as suit
+        the device and the model. More than 1 trains in batched operations, with the same
+        updates to rounding.
+    """
 
     task: Task
     mechanism: Mechanism
     participation: Participation
     canaries: Canaries
     seed: NonNegativeInt = 0
+    runtime: Literal["auto", "local", "native"] = "auto"
+    clients_per_block: PositiveInt | None = None
     client: Client = Client()
     server: Server = Server()
     audit: Audit = Audit()

@@ -12,7 +12,12 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from fl_audit.tasks.cross_entropy import cross_entropy
+
 FloatArray = npt.NDArray[np.float32]
+
+NO_CLASS = -1
+"""A label that is no class."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,14 @@ class Examples:
         """The examples at these positions, in this order."""
         return Examples(self.inputs[index], self.labels[index])
 
+    @staticmethod
+    def concatenate(parts: Sequence["Examples"]) -> "Examples":
+        """The examples of all parts, at least one, one part after another."""
+        return Examples(
+            np.concatenate([part.inputs for part in parts]),
+            np.concatenate([part.labels for part in parts]),
+        )
+
 
 @dataclass(frozen=True)
 class Classifier:
@@ -45,8 +58,9 @@ class Classifier:
       logits: (weights, inputs) to logits, whose last axis is the class.
       input_spec: of a batch of inputs; the first dimension is None.
       label_spec: of a batch of labels.
-      padding_label: label of positions that count neither for the loss nor for accuracy; None
-        where there is no padding.
+      padding_label: label of positions that count neither for the loss nor for accuracy, no class
+        of its own or one that is never counted; `NO_CLASS` where examples are never padded but
+        to fill a block of clients.
       uncounted_labels: further labels that do not count for accuracy.
       accuracy_description: what accuracy means here, in words.
     """
@@ -55,7 +69,7 @@ class Classifier:
     logits: Callable[[Sequence[tf.Tensor], tf.Tensor], tf.Tensor]
     input_spec: tf.TensorSpec
     label_spec: tf.TensorSpec
-    padding_label: int | None
+    padding_label: int
     uncounted_labels: tuple[int, ...]
     accuracy_description: str
 
@@ -66,8 +80,10 @@ class Classifier:
 
     def loss(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """Mean cross-entropy over positions that are not padding, in nats; a scalar."""
-        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
         weights = self._is_token(labels)
+        # Outside the classes the loss of a label would be NaN, or an error, by device.
+        classes = tf.maximum(labels, 0)
+        losses = cross_entropy(logits, classes)
         return tf.math.divide_no_nan(tf.reduce_sum(losses * weights), tf.reduce_sum(weights))
 
     def num_tokens(self, labels: tf.Tensor) -> tf.Tensor:
@@ -86,8 +102,6 @@ class Classifier:
         )
 
     def _is_token(self, labels: tf.Tensor) -> tf.Tensor:
-        if self.padding_label is None:
-            return tf.ones_like(labels, tf.float32)
         return tf.cast(tf.not_equal(labels, self.padding_label), tf.float32)
 
     def _is_counted(self, labels: tf.Tensor) -> tf.Tensor:
@@ -98,14 +112,22 @@ class Classifier:
 
 
 class Population(abc.ABC):
-    """The real clients and their data."""
+    """The real clients and their data; a client may be read from any thread."""
 
     client_ids: Sequence[str]
     """Names of the clients, in a fixed order."""
 
     @abc.abstractmethod
+    def num_examples(self, client: int) -> int:
+        """How many examples one client has, at least one."""
+
+    @abc.abstractmethod
+    def take(self, client: int, index: npt.NDArray[np.int64]) -> Examples:
+        """One client's examples at these positions, in this order, made when asked for."""
+
     def examples(self, client: int) -> Examples:
-        """The data of one client, at least one example."""
+        """All the data of one client."""
+        return self.take(client, np.arange(self.num_examples(client)))
 
 
 @dataclass(frozen=True)
@@ -120,9 +142,13 @@ class InMemoryPopulation(Population):
     client_ids: Sequence[str]
     data: Sequence[Examples]
 
-    def examples(self, client: int) -> Examples:
-        """The data of one client."""
-        return self.data[client]
+    def num_examples(self, client: int) -> int:
+        """How many examples one client has."""
+        return len(self.data[client])
+
+    def take(self, client: int, index: npt.NDArray[np.int64]) -> Examples:
+        """One client's examples at these positions, in this order."""
+        return self.data[client].take(index)
 
 
 @dataclass(frozen=True)

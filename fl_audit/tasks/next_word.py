@@ -13,38 +13,8 @@ from fl_audit.config import NextWordTask
 from fl_audit.seeds import Stream, generator
 from fl_audit.tasks.classifier import Classifier, FloatArray
 from fl_audit.tasks.initializers import glorot_uniform, orthogonal, zeros
+from fl_audit.tasks.lstm import lstm_outputs
 from fl_audit.tasks.vocabulary import PADDING, Vocabulary
-
-
-def lstm_outputs(
-    inputs: tf.Tensor, mask: tf.Tensor, kernel: tf.Tensor, recurrent: tf.Tensor, bias: tf.Tensor
-) -> tf.Tensor:
-    """Outputs of an LSTM layer at every step, as Keras' LSTM computes them.
-
-    Args:
-      inputs: float32 (batch, steps, width); the number of steps is static.
-      mask: bool (batch, steps); where False the state and the output stay as they were.
-      kernel: (width, 4 units), gates in Keras' order: input, forget, candidate, output.
-      recurrent: (units, 4 units).
-      bias: (4 units,).
-
-    Returns:
-      float32 (batch, steps, units).
-    """
-    units = recurrent.shape[0]
-    hidden = cell = tf.zeros([tf.shape(inputs)[0], units])
-    outputs = []
-    # One large matrix product for the inputs of all steps, instead of a small one a step.
-    from_inputs = tf.unstack(tf.tensordot(inputs, kernel, 1) + bias, axis=1)
-    for from_input, is_token in zip(from_inputs, tf.unstack(mask, axis=1), strict=True):
-        gates = tf.split(from_input + hidden @ recurrent, 4, axis=1)
-        admit, keep, show = (tf.sigmoid(gates[i]) for i in (0, 1, 3))
-        next_cell = keep * cell + admit * tf.tanh(gates[2])
-        next_hidden = show * tf.tanh(next_cell)
-        cell = tf.where(is_token[:, None], next_cell, cell)
-        hidden = tf.where(is_token[:, None], next_hidden, hidden)
-        outputs.append(hidden)
-    return tf.stack(outputs, axis=1)
 
 
 def next_word_logits(weights: Sequence[tf.Tensor], tokens: tf.Tensor) -> tf.Tensor:
@@ -53,8 +23,10 @@ def next_word_logits(weights: Sequence[tf.Tensor], tokens: tf.Tensor) -> tf.Tens
     hidden = lstm_outputs(
         tf.gather(embedding, tokens), tf.not_equal(tokens, PADDING), kernel, recurrent, bias
     )
-    narrowed = tf.tensordot(hidden, narrow, 1) + narrow_bias
-    return tf.tensordot(narrowed, output, 1) + output_bias
+    rows = tf.reshape(hidden, [-1, hidden.shape[-1]])
+    narrowed = tf.nn.bias_add(rows @ narrow, narrow_bias)
+    logits = tf.nn.bias_add(narrowed @ output, output_bias)
+    return tf.reshape(logits, [-1, tokens.shape[1], output.shape[1]])
 
 
 def _initial_weights(config: NextWordTask, num_tokens: int, seed: int) -> tuple[FloatArray, ...]:

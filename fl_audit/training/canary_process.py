@@ -18,9 +18,9 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-# Long enough to be clipped at any clip norm that adaptive clipping reaches, short enough that
-# its square is a float32.
-_CANARY_NORM = 1e15
+CANARY_NORM = 1e15
+"""Of a canary's update: long enough to be clipped at any clip norm that adaptive clipping reaches,
+short enough that its square is a float32."""
 
 
 def with_canary_clients(
@@ -55,7 +55,7 @@ def with_canary_clients(
 
     @tff.tensorflow.computation(result_type, data_type)
     def add_canary(result: Any, data: Any) -> Any:
-        vector = data["canary"].reduce(tf.zeros([dim]), tf.add) * _CANARY_NORM
+        vector = _sum(data["canary"], dim) * CANARY_NORM
         pieces = tf.split(vector, [math.prod(spec.shape) for spec in update_specs])
         leaves = [
             update - tf.reshape(piece, spec.shape)
@@ -73,6 +73,15 @@ def with_canary_clients(
         return tff.templates.MeasuredProcessOutput(trained.state, result, trained.measurements)
 
     return tff.learning.templates.ClientWorkProcess(client_work.initialize, next_fn)
+
+
+@tf.function
+def _sum(vectors: tf.data.Dataset, dim: int) -> tf.Tensor:
+    """Sum of the vectors; an iterator, for `Dataset.reduce` prepares its function at every call."""
+    total = tf.zeros([dim])
+    for vector in iter(vectors):
+        total += vector
+    return total
 
 
 def with_aggregate_released(

@@ -1,6 +1,7 @@
-"""What each participant of a round hands to the TFF process: its examples, or its vector."""
+"""What the participants of a round hold: real clients their examples, canaries their vectors."""
 
 import collections
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,59 +11,83 @@ import tensorflow as tf
 from fl_audit.canaries.family import CanaryFamily
 from fl_audit.config import Client
 from fl_audit.participation import Cohort
+from fl_audit.participation.schedule import IndexArray
 from fl_audit.seeds import Stream, generator
 from fl_audit.tasks.classifier import Examples, LearningTask
 
 
 @dataclass(frozen=True)
+class RoundData:
+    """The participants of one round.
+
+    Attributes:
+      clients: of each real client, its examples in the order of training, pass after pass.
+      canaries: indices of the canaries in the pool, int64.
+    """
+
+    clients: Sequence[Examples]
+    canaries: IndexArray
+
+
+@dataclass(frozen=True)
 class CohortData:
-    """Makes the data of a round's participants.
+    """Reads the data of a round's participants; may be asked from any thread.
 
     Attributes:
       task: whose clients take part.
       config: batch size and passes of a client.
-      family: of the canaries.
       seed: of the run.
     """
 
     task: LearningTask
     config: Client
-    family: CanaryFamily
     seed: int
 
-    def of(self, cohort: Cohort, round_index: int) -> list[Any]:
-        """Client data as `build_process` takes it: real clients first, then canaries."""
-        no_canary = tf.data.Dataset.from_tensor_slices(np.zeros((0, self.family.dim), np.float32))
-        no_examples = self._batches(self._none())
-        clients = [
-            _participant(no_canary, self._batches(self._local(int(client), round_index)))
-            for client in cohort.clients
-        ]
-        canaries = [
-            _participant(self._vector(int(canary)), no_examples) for canary in cohort.canaries
-        ]
-        return clients + canaries
+    def of(self, cohort: Cohort, round_index: int) -> RoundData:
+        """The data of a cohort, in the order of this round."""
+        clients = [self._examples(int(client), round_index) for client in cohort.clients]
+        return RoundData(clients, cohort.canaries)
 
-    def _local(self, client: int, round_index: int) -> Examples:
-        """A client's examples in the order of this round, pass after pass."""
-        examples = self.task.population.examples(client)
+    def _examples(self, client: int, round_index: int) -> Examples:
+        population = self.task.population
         random = generator(self.seed, Stream.LOCAL_ORDER, round_index, client)
         passes = [
-            random.permutation(len(examples))[: self.task.max_examples_per_client]
+            random.permutation(population.num_examples(client))[: self.task.max_examples_per_client]
             for _ in range(self.config.epochs)
         ]
-        return examples.take(np.concatenate(passes))
-
-    def _none(self) -> Examples:
-        return self.task.held_out.take(np.zeros(0, np.int64))
-
-    def _batches(self, examples: Examples) -> tf.data.Dataset:
-        arrays = (examples.inputs, examples.labels)
-        return tf.data.Dataset.from_tensor_slices(arrays).batch(self.config.batch_size)
-
-    def _vector(self, canary: int) -> tf.data.Dataset:
-        return tf.data.Dataset.from_tensor_slices(self.family.vector(canary)[None, :])
+        return population.take(client, np.concatenate(passes))
 
 
-def _participant(canary: tf.data.Dataset, examples: tf.data.Dataset) -> Any:
-    return collections.OrderedDict(canary=canary, examples=examples)
+@dataclass(frozen=True)
+class DataSets:
+    """Participants as a process of `build_process` takes them: a pair of data sets each.
+
+    Attributes:
+      batch_size: examples a step.
+      family: of the canaries.
+      no_examples: what a canary has of the task's examples.
+    """
+
+    batch_size: int
+    family: CanaryFamily
+    no_examples: Examples
+
+    def of(self, data: RoundData) -> Iterator[Any]:
+        """Real clients first, then canaries, each made when it is asked for."""
+        no_vector = np.zeros((0, self.family.dim), np.float32)
+        for client in data.clients:
+            yield self._participant(no_vector, client)
+        for canary in data.canaries:
+            yield self._participant(self.family.vector(int(canary))[None, :], self.no_examples)
+
+    def _participant(self, vectors: Any, examples: Examples) -> Any:
+        batches = _slices((examples.inputs, examples.labels)).batch(self.batch_size)
+        return collections.OrderedDict(canary=_slices(vectors), examples=batches)
+
+
+def _slices(arrays: Any) -> tf.data.Dataset:
+    """A small data set; threads and buffers of its own would cost more than they save."""
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    options.experimental_optimization.inject_prefetch = False
+    return tf.data.Dataset.from_tensor_slices(arrays).with_options(options)

@@ -8,35 +8,42 @@ from tqdm import tqdm
 from fl_audit.errors import Interrupted
 from fl_audit.run_folder import RunFolder
 from fl_audit.training.checkpoint import Checkpoint, save_checkpoint
-from fl_audit.training.cohort_data import CohortData
+from fl_audit.training.cohort_data import CohortData, RoundData
 from fl_audit.training.cosine_log import CosineLog
 from fl_audit.training.evaluation import Evaluator
 from fl_audit.training.interruption import StopRequest
 from fl_audit.training.metrics_log import MetricsLog, RoundMetrics
+from fl_audit.training.prefetch import prefetched
 from fl_audit.training.prepare import PreparedRun
 from fl_audit.training.process import RoundResult, model_weights, run_round
+from fl_audit.training.runtimes import Runtime
 
 
 class RoundLoop:
     """Train, score, log, now and then evaluate and checkpoint."""
 
     def __init__(
-        self, run: PreparedRun, folder: RunFolder, process: Any, completed: int, stop: StopRequest
+        self,
+        run: PreparedRun,
+        folder: RunFolder,
+        runtime: Runtime,
+        completed: int,
+        stop: StopRequest,
     ) -> None:
         """Opens the logs of a folder, anew or behind a checkpoint.
 
         Args:
           run: of `prepare`.
           folder: that holds this run's identity.
-          process: TFF's learning process.
+          runtime: that runs the rounds.
           completed: rounds that are done.
           stop: tells whether a signal asked to stop.
         """
         self._run = run
         self._folder = folder
-        self._process = process
+        self._runtime = runtime
         self._stop = stop
-        self._cohort_data = CohortData(run.task, run.config.client, run.family, run.config.seed)
+        self._cohort_data = CohortData(run.task, run.config.client, run.config.seed)
         self._evaluator = Evaluator(run.task.classifier, run.task.held_out)
         self._metrics = MetricsLog(folder, completed)
         log = CosineLog.open if completed else CosineLog.create
@@ -51,24 +58,24 @@ class RoundLoop:
             leave=False,
         )
 
-    def run_rounds(self, start: Checkpoint, limit: int) -> Checkpoint:
-        """Runs at most `limit` of the remaining rounds.
+    def run_rounds(self, start: Checkpoint) -> Checkpoint:
+        """Runs the remaining rounds, or as many as a session of the runtime may last.
 
         Raises:
           Interrupted: a signal asked to stop; the state is saved.
         """
         state, first = start.state, start.completed_rounds
-        end = min(first + limit, self._last)
-        for round_index in range(first, end):
-            state = self._round(state, round_index)
-            completed = round_index + 1
-            self._bar.update()
-            is_due = completed % self._run.config.log.checkpoint_every == 0
-            if is_due or completed == self._last or self._stop.signal_number:
-                self._save(Checkpoint(completed, state))
-            if self._stop.signal_number and completed < self._last:
-                self.close()
-                raise Interrupted(completed, self._stop.signal_number)
+        end = min(first + (self._runtime.rounds_per_session or self._last), self._last)
+        with prefetched(self._data, range(first, end)) as rounds:
+            for completed, data in enumerate(rounds, start=first + 1):
+                state = self._round(state, data, completed)
+                self._bar.update()
+                is_due = completed % self._run.config.log.checkpoint_every == 0
+                if is_due or completed == self._last or self._stop.signal_number:
+                    self._save(Checkpoint(completed, state))
+                if self._stop.signal_number and completed < self._last:
+                    self.close()
+                    raise Interrupted(completed, self._stop.signal_number)
         return Checkpoint(end, state)
 
     def close(self) -> None:
@@ -80,21 +87,25 @@ class RoundLoop:
         self.cosine_log.flush()
         save_checkpoint(self._folder.checkpoint, checkpoint)
 
-    def _round(self, state: Any, round_index: int) -> Any:
-        cohort = self._run.schedule.cohort(round_index)
+    def _data(self, round_index: int) -> RoundData:
+        return self._cohort_data.of(self._run.schedule.cohort(round_index), round_index)
+
+    def _round(self, state: Any, data: RoundData, number: int) -> Any:
+        """One round; its number counts from 1."""
         started = time.perf_counter()
-        result = run_round(self._process, state, self._cohort_data.of(cohort, round_index))
+        participants = self._runtime.participants(state, data)
+        result = run_round(self._runtime.process, state, participants)
         trained = time.perf_counter()
-        self.cosine_log.write_round(round_index, self._run.family.cosines(result.aggregate))
+        self.cosine_log.write_round(number - 1, self._run.family.cosines(result.aggregate))
         scored = time.perf_counter()
         metrics = RoundMetrics(
-            round=round_index + 1,
-            num_clients=len(cohort.clients),
-            num_canaries=len(cohort.canaries),
+            round=number,
+            num_clients=len(data.clients),
+            num_canaries=len(data.canaries),
             clip_norm=result.clip_norm,
             noise_stddev=result.noise_stddev,
             train_loss=result.train_loss,
-            accuracy=self._accuracy(result, round_index + 1),
+            accuracy=self._accuracy(result, number),
             seconds_training=trained - started,
             seconds_scoring=scored - trained,
         )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.canaries.families import FAMILIES
+from fl_audit.canaries.families import make_family
 from fl_audit.canaries.family import CanaryFamily
 from fl_audit.canaries.inclusion import flip_coins
 from fl_audit.config import Config
@@ -54,12 +54,11 @@ def prepare(config: Config) -> PreparedRun:
     schedule = make_schedule(
         config.participation, config.canaries, config.seed, num_clients, included
     )
-    family = FAMILIES[config.canaries.family]
     return PreparedRun(
         config=config,
         task=task,
         included=included,
-        family=family(config.seed, config.canaries.count, task.classifier.dim),
+        family=make_family(config.canaries, config.seed, task.classifier.dim),
         schedule=schedule,
         noise=round_noise(config.mechanism, schedule.expected_cohort),
     )

@@ -1,6 +1,7 @@
 """The TFF learning process of a run: DP-FedAvg with canary clients."""
 
 import collections
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from fl_audit.config import Client, Config, Server
 from fl_audit.tasks.classifier import Classifier
 from fl_audit.training.canary_process import with_aggregate_released, with_canary_clients
 from fl_audit.training.mechanism import make_aggregator
+from fl_audit.training.result_process import process_over_results
 
 
 @dataclass(frozen=True)
@@ -81,21 +83,39 @@ def functional_model(classifier: Classifier) -> tff.learning.models.FunctionalMo
     )
 
 
+def client_optimizer(config: Client) -> tff.learning.optimizers.Optimizer:
+    """The optimizer of a client's local training."""
+    return tff.learning.optimizers.build_sgdm(config.learning_rate)
+
+
 def _client_work(
     classifier: Classifier, config: Client
 ) -> tff.learning.templates.ClientWorkProcess:
     return tff.learning.templates.build_functional_model_delta_client_work(
         model=functional_model(classifier),
-        optimizer=tff.learning.optimizers.build_sgdm(config.learning_rate),
+        optimizer=client_optimizer(config),
         client_weighting=tff.learning.ClientWeighting.UNIFORM,
+        # The default, Dataset.reduce, prepares the training step anew at every call (0.7 s for
+        # the unrolled LSTM in this process) and runs it on the CPU whatever there is.
+        loop_implementation=tff.learning.LoopImplementation.DATASET_ITERATOR,
     )
+
+
+def _aggregator(
+    weights_type: tff.types.Type, config: Config, expected_cohort: float
+) -> tff.templates.AggregationProcess:
+    factory = make_aggregator(config.mechanism, expected_cohort)
+    weighted = tff.aggregators.as_weighted_aggregator(factory)
+    return weighted.create(weights_type, tff.TensorType(np.float32))
 
 
 def _finalizer(
     weights_type: tff.types.Type, config: Server
 ) -> tff.learning.templates.FinalizerProcess:
     optimizer = tff.learning.optimizers.build_sgdm(config.learning_rate, config.momentum)
-    return tff.learning.templates.build_apply_optimizer_finalizer(optimizer, weights_type)
+    return with_aggregate_released(
+        tff.learning.templates.build_apply_optimizer_finalizer(optimizer, weights_type)
+    )
 
 
 def build_process(
@@ -117,29 +137,48 @@ def build_process(
         weights = tuple(tf.constant(array) for array in classifier.initial_weights)
         return tff.learning.models.ModelWeights(weights, ())
 
-    client_work = with_canary_clients(_client_work(classifier, config.client))
     weights_type = initial_weights.type_signature.result
-    aggregator = tff.aggregators.as_weighted_aggregator(
-        make_aggregator(config.mechanism, expected_cohort)
-    )
     return tff.learning.templates.compose_learning_process(
         initial_weights,
         tff.learning.templates.build_broadcast_process(weights_type),
-        client_work,
-        aggregator.create(weights_type.trainable, tff.TensorType(np.float32)),
-        with_aggregate_released(_finalizer(weights_type, config.server)),
+        with_canary_clients(_client_work(classifier, config.client)),
+        _aggregator(weights_type.trainable, config, expected_cohort),
+        _finalizer(weights_type, config.server),
+    )
+
+
+def build_process_over_results(
+    classifier: Classifier, config: Config, expected_cohort: float
+) -> tff.templates.IterativeProcess:
+    """The process of `build_process` for clients that are trained elsewhere.
+
+    Args:
+      classifier: the model.
+      config: of the run.
+      expected_cohort: expected number of clients and canaries in a round.
+
+    Returns:
+      A process with the same state, whose clients' data is `OrderedDict(update, metrics)`.
+    """
+    process = build_process(classifier, config, expected_cohort)
+    weights_type = process.initialize.type_signature.result.member.global_model_weights
+    return process_over_results(
+        process,
+        _aggregator(weights_type.trainable, config, expected_cohort),
+        _finalizer(weights_type, config.server),
+        functional_model(classifier),
     )
 
 
 def run_round(
-    process: tff.learning.templates.LearningProcess, state: Any, client_data: list[Any]
+    process: tff.templates.IterativeProcess, state: Any, client_data: Iterable[Any]
 ) -> RoundResult:
     """Runs one round on TFF's default context.
 
     Args:
-      process: of `build_process`.
+      process: of `build_process` or `build_process_over_results`.
       state: after the last round.
-      client_data: of each participant, canaries included.
+      client_data: of each participant, canaries included; TFF's own runtime wants a list.
     """
     sum_state = _sum_query_state(state)
     output = process.next(state, client_data)

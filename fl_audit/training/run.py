@@ -3,10 +3,9 @@
 What `train` has done survives kill -9 up to the last checkpoint.
 """
 
-import contextlib
 import dataclasses
 import importlib.metadata
-import os
+import sys
 from typing import Any
 
 from fl_audit.run_folder import STATISTICS, RunFolder, RunRecord, write_record
@@ -16,13 +15,9 @@ from fl_audit.training.cosine_log import CosineLog
 from fl_audit.training.interruption import stop_request
 from fl_audit.training.loop import RoundLoop
 from fl_audit.training.metrics_log import read_rows
-from fl_audit.training.native_runtime import native_runtime
 from fl_audit.training.prepare import PreparedRun
-from fl_audit.training.process import build_process, flatten_weights, model_weights
-
-# TFF's worker never forgets a client's data set: it grew by about 70 KB a client and round,
-# which would be 24 GB over 2,048 rounds of 167 clients. A new worker takes a second or two.
-_ROUNDS_PER_WORKER = 100
+from fl_audit.training.process import flatten_weights, model_weights
+from fl_audit.training.runtimes import Runtime, make_runtime
 
 _PACKAGES = (
     "fl-audit",
@@ -45,20 +40,18 @@ def train(run: PreparedRun, folder: RunFolder) -> None:
       Interrupted: SIGTERM or SIGINT came; the state is saved.
       InputError: the folder's checkpoint does not belong to this run.
     """
-    process = build_process(run.task.classifier, run.config, run.schedule.expected_cohort)
+    runtime = make_runtime(run, folder.worker_log)
+    if sys.stderr.isatty():
+        print(f"runtime: {runtime.description}", file=sys.stderr)
     with stop_request() as stop:
-        with _runtime(folder):
-            checkpoint = _starting_point(folder, process.initialize())
-        loop = RoundLoop(run, folder, process, checkpoint.completed_rounds, stop)
+        with runtime.session():
+            checkpoint = _starting_point(folder, runtime.process.initialize())
+        loop = RoundLoop(run, folder, runtime, checkpoint.completed_rounds, stop)
         while checkpoint.completed_rounds < run.schedule.num_rounds:
-            with _runtime(folder):
-                checkpoint = loop.run_rounds(checkpoint, _ROUNDS_PER_WORKER)
+            with runtime.session():
+                checkpoint = loop.run_rounds(checkpoint)
         loop.close()
-    _write_results(run, folder, checkpoint.state, loop.cosine_log)
-
-
-def _runtime(folder: RunFolder) -> contextlib.AbstractContextManager[None]:
-    return native_runtime(folder.worker_log, os.cpu_count() or 1)
+    _write_results(run, folder, runtime, checkpoint.state, loop.cosine_log)
 
 
 def _starting_point(folder: RunFolder, initial_state: Any) -> Checkpoint:
@@ -67,7 +60,9 @@ def _starting_point(folder: RunFolder, initial_state: Any) -> Checkpoint:
     return Checkpoint(0, initial_state)
 
 
-def _write_results(run: PreparedRun, folder: RunFolder, state: Any, cosine_log: CosineLog) -> None:
+def _write_results(
+    run: PreparedRun, folder: RunFolder, runtime: Runtime, state: Any, cosine_log: CosineLog
+) -> None:
     """Writes the score files, then the record."""
     final = flatten_weights(model_weights(state))
     initial = flatten_weights(run.task.classifier.initial_weights)
@@ -81,14 +76,14 @@ def _write_results(run: PreparedRun, folder: RunFolder, state: Any, cosine_log: 
     for statistic in STATISTICS:
         scored = ScoreFile(ids, run.included, scores[statistic])
         write_score_file(folder.scores(statistic), scored)
-    write_record(folder, _record(run, folder))
+    write_record(folder, _record(run, folder, runtime))
 
 
-def _record(run: PreparedRun, folder: RunFolder) -> RunRecord:
+def _record(run: PreparedRun, folder: RunFolder, runtime: Runtime) -> RunRecord:
     rows = read_rows(folder.metrics)
     return RunRecord(
         task=run.task.name,
-        runtime="native",
+        runtime=runtime.description,
         dim=run.task.classifier.dim,
         num_clients=len(run.task.population.client_ids),
         num_canaries=len(run.included),

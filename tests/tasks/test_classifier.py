@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from fl_audit.tasks.classifier import Classifier, Examples
+from fl_audit.tasks.classifier import NO_CLASS, Classifier, Examples, InMemoryPopulation
 
 NUM_CLASSES = 6
 PADDING, UNKNOWN, END = 0, 4, 5
 
 
-def classifier(padding: int | None, uncounted: tuple[int, ...]) -> Classifier:
+def classifier(padding: int, uncounted: tuple[int, ...]) -> Classifier:
     return Classifier(
         initial_weights=(np.zeros((2, 3), np.float32), np.zeros(4, np.float32)),
         logits=lambda weights, inputs: inputs,
@@ -33,7 +33,7 @@ def batch() -> tuple[np.ndarray, np.ndarray]:
 
 CASES = pytest.mark.parametrize(
     ("padding", "uncounted"),
-    [(None, ()), (PADDING, ()), (PADDING, (UNKNOWN, END)), (None, (UNKNOWN,))],
+    [(NO_CLASS, ()), (PADDING, ()), (PADDING, (UNKNOWN, END)), (NO_CLASS, (UNKNOWN,))],
 )
 
 
@@ -84,13 +84,23 @@ def test_nothing_but_padding_has_loss_zero(labels):
 
 def test_one_label_per_example(batch):
     logits, labels = batch
-    model = classifier(None, ())
+    model = classifier(NO_CLASS, ())
     flat = float(model.loss(logits.reshape(35, NUM_CLASSES), labels.reshape(35)))
     assert flat == pytest.approx(float(model.loss(logits, labels)), rel=1e-6)
 
 
+def test_examples_that_fill_a_block_do_not_count(batch):
+    logits, labels = batch
+    model = classifier(NO_CLASS, (UNKNOWN,))
+    filled = np.concatenate([labels, np.full((2, 7), NO_CLASS, np.int32)])
+    more = np.concatenate([logits, np.ones((2, 7, NUM_CLASSES), np.float32)])
+    assert float(model.loss(more, filled)) == pytest.approx(float(model.loss(logits, labels)))
+    assert float(model.num_counted(filled)) == float(model.num_counted(labels))
+    assert float(model.num_correct(more, filled)) == float(model.num_correct(logits, labels))
+
+
 def test_dim_counts_all_weights():
-    assert classifier(None, ()).dim == 10
+    assert classifier(NO_CLASS, ()).dim == 10
 
 
 def test_examples_are_taken_in_order():
@@ -99,3 +109,22 @@ def test_examples_are_taken_in_order():
     assert len(taken) == 3
     assert taken.labels.tolist() == [3, 1, 1]
     assert taken.inputs[:, 0].tolist() == [6, 2, 2]
+
+
+def numbered(first: int, count: int) -> Examples:
+    labels = np.arange(first, first + count, dtype=np.int32)
+    return Examples(np.stack([labels, labels], axis=1).astype(np.float32), labels)
+
+
+def test_examples_are_joined_in_order():
+    joined = Examples.concatenate([numbered(5, 2), numbered(0, 1), numbered(9, 0)])
+    assert joined.labels.tolist() == [5, 6, 0]
+    assert joined.inputs.tolist() == [[5, 5], [6, 6], [0, 0]]
+    assert (joined.inputs.dtype, joined.labels.dtype) == (np.float32, np.int32)
+
+
+def test_population_in_memory():
+    population = InMemoryPopulation(["a", "b"], [numbered(0, 2), numbered(7, 3)])
+    assert [population.num_examples(c) for c in (0, 1)] == [2, 3]
+    assert population.take(1, np.array([2, 0])).labels.tolist() == [9, 7]
+    assert population.examples(1).inputs[:, 0].tolist() == [7, 8, 9]

@@ -5,11 +5,7 @@ import pytest
 import tensorflow as tf
 
 from fl_audit.config import StackOverflowTask
-from fl_audit.tasks.next_word import (
-    lstm_outputs,
-    next_word_classifier,
-    next_word_logits,
-)
+from fl_audit.tasks.next_word import next_word_classifier, next_word_logits
 from fl_audit.tasks.vocabulary import Vocabulary
 
 SIZES = StackOverflowTask(vocabulary_size=11, sequence_length=6, embedding_size=5, lstm_size=4)
@@ -57,15 +53,6 @@ def test_logits_equal_those_of_keras(model, tokens):
     logits = next_word_logits(model.get_weights(), tf.constant(tokens))
     assert logits.shape == (12, SIZES.sequence_length, NUM_TOKENS)
     np.testing.assert_allclose(logits, model(tokens), atol=1e-5)
-
-
-def test_lstm_equals_that_of_keras(model, tokens):
-    _, kernel, recurrent, bias = model.get_weights()[:4]
-    inputs = np.random.default_rng(3).normal(0, 1, (*tokens.shape, SIZES.embedding_size))
-    inputs = inputs.astype(np.float32)
-    outputs = lstm_outputs(tf.constant(inputs), tf.constant(tokens != 0), kernel, recurrent, bias)
-    expected = model.layers[1](inputs, mask=tf.constant(tokens != 0))
-    np.testing.assert_allclose(outputs, expected, atol=1e-5)
 
 
 def test_loss_and_gradients_equal_those_of_keras(model, tokens):
@@ -133,6 +120,47 @@ def test_traced_with_any_batch_size(model, tokens):
     weights = [tf.constant(w) for w in model.get_weights()]
     for batch in (tokens, tokens[:1], tokens[:0]):
         np.testing.assert_allclose(traced(weights, tf.constant(batch)), model(batch), atol=1e-5)
+
+
+def loss_and_gradients(weights, inputs, labels):
+    classifier = next_word_classifier(SIZES, VOCABULARY, seed=1)
+    with tf.GradientTape() as tape:
+        tape.watch(weights)
+        loss = classifier.loss(classifier.logits(weights, inputs), labels)
+    return loss, [tf.convert_to_tensor(gradient) for gradient in tape.gradient(loss, weights)]
+
+
+def test_a_block_of_clients_gets_the_gradients_of_each(model, tokens):
+    random = np.random.default_rng(4)
+    clients = [
+        [w + random.normal(0, 0.1, w.shape).astype(np.float32) for w in model.get_weights()]
+        for _ in range(3)
+    ]
+    weights = [tf.constant(np.stack(same)) for same in zip(*clients, strict=True)]
+    inputs = np.stack([np.roll(tokens, client, axis=0) for client in range(3)])
+    labels = np.roll(inputs, -1, axis=2)
+
+    @tf.function
+    def of_block(*block):
+        return tf.vectorized_map(
+            lambda one: loss_and_gradients(*one), block, fallback_to_while_loop=False
+        )
+
+    losses, gradients = of_block(weights, tf.constant(inputs), tf.constant(labels))
+    for client in range(3):
+        one = [tf.constant(w) for w in clients[client]]
+        loss, expected = loss_and_gradients(one, tf.constant(inputs[client]), labels[client])
+        assert float(losses[client]) == pytest.approx(float(loss), abs=1e-5)
+        for found, wanted in zip(gradients, expected, strict=True):
+            np.testing.assert_allclose(found[client], wanted, atol=1e-5)
+
+
+def test_an_empty_batch_moves_nothing(model, tokens):
+    weights = [tf.constant(w) for w in model.get_weights()]
+    loss, gradients = loss_and_gradients(weights, tf.constant(tokens[:0]), tokens[:0])
+    assert float(loss) == 0
+    for gradient in gradients:
+        assert (gradient.numpy() == 0).all()
 
 
 def test_the_papers_model_has_4050748_parameters():

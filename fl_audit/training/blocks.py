@@ -1,0 +1,162 @@
+"""A block of clients trained at once: what makes an accelerator worth its while.
+
+Each client's weights are its own from the first step on, so a block is one more axis in front of
+every weight, made by `tf.vectorized_map`: products of matrices become batched ones. Clients differ
+in their numbers of batches, and batches in their numbers of examples; a block is padded to the
+largest, and what is padding changes nothing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from fl_audit.tasks.classifier import Classifier, Examples
+
+
+class Optimizer(Protocol):
+    """What is used of a `tff.learning.optimizers.Optimizer`."""
+
+    def initialize(self, specs: Any) -> Any:
+        """State of the optimizer before the first step."""
+
+    def next(self, state: Any, weights: Any, gradients: Any) -> tuple[Any, Any]:
+        """State and weights after a step."""
+
+
+@dataclass(frozen=True)
+class TrainedBlock:
+    """What training a block of clients gave; the first axis is the client.
+
+    Attributes:
+      update: initial minus trained weights, float32, in the order of the weights.
+      loss: sum over the client's tokens (or examples) of the loss when it met them, in nats.
+      num_tokens: how many these were.
+    """
+
+    update: Sequence[tf.Tensor]
+    loss: tf.Tensor
+    num_tokens: tf.Tensor
+
+
+@dataclass(frozen=True)
+class PaddedBlock:
+    """The batches of a block of clients.
+
+    Attributes:
+      inputs: of shape (clients, batches, examples, ...).
+      labels: of shape (clients, batches, examples, ...), int32.
+    """
+
+    inputs: npt.NDArray[Any]
+    labels: npt.NDArray[np.int32]
+
+
+def pad_block(clients: Sequence[Examples], batch_size: int, padding_label: int) -> PaddedBlock:
+    """Cuts each client's examples into batches and pads them to the largest.
+
+    Args:
+      clients: examples of each client in the order of training, at least one client.
+      batch_size: examples a step, at least 1.
+      padding_label: label of the examples that are filled in; their inputs are zero.
+    """
+    batches = max(-(-len(client) // batch_size) for client in clients)
+    rows = min(batch_size, max(len(client) for client in clients))
+    first = clients[0]
+    shape = (len(clients), batches * rows)
+    inputs = np.zeros(shape + first.inputs.shape[1:], first.inputs.dtype)
+    labels = np.full(shape + first.labels.shape[1:], padding_label, np.int32)
+    for i, client in enumerate(clients):
+        inputs[i, : len(client)] = client.inputs
+        labels[i, : len(client)] = client.labels
+    steps = (len(clients), batches, rows)
+    return PaddedBlock(
+        inputs.reshape(steps + first.inputs.shape[1:]),
+        labels.reshape(steps + first.labels.shape[1:]),
+    )
+
+
+class BlockTrainer:
+    """Trains blocks of clients of one model."""
+
+    def __init__(self, classifier: Classifier, optimizer: Optimizer) -> None:
+        """Prepares the graph.
+
+        Args:
+          classifier: the model.
+          optimizer: of the clients.
+        """
+        self._classifier = classifier
+        self._optimizer = optimizer
+        weights = [tf.TensorSpec(w.shape, tf.float32) for w in classifier.initial_weights]
+        inputs, labels = classifier.input_spec, classifier.label_spec
+        self._train = tf.function(
+            self._train_block,
+            input_signature=[
+                weights,
+                tf.TensorSpec([None, None, *inputs.shape], inputs.dtype),
+                tf.TensorSpec([None, None, *labels.shape], labels.dtype),
+            ],
+        )
+
+    def train(self, weights: Sequence[tf.Tensor], block: PaddedBlock) -> TrainedBlock:
+        """Trains every client of a block from the same weights.
+
+        Args:
+          weights: of the model, float32.
+          block: of `pad_block`.
+        """
+        return TrainedBlock(*self._train(list(weights), block.inputs, block.labels))
+
+    def _train_block(
+        self, initial: list[tf.Tensor], inputs: tf.Tensor, labels: tf.Tensor
+    ) -> tuple[list[tf.Tensor], tf.Tensor, tf.Tensor]:
+        clients = tf.shape(inputs)[0]
+        specs = [tf.TensorSpec(w.shape, w.dtype) for w in initial]
+        start = (initial, self._optimizer.initialize(specs), tf.zeros([]), tf.zeros([]))
+        state = tf.nest.map_structure(lambda leaf: _repeat(leaf, clients), start)
+        for batch in tf.range(tf.shape(inputs)[1]):
+            state = tf.vectorized_map(
+                self._step, (state, inputs[:, batch], labels[:, batch]), False
+            )
+        weights, _, loss, num_tokens = state
+        update = [first - last for first, last in zip(initial, weights, strict=True)]
+        result: tuple[list[tf.Tensor], tf.Tensor, tf.Tensor] = tf.vectorized_map(
+            _without_non_finite, (update, loss, num_tokens), False
+        )
+        return result
+
+    def _step(self, arguments: Any) -> Any:
+        """One step of one client; a batch of padding alone changes nothing."""
+        state, inputs, labels = arguments
+        weights, optimizer_state, loss, num_tokens = state
+        with tf.GradientTape() as tape:
+            tape.watch(weights)
+            batch_loss = self._classifier.loss(self._classifier.logits(weights, inputs), labels)
+        gradients = tape.gradient(batch_loss, weights)
+        optimizer_state_after, weights_after = self._optimizer.next(
+            optimizer_state, weights, gradients
+        )
+        batch_tokens = self._classifier.num_tokens(labels)
+        after = (weights_after, optimizer_state_after)
+        weights, optimizer_state = tf.nest.map_structure(
+            lambda new, old: tf.where(batch_tokens > 0, new, old), after, (weights, optimizer_state)
+        )
+        return weights, optimizer_state, loss + batch_loss * batch_tokens, num_tokens + batch_tokens
+
+
+def _repeat(leaf: Any, clients: tf.Tensor) -> tf.Tensor:
+    tensor = tf.convert_to_tensor(leaf)
+    return tf.broadcast_to(tensor, tf.concat([[clients], tf.shape(tensor)], 0))
+
+
+def _without_non_finite(result: Any) -> Any:
+    """Zeros where an update is not finite, as TFF's client work does with it and its metrics."""
+    update = result[0]
+    is_finite = tf.reduce_all([tf.reduce_all(tf.math.is_finite(leaf)) for leaf in update])
+    return tf.nest.map_structure(
+        lambda leaf: tf.where(is_finite, leaf, tf.zeros_like(leaf)), result
+    )

@@ -1,0 +1,184 @@
+"""Which runtime runs a round, and what it is given of the round's participants."""
+
+import abc
+import contextlib
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from fl_audit.errors import InputError
+from fl_audit.training.block_size import default_clients_per_block
+from fl_audit.training.blocks import BlockTrainer
+from fl_audit.training.cohort_data import DataSets, RoundData
+from fl_audit.training.local_runtime import LocalContext, NotLocalError, local_runtime
+from fl_audit.training.native_runtime import native_runtime
+from fl_audit.training.prepare import PreparedRun
+from fl_audit.training.process import (
+    build_process,
+    build_process_over_results,
+    client_optimizer,
+    model_weights,
+)
+from fl_audit.training.trained_blocks import TrainedBlocks
+
+# TFF's worker never forgets a client's data set: it grew by about 70 KB a client and round,
+# which would be 24 GB over 2,048 rounds of 167 clients. A new worker takes a second or two.
+_ROUNDS_PER_WORKER = 100
+
+
+class Runtime(abc.ABC):
+    """A learning process and what runs it.
+
+    Attributes:
+      description: which runtime, how, and why it was chosen; a line for people.
+      process: the learning process.
+      rounds_per_session: how many rounds a session may last; None for any number.
+    """
+
+    description: str
+    process: tff.templates.IterativeProcess
+    rounds_per_session: int | None = None
+
+    @abc.abstractmethod
+    def session(self) -> contextlib.AbstractContextManager[None]:
+        """Inside the block, TFF's computations run on this runtime."""
+
+    @abc.abstractmethod
+    def participants(self, state: Any, data: RoundData) -> Iterable[Any]:
+        """What `process.next` takes of a round's participants.
+
+        Args:
+          state: of the process at the round's start.
+          data: of the participants.
+        """
+
+
+@dataclass(frozen=True)
+class Native(Runtime):
+    """TFF's own C++ runtime, in a worker process.
+
+    Attributes:
+      data_sets: makes participants.
+      worker_log: where the worker's output is appended.
+    """
+
+    description: str
+    process: tff.templates.IterativeProcess
+    data_sets: DataSets
+    worker_log: Path
+    rounds_per_session: int | None = _ROUNDS_PER_WORKER
+
+    def session(self) -> contextlib.AbstractContextManager[None]:
+        """Starts a worker, and ends it with the block."""
+        return native_runtime(self.worker_log, os.cpu_count() or 1)
+
+    def participants(self, state: Any, data: RoundData) -> Iterable[Any]:
+        """A list, as TFF counts clients before it begins."""
+        del state
+        return list(self.data_sets.of(data))
+
+
+@dataclass(frozen=True)
+class Local(Runtime):
+    """The process compiled to plain TensorFlow, one client after another.
+
+    Attributes:
+      data_sets: makes participants.
+      context: holds the compiled process.
+    """
+
+    description: str
+    process: tff.templates.IterativeProcess
+    data_sets: DataSets
+    context: LocalContext
+
+    def session(self) -> contextlib.AbstractContextManager[None]:
+        """Costs nothing."""
+        return local_runtime(self.context)
+
+    def participants(self, state: Any, data: RoundData) -> Iterable[Any]:
+        """Made one by one."""
+        del state
+        return self.data_sets.of(data)
+
+
+@dataclass(frozen=True)
+class LocalBlocks(Runtime):
+    """As `Local`, with clients trained in blocks.
+
+    Attributes:
+      trained_blocks: trains, and makes participants.
+      context: holds the compiled process.
+    """
+
+    description: str
+    process: tff.templates.IterativeProcess
+    trained_blocks: TrainedBlocks
+    context: LocalContext
+
+    def session(self) -> contextlib.AbstractContextManager[None]:
+        """Costs nothing."""
+        return local_runtime(self.context)
+
+    def participants(self, state: Any, data: RoundData) -> Iterable[Any]:
+        """Trained block by block."""
+        return self.trained_blocks.of(model_weights(state), data)
+
+
+def make_runtime(run: PreparedRun, worker_log: Path) -> Runtime:
+    """The runtime that a config asks for; `auto` takes `local` where it can run the process.
+
+    Args:
+      run: of `prepare`.
+      worker_log: where a worker's output would be appended.
+
+    Raises:
+      InputError: the config asks for `local`, and it cannot run the process.
+    """
+    if run.config.runtime == "native":
+        return _native(run, worker_log, "asked for")
+    try:
+        return _local(run)
+    except NotLocalError as error:
+        if run.config.runtime == "local":
+            raise InputError(f"runtime: must be 'native' for this process: {error}") from error
+        return _native(run, worker_log, f"local cannot run this process: {error}")
+
+
+def _data_sets(run: PreparedRun) -> DataSets:
+    none = run.task.held_out.take(np.zeros(0, np.int64))
+    return DataSets(run.config.client.batch_size, run.family, none)
+
+
+def _native(run: PreparedRun, worker_log: Path, why: str) -> Native:
+    process = build_process(run.task.classifier, run.config, run.schedule.expected_cohort)
+    return Native(f"native, on CPUs ({why})", process, _data_sets(run), worker_log)
+
+
+def _local(run: PreparedRun) -> Local | LocalBlocks:
+    device = "GPU" if tf.config.list_physical_devices("GPU") else "CPU"
+    asked_for = run.config.clients_per_block
+    size = asked_for or default_clients_per_block(run.task.classifier.dim)
+    context = LocalContext(num_threads=1 if device == "GPU" else os.cpu_count() or 1)
+    parts = (run.task.classifier, run.config, run.schedule.expected_cohort)
+    if size == 1:
+        process = build_process(*parts)
+        context.compile(process.next)
+        return Local(f"local, on the {device}", process, _data_sets(run), context)
+    over_results = build_process_over_results(*parts)
+    context.compile(over_results.next)
+    trained_blocks = TrainedBlocks(
+        BlockTrainer(run.task.classifier, client_optimizer(run.config.client)),
+        size,
+        run.config.client.batch_size,
+        run.task.classifier.padding_label,
+        run.family,
+    )
+    description = f"local, on the {device}, {size} clients at once"
+    return LocalBlocks(description, over_results, trained_blocks, context)

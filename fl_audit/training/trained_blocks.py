@@ -1,0 +1,71 @@
+"""The participants of a round whose clients train in blocks: what training each of them gave."""
+
+import collections
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from fl_audit.canaries.family import CanaryFamily
+from fl_audit.training.blocks import BlockTrainer, pad_block
+from fl_audit.training.canary_process import CANARY_NORM
+from fl_audit.training.cohort_data import RoundData
+
+
+@dataclass(frozen=True)
+class TrainedBlocks:
+    """Participants as a process of `build_process_over_results` takes them.
+
+    Attributes:
+      trainer: of the model.
+      clients_per_block: clients that train at once, at least 1.
+      batch_size: examples a step.
+      padding_label: of the task.
+      family: of the canaries.
+    """
+
+    trainer: BlockTrainer
+    clients_per_block: int
+    batch_size: int
+    padding_label: int
+    family: CanaryFamily
+
+    def of(self, weights: Sequence[npt.NDArray[np.float32]], data: RoundData) -> Iterator[Any]:
+        """Real clients first, then canaries, each made when it is asked for.
+
+        Args:
+          weights: of the model at the round's start.
+          data: of the participants.
+        """
+        tensors = [tf.constant(array) for array in weights]
+        # Clients with alike numbers of batches share a block, so that little of it is padding.
+        clients = sorted(data.clients, key=len)
+        for start in range(0, len(clients), self.clients_per_block):
+            members = clients[start : start + self.clients_per_block]
+            block = pad_block(members, self.batch_size, self.padding_label)
+            trained = self.trainer.train(tensors, block)
+            leaves = (*trained.update, trained.loss, trained.num_tokens)
+            for parts in zip(*(tf.unstack(leaf, len(members)) for leaf in leaves), strict=True):
+                *update, loss, num_tokens = parts
+                yield _result(update, (loss, num_tokens))
+        shapes = [array.shape for array in weights]
+        for canary in data.canaries:
+            vector = self.family.vector(int(canary)) * np.float32(-CANARY_NORM)
+            yield _result(_split(vector, shapes), (0.0, 0.0))
+
+
+def _result(update: Sequence[Any], loss: tuple[Any, Any]) -> Any:
+    metrics = collections.OrderedDict(loss=loss)
+    return collections.OrderedDict(update=tuple(update), metrics=metrics)
+
+
+def _split(
+    vector: npt.NDArray[np.float32], shapes: Sequence[tuple[int, ...]]
+) -> list[npt.NDArray[np.float32]]:
+    ends = np.cumsum([math.prod(shape) for shape in shapes])
+    pieces = np.split(vector, ends[:-1])
+    return [piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True)]
