@@ -16,6 +16,9 @@ from fl_audit.tasks.cross_entropy import cross_entropy
 
 FloatArray = npt.NDArray[np.float32]
 
+Logits = Callable[[Sequence[tf.Tensor], tf.Tensor], tf.Tensor]
+"""From (weights, inputs)."""
+
 NO_CLASS = -1
 """A label that is no class."""
 
@@ -63,15 +66,18 @@ class Classifier:
         to fill a block of clients.
       uncounted_labels: further labels that do not count for accuracy.
       accuracy_description: what accuracy means here, in words.
+      logits_in_blocks: `logits` made of operations that `tf.vectorized_map` knows with weights
+        that differ along the block; None where `logits` is.
     """
 
     initial_weights: tuple[FloatArray, ...]
-    logits: Callable[[Sequence[tf.Tensor], tf.Tensor], tf.Tensor]
+    logits: Logits
     input_spec: tf.TensorSpec
     label_spec: tf.TensorSpec
     padding_label: int
     uncounted_labels: tuple[int, ...]
     accuracy_description: str
+    logits_in_blocks: Logits | None = None
 
     @property
     def dim(self) -> int:

@@ -1,6 +1,7 @@
 """EMNIST by writer with the CNN of Reddi et al. 2020 (appendix C) on TFF's data."""
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -21,15 +22,40 @@ _FEATURES = {
 }
 
 
-def cnn_logits(weights: Sequence[tf.Tensor], images: tf.Tensor) -> tf.Tensor:
+Convolution = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+
+
+def convolve(images: tf.Tensor, filters: tf.Tensor) -> tf.Tensor:
+    """A convolution without padding: (batch, height, width, channels) by TensorFlow."""
+    return tf.nn.conv2d(images, filters, 1, "VALID")
+
+
+def convolve_by_product(images: tf.Tensor, filters: tf.Tensor) -> tf.Tensor:
+    """The same as one product of matrices, which may have filters of its own for each client.
+
+    On two cores it takes 3.5 times as long as `convolve` (a step on 20 images).
+    """
+    rows, columns, _, width = filters.shape
+    height_left, width_left = images.shape[1] - rows + 1, images.shape[2] - columns + 1
+    patches = [
+        images[:, row : row + height_left, column : column + width_left]
+        for row in range(rows)
+        for column in range(columns)
+    ]
+    return tf.tensordot(tf.concat(patches, -1), tf.reshape(filters, [-1, width]), 1)
+
+
+def cnn_logits(
+    weights: Sequence[tf.Tensor], images: tf.Tensor, convolution: Convolution = convolve
+) -> tf.Tensor:
     """Two 3 x 3 convolutions, max-pooling, two dense layers.
 
     Reddi et al. add dropout. It is left out here, so that a client's update is a function of
     its data and its order alone.
     """
     first, first_bias, second, second_bias, wide, wide_bias, output, output_bias = weights
-    hidden = tf.nn.relu(tf.nn.conv2d(images, first, 1, "VALID") + first_bias)
-    hidden = tf.nn.relu(tf.nn.conv2d(hidden, second, 1, "VALID") + second_bias)
+    hidden = tf.nn.relu(convolution(images, first) + first_bias)
+    hidden = tf.nn.relu(convolution(hidden, second) + second_bias)
     hidden = tf.nn.max_pool2d(hidden, 2, 2, "VALID")
     hidden = tf.reshape(hidden, [-1, wide.shape[0]])
     return tf.nn.relu(hidden @ wide + wide_bias) @ output + output_bias
@@ -58,6 +84,7 @@ def cnn_classifier(seed: int) -> Classifier:
         label_spec=tf.TensorSpec([None], tf.int32),
         padding_label=NO_CLASS,
         uncounted_labels=(),
+        logits_in_blocks=functools.partial(cnn_logits, convolution=convolve_by_product),
         accuracy_description=f"share of images of {_HELD_OUT_CLIENTS} test writers right",
     )
 

@@ -90,6 +90,7 @@ class BlockTrainer:
           optimizer: of the clients.
         """
         self._classifier = classifier
+        self._logits = classifier.logits_in_blocks or classifier.logits
         self._optimizer = optimizer
         weights = [tf.TensorSpec(w.shape, tf.float32) for w in classifier.initial_weights]
         inputs, labels = classifier.input_spec, classifier.label_spec
@@ -135,7 +136,7 @@ class BlockTrainer:
         weights, optimizer_state, loss, num_tokens = state
         with tf.GradientTape() as tape:
             tape.watch(weights)
-            batch_loss = self._classifier.loss(self._classifier.logits(weights, inputs), labels)
+            batch_loss = self._classifier.loss(self._logits(weights, inputs), labels)
         gradients = tape.gradient(batch_loss, weights)
         optimizer_state_after, weights_after = self._optimizer.next(
             optimizer_state, weights, gradients

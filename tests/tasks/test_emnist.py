@@ -12,7 +12,12 @@ from fl_audit.config import EmnistTask
 from fl_audit.errors import InputError
 from fl_audit.tasks import load_task
 from fl_audit.tasks.classifier import LearningTask
-from fl_audit.tasks.emnist import cnn_classifier, cnn_logits
+from fl_audit.tasks.emnist import (
+    cnn_classifier,
+    cnn_logits,
+    convolve,
+    convolve_by_product,
+)
 
 
 def keras_model() -> tf.keras.Model:
@@ -47,13 +52,42 @@ def task(path) -> LearningTask:
     return load_task(EmnistTask(path=str(path)), 1)
 
 
-def test_logits_equal_those_of_keras(task):
+@pytest.mark.parametrize("name", ["logits", "logits_in_blocks"])
+def test_logits_equal_those_of_keras(task, name):
     model = keras_model()
     rng = np.random.default_rng(1)
     weights = [rng.normal(0, 0.05, w.shape).astype(np.float32) for w in model.get_weights()]
     model.set_weights(weights)
     images = np.concatenate([task.held_out.inputs[:5], rng.random((3, 28, 28, 1), np.float32)])
-    np.testing.assert_allclose(cnn_logits(weights, tf.constant(images)), model(images), atol=1e-5)
+    logits = getattr(task.classifier, name)
+    np.testing.assert_allclose(logits(weights, tf.constant(images)), model(images), atol=1e-5)
+
+
+def test_a_convolution_by_product_has_the_gradients_of_a_convolution():
+    rng = np.random.default_rng(3)
+    images = tf.constant(rng.normal(0, 1, (2, 7, 9, 3)).astype(np.float32))
+    filters = tf.constant(rng.normal(0, 1, (3, 2, 3, 5)).astype(np.float32))
+    weighting = rng.normal(0, 1, (2, 5, 8, 5)).astype(np.float32)
+    results = []
+    for convolution in (convolve, convolve_by_product):
+        with tf.GradientTape() as tape:
+            tape.watch([images, filters])
+            total = tf.reduce_sum(convolution(images, filters) * weighting)
+        results.append([total, *tape.gradient(total, [images, filters])])
+    for of_convolution, of_product in zip(*results, strict=True):
+        np.testing.assert_allclose(of_product, of_convolution, rtol=1e-5, atol=1e-4)
+
+
+def test_clients_with_filters_of_their_own(task):
+    rng = np.random.default_rng(4)
+    shapes = [(3, *w.shape) for w in task.classifier.initial_weights]
+    weights = [rng.normal(0, 0.05, shape).astype(np.float32) for shape in shapes]
+    images = rng.random((3, 4, 28, 28, 1), np.float32)
+    in_blocks = task.classifier.logits_in_blocks
+    logits = tf.vectorized_map(lambda client: in_blocks(*client), (weights, images), False)
+    for client in range(3):
+        own = [w[client] for w in weights]
+        np.testing.assert_allclose(logits[client], cnn_logits(own, images[client]), atol=1e-5)
 
 
 def test_parameters(task):
