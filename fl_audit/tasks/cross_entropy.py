@@ -1,8 +1,8 @@
-"""Softmax cross-entropy whose gradient is written in place of the probabilities.
+"""Softmax cross-entropy from one softmax, for many classes on a CPU.
 
-TensorFlow's own kernel computes it on the CPU in several passes over (rows, classes), none of them
-vectorised by oneDNN: with 320 rows of 10,004 classes this is the slowest part of a training step
-beside the products of matrices. Here the one expensive pass is oneDNN's softmax.
+TensorFlow runs its softmax through oneDNN, and its own kernel for this loss not: on one core the
+gradient for 320 rows of 10,004 classes took 7 ms this way and 21 ms with that kernel; the losses
+themselves cost another 4 ms here. On five rows of ten classes it is up to 30 % slower.
 """
 
 from collections.abc import Callable
@@ -30,6 +30,7 @@ def _of_rows(
 ) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple[tf.Tensor, None]]]:
     """Of logits (rows, classes) and labels (rows,): (rows,)."""
     probabilities = tf.nn.softmax(logits)
+    # As int32: `tf.vectorized_map` cannot scatter by int64.
     at_labels = tf.stack([tf.range(tf.size(labels)), labels], axis=1)
     # The largest probability is 1 / sum(exp(logits - largest)): at least 1 / classes, so its
     # logarithm is finite where that of the label's own probability may not be.

@@ -17,6 +17,10 @@ import tensorflow as tf
 from fl_audit.tasks.classifier import Classifier, Examples
 
 
+class NotVectorizedError(Exception):
+    """TensorFlow cannot train a model in blocks; the text says why."""
+
+
 class Optimizer(Protocol):
     """What is used of a `tff.learning.optimizers.Optimizer`."""
 
@@ -83,11 +87,14 @@ class BlockTrainer:
     """Trains blocks of clients of one model."""
 
     def __init__(self, classifier: Classifier, optimizer: Optimizer) -> None:
-        """Prepares the graph.
+        """Builds the graph.
 
         Args:
           classifier: the model.
           optimizer: of the clients.
+
+        Raises:
+          NotVectorizedError: one of the model's operations cannot have weights for each client.
         """
         self._classifier = classifier
         self._logits = classifier.logits_in_blocks or classifier.logits
@@ -102,6 +109,11 @@ class BlockTrainer:
                 tf.TensorSpec([None, None, *labels.shape], labels.dtype),
             ],
         )
+        try:
+            self._train.get_concrete_function()
+        except (ValueError, NotImplementedError) as error:
+            # Above the last line stands where in the code it was.
+            raise NotVectorizedError(str(error).strip().splitlines()[-1].strip()) from error
 
     def train(self, weights: Sequence[tf.Tensor], block: PaddedBlock) -> TrainedBlock:
         """Trains every client of a block from the same weights.

@@ -55,14 +55,7 @@ def with_canary_clients(
 
     @tff.tensorflow.computation(result_type, data_type)
     def add_canary(result: Any, data: Any) -> Any:
-        vector = _sum(data["canary"], dim) * CANARY_NORM
-        pieces = tf.split(vector, [math.prod(spec.shape) for spec in update_specs])
-        leaves = [
-            update - tf.reshape(piece, spec.shape)
-            for update, piece, spec in zip(
-                tf.nest.flatten(result.update), pieces, update_specs, strict=True
-            )
-        ]
+        leaves = _minus_canaries(tuple(tf.nest.flatten(result.update)), data["canary"])
         update = tf.nest.pack_sequence_as(result.update, leaves)
         return tff.learning.templates.ClientResult(update, result.update_weight)
 
@@ -76,12 +69,18 @@ def with_canary_clients(
 
 
 @tf.function
-def _sum(vectors: tf.data.Dataset, dim: int) -> tf.Tensor:
-    """Sum of the vectors; an iterator, for `Dataset.reduce` prepares its function at every call."""
-    total = tf.zeros([dim])
+def _minus_canaries(update: tuple[tf.Tensor, ...], vectors: tf.data.Dataset) -> Any:
+    """The update minus each vector at `CANARY_NORM`; untouched and free without a vector.
+
+    An iterator, for `Dataset.reduce` prepares its function at every call.
+    """
+    sizes = [math.prod(leaf.shape) for leaf in update]
     for vector in iter(vectors):
-        total += vector
-    return total
+        pieces = tf.split(vector * CANARY_NORM, sizes)
+        update = tuple(
+            leaf - tf.reshape(piece, leaf.shape) for leaf, piece in zip(update, pieces, strict=True)
+        )
+    return update
 
 
 def with_aggregate_released(

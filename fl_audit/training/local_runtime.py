@@ -16,7 +16,7 @@ from fl_audit.training.imported_computation import ImportedComputation, flatten,
 from fl_audit.training.prefetch import prefetched
 
 
-class NotLocalError(ValueError):
+class NotLocalError(Exception):
     """The local runtime cannot run a computation; the text says why."""
 
 
@@ -68,9 +68,11 @@ def local_runtime(context: LocalContext) -> Iterator[None]:
 def _compile(computation: tff.Computation, num_threads: int) -> Callable[[Any], Any]:
     signature = computation.type_signature
     try:
+        if not tff.types.contains(signature, _is_federated):
+            return _Function(ImportedComputation(computation), signature)
         if signature.parameter is None:
             initialize = tff.backends.mapreduce.get_state_initialization_computation(computation)
-            return _Function(ImportedComputation(initialize), signature.result)
+            return _Function(ImportedComputation(initialize), signature)
         form = tff.backends.mapreduce.get_map_reduce_form_for_computation(computation)
         return _Round(form, signature, num_threads)
     except (TypeError, ValueError, NotImplementedError) as error:
@@ -81,13 +83,14 @@ def _compile(computation: tff.Computation, num_threads: int) -> Callable[[Any], 
 class _Function:
     """A computation without clients."""
 
-    def __init__(self, imported: ImportedComputation, result_type: tff.Type) -> None:
+    def __init__(self, imported: ImportedComputation, signature: tff.FunctionType) -> None:
         self._imported = imported
-        self._result_type = result_type
+        self._signature = signature
 
     def __call__(self, arg: Any) -> Any:
-        del arg
-        return _as_result(self._imported([]), self._result_type)
+        parameter = self._signature.parameter
+        leaves = flatten(arg, parameter) if parameter is not None else []
+        return _as_result(self._imported(leaves), self._signature.result)
 
 
 class _Round:
@@ -123,6 +126,10 @@ class _Round:
             for update in updates:
                 total = self._accumulate([*total, *update])
         return _as_result(self._update([*state, *self._report(total)]), self._result_type)
+
+
+def _is_federated(kind: tff.Type) -> bool:
+    return isinstance(kind, tff.FederatedType)
 
 
 def _is_tensor(kind: tff.Type) -> bool:

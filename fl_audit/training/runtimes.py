@@ -14,7 +14,7 @@ import tensorflow_federated as tff
 
 from fl_audit.errors import InputError
 from fl_audit.training.block_size import default_clients_per_block
-from fl_audit.training.blocks import BlockTrainer
+from fl_audit.training.blocks import BlockTrainer, NotVectorizedError
 from fl_audit.training.cohort_data import DataSets, RoundData
 from fl_audit.training.local_runtime import LocalContext, NotLocalError, local_runtime
 from fl_audit.training.native_runtime import native_runtime
@@ -139,9 +139,12 @@ def make_runtime(run: PreparedRun, worker_log: Path) -> Runtime:
       worker_log: where a worker's output would be appended.
 
     Raises:
-      InputError: the config asks for `local`, and it cannot run the process.
+      InputError: the config asks for `local`, and it cannot run the process; or for clients in
+        blocks where they cannot train so.
     """
     if run.config.runtime == "native":
+        if run.config.clients_per_block is not None:
+            raise InputError("clients_per_block: is for runtime 'local'; leave it out for 'native'")
         return _native(run, worker_log, "asked for")
     try:
         return _local(run)
@@ -162,17 +165,24 @@ def _native(run: PreparedRun, worker_log: Path, why: str) -> Native:
 
 
 def _local(run: PreparedRun) -> Local | LocalBlocks:
-    device = "GPU" if tf.config.list_physical_devices("GPU") else "CPU"
     asked_for = run.config.clients_per_block
     size = asked_for or default_clients_per_block(run.task.classifier.dim)
-    context = LocalContext(num_threads=1 if device == "GPU" else os.cpu_count() or 1)
-    parts = (run.task.classifier, run.config, run.schedule.expected_cohort)
-    if size == 1:
-        process = build_process(*parts)
-        context.compile(process.next)
-        return Local(f"local, on the {device}", process, _data_sets(run), context)
-    over_results = build_process_over_results(*parts)
-    context.compile(over_results.next)
+    if size > 1:
+        try:
+            return _in_blocks(run, size)
+        except NotVectorizedError as error:
+            if asked_for:
+                raise InputError(f"clients_per_block: must be 1 for this model: {error}") from error
+    return _one_by_one(run)
+
+
+def _one_by_one(run: PreparedRun) -> Local:
+    process = build_process(run.task.classifier, run.config, run.schedule.expected_cohort)
+    context = _context_with(process)
+    return Local(f"local, on the {_device()}", process, _data_sets(run), context)
+
+
+def _in_blocks(run: PreparedRun, size: int) -> LocalBlocks:
     trained_blocks = TrainedBlocks(
         BlockTrainer(run.task.classifier, client_optimizer(run.config.client)),
         size,
@@ -180,5 +190,18 @@ def _local(run: PreparedRun) -> Local | LocalBlocks:
         run.task.classifier.padding_label,
         run.family,
     )
-    description = f"local, on the {device}, {size} clients at once"
-    return LocalBlocks(description, over_results, trained_blocks, context)
+    parts = (run.task.classifier, run.config, run.schedule.expected_cohort)
+    process = build_process_over_results(*parts)
+    context = _context_with(process)
+    description = f"local, on the {_device()}, {size} clients at once"
+    return LocalBlocks(description, process, trained_blocks, context)
+
+
+def _context_with(process: tff.templates.IterativeProcess) -> LocalContext:
+    context = LocalContext(num_threads=1 if _device() == "GPU" else os.cpu_count() or 1)
+    context.compile(process.next)
+    return context
+
+
+def _device() -> str:
+    return "GPU" if tf.config.list_physical_devices("GPU") else "CPU"

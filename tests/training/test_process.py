@@ -1,6 +1,7 @@
 """The TFF process, run for real: what a canary adds, what noise is added, what stock TFF gives."""
 
 import collections
+import functools
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import tensorflow_federated as tff
 from fl_audit.canaries.regenerated import RademacherFamily
 from fl_audit.config import (
     Canaries,
+    Client,
     Config,
     DigitsTask,
     GaussianAdaptive,
@@ -20,11 +22,12 @@ from fl_audit.config import (
 )
 from fl_audit.participation import Cohort
 from fl_audit.tasks import load_task
-from fl_audit.training.cohort_data import CohortData
+from fl_audit.training.cohort_data import CohortData, DataSets
+from fl_audit.training.local_runtime import LocalContext, local_runtime
 from fl_audit.training.mechanism import make_aggregator, round_noise
-from fl_audit.training.native_runtime import native_runtime
 from fl_audit.training.process import (
     build_process,
+    build_process_over_results,
     flatten_weights,
     functional_model,
     model_weights,
@@ -39,8 +42,8 @@ NO_NOISE = GaussianFixed(noise_multiplier=0.0, clip_norm=CLIP)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _runtime(tmp_path_factory):
-    with native_runtime(tmp_path_factory.mktemp("worker") / "worker.log", 2):
+def _runtime():
+    with local_runtime(LocalContext(num_threads=2)):
         yield
 
 
@@ -59,18 +62,34 @@ def _config(mechanism: Mechanism, server: Server | None = None) -> Config:
     )
 
 
+@pytest.fixture(scope="module")
+def rounds_of(task):
+    # One process for each config: building and compiling one takes a second or two.
+    process_of = functools.cache(lambda config: build_process(task.classifier, config, COHORT))
+    return lambda config: _Rounds(task, config, process_of(config))
+
+
+def _cohort(clients, canaries):
+    return Cohort(np.array(clients, np.int64), np.array(canaries, np.int64))
+
+
 class _Rounds:
     """A process with the state it has reached."""
 
-    def __init__(self, task, config):
+    def __init__(self, task, config, process):
         self.family = RademacherFamily(seed=5, num_canaries=10, dim=task.classifier.dim)
-        self.process = build_process(task.classifier, config, COHORT)
-        self.data = CohortData(task, config.client, self.family, seed=0)
+        self.process = process
+        self.data = CohortData(task, config.client, seed=0)
+        no_examples = task.held_out.take(np.zeros(0, np.int64))
+        self.data_sets = DataSets(config.client.batch_size, self.family, no_examples)
         self.state = self.process.initialize()
 
+    def participants(self, clients, canaries, round_index=0):
+        return self.data_sets.of(self.data.of(_cohort(clients, canaries), round_index))
+
     def run(self, clients, canaries, round_index=0):
-        cohort = Cohort(np.array(clients, np.int64), np.array(canaries, np.int64))
-        result = run_round(self.process, self.state, self.data.of(cohort, round_index))
+        participants = self.participants(clients, canaries, round_index)
+        result = run_round(self.process, self.state, participants)
         self.state = result.state
         return result
 
@@ -79,16 +98,16 @@ class _Rounds:
         return flatten_weights(model_weights(self.state))
 
 
-def test_a_canary_adds_its_vector_at_the_clip_norm(task):
-    without = _Rounds(task, _config(NO_NOISE)).run([0, 1, 2], [])
-    rounds = _Rounds(task, _config(NO_NOISE))
+def test_a_canary_adds_its_vector_at_the_clip_norm(rounds_of):
+    without = rounds_of(_config(NO_NOISE)).run([0, 1, 2], [])
+    rounds = rounds_of(_config(NO_NOISE))
     both = rounds.run([0, 1, 2], [7])
     added = (both.aggregate - without.aggregate) * COHORT
     np.testing.assert_allclose(added, CLIP * rounds.family.vector(7), atol=1e-7)
 
 
-def test_the_model_moves_along_the_canary_and_the_aggregate(task):
-    rounds = _Rounds(task, _config(NO_NOISE))
+def test_the_model_moves_along_the_canary_and_the_aggregate(rounds_of):
+    rounds = rounds_of(_config(NO_NOISE))
     before = rounds.weights
     result = rounds.run([0, 1], [3])
     moved = rounds.weights - before
@@ -96,22 +115,22 @@ def test_the_model_moves_along_the_canary_and_the_aggregate(task):
     assert rounds.family.cosines(moved)[3] > 0.3
 
 
-def test_with_momentum_the_aggregate_is_not_the_models_difference(task):
+def test_with_momentum_the_aggregate_is_not_the_models_difference(rounds_of):
     config = _config(NO_NOISE, Server(learning_rate=0.5, momentum=0.9))
-    rounds = _Rounds(task, config)
+    rounds = rounds_of(config)
     first = rounds.run([0, 1], [3]).aggregate
     before = rounds.weights
     second = rounds.run([2, 4], [], round_index=1).aggregate
     np.testing.assert_allclose(rounds.weights - before, 0.5 * (second + 0.9 * first), atol=1e-6)
 
 
-def test_training_loss_ignores_canaries(task):
-    alone = _Rounds(task, _config(NO_NOISE)).run([0, 1, 2], [])
-    both = _Rounds(task, _config(NO_NOISE)).run([0, 1, 2], [4, 5])
+def test_training_loss_ignores_canaries(rounds_of):
+    alone = rounds_of(_config(NO_NOISE)).run([0, 1, 2], [])
+    both = rounds_of(_config(NO_NOISE)).run([0, 1, 2], [4, 5])
     assert both.train_loss == alone.train_loss > 0
 
 
-def test_without_canaries_it_is_stock_federated_averaging(task):
+def test_without_canaries_it_is_stock_federated_averaging(task, rounds_of):
     config = _config(NO_NOISE)
     stock = tff.learning.algorithms.build_unweighted_fed_avg(
         functional_model(task.classifier),
@@ -119,16 +138,16 @@ def test_without_canaries_it_is_stock_federated_averaging(task):
         server_optimizer_fn=tff.learning.optimizers.build_sgdm(1.0),
         model_aggregator=make_aggregator(config.mechanism, COHORT),
     )
-    ours = _Rounds(task, config)
-    data = ours.data.of(Cohort(np.array([0, 1, 2]), np.zeros(0, np.int64)), 0)
-    theirs = stock.next(stock.initialize(), [client["examples"] for client in data]).state
+    ours = rounds_of(config)
+    examples = [client["examples"] for client in ours.participants([0, 1, 2], [])]
+    theirs = stock.next(stock.initialize(), examples).state
     ours.run([0, 1, 2], [])
     np.testing.assert_allclose(ours.weights, flatten_weights(model_weights(theirs)), atol=1e-7)
 
 
-def test_an_empty_cohort_releases_noise_alone(task):
+def test_an_empty_cohort_releases_noise_alone(rounds_of):
     mechanism = GaussianFixed(noise_multiplier=2.0, clip_norm=CLIP)
-    result = _Rounds(task, _config(mechanism)).run([], [])
+    result = rounds_of(_config(mechanism)).run([], [])
     assert result.noise_stddev == pytest.approx(2.0 * CLIP)
     assert result.train_loss == 0
     noise = result.aggregate.astype(np.float64) * COHORT / result.noise_stddev
@@ -137,38 +156,72 @@ def test_an_empty_cohort_releases_noise_alone(task):
     assert abs((noise**2).mean() - 1) < 5.5 * (2 / noise.size) ** 0.5
 
 
-def test_adaptive_clip_adds_the_noise_that_the_record_states(task):
+def test_every_round_and_every_process_draws_its_noise_anew(task, rounds_of):
+    config = _config(GaussianFixed(noise_multiplier=2.0, clip_norm=CLIP))
+    tf.random.set_seed(7)
+    again = rounds_of(config)
+    noises = [again.run([], []).aggregate, again.run([], [], round_index=1).aggregate]
+    for build in (build_process, build_process_over_results):
+        tf.random.set_seed(7)  # must not reach the noise
+        process = build(task.classifier, config, COHORT)
+        with local_runtime(LocalContext()):
+            noises.append(run_round(process, process.initialize(), []).aggregate)
+    correlations = np.corrcoef(noises)[np.triu_indices(len(noises), 1)]
+    # Of independent normals the standard error is n^-0.5: six of them, beyond 5.7 each with
+    # probability 1.2e-8.
+    assert np.abs(correlations).max() < 5.7 / noises[0].size ** 0.5
+
+
+def test_nothing_random_in_the_compiled_process_has_a_seed(rounds_of):
+    process = rounds_of(_config(GaussianFixed(noise_multiplier=2.0, clip_norm=CLIP))).process
+    form = tff.backends.mapreduce.get_map_reduce_form_for_computation(process.next)
+    names = ("prepare", "work", "zero", "accumulate", "report", "update")
+    graphs = [_graph(getattr(form, name)) for name in names]
+    functions = [function for graph in graphs for function in graph.library.function]
+    nodes = [node for graph in graphs for node in graph.node]
+    nodes += [node for function in functions for node in function.node_def]
+    seeds = [node.attr[key].i for node in nodes for key in ("seed", "seed2") if key in node.attr]
+    assert seeds
+    assert not any(seeds)
+
+
+def _graph(computation):
+    graph = tf.compat.v1.GraphDef()
+    tff.framework.serialize_computation(computation).tensorflow.graph_def.Unpack(graph)
+    return graph
+
+
+def test_adaptive_clip_adds_the_noise_that_the_record_states(rounds_of):
     mechanism = GaussianAdaptive(noise_multiplier=0.3, clip_norm=CLIP, clipped_count_stddev=0.5)
     noise = round_noise(mechanism, COHORT)
     # Andrew et al. 2021, theorem 1: sum and count together are one release at 0.3.
     together = (noise.sum_noise_multiplier**-2 + (2 * noise.count_noise_stddev) ** -2) ** -0.5
     assert together == pytest.approx(0.3)
-    result = _Rounds(task, _config(mechanism)).run([0], [])
+    result = rounds_of(_config(mechanism)).run([0], [])
     assert result.clip_norm == pytest.approx(CLIP)
     assert result.noise_stddev == pytest.approx(noise.sum_noise_multiplier * CLIP)
 
 
-def test_adaptive_clip_follows_canaries_upward(task):
+def test_adaptive_clip_follows_canaries_upward(rounds_of):
     # Every canary is clipped, so that the quantile estimate, and the clip with it, must rise.
     mechanism = GaussianAdaptive(noise_multiplier=0.0, clip_norm=CLIP)
-    rounds = _Rounds(task, _config(mechanism))
+    rounds = rounds_of(_config(mechanism))
     rounds.run([], [0, 1, 2, 3])
     after = rounds.run([], [4], round_index=1)
     assert after.clip_norm == pytest.approx(CLIP * np.exp(0.2 * 0.5))
 
 
-def test_the_same_seed_gives_the_same_bits(task):
-    first = _Rounds(task, _config(NO_NOISE)).run([0, 1, 2], [3])
-    second = _Rounds(task, _config(NO_NOISE)).run([0, 1, 2], [3])
+def test_the_same_seed_gives_the_same_bits(rounds_of):
+    first = rounds_of(_config(NO_NOISE)).run([0, 1, 2], [3])
+    second = rounds_of(_config(NO_NOISE)).run([0, 1, 2], [3])
     np.testing.assert_array_equal(first.aggregate, second.aggregate)
 
 
 def test_local_order_changes_with_the_round_and_not_with_the_cohort(task):
-    data = _Rounds(task, _config(NO_NOISE)).data
+    data = CohortData(task, Client(), seed=0)
 
     def labels(clients, round_index):
-        participants = data.of(Cohort(np.array(clients), np.zeros(0, np.int64)), round_index)
-        return [y for _, y in participants[-1]["examples"].unbatch().as_numpy_iterator()]
+        return data.of(_cohort(clients, []), round_index).clients[-1].labels.tolist()
 
     assert labels([8], 0) == labels([1, 8], 0)
     assert sorted(labels([8], 0)) == sorted(labels([8], 1))
@@ -176,8 +229,8 @@ def test_local_order_changes_with_the_round_and_not_with_the_cohort(task):
     assert len(orders) > 1
 
 
-def test_client_data_is_a_pair_of_sequences(task):
-    rounds = _Rounds(task, _config(NO_NOISE))
+def test_client_data_is_a_pair_of_sequences(task, rounds_of):
+    rounds = rounds_of(_config(NO_NOISE))
     data_type = rounds.process.next.type_signature.parameter[1].member
     element = collections.OrderedDict(
         canary=tf.TensorSpec([task.classifier.dim]),

@@ -1,4 +1,4 @@
-"""Every task trains under the native runtime, canaries beside clients."""
+"""Every task trains, canaries beside clients."""
 
 import numpy as np
 import pytest
@@ -16,14 +16,11 @@ from fl_audit.config import (
     StackOverflowTask,
     TextTask,
 )
-from fl_audit.errors import InputError
 from fl_audit.participation import Cohort
 from fl_audit.tasks import load_task
-from fl_audit.tasks.emnist import emnist_task
-from fl_audit.tasks.stackoverflow import stackoverflow_task
-from fl_audit.training.cohort_data import CohortData
+from fl_audit.training.cohort_data import CohortData, DataSets
 from fl_audit.training.evaluation import Evaluator
-from fl_audit.training.native_runtime import native_runtime
+from fl_audit.training.local_runtime import LocalContext, local_runtime
 from fl_audit.training.process import build_process, model_weights, run_round
 
 pytestmark = pytest.mark.tff
@@ -41,17 +38,36 @@ def _text(tmp_path):
     return load_task(config, seed=0)
 
 
-def _stackoverflow(_):
-    config = StackOverflowTask(
-        vocabulary_size=20, sequence_length=8, embedding_size=8, lstm_size=16
+def _saved(data, splits, path):
+    """TFF's file format, each client in a split."""
+    tff.simulation.datasets.save_to_sql_client_data(
+        data.client_ids,
+        data.create_tf_dataset_for_client,
+        str(path),
+        split_names_by_client_id=dict(zip(data.client_ids, splits, strict=True)),
     )
+    return str(path)
+
+
+def _stackoverflow(tmp_path):
     data = tff.simulation.datasets.stackoverflow.get_synthetic()
-    return stackoverflow_task(config, 0, data, data, ["one", "must", "imagine"])
+    counts = tmp_path / "word_count"
+    counts.write_text("one 3\nmust 2\nimagine 1\n")
+    config = StackOverflowTask(
+        vocabulary_size=20,
+        sequence_length=8,
+        embedding_size=8,
+        lstm_size=16,
+        path=_saved(data, ["train", "train", "test"], tmp_path / "stackoverflow.sqlite"),
+        word_counts=str(counts),
+    )
+    return load_task(config, 0)
 
 
-def _emnist(_):
+def _emnist(tmp_path):
     data = tff.simulation.datasets.emnist.get_synthetic()
-    return emnist_task(EmnistTask(), 0, data, data)
+    path = _saved(data, ["all_train", "all_test"], tmp_path / "emnist.sqlite")
+    return load_task(EmnistTask(path=path), 0)
 
 
 @pytest.mark.parametrize(
@@ -70,15 +86,17 @@ def test_training_lowers_the_loss_with_a_canary_in_the_first_round(
     )
     family = GaussianFamily(seed=0, num_canaries=2, dim=task.classifier.dim)
     process = build_process(task.classifier, config, expected_cohort=2.0)
-    data = CohortData(task, config.client, family, seed=0)
+    data = CohortData(task, config.client, seed=0)
+    no_examples = task.held_out.take(np.zeros(0, np.int64))
+    data_sets = DataSets(config.client.batch_size, family, no_examples)
     clients = np.arange(min(2, len(task.population.client_ids)))
     losses = []
-    with native_runtime(tmp_path / "worker.log", 2):
+    with local_runtime(LocalContext(num_threads=2)):
         state = process.initialize()
         for round_index in range(4):
             canaries = np.arange(1 if round_index == 0 else 0)
-            client_data = data.of(Cohort(clients, canaries), round_index)
-            result = run_round(process, state, client_data)
+            participants = data_sets.of(data.of(Cohort(clients, canaries), round_index))
+            result = run_round(process, state, participants)
             if round_index == 0:
                 assert family.cosines(result.aggregate)[0] > 0.4
             state = result.state
@@ -86,12 +104,3 @@ def test_training_lowers_the_loss_with_a_canary_in_the_first_round(
     assert losses[-1] < losses[0]
     accuracy = Evaluator(task.classifier, task.held_out).accuracy(model_weights(state))
     assert 0 <= accuracy <= 1
-
-
-def test_data_that_cannot_be_downloaded_is_one_line(monkeypatch):
-    def fail(*_, **__):
-        raise OSError("no network")
-
-    monkeypatch.setattr(tff.simulation.datasets.emnist, "load_data", fail)
-    with pytest.raises(InputError, match=r"^task\.kind 'emnist': .*: no network; the first run"):
-        load_task(EmnistTask(), 0)

@@ -1,0 +1,10 @@
+"""Finished runs side by side: participation patterns, noise levels, seeds.
+
+Reads report.json of each run and nothing else; nothing here imports TensorFlow.
+"""
+
+from fl_audit.comparison.comparison import Comparison, compare, comparison_json
+from fl_audit.comparison.page import render_comparison
+from fl_audit.comparison.text import comparison_lines
+
+__all__ = ["Comparison", "compare", "comparison_json", "comparison_lines", "render_comparison"]

@@ -1,0 +1,86 @@
+"""Numbers over the runs of a setting, as a cell of a table has them."""
+
+import math
+from collections.abc import Callable
+
+from fl_audit.comparison.comparison import Comparison
+from fl_audit.comparison.settings import Setting
+from fl_audit.comparison.spread import Spread
+from fl_audit.report.numbers import epsilon_text, significant
+
+LEFT_OUT = "–"
+
+
+def accuracy_cell(setting: Setting) -> str:
+    """In percent."""
+    return _over_runs(setting.accuracy, lambda value: significant(100 * value)) + " %"
+
+
+def cohort_cell(setting: Setting) -> str:
+    """Expected clients and canaries a round."""
+    return _over_runs(setting.denominator, significant)
+
+
+def guarantee_cell(setting: Setting, party: str) -> str:
+    """The analytical epsilon to one party."""
+    spread = setting.guarantee(party)
+    if spread is None:
+        return "none known"
+    text = epsilon_text(spread.largest)
+    return text if math.isinf(spread.largest) else f"≤ {text}"
+
+
+def verdict_cell(setting: Setting) -> str:
+    """What became of the claims made of its runs."""
+    said = [
+        LEFT_OUT if v is None else f"ε ≤ {v.claimed_epsilon:g}: {v.outcome}"
+        for v in (run.verdict for run in setting.runs)
+    ]
+    return "; ".join(
+        f"{text} ({number} runs)" if (number := said.count(text)) > 1 else text
+        for text in dict.fromkeys(said)
+    )
+
+
+def epsilon_cell(setting: Setting, statistic: str, method: str) -> str:
+    """One method on one statistic.
+
+    Over several runs, the mean and in brackets the smallest and the largest. A mean of lower
+    bounds is no bound, so that it goes without the sign of one.
+    """
+    spread = setting.epsilon(statistic, method)
+    if spread is None:
+        return LEFT_OUT
+    if len(spread.values) > 1:
+        return _over_runs(spread, epsilon_text)
+    estimate = next(made for run in setting.runs if (made := run.estimate(statistic, method)))
+    if estimate.kind == "lower_bound":
+        return f"≥ {epsilon_text(estimate.epsilon)}"
+    if estimate.kind == "interval":
+        return f"{epsilon_text(estimate.lower)} … {epsilon_text(estimate.upper)}"
+    return epsilon_text(estimate.epsilon)
+
+
+def _over_runs(spread: Spread, text: Callable[[float], str]) -> str:
+    """A single value, or the mean with the smallest and the largest."""
+    if len(set(spread.values)) == 1:
+        return text(spread.mean)
+    return f"{text(spread.mean)} ({text(spread.smallest)} … {text(spread.largest)})"
+
+
+def has_repetitions(comparison: Comparison) -> bool:
+    """Whether any setting has more than one run."""
+    return any(len(setting.runs) > 1 for setting in comparison.settings)
+
+
+def has_verdicts(comparison: Comparison) -> bool:
+    """Whether anything was claimed of any run."""
+    return any(run.verdict is not None for run in comparison.runs)
+
+
+def title(comparison: Comparison) -> str:
+    """What is compared, such as "digits: 3 settings, 5 runs"."""
+    tasks = dict.fromkeys(run.record.task for run in comparison.runs)
+    settings, runs = len(comparison.settings), len(comparison.runs)
+    plural = "" if settings == 1 else "s"
+    return f"{', '.join(tasks)}: {settings} setting{plural}, {runs} runs"

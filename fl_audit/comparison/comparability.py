@@ -1,0 +1,124 @@
+"""What keeps numbers of several runs from being laid side by side, in words."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from fl_audit.comparison.reported_run import ReportedRun
+from fl_audit.comparison.settings import value_text
+from fl_audit.report.numbers import significant
+from fl_audit.report.words import STATISTIC_TITLES
+
+_SAME_COHORT = 1.1
+"""Cohorts up to this factor apart differ by the coins of their canaries."""
+
+
+@dataclass(frozen=True)
+class _MustAgree:
+    """A fact about a run that comparable runs have in common.
+
+    Attributes:
+      name: of the fact.
+      of: the fact about one run.
+      consequence: of a difference.
+    """
+
+    name: str
+    of: Callable[[ReportedRun], object]
+    consequence: str
+
+
+_MUST_AGREE = (
+    _MustAgree(
+        "task",
+        lambda run: run.record.task,
+        "accuracies of different tasks do not compare, and estimates only as those of "
+        "different trainings",
+    ),
+    _MustAgree(
+        "measure of accuracy",
+        lambda run: run.record.accuracy_description,
+        "accuracies counted differently do not compare",
+    ),
+    _MustAgree(
+        "number of parameters",
+        lambda run: run.record.dim,
+        "the models differ, so that a difference in ε is not due to participation and noise alone",
+    ),
+    _MustAgree(
+        "δ",
+        lambda run: run.record.delta,
+        "ε at another δ is another quantity; "
+        "`fl-audit estimate` recomputes it from the score files",
+    ),
+    _MustAgree(
+        "confidence of bounds",
+        lambda run: max(
+            (statistic.confidence for statistic in run.statistics.values()), default=0.0
+        ),
+        "a bound at a higher confidence is looser",
+    ),
+    _MustAgree(
+        "number of canaries",
+        lambda run: run.record.num_canaries,
+        "with more canaries a bound comes closer to the truth, so that their number alone can "
+        "raise it",
+    ),
+    _MustAgree(
+        "neighbours of the analytical ε",
+        lambda run: run.analytical.neighbours,
+        "the analytical ε promise different things",
+    ),
+    _MustAgree(
+        "fl-audit version",
+        lambda run: run.fl_audit_version,
+        "a method may have changed in between",
+    ),
+)
+
+
+def comparability_warnings(runs: Sequence[ReportedRun]) -> list[str]:
+    """A sentence for each thing that the runs should have in common and have not."""
+    return [
+        *(sentence for fact in _MUST_AGREE for sentence in _disagreement(fact, runs)),
+        *_cohorts(runs),
+        *_left_out_statistics(runs),
+        *_copies(runs),
+    ]
+
+
+def _disagreement(fact: _MustAgree, runs: Sequence[ReportedRun]) -> Iterable[str]:
+    values = dict.fromkeys(value_text(fact.of(run)) for run in runs)
+    if len(values) > 1:
+        listed = ", ".join(f"“{value}”" for value in values)
+        yield f"The runs differ in their {fact.name}, {listed}: {fact.consequence}."
+
+
+def _cohorts(runs: Sequence[ReportedRun]) -> Iterable[str]:
+    sizes = [run.record.denominator for run in runs]
+    if max(sizes) > _SAME_COHORT * min(sizes):
+        yield (
+            f"Cohorts hold from {significant(min(sizes))} to {significant(max(sizes))} clients and "
+            "canaries a round. A canary sends a random direction, which can cost accuracy: where "
+            "cohorts differ by their canaries, a difference in accuracy may be the audit's own."
+        )
+
+
+def _left_out_statistics(runs: Sequence[ReportedRun]) -> Iterable[str]:
+    for name in dict.fromkeys(name for run in runs for name in run.statistics):
+        lacking = [str(run.folder) for run in runs if name not in run.statistics]
+        if lacking:
+            title = STATISTIC_TITLES.get(name, name)
+            yield f"The statistic “{title}” is missing in {', '.join(lacking)}."
+
+
+def _copies(runs: Sequence[ReportedRun]) -> Iterable[str]:
+    """Runs with equal numbers: a copied folder, or the same seed without noise."""
+    seen: list[ReportedRun] = []
+    for run in runs:
+        twin = next((other for other in seen if other.statistics == run.statistics), None)
+        if twin is not None:
+            yield (
+                f"{twin.folder} and {run.folder} hold the same numbers: they are no independent "
+                "repetitions."
+            )
+        seen.append(run)

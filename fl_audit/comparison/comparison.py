@@ -1,0 +1,154 @@
+"""Finished runs side by side, as one value: what the table, the page and the JSON are made of."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fl_audit.comparison.comparability import comparability_warnings
+from fl_audit.comparison.pareto import pareto_front
+from fl_audit.comparison.reported_run import PARTIES, ReportedRun, read_reported_runs
+from fl_audit.comparison.settings import Setting, group_by_setting
+from fl_audit.comparison.spread import Spread
+from fl_audit.run_folder import STATISTICS
+
+SHOWN_METHODS = ("threshold_valid", "one_run_valid", "gaussian_fit")
+"""What tables show at first sight: the bounds that hold, and the paper's estimate."""
+
+BOUND = "threshold_valid"
+"""The bound that the plots show."""
+
+FRONT_METHOD = "gaussian_fit"
+"""The epsilon of the privacy-accuracy plots. Where the law of excluded scores is not known, a bound
+that holds can be no higher than the number of canaries allows, and so ties the settings that leak
+most; an estimate still orders them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Finished runs side by side.
+
+    Attributes:
+      runs: as they were named.
+      settings: the runs by setting, in the order to show them.
+      differing: config keys that differ between settings.
+      warnings: what keeps the runs from being compared, in words.
+    """
+
+    runs: tuple[ReportedRun, ...]
+    settings: tuple[Setting, ...]
+    differing: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """Names of the statistics that any run has, the known ones first."""
+        found = dict.fromkeys(name for run in self.runs for name in run.statistics)
+        known = [name for name in STATISTICS if name in found]
+        return tuple(dict.fromkeys([*known, *found]))
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """Names of the methods that any run has on any statistic."""
+        return tuple(
+            dict.fromkeys(
+                estimate.method
+                for run in self.runs
+                for statistic in run.statistics.values()
+                for estimate in statistic.estimates
+            )
+        )
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """What tells settings apart beside their noise multiplier."""
+        return tuple(dict.fromkeys(setting.pattern for setting in self.settings))
+
+    @property
+    def noise_multipliers(self) -> tuple[float, ...]:
+        """Those of the settings, ascending."""
+        return tuple(sorted({setting.noise_multiplier for setting in self.settings}))
+
+    def front(self, statistic: str, method: str) -> tuple[Setting, ...]:
+        """The settings on the Pareto front of accuracy and one method's epsilon."""
+        return self._front([setting.epsilon(statistic, method) for setting in self.settings])
+
+    def analytical_front(self, party: str) -> tuple[Setting, ...]:
+        """The settings on the Pareto front of accuracy and the analytical epsilon."""
+        return self._front([setting.guarantee(party) for setting in self.settings])
+
+    def _front(self, epsilons: Sequence[Spread | None]) -> tuple[Setting, ...]:
+        """By means over runs; settings without an epsilon are left out."""
+        known = [(s, e) for s, e in zip(self.settings, epsilons, strict=True) if e is not None]
+        on_front = pareto_front(
+            np.array([epsilon.mean for _, epsilon in known]),
+            np.array([setting.accuracy.mean for setting, _ in known]),
+        )
+        return tuple(setting for (setting, _), is_on in zip(known, on_front, strict=True) if is_on)
+
+
+def compare(folders: Sequence[Path]) -> Comparison:
+    """Lays finished runs side by side.
+
+    Raises:
+      InputError: fewer than two folders, one of them twice, or one without a finished run.
+    """
+    runs = read_reported_runs(folders)
+    settings = tuple(group_by_setting(runs))
+    return Comparison(
+        runs=tuple(runs),
+        settings=settings,
+        differing=tuple(dict.fromkeys(key for s in settings for key in s.keys)),
+        warnings=tuple(comparability_warnings(runs)),
+    )
+
+
+def comparison_json(comparison: Comparison) -> dict[str, Any]:
+    """All of it as one JSON object: infinities as words, no NaN; each run with its report."""
+    return {
+        "differing_keys": list(comparison.differing),
+        "warnings": list(comparison.warnings),
+        "settings": [_setting_json(comparison, setting) for setting in comparison.settings],
+        "pareto": {
+            "by_statistic": {
+                statistic: {
+                    method: [s.label for s in comparison.front(statistic, method)]
+                    for method in comparison.methods
+                }
+                for statistic in comparison.statistics
+            },
+            "analytical": {
+                party: [s.label for s in comparison.analytical_front(party)] for party in PARTIES
+            },
+        },
+        "runs": [_run_json(comparison, run) for run in comparison.runs],
+    }
+
+
+def _setting_json(comparison: Comparison, setting: Setting) -> dict[str, Any]:
+    return {
+        "label": setting.label,
+        "keys": dict(setting.keys),
+        "noise_multiplier": setting.noise_multiplier,
+        "folders": [str(run.folder) for run in setting.runs],
+        "accuracy": setting.accuracy.to_json(),
+        "analytical": {party: _spread_json(setting.guarantee(party)) for party in PARTIES},
+        "statistics": {
+            statistic: {
+                method: _spread_json(setting.epsilon(statistic, method))
+                for method in comparison.methods
+            }
+            for statistic in comparison.statistics
+        },
+    }
+
+
+def _spread_json(spread: Spread | None) -> dict[str, object] | None:
+    return None if spread is None else spread.to_json()
+
+
+def _run_json(comparison: Comparison, run: ReportedRun) -> dict[str, Any]:
+    label = next(setting.label for setting in comparison.settings if run in setting.runs)
+    return {"folder": str(run.folder), "setting": label, "report": dict(run.report)}

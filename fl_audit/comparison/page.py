@@ -1,0 +1,139 @@
+"""The page of a comparison: it needs nothing but itself."""
+
+import importlib.metadata
+import importlib.resources
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import jinja2
+
+from fl_audit.comparison.cells import (
+    accuracy_cell,
+    cohort_cell,
+    epsilon_cell,
+    guarantee_cell,
+    has_repetitions,
+    has_verdicts,
+    title,
+    verdict_cell,
+)
+from fl_audit.comparison.comparison import BOUND, FRONT_METHOD, SHOWN_METHODS, Comparison
+from fl_audit.comparison.estimate_plot import estimate_panels
+from fl_audit.comparison.pattern_style import pattern_legend
+from fl_audit.comparison.settings import Setting
+from fl_audit.comparison.tradeoff_plot import tradeoff_panels
+from fl_audit.method_groups import METHOD_GROUPS
+from fl_audit.report.words import STATISTIC_MEANINGS, STATISTIC_TITLES
+
+
+def render_comparison(comparison: Comparison) -> str:
+    """The page as HTML.
+
+    Args:
+      comparison: the runs.
+    """
+    environment = jinja2.Environment(
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    source = importlib.resources.files(__package__).joinpath("compare.html")
+    template = environment.from_string(source.read_text(encoding="utf-8"))
+    return template.render(_page(comparison))
+
+
+def _page(comparison: Comparison) -> dict[str, Any]:
+    """What the template names."""
+    return {
+        "title": title(comparison),
+        "warnings": comparison.warnings,
+        "has_repetitions": has_repetitions(comparison),
+        "has_verdicts": has_verdicts(comparison),
+        "settings": [_setting_row(comparison, setting) for setting in comparison.settings],
+        "titles": {name: STATISTIC_TITLES.get(name, name) for name in comparison.statistics},
+        "meanings": {name: STATISTIC_MEANINGS.get(name, "") for name in comparison.statistics},
+        "by_noise": len(comparison.noise_multipliers) > 1,
+        "bound": BOUND,
+        "front_method": FRONT_METHOD,
+        "shown_methods": SHOWN_METHODS,
+        "legend": pattern_legend(comparison.patterns),
+        "estimates": estimate_panels(comparison),
+        "tradeoffs": tradeoff_panels(comparison),
+        "full": {name: list(_full_table(comparison, name)) for name in comparison.statistics},
+        "fl_audit_version": importlib.metadata.version("fl-audit"),
+    }
+
+
+@dataclass(frozen=True)
+class _SettingRow:
+    """A setting in the page's first tables.
+
+    Attributes:
+      label: of the setting.
+      num_runs: that repeat it.
+      rounds: of training.
+      cohort: expected clients and canaries a round.
+      accuracy: in percent.
+      client: analytical epsilon to a real client.
+      canary: analytical epsilon to a canary.
+      verdict: on what was claimed.
+      epsilons: by statistic, a cell per shown method.
+      folders: of its runs.
+    """
+
+    label: str
+    num_runs: int
+    rounds: int
+    cohort: str
+    accuracy: str
+    client: str
+    canary: str
+    verdict: str
+    epsilons: dict[str, dict[str, str]]
+    folders: tuple[str, ...]
+
+
+def _setting_row(comparison: Comparison, setting: Setting) -> _SettingRow:
+    return _SettingRow(
+        label=setting.label,
+        num_runs=len(setting.runs),
+        rounds=setting.runs[0].record.rounds,
+        cohort=cohort_cell(setting),
+        accuracy=accuracy_cell(setting),
+        client=guarantee_cell(setting, "client"),
+        canary=guarantee_cell(setting, "canary"),
+        verdict=verdict_cell(setting),
+        epsilons={
+            name: {method: epsilon_cell(setting, name, method) for method in SHOWN_METHODS}
+            for name in comparison.statistics
+        },
+        folders=tuple(str(run.folder) for run in setting.runs),
+    )
+
+
+@dataclass(frozen=True)
+class _MethodGroupRows:
+    """The methods of one group on one statistic: a cell per setting."""
+
+    title: str
+    cells: dict[str, list[str]]
+
+
+def _full_table(comparison: Comparison, statistic: str) -> Iterator[_MethodGroupRows]:
+    found = {
+        estimate.method: (estimate.kind, estimate.details.valid_for)
+        for run in comparison.runs
+        if statistic in run.statistics
+        for estimate in run.statistics[statistic].estimates
+    }
+    for group in METHOD_GROUPS:
+        cells = {
+            method: [epsilon_cell(setting, statistic, method) for setting in comparison.settings]
+            for method, kind in found.items()
+            if kind in group.kinds
+        }
+        if cells:
+            yield _MethodGroupRows(group.title, cells)

@@ -1,0 +1,186 @@
+"""Runs named by what differs between their configs; repetitions of one setting together."""
+
+import json
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fl_audit.comparison.reported_run import ReportedRun
+from fl_audit.comparison.spread import Spread
+
+NOISE = "mechanism.noise_multiplier"
+
+CHANCE_OR_MEANS = frozenset(
+    {
+        "seed",
+        "runtime",
+        "clients_per_block",
+        "canaries.store",
+        "canaries.store_path",
+        "audit.claimed_epsilon",
+        "audit.claimed_delta",
+        "audit.verdict_statistic",
+        "audit.verdict_method",
+        "log.checkpoint_every",
+        "log.evaluate_every",
+    }
+)
+"""Keys that make no other setting: the seed, how a run is computed and logged, what is claimed."""
+
+_REPEATS, _CANARIES = "participation.canary_repeats", "participation.canaries"
+
+_SHORT_NAMES = {NOISE: "noise", _CANARIES: "canaries", _REPEATS: "repeats"}
+
+_ABSENT = object()
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """One way to train, and the runs that repeat it.
+
+    Attributes:
+      pattern: what tells it from the others, its noise multiplier left aside.
+      noise_multiplier: the effective one of a round, to six digits.
+      label: the pattern, and the noise multiplier where that differs between settings.
+      keys: the config keys that differ between settings, those that it has.
+      runs: at least one.
+    """
+
+    pattern: str
+    noise_multiplier: float
+    label: str
+    keys: Mapping[str, Any]
+    runs: tuple[ReportedRun, ...]
+
+    @property
+    def accuracy(self) -> Spread:
+        """On held-out data, over runs."""
+        return Spread(tuple(run.accuracy for run in self.runs))
+
+    @property
+    def denominator(self) -> Spread:
+        """Expected clients and canaries a round, over runs: coins include other canaries."""
+        return Spread(tuple(run.record.denominator for run in self.runs))
+
+    def epsilon(self, statistic: str, method: str) -> Spread | None:
+        """By one method on one statistic, over runs; None where it was left out in all."""
+        return Spread.of(run.epsilon(statistic, method) for run in self.runs)
+
+    def guarantee(self, party: str) -> Spread | None:
+        """The analytical epsilon over runs; None unless it is known for each."""
+        known = [run.guarantee(party) for run in self.runs]
+        return None if None in known else Spread.of(known)
+
+
+def group_by_setting(runs: Sequence[ReportedRun]) -> list[Setting]:
+    """The settings, by pattern and then by noise multiplier.
+
+    Numbers in a pattern ascend; names, such as kinds, are in the order of the runs.
+    """
+    configs = [_effective(run.config) for run in runs]
+    differing = differing_keys(configs)
+    grouped: dict[Hashable, list[ReportedRun]] = {}
+    for run, config in zip(runs, configs, strict=True):
+        grouped.setdefault(_identity(config, differing), []).append(run)
+    settings = [_setting(members, differing) for members in grouped.values()]
+    ranks = {key: _ranks([config.get(key, _ABSENT) for config in configs]) for key in differing}
+
+    def place(setting: Setting) -> list[int]:
+        values = {key: _text(setting.keys.get(key, _ABSENT)) for key in differing}
+        return [ranks[key][values[key]] for key in sorted(differing, key=lambda k: k == NOISE)]
+
+    return sorted(settings, key=place)
+
+
+def _ranks(values: Sequence[Any]) -> dict[str | None, int]:
+    """The place of each value: names in the order given, then numbers ascending."""
+    is_number = [isinstance(value, int | float) for value in values]
+    numbers = sorted(value for value, number in zip(values, is_number, strict=True) if number)
+    names = [value for value, number in zip(values, is_number, strict=True) if not number]
+    distinct = dict.fromkeys(map(_text, [*names, *numbers]))
+    return {text: rank for rank, text in enumerate(distinct)}
+
+
+def _effective(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The config without what has no effect: repeats of canaries that take part otherwise."""
+    has_repeats = config.get(_CANARIES, "repeats") == "repeats"
+    return {key: value for key, value in config.items() if has_repeats or key != _REPEATS}
+
+
+def differing_keys(configs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The `section.key`s that make different settings of the configs, in the configs' order.
+
+    A key that one `kind` has and another lacks differs only if those that have it disagree.
+    """
+    keys = dict.fromkeys(key for config in configs for key in config)
+    return [key for key in keys if key not in CHANCE_OR_MEANS and _differs(key, configs)]
+
+
+def _differs(key: str, configs: Sequence[Mapping[str, Any]]) -> bool:
+    present = {_text(config[key]) for config in configs if key in config}
+    if len(present) > 1:
+        return True
+    kind = f"{key.rpartition('.')[0]}.kind"
+    another_kind = len({config.get(kind) for config in configs}) > 1
+    return not another_kind and any(key not in config for config in configs)
+
+
+def _identity(config: Mapping[str, Any], keys: Sequence[str]) -> Hashable:
+    return tuple(_text(config.get(key, _ABSENT)) for key in keys)
+
+
+def _text(value: Any) -> str | None:
+    """A value as text that equal values share; None where there is none."""
+    return None if value is _ABSENT else json.dumps(_number(value))
+
+
+def _number(value: Any) -> Any:
+    """An integer as the float it equals: 0 and 0.0 are one setting."""
+    is_integer = isinstance(value, int) and not isinstance(value, bool)
+    return float(value) if is_integer else value
+
+
+def _setting(runs: Sequence[ReportedRun], differing: Sequence[str]) -> Setting:
+    config = _effective(runs[0].config)
+    keys = {key: config[key] for key in differing if key in config}
+    return Setting(
+        pattern=_label(keys, lambda key: key != NOISE) or "all runs",
+        # Solved from the noise of its parts, it is exact to rounding only.
+        noise_multiplier=float(f"{runs[0].record.noise_multiplier:.6g}"),
+        label=_label(keys, lambda key: True) or "all runs",
+        keys=keys,
+        runs=tuple(runs),
+    )
+
+
+def _label(keys: Mapping[str, Any], wanted: Callable[[str], bool]) -> str:
+    """Such as "shuffle, repeats 4, noise 0.1": the noise last."""
+    ordered = sorted(keys, key=lambda key: key == NOISE)
+    if keys.get(_CANARIES) == "repeats" and _REPEATS in keys:
+        ordered.remove(_CANARIES)  # the number says it
+    return ", ".join(_named(key, keys[key]) for key in ordered if wanted(key))
+
+
+def _named(key: str, value: Any) -> str:
+    """A value with its name, as a label has it.
+
+    >>> _named("participation.kind", "bernoulli"), _named("client.batch_size", 5)
+    ('bernoulli', 'client batch size 5')
+    """
+    if key.endswith(".kind"):
+        return str(value)
+    name = _SHORT_NAMES.get(key, key.replace(".", " ").replace("_", " "))
+    return f"{name} {value_text(value)}"
+
+
+def value_text(value: Any) -> str:
+    """A value of a config as people write it.
+
+    >>> [value_text(value) for value in (0.3, 4, "gaussian", None, [512, 256])]
+    ['0.3', '4', 'gaussian', 'default', '512 × 256']
+    """
+    if value is None:
+        return "default"
+    if isinstance(value, list | tuple):
+        return " × ".join(map(value_text, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)

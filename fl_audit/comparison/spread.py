@@ -1,0 +1,60 @@
+"""A number over runs that differ in nothing but chance."""
+
+import math
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from fl_audit.estimators.result import json_value
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The values of one number, one per run.
+
+    With the few runs that one has, the smallest and the largest tell more honestly than a
+    standard deviation how far apart they lie (Negoescu et al. 2024 draw them too).
+
+    Attributes:
+      values: at least one; may be infinite.
+    """
+
+    values: tuple[float, ...]
+
+    @classmethod
+    def of(cls, values: Iterable[float | None]) -> "Spread | None":
+        """The values that are known; None where there are none."""
+        known = tuple(value for value in values if value is not None)
+        return cls(known) if known else None
+
+    @property
+    def mean(self) -> float:
+        """Infinite where a value is."""
+        return math.inf if math.inf in self.values else statistics.fmean(self.values)
+
+    @property
+    def std(self) -> float | None:
+        """Standard deviation (ddof=1); None for a single value, or where one is infinite."""
+        if len(self.values) < 2 or not all(map(math.isfinite, self.values)):
+            return None
+        return statistics.stdev(self.values)
+
+    @property
+    def smallest(self) -> float:
+        """Of the values."""
+        return min(self.values)
+
+    @property
+    def largest(self) -> float:
+        """Of the values."""
+        return max(self.values)
+
+    def to_json(self) -> dict[str, object]:
+        """All of it; infinities as words."""
+        return {
+            "values": [json_value(value) for value in self.values],
+            "mean": json_value(self.mean),
+            "std": self.std,
+            "smallest": json_value(self.smallest),
+            "largest": json_value(self.largest),
+        }

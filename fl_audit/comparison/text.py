@@ -1,0 +1,110 @@
+"""A comparison as aligned lines for the terminal."""
+
+import textwrap
+from collections.abc import Iterable, Sequence
+
+from fl_audit.comparison.cells import (
+    accuracy_cell,
+    cohort_cell,
+    epsilon_cell,
+    guarantee_cell,
+    has_repetitions,
+    has_verdicts,
+    title,
+    verdict_cell,
+)
+from fl_audit.comparison.comparison import FRONT_METHOD, SHOWN_METHODS, Comparison
+from fl_audit.comparison.settings import Setting
+
+
+def comparison_lines(comparison: Comparison) -> list[str]:
+    """The settings with accuracy and analytical epsilon, then the estimates per statistic."""
+    width = _label_width(comparison)
+    return [
+        title(comparison),
+        *(
+            line
+            for sentence in comparison.warnings
+            for line in textwrap.wrap(f"warning: {sentence}", 100, subsequent_indent="  ")
+        ),
+        "",
+        *_settings_table(comparison.settings, width),
+        *_verdicts(comparison),
+        *(
+            line
+            for statistic in comparison.statistics
+            for line in ("", *_statistic_table(comparison, statistic, width))
+        ),
+        "",
+        *_explanation(comparison),
+    ]
+
+
+def _label_width(comparison: Comparison) -> int:
+    labels = (setting.label for setting in comparison.settings)
+    return max(map(len, (*comparison.statistics, *labels)))
+
+
+def _settings_table(settings: Sequence[Setting], width: int) -> list[str]:
+    head = ("runs", "rounds", "cohort", "accuracy", "ε client", "ε canary")
+    rows = [
+        (
+            str(len(setting.runs)),
+            str(setting.runs[0].record.rounds),
+            cohort_cell(setting),
+            accuracy_cell(setting),
+            guarantee_cell(setting, "client"),
+            guarantee_cell(setting, "canary"),
+        )
+        for setting in settings
+    ]
+    return _aligned("", head, settings, rows, width)
+
+
+def _verdicts(comparison: Comparison) -> list[str]:
+    if not has_verdicts(comparison):
+        return []
+    rows = [(verdict_cell(setting),) for setting in comparison.settings]
+    return ["", *_aligned("", ("verdict",), comparison.settings, rows, _label_width(comparison))]
+
+
+def _statistic_table(comparison: Comparison, statistic: str, width: int) -> list[str]:
+    settings = comparison.settings
+    rows = [[epsilon_cell(s, statistic, method) for method in SHOWN_METHODS] for s in settings]
+    lines = _aligned(statistic, SHOWN_METHODS, settings, rows, width)
+    front = comparison.front(statistic, FRONT_METHOD)
+    marks = ("  *" if setting in front else "" for setting in settings)
+    return [lines[0], *(line + mark for line, mark in zip(lines[1:], marks, strict=True))]
+
+
+def _aligned(
+    name: str,
+    head: Sequence[str],
+    settings: Sequence[Setting],
+    rows: Sequence[Sequence[str]],
+    width: int,
+) -> list[str]:
+    """A head and a line per setting, the columns flush right."""
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+
+    def line(start: str, cells: Iterable[str]) -> str:
+        right = (f"{cell:>{size}}" for cell, size in zip(cells, widths, strict=True))
+        return f"{start:<{width}}  " + "  ".join(right)
+
+    return [
+        line(name, head),
+        *(line(s.label, cells) for s, cells in zip(settings, rows, strict=True)),
+    ]
+
+
+def _explanation(comparison: Comparison) -> list[str]:
+    lines = [
+        "cohort: expected clients and canaries a round. ε client, ε canary: what the noise",
+        "guarantees against any attacker. threshold_valid, one_run_valid: lower bounds, each",
+        "holds at its confidence by itself. gaussian_fit: an estimate, no bound.",
+        f"*: on the Pareto front of accuracy and {FRONT_METHOD}: no setting is as good in both",
+        "and better in one.",
+    ]
+    if has_repetitions(comparison):
+        lines.append("mean (smallest … largest) over runs; a mean of bounds is no bound.")
+    return lines

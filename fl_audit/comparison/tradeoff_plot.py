@@ -1,0 +1,127 @@
+"""Privacy against accuracy with the Pareto front (compare Negoescu et al. 2024, Figure 1)."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from markupsafe import Markup
+from matplotlib.axes import Axes
+
+from fl_audit.comparison.comparison import FRONT_METHOD, Comparison
+from fl_audit.comparison.epsilon_axis import EpsilonAxis
+from fl_audit.comparison.pattern_style import PatternStyle, pattern_styles
+from fl_audit.comparison.settings import Setting
+from fl_audit.comparison.spread import Spread
+from fl_audit.report.figure import FAINT, draw
+from fl_audit.report.words import STATISTIC_TITLES
+
+
+@dataclass(frozen=True)
+class _Point:
+    """One setting.
+
+    Attributes:
+      epsilon: over its runs.
+      accuracy: over its runs, in percent.
+      style: of its pattern.
+      name: its noise multiplier; empty where all have the same.
+      is_on_front: whether no other setting dominates it.
+    """
+
+    epsilon: Spread
+    accuracy: Spread
+    style: PatternStyle
+    name: str
+    is_on_front: bool
+
+
+def tradeoff_panels(comparison: Comparison) -> dict[str, Markup]:
+    """A figure by title: each statistic, then the guarantee to a real client where it is known.
+
+    Args:
+      comparison: the runs.
+    """
+    panels = {
+        STATISTIC_TITLES.get(name, name): list(
+            _points(
+                comparison,
+                partial(Setting.epsilon, statistic=name, method=FRONT_METHOD),
+                comparison.front(name, FRONT_METHOD),
+            )
+        )
+        for name in comparison.statistics
+    }
+    panels["Guarantee to a real client"] = list(
+        _points(
+            comparison,
+            partial(Setting.guarantee, party="client"),
+            comparison.analytical_front("client"),
+        )
+    )
+    return {
+        title: draw(f"tradeoff-{title}", 3.4, 2.7, partial(_plot, points))
+        for title, points in panels.items()
+        if points
+    }
+
+
+def _points(
+    comparison: Comparison,
+    epsilon_of: Callable[[Setting], Spread | None],
+    front: Sequence[Setting],
+) -> Iterator[_Point]:
+    styles = pattern_styles(comparison.patterns)
+    names_noise = len(comparison.noise_multipliers) > 1
+    for setting in comparison.settings:
+        epsilon = epsilon_of(setting)
+        if epsilon is not None:
+            yield _Point(
+                epsilon=epsilon,
+                accuracy=Spread(tuple(100 * value for value in setting.accuracy.values)),
+                style=styles[setting.pattern],
+                name=f"{setting.noise_multiplier:g}" if names_noise else "",
+                is_on_front=setting in front,
+            )
+
+
+def _plot(points: list[_Point], axes: Axes) -> None:
+    axis = EpsilonAxis.holding(value for point in points for value in point.epsilon.values)
+    axis.scale(axes, "x", most_ticks=6)
+    _draw_front(axes, [point for point in points if point.is_on_front], axis)
+    for point in points:
+        _draw_point(axes, point, axis)
+    axes.set_xlabel("ε")
+    axes.set_ylabel("accuracy (%)")
+    axes.margins(y=0.15)
+    axes.locator_params(axis="y", nbins=5)
+
+
+def _draw_front(axes: Axes, front: list[_Point], axis: EpsilonAxis) -> None:
+    """Steps: the best accuracy that any setting has at no more than an epsilon."""
+    ordered = sorted(front, key=lambda point: point.epsilon.mean)
+    x = [axis.position(point.epsilon.mean) for point in ordered]
+    y = [point.accuracy.mean for point in ordered]
+    axes.step(x, y, where="post", color=FAINT, lw=1.0, zorder=1)
+
+
+def _draw_point(axes: Axes, point: _Point, axis: EpsilonAxis) -> None:
+    """The mean over runs, with bars from the smallest to the largest; hollow off the front."""
+    x, y = axis.position(point.epsilon.mean), point.accuracy.mean
+    ends = [axis.position(point.epsilon.smallest), axis.position(point.epsilon.largest)]
+    colour = point.style.colour
+    axes.plot(ends, [y, y], color=colour, lw=0.9, alpha=0.6, zorder=2)
+    heights = [point.accuracy.smallest, point.accuracy.largest]
+    axes.plot([x, x], heights, color=colour, lw=0.9, alpha=0.6, zorder=2)
+    axes.plot(
+        x,
+        y,
+        marker=point.style.marker,
+        mec=colour,
+        mfc=colour if point.is_on_front else "white",
+        mew=1.1,
+        ms=5.5,
+        zorder=3,
+    )
+    axes.annotate(
+        point.name, (x, y), xytext=(5, 4), textcoords="offset points", fontsize=7.5, color=colour
+    )

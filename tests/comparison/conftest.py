@@ -1,0 +1,106 @@
+"""Folders of finished runs, their reports made from one that the report room has built."""
+
+import copy
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fl_audit.config_file import parse_config
+from fl_audit.report.document import build_report
+from fl_audit.report.finished_run import FinishedRun, Rounds
+from fl_audit.run_folder import STATISTICS, RunFolder, RunRecord
+from fl_audit.score_file import ScoreFile
+
+DIM = 10_000
+NUM_CANARIES = 60
+
+CONFIG = {
+    "seed": 1,
+    "task": {"kind": "digits"},
+    "mechanism": {"kind": "gaussian_fixed", "noise_multiplier": 0.5, "clip_norm": 1.0},
+    "participation": {"kind": "shuffle", "rounds": 8, "clients_per_round": 10},
+    "canaries": {"count": NUM_CANARIES},
+}
+
+MakeRun = Callable[..., Path]
+
+
+def _scores(included: np.ndarray, rng: np.random.Generator) -> ScoreFile:
+    ids = tuple(map(str, range(NUM_CANARIES)))
+    return ScoreFile(ids, included, rng.normal(0, DIM**-0.5, NUM_CANARIES) + 0.02 * included)
+
+
+@pytest.fixture(scope="session")
+def built_report() -> dict[str, Any]:
+    """As the report room builds it: a change of its keys shows here."""
+    rng = np.random.default_rng(3)
+    included = rng.random(NUM_CANARIES) < 0.5
+    record = RunRecord(
+        task="digits",
+        runtime="native",
+        dim=DIM,
+        num_clients=50,
+        num_canaries=NUM_CANARIES,
+        num_included=int(included.sum()),
+        rounds=8,
+        delta=1e-3,
+        client_participations=2,
+        canary_participations=1,
+        sampling_probability=None,
+        noise_multiplier=0.5,
+        sum_noise_multiplier=0.5,
+        count_noise_stddev=0.0,
+        denominator=13.75,
+        accuracy=0.9,
+        accuracy_description="share of held-out images classified correctly",
+        training_seconds=1.0,
+        scoring_seconds=1.0,
+        versions={},
+    )
+    curve = np.full(8, np.nan)
+    run = FinishedRun(
+        folder=RunFolder(Path("run")),
+        config=parse_config(CONFIG, "config"),
+        record=record,
+        rounds=Rounds(train_loss=curve, accuracy=curve, clip_norm=curve),
+        presentations=np.ones(int(included.sum()), dtype=np.int64),
+        scores={name: _scores(included, rng) for name in STATISTICS},
+    )
+    return build_report(run)
+
+
+def _set(table: dict[str, Any], path: str, value: object) -> None:
+    *sections, key = path.split(".")
+    for section in sections:
+        table = table[section]
+    table[key] = value
+
+
+@pytest.fixture
+def make_run(tmp_path: Path, built_report: dict[str, Any]) -> MakeRun:
+    """Writes a finished run: `changes` are paths into report.json, `epsilons` by method."""
+
+    def make(
+        name: str,
+        changes: Mapping[str, object] | None = None,
+        epsilons: Mapping[str, float | str] | None = None,
+    ) -> Path:
+        report = copy.deepcopy(built_report)
+        for path, value in (changes or {}).items():
+            _set(report, path, value)
+            if path == "config.mechanism.noise_multiplier":
+                report["run"]["noise_multiplier"] = value
+        for statistic in report["statistics"].values():
+            for estimate in statistic["estimates"]:
+                estimate["epsilon"] = (epsilons or {}).get(estimate["method"], estimate["epsilon"])
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "config.toml").write_text("")
+        (folder / "report.json").write_text(json.dumps(report))
+        return folder
+
+    return make

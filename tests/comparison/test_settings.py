@@ -1,0 +1,103 @@
+"""Settings: which keys make one, their labels, their order, repetitions."""
+
+import pytest
+
+from fl_audit.comparison.reported_run import read_reported_runs
+from fl_audit.comparison.settings import differing_keys, group_by_setting
+
+NOISE = "config.mechanism.noise_multiplier"
+REPEATS = "config.participation.canary_repeats"
+
+
+def settings_of(*folders):
+    return group_by_setting(read_reported_runs(folders))
+
+
+def test_runs_are_named_by_what_differs(make_run):
+    settings = settings_of(
+        make_run("a", {NOISE: 0.5, REPEATS: 10}),
+        make_run("b", {NOISE: 0, REPEATS: 10}),
+        make_run("c", {NOISE: 0.5, REPEATS: 4}),
+    )
+    assert [setting.label for setting in settings] == [
+        "repeats 4, noise 0.5",
+        "repeats 10, noise 0",
+        "repeats 10, noise 0.5",
+    ]
+    assert [setting.pattern for setting in settings] == ["repeats 4", "repeats 10", "repeats 10"]
+    assert settings[1].keys == {
+        "mechanism.noise_multiplier": 0,
+        "participation.canary_repeats": 10,
+    }
+
+
+def test_names_are_in_the_order_of_the_runs(make_run):
+    settings = settings_of(
+        make_run("a", {"config.canaries.family": "rademacher"}),
+        make_run("b", {"config.canaries.family": "gaussian"}),
+    )
+    assert [s.label for s in settings] == ["canaries family rademacher", "canaries family gaussian"]
+
+
+def test_seeds_and_means_are_repetitions(make_run):
+    (setting,) = settings_of(
+        make_run("a", {"config.seed": 1, "accuracy": 0.8}),
+        make_run("b", {"config.seed": 2, "accuracy": 0.9, "config.runtime": "native"}),
+        make_run("c", {"config.seed": 3, "accuracy": 0.7, "config.log.evaluate_every": 1}),
+    )
+    assert len(setting.runs) == 3
+    assert setting.accuracy.mean == pytest.approx(0.8)
+    assert (setting.accuracy.smallest, setting.accuracy.largest) == (0.7, 0.9)
+    assert setting.label == "all runs"
+
+
+def test_an_integer_and_the_float_it_equals_are_one_setting(make_run):
+    assert len(settings_of(make_run("a", {NOISE: 0}), make_run("b", {NOISE: 0.0}))) == 1
+
+
+def test_a_key_of_one_kind_alone_differs_only_if_it_has_two_values():
+    shuffle = {"participation.kind": "shuffle", "participation.canary_repeats": 1}
+    bernoulli = {"participation.kind": "bernoulli"}
+    assert differing_keys([shuffle, bernoulli]) == ["participation.kind"]
+    four = {**shuffle, "participation.canary_repeats": 4}
+    assert differing_keys([shuffle, bernoulli, four]) == list(shuffle)
+
+
+def test_a_key_that_one_config_lacks_differs_under_one_kind():
+    configs = [{"task.kind": "text", "task.path": "a.csv"}, {"task.kind": "text"}]
+    assert differing_keys(configs) == ["task.path"]
+
+
+def test_a_default_and_a_value_differ(make_run):
+    settings = settings_of(
+        make_run("a", {"config.clients_per_block": None, "config.task.hidden": [8, 4]}),
+        make_run("b", {"config.clients_per_block": 2, "config.task.hidden": [8]}),
+        make_run("c", {"config.audit.delta": 0.01, "config.task.hidden": [8]}),
+    )
+    assert [setting.label for setting in settings] == [
+        "task hidden 8 × 4, audit delta default",
+        "task hidden 8, audit delta default",
+        "task hidden 8, audit delta 0.01",
+    ]
+
+
+def test_the_guarantee_is_unknown_unless_known_for_every_run(make_run):
+    (setting,) = settings_of(
+        make_run("a"), make_run("b", {"config.seed": 2, "analytical.client.epsilon": None})
+    )
+    assert setting.guarantee("client") is None
+    assert setting.guarantee("canary") is not None
+
+
+def test_repeats_are_told_only_of_canaries_that_repeat(make_run):
+    kind, canaries = "config.participation.kind", "config.participation.canaries"
+    settings = settings_of(
+        make_run("a", {kind: "bernoulli", canaries: "like_clients", REPEATS: 1}),
+        make_run("b", {canaries: "repeats", REPEATS: 1}),
+        make_run("c", {canaries: "repeats", REPEATS: 4}),
+    )
+    assert [setting.label for setting in settings] == [
+        "bernoulli, canaries like_clients",
+        "shuffle, repeats 1",
+        "shuffle, repeats 4",
+    ]

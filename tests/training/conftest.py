@@ -1,0 +1,98 @@
+"""Small runs that the tests of the runtimes share."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from fl_audit.config import (
+    Canaries,
+    Client,
+    Config,
+    DigitsTask,
+    GaussianAdaptive,
+    Server,
+    Shuffle,
+    TextTask,
+)
+from fl_audit.training.native_runtime import native_runtime
+from fl_audit.training.prepare import PreparedRun, prepare
+
+_WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "and", "runs"]
+
+
+def _write_ragged_text(path: Path, sentences_per_client: Sequence[int]) -> None:
+    """Sentences of 1 to 11 words: shorter and longer than the model's 6 tokens."""
+    random = np.random.default_rng(1)
+    rows = [
+        f"client {client},{' '.join(random.choice(_WORDS, random.integers(1, 12)))}"
+        for client, count in enumerate(sentences_per_client)
+        for _ in range(count)
+    ]
+    path.write_text("client_id,text\n" + "\n".join(rows) + "\n")
+
+
+def _small_run(task: DigitsTask | TextTask, learning_rate: float) -> PreparedRun:
+    """Three rounds without noise, a few canaries in each, and a clip that moves."""
+    config = Config(
+        task=task,
+        mechanism=GaussianAdaptive(noise_multiplier=0.0, clip_norm=0.3),
+        participation=Shuffle(rounds=3, clients_per_round=7),
+        canaries=Canaries(count=12, family="gaussian"),
+        client=Client(learning_rate=learning_rate, batch_size=4),
+        server=Server(learning_rate=0.9, momentum=0.5),
+        seed=3,
+    )
+    return prepare(config)
+
+
+@pytest.fixture(scope="session")
+def dense_run() -> PreparedRun:
+    """Clients with 7 or 8 digits: two batches, of some the last one partial."""
+    return _small_run(DigitsTask(num_clients=201, hidden=(16,)), learning_rate=0.1)
+
+
+@pytest.fixture(scope="session")
+def convolution_run(dense_run: PreparedRun) -> PreparedRun:
+    """A model of which TensorFlow cannot train several with weights of their own at once."""
+
+    def logits(weights: Sequence[tf.Tensor], inputs: tf.Tensor) -> tf.Tensor:
+        images = tf.reshape(inputs, [-1, 8, 8, 1])
+        return tf.nn.conv2d(images, weights[0], 1, "VALID")[:, 0, 0, :]
+
+    random = np.random.default_rng(0)
+    classifier = dataclasses.replace(
+        dense_run.task.classifier,
+        initial_weights=(random.standard_normal((8, 8, 1, 10)).astype(np.float32),),
+        logits=logits,
+    )
+    family = dataclasses.replace(dense_run.family, dim=classifier.dim)
+    task = dataclasses.replace(dense_run.task, classifier=classifier)
+    return dataclasses.replace(dense_run, task=task, family=family)
+
+
+@pytest.fixture(scope="session")
+def next_word_run(tmp_path_factory: pytest.TempPathFactory) -> PreparedRun:
+    """Clients with 1 to 13 sentences: one to four batches, many of them partial."""
+    path = tmp_path_factory.mktemp("text") / "ragged.csv"
+    _write_ragged_text(path, [1, 13, 4, 9, 2, 6, 5, 11, 3, 8, 1, 7])
+    task = TextTask(
+        path=str(path), vocabulary_size=9, sequence_length=6, embedding_size=5, lstm_size=6
+    )
+    return _small_run(task, learning_rate=0.5)
+
+
+@pytest.fixture(scope="session", params=["dense", "next_word"])
+def any_run(request: pytest.FixtureRequest) -> PreparedRun:
+    """One after the other."""
+    run: PreparedRun = request.getfixturevalue(f"{request.param}_run")
+    return run
+
+
+@pytest.fixture(scope="session")
+def worker(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], object]:
+    """Starts TFF's own runtime, on two clients at a time, for a `with` block."""
+    return lambda: native_runtime(tmp_path_factory.mktemp("worker") / "worker.log", 2)
