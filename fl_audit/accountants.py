@@ -1,7 +1,8 @@
 """Epsilon of Gaussian mechanisms, by each accountant that can tell.
 
 Poisson sampling is accounted for by dp-accounting, as Renyi DP and as privacy loss distributions;
-without sampling, any number of releases is one Gaussian mechanism, whose epsilon is known exactly.
+samples of fixed size as Renyi DP, and exactly against an attacker who sees them; without sampling,
+any number of releases is one Gaussian mechanism, whose epsilon is known exactly.
 """
 
 import math
@@ -11,13 +12,17 @@ from typing import Literal
 
 import dp_accounting
 import numpy as np
+import numpy.typing as npt
+from dp_accounting import NeighboringRelation
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant, compute_epsilon
+from scipy import special, stats
 
+from fl_audit.estimators.bisection import supremum
 from fl_audit.estimators.gaussian.regions import epsilon_over_all_regions
 from fl_audit.estimators.laws import Gaussian
 
-AccountantName = Literal["rdp", "pld", "analytic_gaussian"]
+AccountantName = Literal["rdp", "pld", "analytic_gaussian", "seen_samples"]
 
 RDP_ORDERS: tuple[float, ...] = (
     *(1 + np.geomspace(0.0102, 1, 80, endpoint=False)).tolist(),
@@ -78,6 +83,34 @@ class SampledRounds:
         return dp_accounting.SelfComposedDpEvent(sampled, self.rounds)
 
 
+@dataclass(frozen=True)
+class FixedSizeRounds:
+    """Rounds of the Gaussian mechanism, each on a sample drawn anew without replacement.
+
+    Attributes:
+      sample_size: of each round.
+      sampled_from: how many it is drawn from, at least `sample_size`.
+      noise_multiplier: of one round, over the clip norm.
+      rounds: how many.
+    """
+
+    sample_size: int
+    sampled_from: int
+    noise_multiplier: float
+    rounds: int
+
+    @property
+    def replacing_one(self) -> dp_accounting.DpEvent:
+        """A round in dp-accounting's terms, where one client is replaced by any other.
+
+        The sum then moves by up to two clip norms, and noise counts over that.
+        """
+        gaussian = dp_accounting.GaussianDpEvent(self.noise_multiplier / 2)
+        return dp_accounting.SampledWithoutReplacementDpEvent(
+            self.sampled_from, self.sample_size, gaussian
+        )
+
+
 def account_gaussian(
     noise_multiplier: float, participations: int, delta: float
 ) -> tuple[AccountedEpsilon, ...]:
@@ -114,6 +147,71 @@ def account_sampled(rounds: SampledRounds, delta: float) -> tuple[AccountedEpsil
     return rdp, epsilon_pld(rounds, delta)
 
 
+def account_fixed_size(rounds: FixedSizeRounds, delta: float) -> tuple[AccountedEpsilon, ...]:
+    """Epsilon of rounds on samples of fixed size, one client replaced by one that sends nothing.
+
+    Args:
+      rounds: what was released.
+      delta: in (0, 1).
+    """
+    return (
+        AccountedEpsilon("rdp", epsilon_rdp_fixed_size(rounds, delta)),
+        AccountedEpsilon("seen_samples", epsilon_seen_samples(rounds, delta)),
+    )
+
+
+def epsilon_rdp_fixed_size(rounds: FixedSizeRounds, delta: float) -> float:
+    """Epsilon by Renyi DP (Wang, Balle & Kasiviswanathan 2019, arXiv:1808.00087, theorem 27).
+
+    It holds for one client replaced by any other, one that sends nothing among them, as long as
+    nobody sees who was drawn. Where the theorem gains nothing, sampling is left out.
+
+    Args:
+      rounds: what was released.
+      delta: in (0, 1).
+    """
+    if rounds.noise_multiplier == 0:
+        return math.inf
+    sampled, unsampled = (
+        RdpAccountant(list(RDP_ORDERS), NeighboringRelation.REPLACE_ONE).compose(event)
+        for event in (rounds.replacing_one, rounds.replacing_one.event)
+    )
+    divergences = rounds.rounds * np.minimum(sampled.rdp, unsampled.rdp)
+    return _epsilon_of_divergences(RDP_ORDERS, divergences, delta)
+
+
+def epsilon_seen_samples(rounds: FixedSizeRounds, delta: float) -> float:
+    """Epsilon, exactly, against an attacker who sees who was drawn in every round.
+
+    A client is in K of T rounds, binomial with the share of the population that a round draws, and
+    whoever sees K faces the Gaussian mechanism of K rounds. K is the same with and without the
+    client's updates, so that delta is the mean over K of that mechanism's delta (Balle & Wang
+    2018, arXiv:1805.06530, theorem 8). Holds for one client replaced by one that sends nothing.
+
+    Args:
+      rounds: what was released.
+      delta: in (0, 1).
+    """
+    counts = np.arange(1, rounds.rounds + 1)
+    share = rounds.sample_size / rounds.sampled_from
+    log_masses = stats.binom.logpmf(counts, rounds.rounds, share)
+    if rounds.noise_multiplier == 0:
+        seen_at_all = special.logsumexp(log_masses)
+        return math.inf if seen_at_all > math.log(delta) else 0.0
+    shifts = np.sqrt(counts) / rounds.noise_multiplier
+
+    def exceeds(epsilon: float) -> bool:
+        log_p = special.log_ndtr(shifts / 2 - epsilon / shifts)
+        log_q = special.log_ndtr(-shifts / 2 - epsilon / shifts)
+        # Rounding makes nothing of deltas that are nothing to the sum.
+        log_ratio = np.minimum(epsilon + log_q - log_p, 0.0)
+        with np.errstate(divide="ignore"):
+            log_deltas = log_p + np.log(-np.expm1(log_ratio))
+        return bool(special.logsumexp(log_masses + log_deltas) > math.log(delta))
+
+    return supremum(exceeds)
+
+
 def epsilon_rdp(
     event: dp_accounting.DpEvent, delta: float, orders: Sequence[float] = RDP_ORDERS
 ) -> float:
@@ -125,8 +223,14 @@ def epsilon_rdp(
       orders: Renyi orders to take the best of, each above 1.
     """
     accountant = RdpAccountant(orders=list(orders)).compose(event)
-    divergences = np.maximum(accountant.rdp, _RDP_ROUNDING)
-    epsilon, _ = compute_epsilon(accountant.orders, divergences, delta)
+    return _epsilon_of_divergences(orders, accountant.rdp, delta)
+
+
+def _epsilon_of_divergences(
+    orders: Sequence[float], divergences: npt.NDArray[np.float64], delta: float
+) -> float:
+    above_rounding = np.maximum(divergences, _RDP_ROUNDING)
+    epsilon, _ = compute_epsilon(np.asarray(orders), above_rounding, delta)
     return float(epsilon)
 
 

@@ -3,7 +3,14 @@
 import math
 from dataclasses import dataclass, fields
 
-from fl_audit.accountants import AccountedEpsilon, SampledRounds, account_gaussian, account_sampled
+from fl_audit.accountants import (
+    AccountedEpsilon,
+    FixedSizeRounds,
+    SampledRounds,
+    account_fixed_size,
+    account_gaussian,
+    account_sampled,
+)
 from fl_audit.run_folder import RunRecord
 
 ADD_OR_REMOVE = "one client more or less in the population (add or remove one)"
@@ -20,9 +27,13 @@ class NoisyRounds:
       noise_multiplier: effective noise multiplier of one round, everything released counted.
       sum_noise_multiplier: noise on the sum of updates over the clip norm.
       count_noise_stddev: noise on the adaptive clip's count, in clients; 0 without one.
-      sampling_probability: of a client in a round under Poisson sampling; else None.
+      sampling_probability: of one client in one round under Poisson sampling, which holds for
+        everybody whose participations are None; else None.
       client_participations: rounds that a real client takes part in at most; None if random.
       canary_participations: the same for an included canary.
+      sample_size: like `sampling_probability`, how many every round draws uniformly without
+        replacement; else None.
+      sampled_from: out of how many.
 
     Raises:
       ValueError: a number is out of range, or the effective noise multiplier is not that of its
@@ -37,6 +48,8 @@ class NoisyRounds:
     sampling_probability: float | None = None
     client_participations: int | None = None
     canary_participations: int | None = None
+    sample_size: int | None = None
+    sampled_from: int | None = None
 
     def __post_init__(self) -> None:
         """Checks the fields, so that no accountant has to."""
@@ -47,6 +60,11 @@ class NoisyRounds:
         if self.sampling_probability is not None and not 0 < self.sampling_probability <= 1:
             raise ValueError(
                 f"sampling_probability must be in (0, 1], got {self.sampling_probability}"
+            )
+        if self.sample_size is not None and not 0 < self.sample_size <= (self.sampled_from or 0):
+            raise ValueError(
+                f"sample_size must be from 1 to sampled_from, which is {self.sampled_from}, got "
+                f"{self.sample_size}"
             )
         parts = effective_noise_multiplier(self.sum_noise_multiplier, self.count_noise_stddev)
         if not math.isclose(parts, self.noise_multiplier, rel_tol=1e-6):
@@ -71,7 +89,7 @@ class Guarantee:
     """What the noise guarantees to one party.
 
     Attributes:
-      participations: rounds it takes part in; None under Poisson sampling, or where unknown.
+      participations: rounds it takes part in at most; None where sampling decides, or unknown.
       by_accountant: each of them an upper bound on the same epsilon.
     """
 
@@ -139,39 +157,26 @@ def effective_noise_multiplier(sum_noise_multiplier: float, count_noise_stddev: 
 
 def account(run: NoisyRounds) -> Accounting:
     """The analytical epsilon of a run, to a real client and to an included canary."""
-    if run.sampling_probability is None:
-        client = _fixed_participation(run, run.client_participations)
-        canary = _fixed_participation(run, run.canary_participations)
-        return Accounting(run.delta, ZERO_OUT, _assumptions(run), client, canary)
-    # Every canary flips the same coin as a real client.
-    guarantee = _poisson(run, run.sampling_probability)
-    return Accounting(run.delta, ADD_OR_REMOVE, _assumptions(run), guarantee, guarantee)
+    parties = (run.client_participations, run.canary_participations)
+    client, canary = (_guarantee(run, most) for most in parties)
+    # Under Poisson sampling, a client that sends nothing is one that is not there.
+    is_poisson = parties == (None, None) and run.sampling_probability is not None
+    neighbours = ADD_OR_REMOVE if is_poisson else ZERO_OUT
+    return Accounting(run.delta, neighbours, _assumptions(run), client, canary)
 
 
-def _assumptions(run: NoisyRounds) -> tuple[str, ...]:
-    if run.sampling_probability is None:
-        participation = (
-            "Nothing is gained from the order of clients being random: the attacker may know "
-            "which rounds a client takes part in."
-        )
-    else:
-        participation = (
-            "Each client is in each round with probability "
-            f"{run.sampling_probability:.3g}, independently, and nobody sees who was."
-        )
-    return (
-        "The attacker sees the noised sum of every round"
-        + (" and the noised count that moves the clip norm" if run.count_noise_stddev else "")
-        + ", and the initial model; not a round's unnoised loss or accuracy.",
-        participation,
-        "Noise is exactly Gaussian: the limits of floating point are not counted.",
-    )
+def _guarantee(run: NoisyRounds, participations: int | None) -> Guarantee:
+    if participations is not None:
+        return _fixed_participation(run, participations)
+    if run.sampling_probability is not None:
+        return _poisson(run, run.sampling_probability)
+    if run.sample_size is not None and run.sampled_from is not None:
+        return _fixed_size(run, run.sample_size, run.sampled_from)
+    reason = "the number of rounds that it takes part in is not known"
+    return Guarantee(None, (AccountedEpsilon("analytic_gaussian", None, reason),))
 
 
-def _fixed_participation(run: NoisyRounds, participations: int | None) -> Guarantee:
-    if participations is None:
-        reason = "the number of rounds that it takes part in is not known"
-        return Guarantee(None, (AccountedEpsilon("analytic_gaussian", None, reason),))
+def _fixed_participation(run: NoisyRounds, participations: int) -> Guarantee:
     by_accountant = account_gaussian(run.noise_multiplier, participations, run.delta)
     return Guarantee(participations, by_accountant)
 
@@ -181,3 +186,47 @@ def _poisson(run: NoisyRounds, probability: float) -> Guarantee:
         return _fixed_participation(run, run.rounds)
     rounds = SampledRounds(probability, run.noise_multiplier, run.rounds)
     return Guarantee(None, account_sampled(rounds, run.delta))
+
+
+def _fixed_size(run: NoisyRounds, sample_size: int, sampled_from: int) -> Guarantee:
+    if sample_size == sampled_from:
+        return _fixed_participation(run, run.rounds)
+    rounds = FixedSizeRounds(sample_size, sampled_from, run.noise_multiplier, run.rounds)
+    return Guarantee(None, account_fixed_size(rounds, run.delta))
+
+
+def _assumptions(run: NoisyRounds) -> tuple[str, ...]:
+    return (
+        "The attacker sees the noised sum of every round"
+        + (" and the noised count that moves the clip norm" if run.count_noise_stddev else "")
+        + ", and the initial model; not a round's unnoised loss or accuracy.",
+        *_participation_assumptions(run),
+        "Noise is exactly Gaussian: the limits of floating point are not counted.",
+    )
+
+
+def _participation_assumptions(run: NoisyRounds) -> tuple[str, ...]:
+    """What is taken for granted of the schedule, of real clients first."""
+    client = _participation_assumption(run, run.client_participations)
+    canary = _participation_assumption(run, run.canary_participations)
+    if client == canary:
+        return (client,)
+    return f"For real clients: {client}", f"For canaries: {canary}"
+
+
+def _participation_assumption(run: NoisyRounds, participations: int | None) -> str:
+    if participations is None and run.sampling_probability is not None:
+        return (
+            "Each client is in each round with probability "
+            f"{run.sampling_probability:.3g}, independently, and nobody sees who was."
+        )
+    if participations is None and run.sample_size is not None:
+        return (
+            f"Each round draws {run.sample_size} of {run.sampled_from} uniformly without "
+            "replacement. For Rényi DP nobody sees who was drawn, and a client may even be "
+            "replaced by any other; the other accountant lets the attacker see who was."
+        )
+    return (
+        "Nothing is gained from the order of clients being random: the attacker may know "
+        "which rounds a client takes part in."
+    )

@@ -18,7 +18,7 @@ from fl_audit.errors import InputError, nearest
 TableType = TypeVar("TableType", bound=Table)
 
 _PATHS = ("path", "word_counts", "store_path")
-"""Keys that name files, in tasks and canaries."""
+"""Keys that name files, in tasks, participation and canaries."""
 
 
 def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
@@ -43,6 +43,7 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
     return msgspec.structs.replace(
         config,
         task=_with_absolute_paths(config.task, path.parent),
+        participation=_with_absolute_paths(config.participation, path.parent),
         canaries=_with_absolute_paths(config.canaries, path.parent),
     )
 

@@ -29,10 +29,12 @@ def start_run(config: Config, out: Path) -> dict[str, Any]:
     _say_what_takes_so_long()
     from fl_audit.training.prepare import canaries_csv, prepare
     from fl_audit.training.run import train
+    from fl_audit.training.runtimes import make_runtime
 
     run = prepare(config)
+    runtime = make_runtime(run, folder.worker_log)
     write_identity(folder, config, canaries_csv(run))
-    train(run, folder)
+    train(run, runtime, folder)
     return _report(out)
 
 
@@ -53,8 +55,10 @@ def continue_run(config: Config, out: Path) -> dict[str, Any]:
     _say_what_takes_so_long()
     from fl_audit.training.prepare import prepare
     from fl_audit.training.run import train
+    from fl_audit.training.runtimes import make_runtime
 
-    train(prepare(config), folder)
+    run = prepare(config)
+    train(run, make_runtime(run, folder.worker_log), folder)
     return _report(out)
 
 

@@ -96,9 +96,10 @@ class RunRecord:
       rounds: rounds of training.
       delta: delta that estimates are computed at.
       client_participations: rounds that a real client takes part in at most; None where only
-        its distribution is known (Poisson sampling).
+        its distribution is known (sampling anew in each round).
       canary_participations: the same for an included canary.
-      sampling_probability: of a client in a round under Poisson sampling; else None.
+      sampling_probability: of one client in one round under Poisson sampling, which holds for
+        everybody whose participations are None; else None.
       noise_multiplier: effective noise multiplier of one round, everything released in the
         round counted.
       sum_noise_multiplier: noise on the sum of updates over the clip norm.
@@ -109,6 +110,9 @@ class RunRecord:
       training_seconds: spent in TFF rounds.
       scoring_seconds: spent on canary cosines.
       versions: of the packages that matter.
+      sample_size: like `sampling_probability`, how many every round draws uniformly without
+        replacement; None under other patterns.
+      sampled_from: out of how many.
     """
 
     task: str
@@ -131,6 +135,8 @@ class RunRecord:
     training_seconds: float
     scoring_seconds: float
     versions: dict[str, str]
+    sample_size: int | None = None
+    sampled_from: int | None = None
     format_version: int = FORMAT_VERSION
 
 

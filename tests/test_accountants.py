@@ -1,19 +1,25 @@
 """Accountants against the paper's table, closed forms, quadrature and simulation."""
 
+import itertools
 import math
 
 import numpy as np
 import pytest
+from dp_accounting import NeighboringRelation
 from dp_accounting.pld.privacy_loss_mechanism import GaussianPrivacyLoss
 from dp_accounting.rdp import RdpAccountant
 from scipy import optimize, special, stats
 
 from fl_audit.accountants import (
     RDP_ORDERS,
+    FixedSizeRounds,
     SampledRounds,
+    account_fixed_size,
     account_gaussian,
     epsilon_pld,
     epsilon_rdp,
+    epsilon_rdp_fixed_size,
+    epsilon_seen_samples,
 )
 
 STACK_OVERFLOW_DELTA = 341_000**-1.1
@@ -170,3 +176,101 @@ def test_releases_without_sampling_are_the_analytic_gaussian(noise_multiplier, p
     by_dp_accounting = GaussianPrivacyLoss(1 / shift).get_delta_for_epsilon([exact.epsilon])
     assert by_dp_accounting[0] == pytest.approx(1e-5, rel=1e-6)
     assert exact.epsilon <= rdp.epsilon <= 1.35 * exact.epsilon
+
+
+@pytest.mark.parametrize("delta", [1e-3, 1e-9])
+@pytest.mark.parametrize(("sample_size", "sampled_from", "z"), [(1, 20, 0.1), (7, 20, 1.0)])
+def test_one_seen_sample_is_one_gaussian_at_a_larger_delta(sample_size, sampled_from, z, delta):
+    found = epsilon_seen_samples(FixedSizeRounds(sample_size, sampled_from, z, 1), delta)
+    expected = balle_wang_epsilon(1 / z, delta * sampled_from / sample_size)
+    assert found == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize(("z", "num_rounds"), [(0.3, 1), (1.0, 4), (30.0, 100)])
+def test_samples_of_everybody_are_no_samples(z, num_rounds):
+    found = epsilon_seen_samples(FixedSizeRounds(9, 9, z, num_rounds), 1e-5)
+    expected = balle_wang_epsilon(math.sqrt(num_rounds) / z, 1e-5)
+    assert found == pytest.approx(expected, rel=1e-9)
+
+
+def test_seen_samples_are_what_listing_all_samples_gives():
+    # Client 0 of 4 in three rounds that draw 2 each: 6^3 equally likely triples of samples.
+    z, delta = 0.7, 1e-3
+    epsilon = epsilon_seen_samples(FixedSizeRounds(2, 4, z, 3), delta)
+    samples = list(itertools.combinations(range(4), 2))
+    deltas = []
+    for triple in itertools.product(samples, repeat=3):
+        seen = sum(0 in sample for sample in triple)
+        gaussian = GaussianPrivacyLoss(z / math.sqrt(seen)) if seen else None
+        deltas.append(gaussian.get_delta_for_epsilon([epsilon])[0] if gaussian else 0.0)
+    assert np.mean(deltas) == pytest.approx(delta, rel=1e-9)
+
+
+def test_whoever_is_hardly_ever_seen_is_safe():
+    hardly = FixedSizeRounds(1, 1_000_000, 1e-3, 5)
+    assert epsilon_seen_samples(hardly, 1e-5) == 0
+    assert epsilon_seen_samples(hardly, 4e-6) > 0
+    no_noise = FixedSizeRounds(1, 1_000_000, 0.0, 5)
+    assert epsilon_seen_samples(no_noise, 1e-5) == 0
+    assert epsilon_seen_samples(no_noise, 4e-6) == math.inf
+    assert epsilon_rdp_fixed_size(no_noise, 1e-5) == math.inf
+
+
+@pytest.mark.parametrize(("q", "z"), [(0.1, 0.5), (0.1, 4.0), (0.5, 10.0)])
+def test_rdp_without_replacement_at_order_2_is_the_theorem(q, z):
+    # Wang et al. 2019, theorem 9 at order 2, where the Gaussian's divergence is (2 / z)^2; without
+    # the term for a bounded order of infinity, which a Gaussian does not have.
+    gaussian = (2 / z) ** 2
+    expected = math.log1p(q**2 * min(4 * math.expm1(gaussian), 2 * math.exp(gaussian)))
+    rounds = FixedSizeRounds(round(1000 * q), 1000, z, 1)
+    accountant = RdpAccountant([2.0], NeighboringRelation.REPLACE_ONE)
+    assert accountant.compose(rounds.replacing_one).rdp[0] == pytest.approx(expected, rel=1e-9)
+
+
+def delta_of_one_round(
+    first: tuple[float, ...], second: tuple[float, ...], size: int, z: float, epsilon: float
+) -> float:
+    """Exact delta of a round's noised sum of a sample of either, on a grid, in both directions."""
+    at = np.linspace(-size - 10 * z, size + 10 * z, 20_001)
+
+    def density(updates: tuple[float, ...]) -> np.ndarray:
+        sums = [sum(sample) for sample in itertools.combinations(updates, size)]
+        return np.mean([stats.norm.pdf(at, total, z) for total in sums], axis=0)
+
+    p, q = density(first), density(second)
+    excess = [np.maximum(x - math.exp(epsilon) * y, 0).sum() for x, y in ((p, q), (q, p))]
+    return float(max(excess) * (at[1] - at[0]))
+
+
+@pytest.mark.parametrize(("size", "z"), [(1, 1.0), (2, 2.0), (3, 0.8)])
+def test_fixed_size_bounds_hold_for_every_small_population(size, z):
+    delta = 1e-4
+    rounds = FixedSizeRounds(size, 5, z, 1)
+    replaced = epsilon_rdp_fixed_size(rounds, delta)
+    silenced = epsilon_seen_samples(rounds, delta)
+    for others in itertools.combinations_with_replacement((-1.0, 0.0, 1.0), 4):
+        one, silent, opposite = ((update, *others) for update in (1.0, 0.0, -1.0))
+        assert delta_of_one_round(one, silent, size, z, silenced) <= delta
+        assert delta_of_one_round(one, silent, size, z, replaced) <= delta
+        assert delta_of_one_round(one, opposite, size, z, replaced) <= delta
+
+
+def test_rdp_without_replacement_composes_over_rounds():
+    # 4 rounds at noise z are at least one at z / 2, which sampling would have to undo.
+    one, four = (epsilon_rdp_fixed_size(FixedSizeRounds(3, 100, 4.0, t), 1e-6) for t in (1, 4))
+    assert one < four < 4 * one
+    # Sampling never costs anything, not even where the theorem's constants exceed what it gains.
+    for sample_size in (3, 60, 99):
+        rounds = FixedSizeRounds(sample_size, 100, 1.0, 50)
+        unsampled = epsilon_rdp(rounds.replacing_one.event, 1e-6)
+        assert epsilon_rdp_fixed_size(FixedSizeRounds(sample_size, 100, 1.0, 1), 1e-6) <= unsampled
+
+
+def test_which_accountant_is_tighter_depends_on_the_noise():
+    little, much = (
+        account_fixed_size(FixedSizeRounds(167, 341_000, z, 2048), STACK_OVERFLOW_DELTA)
+        for z in (0.1836, 1.0)
+    )
+    assert [by.accountant for by in little] == ["rdp", "seen_samples"]
+    assert little[1].epsilon < little[0].epsilon
+    assert much[0].epsilon < much[1].epsilon

@@ -6,7 +6,7 @@ import types
 
 import pytest
 
-from fl_audit.accountants import account_gaussian
+from fl_audit.accountants import FixedSizeRounds, account_fixed_size, account_gaussian
 from fl_audit.accounting import (
     ADD_OR_REMOVE,
     ZERO_OUT,
@@ -115,6 +115,9 @@ def test_the_count_is_in_the_assumptions_only_where_it_is_released():
         ({"delta": 0.0}, r"delta must be in \(0, 1\), got 0.0"),
         ({"rounds": 0}, "rounds must be at least 1, got 0"),
         ({"sampling_probability": 1.5}, "sampling_probability must be .* got 1.5"),
+        ({"sample_size": 0, "sampled_from": 9}, "sample_size must be .* is 9, got 0"),
+        ({"sample_size": 10, "sampled_from": 9}, "sample_size must be .* is 9, got 10"),
+        ({"sample_size": 1}, "sample_size must be .* is None, got 1"),
     ],
 )
 def test_a_run_that_does_not_add_up_is_refused(change, message):
@@ -130,3 +133,55 @@ def test_neighbours_are_named():
 def test_of_a_record_takes_every_field():
     record = types.SimpleNamespace(**dataclasses.asdict(shuffled(0.5, 4, 1)), task="digits")
     assert NoisyRounds.of(record) == shuffled(0.5, 4, 1)
+
+
+def fixed_size(noise_multiplier: float, canary: int | None = None, of: int = 300) -> NoisyRounds:
+    return NoisyRounds(
+        rounds=100,
+        delta=1e-5,
+        noise_multiplier=noise_multiplier,
+        sum_noise_multiplier=noise_multiplier,
+        canary_participations=canary,
+        sample_size=20,
+        sampled_from=of,
+    )
+
+
+def test_fixed_size_samples_are_accounted_for_everybody_who_is_drawn():
+    accounting = account(fixed_size(1.0))
+    expected = account_fixed_size(FixedSizeRounds(20, 300, 1.0, 100), 1e-5)
+    assert accounting.client.by_accountant == accounting.canary.by_accountant == expected
+    assert accounting.epsilon == min(by.epsilon for by in expected)
+    assert accounting.client.participations is None
+    # What the audit asks, an update or none, is a case of replacing one.
+    assert accounting.neighbours == ZERO_OUT
+    assert any("20 of 300 uniformly without replacement" in text for text in accounting.assumes)
+
+
+def test_a_sample_of_everybody_is_every_round():
+    accounting = account(fixed_size(5.0, of=20))
+    assert accounting.epsilon == account(shuffled(5.0, 100, 100)).epsilon
+    assert accounting.client.participations == 100
+
+
+@pytest.mark.parametrize("run", [poisson(1.0), fixed_size(1.0)])
+def test_placed_canaries_are_not_sampled(run):
+    accounting = account(dataclasses.replace(run, canary_participations=7))
+    assert accounting.canary.by_accountant == account_gaussian(1.0, 7, 1e-5)
+    assert accounting.canary.participations == 7
+    assert accounting.client == account(run).client
+    assert accounting.neighbours == ZERO_OUT
+    client, canary = (text for text in accounting.assumes if text.startswith("For "))
+    assert client.startswith("For real clients: Each ")
+    assert canary.startswith("For canaries: Nothing is gained from the order")
+
+
+def test_plain_composition_is_one_gaussian_at_less_noise():
+    # Every round, and every b-th round: T and ceil(T / b) releases.
+    accounting = account(shuffled(6.0, 100, 25))
+    assert accounting.client.epsilon == account(shuffled(0.6, 1, 1)).epsilon
+    assert accounting.canary.epsilon == pytest.approx(account(shuffled(1.2, 1, 1)).epsilon)
+
+
+def test_no_noise_guarantees_nothing_to_samples_of_fixed_size():
+    assert account(fixed_size(0.0)).epsilon == math.inf

@@ -33,6 +33,8 @@ count = 500
 
 EVERYTHING = """
 seed = 12345678901234567890
+runtime = "local"
+clients_per_block = 15
 [task]
 kind = "text"
 path = "speech.csv"
@@ -60,6 +62,8 @@ clients_per_round = 8
 count = 11
 max_per_round = 12
 family = "gaussian"
+store = "disk"
+store_path = "canaries.bin"
 [audit]
 delta = 1e-12
 confidence = 0.9
@@ -106,6 +110,8 @@ def test_defaults_are_filled_in(tmp_path):
     assert config.participation == Shuffle(rounds=10, clients_per_round=20, canary_repeats=1)
     assert config.audit.delta is None
     assert config.canaries.family == "rademacher"
+    assert (config.canaries.store, config.canaries.store_path) == ("none", None)
+    assert (config.runtime, config.clients_per_block) == ("auto", None)
 
 
 def test_every_key_is_read(tmp_path):
@@ -129,6 +135,9 @@ def test_every_key_is_read(tmp_path):
     assert config.participation == Bernoulli(rounds=9, clients_per_round=8)
     assert (config.canaries.count, config.canaries.max_per_round) == (11, 12)
     assert config.canaries.family == "gaussian"
+    assert config.canaries.store == "disk"
+    assert config.canaries.store_path == str(tmp_path / "canaries.bin")
+    assert (config.runtime, config.clients_per_block) == ("local", 15)
     assert (config.audit.delta, config.audit.confidence) == (1e-12, 0.9)
     assert (config.log.checkpoint_every, config.log.evaluate_every) == (13, 14)
 
@@ -138,7 +147,9 @@ def test_every_key_is_read(tmp_path):
     [
         'kind = "digits"\nnum_clients = 7\nhidden = []',
         'kind = "stackoverflow"\nmax_clients = 5',
+        'kind = "stackoverflow"\npath = "so.sqlite"\nword_counts = "so.word_count"',
         'kind = "emnist"\nmax_clients = 6',
+        'kind = "emnist"\npath = "emnist.sqlite"',
     ],
 )
 @pytest.mark.parametrize("text", [SMALLEST, EVERYTHING])
@@ -162,6 +173,10 @@ def test_resolved_toml_spells_out_defaults_and_leaves_out_none(tmp_path):
     assert table["mechanism"]["kind"] == "gaussian_adaptive"
     assert "delta" not in table["audit"]
     assert "clipped_count_stddev" not in table["mechanism"]
+    assert table["runtime"] == "auto"
+    assert "clients_per_block" not in table
+    assert table["canaries"]["store"] == "none"
+    assert "store_path" not in table["canaries"]
 
 
 def test_a_config_is_immutable(tmp_path):
@@ -182,6 +197,9 @@ def test_a_config_is_immutable(tmp_path):
         ("mechanism.noise_multiplier=0", lambda c: c.mechanism.noise_multiplier, 0.0),
         ("mechanism.noise_multiplier=1e-3", lambda c: c.mechanism.noise_multiplier, 1e-3),
         ("audit.delta=1e-12", lambda c: c.audit.delta, 1e-12),
+        ("runtime=native", lambda c: c.runtime, "native"),
+        ("clients_per_block=4", lambda c: c.clients_per_block, 4),
+        ("canaries.store=memory", lambda c: c.canaries.store, "memory"),
         (
             "participation.kind=bernoulli",
             lambda c: c.participation,
@@ -210,11 +228,42 @@ def test_overridden_path_starts_at_the_configs_folder(tmp_path):
     assert config.task.path == str(tmp_path / "sub" / "other.csv")
 
 
+@pytest.mark.parametrize(
+    ("override", "get", "expected"),
+    [
+        ("task={kind='emnist', path='e.sqlite'}", lambda c: c.task.path, "e.sqlite"),
+        ("task={kind='stackoverflow', path='../s.sqlite'}", lambda c: c.task.path, "../s.sqlite"),
+        (
+            "task={kind='stackoverflow', word_counts='sub/w.txt'}",
+            lambda c: c.task.word_counts,
+            "sub/w.txt",
+        ),
+        ("canaries.store_path=c.bin", lambda c: c.canaries.store_path, "c.bin"),
+    ],
+)
+def test_a_files_path_starts_at_the_configs_folder(tmp_path, override, get, expected):
+    config = load_config(write(tmp_path, SMALLEST), [override])
+    assert get(config) == str((tmp_path / expected).resolve())
+
+
+@pytest.mark.parametrize("kind", ["emnist", "stackoverflow"])
+def test_without_a_path_the_data_is_downloaded(tmp_path, kind):
+    config = load_config(write(tmp_path, SMALLEST), [f"task={{kind='{kind}'}}"])
+    assert config.task.path is None
+    assert getattr(config.task, "word_counts", None) is None
+
+
+def test_an_absolute_path_stays(tmp_path):
+    elsewhere = tmp_path / "elsewhere" / "e.sqlite"
+    config = load_config(write(tmp_path, SMALLEST), [f"task={{kind='emnist', path='{elsewhere}'}}"])
+    assert config.task.path == str(elsewhere)
+
+
 KINDS = "digits, emnist, stackoverflow, text"
 BAD_VALUES = [
     # Unknown keys, the nearest named.
     ("sed=3", "unknown key `sed`; did you mean 'seed'?"),
-    ("zzz=3", "unknown key `zzz`; known: audit, canaries, client, log, mechanism, "),
+    ("zzz=3", "unknown key `zzz`; known: audit, canaries, client, clients_per_block, log, "),
     ("canary.count=3", "unknown key `canary`; did you mean 'canaries'?"),
     ("task.num_client=3", "unknown key `task.num_client`; did you mean 'num_clients'?"),
     ("canaries.kind=gaussian", "unknown key `canaries.kind`; known: count, family, max_per_round"),
@@ -240,6 +289,15 @@ BAD_VALUES = [
         "canaries.family=[1]",
         "key `canaries.family`: unknown [1]; known: gaussian, hadamard, rademacher",
     ),
+    ("runtime=gpu", "key `runtime`: unknown 'gpu'; known: auto, local, native"),
+    ("runtime=locl", "key `runtime`: unknown 'locl'; did you mean 'local'?"),
+    ("runtime={a=1}", "key `runtime` takes a value, not a table"),
+    ("canaries.store=disc", "key `canaries.store`: unknown 'disc'; did you mean 'disk'?"),
+    (
+        "task={kind='emnist', word_counts='w'}",
+        "unknown key `task.word_counts`; known: kind, max_clients, path",
+    ),
+    ("task.path=d.sqlite", "unknown key `task.path`; known: hidden, kind, num_clients"),
     # Missing keys of the chosen variant.
     ("task.kind=text", "key `task.path` is missing"),
     ("mechanism.kind=gaussian_fixed", "key `mechanism.clip_norm` is missing"),
@@ -258,7 +316,10 @@ BAD_VALUES = [
     ("task.hidden=[1, true]", "key `task.hidden[1]`: Expected `int`, got `bool`"),
     ("task.hidden=[{a=1}]", "key `task.hidden[0]`: Expected `int`, got a table"),
     ("mechanism.noise_multiplier=true", "key `mechanism.noise_multiplier`: Expected `float`, got "),
+    ("clients_per_block=many", "key `clients_per_block`: Expected `int | null`, got `str`"),
+    ("canaries.store_path=3", "key `canaries.store_path`: Expected `str | null`, got `int`"),
     # Ranges.
+    ("clients_per_block=0", "key `clients_per_block`: Expected `int` >= 1"),
     ("seed=-1", "key `seed`: Expected `int` >= 0, got -1"),
     ("task.num_clients=1501", "key `task.num_clients`: Expected `int` <= 1500, got 1501"),
     ("task.hidden=[4, 0]", "key `task.hidden[1]`: Expected `int` >= 1"),
@@ -312,7 +373,11 @@ def test_missing_section(tmp_path, section):
         ("noise_multiplier = 0.5", "key `mechanism.noise_multiplier` is missing"),
         ("rounds = 10", "key `participation.rounds` is missing"),
         ("count = 500", "key `canaries.count` is missing"),
-        ('kind = "shuffle"', "key `participation.kind` is missing; one of shuffle, bernoulli"),
+        (
+            'kind = "shuffle"',
+            "key `participation.kind` is missing; one of shuffle, bernoulli, uniform, "
+            "every_round, min_separation, replay",
+        ),
     ],
 )
 def test_missing_key(tmp_path, line, expected):

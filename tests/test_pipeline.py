@@ -1,6 +1,7 @@
 """Whole runs through the command line: separation, noise, interruption, bad input."""
 
 import csv
+import dataclasses
 import json
 import os
 import signal
@@ -14,8 +15,10 @@ import pytest
 
 from fl_audit.cli import main
 from fl_audit.estimators import estimate
-from fl_audit.run_folder import STATISTICS
+from fl_audit.run_folder import STATISTICS, RunFolder, read_record
 from fl_audit.score_file import read_score_file
+from fl_audit.training.prepare import PreparedRun
+from fl_audit.training.runtimes import Runtime, make_runtime
 
 pytestmark = pytest.mark.tff
 
@@ -133,13 +136,17 @@ def _wait_for_rounds(out: Path, rounds: int, program: subprocess.Popen[bytes]) -
         time.sleep(0.02)
 
 
-def test_killed_and_resumed_is_as_never_killed(config_path, noiseless, tmp_path):
+def test_killed_and_resumed_is_as_never_killed(config_path, noiseless, tmp_path, capsys):
     out = tmp_path / "killed"
     program = _spawn(config_path, out)
     _wait_for_rounds(out, 5, program)  # behind the checkpoint at 3, before the one at 6
     os.kill(program.pid, signal.SIGKILL)
     program.communicate()
     assert not (out / "report.json").exists()
+
+    other = ["run", str(config_path), "--out", str(out), "--resume", "--set", "runtime=native"]
+    assert main(other) == 2
+    assert "another config: `runtime` was 'auto' and is now 'native'" in capsys.readouterr().err
 
     terminated = _spawn(config_path, out, "--resume")
     _wait_for_rounds(out, 8, terminated)
@@ -162,13 +169,23 @@ def test_killed_and_resumed_is_as_never_killed(config_path, noiseless, tmp_path)
     )
 
 
-def test_a_new_worker_changes_nothing(config_path, noiseless, tmp_path, monkeypatch):
-    monkeypatch.setattr("fl_audit.training.run._ROUNDS_PER_WORKER", 5)
-    out = tmp_path / "recycled"
-    assert main(["run", str(config_path), "--out", str(out)]) == 0
+def test_native_in_several_workers_is_as_local(config_path, noiseless, tmp_path, monkeypatch):
+    """12 rounds in sessions of 5; each session of `native` is a worker of its own."""
+
+    def in_sessions_of_five(run: PreparedRun, worker_log: Path) -> Runtime:
+        return dataclasses.replace(make_runtime(run, worker_log), rounds_per_session=5)
+
+    monkeypatch.setattr("fl_audit.training.runtimes.make_runtime", in_sessions_of_five)
+    out = tmp_path / "native"
+    assert main(["run", str(config_path), "--out", str(out), "--set", "runtime=native"]) == 0
     for statistic in STATISTICS:
-        name = f"scores_{statistic}.csv"
-        assert (out / name).read_text() == (noiseless / name).read_text()
+        native, local = (
+            read_score_file(folder / f"scores_{statistic}.csv") for folder in (out, noiseless)
+        )
+        np.testing.assert_array_equal(native.included, local.included)
+        np.testing.assert_allclose(native.score, local.score, atol=1e-6)  # 4e-8 came out
+    assert read_record(RunFolder(out)).runtime == "native, on CPUs (asked for)"
+    assert read_record(RunFolder(noiseless)).runtime.startswith("local, on the ")
 
 
 @pytest.mark.parametrize(
@@ -179,6 +196,10 @@ def test_a_new_worker_changes_nothing(config_path, noiseless, tmp_path, monkeypa
         (["--set", "canaries.count=1000000"], "more canaries than can be scheduled"),
         (["--set", "task.num_clients=5"], "clients_per_round: 10 of 5 real clients"),
         (["--resume"], "holds no run to resume"),
+        (
+            ["--set", "runtime=native", "--set", "clients_per_block=4"],
+            "clients_per_block: is for runtime 'local'",
+        ),
     ],
 )
 def test_bad_input_is_one_line_and_writes_nothing(

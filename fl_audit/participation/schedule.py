@@ -1,6 +1,6 @@
 """What every participation pattern answers."""
 
-import abc
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +9,37 @@ import numpy.typing as npt
 from fl_audit.errors import InputError
 
 IndexArray = npt.NDArray[np.int64]
+
+Draw = Callable[[int], IndexArray]
+"""From a round, counted from 0, to the indices of those who take part in it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Roster:
+    """Everybody who may take part.
+
+    Attributes:
+      client_ids: names of the real clients.
+      included: bool of shape (num_canaries,), the coins of the pool.
+    """
+
+    client_ids: Sequence[str]
+    included: npt.NDArray[np.bool_]
+
+    @property
+    def num_clients(self) -> int:
+        """Real clients in the population."""
+        return len(self.client_ids)
+
+    @property
+    def canaries(self) -> IndexArray:
+        """Indices of the included canaries in the pool."""
+        return np.flatnonzero(self.included)
+
+    @property
+    def without_canaries(self) -> "Roster":
+        """The real clients alone."""
+        return Roster(self.client_ids, np.zeros(0, bool))
 
 
 @dataclass(frozen=True)
@@ -24,42 +55,81 @@ class Cohort:
     canaries: IndexArray
 
 
-class Schedule(abc.ABC):
+@dataclass(frozen=True, eq=False)
+class Turns:
+    """The rounds of the real clients, or of the canaries.
+
+    Attributes:
+      of: who of them takes part in a round; may be asked from any thread, in any order.
+      expected: how many of them are expected in a round, on average over rounds.
+      participations: rounds that one of them takes part in at most; None where sampling decides.
+    """
+
+    of: Draw
+    expected: float
+    participations: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
     """A participation pattern: a function of the seed and the round alone.
 
     Rounds count from 0. Nothing is drawn from a running state, so that a resumed run meets the
     cohorts that the uninterrupted one would have met.
+
+    Attributes:
+      num_rounds: rounds of training.
+      client_turns: of the real clients.
+      canary_turns: of the included canaries.
+      sampling_probability: of one client in one round under Poisson sampling, which holds for
+        everybody whose participations are None; None under other patterns.
+      sample_size: likewise, how many every round draws uniformly without replacement.
+      sampled_from: out of how many.
     """
 
     num_rounds: int
-    """Rounds of training."""
-    expected_clients: float
-    """Expected number of real clients in a round."""
-    expected_canaries: float
-    """Expected number of canaries in a round."""
-    client_participations: int | None
-    """Rounds that a real client takes part in at most; None where that is random."""
-    canary_participations: int | None
-    """Rounds that an included canary takes part in; None where that is random."""
-    sampling_probability: float | None
-    """Of one client in one round under Poisson sampling; None under other patterns."""
+    client_turns: Turns
+    canary_turns: Turns
+    sampling_probability: float | None = None
+    sample_size: int | None = None
+    sampled_from: int | None = None
+
+    @property
+    def expected_clients(self) -> float:
+        """Expected number of real clients in a round."""
+        return self.client_turns.expected
+
+    @property
+    def expected_canaries(self) -> float:
+        """Expected number of canaries in a round."""
+        return self.canary_turns.expected
 
     @property
     def expected_cohort(self) -> float:
         """Expected number of clients and canaries in a round."""
         return self.expected_clients + self.expected_canaries
 
+    @property
+    def client_participations(self) -> int | None:
+        """Rounds that a real client takes part in at most; None where sampling decides."""
+        return self.client_turns.participations
+
+    @property
+    def canary_participations(self) -> int | None:
+        """Rounds that an included canary takes part in at most; None where sampling decides."""
+        return self.canary_turns.participations
+
     def cohort(self, round_index: int) -> Cohort:
         """The cohort of one round."""
         return Cohort(self.clients(round_index), self.canaries(round_index))
 
-    @abc.abstractmethod
     def clients(self, round_index: int) -> IndexArray:
         """Indices of the real clients of one round."""
+        return self.client_turns.of(round_index)
 
-    @abc.abstractmethod
     def canaries(self, round_index: int) -> IndexArray:
         """Indices of the canaries of one round."""
+        return self.canary_turns.of(round_index)
 
 
 def check_cohort_size(clients_per_round: int, num_clients: int) -> None:

@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from fl_audit.config import Bernoulli, Config, GaussianAdaptive
+from fl_audit.config import Config, GaussianAdaptive
 from fl_audit.report.finished_run import FinishedRun
 from fl_audit.report.numbers import count, epsilon_text, significant
+from fl_audit.report.participation_words import canary_rounds, client_rounds
 from fl_audit.run_folder import RunRecord
 
 STATISTIC_TITLES = {
@@ -36,6 +37,7 @@ ACCOUNTANT_TITLES = {
     "rdp": "Rényi DP",
     "pld": "Privacy loss distributions",
     "analytic_gaussian": "Exact (analytic Gaussian)",
+    "seen_samples": "Exact where the attacker sees who was drawn",
 }
 
 
@@ -112,7 +114,7 @@ def description(run: FinishedRun) -> list[str]:
     return [
         f"The task is {record.task}: a model of d = {record.dim:,} trainable parameters, trained "
         f"for {count(record.rounds, 'round')} on {count(record.num_clients, 'client')}.",
-        _participation(record, config),
+        client_rounds(record, config.participation),
         _canaries(run),
         _mechanism(record, config),
         f"A client runs {count(config.client.epochs, 'epoch')} of SGD with learning rate "
@@ -125,18 +127,6 @@ def description(run: FinishedRun) -> list[str]:
     ]
 
 
-def _participation(record: RunRecord, config: Config) -> str:
-    cohort = count(config.participation.clients_per_round, "client")
-    if isinstance(config.participation, Bernoulli):
-        probability = significant(record.sampling_probability or 0.0)
-        return (
-            f"Clients are Poisson-sampled: each joins each round with probability {probability}, "
-            f"{cohort} a round on average."
-        )
-    most = count(record.client_participations or 0, "round")
-    return f"Clients are shuffled: {cohort} a round, each client in at most {most}."
-
-
 def _canaries(run: FinishedRun) -> str:
     record, presentations = run.record, run.presentations
     start = (
@@ -146,13 +136,11 @@ def _canaries(run: FinishedRun) -> str:
     if len(presentations) == 0:
         return f"{start}."
     least, most = int(presentations.min()), int(presentations.max())
+    rounds = f"{least} to {count(most, 'round')}, {np.median(presentations):g} at the median"
     if least == most:
-        return f"{start}; an included canary took part in {count(least, 'round')}."
-    median = f"{np.median(presentations):g}"
-    return (
-        f"{start}; an included canary took part in {least} to {count(most, 'round')}, "
-        f"{median} at the median."
-    )
+        rounds = count(least, "round")
+    drawn = canary_rounds(run.config.participation)
+    return f"{start}; an included canary took part in {rounds}. {drawn}"
 
 
 def _mechanism(record: RunRecord, config: Config) -> str:

@@ -50,9 +50,9 @@ def prepare(config: Config) -> PreparedRun:
     """
     included = flip_coins(config.seed, config.canaries.count)
     task = load_task(config.task, config.seed)
-    num_clients = len(task.population.client_ids)
+    client_ids = task.population.client_ids
     schedule = make_schedule(
-        config.participation, config.canaries, config.seed, num_clients, included
+        config.participation, config.canaries, config.seed, client_ids, included
     )
     return PreparedRun(
         config=config,

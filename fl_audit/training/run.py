@@ -17,7 +17,7 @@ from fl_audit.training.loop import RoundLoop
 from fl_audit.training.metrics_log import read_rows
 from fl_audit.training.prepare import PreparedRun
 from fl_audit.training.process import flatten_weights, model_weights
-from fl_audit.training.runtimes import Runtime, make_runtime
+from fl_audit.training.runtimes import Runtime
 
 _PACKAGES = (
     "fl-audit",
@@ -29,18 +29,18 @@ _PACKAGES = (
 )
 
 
-def train(run: PreparedRun, folder: RunFolder) -> None:
+def train(run: PreparedRun, runtime: Runtime, folder: RunFolder) -> None:
     """Trains, scores and fills a claimed folder; goes on where a checkpoint stands.
 
     Args:
       run: of `prepare`.
+      runtime: of `make_runtime`.
       folder: that holds this run's identity.
 
     Raises:
       Interrupted: SIGTERM or SIGINT came; the state is saved.
       InputError: the folder's checkpoint does not belong to this run.
     """
-    runtime = make_runtime(run, folder.worker_log)
     if sys.stderr.isatty():
         print(f"runtime: {runtime.description}", file=sys.stderr)
     with stop_request() as stop:
@@ -93,6 +93,8 @@ def _record(run: PreparedRun, folder: RunFolder, runtime: Runtime) -> RunRecord:
         client_participations=run.schedule.client_participations,
         canary_participations=run.schedule.canary_participations,
         sampling_probability=run.schedule.sampling_probability,
+        sample_size=run.schedule.sample_size,
+        sampled_from=run.schedule.sampled_from,
         **dataclasses.asdict(run.noise),
         denominator=run.schedule.expected_cohort,
         accuracy=float(rows[-1]["accuracy"]),

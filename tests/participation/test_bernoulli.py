@@ -1,29 +1,25 @@
 """Poisson sampling of clients and canaries."""
 
+import attendance
 import numpy as np
 import pytest
 
 from fl_audit.config import Bernoulli
 from fl_audit.errors import InputError
-from fl_audit.participation import BernoulliSchedule
+from fl_audit.participation import Schedule
 
-CANARIES = np.flatnonzero(np.random.default_rng(1).random(101) < 0.5)
+CANARIES = np.flatnonzero(attendance.INCLUDED)
 
 
-def schedule_of(rounds: int, clients_per_round: int, num_clients: int, seed: int = 2):
+def schedule_of(rounds: int, clients_per_round: int, num_clients: int, seed: int = 2) -> Schedule:
     config = Bernoulli(rounds=rounds, clients_per_round=clients_per_round)
-    return BernoulliSchedule(config, seed, num_clients, CANARIES)
+    return attendance.schedule_of(config, num_clients, seed=seed)
 
 
-def presence(schedule: BernoulliSchedule, num_clients: int) -> tuple[np.ndarray, np.ndarray]:
-    """Who takes part when: bool of shape (rounds, clients) and (rounds, pool)."""
-    clients = np.zeros((schedule.num_rounds, num_clients), bool)
-    canaries = np.zeros((schedule.num_rounds, 101), bool)
-    for r in range(schedule.num_rounds):
-        cohort = schedule.cohort(r)
-        clients[r, cohort.clients] = True
-        canaries[r, cohort.canaries] = True
-    return clients, canaries
+def presence(schedule: Schedule, num_clients: int) -> tuple[np.ndarray, np.ndarray]:
+    """Who takes part when: shapes (rounds, clients) and (rounds, pool)."""
+    table = attendance.attendance(schedule, num_clients)
+    return table.clients, table.canaries
 
 
 def test_rates_of_everybody():

@@ -1,60 +1,168 @@
-"""The schedule that a config asks for."""
+"""What holds of every pattern, and the schedule that a config asks for."""
 
+from concurrent.futures import ThreadPoolExecutor
+
+import attendance
 import numpy as np
 import pytest
+from attendance import INCLUDED
 
-from fl_audit.config import Bernoulli, Canaries, Participation, Shuffle
-from fl_audit.errors import InputError
-from fl_audit.participation import BernoulliSchedule, ShuffleSchedule, make_schedule
-
-SHUFFLE = Shuffle(rounds=10, clients_per_round=20)
-BERNOULLI = Bernoulli(rounds=10, clients_per_round=20)
-INCLUDED = np.random.default_rng(1).random(500) < 0.5
-
-
-@pytest.mark.parametrize(
-    ("config", "pattern"), [(SHUFFLE, ShuffleSchedule), (BERNOULLI, BernoulliSchedule)]
+from fl_audit.config import (
+    Bernoulli,
+    Canaries,
+    EveryRound,
+    MinSeparation,
+    Participation,
+    Replay,
+    Shuffle,
+    Uniform,
 )
-def test_makes_the_pattern_over_the_included_canaries(config, pattern):
-    schedule = make_schedule(config, Canaries(count=500), 4, 300, INCLUDED)
-    expected = pattern(config, 4, 300, np.flatnonzero(INCLUDED))
-    assert type(schedule) is pattern
-    for r in range(10):
-        np.testing.assert_array_equal(schedule.cohort(r).clients, expected.cohort(r).clients)
-        np.testing.assert_array_equal(schedule.cohort(r).canaries, expected.cohort(r).canaries)
-        assert INCLUDED[schedule.cohort(r).canaries].all()
+from fl_audit.errors import InputError
+from fl_audit.participation import Schedule, make_schedule
+
+SIZES = {"rounds": 20, "clients_per_round": 6}
+AT_THE_END = {"canaries": "last_rounds", "canary_last_rounds": 5, "canary_mean_repeats": 2.0}
+CONFIGS: dict[str, Participation] = {
+    "shuffle": Shuffle(**SIZES),
+    "shuffle, repeats": Shuffle(**SIZES, canary_repeats=3),
+    "shuffle, once per epoch": Shuffle(**SIZES, canaries="once_per_epoch"),
+    "shuffle, last rounds": Shuffle(**SIZES, **AT_THE_END),
+    "bernoulli": Bernoulli(**SIZES),
+    "bernoulli, repeats": Bernoulli(**SIZES, canaries="repeats", canary_repeats=3),
+    "bernoulli, last rounds": Bernoulli(**SIZES, **AT_THE_END),
+    "uniform": Uniform(**SIZES),
+    "uniform, repeats": Uniform(**SIZES, canaries="repeats", canary_repeats=3),
+    "uniform, last rounds": Uniform(**SIZES, **AT_THE_END),
+    "every round": EveryRound(rounds=20),
+    "min separation": MinSeparation(**SIZES, separation=4),
+    "min separation, most frequent": MinSeparation(**SIZES, separation=4, canaries="most_frequent"),
+    "replay": Replay(path="log.csv"),
+    "replay, most frequent": Replay(path="log.csv", canaries="most_frequent"),
+}
+UNSEEDED = ("every round", "replay, most frequent")
+"""Nothing is drawn, or only among clients that tie."""
+every_pattern = pytest.mark.parametrize("name", CONFIGS)
+
+
+@pytest.fixture(autouse=True)
+def log(tmp_path, monkeypatch):
+    """A log of 20 rounds of 6 clients of 30, where the replays look for it."""
+    rows = [
+        f"{r},client-{c}"
+        for r in range(20)
+        for c in np.random.default_rng(r).choice(30, 6, replace=False)
+    ]
+    (tmp_path / "log.csv").write_text("\n".join(["round,client_id", *rows]) + "\n")
+    monkeypatch.chdir(tmp_path)
+
+
+def made(name: str, seed: int = 4) -> Schedule:
+    return attendance.schedule_of(CONFIGS[name], 30, seed=seed)
+
+
+@every_pattern
+def test_cohorts_are_functions_of_the_seed_and_the_round(name):
+    once, again = made(name), made(name)
+    forward = [once.cohort(r) for r in range(20)]
+    for r in [*reversed(range(20)), 13, 13]:
+        cohort = again.cohort(r)
+        np.testing.assert_array_equal(cohort.clients, forward[r].clients)
+        np.testing.assert_array_equal(cohort.canaries, forward[r].canaries)
+        assert cohort.clients.dtype == cohort.canaries.dtype == np.int64
+
+
+@every_pattern
+def test_rounds_may_be_asked_for_from_any_thread(name):
+    once, shared = made(name), made(name)
+    forward = [once.cohort(r) for r in range(20)]
+    rounds = np.random.default_rng(0).permutation(np.repeat(np.arange(20), 20))
+    with ThreadPoolExecutor(8) as pool:
+        for r, cohort in zip(rounds, pool.map(shared.cohort, rounds.tolist()), strict=True):
+            np.testing.assert_array_equal(cohort.clients, forward[r].clients)
+            np.testing.assert_array_equal(cohort.canaries, forward[r].canaries)
+
+
+@pytest.mark.parametrize("name", [n for n in CONFIGS if n not in UNSEEDED])
+def test_seeds_differ(name):
+    first, second = (attendance.attendance(made(name, seed), 30) for seed in (4, 5))
+    assert (first.canaries != second.canaries).any()
+    if "replay" not in name:
+        assert (first.clients != second.clients).any()
+
+
+@every_pattern
+def test_nobody_twice_in_a_round_and_excluded_canaries_never(name):
+    table = attendance.attendance(made(name), 30)
+    assert table.clients.max() == table.canaries.max() == 1
+    assert table.canaries[:, ~INCLUDED].sum() == 0
+    assert table.canaries[:, INCLUDED].sum() > 0
+
+
+@every_pattern
+def test_participations_are_not_exceeded(name):
+    schedule = made(name)
+    table = attendance.attendance(schedule, 30)
+    parties = (
+        (table.clients, schedule.client_participations),
+        (table.canaries, schedule.canary_participations),
+    )
+    for present, most in parties:
+        if most is None:
+            assert schedule.sampling_probability or schedule.sample_size
+        else:
+            assert present.sum(axis=0).max() <= most
+
+
+@every_pattern
+def test_expected_sizes_are_means_over_seeds(name):
+    seeds = 1 if name == "every round" else 100
+    schedules = [made(name, seed) for seed in range(seeds)]
+    clients = [len(s.clients(r)) for s in schedules for r in range(20)]
+    canaries = [len(s.canaries(r)) for s in schedules for r in range(20)]
+    # Where sizes are random, a mean of 2,000 whose standard deviation is below 4: 0.8 is beyond 8
+    # standard errors. Canaries that are placed meet what their own schedule expects.
+    assert np.mean(clients) == pytest.approx(schedules[0].expected_clients, abs=0.8)
+    expected = np.mean([s.expected_canaries for s in schedules])
+    assert np.mean(canaries) == pytest.approx(expected, abs=0.8)
+
+
+@pytest.mark.parametrize("name", [name for name in CONFIGS if "replay" not in name])
+def test_rounds_of_a_large_population_are_made_one_by_one(name):
+    ids = range(342_477)
+    schedule = make_schedule(CONFIGS[name], attendance.ROOM, 4, ids, INCLUDED)
+    sizes = [len(schedule.clients(r)) for r in (19, 0, 7)]
+    # Binomial of mean 6 at most: beyond 40 with probability 1e-20.
+    assert max(sizes) < 40 or name == "every round"
 
 
 @pytest.mark.parametrize(
-    ("config", "average"),
+    ("name", "average"),
     [
-        (SHUFFLE, INCLUDED.sum() / 10),
-        (Shuffle(rounds=10, clients_per_round=20, canary_repeats=3), INCLUDED.sum() * 3 / 10),
-        (BERNOULLI, INCLUDED.sum() * 20 / 300),
+        ("shuffle", INCLUDED.sum() / 20),
+        ("shuffle, repeats", INCLUDED.sum() * 3 / 20),
+        ("bernoulli", INCLUDED.sum() * 6 / 30),
+        ("uniform", INCLUDED.sum() * 26 / 131),
+        ("every round", INCLUDED.sum()),
     ],
 )
-def test_more_canaries_than_can_be_scheduled(config: Participation, average: float):
-    room = int(average)
+def test_more_canaries_than_can_be_scheduled(name: str, average: float):
+    ids = [f"client-{i}" for i in range(30)]
+    room = int(np.ceil(average)) - 1
     with pytest.raises(InputError) as caught:
-        make_schedule(config, Canaries(count=500, max_per_round=room), 4, 300, INCLUDED)
+        make_schedule(CONFIGS[name], Canaries(count=101, max_per_round=room), 4, ids, INCLUDED)
     line = str(caught.value)
     assert line.startswith("canaries.count: more canaries than can be scheduled: ")
     assert f"{average:.1f} a round" in line
     assert f"must be at most {room} (canaries.max_per_round)" in line
     assert "\n" not in line
     # One more is room enough.
-    make_schedule(config, Canaries(count=500, max_per_round=room + 1), 4, 300, INCLUDED)
+    make_schedule(CONFIGS[name], Canaries(count=101, max_per_round=room + 1), 4, ids, INCLUDED)
 
 
-def test_only_included_canaries_need_room():
-    few = np.arange(500) < 20
-    schedule = make_schedule(SHUFFLE, Canaries(count=500, max_per_round=2), 4, 300, few)
-    assert schedule.expected_canaries == 2.0
-
-
-@pytest.mark.parametrize("config", [SHUFFLE, BERNOULLI])
-def test_population_too_small(config):
+@pytest.mark.parametrize("name", ["shuffle", "bernoulli", "uniform", "min separation"])
+def test_population_too_small(name):
     with pytest.raises(
-        InputError, match=r"participation\.clients_per_round: 20 of 19 real clients"
+        InputError,
+        match=r"participation\.clients_per_round: 6 of 5 real clients; must be at most 5",
     ):
-        make_schedule(config, Canaries(count=500), 4, 19, INCLUDED)
+        attendance.schedule_of(CONFIGS[name], 5)

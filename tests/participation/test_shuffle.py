@@ -1,11 +1,12 @@
 """Shuffled epochs: each real client once per epoch, each canary once per part of the run."""
 
+import attendance
 import numpy as np
 import pytest
 
 from fl_audit.config import Shuffle
 from fl_audit.errors import InputError
-from fl_audit.participation import ShuffleSchedule
+from fl_audit.participation import Schedule
 
 # (rounds, clients per round, canary repeats, clients): whole epochs, a broken last epoch, cohorts
 # that do not divide the population, less than an epoch, one round, everybody in every round.
@@ -20,29 +21,23 @@ SHAPES = [
 ]
 every_shape = pytest.mark.parametrize("shape", SHAPES, ids=str)
 
-CANARIES = np.flatnonzero(np.random.default_rng(1).random(101) < 0.5)
+CANARIES = np.flatnonzero(attendance.INCLUDED)
 
 
-def schedule_of(shape: tuple[int, int, int, int], seed: int = 2) -> ShuffleSchedule:
+def schedule_of(shape: tuple[int, int, int, int], seed: int = 2) -> Schedule:
     rounds, clients_per_round, repeats, num_clients = shape
     config = Shuffle(rounds=rounds, clients_per_round=clients_per_round, canary_repeats=repeats)
-    return ShuffleSchedule(config, seed, num_clients, CANARIES)
+    return attendance.schedule_of(config, num_clients, seed=seed)
 
 
-def client_rounds(schedule: ShuffleSchedule, num_clients: int) -> np.ndarray:
-    """Who takes part when: bool of shape (rounds, clients)."""
-    present = np.zeros((schedule.num_rounds, num_clients), bool)
-    for r in range(schedule.num_rounds):
-        present[r, schedule.cohort(r).clients] = True
-    return present
+def client_rounds(schedule: Schedule, num_clients: int) -> np.ndarray:
+    """Who takes part when: counts of shape (rounds, clients)."""
+    return attendance.attendance(schedule, num_clients).clients
 
 
-def canary_rounds(schedule: ShuffleSchedule) -> np.ndarray:
+def canary_rounds(schedule: Schedule, num_clients: int = 300) -> np.ndarray:
     """Which canary takes part when: counts of shape (rounds, pool)."""
-    present = np.zeros((schedule.num_rounds, 101), int)
-    for r in range(schedule.num_rounds):
-        np.add.at(present[r], schedule.cohort(r).canaries, 1)
-    return present
+    return attendance.attendance(schedule, num_clients).canaries
 
 
 @every_shape
@@ -71,7 +66,8 @@ def test_cohort_sizes_differ_by_at_most_one_and_do_not_exceed_the_configs(shape)
 def test_expected_cohort_is_the_mean_over_an_epoch(shape):
     schedule = schedule_of(shape)
     epoch = -(-shape[3] // shape[1])
-    sizes = [len(schedule.cohort(r).clients) for r in range(epoch)]
+    # The clients of an epoch that goes beyond the run are defined all the same.
+    sizes = [len(schedule.clients(r)) for r in range(epoch)]
     assert schedule.expected_clients == pytest.approx(np.mean(sizes))
     assert schedule.expected_canaries == pytest.approx(canary_rounds(schedule).sum() / shape[0])
 
@@ -132,7 +128,7 @@ def test_longer_runs_keep_the_clients_cohorts():
 
 def test_canary_rounds_are_uniform_within_a_part():
     config = Shuffle(rounds=20, clients_per_round=1, canary_repeats=2)
-    schedule = ShuffleSchedule(config, 3, 5, np.arange(20_000))
+    schedule = attendance.schedule_of(config, 5, np.ones(20_000, bool), seed=3)
     sizes = np.array([len(schedule.cohort(r).canaries) for r in range(20)])
     # Each size is binomial(20,000, 1/10): 2,000 and a standard deviation of 42. Beyond 6 of them:
     # binom.sf(2254, 20000, 0.1) + binom.cdf(1746, 20000, 0.1) = 3e-9, for 20 rounds 6e-8.
@@ -143,13 +139,14 @@ def test_clients_are_shuffled_uniformly():
     # The first client's round in each of 2,000 epochs of 4 rounds: binomial(2000, 1/4), standard
     # deviation 19.4; beyond 6 of them 1e-8 at most, for 4 rounds 4e-8.
     config = Shuffle(rounds=8000, clients_per_round=3)
-    schedule = ShuffleSchedule(config, 3, 12, np.arange(0))
+    schedule = attendance.schedule_of(config, 12, np.zeros(2, bool), seed=3)
     rounds = [r % 4 for r in range(8000) if 0 in schedule.cohort(r).clients]
     assert np.abs(np.bincount(rounds, minlength=4) - 500).max() < 6 * 19.4
 
 
 def test_no_canaries_is_allowed():
-    schedule = ShuffleSchedule(Shuffle(rounds=3, clients_per_round=2), 0, 4, np.arange(0))
+    config = Shuffle(rounds=3, clients_per_round=2)
+    schedule = attendance.schedule_of(config, 4, np.zeros(2, bool))
     assert schedule.expected_canaries == 0
     assert all(len(schedule.cohort(r).canaries) == 0 for r in range(3))
 

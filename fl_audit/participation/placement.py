@@ -1,0 +1,125 @@
+"""Canaries that take part otherwise than real clients do (Andrew et al. sections 4 and 5.3)."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from fl_audit.config import DrawnParticipation
+from fl_audit.errors import InputError
+from fl_audit.participation.presentations import Presentations
+from fl_audit.participation.schedule import IndexArray, Roster, Turns
+from fl_audit.seeds import Stream, generator
+
+
+def check_placement(config: DrawnParticipation, placement: str) -> None:
+    """Raises an `InputError` where keys about canaries contradict each other.
+
+    Args:
+      config: that may hold the keys.
+      placement: its `canaries` key.
+    """
+    if placement != "repeats" and config.canary_repeats != 1:
+        raise InputError(_belongs_to("canary_repeats", "repeats", placement))
+    if placement != "last_rounds":
+        for key in ("canary_last_rounds", "canary_mean_repeats"):
+            if getattr(config, key) is not None:
+                raise InputError(_belongs_to(key, "last_rounds", placement))
+    elif config.canary_last_rounds is None:
+        raise InputError(
+            "participation.canary_last_rounds: is missing; `canaries = 'last_rounds'` needs it"
+        )
+    elif config.canary_last_rounds > config.rounds:
+        raise InputError(
+            f"participation.canary_last_rounds: the last {config.canary_last_rounds} of "
+            f"{config.rounds} rounds; must be at most {config.rounds}"
+        )
+    if config.canary_repeats > config.rounds:
+        raise InputError(
+            f"participation.canary_repeats: {config.canary_repeats} presentations of a canary "
+            f"do not fit into {config.rounds} rounds; must be at most {config.rounds}"
+        )
+
+
+def _belongs_to(key: str, needed: str, placement: str) -> str:
+    return (
+        f"participation.{key}: goes with `canaries = {needed!r}`, not {placement!r}; leave it out, "
+        f"or set participation.canaries to {needed!r}"
+    )
+
+
+def place(
+    config: DrawnParticipation,
+    placement: Literal["repeats", "last_rounds"],
+    seed: int,
+    roster: Roster,
+    expected_clients: float,
+) -> Turns:
+    """The canaries' rounds by one of the placements that suit any pattern.
+
+    Args:
+      config: that has passed `check_placement`.
+      placement: its `canaries` key.
+      seed: of the run.
+      roster: of clients and canaries.
+      expected_clients: real clients in a round on average.
+
+    Raises:
+      InputError: no canary would take part in any round.
+    """
+    canaries, rounds = roster.canaries, config.rounds
+    if placement == "repeats":
+        return spread(canaries, seed, rounds, config.canary_repeats).turns
+    mean = config.canary_mean_repeats or expected_clients * rounds / roster.num_clients
+    return in_last_rounds(canaries, seed, rounds, config.canary_last_rounds or 0, mean).turns
+
+
+def spread(canaries: IndexArray, seed: int, num_rounds: int, repeats: int) -> Presentations:
+    """Each canary once in each of `repeats` equal parts of the run (Andrew et al. section 5.3)."""
+    parts = np.array_split(np.arange(num_rounds), repeats)
+    return _once_in_each(canaries, seed, num_rounds, parts)
+
+
+def once_per_epoch(
+    canaries: IndexArray, seed: int, num_rounds: int, rounds_per_epoch: int
+) -> Presentations:
+    """Each canary once in each epoch, a broken last one included (Andrew et al. section 4)."""
+    starts = np.arange(rounds_per_epoch, num_rounds, rounds_per_epoch)
+    return _once_in_each(canaries, seed, num_rounds, np.split(np.arange(num_rounds), starts))
+
+
+def _once_in_each(
+    canaries: IndexArray, seed: int, num_rounds: int, parts: Sequence[IndexArray]
+) -> Presentations:
+    random = generator(seed, Stream.CANARY_ROUNDS)
+    drawn = [random.integers(part[0], part[-1] + 1, len(canaries)) for part in parts]
+    return Presentations(np.tile(canaries, len(parts)), np.concatenate(drawn), num_rounds)
+
+
+def in_last_rounds(
+    canaries: IndexArray, seed: int, num_rounds: int, last: int, mean: float
+) -> Presentations:
+    """Each canary in a Poisson number of the last rounds (Andrew et al. section 4).
+
+    Which of them is drawn uniformly without replacement; a number beyond `last` counts as `last`.
+
+    Args:
+      canaries: indices of the included canaries.
+      seed: of the run.
+      num_rounds: rounds of training.
+      last: how many rounds at the end.
+      mean: of the Poisson number.
+
+    Raises:
+      InputError: every canary drew the number 0.
+    """
+    random = generator(seed, Stream.CANARY_ROUNDS)
+    numbers = np.minimum(random.poisson(mean, len(canaries)), last)
+    if not numbers.any():
+        raise InputError(
+            f"participation.canary_mean_repeats: with mean {mean:g} none of {len(canaries)} "
+            "included canaries takes part in any round; must be larger"
+        )
+    rounds = [random.choice(last, number, replace=False) for number in numbers]
+    first = num_rounds - last
+    return Presentations(np.repeat(canaries, numbers), first + np.concatenate(rounds), num_rounds)

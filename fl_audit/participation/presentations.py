@@ -1,0 +1,41 @@
+"""Participations that are drawn or read before the run, and looked up by round."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_audit.participation.schedule import IndexArray, Turns
+
+
+class Presentations:
+    """Who takes part in which round, 4 bytes a participation."""
+
+    def __init__(
+        self,
+        members: npt.NDArray[np.integer[Any]],
+        rounds: npt.NDArray[np.integer[Any]],
+        num_rounds: int,
+    ) -> None:
+        """Sorts the participations by round.
+
+        Args:
+          members: index of who takes part, one per participation.
+          rounds: the round of each, in [0, num_rounds).
+          num_rounds: rounds of training.
+        """
+        order = np.lexsort((members, rounds))
+        self._members = members[order].astype(np.int32)
+        self._starts = np.searchsorted(rounds[order], np.arange(num_rounds + 1))
+
+    @property
+    def turns(self) -> Turns:
+        """The presentations as a schedule takes them."""
+        most = int(np.bincount(self._members).max(initial=0))
+        return Turns(self.of, len(self._members) / (len(self._starts) - 1), most)
+
+    def of(self, round_index: int) -> IndexArray:
+        """Ascending indices of those who take part in one round."""
+        start, end = self._starts[round_index : round_index + 2]
+        members: IndexArray = self._members[start:end].astype(np.int64)
+        return members

@@ -1,0 +1,131 @@
+"""A client rests for some rounds after each participation."""
+
+import attendance
+import numpy as np
+import pytest
+from attendance import INCLUDED, POOL, chi_square, schedule_of
+
+from fl_audit.config import MinSeparation
+from fl_audit.errors import InputError
+
+# (rounds, clients per round, separation, clients): drawn from groups, whole groups, no separation,
+# groups of unequal size, fewer rounds than groups, one client a group.
+SHAPES = [
+    (60, 5, 4, 40),
+    (30, 10, 4, 40),
+    (20, 7, 1, 40),
+    (41, 6, 7, 45),
+    (3, 2, 5, 11),
+    (20, 1, 9, 9),
+]
+every_shape = pytest.mark.parametrize("shape", SHAPES, ids=str)
+every_placement = pytest.mark.parametrize("canaries", ["like_clients", "most_frequent"])
+
+
+def config_of(shape: tuple[int, int, int, int], canaries: str) -> MinSeparation:
+    rounds, clients_per_round, separation, _ = shape
+    return MinSeparation(
+        rounds=rounds,
+        clients_per_round=clients_per_round,
+        separation=separation,
+        canaries=canaries,
+    )
+
+
+def smallest_gap(present: np.ndarray) -> int:
+    """Between two participations of the same one; of shape (rounds, members)."""
+    gaps = [np.diff(np.flatnonzero(member)) for member in present.T]
+    return int(np.concatenate(gaps).min(initial=10**9))
+
+
+@every_placement
+@every_shape
+def test_separation_sizes_and_participations(shape, canaries):
+    rounds, clients_per_round, separation, num_clients = shape
+    config = config_of(shape, canaries)
+    included = np.ones(POOL, bool)
+    schedule = schedule_of(config, num_clients, included)
+    table = attendance.attendance(schedule, num_clients)
+    assert smallest_gap(table.clients) >= separation
+    assert smallest_gap(table.canaries) >= separation
+    assert max(table.clients.max(), table.canaries.max()) == 1
+    assert schedule.client_participations == -(-rounds // separation)
+    assert table.clients.sum(axis=0).max() <= schedule.client_participations
+    assert table.canaries.sum(axis=0).max() <= schedule.canary_participations
+    sizes = table.clients.sum(axis=1)
+    if canaries == "most_frequent":
+        assert set(sizes) == {clients_per_round}
+        assert schedule.expected_clients == clients_per_round
+        assert schedule.expected_canaries == pytest.approx(table.canaries.sum() / rounds)
+    else:
+        drawn = sizes + table.canaries.sum(axis=1)
+        assert len(set(drawn)) == 1
+        assert schedule.expected_cohort == pytest.approx(drawn[0])
+
+
+@every_shape
+def test_most_frequent_canaries_come_as_often_as_the_separation_allows(shape):
+    rounds, _, separation, num_clients = shape
+    schedule = schedule_of(config_of(shape, "most_frequent"), num_clients)
+    table = attendance.attendance(schedule, num_clients)
+    for present in table.canaries[:, INCLUDED].T:
+        assert (np.diff(np.flatnonzero(present)) == separation).all()
+    counts = table.canaries.sum(axis=0)[INCLUDED]
+    assert counts.min() >= max(1, rounds // separation)
+    assert counts.max() == schedule.canary_participations
+    assert table.canaries[:, ~INCLUDED].sum() == 0
+
+
+def test_the_bound_is_attained():
+    schedule = schedule_of(config_of((30, 10, 4, 40), "most_frequent"), 40)
+    counts = attendance.attendance(schedule, 40).clients.sum(axis=0)
+    # Groups of 10 that are drawn whole: each client has all rounds of its group.
+    assert sorted(set(counts)) == [7, 8]
+    assert counts.max() == schedule.client_participations
+
+
+def test_coins_leave_everybody_elses_rounds():
+    config = config_of((60, 5, 4, 40), "like_clients")
+    all_in = attendance.attendance(schedule_of(config, 40, np.ones(POOL, bool)), 40)
+    some_in = attendance.attendance(schedule_of(config, 40), 40)
+    np.testing.assert_array_equal(some_in.clients, all_in.clients)
+    np.testing.assert_array_equal(some_in.canaries, all_in.canaries * INCLUDED)
+
+
+def test_groups_and_samples_are_uniform():
+    # Over 3,000 seeds: the round of client 0's first participation, 1 of 4 groups of 10, each of
+    # which is drawn whole; and in groups of which half is drawn, how often it is in rounds 0 to 3.
+    whole = config_of((4, 10, 4, 40), "most_frequent")
+    half = config_of((4, 5, 4, 40), "most_frequent")
+    first = np.zeros(4)
+    times = np.zeros(2)
+    for seed in range(3000):
+        schedule = schedule_of(whole, 40, seed=seed)
+        first[[r for r in range(4) if 0 in schedule.clients(r)]] += 1
+        schedule = schedule_of(half, 40, seed=seed)
+        times[sum(0 in schedule.clients(r) for r in range(4))] += 1
+    assert first.sum() == 3000
+    # chi2.sf(35, 3) = 1.2e-7, chi2.sf(29, 1) = 7e-8.
+    assert chi_square(first, 750) < 35
+    assert chi_square(times, 1500) < 29
+
+
+def test_most_frequent_canaries_groups_are_uniform():
+    included = np.ones(20_000, bool)
+    config = config_of((8, 2, 4, 40), "most_frequent")
+    schedule = schedule_of(config, 40, included)
+    sizes = np.array([len(schedule.canaries(r)) for r in range(4)])
+    assert sizes.sum() == 20_000
+    # chi2.sf(35, 3) = 1.2e-7.
+    assert chi_square(sizes, 5000) < 35
+    assert [len(schedule.canaries(r)) for r in range(4, 8)] == sizes.tolist()
+
+
+def test_groups_smaller_than_the_cohort():
+    with pytest.raises(InputError, match=r"separation: 9 groups of 5 .* must be at most 8$"):
+        schedule_of(config_of((10, 5, 9, 40), "like_clients"), 40)
+
+
+def test_more_clients_per_round_than_clients():
+    with pytest.raises(InputError, match=r"clients_per_round: 41 of 40 .* must be at most 40$"):
+        schedule_of(config_of((10, 41, 1, 40), "like_clients"), 40)

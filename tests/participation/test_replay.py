@@ -1,0 +1,95 @@
+"""Replay of a production log, and its canaries."""
+
+from pathlib import Path
+
+import attendance
+import numpy as np
+import pytest
+from attendance import INCLUDED, chi_square, schedule_of
+
+from fl_audit.config import Replay
+from fl_audit.config_file import load_config
+from fl_audit.errors import InputError
+
+NUM_CLIENTS = 12
+# 30 rounds from 1; client 7 takes part most often, client 11 never.
+PRESENT = np.random.default_rng(5).random((30, NUM_CLIENTS)) < 0.2
+PRESENT[:, 0] = True
+PRESENT[::2, 0] = False
+PRESENT[:, 7] = True
+PRESENT[::5, 7] = False
+PRESENT[:, 11] = False
+
+
+def log_of(folder: Path, present: np.ndarray, first: int = 1) -> str:
+    """A log in shuffled order, with a column of its own."""
+    rows = [f"{first + r},x,client-{c}" for r, c in np.argwhere(present)]
+    shuffled = np.random.default_rng(6).permutation(rows)
+    path = folder / "log.csv"
+    path.write_text("\n".join(["round,region,client_id", *shuffled]) + "\n")
+    return str(path)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_real_clients_are_where_the_log_says(tmp_path, first):
+    schedule = schedule_of(Replay(path=log_of(tmp_path, PRESENT, first)), NUM_CLIENTS)
+    table = attendance.attendance(schedule, NUM_CLIENTS)
+    np.testing.assert_array_equal(table.clients, PRESENT)
+    assert schedule.num_rounds == 30
+    assert schedule.expected_clients == pytest.approx(PRESENT.sum() / 30)
+    assert schedule.client_participations == PRESENT.sum(axis=0).max() == 24
+    assert schedule.sampling_probability is schedule.sample_size is None
+
+
+def test_canaries_like_clients_have_the_rounds_of_one_of_the_log(tmp_path):
+    included = np.ones(11_000, bool)
+    schedule = schedule_of(Replay(path=log_of(tmp_path, PRESENT)), NUM_CLIENTS, included)
+    table = attendance.attendance(schedule, NUM_CLIENTS, pool=11_000).canaries
+    matches = (table.T[:, None, :] == PRESENT.T[None, :11, :]).all(axis=2)
+    assert (matches.sum(axis=1) == 1).all()
+    # 11 clients are in the log: chi2.sf(53, 10) = 7e-8.
+    assert chi_square(matches.sum(axis=0), 1000) < 53
+    assert schedule.canary_participations == table.sum(axis=0).max()
+    assert schedule.expected_canaries == pytest.approx(table.sum() / 30)
+
+
+def test_most_frequent_canaries_have_the_rounds_of_the_most_frequent_client(tmp_path):
+    config = Replay(path=log_of(tmp_path, PRESENT), canaries="most_frequent")
+    schedule = schedule_of(config, NUM_CLIENTS)
+    table = attendance.attendance(schedule, NUM_CLIENTS).canaries
+    np.testing.assert_array_equal(table, np.outer(PRESENT[:, 7], INCLUDED))
+    assert schedule.canary_participations == 24
+
+
+def test_most_frequent_clients_share_canaries_where_there_are_several(tmp_path):
+    tied = PRESENT.copy()
+    tied[:, 7] = np.roll(tied[:, 0], 1)
+    tied[:, 1:7] = tied[:, 8:] = False
+    config = Replay(path=log_of(tmp_path, tied), canaries="most_frequent")
+    schedule = schedule_of(config, NUM_CLIENTS, np.ones(10_000, bool))
+    sizes = np.array([len(schedule.canaries(r)) for r in range(2)])
+    assert sizes.sum() == 10_000
+    # chi2.sf(29, 1) = 7e-8.
+    assert chi_square(sizes, 5000) < 29
+
+
+def test_only_the_first_rounds(tmp_path):
+    path = log_of(tmp_path, PRESENT)
+    schedule = schedule_of(Replay(path=path, rounds=4), NUM_CLIENTS)
+    table = attendance.attendance(schedule, NUM_CLIENTS)
+    np.testing.assert_array_equal(table.clients, PRESENT[:4])
+    assert schedule.client_participations == PRESENT[:4].sum(axis=0).max()
+    assert (table.canaries.sum(axis=0)[INCLUDED] > 0).all()
+    with pytest.raises(InputError, match=r"rounds: 31 .* log that has 30; must be at most 30$"):
+        schedule_of(Replay(path=path, rounds=31), NUM_CLIENTS)
+
+
+def test_a_relative_path_starts_at_the_configs_folder(tmp_path):
+    (tmp_path / "config.toml").write_text(
+        "task = { kind = 'digits' }\n"
+        "mechanism = { kind = 'gaussian_fixed', noise_multiplier = 1.0, clip_norm = 1.0 }\n"
+        "participation = { kind = 'replay', path = 'logs/monday.csv' }\n"
+        "canaries = { count = 10 }\n"
+    )
+    found = load_config(tmp_path / "config.toml").participation
+    assert found == Replay(path=str(tmp_path / "logs" / "monday.csv"))

@@ -1,0 +1,91 @@
+"""Cohorts of fixed size, drawn uniformly without replacement."""
+
+import attendance
+import numpy as np
+import pytest
+from attendance import INCLUDED, POOL, chi_square, schedule_of
+from scipy import stats
+
+from fl_audit.config import Uniform
+from fl_audit.errors import InputError
+
+CANARIES = np.flatnonzero(INCLUDED)
+
+
+def test_every_round_draws_the_same_number_of_clients_and_pool():
+    # With every coin on "included", everybody who is drawn shows.
+    everybody = np.ones(POOL, bool)
+    schedule = schedule_of(Uniform(rounds=200, clients_per_round=12), 60, everybody)
+    table = attendance.attendance(schedule, 60)
+    sizes = table.clients.sum(axis=1) + table.canaries.sum(axis=1)
+    assert set(sizes) == {12 + round(12 * POOL / 60)}
+    assert table.clients.max() == table.canaries.max() == 1
+    assert (schedule.sample_size, schedule.sampled_from) == (32, 161)
+
+
+def test_a_coin_decides_only_on_its_own_canary():
+    config = Uniform(rounds=50, clients_per_round=12)
+    all_in = attendance.attendance(schedule_of(config, 60, np.ones(POOL, bool)), 60)
+    some_in = attendance.attendance(schedule_of(config, 60), 60)
+    np.testing.assert_array_equal(some_in.clients, all_in.clients)
+    np.testing.assert_array_equal(some_in.canaries, all_in.canaries * INCLUDED)
+
+
+@pytest.mark.parametrize("placement", ["repeats", "last_rounds"])
+def test_with_placed_canaries_every_round_has_exactly_the_configs_clients(placement):
+    last = {"canary_last_rounds": 10} if placement == "last_rounds" else {}
+    config = Uniform(rounds=200, clients_per_round=12, canaries=placement, **last)
+    schedule = schedule_of(config, 60)
+    table = attendance.attendance(schedule, 60)
+    assert set(table.clients.sum(axis=1)) == {12}
+    assert schedule.expected_clients == 12
+    assert (schedule.sample_size, schedule.sampled_from) == (12, 60)
+
+
+def test_every_pair_is_equally_likely_to_be_drawn_together():
+    # 2 of 5 in 20,000 rounds: 10 pairs, as likely as each other and independent between rounds.
+    config = Uniform(rounds=20_000, clients_per_round=2, canaries="repeats")
+    schedule = schedule_of(config, 5)
+    pairs = [tuple(schedule.clients(r)) for r in range(20_000)]
+    found, counts = np.unique(pairs, axis=0, return_counts=True)
+    assert len(found) == 10
+    # 9 degrees of freedom: chi2.sf(50, 9) = 1e-7.
+    assert chi_square(counts, 2000) < 50
+    # Successive rounds: 100 pairs of pairs, 19,999 of them; chi2.sf(190, 99) = 1e-7.
+    index = {tuple(pair): i for i, pair in enumerate(found.tolist())}
+    code = np.array([index[tuple(map(int, pair))] for pair in pairs])
+    successions = np.bincount(10 * code[1:] + code[:-1], minlength=100)
+    assert chi_square(successions, 19_999 / 100) < 195
+
+
+def test_clients_and_canaries_are_drawn_alike():
+    config = Uniform(rounds=4000, clients_per_round=12)
+    table = attendance.attendance(schedule_of(config, 60), 60)
+    counts = np.concatenate([table.clients, table.canaries[:, CANARIES]], axis=1).sum(axis=0)
+    share = 32 / 161
+    # Binomial counts of about 110 members: 7 standard deviations, below 3e-12 each.
+    assert np.abs(counts - 4000 * share).max() < 7 * (4000 * share * (1 - share)) ** 0.5
+    # And not so even as if drawn in turns: their variance is that of the binomial law, less what
+    # fixed sizes take (about 1 %); chi2.cdf(40, 109) = 7e-10.
+    assert stats.chi2.cdf(40, len(counts) - 1) < 1e-6
+    assert chi_square(counts, 4000 * share) / (1 - share) > 40
+
+
+def test_what_it_says_of_itself():
+    schedule = schedule_of(Uniform(rounds=9, clients_per_round=12), 60)
+    assert schedule.expected_clients == pytest.approx(32 * 60 / 161)
+    assert schedule.expected_canaries == pytest.approx(32 * INCLUDED.sum() / 161)
+    assert schedule.client_participations is None
+    assert schedule.canary_participations is None
+    assert schedule.sampling_probability is None
+
+
+def test_a_cohort_of_everybody():
+    table = attendance.attendance(schedule_of(Uniform(rounds=5, clients_per_round=60), 60), 60)
+    assert (table.clients == 1).all()
+    assert (table.canaries == INCLUDED).all()
+
+
+def test_more_clients_per_round_than_clients():
+    with pytest.raises(InputError, match=r"clients_per_round: 20 of 19 .* must be at most 19$"):
+        schedule_of(Uniform(rounds=4, clients_per_round=20), 19)
