@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from fl_audit.commands import counts, estimate, mcmc, mechanism, one_run, quickstart, run
+from fl_audit.commands import compare, counts, estimate, mcmc, mechanism, one_run, quickstart, run
 from fl_audit.commands.parser import Parser
 from fl_audit.errors import InputError, Interrupted
 
@@ -12,14 +12,15 @@ EXIT_BAD_INPUT = 2
 EXIT_BROKEN_PIPE = 141
 """What a shell reports for a program that a closed pipe has ended (128 + SIGPIPE)."""
 
-_COMMANDS = (estimate, counts, one_run, mcmc, mechanism, run, quickstart)
+_COMMANDS = (estimate, counts, one_run, mcmc, mechanism, run, compare, quickstart)
 """In the order of --help."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status.
 
-    0 for success, 2 and one line for bad input, 128 + N where signal N stopped a run.
+    0 for success, 2 and one line for bad input, 3 where a claimed epsilon is contradicted, 128 + N
+    where signal N stopped a run.
     """
     try:
         arguments = _parser().parse_args(argv)

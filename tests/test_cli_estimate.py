@@ -75,6 +75,44 @@ def test_table_says_what_was_left_out(tmp_path, capsys):
     assert line.endswith("needs at least 1 excluded score, got 0")
 
 
+def test_a_contradicted_claim_exits_3(scores_csv, capsys):
+    claim = ["--delta", "1e-5", "--dim", "10000", "--claimed-epsilon", "1"]
+    assert main(["estimate", scores_csv, *claim]) == 3
+    lines = capsys.readouterr().out.splitlines()
+    start = lines.index("verdict: CONTRADICTED, claimed epsilon 1 at delta 1e-05")
+    assert lines[start - 1] == ""
+    assert "by threshold_valid exceeds it" in " ".join(lines[start:])
+
+    assert main(["estimate", scores_csv, *claim, "--json"]) == 3
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["verdict"]["outcome"] == "contradicted"
+    assert printed["verdict"]["num_looks"] == 2
+    assert printed["verdict"]["epsilon_lower"] < printed["estimates"][4]["epsilon"]  # corrected
+    assert printed["estimates"][4]["method"] == "threshold_valid"
+
+
+def test_a_claim_that_is_not_contradicted_exits_0(scores_csv, capsys):
+    claim = ["--delta", "1e-5", "--dim", "10000", "--claimed-epsilon", "8", "--json"]
+    assert main(["estimate", scores_csv, *claim]) == 0
+    verdict = json.loads(capsys.readouterr().out)["verdict"]
+    assert verdict["outcome"] == "consistent"
+    assert (verdict["claimed_epsilon"], verdict["claimed_delta"]) == (8, 1e-5)
+
+
+def test_the_methods_named_are_those_looked_at(scores_csv, capsys):
+    claim = ["--delta", "1e-5", "--claimed-epsilon", "1", "--json"]
+    claim += ["--methods", "one_run_valid,gaussian_fit"]
+    assert main(["estimate", scores_csv, *claim]) == 3
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["verdict"]["num_looks"] == 1
+    assert printed["verdict"]["epsilon_lower"] == printed["estimates"][0]["epsilon"]
+
+
+def test_without_a_claim_there_is_no_verdict(scores_csv, capsys):
+    assert main(["estimate", scores_csv, "--delta", "1e-5", "--json"]) == 0
+    assert "verdict" not in json.loads(capsys.readouterr().out)
+
+
 def test_one_run_prints_the_papers_numbers(capsys):
     assert main([*ONE_RUN, "--epsilon", str(math.log(3)), "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
@@ -128,6 +166,14 @@ BAD = [
     (["estimate", "{scores}", "--delta", "0", "--null", "closed_form"], "needs dim"),
     (["estimate", "{scores}", "--delta", "0", "--methods", "one_rum"], "did you mean 'one_run'?"),
     (["estimate", "{scores}", "--delta", "0", "--methods", ""], "unknown method ''"),
+    (
+        ["estimate", "{scores}", "--delta", "1e-5", "--claimed-epsilon", "0"],
+        "claimed epsilon must be above 0 and at most 300, got 0.0",
+    ),
+    (
+        ["estimate", "{scores}", "--delta=1e-5", "--claimed-epsilon=1", "--methods=one_run"],
+        "a verdict needs statistics and methods among threshold_valid, one_run_valid, got none",
+    ),
     (["estimate", "nowhere.csv", "--delta", "0"], "nowhere.csv: cannot be read: No such file"),
     ([*ONE_RUN, "--guesses", "101"], "guesses (r) must be in [0, 100]"),
     ([*ONE_RUN, "--correct", "101"], "correct (v) must be in [0, 100]"),

@@ -6,14 +6,17 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fl_audit.commands.exit_status import verdict_status
 from fl_audit.commands.parser import add_command
-from fl_audit.commands.printing import print_json
+from fl_audit.commands.printing import print_json, verdict_lines
 
 if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands
     from fl_audit.estimators.audit import AuditResult
     from fl_audit.estimators.result import Estimate
     from fl_audit.estimators.roc import RocSummary
+    from fl_audit.estimators.scores import CanaryScores
+    from fl_audit.estimators.setting import Null
 
 
 def add(commands: "Commands") -> None:
@@ -23,7 +26,10 @@ def add(commands: "Commands") -> None:
         _estimate,
         name="estimate",
         summary="epsilon from the scores of canaries",
-        description="Estimate epsilon from a file of canary scores (CSV or .parquet).",
+        description=(
+            "Estimate epsilon from a file of canary scores (CSV or .parquet). Exits with status 3 "
+            "where the scores contradict --claimed-epsilon."
+        ),
     )
     parser.add_argument("scores", metavar="SCORES", type=Path, help="canary_id, included, score")
     parser.add_argument("--delta", type=float, required=True, help="in [0, 1)")
@@ -35,6 +41,12 @@ def add(commands: "Commands") -> None:
         choices=("closed_form", "empirical"),
         help="law of an excluded score; default: closed_form with --dim, else empirical",
     )
+    parser.add_argument(
+        "--claimed-epsilon",
+        metavar="E",
+        type=float,
+        help="give a verdict on the claim of (E, delta)-privacy for whom the canaries stand for",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -43,19 +55,37 @@ def _estimate(arguments: argparse.Namespace) -> int:
     from fl_audit.score_file import read_score_file
 
     methods = arguments.methods
+    names = None if methods is None else [name.strip() for name in methods.split(",")]
+    scores = read_score_file(arguments.scores).canary_scores()
     result = estimate(
-        read_score_file(arguments.scores).canary_scores(),
+        scores,
         delta=arguments.delta,
         dim=arguments.dim,
         confidence=arguments.confidence,
-        methods=None if methods is None else [name.strip() for name in methods.split(",")],
+        methods=names,
         null=arguments.null,
     )
+    verdict = _verdict(arguments, scores, names)
     if arguments.json:
-        print_json(result.to_json())
+        print_json(result.to_json() | ({} if verdict is None else {"verdict": verdict}))
     else:
-        print(_table(result))
-    return 0
+        print("\n".join([_table(result), *verdict_lines(verdict)]))
+    return verdict_status(verdict)
+
+
+def _verdict(
+    arguments: argparse.Namespace, scores: "CanaryScores", methods: list[str] | None
+) -> dict[str, object] | None:
+    """The verdict by those of the methods that hold for any mechanism; None without a claim."""
+    if arguments.claimed_epsilon is None:
+        return None
+    from fl_audit.verdict import VALID_METHODS, Claim, Looks, Statistic, reach_verdict
+
+    claim = Claim(arguments.claimed_epsilon, arguments.delta)
+    default: Null = "empirical" if arguments.dim is None else "closed_form"
+    statistic = Statistic(None, scores, arguments.null or default, arguments.dim)
+    valid = [name for name in VALID_METHODS if methods is None or name in methods]
+    return reach_verdict(claim, Looks([statistic], arguments.confidence, valid)).to_json()
 
 
 def _table(result: "AuditResult") -> str:

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fl_audit.commands.exit_status import verdict_status
 from fl_audit.commands.parser import add_command
 from fl_audit.commands.printing import print_json, print_report
 
@@ -18,7 +19,10 @@ def add(commands: "Commands") -> None:
         _run,
         name="run",
         summary="train with canaries, score them, estimate epsilon, report",
-        description="Train with canary clients, score them, estimate epsilon and write a report.",
+        description=(
+            "Train with canary clients, score them, estimate epsilon and write a report. Exits "
+            "with status 3 where the config's audit.claimed_epsilon is contradicted."
+        ),
     )
     parser.add_argument("config", metavar="CONFIG.toml", type=Path, help="what to run")
     parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="the run folder")
@@ -45,4 +49,4 @@ def _run(arguments: argparse.Namespace) -> int:
         print_json(report)
     else:
         print_report(report, arguments.out)
-    return 0
+    return verdict_status(report["verdict"])

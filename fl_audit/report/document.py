@@ -10,6 +10,7 @@ from fl_audit.accounting import Accounting, Guarantee, NoisyRounds, account
 from fl_audit.errors import InputError
 from fl_audit.estimators.result import json_value
 from fl_audit.report.finished_run import FinishedRun
+from fl_audit.report.run_verdict import run_verdict
 from fl_audit.report.statistic import statistic_report
 from fl_audit.run_folder import STATISTICS
 
@@ -21,11 +22,12 @@ def build_report(run: FinishedRun) -> dict[str, Any]:
       InputError: the record's noise does not add up, or no method can be applied to the scores.
     """
     accounting = _account(run)
+    verdict = run_verdict(run)
     return {
         "statistics": {name: statistic_report(run, name) for name in STATISTICS},
         "analytical_epsilon": json_value(accounting.epsilon),
         "accuracy": json_value(run.record.accuracy),
-        "verdict": None,
+        "verdict": verdict and verdict.to_json(),
         "analytical": _analytical(accounting),
         "run": dataclasses.asdict(run.record),
         "config": msgspec.json.decode(msgspec.json.encode(run.config)),

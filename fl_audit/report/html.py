@@ -23,6 +23,7 @@ from fl_audit.report.tables import (
     null_rows,
 )
 from fl_audit.report.training_curve import training_curves
+from fl_audit.report.verdict_banner import verdict_banner
 from fl_audit.report.words import STATISTIC_MEANINGS, STATISTIC_TITLES, description, findings
 
 
@@ -50,6 +51,7 @@ def _page(report: dict[str, Any], run: FinishedRun) -> dict[str, Any]:
     statistics, record = report["statistics"], run.record
     return {
         "task": record.task,
+        "verdict": verdict_banner(report),
         "findings": findings(report),
         "description": description(run),
         "titles": STATISTIC_TITLES,

@@ -1,0 +1,53 @@
+"""The verdict on a run whose config states a claim."""
+
+from fl_audit.config import Audit
+from fl_audit.report.finished_run import FinishedRun
+from fl_audit.report.statistic import NULLS
+from fl_audit.run_folder import STATISTICS, RunRecord
+from fl_audit.verdict import VALID_METHODS, Claim, Looks, Statistic, Verdict, reach_verdict
+
+
+def run_verdict(run: FinishedRun) -> Verdict | None:
+    """The verdict on what the config claims; None where it claims nothing."""
+    audit = run.config.audit
+    if audit.claimed_epsilon is None:
+        return None
+    return reach_verdict(
+        Claim(audit.claimed_epsilon, run.record.delta), _looks(run, audit), _unfit(run.record)
+    )
+
+
+def _looks(run: FinishedRun, audit: Audit) -> Looks:
+    names = STATISTICS if audit.verdict_statistic == "all" else (audit.verdict_statistic,)
+    return Looks(
+        statistics=[
+            Statistic(name, run.scores[name].canary_scores(), NULLS[name], run.record.dim)
+            for name in names
+        ],
+        confidence=audit.confidence,
+        methods=VALID_METHODS if audit.verdict_method == "all" else (audit.verdict_method,),
+    )
+
+
+def _unfit(record: RunRecord) -> str | None:
+    """Why a bound on a canary does not bound a client's epsilon; None where it does.
+
+    It does where a canary takes part no more often than a client may, and where one draw decides
+    about both. Where only the client's rounds are drawn, its claim may count on that; the bound on
+    a canary whose number of rounds is fixed does not.
+    """
+    canary, client = record.canary_participations, record.client_participations
+    if canary is not None and client is not None:
+        if canary <= client:
+            return None
+        return (
+            f"an included canary took part in up to {canary} rounds and a client in at most "
+            f"{client}: a bound for the canary is none for a client"
+        )
+    is_sampled = record.sampling_probability is not None or record.sample_size is not None
+    if canary is None and client is None and is_sampled:
+        return None
+    return (
+        "the rounds of canaries are drawn by another law than those of clients: a bound for a "
+        "canary may be none for a client"
+    )

@@ -1,0 +1,120 @@
+"""The verdict in words, for the top of the page."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fl_audit.report.numbers import count, epsilon_text, significant
+from fl_audit.report.tables import Note
+from fl_audit.report.words import STATISTIC_TITLES
+from fl_audit.verdict.power import ENOUGH_POWER
+
+_MEANINGS = {
+    "contradicted": (
+        "Either the claim does not hold for this run, or one of the assumptions below does not, or "
+        "this is the chance that the confidence leaves."
+    ),
+    "consistent": (
+        "This does not prove the claim: a lower bound never does, and the attack of this audit, "
+        "which may be weaker than the simulated one, may have missed what another finds."
+    ),
+    "inconclusive": "Neither for nor against the claim: this audit could hardly have told.",
+}
+
+
+@dataclass(frozen=True)
+class VerdictBanner:
+    """What the page says of a claim.
+
+    Attributes:
+      outcome: contradicted, consistent or inconclusive.
+      claim: in words.
+      reason: of the outcome.
+      meaning: of the outcome, and what it does not mean.
+      facts: how it was reached.
+    """
+
+    outcome: str
+    claim: str
+    reason: str
+    meaning: str
+    facts: tuple[Note, ...]
+
+
+def verdict_banner(report: Mapping[str, Any]) -> VerdictBanner | None:
+    """The banner of what report.json holds; None without a claim."""
+    verdict = report["verdict"]
+    if verdict is None:
+        return None
+    reason = verdict["reason"]
+    return VerdictBanner(
+        outcome=verdict["outcome"],
+        claim=(
+            f"claimed ε\N{NO-BREAK SPACE}≤\N{NO-BREAK SPACE}{verdict['claimed_epsilon']:g} at "
+            f"δ\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{verdict['claimed_delta']:g}"
+        ),
+        reason=f"{reason[0].upper()}{reason[1:]}.",
+        meaning=_MEANINGS[verdict["outcome"]],
+        facts=tuple(_facts(verdict, report["analytical"])),
+    )
+
+
+def _facts(verdict: Mapping[str, Any], analytical: Mapping[str, Any]) -> list[Note]:
+    return [
+        Note("Claim", _claim(verdict)),
+        Note("By accounting", _accounting(verdict, analytical["client"]["epsilon"])),
+        Note("Looked at", _looks(verdict)),
+        *_evidence(verdict),
+    ]
+
+
+def _claim(verdict: Mapping[str, Any]) -> str:
+    claim = "for a client: one more or less, or one that sends nothing."
+    if verdict["p_value"] is None:
+        return claim
+    return (
+        f"{claim} A canary is such a client and takes part no more often, so a bound for the "
+        "canary counts."
+    )
+
+
+def _accounting(verdict: Mapping[str, Any], client: float | str | None) -> str:
+    """What the noise as configured would guarantee, beside the claim."""
+    if client is None:
+        return "not known for this run"
+    beside = "above" if float(client) > verdict["claimed_epsilon"] else "not above"
+    return (
+        f"the noise as configured guarantees a client ε ≤ {epsilon_text(client)}, which is "
+        f"{beside} the claim; the verdict does not use it"
+    )
+
+
+def _looks(verdict: Mapping[str, Any]) -> str:
+    num, confidence = verdict["num_looks"], verdict["confidence"]
+    each = f"{count(num, 'lower bound')}, valid for any mechanism"
+    if num == 1:
+        return f"{each}, at {100 * confidence:g} %"
+    corrected = 1 - (1 - confidence) / num
+    return f"{each}, each at {100 * corrected:.5g} % so that all hold at {100 * confidence:g} %"
+
+
+def _evidence(verdict: Mapping[str, Any]) -> list[Note]:
+    facts = []
+    if verdict["method"] is not None:
+        title = STATISTIC_TITLES[verdict["statistic"]]
+        epsilon = epsilon_text(verdict["epsilon_lower"])
+        facts += [
+            Note("Largest bound", f"ε ≥ {epsilon} by {verdict['method']} on “{title}”"),
+            Note("It assumes", verdict["assumes"]),
+        ]
+    if verdict["p_value"] is not None:
+        facts.append(Note("p-value", f"at most {significant(verdict['p_value'], 2)}"))
+    if verdict["power"] is not None:
+        facts.append(
+            Note(
+                "Power",
+                f"{100 * verdict['power']:.3g} % against ε = {verdict['simulated_epsilon']:g}, by "
+                f"simulation; consistent takes {100 * ENOUGH_POWER:g} %",
+            )
+        )
+    return facts

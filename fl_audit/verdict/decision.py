@@ -1,0 +1,224 @@
+"""The verdict: what the tests that were looked at say of a claim."""
+
+import dataclasses
+import enum
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fl_audit.estimators import CanaryScores
+from fl_audit.estimators.result import json_value
+from fl_audit.verdict.claim import Claim
+from fl_audit.verdict.evidence import Bound, Look, Looks, Statistic
+from fl_audit.verdict.p_value import p_value
+from fl_audit.verdict.power import ENOUGH_POWER, FACTOR, MOST_CANARIES, SimulatedAudit
+
+
+class Outcome(enum.StrEnum):
+    """What a verdict says of a claim."""
+
+    CONTRADICTED = "contradicted"
+    """A lower bound that holds for any mechanism exceeds it."""
+    CONSISTENT = "consistent"
+    """None does, and the audit had the power to contradict a claim that is wrong by FACTOR."""
+    INCONCLUSIVE = "inconclusive"
+    """None does, and none could have been expected to; or the canaries do not bear on it."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A claim, what became of it, and how that was reached.
+
+    Attributes:
+      outcome: what is said.
+      reason: why, in a clause in which the claim is "it".
+      claim: of which.
+      confidence: that no lower bound that was looked at exceeds the truth.
+      num_looks: lower bounds looked at; each is at 1 - (1 - confidence) / num_looks.
+      epsilon_lower: the largest of them, 0 where there is none.
+      method: that proved it; None where the scores allow no method.
+      statistic: that it was proved on; None where it has no name.
+      assumes: what has to hold for the bound, in words.
+      p_value: the smallest 1 - confidence at which the claim would be contradicted; None where the
+        canaries do not bear on it.
+      power: share of simulated audits of a mechanism with FACTOR times the claimed epsilon that
+        contradict the claim; None where it was not simulated.
+      canaries_needed: about how many canaries have ENOUGH_POWER; None where that was not asked, or
+        no number up to MOST_CANARIES that was tried has it.
+    """
+
+    outcome: Outcome
+    reason: str
+    claim: Claim
+    confidence: float
+    num_looks: int
+    epsilon_lower: float = 0.0
+    method: str | None = None
+    statistic: str | None = None
+    assumes: str | None = None
+    p_value: float | None = None
+    power: float | None = None
+    canaries_needed: int | None = None
+
+    def to_json(self) -> dict[str, object]:
+        """The JSON object of report.json: infinities as words, no NaN."""
+        return {
+            "outcome": str(self.outcome),
+            "reason": self.reason,
+            "claimed_epsilon": self.claim.epsilon,
+            "claimed_delta": self.claim.delta,
+            "claimed_for": "client",
+            "epsilon_lower": json_value(self.epsilon_lower),
+            "method": self.method,
+            "statistic": self.statistic,
+            "assumes": self.assumes,
+            "confidence": self.confidence,
+            "num_looks": self.num_looks,
+            "p_value": self.p_value,
+            "simulated_epsilon": FACTOR * self.claim.epsilon,
+            "power": self.power,
+            "canaries_needed": self.canaries_needed,
+        }
+
+
+def reach_verdict(claim: Claim, looks: Looks, unfit: str | None = None) -> Verdict:
+    """Says what the scores say of a claim.
+
+    Args:
+      claim: for a client.
+      looks: chosen before the scores were seen.
+      unfit: why the canaries do not bear on the claim; None where they do.
+    """
+    bounds = looks.bounds(claim.delta)
+    if unfit is not None:
+        return _verdict(Outcome.INCONCLUSIVE, unfit, claim, looks, bounds)
+    if not bounds:
+        reason = "the scores allow no method that holds for any mechanism"
+        return _verdict(Outcome.INCONCLUSIVE, reason, claim, looks, bounds)
+    p = p_value(looks, bounds, claim)
+    if bounds[0].estimate.epsilon > claim.epsilon:
+        reason = _contradiction(looks, bounds[0], p)
+        return _verdict(Outcome.CONTRADICTED, reason, claim, looks, bounds, p_value=p)
+    return _not_contradicted(claim, looks, bounds, p)
+
+
+def _verdict(
+    outcome: Outcome,
+    reason: str,
+    claim: Claim,
+    looks: Looks,
+    bounds: Sequence[Bound],
+    *,
+    p_value: float | None = None,
+    power: float | None = None,
+    canaries_needed: int | None = None,
+) -> Verdict:
+    best = bounds[0] if bounds else None
+    return Verdict(
+        outcome=outcome,
+        reason=reason,
+        claim=claim,
+        confidence=looks.confidence,
+        num_looks=len(looks),
+        epsilon_lower=best.estimate.epsilon if best else 0.0,
+        method=best.look.method if best else None,
+        statistic=best.look.statistic.name if best else None,
+        assumes=best.estimate.assumes if best else None,
+        p_value=p_value,
+        power=power,
+        canaries_needed=canaries_needed,
+    )
+
+
+def _contradiction(looks: Looks, best: Bound, p: float) -> str:
+    together = {1: "", 2: " for both bounds together"}.get(
+        len(looks), f" for all {len(looks)} bounds together"
+    )
+    return (
+        f"the lower bound ε ≥ {_number(best.estimate.epsilon)} by {best.look.method}"
+        f"{_on([best.look.statistic])} exceeds it, with {100 * looks.confidence:g} % confidence"
+        f"{together} (p ≤ {p:.2g})"
+    )
+
+
+def _not_contradicted(claim: Claim, looks: Looks, bounds: Sequence[Bound], p: float) -> Verdict:
+    if claim.delta == 0:
+        reason = (
+            "no lower bound exceeds it; how likely one would is not simulated at δ = 0, where "
+            "Gaussian noise has no finite ε"
+        )
+        return _verdict(Outcome.INCONCLUSIVE, reason, claim, looks, bounds, p_value=p)
+    hardest = _hardest(looks)
+    num_canaries = hardest[0].scores.num_included + hardest[0].scores.num_excluded
+    simulated = SimulatedAudit(
+        claim=claim,
+        methods=tuple(looks.methods),
+        level=looks.level,
+        null=hardest[0].null,
+        included_share=hardest[0].scores.num_included / num_canaries,
+    )
+    power = simulated.power(num_canaries)
+    found = (
+        f"an attacker who sees the whole signal of a Gaussian mechanism with "
+        f"ε = {FACTOR * claim.epsilon:g}{_on(hardest)} contradicts it in {100 * power:.3g} % of "
+        f"simulated audits with {num_canaries:,} canaries"
+    )
+    if power >= ENOUGH_POWER:
+        reason = f"no lower bound exceeds it, where {found}"
+        return _verdict(Outcome.CONSISTENT, reason, claim, looks, bounds, p_value=p, power=power)
+    limit = _largest_provable(claim, looks, hardest[0])
+    if limit <= claim.epsilon:
+        found = (
+            f"{num_canaries:,} canaries{_on(hardest)} prove no more than ε ≥ {_number(limit)}, "
+            "even if included and excluded ones are told apart without error"
+        )
+    needed = simulated.canaries_needed(at_least=num_canaries)
+    return _verdict(
+        Outcome.INCONCLUSIVE,
+        f"no lower bound exceeds it, but {found}; {_needed(needed)}",
+        claim,
+        looks,
+        bounds,
+        p_value=p,
+        power=power,
+        canaries_needed=needed,
+    )
+
+
+def _needed(canaries: int | None) -> str:
+    enough = f"{100 * ENOUGH_POWER:g} %"
+    if canaries is None:
+        return f"no number up to {MOST_CANARIES:,} that was tried reaches {enough}"
+    return f"it would take about {canaries:,} to reach {enough}"
+
+
+def _on(statistics: Sequence[Statistic]) -> str:
+    """Such as " on max or sum"; nothing where statistics have no name."""
+    names = [statistic.name for statistic in statistics if statistic.name is not None]
+    return f" on {' or '.join(names)}" if names else ""
+
+
+def _hardest(looks: Looks) -> list[Statistic]:
+    """The statistics on which least can be proven: those without a known null law, if any are.
+
+    In every case that we simulated, the power for one of them is below that for a statistic whose
+    null law is known.
+    """
+    unknown = [statistic for statistic in looks.statistics if statistic.null == "empirical"]
+    return unknown or list(looks.statistics)
+
+
+def _largest_provable(claim: Claim, looks: Looks, statistic: Statistic) -> float:
+    """The largest bound if all included canaries scored 1 and all excluded ones 0."""
+    scores = CanaryScores(
+        np.ones(statistic.scores.num_included), np.zeros(statistic.scores.num_excluded)
+    )
+    apart = dataclasses.replace(statistic, scores=scores)
+    bounds = (Look(method, apart).bound(claim.delta, 1 - looks.level) for method in looks.methods)
+    return max((bound.epsilon for bound in bounds if bound is not None), default=0.0)
+
+
+def _number(epsilon: float) -> str:
+    return "∞" if math.isinf(epsilon) else f"{epsilon:.3g}"

@@ -1,0 +1,169 @@
+"""The verdict on a run folder: in report.json, on the page, on the terminal, as exit status."""
+
+import json
+
+import pytest
+
+from fl_audit.commands.exit_status import verdict_status
+from fl_audit.commands.printing import print_report
+from fl_audit.config_file import config_to_toml, load_config
+from fl_audit.errors import InputError
+from fl_audit.report import write_report
+
+KEYS = {
+    "outcome",
+    "reason",
+    "claimed_epsilon",
+    "claimed_delta",
+    "claimed_for",
+    "epsilon_lower",
+    "method",
+    "statistic",
+    "assumes",
+    "confidence",
+    "num_looks",
+    "p_value",
+    "simulated_epsilon",
+    "power",
+    "canaries_needed",
+}
+
+
+@pytest.fixture
+def claim(run_folder):
+    """Rewrites the config's [audit] table and reports anew."""
+
+    def report(**audit: object) -> dict:
+        overrides = [f"audit.{key}={value}" for key, value in audit.items()]
+        run_folder.config.write_text(config_to_toml(load_config(run_folder.config, overrides)))
+        return write_report(run_folder)
+
+    return report
+
+
+def test_no_claim_no_verdict(run_folder, capsys):
+    report = write_report(run_folder)
+    assert report["verdict"] is None
+    assert verdict_status(report["verdict"]) == 0
+    assert 'class="verdict' not in run_folder.report_html.read_text()
+    print_report(report, run_folder.path)
+    assert "verdict:" not in capsys.readouterr().out
+
+
+def test_a_contradicted_claim(claim, run_folder, capsys):
+    report = claim(claimed_epsilon=0.5)
+    verdict = json.loads(run_folder.report_json.read_text())["verdict"]
+    assert verdict == report["verdict"]
+    assert set(verdict) == KEYS
+    assert verdict["outcome"] == "contradicted"
+    assert (verdict["claimed_epsilon"], verdict["claimed_for"]) == (0.5, "client")
+    assert verdict["claimed_delta"] == report["run"]["delta"]
+    assert (verdict["num_looks"], verdict["confidence"]) == (8, 0.95)
+    assert verdict["epsilon_lower"] > 0.5
+    assert verdict_status(verdict) == 3
+
+    page = run_folder.report_html.read_text()
+    assert '<section class="verdict contradicted">' in page
+    assert "each at 99.375 %" in page
+    assert "which is above the claim; the verdict does not use it" in page
+    assert "takes part no more often" in page
+    print_report(report, run_folder.path)
+    where, _, line, *reason = capsys.readouterr().out.rpartition("\nreport: ")[2].splitlines()
+    assert where == str(run_folder.report_html)
+    assert line.startswith("verdict: CONTRADICTED, claimed epsilon 0.5 at delta 0.0018")
+    assert reason[0].startswith("  the lower bound ε ≥ ")
+
+
+def test_bounds_of_the_verdict_are_below_those_of_the_table(claim):
+    report = claim(claimed_epsilon=0.5)
+    verdict = report["verdict"]
+    alone = next(
+        estimate["epsilon"]
+        for estimate in report["statistics"][verdict["statistic"]]["estimates"]
+        if estimate["method"] == verdict["method"]
+    )
+    assert verdict["epsilon_lower"] < alone
+
+
+def test_an_inconclusive_claim(claim, run_folder):
+    verdict = claim(claimed_epsilon=20)["verdict"]
+    assert verdict["outcome"] == "inconclusive"
+    assert verdict["canaries_needed"] is None
+    assert "200 canaries on max or sum prove no more than" in verdict["reason"]
+    assert verdict_status(verdict) == 0
+    assert '<section class="verdict inconclusive">' in run_folder.report_html.read_text()
+
+
+def test_one_statistic_and_one_method_named_in_advance(claim, run_folder):
+    report = claim(
+        claimed_epsilon=20,
+        verdict_statistic="final_minus_initial",
+        verdict_method="threshold_valid",
+    )
+    verdict = report["verdict"]
+    assert (verdict["outcome"], verdict["num_looks"]) == ("consistent", 1)
+    assert (verdict["statistic"], verdict["method"]) == ("final_minus_initial", "threshold_valid")
+    # A single look needs no correction.
+    found = report["statistics"]["final_minus_initial"]["estimates"]
+    (same,) = (made["epsilon"] for made in found if made["method"] == "threshold_valid")
+    assert verdict["epsilon_lower"] == same
+    assert '<section class="verdict consistent">' in run_folder.report_html.read_text()
+
+
+def test_the_claims_delta_is_that_of_everything(claim, change_record):
+    change_record(delta=1e-4)
+    report = claim(claimed_epsilon=0.5, claimed_delta=1e-4)
+    assert report["verdict"]["claimed_delta"] == 1e-4
+    assert report["config"]["audit"]["delta"] == 1e-4
+
+
+@pytest.mark.parametrize(
+    ("participation", "reason"),
+    [
+        ({"canary_participations": 5}, "took part in up to 5 rounds and a client in at most 4"),
+        ({"client_participations": None}, "drawn by another law"),
+        ({"canary_participations": None}, "drawn by another law"),
+        (
+            {"canary_participations": None, "client_participations": None},
+            "drawn by another law",
+        ),
+    ],
+)
+def test_a_canary_that_may_take_part_more_often_contradicts_nothing(
+    claim, change_record, run_folder, participation, reason
+):
+    change_record(**participation)
+    verdict = claim(claimed_epsilon=0.5)["verdict"]
+    assert verdict["outcome"] == "inconclusive"
+    assert reason in verdict["reason"]
+    assert verdict["epsilon_lower"] > 0.5
+    assert verdict["p_value"] is None
+    assert "takes part no more often" not in run_folder.report_html.read_text()
+
+
+@pytest.mark.parametrize(
+    "draw", [{"sampling_probability": 0.1}, {"sample_size": 40, "sampled_from": 500}]
+)
+def test_a_canary_that_is_drawn_like_a_client_stands_for_it(claim, change_record, draw):
+    change_record(canary_participations=None, client_participations=None, **draw)
+    assert claim(claimed_epsilon=0.5)["verdict"]["outcome"] == "contradicted"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["claimed_epsilon=0"], "`audit.claimed_epsilon`: Expected `float` > 0"),
+        (["claimed_epsilon=1000"], "`audit.claimed_epsilon`: Expected `float` <= 300"),
+        (["claimed_delta=1e-5"], "`audit`: claimed_delta needs claimed_epsilon"),
+        (["verdict_statistic=max"], "`audit`: verdict_statistic needs claimed_epsilon"),
+        (["verdict_method=one_run_valid"], "`audit`: verdict_method needs claimed_epsilon"),
+        (["claimed_epsilon=1", "verdict_method=one_run"], "did you mean 'one_run_valid'"),
+        (["claimed_epsilon=1", "verdict_statistic=fnal"], "did you mean 'final'"),
+        (["claimed_epsilon=1", "delta=1e-3", "claimed_delta=1e-5"], "they must be equal"),
+        (["claimed_epsilom=1"], "did you mean 'claimed_epsilon'"),
+    ],
+)
+def test_a_claim_that_makes_no_sense_is_refused(run_folder, overrides, message):
+    with pytest.raises(InputError, match=message) as caught:
+        load_config(run_folder.config, [f"audit.{override}" for override in overrides])
+    assert "\n" not in str(caught.value)
