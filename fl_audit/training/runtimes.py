@@ -198,7 +198,12 @@ def _in_blocks(run: PreparedRun, size: int) -> LocalBlocks:
 
 
 def _context_with(process: tff.templates.IterativeProcess) -> LocalContext:
-    context = LocalContext(num_threads=1 if _device() == "GPU" else os.cpu_count() or 1)
+    on_gpu = _device() == "GPU"
+    if on_gpu:
+        # Products would keep ten bits of each factor: blocks and single clients would differ by
+        # a thousandth, and cosines with them.
+        tf.config.experimental.enable_tensor_float_32_execution(False)
+    context = LocalContext(num_threads=1 if on_gpu else os.cpu_count() or 1)
     context.compile(process.next)
     return context
 
