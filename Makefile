@@ -15,9 +15,12 @@ test: $(STAMP) lint
 test-all: $(STAMP) lint
 	$(BIN)/python -m pytest -m ""
 
-# Ratios against peers; no test, and for an idle machine.
+# Ratios against peers; no test, no network, and for an idle machine: about a quarter of an hour on
+# two cores. A machine with a GPU: `python benchmarks/gpu.py`, which needs TensorFlow alone.
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks.estimators
+	$(BIN)/python -m benchmarks.canaries
+	$(BIN)/python -m benchmarks.training
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.equality import check
 from benchmarks.peers import double_quadrature, steinke_pseudocode
 from benchmarks.timing import Race, race, seconds, wall_time
 from fl_audit.estimators import METHODS, CanaryScores
@@ -133,12 +134,6 @@ def estimate_command(num: int) -> float:
         return wall_time(
             lambda: subprocess.run([*command, *options], check=True, stdout=subprocess.DEVNULL)
         )
-
-
-def check(ours: float, peer: float, tolerance: float) -> None:
-    """Refuse to time what does not give the same result."""
-    if not abs(ours - peer) <= tolerance:
-        raise SystemExit(f"{ours} and {peer} differ by more than {tolerance}")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,13 @@
 """Tasks: the models and the data that clients hold."""
 
-from fl_audit.config import DigitsTask, EmnistTask, StackOverflowTask, Task, TextTask
-from fl_audit.tasks.classifier import LearningTask
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # a model alone needs neither a config nor what reads one
+    from fl_audit.config import Task
+    from fl_audit.tasks.classifier import LearningTask
 
 
-def load_task(config: Task, seed: int) -> LearningTask:
+def load_task(config: "Task", seed: int) -> "LearningTask":
     """Loads the task that a config asks for.
 
     Args:
@@ -14,6 +17,8 @@ def load_task(config: Task, seed: int) -> LearningTask:
     Raises:
       InputError: its data cannot be used.
     """
+    from fl_audit.config import DigitsTask, EmnistTask, StackOverflowTask, TextTask
+
     match config:
         case DigitsTask():
             from fl_audit.tasks.digits import load_digits_task

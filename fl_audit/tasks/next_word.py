@@ -5,16 +5,19 @@ vocabulary: 4,050,748 parameters at the paper's sizes. The steps are unrolled.
 """
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
 
-from fl_audit.config import NextWordTask
 from fl_audit.seeds import Stream, generator
 from fl_audit.tasks.classifier import Classifier, FloatArray
 from fl_audit.tasks.initializers import glorot_uniform, orthogonal, zeros
 from fl_audit.tasks.lstm import lstm_outputs
 from fl_audit.tasks.vocabulary import PADDING, Vocabulary
+
+if TYPE_CHECKING:  # the model itself needs TensorFlow and NumPy alone
+    from fl_audit.config import NextWordTask
 
 
 def next_word_logits(weights: Sequence[tf.Tensor], tokens: tf.Tensor) -> tf.Tensor:
@@ -29,7 +32,7 @@ def next_word_logits(weights: Sequence[tf.Tensor], tokens: tf.Tensor) -> tf.Tens
     return tf.reshape(logits, [-1, tokens.shape[1], output.shape[1]])
 
 
-def _initial_weights(config: NextWordTask, num_tokens: int, seed: int) -> tuple[FloatArray, ...]:
+def _initial_weights(config: "NextWordTask", num_tokens: int, seed: int) -> tuple[FloatArray, ...]:
     random = generator(seed, Stream.INITIAL_WEIGHTS)
     width, units = config.embedding_size, config.lstm_size
 
@@ -50,7 +53,7 @@ def _initial_weights(config: NextWordTask, num_tokens: int, seed: int) -> tuple[
     )
 
 
-def next_word_classifier(config: NextWordTask, vocabulary: Vocabulary, seed: int) -> Classifier:
+def next_word_classifier(config: "NextWordTask", vocabulary: Vocabulary, seed: int) -> Classifier:
     """The model over one vocabulary.
 
     Args:

@@ -1,0 +1,64 @@
+"""The same round with and without an audit."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow_federated as tff
+
+from benchmarks.peers.stock_tff import StockRound, fed_avg_of_ours
+from benchmarks.rounds import ROUNDS, OurRound
+from fl_audit.canaries.family import CanaryFamily
+from fl_audit.training.cosine_log import CosineLog
+from fl_audit.training.local_runtime import LocalContext, local_runtime
+from fl_audit.training.prepare import PreparedRun
+
+
+class AuditedRound:
+    """A round with canaries, whose aggregate is scored and logged as the round loop does."""
+
+    def __init__(
+        self, ours: OurRound, family: CanaryFamily, canaries: Sequence[int], folder: Path
+    ) -> None:
+        """Opens a log.
+
+        Args:
+            ours: the round, of all its clients.
+            family: of the canaries.
+            canaries: that take part.
+            folder: for the log.
+        """
+        self._round, self._family, self._canaries = ours, family, canaries
+        self._log = CosineLog.create(folder / "cosines.npy", ROUNDS, family.num_canaries)
+        self._aggregate = np.zeros(family.dim, np.float32)
+
+    def __call__(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float64]]:
+        """The round's aggregate and every canary's cosine with it."""
+        self._aggregate = self._round(canaries=self._canaries).aggregate
+        return self._aggregate, self.score()
+
+    def score(self) -> npt.NDArray[np.float64]:
+        """Scores and logs the last round's aggregate."""
+        cosines = self._family.cosines(self._aggregate)
+        self._log.write_round(0, cosines)
+        return cosines
+
+
+class UnauditedRound:
+    """A round of TFF's federated averaging with our model, under the `local` runtime."""
+
+    def __init__(self, run: PreparedRun) -> None:
+        """Compiles the process."""
+        loop = tff.learning.LoopImplementation.DATASET_ITERATOR  # as ours: faster there
+        process = fed_avg_of_ours(run, loop_implementation=loop)
+        self._context = LocalContext(num_threads=os.cpu_count() or 1)
+        with local_runtime(self._context):
+            self._round = StockRound(process, run)
+
+    def __call__(self) -> Any:
+        """The state after the round."""
+        with local_runtime(self._context):
+            return self._round()

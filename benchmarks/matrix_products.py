@@ -1,0 +1,44 @@
+"""How fast the device multiplies square matrices of float32, to measure training against."""
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import tensorflow as tf
+
+_PRODUCTS = 4
+
+
+def matrix_product_peak(sizes: Sequence[int] = (1024, 2048), side_by_side: int = 1) -> float:
+    """The fastest of a few chains of products, in floating-point operations a second.
+
+    Args:
+        sizes: numbers of rows to try, at least one.
+        side_by_side: chains at the same time, where TensorFlow gives an operation one core.
+    """
+    return max(_flops_per_second(size, side_by_side) for size in sizes)
+
+
+def _flops_per_second(size: int, side_by_side: int) -> float:
+    # Entries of a product keep the size of the factors' own.
+    start = tf.random.normal([size, size])
+    factor = tf.random.normal([size, size], stddev=size**-0.5)
+
+    def chain_seconds() -> float:
+        begin = time.perf_counter()
+        for result in threads.map(lambda _: _chain(start, factor).numpy(), range(side_by_side)):
+            del result
+        return time.perf_counter() - begin
+
+    with ThreadPoolExecutor(side_by_side) as threads:
+        chain_seconds()
+        best = min(chain_seconds() for _ in range(5))
+    return 2 * size**3 * _PRODUCTS * side_by_side / best
+
+
+@tf.function
+def _chain(start: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
+    """A number that needs all products, so that waiting for it waits for them."""
+    for _ in range(_PRODUCTS):
+        start = tf.matmul(start, factor)
+    return start[0, 0]

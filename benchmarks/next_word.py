@@ -1,0 +1,81 @@
+"""The next-word LSTM at any size, and clients whose sentences are made up: no data set is needed.
+
+Needs TensorFlow and NumPy alone, so that a bare machine can train it.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fl_audit.tasks.classifier import Classifier, Examples
+from fl_audit.tasks.next_word import next_word_classifier
+from fl_audit.tasks.vocabulary import Vocabulary
+
+BATCH_SIZE = 16
+"""Sentences a step."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Sizes of the layers, by the names that a config gives them; by default the paper's."""
+
+    vocabulary_size: int = 10_000
+    embedding_size: int = 96
+    lstm_size: int = 670
+    sequence_length: int = 20
+
+    @property
+    def dim(self) -> int:
+        """Number of parameters."""
+        return (
+            self._matrix_entries
+            + self._num_tokens * (self.embedding_size + 1)
+            + (4 * self.lstm_size + self.embedding_size)
+        )
+
+    @property
+    def flops_per_batch(self) -> int:
+        """Floating-point operations of a training step, the products of matrices alone.
+
+        Two for each token and weight forward, twice as many backward.
+        """
+        return 6 * BATCH_SIZE * self.sequence_length * self._matrix_entries
+
+    @property
+    def _num_tokens(self) -> int:
+        return self.vocabulary_size + 4
+
+    @property
+    def _matrix_entries(self) -> int:
+        """Weights that a product of matrices uses; looking up an embedding is none."""
+        lstm = (self.embedding_size + self.lstm_size) * 4 * self.lstm_size
+        return lstm + self.lstm_size * self.embedding_size + self.embedding_size * self._num_tokens
+
+
+PAPER = Sizes()
+"""Reddi et al. 2020, appendix C: 4,050,748 parameters."""
+
+GROWING = (
+    Sizes(600, 32, 100),
+    Sizes(4000, 64, 300),
+    PAPER,
+    Sizes(10_000, 160, 1200),
+    Sizes(50_000, 890, 1200),
+)
+"""From 10^5 to 10^8 parameters."""
+
+
+def classifier_of(sizes: Sizes) -> Classifier:
+    """The model."""
+    return next_word_classifier(sizes, Vocabulary(sizes.vocabulary_size, {}), seed=0)
+
+
+def made_up_clients(sizes: Sizes, count: int, batches: int) -> list[Examples]:
+    """Clients with as many full batches each; every word is drawn uniformly, none is padding.
+
+    Without padding the mean loss of a batch is the same thing for everyone's software.
+    """
+    random = np.random.default_rng(1)
+    shape = (BATCH_SIZE * batches, sizes.sequence_length + 1)
+    rows = [random.integers(1, sizes.vocabulary_size + 1, shape, np.int32) for _ in range(count)]
+    return [Examples(np.ascontiguousarray(r[:, :-1]), np.ascontiguousarray(r[:, 1:])) for r in rows]

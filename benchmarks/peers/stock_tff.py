@@ -1,0 +1,104 @@
+"""Federated averaging as TFF ships it, with Keras models or with ours."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+import tensorflow_federated as tff
+from tensorflow_federated.python.simulation.baselines.stackoverflow import word_prediction_models
+
+from benchmarks.next_word import Sizes
+from fl_audit.tasks.classifier import Classifier, Examples
+from fl_audit.training.mechanism import make_aggregator
+from fl_audit.training.prepare import PreparedRun
+from fl_audit.training.process import functional_model
+
+Model = Callable[[], tff.learning.models.VariableModel] | tff.learning.models.FunctionalModel
+
+
+def keras_next_word(sizes: Sizes) -> tf.keras.Model:
+    """TFF's own next-word baseline; the order of its weights is ours."""
+    return word_prediction_models.create_recurrent_model(
+        sizes.vocabulary_size + 4, sizes.embedding_size, lstm_size=sizes.lstm_size
+    )
+
+
+def keras_dense(widths: Sequence[int]) -> tf.keras.Model:
+    """Dense layers with ReLU between them, from the inputs' width to the classes."""
+    *hidden, classes = widths[1:]
+    layers = [tf.keras.layers.Dense(width, "relu") for width in hidden]
+    return tf.keras.Sequential(
+        [tf.keras.Input(widths[:1]), *layers, tf.keras.layers.Dense(classes)]
+    )
+
+
+def variable_model(make: Callable[[], tf.keras.Model], classifier: Classifier) -> Model:
+    """A Keras model for TFF, on batches like the classifier's."""
+
+    def model_fn() -> tff.learning.models.VariableModel:
+        return tff.learning.models.from_keras_model(
+            make(),
+            tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+            input_spec=(classifier.input_spec, classifier.label_spec),
+        )
+
+    return model_fn
+
+
+def fed_avg(
+    model: Model, run: PreparedRun, **options: Any
+) -> tff.learning.templates.LearningProcess:
+    """TFF's federated averaging, with the optimizers and the aggregator of a run.
+
+    Args:
+        model: to train.
+        run: whose config and expected cohort count.
+        options: of `build_unweighted_fed_avg`.
+    """
+    config = run.config
+    sgd = tff.learning.optimizers.build_sgdm
+    return tff.learning.algorithms.build_unweighted_fed_avg(
+        model,
+        sgd(config.client.learning_rate),
+        sgd(config.server.learning_rate, config.server.momentum),
+        model_aggregator=make_aggregator(config.mechanism, run.schedule.expected_cohort),
+        **options,
+    )
+
+
+def fed_avg_of_ours(run: PreparedRun, **options: Any) -> tff.learning.templates.LearningProcess:
+    """The same with our model."""
+    return fed_avg(functional_model(run.task.classifier), run, **options)
+
+
+class StockRound:
+    """A round from the classifier's initial weights, on TFF's default context."""
+
+    def __init__(self, process: tff.learning.templates.LearningProcess, run: PreparedRun) -> None:
+        """Starts the process and makes the clients' data sets, which no race times."""
+        weights = tff.learning.models.ModelWeights(run.task.classifier.initial_weights, ())
+        state = process.initialize()
+        in_its_own_types = tf.nest.pack_sequence_as(
+            state.global_model_weights, tf.nest.flatten(weights)
+        )
+        self._state = process.set_model_weights(state, in_its_own_types)
+        self._next = functools.partial(process.next, self._state)
+        population = run.task.population
+        size = run.config.client.batch_size
+        self._data_sets = [
+            batches_of(population.examples(i), size) for i in range(len(population.client_ids))
+        ]
+
+    def __call__(self) -> Any:
+        """The state after a round."""
+        return self._next(self._data_sets).state
+
+
+def batches_of(examples: Examples, batch_size: int) -> tf.data.Dataset:
+    """A client's batches, by a data set that starts no threads of its own."""
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    options.experimental_optimization.inject_prefetch = False
+    slices = tf.data.Dataset.from_tensor_slices((examples.inputs, examples.labels))
+    return slices.with_options(options).batch(batch_size)

@@ -1,0 +1,89 @@
+"""Rounds of our runtimes, with all clients of a task in the cohort and their data in memory."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fl_audit.canaries.families import make_family
+from fl_audit.canaries.inclusion import flip_coins
+from fl_audit.config import (
+    Canaries,
+    Client,
+    Config,
+    GaussianFixed,
+    Shuffle,
+    StackOverflowTask,
+)
+from fl_audit.participation import make_schedule
+from fl_audit.tasks.classifier import Classifier, Examples, InMemoryPopulation, LearningTask
+from fl_audit.training.cohort_data import RoundData
+from fl_audit.training.mechanism import round_noise
+from fl_audit.training.prepare import PreparedRun
+from fl_audit.training.process import RoundResult, run_round
+from fl_audit.training.runtimes import make_runtime
+
+CANARIES = Canaries(count=2000, family="hadamard")
+
+ROUNDS = 500
+"""Half of the canaries are included, each in one round: two canaries a round."""
+
+
+def in_memory(name: str, classifier: Classifier, clients: Sequence[Examples]) -> LearningTask:
+    """A task of these clients, nothing held out."""
+    ids = [f"client-{i}" for i in range(len(clients))]
+    nothing = clients[0].take(np.zeros(0, np.int64))
+    return LearningTask(name, classifier, InMemoryPopulation(ids, clients), nothing)
+
+
+def run_of(task: LearningTask, client: Client) -> PreparedRun:
+    """Rounds whose cohort is everybody; clipping to 1 and no noise, so that rounds compare."""
+    client_ids = task.population.client_ids
+    made = Config(
+        task=StackOverflowTask(),  # which nothing reads: the task is made already
+        client=client,
+        mechanism=GaussianFixed(noise_multiplier=0.0, clip_norm=1.0),
+        participation=Shuffle(rounds=ROUNDS, clients_per_round=len(client_ids)),
+        canaries=CANARIES,
+        runtime="local",
+    )
+    included = flip_coins(made.seed, CANARIES.count)
+    schedule = make_schedule(made.participation, CANARIES, made.seed, client_ids, included)
+    return PreparedRun(
+        config=made,
+        task=task,
+        included=included,
+        family=make_family(CANARIES, made.seed, task.classifier.dim),
+        schedule=schedule,
+        noise=round_noise(made.mechanism, schedule.expected_cohort),
+    )
+
+
+class OurRound:
+    """A round of the `local` runtime from the initial state."""
+
+    def __init__(self, run: PreparedRun) -> None:
+        """Compiles the process.
+
+        Args:
+            run: whose clients take part.
+        """
+        population = run.task.population
+        self._clients = [population.examples(i) for i in range(len(population.client_ids))]
+        self._runtime = make_runtime(run, Path(os.devnull))
+        with self._runtime.session():
+            self._state: Any = self._runtime.process.initialize()
+
+    def __call__(self, num_clients: int | None = None, canaries: Sequence[int] = ()) -> RoundResult:
+        """What the round gives out.
+
+        Args:
+            num_clients: only the first so many take part.
+            canaries: that take part as well.
+        """
+        data = RoundData(self._clients[:num_clients], np.array(canaries, np.int64))
+        with self._runtime.session():
+            participants = self._runtime.participants(self._state, data)
+            return run_round(self._runtime.process, self._state, participants)

@@ -1,0 +1,71 @@
+"""The rounds that benchmarks race give equal models, at a size that takes seconds."""
+
+import numpy as np
+import pytest
+
+from benchmarks import training
+from benchmarks.audited_round import AuditedRound, UnauditedRound
+from benchmarks.next_word import GROWING, PAPER, Sizes, classifier_of, made_up_clients
+from benchmarks.one_score import seconds_to_score
+from benchmarks.peers.stock_tff import StockRound, fed_avg, keras_next_word, variable_model
+from benchmarks.rounds import OurRound, in_memory, run_of
+from fl_audit.canaries.families import FAMILIES
+from fl_audit.config import Client
+from fl_audit.training.local_runtime import LocalContext, local_runtime
+
+SIZES = Sizes(vocabulary_size=60, embedding_size=8, lstm_size=12, sequence_length=5)
+
+
+@pytest.fixture(scope="module")
+def run():
+    clients = made_up_clients(SIZES, count=3, batches=2)
+    return run_of(in_memory("made up", classifier_of(SIZES), clients), Client())
+
+
+@pytest.fixture(scope="module")
+def ours(run):
+    return OurRound(run)
+
+
+def test_our_round_is_tffs_with_its_keras_model(run, ours):
+    model = variable_model(lambda: keras_next_word(SIZES), run.task.classifier)
+    with local_runtime(LocalContext()):
+        stock = StockRound(fed_avg(model, run), run)
+        training.check_models(run, ours().state, stock())
+
+
+def test_our_round_is_the_unaudited_one(run, ours):
+    training.check_models(run, ours().state, UnauditedRound(run)())
+
+
+def test_another_cohort_gives_another_model(run, ours):
+    with pytest.raises(SystemExit):
+        training.check_models(run, ours().state, ours(2).state)
+
+
+def test_scores_of_an_audited_round_are_those_of_the_vectors(run, ours, tmp_path):
+    aggregate, cosines = AuditedRound(ours, run.family, training.CANARIES_IN_ROUND, tmp_path)()
+    training.check_cosines(run, aggregate, cosines)
+    assert cosines[list(training.CANARIES_IN_ROUND)].min() > 10 * run.family.dim**-0.5
+    with pytest.raises(SystemExit):
+        training.check_cosines(run, aggregate, np.roll(cosines, 1))
+
+
+@pytest.mark.parametrize("sizes", [SIZES, *GROWING[:2]])
+def test_parameters_are_counted(sizes):
+    assert sizes.dim == classifier_of(sizes).dim
+
+
+def test_sizes_grow_from_1e5_to_1e8():
+    assert PAPER.dim == 4_050_748
+    assert [round(np.log10(sizes.dim), 1) for sizes in GROWING] == [5.0, 6.0, 6.6, 7.0, 8.0]
+
+
+def test_operations_of_a_batch_are_those_of_its_products():
+    products = 96 * 2680 + 670 * 2680 + 670 * 96 + 96 * 10_004
+    assert PAPER.flops_per_batch == 6 * 320 * products
+
+
+@pytest.mark.parametrize("family", [*FAMILIES, "tensorflow"])
+def test_every_family_is_scored(family):
+    assert seconds_to_score(family, dim=1000, count=5) > 0
