@@ -146,16 +146,20 @@ def show_share(name: str, cohort: int, batches: int) -> None:
 
 def audited_round(folder: Path) -> None:
     """What an audit adds to a round."""
-    print(f"\nA round of {AUDITED_COHORT} clients of 2 batches, LSTM, under local. Audited: 2 more")
-    print("participants that are canaries, 2,000 hadamard canaries scored and logged. Unaudited:")
+    print(
+        f"\nA round of {AUDITED_COHORT} clients of {BATCHES} batches, LSTM, under local. Audited: 2"
+    )
+    print(
+        "more participants that are canaries, 2,000 hadamard canaries scored and logged. Unaudited:"
+    )
     print("build_unweighted_fed_avg with our model, without canaries or their place in the data.")
     print(f"{'':58}{'unaudited':>10}  {'audited':>10}  how many times as long (range)")
-    run = next_word_run(AUDITED_COHORT, 2)
+    run = next_word_run(AUDITED_COHORT, BATCHES)
     ours, unaudited = OurRound(run), UnauditedRound(run)
     audited = AuditedRound(ours, run.family, CANARIES_IN_ROUND, folder)
     check_models(run, ours().state, unaudited())
     check_cosines(run, *audited())
-    print(f"{'Whole round':58}{race(unaudited, audited, turns=7)}", flush=True)
+    print(f"{'Whole round':58}{race(unaudited, audited, turns=5)}", flush=True)
     print(f"{'  of which scoring and logging':70}{seconds(wall_time(audited.score, 5)):>10}")
 
 

@@ -27,6 +27,7 @@ def ours(run):
     return OurRound(run)
 
 
+@pytest.mark.slow
 def test_our_round_is_tffs_with_its_keras_model(run, ours):
     model = variable_model(lambda: keras_next_word(SIZES), run.task.classifier)
     with local_runtime(LocalContext()):

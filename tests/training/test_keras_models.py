@@ -119,6 +119,7 @@ def test_a_keras_lstm_trains_as_the_functional_one_under_native_and_local(next_w
         assert one.train_loss == pytest.approx(other.train_loss, rel=SAME)
 
 
+@pytest.mark.slow
 def test_a_functional_model_made_of_a_keras_lstm_runs_locally(next_word_run):
     """Its functions share names with other bodies: TFF's own worker fails on this process."""
     classifier = next_word_run.task.classifier
