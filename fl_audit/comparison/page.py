@@ -1,12 +1,9 @@
 """The page of a comparison: it needs nothing but itself."""
 
 import importlib.metadata
-import importlib.resources
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
-
-import jinja2
 
 from fl_audit.comparison.cells import (
     accuracy_cell,
@@ -24,6 +21,7 @@ from fl_audit.comparison.pattern_style import pattern_legend
 from fl_audit.comparison.settings import Setting
 from fl_audit.comparison.tradeoff_plot import tradeoff_panels
 from fl_audit.method_groups import METHOD_GROUPS
+from fl_audit.report.template import render
 from fl_audit.report.words import STATISTIC_MEANINGS, STATISTIC_TITLES
 
 
@@ -33,16 +31,7 @@ def render_comparison(comparison: Comparison) -> str:
     Args:
       comparison: the runs.
     """
-    environment = jinja2.Environment(
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    source = importlib.resources.files(__package__).joinpath("compare.html")
-    template = environment.from_string(source.read_text(encoding="utf-8"))
-    return template.render(_page(comparison))
+    return render("fl_audit.comparison", "compare.html", _page(comparison))
 
 
 def _page(comparison: Comparison) -> dict[str, Any]:

@@ -1,10 +1,8 @@
 """report.html: one page that needs nothing but itself."""
 
-import importlib.resources
 from collections.abc import Mapping
 from typing import Any
 
-import jinja2
 from markupsafe import Markup
 
 from fl_audit.config_file import config_to_toml
@@ -22,6 +20,7 @@ from fl_audit.report.tables import (
     normality_rows,
     null_rows,
 )
+from fl_audit.report.template import render
 from fl_audit.report.training_curve import training_curves
 from fl_audit.report.verdict_banner import verdict_banner
 from fl_audit.report.words import STATISTIC_MEANINGS, STATISTIC_TITLES, description, findings
@@ -34,16 +33,7 @@ def render_html(report: Mapping[str, Any], run: FinishedRun) -> str:
       report: what report.json holds.
       run: that it is about.
     """
-    environment = jinja2.Environment(
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    source = importlib.resources.files(__package__).joinpath("report.html")
-    template = environment.from_string(source.read_text(encoding="utf-8"))
-    return template.render(_page(dict(report), run))
+    return render("fl_audit.report", "report.html", _page(dict(report), run))
 
 
 def _page(report: dict[str, Any], run: FinishedRun) -> dict[str, Any]:

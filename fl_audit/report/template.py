@@ -1,0 +1,26 @@
+"""Templates of pages that need nothing but themselves."""
+
+import importlib.resources
+from collections.abc import Mapping
+from typing import Any
+
+import jinja2
+
+
+def render(package: str, name: str, context: Mapping[str, Any]) -> str:
+    """A page from a template that is installed with a package.
+
+    Args:
+      package: that holds the template.
+      name: of its file.
+      context: everything that the template names; a name without a value is an error.
+    """
+    environment = jinja2.Environment(
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    source = importlib.resources.files(package).joinpath(name)
+    return environment.from_string(source.read_text(encoding="utf-8")).render(context)
