@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import jinja2
+from markupsafe import Markup
 
 
 def render(package: str, name: str, context: Mapping[str, Any]) -> str:
@@ -13,7 +14,8 @@ def render(package: str, name: str, context: Mapping[str, Any]) -> str:
     Args:
       package: that holds the template.
       name: of its file.
-      context: everything that the template names; a name without a value is an error.
+      context: everything that the template names, but for `style`, the rules that all pages share;
+        a name without a value is an error.
     """
     environment = jinja2.Environment(
         autoescape=True,
@@ -22,5 +24,9 @@ def render(package: str, name: str, context: Mapping[str, Any]) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    source = importlib.resources.files(package).joinpath(name)
-    return environment.from_string(source.read_text(encoding="utf-8")).render(context)
+    style = Markup(_text(__package__, "page.css"))
+    return environment.from_string(_text(package, name)).render(context, style=style)
+
+
+def _text(package: str, name: str) -> str:
+    return importlib.resources.files(package).joinpath(name).read_text(encoding="utf-8")
