@@ -22,7 +22,7 @@ from fl_audit.tasks.classifier import Classifier, Examples, InMemoryPopulation, 
 from fl_audit.training.cohort_data import RoundData
 from fl_audit.training.mechanism import round_noise
 from fl_audit.training.prepare import PreparedRun
-from fl_audit.training.process import RoundResult, run_round
+from fl_audit.training.round import RoundResult, run_round
 from fl_audit.training.runtimes import make_runtime
 
 CANARIES = Canaries(count=2000, family="hadamard")

@@ -39,7 +39,7 @@ from fl_audit.config import Client, DigitsTask
 from fl_audit.tasks.digits import load_digits_task
 from fl_audit.training.native_runtime import native_runtime
 from fl_audit.training.prepare import PreparedRun
-from fl_audit.training.process import flatten_weights, model_weights
+from fl_audit.training.round import flatten_weights, model_weights
 
 COHORT, BATCHES = 10, 4
 AUDITED_COHORT = 50

@@ -20,6 +20,9 @@ TableType = TypeVar("TableType", bound=Table)
 _PATHS = ("path", "word_counts", "store_path")
 """Keys that name files, in tasks, participation and canaries."""
 
+_DEFAULT_KINDS = {"client": "fed_avg", "server": "sgd", "canaries": "vectors"}
+"""Of the tables that need not say their kind."""
+
 
 def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
     """Reads a config file and applies `section.key=value` overrides.
@@ -65,11 +68,18 @@ def parse_config(table: Mapping[str, Any], name: str) -> Config:
     Raises:
       InputError: a key is unknown or missing, or a value is of the wrong type or out of range.
     """
+    table = {key: _with_kind(key, value) for key, value in table.items()}
     _check_keys(table, Config, name, "")
     try:
         return msgspec.convert(table, Config)
     except msgspec.ValidationError as error:
         raise InputError(f"{name}: {_readable(str(error), table)}") from error
+
+
+def _with_kind(key: str, value: Any) -> Any:
+    if key in _DEFAULT_KINDS and isinstance(value, Mapping):
+        return {"kind": _DEFAULT_KINDS[key], **value}
+    return value
 
 
 def config_to_toml(config: Config) -> str:

@@ -9,7 +9,6 @@ from fl_audit.config_file import load_config
 from fl_audit.pipeline import start_run
 from fl_audit.report.numbers import epsilon_text
 from fl_audit.report.words import epsilon_by
-from fl_audit.run_folder import STATISTICS
 from fl_audit.training.claim import check_new
 
 NOISE_MULTIPLIERS = (0.0, 0.3)
@@ -54,7 +53,7 @@ def comparison(reports: Mapping[float, Mapping[str, Any]]) -> str:
     rows.append(["accuracy", *(f"{report['accuracy']:.3f}" for report in reports.values())])
     analytical = (report["analytical_epsilon"] for report in reports.values())
     rows.append(["analytical epsilon", *map(epsilon_text, analytical)])
-    for statistic in STATISTICS:
+    for statistic in next(iter(reports.values()))["statistics"]:
         fits = (epsilon_by(report, statistic, "gaussian_fit") for report in reports.values())
         rows.append([f"gaussian_fit on {statistic}", *map(epsilon_text, fits)])
     return "\n".join(f"{row[0]:<36}" + "".join(f"{cell:>12}" for cell in row[1:]) for row in rows)

@@ -15,9 +15,6 @@ import msgspec
 from fl_audit.errors import InputError
 from fl_audit.files import write_text
 
-STATISTICS = ("final", "final_minus_initial", "max", "sum")
-"""Names of the statistics that every run logs, included and excluded canaries alike."""
-
 FORMAT_VERSION = 1
 
 

@@ -15,10 +15,13 @@ import pytest
 
 from fl_audit.cli import main
 from fl_audit.estimators import estimate
-from fl_audit.run_folder import STATISTICS, RunFolder, read_record
+from fl_audit.run_folder import RunFolder, read_record
 from fl_audit.score_file import read_score_file
+from fl_audit.statistics import ALL
 from fl_audit.training.prepare import PreparedRun
 from fl_audit.training.runtimes import Runtime, make_runtime
+
+STATISTICS = tuple(statistic.name for statistic in ALL)
 
 pytestmark = pytest.mark.tff
 

@@ -2,7 +2,9 @@ import pytest
 
 from fl_audit import quickstart
 from fl_audit.errors import InputError
-from fl_audit.run_folder import STATISTICS
+from fl_audit.statistics import ALL
+
+STATISTICS = tuple(statistic.name for statistic in ALL)
 
 
 def _report(epsilon, analytical):

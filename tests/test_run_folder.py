@@ -6,7 +6,10 @@ import json
 import pytest
 
 from fl_audit.errors import InputError
-from fl_audit.run_folder import STATISTICS, RunFolder, RunRecord, read_record, write_record
+from fl_audit.run_folder import RunFolder, RunRecord, read_record, write_record
+from fl_audit.statistics import ALL
+
+STATISTICS = tuple(statistic.name for statistic in ALL)
 
 RECORD = RunRecord(
     task="digits",

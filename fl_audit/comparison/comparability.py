@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fl_audit.comparison.reported_run import ReportedRun
 from fl_audit.comparison.settings import value_text
 from fl_audit.report.numbers import significant
-from fl_audit.report.words import STATISTIC_TITLES
+from fl_audit.statistics import title_of
 
 _SAME_COHORT = 1.1
 """Cohorts up to this factor apart differ by the coins of their canaries."""
@@ -107,7 +107,7 @@ def _left_out_statistics(runs: Sequence[ReportedRun]) -> Iterable[str]:
     for name in dict.fromkeys(name for run in runs for name in run.statistics):
         lacking = [str(run.folder) for run in runs if name not in run.statistics]
         if lacking:
-            title = STATISTIC_TITLES.get(name, name)
+            title = title_of(name)
             yield f"The statistic “{title}” is missing in {', '.join(lacking)}."
 
 

@@ -12,7 +12,7 @@ from fl_audit.comparison.pareto import pareto_front
 from fl_audit.comparison.reported_run import PARTIES, ReportedRun, read_reported_runs
 from fl_audit.comparison.settings import Setting, group_by_setting
 from fl_audit.comparison.spread import Spread
-from fl_audit.run_folder import STATISTICS
+from fl_audit.statistics import ALL
 
 SHOWN_METHODS = ("threshold_valid", "one_run_valid", "gaussian_fit")
 """What tables show at first sight: the bounds that hold, and the paper's estimate."""
@@ -46,7 +46,7 @@ class Comparison:
     def statistics(self) -> tuple[str, ...]:
         """Names of the statistics that any run has, the known ones first."""
         found = dict.fromkeys(name for run in self.runs for name in run.statistics)
-        known = [name for name in STATISTICS if name in found]
+        known = [s.name for s in ALL if s.name in found]
         return tuple(dict.fromkeys([*known, *found]))
 
     @property

@@ -22,7 +22,7 @@ from fl_audit.comparison.settings import Setting
 from fl_audit.comparison.tradeoff_plot import tradeoff_panels
 from fl_audit.method_groups import METHOD_GROUPS
 from fl_audit.report.template import render
-from fl_audit.report.words import STATISTIC_MEANINGS, STATISTIC_TITLES
+from fl_audit.statistics import meaning_of, title_of
 
 
 def render_comparison(comparison: Comparison) -> str:
@@ -42,8 +42,8 @@ def _page(comparison: Comparison) -> dict[str, Any]:
         "has_repetitions": has_repetitions(comparison),
         "has_verdicts": has_verdicts(comparison),
         "settings": [_setting_row(comparison, setting) for setting in comparison.settings],
-        "titles": {name: STATISTIC_TITLES.get(name, name) for name in comparison.statistics},
-        "meanings": {name: STATISTIC_MEANINGS.get(name, "") for name in comparison.statistics},
+        "titles": {name: title_of(name) for name in comparison.statistics},
+        "meanings": {name: meaning_of(name) for name in comparison.statistics},
         "by_noise": len(comparison.noise_multipliers) > 1,
         "bound": BOUND,
         "front_method": FRONT_METHOD,

@@ -13,7 +13,7 @@ from fl_audit.comparison.pattern_style import PatternStyle, pattern_styles
 from fl_audit.comparison.settings import Setting
 from fl_audit.comparison.spread import Spread
 from fl_audit.report.figure import FAINT, draw
-from fl_audit.report.words import STATISTIC_TITLES
+from fl_audit.statistics import title_of
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def tradeoff_panels(comparison: Comparison) -> dict[str, Markup]:
       comparison: the runs.
     """
     panels = {
-        STATISTIC_TITLES.get(name, name): list(
+        title_of(name): list(
             _points(
                 comparison,
                 partial(Setting.epsilon, statistic=name, method=FRONT_METHOD),

@@ -12,7 +12,7 @@ from fl_audit.estimators.result import json_value
 from fl_audit.report.finished_run import FinishedRun
 from fl_audit.report.run_verdict import run_verdict
 from fl_audit.report.statistic import statistic_report
-from fl_audit.run_folder import STATISTICS
+from fl_audit.statistics import statistics_of
 
 
 def build_report(run: FinishedRun) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def build_report(run: FinishedRun) -> dict[str, Any]:
     accounting = _account(run)
     verdict = run_verdict(run)
     return {
-        "statistics": {name: statistic_report(run, name) for name in STATISTICS},
+        "statistics": {s.name: statistic_report(run, s) for s in statistics_of(run.config)},
         "analytical_epsilon": json_value(accounting.epsilon),
         "accuracy": json_value(run.record.accuracy),
         "verdict": verdict and verdict.to_json(),

@@ -11,8 +11,9 @@ from fl_audit.config import Config
 from fl_audit.config_file import load_config
 from fl_audit.csv_file import read_csv
 from fl_audit.errors import InputError
-from fl_audit.run_folder import STATISTICS, RunFolder, RunRecord, read_record
+from fl_audit.run_folder import RunFolder, RunRecord, read_record
 from fl_audit.score_file import ScoreFile, read_score_file
+from fl_audit.statistics import statistics_of
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -66,15 +67,16 @@ def read_finished_run(folder: RunFolder) -> FinishedRun:
             f"{folder.canaries}: must list the {record.num_canaries} canaries of "
             f"{folder.record.name}, got {len(pool)}"
         )
+    config = load_config(folder.config)
     return FinishedRun(
         folder=folder,
-        config=load_config(folder.config),
+        config=config,
         record=record,
         rounds=_read_rounds(folder.metrics, record.rounds),
         presentations=np.array(
             [canary.rounds for canary in pool.values() if canary.included], dtype=np.int64
         ),
-        scores={name: _read_scores(folder.scores(name), pool) for name in STATISTICS},
+        scores={s.name: _read_scores(folder.scores(s.name), pool) for s in statistics_of(config)},
     )
 
 

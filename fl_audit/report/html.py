@@ -11,7 +11,6 @@ from fl_audit.estimators.roc.summary import REPORTED_RATES
 from fl_audit.report.finished_run import FinishedRun
 from fl_audit.report.histogram import score_histogram
 from fl_audit.report.numbers import significant
-from fl_audit.report.statistic import NULLS
 from fl_audit.report.tables import (
     accounting_rows,
     attack_rows,
@@ -23,7 +22,8 @@ from fl_audit.report.tables import (
 from fl_audit.report.template import render
 from fl_audit.report.training_curve import training_curves
 from fl_audit.report.verdict_banner import verdict_banner
-from fl_audit.report.words import STATISTIC_MEANINGS, STATISTIC_TITLES, description, findings
+from fl_audit.report.words import description, findings
+from fl_audit.statistics import statistics_of
 
 
 def render_html(report: Mapping[str, Any], run: FinishedRun) -> str:
@@ -44,9 +44,7 @@ def _page(report: dict[str, Any], run: FinishedRun) -> dict[str, Any]:
         "verdict": verdict_banner(report),
         "findings": findings(report),
         "description": description(run),
-        "titles": STATISTIC_TITLES,
-        "meanings": STATISTIC_MEANINGS,
-        "nulls": NULLS,
+        "statistics": {s.name: s for s in statistics_of(run.config)},
         "groups": method_groups(statistics),
         "noise": noise_rows(report["analytical"]),
         "analytical": report["analytical"],
@@ -70,10 +68,12 @@ def _page(report: dict[str, Any], run: FinishedRun) -> dict[str, Any]:
 def _histograms(run: FinishedRun) -> dict[str, Markup]:
     null = Gaussian(0.0, run.record.dim**-0.5)
     return {
-        name: score_histogram(
-            name, scores.canary_scores(), null if NULLS[name] == "closed_form" else None
+        s.name: score_histogram(
+            s.name,
+            run.scores[s.name].canary_scores(),
+            null if s.null == "closed_form" else None,
         )
-        for name, scores in run.scores.items()
+        for s in statistics_of(run.config)
     }
 
 

@@ -2,8 +2,8 @@
 
 from fl_audit.config import Audit
 from fl_audit.report.finished_run import FinishedRun
-from fl_audit.report.statistic import NULLS
-from fl_audit.run_folder import STATISTICS, RunRecord
+from fl_audit.run_folder import RunRecord
+from fl_audit.statistics import statistics_of
 from fl_audit.verdict import VALID_METHODS, Claim, Looks, Statistic, Verdict, reach_verdict
 
 
@@ -18,11 +18,12 @@ def run_verdict(run: FinishedRun) -> Verdict | None:
 
 
 def _looks(run: FinishedRun, audit: Audit) -> Looks:
-    names = STATISTICS if audit.verdict_statistic == "all" else (audit.verdict_statistic,)
+    logged = statistics_of(run.config)
     return Looks(
         statistics=[
-            Statistic(name, run.scores[name].canary_scores(), NULLS[name], run.record.dim)
-            for name in names
+            Statistic(s.name, run.scores[s.name].canary_scores(), s.null, run.record.dim)
+            for s in logged
+            if audit.verdict_statistic in ("all", s.name)
         ],
         confidence=audit.confidence,
         methods=VALID_METHODS if audit.verdict_method == "all" else (audit.verdict_method,),

@@ -1,7 +1,7 @@
 """One statistic's part of report.json: its estimates, and checks of what they assume."""
 
 import math
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -9,47 +9,39 @@ from fl_audit.errors import InputError
 from fl_audit.estimators import anderson_darling, estimate
 from fl_audit.estimators.scores import CanaryScores, FloatArray
 from fl_audit.report.finished_run import FinishedRun
-
-NULLS: dict[str, Literal["closed_form", "empirical"]] = {
-    "final": "closed_form",
-    "final_minus_initial": "closed_form",
-    "max": "empirical",
-    "sum": "empirical",
-}
-"""Whose null law is known: an excluded canary's cosine with one vector has mean 0 and variance
-1/dim. A maximum or a sum over rounds depends on how alike the rounds' aggregates are."""
+from fl_audit.statistics import Statistic
 
 
-def statistic_report(run: FinishedRun, name: str) -> dict[str, Any]:
+def statistic_report(run: FinishedRun, statistic: Statistic) -> dict[str, Any]:
     """What `fl-audit estimate --json` prints, and how well the scores fit the assumptions.
 
     Args:
       run: the run.
-      name: of the statistic.
+      statistic: that the run logged.
 
     Raises:
       InputError: no method can be applied to the scores.
     """
-    scores = run.scores[name].canary_scores()
+    scores = run.scores[statistic.name].canary_scores()
     try:
         result = estimate(
             scores,
             delta=run.record.delta,
             dim=run.record.dim,
             confidence=run.config.audit.confidence,
-            null=NULLS[name],
+            null=statistic.null,
         )
     except InputError as error:
-        raise InputError(f"{run.folder.scores(name)}: {error}") from error
+        raise InputError(f"{run.folder.scores(statistic.name)}: {error}") from error
     return {
         **result.to_json(),
-        "null": NULLS[name],
+        "null": statistic.null,
         "left_out": dict(result.left_out),
         "anderson_darling": {
             "included": _normality(scores.included),
             "excluded": _normality(scores.excluded),
         },
-        "null_check": _null_check(name, scores, run.record.dim),
+        "null_check": _null_check(statistic, scores, run.record.dim),
     }
 
 
@@ -62,14 +54,14 @@ def _normality(scores: FloatArray) -> dict[str, Any] | None:
     return {"statistic": test.statistic, "critical_values": critical}
 
 
-def _null_check(name: str, scores: CanaryScores, dim: int) -> dict[str, Any] | None:
+def _null_check(statistic: Statistic, scores: CanaryScores, dim: int) -> dict[str, Any] | None:
     """Mean and variance of the excluded scores beside those of the null law N(0, 1/dim).
 
     Standard errors are those of the null law. None where the null has no closed form or there
     are fewer than 2 excluded scores.
     """
     num = scores.num_excluded
-    if NULLS[name] != "closed_form" or num < 2:
+    if statistic.null != "closed_form" or num < 2:
         return None
     return {
         "num_excluded": num,

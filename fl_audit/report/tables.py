@@ -6,7 +6,8 @@ from typing import Any
 
 from fl_audit.method_groups import METHOD_GROUPS
 from fl_audit.report.numbers import count, epsilon_text, significant
-from fl_audit.report.words import ACCOUNTANT_TITLES, STATISTIC_TITLES
+from fl_audit.report.words import ACCOUNTANT_TITLES
+from fl_audit.statistics import title_of
 
 
 @dataclass(frozen=True)
@@ -69,12 +70,13 @@ def _method_row(method: str, statistics: Mapping[str, Any]) -> MethodRow:
         for name, statistic in statistics.items()
         if method in statistic["left_out"]
     }
-    notes = [
-        *_notes("Guarantee", {name: e["details"]["guarantee"] for name, e in found.items()}),
-        *_notes("Assumes", {name: e["details"]["assumes"] for name, e in found.items()}),
-        *_notes("Source", {name: e["details"]["source"] for name, e in found.items()}),
-        *_notes("Left out", left_out),
-    ]
+    texts = (
+        ("Guarantee", {name: e["details"]["guarantee"] for name, e in found.items()}),
+        ("Assumes", {name: e["details"]["assumes"] for name, e in found.items()}),
+        ("Source", {name: e["details"]["source"] for name, e in found.items()}),
+        ("Left out", left_out),
+    )
+    notes = [note for label, text in texts for note in _notes(label, text, len(statistics))]
     return MethodRow(method, epsilons, tuple(notes))
 
 
@@ -86,14 +88,14 @@ def _epsilon(estimate: Mapping[str, Any]) -> str:
     return epsilon_text(estimate["epsilon"])
 
 
-def _notes(label: str, text_by_statistic: Mapping[str, str]) -> list[Note]:
+def _notes(label: str, text_by_statistic: Mapping[str, str], num_statistics: int) -> list[Note]:
     """One note per text, with the statistics that it is about unless all share it."""
     titles_by_text: dict[str, list[str]] = {}
     for name, text in text_by_statistic.items():
-        titles_by_text.setdefault(text, []).append(STATISTIC_TITLES[name])
+        titles_by_text.setdefault(text, []).append(title_of(name))
     return [
         Note(
-            label if len(titles) == len(STATISTIC_TITLES) else f"{label} ({', '.join(titles)})",
+            label if len(titles) == num_statistics else f"{label} ({', '.join(titles)})",
             f"{text.rstrip('.')}.",
         )
         for text, titles in titles_by_text.items()
@@ -137,7 +139,7 @@ def attack_rows(statistics: Mapping[str, Any]) -> list[AttackRow]:
     """A row per statistic that has scores of both kinds."""
     return [
         AttackRow(
-            statistic=STATISTIC_TITLES[name],
+            statistic=title_of(name),
             auc=significant(roc["auc"]),
             auc_interval=" … ".join(significant(end) for end in roc["auc_interval"]),
             true_positive_rates=tuple(
@@ -181,7 +183,7 @@ def _normality_row(name: str, group: str, num: int, test: Mapping[str, Any]) -> 
     else:
         reading = "in doubt (15 %)" if value > lenient else "may be Gaussian"
     return NormalityRow(
-        statistic=STATISTIC_TITLES[name],
+        statistic=title_of(name),
         group=group,
         num=num,
         value=significant(value),
@@ -206,7 +208,7 @@ def null_rows(statistics: Mapping[str, Any]) -> list[NullRow]:
     """Mean and variance of excluded scores, for statistics whose null has a closed form."""
     return [
         NullRow(
-            statistic=STATISTIC_TITLES[name],
+            statistic=title_of(name),
             moment=moment,
             value=significant(check[moment]),
             expected=f"{significant(check[f'{moment}_expected'])} ± "

@@ -6,7 +6,7 @@ from typing import Any
 
 from fl_audit.report.numbers import count, epsilon_text, significant
 from fl_audit.report.tables import Note
-from fl_audit.report.words import STATISTIC_TITLES
+from fl_audit.statistics import title_of
 from fl_audit.verdict.power import ENOUGH_POWER
 
 _MEANINGS = {
@@ -101,7 +101,7 @@ def _looks(verdict: Mapping[str, Any]) -> str:
 def _evidence(verdict: Mapping[str, Any]) -> list[Note]:
     facts = []
     if verdict["method"] is not None:
-        title = STATISTIC_TITLES[verdict["statistic"]]
+        title = title_of(verdict["statistic"])
         epsilon = epsilon_text(verdict["epsilon_lower"])
         facts += [
             Note("Largest bound", f"ε ≥ {epsilon} by {verdict['method']} on “{title}”"),

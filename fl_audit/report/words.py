@@ -11,28 +11,6 @@ from fl_audit.report.numbers import count, epsilon_text, significant
 from fl_audit.report.participation_words import canary_rounds, client_rounds
 from fl_audit.run_folder import RunRecord
 
-STATISTIC_TITLES = {
-    "final": "Final model",
-    "final_minus_initial": "Final − initial",
-    "max": "Largest round",
-    "sum": "Sum of rounds",
-}
-
-STATISTIC_MEANINGS = {
-    "final": "Cosine of the canary with the final model: the attacker sees nothing else.",
-    "final_minus_initial": (
-        "Cosine with the final minus the initial model: the attacker knows where training began."
-    ),
-    "max": (
-        "Largest cosine with the noised update of any round: the attacker sees every round, and "
-        "looks for a canary that appears once."
-    ),
-    "sum": (
-        "Sum of the cosines with the noised updates of all rounds: the attacker sees every round, "
-        "and looks for a canary that appears often."
-    ),
-}
-
 ACCOUNTANT_TITLES = {
     "rdp": "Rényi DP",
     "pld": "Privacy loss distributions",

@@ -1,21 +1,22 @@
 """The round loop."""
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from tqdm import tqdm
 
 from fl_audit.errors import Interrupted
 from fl_audit.run_folder import RunFolder
+from fl_audit.training.attackers import Attacker, SeenRound, Weights
 from fl_audit.training.checkpoint import Checkpoint, save_checkpoint
 from fl_audit.training.cohort_data import CohortData, RoundData
-from fl_audit.training.cosine_log import CosineLog
 from fl_audit.training.evaluation import Evaluator
 from fl_audit.training.interruption import StopRequest
 from fl_audit.training.metrics_log import MetricsLog, RoundMetrics
 from fl_audit.training.prefetch import prefetched
 from fl_audit.training.prepare import PreparedRun
-from fl_audit.training.process import RoundResult, model_weights, run_round
+from fl_audit.training.round import model_weights, run_round
 from fl_audit.training.runtimes import Runtime
 
 
@@ -27,6 +28,8 @@ class RoundLoop:
         run: PreparedRun,
         folder: RunFolder,
         runtime: Runtime,
+        attackers: Sequence[Attacker],
+        *,
         completed: int,
         stop: StopRequest,
     ) -> None:
@@ -36,19 +39,19 @@ class RoundLoop:
           run: of `prepare`.
           folder: that holds this run's identity.
           runtime: that runs the rounds.
+          attackers: that are shown every round.
           completed: rounds that are done.
           stop: tells whether a signal asked to stop.
         """
         self._run = run
         self._folder = folder
         self._runtime = runtime
+        self._attackers = attackers
         self._stop = stop
         self._cohort_data = CohortData(run.task, run.config.client, run.config.seed)
         self._evaluator = Evaluator(run.task.classifier, run.task.held_out)
         self._metrics = MetricsLog(folder, completed)
-        log = CosineLog.open if completed else CosineLog.create
         self._last = run.schedule.num_rounds
-        self.cosine_log = log(folder.round_cosines, self._last, run.config.canaries.count)
         self._bar = tqdm(
             desc=folder.path.name,
             total=self._last,
@@ -84,7 +87,8 @@ class RoundLoop:
         self._metrics.close()
 
     def _save(self, checkpoint: Checkpoint) -> None:
-        self.cosine_log.flush()
+        for attacker in self._attackers:
+            attacker.flush()
         save_checkpoint(self._folder.checkpoint, checkpoint)
 
     def _data(self, round_index: int) -> RoundData:
@@ -96,7 +100,9 @@ class RoundLoop:
         participants = self._runtime.participants(state, data)
         result = run_round(self._runtime.process, state, participants)
         trained = time.perf_counter()
-        self.cosine_log.write_round(number - 1, self._run.family.cosines(result.aggregate))
+        before, after = model_weights(state), model_weights(result.state)
+        for attacker in self._attackers:
+            attacker.see_round(SeenRound(number - 1, before, result.aggregate, after))
         scored = time.perf_counter()
         metrics = RoundMetrics(
             round=number,
@@ -105,7 +111,7 @@ class RoundLoop:
             clip_norm=result.clip_norm,
             noise_stddev=result.noise_stddev,
             train_loss=result.train_loss,
-            accuracy=self._accuracy(result, number),
+            accuracy=self._accuracy(after, number),
             seconds_training=trained - started,
             seconds_scoring=scored - trained,
         )
@@ -115,8 +121,8 @@ class RoundLoop:
             self._bar.set_postfix(shown)
         return result.state
 
-    def _accuracy(self, result: RoundResult, completed: int) -> float | None:
+    def _accuracy(self, weights: Weights, completed: int) -> float | None:
         is_due = completed % self._run.config.log.evaluate_every == 0
         if is_due or completed == self._run.schedule.num_rounds:
-            return self._evaluator.accuracy(model_weights(result.state))
+            return self._evaluator.accuracy(weights)
         return None

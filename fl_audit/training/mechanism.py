@@ -8,6 +8,7 @@ theorem 1: z^-2 = z_sum^-2 + (2 s)^-2 for count noise of standard deviation s).
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import tensorflow_federated as tff
 
@@ -81,3 +82,24 @@ def make_aggregator(
         clients_per_round=expected_cohort,
         clip=config.clip_norm,
     )
+
+
+@dataclass(frozen=True)
+class ClipAndNoise:
+    """What a round clips to, and adds.
+
+    Attributes:
+      clip_norm: that this round's updates are clipped to.
+      stddev: of the noise on each coordinate of the sum of updates.
+    """
+
+    clip_norm: float
+    stddev: float
+
+
+def noise_in(aggregator_state: Any) -> ClipAndNoise:
+    """What the round does that starts from this state of `make_aggregator`'s process."""
+    # A Gaussian sum query, inside a normalised query, and an adaptive one in between.
+    query_state = aggregator_state.query_state.numerator_state
+    sum_state = getattr(query_state, "sum_state", query_state)
+    return ClipAndNoise(float(sum_state.l2_norm_clip), float(sum_state.stddev))

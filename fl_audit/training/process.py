@@ -1,12 +1,9 @@
 """The TFF learning process of a run: DP-FedAvg with canary clients."""
 
 import collections
-from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 import tensorflow_federated as tff
 
@@ -15,35 +12,6 @@ from fl_audit.tasks.classifier import Classifier
 from fl_audit.training.canary_process import with_aggregate_released, with_canary_clients
 from fl_audit.training.mechanism import make_aggregator
 from fl_audit.training.result_process import process_over_results
-
-
-@dataclass(frozen=True)
-class RoundResult:
-    """What one round gives out.
-
-    Attributes:
-      state: of the learning process, for the next round.
-      aggregate: the round's noised aggregate, float32 of shape (dim,), as the model moves.
-      clip_norm: that this round's updates were clipped to.
-      noise_stddev: of the noise on each coordinate of the sum of updates.
-      train_loss: mean over the examples that the cohort trained on, in nats; 0 without any.
-    """
-
-    state: Any
-    aggregate: npt.NDArray[np.float32]
-    clip_norm: float
-    noise_stddev: float
-    train_loss: float
-
-
-def flatten_weights(weights: Any) -> npt.NDArray[np.float32]:
-    """A structure of arrays as one float32 vector of shape (dim,), in the structure's order."""
-    return np.concatenate([np.ravel(leaf) for leaf in tf.nest.flatten(weights)])
-
-
-def model_weights(state: Any) -> list[npt.NDArray[np.float32]]:
-    """The trainable weights in a learning process's state."""
-    return list(tf.nest.flatten(state.global_model_weights.trainable))
 
 
 def functional_model(classifier: Classifier) -> tff.learning.models.FunctionalModel:
@@ -168,31 +136,3 @@ def build_process_over_results(
         _finalizer(weights_type, config.server),
         functional_model(classifier),
     )
-
-
-def run_round(
-    process: tff.templates.IterativeProcess, state: Any, client_data: Iterable[Any]
-) -> RoundResult:
-    """Runs one round on TFF's default context.
-
-    Args:
-      process: of `build_process` or `build_process_over_results`.
-      state: after the last round.
-      client_data: of each participant, canaries included; TFF's own runtime wants a list.
-    """
-    sum_state = _sum_query_state(state)
-    output = process.next(state, client_data)
-    return RoundResult(
-        state=output.state,
-        aggregate=flatten_weights(output.metrics["finalizer"]["aggregate"]),
-        clip_norm=float(sum_state.l2_norm_clip),
-        noise_stddev=float(sum_state.stddev),
-        train_loss=float(output.metrics["client_work"]["train"]["loss"]),
-    )
-
-
-def _sum_query_state(state: Any) -> Any:
-    """State of tensorflow-privacy's Gaussian sum query, inside that of a normalised query."""
-    query_state = state.aggregator.query_state.numerator_state
-    is_adaptive = hasattr(query_state, "sum_state")
-    return query_state.sum_state if is_adaptive else query_state

@@ -6,17 +6,19 @@ What `train` has done survives kill -9 up to the last checkpoint.
 import dataclasses
 import importlib.metadata
 import sys
+from collections.abc import Mapping
 from typing import Any
 
-from fl_audit.run_folder import STATISTICS, RunFolder, RunRecord, write_record
+from fl_audit.run_folder import RunFolder, RunRecord, write_record
 from fl_audit.score_file import ScoreFile, write_score_file
+from fl_audit.statistics import statistics_of
+from fl_audit.training.attackers import FloatArray, make_attackers
 from fl_audit.training.checkpoint import Checkpoint, load_checkpoint
-from fl_audit.training.cosine_log import CosineLog
 from fl_audit.training.interruption import stop_request
 from fl_audit.training.loop import RoundLoop
 from fl_audit.training.metrics_log import read_rows
 from fl_audit.training.prepare import PreparedRun
-from fl_audit.training.process import flatten_weights, model_weights
+from fl_audit.training.round import model_weights
 from fl_audit.training.runtimes import Runtime
 
 _PACKAGES = (
@@ -46,12 +48,16 @@ def train(run: PreparedRun, runtime: Runtime, folder: RunFolder) -> None:
     with stop_request() as stop:
         with runtime.session():
             checkpoint = _starting_point(folder, runtime.process.initialize())
-        loop = RoundLoop(run, folder, runtime, checkpoint.completed_rounds, stop)
+        completed = checkpoint.completed_rounds
+        attackers = make_attackers(run, folder, completed)
+        loop = RoundLoop(run, folder, runtime, attackers, completed=completed, stop=stop)
         while checkpoint.completed_rounds < run.schedule.num_rounds:
             with runtime.session():
                 checkpoint = loop.run_rounds(checkpoint)
         loop.close()
-    _write_results(run, folder, runtime, checkpoint.state, loop.cosine_log)
+    final = model_weights(checkpoint.state)
+    scores = {name: s for attacker in attackers for name, s in attacker.scores(final).items()}
+    _write_results(run, folder, runtime, scores)
 
 
 def _starting_point(folder: RunFolder, initial_state: Any) -> Checkpoint:
@@ -61,21 +67,13 @@ def _starting_point(folder: RunFolder, initial_state: Any) -> Checkpoint:
 
 
 def _write_results(
-    run: PreparedRun, folder: RunFolder, runtime: Runtime, state: Any, cosine_log: CosineLog
+    run: PreparedRun, folder: RunFolder, runtime: Runtime, scores: Mapping[str, FloatArray]
 ) -> None:
     """Writes the score files, then the record."""
-    final = flatten_weights(model_weights(state))
-    initial = flatten_weights(run.task.classifier.initial_weights)
-    scores = {
-        "final": run.family.cosines(final),
-        "final_minus_initial": run.family.cosines(final - initial),
-        "max": cosine_log.maxima(),
-        "sum": cosine_log.sums(),
-    }
     ids = tuple(str(canary) for canary in range(run.config.canaries.count))
-    for statistic in STATISTICS:
-        scored = ScoreFile(ids, run.included, scores[statistic])
-        write_score_file(folder.scores(statistic), scored)
+    for statistic in statistics_of(run.config):
+        scored = ScoreFile(ids, run.included, scores[statistic.name])
+        write_score_file(folder.scores(statistic.name), scored)
     write_record(folder, _record(run, folder, runtime))
 
 

@@ -19,12 +19,8 @@ from fl_audit.training.cohort_data import DataSets, RoundData
 from fl_audit.training.local_runtime import LocalContext, NotLocalError, local_runtime
 from fl_audit.training.native_runtime import native_runtime
 from fl_audit.training.prepare import PreparedRun
-from fl_audit.training.process import (
-    build_process,
-    build_process_over_results,
-    client_optimizer,
-    model_weights,
-)
+from fl_audit.training.process import build_process, build_process_over_results, client_optimizer
+from fl_audit.training.round import model_weights
 from fl_audit.training.trained_blocks import TrainedBlocks
 
 # TFF's worker never forgets a client's data set: it grew by about 70 KB a client and round,

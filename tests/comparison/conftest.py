@@ -12,8 +12,11 @@ import pytest
 from fl_audit.config_file import parse_config
 from fl_audit.report.document import build_report
 from fl_audit.report.finished_run import FinishedRun, Rounds
-from fl_audit.run_folder import STATISTICS, RunFolder, RunRecord
+from fl_audit.run_folder import RunFolder, RunRecord
 from fl_audit.score_file import ScoreFile
+from fl_audit.statistics import ALL
+
+STATISTICS = tuple(statistic.name for statistic in ALL)
 
 DIM = 10_000
 NUM_CANARIES = 60

@@ -6,7 +6,9 @@ import re
 import pytest
 
 from fl_audit.comparison import compare, comparison_json, comparison_lines, render_comparison
-from fl_audit.run_folder import STATISTICS
+from fl_audit.statistics import ALL
+
+STATISTICS = tuple(statistic.name for statistic in ALL)
 
 NOISE = "config.mechanism.noise_multiplier"
 CLIENT, CANARY = "analytical.client.epsilon", "analytical.canary.epsilon"

@@ -2,7 +2,9 @@
 
 from fl_audit.report import summary_lines, write_report
 from fl_audit.report.tables import method_groups
-from fl_audit.run_folder import STATISTICS
+from fl_audit.statistics import ALL
+
+STATISTICS = tuple(statistic.name for statistic in ALL)
 
 
 def test_summary_is_an_aligned_table_and_the_analytical_epsilon(run_folder, change_record):

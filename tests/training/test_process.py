@@ -25,14 +25,8 @@ from fl_audit.tasks import load_task
 from fl_audit.training.cohort_data import CohortData, DataSets
 from fl_audit.training.local_runtime import LocalContext, local_runtime
 from fl_audit.training.mechanism import make_aggregator, round_noise
-from fl_audit.training.process import (
-    build_process,
-    build_process_over_results,
-    flatten_weights,
-    functional_model,
-    model_weights,
-    run_round,
-)
+from fl_audit.training.process import build_process, build_process_over_results, functional_model
+from fl_audit.training.round import flatten_weights, model_weights, run_round
 
 pytestmark = pytest.mark.tff
 

@@ -12,13 +12,8 @@ from fl_audit.training.checkpoint import Checkpoint, load_checkpoint, save_check
 from fl_audit.training.cohort_data import CohortData
 from fl_audit.training.local_runtime import LocalContext, local_runtime
 from fl_audit.training.mechanism import make_aggregator
-from fl_audit.training.process import (
-    client_optimizer,
-    flatten_weights,
-    functional_model,
-    model_weights,
-    run_round,
-)
+from fl_audit.training.process import client_optimizer, functional_model
+from fl_audit.training.round import flatten_weights, model_weights, run_round
 from fl_audit.training.runtimes import Local, LocalBlocks, Native, make_runtime
 
 pytestmark = pytest.mark.tff

@@ -21,7 +21,8 @@ from fl_audit.tasks import load_task
 from fl_audit.training.cohort_data import CohortData, DataSets
 from fl_audit.training.evaluation import Evaluator
 from fl_audit.training.local_runtime import LocalContext, local_runtime
-from fl_audit.training.process import build_process, model_weights, run_round
+from fl_audit.training.process import build_process
+from fl_audit.training.round import model_weights, run_round
 
 pytestmark = pytest.mark.tff
 

@@ -8,7 +8,7 @@ from fl_audit.canaries.regenerated import GaussianFamily
 from fl_audit.tasks.classifier import NO_CLASS, Examples
 from fl_audit.training.blocks import TrainedBlock
 from fl_audit.training.cohort_data import RoundData
-from fl_audit.training.process import flatten_weights
+from fl_audit.training.round import flatten_weights
 from fl_audit.training.trained_blocks import TrainedBlocks
 
 _WEIGHTS = [np.zeros((2, 3), np.float32), np.zeros(3, np.float32), np.zeros((), np.float32)]

@@ -1,0 +1,47 @@
+"""The config of a run."""
+
+from typing import Literal
+
+from fl_audit.config.audit import Audit
+from fl_audit.config.canaries import Canaries
+from fl_audit.config.mechanisms import Mechanism
+from fl_audit.config.participation import Participation
+from fl_audit.config.table import NonNegativeInt, PositiveInt, Table
+from fl_audit.config.tasks import Task
+from fl_audit.config.training import Client, Server
+
+
+class Log(Table, frozen=True):
+    """How often a run writes things down, in rounds.
+
+    Attributes:
+      checkpoint_every: rounds between checkpoints.
+      evaluate_every: rounds between evaluations on held-out data.
+    """
+
+    checkpoint_every: PositiveInt = 10
+    evaluate_every: PositiveInt = 10
+
+
+class Config(Table, frozen=True):
+    """Everything that defines a run.
+
+    Attributes:
+      runtime: what runs TFF's process: `local` in this Python process, on a GPU where there is one;
+        `native` in TFF's C++ worker, on CPUs; `auto` is `local` where it can run the process.
+      clients_per_block: real clients that train at once under `local`; by default as many as suit
+        the device and the model. More than 1 trains in batched operations, with the same
+        updates to rounding.
+    """
+
+    task: Task
+    mechanism: Mechanism
+    participation: Participation
+    canaries: Canaries
+    seed: NonNegativeInt = 0
+    runtime: Literal["auto", "local", "native"] = "auto"
+    clients_per_block: PositiveInt | None = None
+    client: Client = Client()
+    server: Server = Server()
+    audit: Audit = Audit()
+    log: Log = Log()
