@@ -1,8 +1,8 @@
 """Canary clients in a TFF learning process, whatever its client work and finalizer are.
 
 A canary is a client whose data is its vector. Every client's data becomes a pair of sequences:
-`canary`, which is empty for a real client and holds one unit vector for a canary, and `examples`,
-of which a canary has none. So the wrapped client work runs unchanged, and a canary's vector joins
+`canary`, which is empty for a real client and holds one vector for a canary, and `examples`, of
+which a canary has none. So the wrapped client work runs unchanged, and a canary's vector joins
 an update that is zero.
 
 In TFF an update is a pseudo-gradient, initial minus trained weights, which the finalizer's
@@ -18,18 +18,13 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-CANARY_NORM = 1e15
-"""Of a canary's update: long enough to be clipped at any clip norm that adaptive clipping reaches,
-short enough that its square is a float32."""
-
 
 def with_canary_clients(
     client_work: tff.learning.templates.ClientWorkProcess,
 ) -> tff.learning.templates.ClientWorkProcess:
     """The same client work for real clients, and canary clients beside them.
 
-    A canary returns its vector at a norm that every clip cuts to the round's clip norm
-    (Andrew et al. Algorithm 1, PROJ).
+    A canary returns its vector, as long as it is: see `mechanism.canary_norm`.
 
     Args:
       client_work: whose clients' data is a sequence of examples.
@@ -70,13 +65,13 @@ def with_canary_clients(
 
 @tf.function
 def _minus_canaries(update: tuple[tf.Tensor, ...], vectors: tf.data.Dataset) -> Any:
-    """The update minus each vector at `CANARY_NORM`; untouched and free without a vector.
+    """The update minus each vector; untouched and free without a vector.
 
     An iterator, for `Dataset.reduce` prepares its function at every call.
     """
     sizes = [math.prod(leaf.shape) for leaf in update]
     for vector in iter(vectors):
-        pieces = tf.split(vector * CANARY_NORM, sizes)
+        pieces = tf.split(vector, sizes)
         update = tuple(
             leaf - tf.reshape(piece, leaf.shape) for leaf, piece in zip(update, pieces, strict=True)
         )

@@ -72,13 +72,19 @@ class DataSets:
     family: CanaryFamily
     no_examples: Examples
 
-    def of(self, data: RoundData) -> Iterator[Any]:
-        """Real clients first, then canaries, each made when it is asked for."""
+    def of(self, data: RoundData, canary_norm: float) -> Iterator[Any]:
+        """Real clients first, then canaries, each made when it is asked for.
+
+        Args:
+          data: of the participants.
+          canary_norm: length of a canary's update.
+        """
         no_vector = np.zeros((0, self.family.dim), np.float32)
         for client in data.clients:
             yield self._participant(no_vector, client)
         for canary in data.canaries:
-            yield self._participant(self.family.vector(int(canary))[None, :], self.no_examples)
+            vector = self.family.vector(int(canary)) * np.float32(canary_norm)
+            yield self._participant(vector[None, :], self.no_examples)
 
     def _participant(self, vectors: Any, examples: Examples) -> Any:
         batches = _slices((examples.inputs, examples.labels)).batch(self.batch_size)

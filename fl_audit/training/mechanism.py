@@ -103,3 +103,20 @@ def noise_in(aggregator_state: Any) -> ClipAndNoise:
     query_state = aggregator_state.query_state.numerator_state
     sum_state = getattr(query_state, "sum_state", query_state)
     return ClipAndNoise(float(sum_state.l2_norm_clip), float(sum_state.stddev))
+
+
+_CLIPPED_NORM = 1e15
+"""Long enough to be clipped at any clip norm that adaptive clipping reaches, short enough that its
+square is a float32."""
+
+
+def canary_norm(aggregator_state: Any) -> float:
+    """How long a canary's update is before a round clips it.
+
+    Long enough to be clipped to the round's clip norm (Andrew et al. Algorithm 1, PROJ).
+
+    Args:
+      aggregator_state: of `make_aggregator`'s process, when the round begins.
+    """
+    del aggregator_state  # every mechanism here clips
+    return _CLIPPED_NORM

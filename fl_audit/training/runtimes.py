@@ -17,6 +17,7 @@ from fl_audit.training.block_size import default_clients_per_block
 from fl_audit.training.blocks import BlockTrainer, NotVectorizedError
 from fl_audit.training.cohort_data import DataSets, RoundData
 from fl_audit.training.local_runtime import LocalContext, NotLocalError, local_runtime
+from fl_audit.training.mechanism import canary_norm
 from fl_audit.training.native_runtime import native_runtime
 from fl_audit.training.prepare import PreparedRun
 from fl_audit.training.process import build_process, build_process_over_results, client_optimizer
@@ -76,8 +77,7 @@ class Native(Runtime):
 
     def participants(self, state: Any, data: RoundData) -> Iterable[Any]:
         """A list, as TFF counts clients before it begins."""
-        del state
-        return list(self.data_sets.of(data))
+        return list(self.data_sets.of(data, canary_norm(state.aggregator)))
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,7 @@ class Local(Runtime):
 
     def participants(self, state: Any, data: RoundData) -> Iterable[Any]:
         """Made one by one."""
-        del state
-        return self.data_sets.of(data)
+        return self.data_sets.of(data, canary_norm(state.aggregator))
 
 
 @dataclass(frozen=True)
@@ -124,7 +123,7 @@ class LocalBlocks(Runtime):
 
     def participants(self, state: Any, data: RoundData) -> Iterable[Any]:
         """Trained block by block."""
-        return self.trained_blocks.of(model_weights(state), data)
+        return self.trained_blocks.of(model_weights(state), data, canary_norm(state.aggregator))
 
 
 def make_runtime(run: PreparedRun, worker_log: Path) -> Runtime:

@@ -12,7 +12,6 @@ import tensorflow as tf
 
 from fl_audit.canaries.family import CanaryFamily
 from fl_audit.training.blocks import BlockTrainer, pad_block
-from fl_audit.training.canary_process import CANARY_NORM
 from fl_audit.training.cohort_data import RoundData
 
 
@@ -34,12 +33,15 @@ class TrainedBlocks:
     padding_label: int
     family: CanaryFamily
 
-    def of(self, weights: Sequence[npt.NDArray[np.float32]], data: RoundData) -> Iterator[Any]:
+    def of(
+        self, weights: Sequence[npt.NDArray[np.float32]], data: RoundData, canary_norm: float
+    ) -> Iterator[Any]:
         """Real clients first, then canaries, each made when it is asked for.
 
         Args:
           weights: of the model at the round's start.
           data: of the participants.
+          canary_norm: length of a canary's update.
         """
         tensors = [tf.constant(array) for array in weights]
         # Clients with alike numbers of batches share a block, so that little of it is padding.
@@ -54,7 +56,7 @@ class TrainedBlocks:
                 yield _result(update, (loss, num_tokens))
         shapes = [array.shape for array in weights]
         for canary in data.canaries:
-            vector = self.family.vector(int(canary)) * np.float32(-CANARY_NORM)
+            vector = self.family.vector(int(canary)) * np.float32(-canary_norm)
             yield _result(_split(vector, shapes), (0.0, 0.0))
 
 

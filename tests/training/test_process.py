@@ -24,7 +24,7 @@ from fl_audit.participation import Cohort
 from fl_audit.tasks import load_task
 from fl_audit.training.cohort_data import CohortData, DataSets
 from fl_audit.training.local_runtime import LocalContext, local_runtime
-from fl_audit.training.mechanism import make_aggregator, round_noise
+from fl_audit.training.mechanism import canary_norm, make_aggregator, round_noise
 from fl_audit.training.process import build_process, build_process_over_results, functional_model
 from fl_audit.training.round import flatten_weights, model_weights, run_round
 
@@ -79,7 +79,8 @@ class _Rounds:
         self.state = self.process.initialize()
 
     def participants(self, clients, canaries, round_index=0):
-        return self.data_sets.of(self.data.of(_cohort(clients, canaries), round_index))
+        data = self.data.of(_cohort(clients, canaries), round_index)
+        return self.data_sets.of(data, canary_norm(self.state.aggregator))
 
     def run(self, clients, canaries, round_index=0):
         participants = self.participants(clients, canaries, round_index)

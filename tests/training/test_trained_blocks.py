@@ -11,6 +11,8 @@ from fl_audit.training.cohort_data import RoundData
 from fl_audit.training.round import flatten_weights
 from fl_audit.training.trained_blocks import TrainedBlocks
 
+NORM = 1e15
+
 _WEIGHTS = [np.zeros((2, 3), np.float32), np.zeros(3, np.float32), np.zeros((), np.float32)]
 
 
@@ -38,7 +40,7 @@ def _participants(sizes, canaries, clients_per_block):
     trainer = _Trainer()
     blocks = TrainedBlocks(trainer, clients_per_block, 2, NO_CLASS, family)
     data = RoundData(clients, np.array(canaries, np.int64))
-    return list(blocks.of(_WEIGHTS, data)), trainer, family
+    return list(blocks.of(_WEIGHTS, data, NORM)), trainer, family
 
 
 def test_each_client_has_its_own_result_and_clients_of_a_size_share_a_block():
@@ -55,12 +57,12 @@ def test_each_client_has_its_own_result_and_clients_of_a_size_share_a_block():
         assert (float(loss), float(tokens)) == (label * 10, [7, 1, 3, 8, 2][int(label) - 1])
 
 
-def test_a_canary_is_minus_its_vector_far_beyond_every_clip_norm():
+def test_a_canary_is_minus_its_vector_at_the_norm_asked_for():
     participants, trainer, family = _participants([], [3, 0], clients_per_block=4)
     assert trainer.blocks == []
     for participant, canary in zip(participants, [3, 0], strict=True):
         update = flatten_weights(participant["update"])
-        assert np.linalg.norm(update.astype(np.float64)) > 1e12
+        assert np.linalg.norm(update.astype(np.float64)) == pytest.approx(NORM, rel=1e-5)
         assert np.all(np.isfinite(update**2))
         assert update @ family.vector(canary) / np.linalg.norm(update) == pytest.approx(-1)
         assert [leaf.shape for leaf in participant["update"]] == [w.shape for w in _WEIGHTS]
