@@ -4,7 +4,7 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 STAMP := .venv/.synced
 
-.PHONY: quickstart test test-all bench lint setup lock
+.PHONY: quickstart test test-all test-flower bench lint setup lock
 
 quickstart: $(STAMP)
 	$(BIN)/fl-audit quickstart
@@ -14,6 +14,17 @@ test: $(STAMP) lint
 
 test-all: $(STAMP) lint
 	$(BIN)/python -m pytest -m ""
+
+# Flower wants other versions than TensorFlow Federated does, and the audit of a Flower server needs
+# no TensorFlow: an environment of its own.
+test-flower: .venv-flower/.synced
+	.venv-flower/bin/python -m pytest tests/examples tests/scoring --ignore tests/scoring/test_same_as_run.py
+
+.venv-flower/.synced: examples/flower/requirements.lock
+	$(PYTHON) -m venv .venv-flower
+	.venv-flower/bin/python -m pip install --quiet --require-hashes -r examples/flower/requirements.lock
+	.venv-flower/bin/python -m pip install --quiet --no-deps -e .
+	touch $@
 
 # Ratios against peers; no test, no network, and for an idle machine: about a quarter of an hour on
 # two cores. A machine with a GPU: `python benchmarks/gpu.py`, which needs TensorFlow alone.
@@ -36,7 +47,9 @@ $(STAMP): uv.lock pyproject.toml setup.cfg
 	$(BIN)/uv sync --frozen --extra test
 	touch $@
 
-# After a change of dependencies: both locks anew, and no host but the public index in them.
+# After a change of dependencies: all locks anew, and no host but the public index in them.
 lock: $(STAMP)
 	$(BIN)/uv lock
 	$(BIN)/uv export --frozen --no-emit-project --quiet -o requirements.lock
+	$(BIN)/uv pip compile --quiet --generate-hashes --python-version 3.11 \
+		examples/flower/requirements.in -o examples/flower/requirements.lock

@@ -12,7 +12,10 @@ import pytest
 
 from fl_audit.cli import main
 from fl_audit.estimators import METHODS, estimate
+from fl_audit.run_folder import RunFolder
 from fl_audit.score_file import ScoreFile, read_score_file, write_score_file
+from fl_audit.scoring import CanaryPool, RoundScorer
+from fl_audit.scoring.log_folder import LogFolder
 
 ONE_RUN = ["one-run", "--examples", "100", "--guesses", "100", "--correct", "75", "--delta", "0"]
 
@@ -111,6 +114,126 @@ def test_the_methods_named_are_those_looked_at(scores_csv, capsys):
 def test_without_a_claim_there_is_no_verdict(scores_csv, capsys):
     assert main(["estimate", scores_csv, "--delta", "1e-5", "--json"]) == 0
     assert "verdict" not in json.loads(capsys.readouterr().out)
+
+
+@pytest.fixture(scope="module")
+def log_folder(tmp_path_factory) -> LogFolder:
+    """Three rounds in which every included canary moves the model, and the models."""
+    folder = LogFolder(tmp_path_factory.mktemp("logs") / "log")
+    folder.aggregates.mkdir(parents=True)
+    pool = CanaryPool(seed=1, count=300, dim=4000)
+    fields = {"format_version": 1, "family": "rademacher", "seed": 1, "count": 300, "dim": 4000}
+    folder.pool.write_text(json.dumps(fields))
+    random = np.random.default_rng(1)
+    model = random.normal(size=4000)
+    np.save(folder.initial, model)
+    together = sum(pool.vector(canary) for canary in np.flatnonzero(pool.included))
+    for number in (1, 2, 3):
+        moved = together + random.normal(0, 0.3, 4000)
+        np.save(folder.aggregates / f"round_{number:06}.npy", moved)
+        model += moved
+    np.save(folder.final, model)
+    return folder
+
+
+def test_a_folder_gives_what_a_file_gives_of_every_statistic(log_folder, tmp_path, capsys):
+    before = {path: path.stat().st_mtime_ns for path in log_folder.path.rglob("*")}
+    assert main(["estimate", str(log_folder.path), "--delta", "1e-4", "--json"]) == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    report = json.loads(printed.out)
+    assert list(report) == ["statistics"]
+    assert list(report["statistics"]) == ["final", "final_minus_initial", "max", "sum"]
+    assert {path: path.stat().st_mtime_ns for path in log_folder.path.rglob("*")} == before
+
+    # The same by the class, whose score files are estimated one by one.
+    scorer = RoundScorer.create(tmp_path / "audit", CanaryPool(1, 300, 4000), 3)
+    for number in (1, 2, 3):
+        aggregate = np.load(log_folder.aggregates / f"round_{number:06}.npy")
+        scorer.score_round(number, aggregate)
+    paths = scorer.finish(initial=np.load(log_folder.initial), final=np.load(log_folder.final))
+    for name, path in paths.items():
+        null = "empirical" if name in ("max", "sum") else "closed_form"
+        argv = ["estimate", str(path), "--delta", "1e-4", "--dim", "4000", "--null", null]
+        assert main([*argv, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out) == report["statistics"][name]
+
+    # A folder with score files is not scored again.
+    paths["sum"].unlink()
+    assert main(["estimate", str(tmp_path / "audit"), "--delta", "1e-4", "--json"]) == 0
+    again = json.loads(capsys.readouterr().out)["statistics"]
+    assert list(again) == ["final", "final_minus_initial", "max"]
+    assert again == {name: report["statistics"][name] for name in again}
+
+
+def test_a_folder_passes_every_option(log_folder, capsys):
+    options = "--delta 1e-3 --confidence 0.9 --methods one_run,gaussian_fit --null empirical"
+    options += " --dim 4000 --json"
+    assert main(["estimate", str(log_folder.path), *options.split()]) == 0
+    for printed in json.loads(capsys.readouterr().out)["statistics"].values():
+        assert (printed["delta"], printed["confidence"], printed["dim"]) == (1e-3, 0.9, 4000)
+        assert [made["method"] for made in printed["estimates"]] == ["one_run", "gaussian_fit"]
+        assert printed["estimates"][1]["details"]["null"] == "empirical"
+
+
+def test_a_folder_gets_one_verdict_over_all_its_statistics(log_folder, capsys):
+    claim = ["--delta", "1e-4", "--claimed-epsilon", "1"]
+    assert main(["estimate", str(log_folder.path), *claim, "--json"]) == 3
+    verdict = json.loads(capsys.readouterr().out)["verdict"]
+    assert verdict["outcome"] == "contradicted"
+    assert verdict["num_looks"] == 8  # two methods on four statistics
+    assert main(["estimate", str(log_folder.path), *claim, "--methods", "one_run_valid"]) == 3
+    assert "verdict: CONTRADICTED, claimed epsilon 1" in capsys.readouterr().out
+
+
+def test_a_folder_prints_a_column_for_each_statistic(log_folder, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    assert main(["estimate", str(log_folder.path), "--delta", "1e-4"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert all(len(line) <= 100 for line in lines)
+    assert lines[0].endswith("excluded canaries, delta 0.0001, confidence 0.95")
+    assert lines[2].split() == ["final", "final_minus_initial", "max", "sum"]
+    methods = [line.split()[0] for line in lines if line.startswith("  ")][1:]
+    assert sorted(methods) == sorted(METHODS)
+    assert methods[:2] == ["threshold_valid", "one_run_valid"]
+    assert sum(line.startswith("max: AUC ") for line in lines) == 1
+
+
+def test_a_folder_of_score_files_alone_takes_dim_from_the_command_line(tmp_path, capsys):
+    random = np.random.default_rng(1)
+    scored = ScoreFile(tuple("abcdefgh"), np.arange(8) < 4, random.normal(0, 0.1, 8))
+    for name in ("final", "made_up"):
+        write_score_file(RunFolder(tmp_path).scores(name), scored)
+    argv = ["estimate", str(tmp_path), "--delta", "1e-3", "--methods", "gaussian_fit", "--json"]
+    for dim, nulls in ((None, ("empirical", "empirical")), (50, ("closed_form", "empirical"))):
+        assert main(argv if dim is None else [*argv, "--dim", str(dim)]) == 0
+        made = json.loads(capsys.readouterr().out)["statistics"]
+        assert list(made) == ["final", "made_up"]
+        assert {result["dim"] for result in made.values()} == {dim}
+        found = tuple(result["estimates"][0]["details"]["null"] for result in made.values())
+        assert tuple(null.split()[0] for null in found) == nulls
+
+
+BAD_FOLDER = [
+    (["{log}", "--delta", "1e-4", "--dim", "3999"], "--dim: must be 4000, as "),
+    (["{log}", "--delta", "1e-4", "--null", "closed_form"], "--null: the law of an excluded "),
+    (["{log}", "--delta", "2"], "log, statistic final: delta must be in [0, 1), got 2.0"),
+    (["{log}/..", "--delta", "0"], "holds neither pool.json (a log) nor scores_STATISTIC.csv"),
+    (
+        ["{log}", "--delta=1e-4", "--claimed-epsilon=1", "--methods=one_run"],
+        "a verdict needs statistics and methods among threshold_valid, one_run_valid, got none",
+    ),
+]
+
+
+@pytest.mark.parametrize(("argv", "message"), BAD_FOLDER)
+def test_a_bad_folder_is_one_line_and_status_2(argv, message, log_folder, capsys):
+    assert main(["estimate", *(part.format(log=log_folder.path) for part in argv)]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("fl-audit: error: ")
+    assert message in printed.err
+    assert printed.err.count("\n") == 1
 
 
 def test_one_run_prints_the_papers_numbers(capsys):

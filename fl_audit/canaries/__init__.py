@@ -1,5 +1,5 @@
 """Canaries: random vectors that stand for clients, and the coins that include them.
 
-The vectors need NumPy alone, so that a server that knows nothing of TensorFlow can make them and
-score aggregates; only scoring with `hadamard` takes TensorFlow.
+Nothing here imports TensorFlow, so that a server that knows nothing of it can make the vectors and
+score aggregates; where a process has imported it, scoring with `hadamard` uses it.
 """

@@ -1,6 +1,7 @@
 """Hadamard canaries: all inner products of the pool by one fast transform."""
 
 import math
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -40,8 +41,8 @@ class HadamardFamily(CanaryFamily):
       a canary is its row. The shuffle pi keeps vectors with few entries in neighbouring
       coordinates, such as a few touched rows of an embedding, from meeting few patterns of signs.
 
-    H x is a product with small matrices along the axes of x as a cube, which TensorFlow does on
-    the device that it sees: O(N log N) for all canaries, where others cost O(dim) for each.
+    H x is a product with small matrices along the axes of x as a cube, by TensorFlow on the device
+    that it sees, or by NumPy: O(N log N) for all canaries, where others cost O(dim) for each.
     """
 
     def __post_init__(self) -> None:
@@ -130,12 +131,17 @@ def _sylvester(size: int) -> FloatArray:
 
 
 def _walsh_hadamard(values: FloatArray) -> FloatArray:
-    """H times a vector of 2^p values, where H = H_a x H_b x H_c (Kronecker) for p = a + b + c."""
-    import tensorflow as tf  # here, for it takes seconds, and other families do without
+    """H times a vector of 2^p values, where H = H_a x H_b x H_c (Kronecker) for p = a + b + c.
 
+    TensorFlow multiplies where this process has imported it, on the device that it sees, else
+    NumPy: importing TensorFlow takes seconds, and a server without it scores too.
+    """
+    arrays = sys.modules.get("tensorflow", np)
     log_size = values.size.bit_length() - 1
     sizes = [1 << ((log_size + axis) // 3) for axis in range(3)]
-    first, middle, last = (tf.constant(_sylvester(size)) for size in sizes)
-    cube = tf.reshape(first @ tf.reshape(values, [sizes[0], -1]), sizes)
-    cube = tf.reshape(tf.matmul(middle, cube), [-1, sizes[2]])
-    return np.asarray(tf.reshape(cube @ last, [-1]).numpy())
+    first, middle, last = (_sylvester(size) for size in sizes)
+    cube = arrays.matmul(first, arrays.reshape(values, [sizes[0], -1]))
+    cube = arrays.matmul(middle, arrays.reshape(cube, sizes))
+    return np.asarray(
+        arrays.reshape(arrays.matmul(arrays.reshape(cube, [-1, sizes[2]]), last), [-1])
+    )

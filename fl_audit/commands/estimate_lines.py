@@ -1,0 +1,120 @@
+"""What `fl-audit estimate` prints for people."""
+
+import shutil
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fl_audit.method_groups import METHOD_GROUPS
+
+if TYPE_CHECKING:
+    from fl_audit.estimators.audit import AuditResult
+    from fl_audit.estimators.result import Estimate
+    from fl_audit.estimators.roc import RocSummary
+
+Row = Mapping[str, "Estimate"]
+"""One method's estimate by statistic; a statistic that does not allow the method has none."""
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Methods that may be relied on to the same degree: words on them, and a row for each."""
+
+    heading: Sequence[str]
+    rows: Mapping[str, Row]
+
+
+def file_lines(result: "AuditResult") -> list[str]:
+    """The estimates from one file as aligned text, in groups of what may be relied on."""
+    width = max(len(estimate.method) for estimate in result.estimates)
+    lines = [_head(result)]
+    for group in _groups({"": result}):
+        lines += ["", *group.heading]
+        lines += [f"  {name:<{width}}  {_epsilon(row[''])}" for name, row in group.rows.items()]
+    if result.roc is not None:
+        lines += ["", *_attack(result.roc)]
+    reasons = _left_out(result)
+    return lines + ([""] if reasons else []) + reasons
+
+
+def folder_lines(results: "Mapping[str, AuditResult]") -> list[str]:
+    """The estimates from a folder in the same groups, a column for each statistic."""
+    groups = list(_groups(results))
+    cells = {
+        method: [_short(row[name]) if name in row else "–" for name in results]
+        for group in groups
+        for method, row in group.rows.items()
+    }
+    first = max(map(len, cells))
+    widths = [max(map(len, column)) for column in zip(results, *cells.values(), strict=True)]
+
+    def line(start: str, row: Iterable[str]) -> str:
+        right = (f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True))
+        return f"  {start:<{first}}  " + "  ".join(right)
+
+    lines = [_head(next(iter(results.values()))), "", line("", results)]
+    for group in groups:
+        lines += ["", *group.heading, *(line(method, cells[method]) for method in group.rows)]
+    for name, result in results.items():
+        attack = [] if result.roc is None else _attack(result.roc)
+        lines += ["", *(f"{name}: {text}" for text in attack + _left_out(result))]
+    return lines
+
+
+def _head(result: "AuditResult") -> str:
+    return (
+        f"{result.num_included} included and {result.num_excluded} excluded canaries, "
+        f"delta {result.delta:g}, confidence {result.confidence:g}"
+    )
+
+
+def _groups(results: "Mapping[str, AuditResult]") -> Iterator[_Group]:
+    """The methods of all results, from what may be relied on to what is only an estimate."""
+    rows: dict[str, dict[str, Estimate]] = {}
+    for name, result in results.items():
+        for estimate in result.estimates:
+            rows.setdefault(estimate.method, {})[name] = estimate
+    room = max(min(shutil.get_terminal_size((100, 24)).columns, 100), 40)
+    for group in METHOD_GROUPS:
+        found = {m: row for m, row in rows.items() if next(iter(row.values())).to_json() in group}
+        if found:
+            yield _Group([group.title, *textwrap.wrap(group.meaning, room)], found)
+
+
+def _attack(roc: "RocSummary") -> list[str]:
+    """How well scores tell who was included, in the words of membership inference."""
+    interval = roc.auc_interval
+    return [
+        f"AUC {roc.auc:.4g} ({interval.lower:.4g} to {interval.upper:.4g}), balanced accuracy of "
+        f"the best threshold {roc.balanced_accuracy:.4g}",
+        "true positive rate "
+        + ", ".join(
+            f"{100 * point.true_positive_rate:.3g} % at FPR {100 * point.false_positive_rate:g} %"
+            for point in roc.operating_points
+        ),
+    ]
+
+
+def _left_out(result: "AuditResult") -> list[str]:
+    from fl_audit.estimators.audit import reasons
+
+    return [f"left out: {reason}" for reason in reasons(result.left_out)]
+
+
+def _epsilon(estimate: "Estimate") -> str:
+    """An epsilon with what kind of number it is."""
+    if estimate.kind == "lower_bound":
+        return f"≥ {estimate.epsilon:.4g}"
+    if estimate.kind == "interval":
+        return f"  {estimate.epsilon:.4g} ({estimate.lower:.4g} to {estimate.upper:.4g})"
+    return f"  {estimate.epsilon:.4g}"
+
+
+def _short(estimate: "Estimate") -> str:
+    """The same where room is short."""
+    if estimate.kind == "lower_bound":
+        return f"≥ {estimate.epsilon:.3g}"
+    if estimate.kind == "interval":
+        return f"{estimate.lower:.3g} … {estimate.upper:.3g}"
+    return f"{estimate.epsilon:.3g}"

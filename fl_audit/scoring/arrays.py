@@ -1,0 +1,69 @@
+"""Models and aggregates as frameworks hold them, and as the one vector that is scored."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_audit.errors import InputError
+
+FloatArray = npt.NDArray[np.float32]
+
+Arrays = npt.NDArray[Any] | Sequence[npt.NDArray[Any]]
+"""One array of numbers or a list of them, float32 or float64, of any shapes."""
+
+
+def flatten(arrays: Arrays, dim: int, name: str) -> FloatArray:
+    """One array or a list of them as one vector, in the list's order, each row by row (C order).
+
+    Args:
+      arrays: of `dim` numbers together, float32 or float64.
+      dim: numbers that there must be.
+      name: of what they are, for a message.
+
+    Returns:
+      float32 of shape (dim,); the array itself where it is that already.
+
+    Raises:
+      InputError: there are more or fewer numbers, of another type, or one is not finite.
+    """
+    parts = [np.asarray(part) for part in ([arrays] if isinstance(arrays, np.ndarray) else arrays)]
+    for part in parts:
+        if part.dtype not in (np.float32, np.float64):
+            raise InputError(f"{name}: must be float32 or float64, got {part.dtype}")
+    size = sum(part.size for part in parts)
+    if size != dim:
+        raise InputError(f"{name}: must have {dim:,} numbers (dim), got {size:,}")
+    with np.errstate(over="ignore"):  # a number too large for float32 is refused below
+        ravelled = [np.ravel(part).astype(np.float32, copy=False) for part in parts]
+    vector = ravelled[0] if len(ravelled) == 1 else np.concatenate(ravelled)
+    finite = np.isfinite(vector)
+    if not finite.all():
+        at = int(np.argmin(finite))
+        raise InputError(f"{name}: must be finite in float32, has {vector[at]} at position {at:,}")
+    return vector
+
+
+def unflatten(vector: npt.NDArray[Any], like: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
+    """The inverse of `flatten`: a vector cut into arrays of the shapes and types of a list.
+
+    Args:
+      vector: of shape (dim,).
+      like: arrays of `dim` numbers together, such as a model's weights.
+
+    Raises:
+      InputError: the arrays have more or fewer numbers.
+
+    >>> [part.tolist() for part in unflatten(np.arange(5.0), [np.zeros((2, 2)), np.zeros(1)])]
+    [[[0.0, 1.0], [2.0, 3.0]], [4.0]]
+    """
+    size = sum(part.size for part in like)
+    if vector.shape != (size,):
+        raise InputError(f"vector: must have shape ({size:,},), got {vector.shape}")
+    ends = np.cumsum([part.size for part in like])
+    pieces = np.split(vector, ends[:-1])
+    return [
+        piece.reshape(part.shape).astype(part.dtype, copy=False)
+        for piece, part in zip(pieces, like, strict=True)
+    ]

@@ -1,0 +1,50 @@
+"""The Flower example against the real flwr package, in the environment of `make test-flower`."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fl_audit.score_file import read_score_file
+from fl_audit.scoring import RoundScorer
+
+pytest.importorskip("flwr", reason="flwr has an environment of its own: make test-flower")
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def test_a_flower_server_is_audited(tmp_path):
+    argv = ["examples/flower/run.py", "--out", str(tmp_path / "audit")]
+    argv += ["--rounds", "4", "--noise-multiplier", "0.05"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with (tmp_path / "log").open("w") as log:
+        subprocess.run(
+            [sys.executable, *argv], cwd=ROOT, env=environment, stdout=log, stderr=log, check=True
+        )
+    printed = (tmp_path / "log").read_text()
+    assert "after 4 rounds" in printed
+    assert "0 failures" in printed
+    scorer = RoundScorer.open(tmp_path / "audit")
+    assert scorer.scored_rounds == [1, 2, 3, 4]
+
+    # A round takes 29 of 299 nodes, so that a third of the included canaries take part in some
+    # round, with a cosine of about 0.1 each. A cosine that has nothing to do with a canary exceeds
+    # 7/sqrt(dim) = 0.079 with probability exp(-24.5) (Hoeffding): in 4 rounds with 200, 2e-8.
+    largest = read_score_file(scorer.folder.scores("max"))
+    found = largest.score > 7 / np.sqrt(scorer.pool.dim)
+    assert found[largest.included].sum() > 10
+    assert not found[~largest.included].any()
+    final = read_score_file(scorer.folder.scores("final_minus_initial"))
+    excluded = final.score[~final.included]  # the mean's bound too fails with 2 exp(-24.5)
+    assert abs(excluded.mean()) < 7 / np.sqrt(scorer.pool.dim * len(excluded))
+
+
+def test_neither_flower_nor_the_audit_needs_tensorflow():
+    program = (
+        "import sys; sys.path.insert(0, 'examples/flower'); import client_app, scored_strategy; "
+        "sys.exit('tensorflow' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
