@@ -8,27 +8,18 @@ largest, and what is padding changes nothing.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
 from fl_audit.tasks.classifier import Classifier, Examples
+from fl_audit.training.local_training import LocalTraining
 
 
 class NotVectorizedError(Exception):
     """TensorFlow cannot train a model in blocks; the text says why."""
-
-
-class Optimizer(Protocol):
-    """What is used of a `tff.learning.optimizers.Optimizer`."""
-
-    def initialize(self, specs: Any) -> Any:
-        """State of the optimizer before the first step."""
-
-    def next(self, state: Any, weights: Any, gradients: Any) -> tuple[Any, Any]:
-        """State and weights after a step."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +27,8 @@ class TrainedBlock:
     """What training a block of clients gave; the first axis is the client.
 
     Attributes:
-      update: initial minus trained weights, float32, in the order of the weights.
+      update: what the client sends, initial minus trained weights or FedSGD's gradient, float32,
+        in the order of the weights.
       loss: sum over the client's tokens (or examples) of the loss when it met them, in nats.
       num_tokens: how many these were.
     """
@@ -53,10 +45,12 @@ class PaddedBlock:
     Attributes:
       inputs: of shape (clients, batches, examples, ...).
       labels: of shape (clients, batches, examples, ...), int32.
+      num_examples: of shape (clients, batches), float32: examples that are no padding.
     """
 
     inputs: npt.NDArray[Any]
     labels: npt.NDArray[np.int32]
+    num_examples: npt.NDArray[np.float32]
 
 
 def pad_block(clients: Sequence[Examples], batch_size: int, padding_label: int) -> PaddedBlock:
@@ -77,28 +71,30 @@ def pad_block(clients: Sequence[Examples], batch_size: int, padding_label: int) 
         inputs[i, : len(client)] = client.inputs
         labels[i, : len(client)] = client.labels
     steps = (len(clients), batches, rows)
+    left = np.array([[len(client)] for client in clients]) - rows * np.arange(batches)
     return PaddedBlock(
         inputs.reshape(steps + first.inputs.shape[1:]),
         labels.reshape(steps + first.labels.shape[1:]),
+        np.clip(left, 0, rows).astype(np.float32),
     )
 
 
 class BlockTrainer:
     """Trains blocks of clients of one model."""
 
-    def __init__(self, classifier: Classifier, optimizer: Optimizer) -> None:
+    def __init__(self, classifier: Classifier, local_training: LocalTraining) -> None:
         """Builds the graph.
 
         Args:
           classifier: the model.
-          optimizer: of the clients.
+          local_training: what clients do.
 
         Raises:
           NotVectorizedError: one of the model's operations cannot have weights for each client.
         """
         self._classifier = classifier
         self._logits = classifier.logits_in_blocks or classifier.logits
-        self._optimizer = optimizer
+        self._local = local_training
         weights = [tf.TensorSpec(w.shape, tf.float32) for w in classifier.initial_weights]
         inputs, labels = classifier.input_spec, classifier.label_spec
         self._train = tf.function(
@@ -107,6 +103,7 @@ class BlockTrainer:
                 weights,
                 tf.TensorSpec([None, None, *inputs.shape], inputs.dtype),
                 tf.TensorSpec([None, None, *labels.shape], labels.dtype),
+                tf.TensorSpec([None, None], tf.float32),
             ],
         )
         try:
@@ -122,54 +119,54 @@ class BlockTrainer:
           weights: of the model, float32.
           block: of `pad_block`.
         """
-        return TrainedBlock(*self._train(list(weights), block.inputs, block.labels))
+        update, (loss, num_tokens) = self._train(
+            list(weights), block.inputs, block.labels, block.num_examples
+        )
+        return TrainedBlock(update, loss, num_tokens)
 
     def _train_block(
-        self, initial: list[tf.Tensor], inputs: tf.Tensor, labels: tf.Tensor
-    ) -> tuple[list[tf.Tensor], tf.Tensor, tf.Tensor]:
+        self,
+        initial: list[tf.Tensor],
+        inputs: tf.Tensor,
+        labels: tf.Tensor,
+        num_examples: tf.Tensor,
+    ) -> Any:
         clients = tf.shape(inputs)[0]
-        specs = [tf.TensorSpec(w.shape, w.dtype) for w in initial]
-        start = (initial, self._optimizer.initialize(specs), tf.zeros([]), tf.zeros([]))
+        start = (self._local.begin(initial), (tf.zeros([]), tf.zeros([])))
         state = tf.nest.map_structure(lambda leaf: _repeat(leaf, clients), start)
         for batch in tf.range(tf.shape(inputs)[1]):
             state = tf.vectorized_map(
-                self._step, (state, inputs[:, batch], labels[:, batch]), False
+                lambda arguments: self._step(initial, *arguments),
+                (state, inputs[:, batch], labels[:, batch], num_examples[:, batch]),
+                False,
             )
-        weights, _, loss, num_tokens = state
-        update = [first - last for first, last in zip(initial, weights, strict=True)]
-        result: tuple[list[tf.Tensor], tf.Tensor, tf.Tensor] = tf.vectorized_map(
-            _without_non_finite, (update, loss, num_tokens), False
-        )
-        return result
+        return tf.vectorized_map(lambda last: self._local.end(initial, *last), state, False)
 
-    def _step(self, arguments: Any) -> Any:
-        """One step of one client; a batch of padding alone changes nothing."""
-        state, inputs, labels = arguments
-        weights, optimizer_state, loss, num_tokens = state
+    def _step(
+        self,
+        initial: list[tf.Tensor],
+        state: Any,
+        inputs: tf.Tensor,
+        labels: tf.Tensor,
+        num_examples: tf.Tensor,
+    ) -> Any:
+        """One batch of one client; padding alone changes nothing."""
+        local_state, (loss, num_tokens) = state
+        weights = self._local.weights(initial, local_state)
         with tf.GradientTape() as tape:
             tape.watch(weights)
             batch_loss = self._classifier.loss(self._logits(weights, inputs), labels)
         gradients = tape.gradient(batch_loss, weights)
-        optimizer_state_after, weights_after = self._optimizer.next(
-            optimizer_state, weights, gradients
-        )
         batch_tokens = self._classifier.num_tokens(labels)
-        after = (weights_after, optimizer_state_after)
-        weights, optimizer_state = tf.nest.map_structure(
-            lambda new, old: tf.where(batch_tokens > 0, new, old), after, (weights, optimizer_state)
+        after = (
+            self._local.next(local_state, gradients, num_examples),
+            (loss + batch_loss * batch_tokens, num_tokens + batch_tokens),
         )
-        return weights, optimizer_state, loss + batch_loss * batch_tokens, num_tokens + batch_tokens
+        return tf.nest.map_structure(
+            lambda new, old: tf.where(num_examples > 0, new, old), after, state
+        )
 
 
 def _repeat(leaf: Any, clients: tf.Tensor) -> tf.Tensor:
     tensor = tf.convert_to_tensor(leaf)
     return tf.broadcast_to(tensor, tf.concat([[clients], tf.shape(tensor)], 0))
-
-
-def _without_non_finite(result: Any) -> Any:
-    """Zeros where an update is not finite, as TFF's client work does with it and its metrics."""
-    update = result[0]
-    is_finite = tf.reduce_all([tf.reduce_all(tf.math.is_finite(leaf)) for leaf in update])
-    return tf.nest.map_structure(
-        lambda leaf: tf.where(is_finite, leaf, tf.zeros_like(leaf)), result
-    )

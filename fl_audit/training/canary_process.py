@@ -18,28 +18,36 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from fl_audit.errors import InputError
+
 
 def with_canary_clients(
-    client_work: tff.learning.templates.ClientWorkProcess,
+    client_work: tff.learning.templates.ClientWorkProcess, canary_weight: float = 1.0
 ) -> tff.learning.templates.ClientWorkProcess:
     """The same client work for real clients, and canary clients beside them.
 
-    A canary returns its vector, as long as it is: see `mechanism.canary_norm`.
+    A canary returns its vector, as long as it is: see `aggregator_state.canary_norm`.
 
     Args:
-      client_work: whose clients' data is a sequence of examples.
+      client_work: whose clients' data is a sequence of examples, or a structure of sequences; with
+        any state, hyperparameters and measurements.
+      canary_weight: of a canary's update, which has no examples to be weighted by.
 
     Returns:
       Client work whose clients' data is `OrderedDict(canary, examples)`: a sequence of float32
-      vectors as long as the model, and the sequence of examples.
+      vectors as long as an update, and the sequence of examples.
+
+    Raises:
+      InputError: an update holds something that is no floating-point number, or the weight is not
+        positive.
     """
+    if not 0 < canary_weight < math.inf:
+        raise InputError(f"canary_weight: must be positive and finite, got {canary_weight}")
     state_type, weights_type, examples_type = client_work.next.type_signature.parameter
     result_type = client_work.next.type_signature.result.result.member
-    update_specs = tf.nest.flatten(tff.types.type_to_tf_tensor_specs(result_type.update))
-    dim = sum(math.prod(spec.shape) for spec in update_specs)
     data_type = tff.to_type(
         collections.OrderedDict(
-            canary=tff.SequenceType(tff.TensorType(np.float32, [dim])),
+            canary=tff.SequenceType(tff.TensorType(np.float32, [_dim_of(result_type.update)])),
             examples=examples_type.member,
         )
     )
@@ -50,9 +58,16 @@ def with_canary_clients(
 
     @tff.tensorflow.computation(result_type, data_type)
     def add_canary(result: Any, data: Any) -> Any:
-        leaves = _minus_canaries(tuple(tf.nest.flatten(result.update)), data["canary"])
-        update = tf.nest.pack_sequence_as(result.update, leaves)
-        return tff.learning.templates.ClientResult(update, result.update_weight)
+        leaves, weights = _with_canaries(
+            tuple(tf.nest.flatten(result.update)),
+            tuple(tf.nest.flatten(result.update_weight)),
+            data["canary"],
+            canary_weight,
+        )
+        return tff.learning.templates.ClientResult(
+            tf.nest.pack_sequence_as(result.update, leaves),
+            tf.nest.pack_sequence_as(result.update_weight, weights),
+        )
 
     @tff.federated_computation(state_type, weights_type, tff.FederatedType(data_type, tff.CLIENTS))
     def next_fn(state: Any, weights: Any, data: Any) -> Any:
@@ -60,12 +75,38 @@ def with_canary_clients(
         result = tff.federated_map(add_canary, (trained.result, data))
         return tff.templates.MeasuredProcessOutput(trained.state, result, trained.measurements)
 
-    return tff.learning.templates.ClientWorkProcess(client_work.initialize, next_fn)
+    return tff.learning.templates.ClientWorkProcess(
+        client_work.initialize,
+        next_fn,
+        get_hparams_fn=client_work.get_hparams,
+        set_hparams_fn=client_work.set_hparams,
+    )
+
+
+def _dim_of(update_type: tff.Type) -> int:
+    """Numbers in an update.
+
+    Raises:
+      InputError: it holds something that is no floating-point number.
+    """
+    specs = tf.nest.flatten(tff.types.type_to_tf_tensor_specs(update_type))
+    for spec in specs:
+        if not spec.dtype.is_floating:
+            raise InputError(
+                f"client_work: an update must be floating-point numbers, holds {spec.dtype.name} "
+                f"of shape {tuple(spec.shape)}"
+            )
+    return sum(math.prod(spec.shape) for spec in specs)
 
 
 @tf.function
-def _minus_canaries(update: tuple[tf.Tensor, ...], vectors: tf.data.Dataset) -> Any:
-    """The update minus each vector; untouched and free without a vector.
+def _with_canaries(
+    update: tuple[tf.Tensor, ...],
+    weights: tuple[tf.Tensor, ...],
+    vectors: tf.data.Dataset,
+    canary_weight: float,
+) -> Any:
+    """The update minus each vector, with a canary's weight; untouched without a vector.
 
     An iterator, for `Dataset.reduce` prepares its function at every call.
     """
@@ -73,9 +114,11 @@ def _minus_canaries(update: tuple[tf.Tensor, ...], vectors: tf.data.Dataset) -> 
     for vector in iter(vectors):
         pieces = tf.split(vector, sizes)
         update = tuple(
-            leaf - tf.reshape(piece, leaf.shape) for leaf, piece in zip(update, pieces, strict=True)
+            leaf - tf.cast(tf.reshape(piece, leaf.shape), leaf.dtype)
+            for leaf, piece in zip(update, pieces, strict=True)
         )
-    return update
+        weights = tuple(tf.cast(canary_weight, weight.dtype) for weight in weights)
+    return update, weights
 
 
 def with_aggregate_released(
@@ -84,7 +127,7 @@ def with_aggregate_released(
     """The same finalizer, which also measures the round's noised aggregate as the model moves.
 
     The attacker of Andrew et al. Algorithm 2 sees the aggregate, not the difference of models:
-    with server momentum these differ.
+    with server momentum, or an adaptive server, these differ.
 
     Returns:
       A finalizer whose measurements are `OrderedDict(aggregate, finalizer)`.
@@ -105,4 +148,9 @@ def with_aggregate_released(
         )
         return tff.templates.MeasuredProcessOutput(applied.state, applied.result, measurements)
 
-    return tff.learning.templates.FinalizerProcess(finalizer.initialize, next_fn)
+    return tff.learning.templates.FinalizerProcess(
+        finalizer.initialize,
+        next_fn,
+        get_hparams_fn=finalizer.get_hparams,
+        set_hparams_fn=finalizer.set_hparams,
+    )

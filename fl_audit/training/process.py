@@ -1,16 +1,21 @@
-"""The TFF learning process of a run: DP-FedAvg with canary clients."""
+"""The TFF learning process of a run: what its config says, with canary clients."""
 
 import collections
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from fl_audit.config import Client, Config, Server
+from fl_audit.config import Config, FedSgd
 from fl_audit.tasks.classifier import Classifier
-from fl_audit.training.canary_process import with_aggregate_released, with_canary_clients
+from fl_audit.training.audited_algorithms import (
+    build_audited_fed_avg,
+    build_audited_fed_sgd,
+    create_aggregator,
+)
+from fl_audit.training.canary_process import with_aggregate_released
 from fl_audit.training.mechanism import make_aggregator
+from fl_audit.training.optimizers import client_optimizer, server_optimizer
 from fl_audit.training.result_process import process_over_results
 
 
@@ -51,41 +56,6 @@ def functional_model(classifier: Classifier) -> tff.learning.models.FunctionalMo
     )
 
 
-def client_optimizer(config: Client) -> tff.learning.optimizers.Optimizer:
-    """The optimizer of a client's local training."""
-    return tff.learning.optimizers.build_sgdm(config.learning_rate)
-
-
-def _client_work(
-    classifier: Classifier, config: Client
-) -> tff.learning.templates.ClientWorkProcess:
-    return tff.learning.templates.build_functional_model_delta_client_work(
-        model=functional_model(classifier),
-        optimizer=client_optimizer(config),
-        client_weighting=tff.learning.ClientWeighting.UNIFORM,
-        # The default, Dataset.reduce, prepares the training step anew at every call (0.7 s for
-        # the unrolled LSTM in this process) and runs it on the CPU whatever there is.
-        loop_implementation=tff.learning.LoopImplementation.DATASET_ITERATOR,
-    )
-
-
-def _aggregator(
-    weights_type: tff.types.Type, config: Config, expected_cohort: float
-) -> tff.templates.AggregationProcess:
-    factory = make_aggregator(config.mechanism, expected_cohort)
-    weighted = tff.aggregators.as_weighted_aggregator(factory)
-    return weighted.create(weights_type, tff.TensorType(np.float32))
-
-
-def _finalizer(
-    weights_type: tff.types.Type, config: Server
-) -> tff.learning.templates.FinalizerProcess:
-    optimizer = tff.learning.optimizers.build_sgdm(config.learning_rate, config.momentum)
-    return with_aggregate_released(
-        tff.learning.templates.build_apply_optimizer_finalizer(optimizer, weights_type)
-    )
-
-
 def build_process(
     classifier: Classifier, config: Config, expected_cohort: float
 ) -> tff.learning.templates.LearningProcess:
@@ -99,20 +69,12 @@ def build_process(
     Returns:
       A learning process whose clients' data is `OrderedDict(canary, examples)`.
     """
-
-    @tff.tensorflow.computation
-    def initial_weights() -> Any:
-        weights = tuple(tf.constant(array) for array in classifier.initial_weights)
-        return tff.learning.models.ModelWeights(weights, ())
-
-    weights_type = initial_weights.type_signature.result
-    return tff.learning.templates.compose_learning_process(
-        initial_weights,
-        tff.learning.templates.build_broadcast_process(weights_type),
-        with_canary_clients(_client_work(classifier, config.client)),
-        _aggregator(weights_type.trainable, config, expected_cohort),
-        _finalizer(weights_type, config.server),
-    )
+    model, server = functional_model(classifier), server_optimizer(config.server)
+    factory = make_aggregator(config.mechanism, expected_cohort)
+    if isinstance(config.client, FedSgd):
+        return build_audited_fed_sgd(model, server, model_aggregator=factory)
+    client = client_optimizer(config.client)
+    return build_audited_fed_avg(model, client, server, model_aggregator=factory)
 
 
 def build_process_over_results(
@@ -130,9 +92,13 @@ def build_process_over_results(
     """
     process = build_process(classifier, config, expected_cohort)
     weights_type = process.initialize.type_signature.result.member.global_model_weights
+    factory = make_aggregator(config.mechanism, expected_cohort)
+    finalizer = tff.learning.templates.build_apply_optimizer_finalizer(
+        server_optimizer(config.server), weights_type
+    )
     return process_over_results(
         process,
-        _aggregator(weights_type.trainable, config, expected_cohort),
-        _finalizer(weights_type, config.server),
+        create_aggregator(factory, weights_type),
+        with_aggregate_released(finalizer),
         functional_model(classifier),
     )

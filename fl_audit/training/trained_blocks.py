@@ -24,7 +24,7 @@ class TrainedBlocks:
       clients_per_block: clients that train at once, at least 1.
       batch_size: examples a step.
       padding_label: of the task.
-      family: of the canaries.
+      family: of the canaries that are vectors.
     """
 
     trainer: BlockTrainer
@@ -41,11 +41,11 @@ class TrainedBlocks:
         Args:
           weights: of the model at the round's start.
           data: of the participants.
-          canary_norm: length of a canary's update.
+          canary_norm: length of the update of a canary that is a vector.
         """
         tensors = [tf.constant(array) for array in weights]
         # Clients with alike numbers of batches share a block, so that little of it is padding.
-        clients = sorted(data.clients, key=len)
+        clients = sorted(data.trained, key=len)
         for start in range(0, len(clients), self.clients_per_block):
             members = clients[start : start + self.clients_per_block]
             block = pad_block(members, self.batch_size, self.padding_label)
@@ -55,9 +55,9 @@ class TrainedBlocks:
                 *update, loss, num_tokens = parts
                 yield _result(update, (loss, num_tokens))
         shapes = [array.shape for array in weights]
-        for canary in data.canaries:
+        for canary in data.vectors:
             vector = self.family.vector(int(canary)) * np.float32(-canary_norm)
-            yield _result(_split(vector, shapes), (0.0, 0.0))
+            yield _result(as_leaves(vector, shapes), (0.0, 0.0))
 
 
 def _result(update: Sequence[Any], loss: tuple[Any, Any]) -> Any:
@@ -65,9 +65,10 @@ def _result(update: Sequence[Any], loss: tuple[Any, Any]) -> Any:
     return collections.OrderedDict(update=tuple(update), metrics=metrics)
 
 
-def _split(
+def as_leaves(
     vector: npt.NDArray[np.float32], shapes: Sequence[tuple[int, ...]]
 ) -> list[npt.NDArray[np.float32]]:
+    """A flat vector cut into arrays of these shapes, in their order."""
     ends = np.cumsum([math.prod(shape) for shape in shapes])
     pieces = np.split(vector, ends[:-1])
     return [piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True)]

@@ -7,6 +7,7 @@ import tensorflow_federated as tff
 
 from fl_audit.tasks.classifier import NO_CLASS, Examples
 from fl_audit.training.blocks import BlockTrainer, NotVectorizedError, pad_block
+from fl_audit.training.local_training import MeanGradient, OptimizerSteps
 from fl_audit.training.process import functional_model
 
 pytestmark = pytest.mark.tff
@@ -33,12 +34,14 @@ def test_clients_are_padded_to_the_most_batches():
     assert block.inputs.dtype == np.float32
     assert block.inputs.shape == (3, 3, 2, 2)
     np.testing.assert_array_equal(block.inputs[..., 0], np.maximum(block.labels, 0))
+    np.testing.assert_array_equal(block.num_examples, [[2, 2, 1], [2, 0, 0], [2, 2, 0]])
     np.testing.assert_array_equal(block.inputs[..., 0], block.inputs[..., 1])
 
 
 def test_batches_are_no_longer_than_the_largest_client():
     block = pad_block([_numbered(2), _numbered(3, first=3)], 16, NO_CLASS)
     np.testing.assert_array_equal(block.labels, [[[1, 2, -1]], [[3, 4, 5]]])
+    np.testing.assert_array_equal(block.num_examples, [[2], [3]])
 
 
 def test_sentences_are_padded_with_padding():
@@ -73,6 +76,18 @@ _OPTIMIZERS = {
 }
 
 
+def _mean_gradient(classifier, examples):
+    """Of all examples at once, which for these losses is the mean over batches by their sizes."""
+    weights = [tf.constant(array) for array in classifier.initial_weights]
+    with tf.GradientTape() as tape:
+        tape.watch(weights)
+        losses, tokens = classifier.loss_by_example(
+            classifier.logits(weights, examples.inputs), examples.labels
+        )
+        loss = tf.reduce_mean(losses / tokens)
+    return tape.gradient(loss, weights)
+
+
 def _ragged_clients(run, sizes):
     everything = Examples.concatenate([run.task.population.examples(c) for c in range(10)])
     ends = np.cumsum(sizes)
@@ -86,7 +101,7 @@ def test_a_block_trains_as_a_loop_over_each_client(dense_run, optimizer):
     classifier, batch_size = dense_run.task.classifier, 4
     # One to four batches, so that the first client's last three are padding alone.
     clients = _ragged_clients(dense_run, [1, 14, 4, 7])
-    trainer = BlockTrainer(classifier, optimizer)
+    trainer = BlockTrainer(classifier, OptimizerSteps(optimizer))
     weights = [tf.constant(array) for array in classifier.initial_weights]
     trained = trainer.train(weights, pad_block(clients, batch_size, classifier.padding_label))
     for i, client in enumerate(clients):
@@ -95,6 +110,18 @@ def test_a_block_trains_as_a_loop_over_each_client(dense_run, optimizer):
             np.testing.assert_allclose(ours[i], theirs, rtol=1e-4, atol=2e-6)
         assert float(trained.loss[i]) == pytest.approx(loss, rel=1e-5)
         assert float(trained.num_tokens[i]) == num_tokens
+
+
+def test_a_block_of_fed_sgd_gives_each_client_its_mean_gradient(dense_run):
+    classifier = dense_run.task.classifier
+    clients = _ragged_clients(dense_run, [1, 14, 4, 7])
+    trainer = BlockTrainer(classifier, MeanGradient())
+    weights = [tf.constant(array) for array in classifier.initial_weights]
+    trained = trainer.train(weights, pad_block(clients, 4, classifier.padding_label))
+    for i, client in enumerate(clients):
+        for ours, gradient in zip(trained.update, _mean_gradient(classifier, client), strict=True):
+            np.testing.assert_allclose(ours[i], gradient, rtol=1e-4, atol=2e-6)
+        assert float(trained.num_tokens[i]) == len(client)
 
 
 def test_an_update_that_is_not_finite_is_zeroed_as_tff_does(dense_run, worker):
@@ -114,7 +141,7 @@ def test_an_update_that_is_not_finite_is_zeroed_as_tff_does(dense_run, worker):
     ]
     with worker():
         theirs = work.next(work.initialize(), [initial] * 2, data)
-    trainer = BlockTrainer(classifier, optimizer)
+    trainer = BlockTrainer(classifier, OptimizerSteps(optimizer))
     weights = [tf.constant(array) for array in classifier.initial_weights]
     ours = trainer.train(weights, pad_block([broken, second], 4, NO_CLASS))
     for i, result in enumerate(theirs.result):
@@ -131,4 +158,4 @@ def test_an_update_that_is_not_finite_is_zeroed_as_tff_does(dense_run, worker):
 def test_a_model_that_cannot_have_weights_for_each_client_is_refused_at_once(convolution_run):
     optimizer = tff.learning.optimizers.build_sgdm(0.1)
     with pytest.raises(NotVectorizedError, match=r"^.*Conv2D.*loop invariant.*$"):
-        BlockTrainer(convolution_run.task.classifier, optimizer)
+        BlockTrainer(convolution_run.task.classifier, OptimizerSteps(optimizer))

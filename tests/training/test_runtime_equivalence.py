@@ -8,11 +8,21 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from fl_audit.config import (
+    FedAvg,
+    FedProx,
+    FedSgd,
+    ServerAdagrad,
+    ServerAdam,
+    ServerSgd,
+    ServerYogi,
+)
 from fl_audit.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from fl_audit.training.cohort_data import CohortData
 from fl_audit.training.local_runtime import LocalContext, local_runtime
 from fl_audit.training.mechanism import make_aggregator
-from fl_audit.training.process import client_optimizer, functional_model
+from fl_audit.training.optimizers import client_optimizer
+from fl_audit.training.process import functional_model
 from fl_audit.training.round import flatten_weights, model_weights, run_round
 from fl_audit.training.runtimes import Local, LocalBlocks, Native, make_runtime
 
@@ -38,6 +48,40 @@ def _train(run, runtime):
         results.append(run_round(runtime.process, state, runtime.participants(state, data)))
         state = results[-1].state
     return results
+
+
+_ALGORITHMS = {
+    "fed_prox with momentum, adam": (
+        FedProx(learning_rate=0.1, batch_size=4, momentum=0.5, proximal_strength=0.4),
+        ServerAdam(),
+    ),
+    "fed_sgd, yogi": (FedSgd(batch_size=4), ServerYogi()),
+    "fed_avg with adam, adagrad": (
+        FedAvg(learning_rate=0.01, batch_size=4, optimizer="adam", epochs=2),
+        ServerAdagrad(),
+    ),
+    "fed_avg with adagrad, momentum": (
+        FedAvg(learning_rate=0.05, batch_size=4, optimizer="adagrad"),
+        ServerSgd(momentum=0.9),
+    ),
+    "fed_prox with yogi, adam": (
+        FedProx(learning_rate=0.01, batch_size=4, optimizer="yogi", proximal_strength=1.0),
+        ServerAdam(learning_rate=0.1, tau=0.01, beta_1=0.5),
+    ),
+}
+"""Clients and servers of every kind."""
+
+
+def _with_algorithm(run, name):
+    client, server = _ALGORITHMS[name]
+    config = msgspec.structs.replace(run.config, client=client, server=server)
+    return dataclasses.replace(run, config=config)
+
+
+def _train_locally(run, clients_per_block):
+    runtime = make_runtime(_with_runtime(run, "local", clients_per_block), worker_log=None)
+    with runtime.session():
+        return _train(run, runtime)
 
 
 def _distance(vector, reference):
@@ -106,6 +150,22 @@ def test_in_blocks(any_run, native_results, local_blocks, clients_per_block):
     with runtime.session():
         results = _train(any_run, runtime)
     _assert_same(results, native_results, any_run)
+
+
+def test_another_algorithm_in_blocks(dense_run):
+    run = _with_algorithm(dense_run, "fed_sgd, yogi")
+    _assert_same(_train_locally(run, 3), _train_locally(run, 1), run)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", _ALGORITHMS)
+def test_every_algorithm_under_every_runtime(any_run, worker, name):
+    run = _with_algorithm(any_run, name)
+    runtime = make_runtime(_with_runtime(run, "native"), worker_log=None)
+    with worker():
+        native = _train(run, runtime)
+    _assert_same(_train_locally(run, 1), native, run)
+    _assert_same(_train_locally(run, 3), native, run)
 
 
 def test_a_checkpoint_of_one_runtime_goes_on_under_the_others(

@@ -1,0 +1,120 @@
+"""What a client makes of its gradients, as plain TensorFlow for one client of a block.
+
+The state of a client is a structure of tensors, to which a block adds an axis.
+"""
+
+import abc
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import tensorflow as tf
+
+Weights = Sequence[tf.Tensor]
+
+Metrics = tuple[tf.Tensor, ...]
+"""Sums over a client's batches; zero before the first."""
+
+
+class Optimizer(Protocol):
+    """What is used of a `tff.learning.optimizers.Optimizer`."""
+
+    def initialize(self, specs: Any) -> Any:
+        """State of the optimizer before the first step."""
+
+    def next(self, state: Any, weights: Any, gradients: Any) -> tuple[Any, Any]:
+        """State and weights after a step."""
+
+
+class LocalTraining(abc.ABC):
+    """What a client does with the gradients of its batches."""
+
+    @abc.abstractmethod
+    def begin(self, initial: Weights) -> Any:
+        """A client's state before its first batch.
+
+        Args:
+          initial: the round's model.
+        """
+
+    @abc.abstractmethod
+    def weights(self, initial: Weights, state: Any) -> Weights:
+        """The weights at which the next batch's gradient is taken."""
+
+    @abc.abstractmethod
+    def next(self, state: Any, gradients: Weights, num_examples: tf.Tensor) -> Any:
+        """The state after a batch.
+
+        Args:
+          state: before it.
+          gradients: of the batch's mean loss.
+          num_examples: in the batch, a float scalar, at least 1.
+        """
+
+    @abc.abstractmethod
+    def end(self, initial: Weights, state: Any, metrics: Metrics) -> tuple[Weights, Metrics]:
+        """The update that a client sends, and its metrics; zero where they are not finite."""
+
+
+class OptimizerSteps(LocalTraining):
+    """Steps of an optimizer: FedAvg's clients, and FedProx's with a `ProximalOptimizer`."""
+
+    def __init__(self, optimizer: Optimizer) -> None:
+        """Takes steps of an optimizer, whose state begins anew with each client."""
+        self._optimizer = optimizer
+
+    def begin(self, initial: Weights) -> Any:
+        """The round's model, and an optimizer that has seen nothing."""
+        specs = [tf.TensorSpec(w.shape, w.dtype) for w in initial]
+        return list(initial), self._optimizer.initialize(specs)
+
+    def weights(self, initial: Weights, state: Any) -> Weights:
+        """Those that the steps have reached."""
+        del initial
+        reached: Weights = state[0]
+        return reached
+
+    def next(self, state: Any, gradients: Weights, num_examples: tf.Tensor) -> Any:
+        """A step, whatever the number of examples."""
+        del num_examples
+        weights, optimizer_state = state
+        optimizer_state, weights = self._optimizer.next(optimizer_state, weights, gradients)
+        return weights, optimizer_state
+
+    def end(self, initial: Weights, state: Any, metrics: Metrics) -> tuple[Weights, Metrics]:
+        """Initial minus reached weights; not finite, it counts in no metric, as in TFF."""
+        update = [first - last for first, last in zip(initial, state[0], strict=True)]
+        result: tuple[Weights, Metrics] = _zeros_unless_finite(update, (update, metrics))
+        return result
+
+
+class MeanGradient(LocalTraining):
+    """The mean gradient over the examples at the round's model: FedSGD's clients."""
+
+    def begin(self, initial: Weights) -> Any:
+        """A sum of no gradients."""
+        return [tf.zeros(w.shape, w.dtype) for w in initial], tf.zeros([])
+
+    def weights(self, initial: Weights, state: Any) -> Weights:
+        """The round's model."""
+        del state
+        return initial
+
+    def next(self, state: Any, gradients: Weights, num_examples: tf.Tensor) -> Any:
+        """Adds the batch's examples."""
+        sums, count = state
+        sums = [total + num_examples * g for total, g in zip(sums, gradients, strict=True)]
+        return sums, count + num_examples
+
+    def end(self, initial: Weights, state: Any, metrics: Metrics) -> tuple[Weights, Metrics]:
+        """The mean; not finite, it counts in the metrics all the same, as in TFF."""
+        del initial
+        sums, count = state
+        update = [total / count for total in sums]
+        return _zeros_unless_finite(update, update), metrics
+
+
+def _zeros_unless_finite(update: Weights, result: Any) -> Any:
+    is_finite = tf.reduce_all([tf.reduce_all(tf.math.is_finite(leaf)) for leaf in update])
+    return tf.nest.map_structure(
+        lambda leaf: tf.where(is_finite, leaf, tf.zeros_like(leaf)), result
+    )
