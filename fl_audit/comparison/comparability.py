@@ -104,11 +104,17 @@ def _cohorts(runs: Sequence[ReportedRun]) -> Iterable[str]:
 
 
 def _left_out_statistics(runs: Sequence[ReportedRun]) -> Iterable[str]:
+    """A sentence for all statistics that the same runs lack: of a threat model, mostly."""
+    titles: dict[tuple[str, ...], list[str]] = {}
     for name in dict.fromkeys(name for run in runs for name in run.statistics):
-        lacking = [str(run.folder) for run in runs if name not in run.statistics]
-        if lacking:
-            title = title_of(name)
-            yield f"The statistic “{title}” is missing in {', '.join(lacking)}."
+        lacking = tuple(str(run.folder) for run in runs if name not in run.statistics)
+        titles.setdefault(lacking, []).append(f"“{title_of(name)}”")
+    titles.pop((), None)
+    for lacking, left_out in titles.items():
+        which = f"statistic {left_out[0]} is"
+        if len(left_out) > 1:
+            which = f"statistics {', '.join(left_out)} are"
+        yield f"The {which} missing in {', '.join(lacking)}."
 
 
 def _copies(runs: Sequence[ReportedRun]) -> Iterable[str]:

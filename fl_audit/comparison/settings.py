@@ -17,6 +17,7 @@ CHANCE_OR_MEANS = frozenset(
         "clients_per_block",
         "canaries.store",
         "canaries.store_path",
+        "audit.threat_models",
         "audit.claimed_epsilon",
         "audit.claimed_delta",
         "audit.verdict_statistic",
@@ -25,7 +26,14 @@ CHANCE_OR_MEANS = frozenset(
         "log.evaluate_every",
     }
 )
-"""Keys that make no other setting: the seed, how a run is computed and logged, what is claimed."""
+"""Keys that make no other setting: the seed, how a run is computed and logged, which of its
+attackers are scored, what is claimed."""
+
+OF_ONE_ATTACKER = frozenset(
+    {"audit.release_every", "audit.window_first_round", "audit.window_last_round"}
+)
+"""Keys that make another setting only between runs that have them: who sees other rounds is another
+attacker, and without one there is nothing to confuse."""
 
 _REPEATS, _CANARIES = "participation.canary_repeats", "participation.canaries"
 
@@ -104,13 +112,18 @@ def _ranks(values: Sequence[Any]) -> dict[str | None, int]:
 def _effective(config: Mapping[str, Any]) -> dict[str, Any]:
     """The config without what has no effect: repeats of canaries that take part otherwise."""
     has_repeats = config.get(_CANARIES, "repeats") == "repeats"
-    return {key: value for key, value in config.items() if has_repeats or key != _REPEATS}
+    return {
+        key: value
+        for key, value in config.items()
+        if (has_repeats or key != _REPEATS) and not (key in OF_ONE_ATTACKER and value is None)
+    }
 
 
 def differing_keys(configs: Sequence[Mapping[str, Any]]) -> list[str]:
     """The `section.key`s that make different settings of the configs, in the configs' order.
 
-    A key that one `kind` has and another lacks differs only if those that have it disagree.
+    A key that one `kind` has and another lacks, or that is about one attacker, differs only if
+    those that have it disagree.
     """
     keys = dict.fromkeys(key for config in configs for key in config)
     return [key for key in keys if key not in CHANCE_OR_MEANS and _differs(key, configs)]
@@ -120,6 +133,8 @@ def _differs(key: str, configs: Sequence[Mapping[str, Any]]) -> bool:
     present = {_text(config[key]) for config in configs if key in config}
     if len(present) > 1:
         return True
+    if key in OF_ONE_ATTACKER:
+        return False
     kind = f"{key.rpartition('.')[0]}.kind"
     another_kind = len({config.get(kind) for config in configs}) > 1
     return not another_kind and any(key not in config for config in configs)

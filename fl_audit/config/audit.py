@@ -5,7 +5,16 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from fl_audit.config.table import OpenUnitFloat, Table
+from fl_audit.config.table import OpenUnitFloat, PositiveInt, Table
+
+ThreatModelName = Literal["final", "final_and_initial", "all_iterates", "checkpoints", "window"]
+
+_NEEDED = {
+    "release_every": "checkpoints",
+    "window_first_round": "window",
+    "window_last_round": "window",
+}
+"""Keys of one threat model: they are there where it is, and only there."""
 
 
 class Audit(Table, frozen=True):
@@ -15,22 +24,35 @@ class Audit(Table, frozen=True):
       delta: of (epsilon, delta)-DP; by default `claimed_delta`, else N^-1.1 for N real clients
         (Andrew et al. section 5).
       confidence: of each lower bound, and of the verdict as a whole.
+      threat_models: what attackers see: the `final` model alone; `final_and_initial` model;
+        `all_iterates`, every round's noised aggregate; `checkpoints`, a model every
+        `release_every` rounds; `window`, the noised aggregates of some rounds.
+      release_every: rounds between the models that `checkpoints` sees: the initial one, the one
+        after so many rounds and so on, and the final one. (How often a run saves its own state is
+        `log.checkpoint_every`.)
+      window_first_round: the first round that `window` sees; rounds count from 1.
+      window_last_round: the last.
       claimed_epsilon: what the run is said to guarantee to a client; without it no verdict.
       claimed_delta: at which; by default `delta`. A bound at another delta says nothing about the
         claim, so the two may not differ.
-      verdict_statistic: the only statistic that the verdict looks at, or all.
+      verdict_statistic: the only statistic that the verdict looks at, or all that the run has.
       verdict_method: the only method that it looks at, or all that hold for any mechanism.
     """
 
     delta: OpenUnitFloat | None = None
     confidence: OpenUnitFloat = 0.95
+    threat_models: tuple[ThreatModelName, ...] = ("final", "final_and_initial", "all_iterates")
+    release_every: PositiveInt | None = None
+    window_first_round: PositiveInt | None = None
+    window_last_round: PositiveInt | None = None
     claimed_epsilon: Annotated[float, Meta(gt=0, le=300)] | None = None
     claimed_delta: OpenUnitFloat | None = None
-    verdict_statistic: Literal["all", "final", "final_minus_initial", "max", "sum"] = "all"
+    verdict_statistic: str = "all"
     verdict_method: Literal["all", "threshold_valid", "one_run_valid"] = "all"
 
     def __post_init__(self) -> None:
-        """Checks what is said of a claim, and that there is one delta."""
+        """Checks the threat models, what is said of a claim, and that there is one delta."""
+        self._check_threat_models()
         if self.claimed_epsilon is None:
             for key in ("claimed_delta", "verdict_statistic", "verdict_method"):
                 if getattr(self, key) not in (None, "all"):
@@ -43,3 +65,21 @@ class Audit(Table, frozen=True):
                 "equal, as a bound at another delta says nothing about the claim: leave out one"
             )
         msgspec.structs.force_setattr(self, "delta", self.claimed_delta)
+
+    def _check_threat_models(self) -> None:
+        if not self.threat_models:
+            raise ValueError("threat_models must name at least one")
+        for name in self.threat_models:
+            if self.threat_models.count(name) > 1:
+                raise ValueError(f"threat_models names '{name}' more than once")
+        for key, model in _NEEDED.items():
+            if model in self.threat_models and getattr(self, key) is None:
+                raise ValueError(f"threat model '{model}' needs {key}")
+            if model not in self.threat_models and getattr(self, key) is not None:
+                raise ValueError(f"{key} needs '{model}' in threat_models")
+        first, last = self.window_first_round, self.window_last_round
+        if first is not None and last is not None and first > last:
+            raise ValueError(
+                f"window_first_round is {first} and window_last_round {last}; the first must not "
+                "come after the last"
+            )

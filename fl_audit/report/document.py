@@ -13,6 +13,7 @@ from fl_audit.report.finished_run import FinishedRun
 from fl_audit.report.run_verdict import run_verdict
 from fl_audit.report.statistic import statistic_report
 from fl_audit.statistics import statistics_of
+from fl_audit.threat_models import ThreatModel, threat_models_of
 
 
 def build_report(run: FinishedRun) -> dict[str, Any]:
@@ -25,6 +26,7 @@ def build_report(run: FinishedRun) -> dict[str, Any]:
     verdict = run_verdict(run)
     return {
         "statistics": {s.name: statistic_report(run, s) for s in statistics_of(run.config)},
+        "threat_models": {m.name: _threat_model(run, m) for m in threat_models_of(run.config)},
         "analytical_epsilon": json_value(accounting.epsilon),
         "accuracy": json_value(run.record.accuracy),
         "verdict": verdict and verdict.to_json(),
@@ -32,6 +34,17 @@ def build_report(run: FinishedRun) -> dict[str, Any]:
         "run": dataclasses.asdict(run.record),
         "config": msgspec.json.decode(msgspec.json.encode(run.config)),
         "fl_audit_version": importlib.metadata.version("fl-audit"),
+    }
+
+
+def _threat_model(run: FinishedRun, model: ThreatModel) -> dict[str, Any]:
+    first, last = model.rounds or (1, run.record.rounds)
+    return {
+        "title": model.title,
+        "sees": model.sees,
+        "first_round": first,
+        "last_round": last,
+        "num_included_in_rounds": run.included_in(first, last),
     }
 
 

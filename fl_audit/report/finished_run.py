@@ -42,7 +42,7 @@ class FinishedRun:
       config: what was asked for.
       record: what was done.
       rounds: its curves.
-      presentations: [included canaries] rounds that each took part in.
+      canary_rounds: of each included canary, the rounds that it took part in, from 1.
       scores: by statistic.
     """
 
@@ -50,8 +50,19 @@ class FinishedRun:
     config: Config
     record: RunRecord
     rounds: Rounds
-    presentations: npt.NDArray[np.int64]
+    canary_rounds: tuple[npt.NDArray[np.int64], ...]
     scores: Mapping[str, ScoreFile]
+
+    @property
+    def presentations(self) -> npt.NDArray[np.int64]:
+        """[included canaries] how many rounds each took part in."""
+        return np.array([len(rounds) for rounds in self.canary_rounds], dtype=np.int64)
+
+    def included_in(self, first: int, last: int) -> int:
+        """Included canaries that took part in any of the rounds `first` to `last`."""
+        return sum(
+            bool(((first <= rounds) & (rounds <= last)).any()) for rounds in self.canary_rounds
+        )
 
 
 def read_finished_run(folder: RunFolder) -> FinishedRun:
@@ -73,9 +84,7 @@ def read_finished_run(folder: RunFolder) -> FinishedRun:
         config=config,
         record=record,
         rounds=_read_rounds(folder.metrics, record.rounds),
-        presentations=np.array(
-            [canary.rounds for canary in pool.values() if canary.included], dtype=np.int64
-        ),
+        canary_rounds=tuple(canary.rounds for canary in pool.values() if canary.included),
         scores={s.name: _read_scores(folder.scores(s.name), pool) for s in statistics_of(config)},
     )
 
@@ -95,12 +104,12 @@ def _read_rounds(path: Path, num_rounds: int) -> Rounds:
     return Rounds(**columns)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Canary:
-    """A canary of the pool: whether it is included, and in how many rounds."""
+    """A canary of the pool: whether it is included, and in which rounds."""
 
     included: bool
-    rounds: int
+    rounds: npt.NDArray[np.int64]
 
 
 def _read_canaries(path: Path) -> dict[str, _Canary]:
@@ -110,10 +119,15 @@ def _read_canaries(path: Path) -> dict[str, _Canary]:
             raise InputError(
                 f"{path}, row {number}: included must be 0 or 1, got {row['included']!r}"
             )
-    return {
-        row["canary_id"]: _Canary(row["included"] == "1", len(row["rounds"].split()))
-        for row in rows
-    }
+    try:
+        return {
+            row["canary_id"]: _Canary(
+                row["included"] == "1", np.array(row["rounds"].split(), dtype=np.int64)
+            )
+            for row in rows
+        }
+    except ValueError as error:
+        raise InputError(f"{path}: rounds must be whole numbers: {error}") from error
 
 
 def _read_scores(path: Path, pool: Mapping[str, _Canary]) -> ScoreFile:

@@ -8,6 +8,7 @@ from markupsafe import Markup
 from fl_audit.config_file import config_to_toml
 from fl_audit.estimators import Gaussian
 from fl_audit.estimators.roc.summary import REPORTED_RATES
+from fl_audit.report.findings import findings
 from fl_audit.report.finished_run import FinishedRun
 from fl_audit.report.histogram import score_histogram
 from fl_audit.report.numbers import significant
@@ -20,9 +21,10 @@ from fl_audit.report.tables import (
     null_rows,
 )
 from fl_audit.report.template import render
+from fl_audit.report.threat_model_rows import threat_model_rows
 from fl_audit.report.training_curve import training_curves
 from fl_audit.report.verdict_banner import verdict_banner
-from fl_audit.report.words import description, findings
+from fl_audit.report.words import description
 from fl_audit.statistics import statistics_of
 
 
@@ -45,6 +47,8 @@ def _page(report: dict[str, Any], run: FinishedRun) -> dict[str, Any]:
         "findings": findings(report),
         "description": description(run),
         "statistics": {s.name: s for s in statistics_of(run.config)},
+        "threat_models": threat_model_rows(report),
+        "titles": {name: _threat_model_title(report, name) for name in statistics},
         "groups": method_groups(statistics),
         "noise": noise_rows(report["analytical"]),
         "analytical": report["analytical"],
@@ -63,6 +67,12 @@ def _page(report: dict[str, Any], run: FinishedRun) -> dict[str, Any]:
         "config_toml": config_to_toml(run.config),
         "fl_audit_version": report["fl_audit_version"],
     }
+
+
+def _threat_model_title(report: Mapping[str, Any], statistic: str) -> str:
+    model = report["statistics"][statistic]["threat_model"]
+    title: str = report["threat_models"][model]["title"]
+    return title
 
 
 def _histograms(run: FinishedRun) -> dict[str, Markup]:

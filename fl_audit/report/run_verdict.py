@@ -1,5 +1,6 @@
 """The verdict on a run whose config states a claim."""
 
+from fl_audit.accounting import NoisyRounds
 from fl_audit.config import Audit
 from fl_audit.report.finished_run import FinishedRun
 from fl_audit.run_folder import RunRecord
@@ -13,7 +14,7 @@ def run_verdict(run: FinishedRun) -> Verdict | None:
     if audit.claimed_epsilon is None:
         return None
     return reach_verdict(
-        Claim(audit.claimed_epsilon, run.record.delta), _looks(run, audit), _unfit(run.record)
+        Claim(audit.claimed_epsilon, run.record.delta), _looks(run, audit), why_unfit(run.record)
     )
 
 
@@ -30,7 +31,7 @@ def _looks(run: FinishedRun, audit: Audit) -> Looks:
     )
 
 
-def _unfit(record: RunRecord) -> str | None:
+def why_unfit(record: RunRecord | NoisyRounds) -> str | None:
     """Why a bound on a canary does not bound a client's epsilon; None where it does.
 
     It does where a canary takes part no more often than a client may, and where one draw decides

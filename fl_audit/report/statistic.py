@@ -35,6 +35,7 @@ def statistic_report(run: FinishedRun, statistic: Statistic) -> dict[str, Any]:
         raise InputError(f"{run.folder.scores(statistic.name)}: {error}") from error
     return {
         **result.to_json(),
+        "threat_model": statistic.threat_model,
         "null": statistic.null,
         "left_out": dict(result.left_out),
         "anderson_darling": {

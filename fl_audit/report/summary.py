@@ -1,17 +1,24 @@
 """A report in a few lines for the terminal."""
 
-from collections.abc import Iterable
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from fl_audit.report.numbers import epsilon_text, significant
-from fl_audit.report.tables import method_groups
+from fl_audit.report.tables import GroupRows, method_groups
+
+_GAP = 2
+"""Spaces between columns."""
 
 
-def summary_lines(report: dict[str, Any]) -> list[str]:
-    """The estimates as an aligned table, then accuracy and the analytical epsilon.
+def summary_lines(report: dict[str, Any], width: int = 100) -> list[str]:
+    """The estimates as aligned tables, then accuracy and the analytical epsilon.
 
     Args:
       report: what report.json holds.
+      width: characters that a line may have; where the statistics need more, they are in several
+        tables one below the other.
     """
     run = report["run"]
     head = (
@@ -19,35 +26,130 @@ def summary_lines(report: dict[str, Any]) -> list[str]:
         f"delta {significant(run['delta'])}, {run['rounds']} rounds"
     )
     accuracy = f"accuracy            {significant(100 * float(report['accuracy']))} % "
-    analytical = f"analytical epsilon  {epsilon_text(report['analytical_epsilon'])}"
     return [
         head,
-        "",
-        *_table(report["statistics"]),
+        *_tables(report["statistics"], width),
         "",
         f"{accuracy}({run['accuracy_description']})",
-        f"{analytical} (what the noise guarantees; estimates may lie far below)",
+        f"analytical epsilon  {_analytical(report)}",
+        *_absences(report),
     ]
 
 
-def _table(statistics: dict[str, Any]) -> list[str]:
+def _analytical(report: Mapping[str, Any]) -> str:
+    if report["analytical_epsilon"] is not None:
+        epsilon = epsilon_text(report["analytical_epsilon"])
+        return f"{epsilon} (what the noise guarantees; estimates may lie far below)"
+    parties = (report["analytical"][party] for party in ("client", "canary"))
+    unknown = next(party for party in parties if party["epsilon"] is None)
+    return f"none known ({unknown['by_accountant'][0]['reason']})"
+
+
+def _absences(report: Mapping[str, Any]) -> list[str]:
+    """A line for each threat model whose attacker does not see the rounds of every canary."""
+    num_included = report["run"]["num_included"]
+    return [
+        f"{name}: {model['num_included_in_rounds']} of {num_included} included canaries took part "
+        f"in {_rounds(model['first_round'], model['last_round'])}"
+        for name, model in report["threat_models"].items()
+        if model["num_included_in_rounds"] < num_included
+    ]
+
+
+def _rounds(first: int, last: int) -> str:
+    return f"round {first}" if first == last else f"rounds {first} to {last}"
+
+
+def _tables(statistics: Mapping[str, Any], width: int) -> list[str]:
     """A row per method, a column per statistic, in groups of what may be relied on."""
     groups = method_groups(statistics)
-    rows = [row for group in groups for row in group.rows]
-    first = max(len(row.method) for row in rows) + 2
-    widths = [
-        max(len(name), *(len(row.epsilons[column]) for row in rows))
-        for column, name in enumerate(statistics)
+    first = max(len(row.method) for group in groups for row in group.rows) + 2 + _GAP
+    threat_models = [_ThreatModel.of(name, statistics, groups) for name in _names(statistics)]
+    return [
+        line
+        for table in _packed(threat_models, width - first)
+        for line in ("", *_table(table, groups, first))
     ]
 
-    def line(start: str, cells: Iterable[str]) -> str:
-        right = (f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
-        return f"{start:<{first}}  " + "  ".join(right)
 
-    lines = [line("", statistics)]
-    for group in groups:
-        lines += [
-            group.title[0].lower() + group.title[1:],
-            *(line(f"  {r.method}", r.epsilons) for r in group.rows),
+@dataclass(frozen=True)
+class _Column:
+    """A statistic: where its cells are in a row, and how wide they are."""
+
+    name: str
+    index: int
+    width: int
+
+
+@dataclass(frozen=True)
+class _ThreatModel:
+    """The columns of one threat model."""
+
+    name: str
+    columns: tuple[_Column, ...]
+
+    @classmethod
+    def of(
+        cls, name: str, statistics: Mapping[str, Any], groups: Sequence[GroupRows]
+    ) -> "_ThreatModel":
+        """Those of the statistics that are its."""
+        columns = [
+            _Column(statistic, index, max(len(statistic), *_cell_widths(groups, index)))
+            for index, statistic in enumerate(statistics)
+            if statistics[statistic]["threat_model"] == name
         ]
+        lacking = len(name) - _width(columns)
+        if lacking > 0:
+            last = columns[-1]
+            columns[-1] = dataclasses.replace(last, width=last.width + lacking)
+        return cls(name, tuple(columns))
+
+
+def _names(statistics: Mapping[str, Any]) -> list[str]:
+    """The threat models, in the order of their first statistic."""
+    return list(dict.fromkeys(statistic["threat_model"] for statistic in statistics.values()))
+
+
+def _cell_widths(groups: Sequence[GroupRows], index: int) -> list[int]:
+    return [len(row.epsilons[index]) for group in groups for row in group.rows]
+
+
+def _width(columns: Iterable[_Column]) -> int:
+    """Of columns with gaps between them."""
+    return sum(column.width + _GAP for column in columns) - _GAP
+
+
+def _packed(threat_models: Sequence[_ThreatModel], width: int) -> Iterator[list[_ThreatModel]]:
+    """As many threat models to a table as fit; one that does not fit by itself has its own."""
+    table: list[_ThreatModel] = []
+    for model in threat_models:
+        columns = [column for one in (*table, model) for column in one.columns]
+        if table and _width(columns) > width:
+            yield table
+            table = []
+        table = [*table, model]
+    yield table
+
+
+def _table(
+    threat_models: Sequence[_ThreatModel], groups: Sequence[GroupRows], first: int
+) -> list[str]:
+    columns = [column for model in threat_models for column in model.columns]
+    gap = " " * _GAP
+
+    def line(start: str, cells: Iterable[str], widths: Iterable[int]) -> str:
+        right = (f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
+        return f"{start:<{first}}" + gap.join(right)
+
+    widths = [column.width for column in columns]
+    spans = [_width(model.columns) for model in threat_models]
+    lines = [
+        line("threat model", (model.name for model in threat_models), spans),
+        line("statistic", (column.name for column in columns), widths),
+    ]
+    for group in groups:
+        lines.append(group.title[0].lower() + group.title[1:])
+        for row in group.rows:
+            cells = (row.epsilons[column.index] for column in columns)
+            lines.append(line(f"  {row.method}", cells, widths))
     return lines

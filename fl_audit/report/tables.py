@@ -122,7 +122,7 @@ def noise_rows(analytical: Mapping[str, Any]) -> list[NoiseRow]:
 
 
 def _upper_bound(epsilon: float | str | None) -> str:
-    return "unknown" if epsilon is None else f"≤ {epsilon_text(epsilon)}"
+    return "none known" if epsilon is None else f"≤ {epsilon_text(epsilon)}"
 
 
 @dataclass(frozen=True)
@@ -245,7 +245,7 @@ def accounting_rows(analytical: Mapping[str, Any]) -> list[AccountingRow]:
             party=party,
             participations=_participations(analytical[key]["participations"]),
             accountant=ACCOUNTANT_TITLES[by["accountant"]],
-            epsilon=epsilon_text(by["epsilon"]),
+            epsilon="–" if by["accountant"] == "none_known" else epsilon_text(by["epsilon"]),
             reason=by["reason"],
         )
         for key, party in (("client", "Real client"), ("canary", "Included canary"))

@@ -48,7 +48,9 @@ class RoundLoop:
         self._runtime = runtime
         self._attackers = attackers
         self._stop = stop
-        self._cohort_data = CohortData(run.task, run.config.client, run.config.seed)
+        self._cohort_data = CohortData(
+            run.task, run.config.client, run.config.seed, run.canary_examples
+        )
         self._evaluator = Evaluator(run.task.classifier, run.task.held_out)
         self._metrics = MetricsLog(folder, completed)
         self._last = run.schedule.num_rounds
@@ -101,8 +103,9 @@ class RoundLoop:
         result = run_round(self._runtime.process, state, participants)
         trained = time.perf_counter()
         before, after = model_weights(state), model_weights(result.state)
+        seen = SeenRound(number - 1, before, result.aggregate, after, result.clip_norm)
         for attacker in self._attackers:
-            attacker.see_round(SeenRound(number - 1, before, result.aggregate, after))
+            attacker.see_round(seen)
         scored = time.perf_counter()
         metrics = RoundMetrics(
             round=number,

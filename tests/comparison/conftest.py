@@ -14,9 +14,8 @@ from fl_audit.report.document import build_report
 from fl_audit.report.finished_run import FinishedRun, Rounds
 from fl_audit.run_folder import RunFolder, RunRecord
 from fl_audit.score_file import ScoreFile
-from fl_audit.statistics import ALL
 
-STATISTICS = tuple(statistic.name for statistic in ALL)
+STATISTICS = ("final", "final_minus_initial", "max", "sum")
 
 DIM = 10_000
 NUM_CANARIES = 60
@@ -70,7 +69,7 @@ def built_report() -> dict[str, Any]:
         config=parse_config(CONFIG, "config"),
         record=record,
         rounds=Rounds(train_loss=curve, accuracy=curve, clip_norm=curve),
-        presentations=np.ones(int(included.sum()), dtype=np.int64),
+        canary_rounds=(np.array([3]),) * int(included.sum()),
         scores={name: _scores(included, rng) for name in STATISTICS},
     )
     return build_report(run)

@@ -48,3 +48,12 @@ def test_a_missing_statistic_is_named(make_run, built_report):
     lacking = make_run("b", {"statistics": rest})
     (warning,) = warnings_of(make_run("a"), lacking)
     assert warning == f"The statistic “Largest round” is missing in {lacking}."
+
+
+def test_statistics_that_the_same_run_lacks_are_one_sentence(make_run, built_report):
+    kept = ("final", "final_minus_initial")
+    rest = {name: built_report["statistics"][name] for name in kept}
+    lacking = make_run("b", {"statistics": rest})
+    (warning,) = warnings_of(make_run("a"), lacking)
+    expected = f"The statistics “Largest round”, “Sum of rounds” are missing in {lacking}."
+    assert warning == expected

@@ -6,9 +6,8 @@ import re
 import pytest
 
 from fl_audit.comparison import compare, comparison_json, comparison_lines, render_comparison
-from fl_audit.statistics import ALL
 
-STATISTICS = tuple(statistic.name for statistic in ALL)
+STATISTICS = ("final", "final_minus_initial", "max", "sum")
 
 NOISE = "config.mechanism.noise_multiplier"
 CLIENT, CANARY = "analytical.client.epsilon", "analytical.canary.epsilon"
@@ -144,3 +143,22 @@ def test_warnings_are_printed_and_on_the_page(make_run):
     comparison = compare([make_run("a"), make_run("b", {NOISE: 0.1, "run.dim": 5})])
     assert any(line.startswith("warning: The runs differ") for line in comparison_lines(comparison))
     assert "number of parameters, “10000”, “5”" in render_comparison(comparison)
+
+
+def test_a_statistic_that_one_run_alone_has(make_run, built_report):
+    """Its cells are dashes elsewhere, and its panels show that run alone."""
+    statistics = {**built_report["statistics"], "window_max": built_report["statistics"]["max"]}
+    window = {"statistics": statistics, NOISE: 0.1}
+    comparison = compare([make_run("a"), make_run("b", window)])
+    assert comparison.statistics == (*STATISTICS, "window_max")
+    printed = comparison_json(comparison)
+    found = [setting["statistics"]["window_max"]["gaussian_fit"] for setting in printed["settings"]]
+    assert found[0] is not None
+    assert found[1] is None
+    assert printed["pareto"]["by_statistic"]["window_max"]["gaussian_fit"] == ["noise 0.1"]
+    lines = comparison_lines(comparison)
+    start = next(i for i, line in enumerate(lines) if line.startswith("window_max "))
+    assert lines[start + 2].split() == ["noise", "0.5", "–", "–", "–"]
+    page = render_comparison(comparison)
+    assert page.count("<svg ") == 1 + 2 * (len(STATISTICS) + 1) + 1
+    assert "“Largest in window” is missing in" in page

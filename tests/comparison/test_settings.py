@@ -101,3 +101,26 @@ def test_repeats_are_told_only_of_canaries_that_repeat(make_run):
         "shuffle, repeats 1",
         "shuffle, repeats 4",
     ]
+
+
+WINDOW = {
+    "config.audit.threat_models": ["window"],
+    "config.audit.window_first_round": 2,
+    "config.audit.window_last_round": 4,
+}
+
+
+def test_another_choice_of_attackers_is_the_same_setting(make_run):
+    every_second = {"config.audit.threat_models": ["checkpoints"], "config.audit.release_every": 2}
+    runs = make_run("a"), make_run("b", WINDOW), make_run("c", every_second)
+    (setting,) = settings_of(*runs)
+    assert len(setting.runs) == 3
+
+
+def test_who_sees_other_rounds_is_another_attacker(make_run):
+    later = {**WINDOW, "config.audit.window_first_round": 3}
+    settings = settings_of(make_run("a"), make_run("b", WINDOW), make_run("c", later))
+    labels = [setting.label for setting in settings]
+    assert "audit window first round 2" in labels
+    assert "audit window first round 3" in labels
+    assert len(labels) == 3

@@ -13,7 +13,7 @@ from fl_audit.accounting import effective_noise_multiplier
 from fl_audit.config_file import config_to_toml, parse_config
 from fl_audit.report import write_report
 from fl_audit.run_folder import RunFolder, RunRecord, read_record, write_record
-from fl_audit.score_file import ScoreFile, write_score_file
+from fl_audit.score_file import ScoreFile, read_score_file, write_score_file
 
 DIM = 100_000
 NUM_CANARIES = 200
@@ -90,6 +90,25 @@ def scores_by_statistic(included: np.ndarray, rng: np.random.Generator) -> dict[
     }
 
 
+EVERY_THREAT_MODEL = {
+    "threat_models": ["final", "final_and_initial", "all_iterates", "checkpoints", "window"],
+    "release_every": 8,
+    "window_first_round": 3,
+    "window_last_round": 5,
+}
+
+
+def of_every_threat_model(included: np.ndarray, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Scores of who sees checkpoints, which find every canary, and of a window, which find few."""
+    noise = rng.normal(0, DIM**-0.5, (4, NUM_CANARIES))
+    return {
+        "checkpoints_max": noise[0] + 0.015 * included,
+        "checkpoints_sum": noise[1] + 0.01 * included,
+        "window_max": noise[2] + 0.005 * included,
+        "window_sum": noise[3] + 0.005 * included,
+    }
+
+
 def fill(folder: RunFolder, noise_multiplier: float = 0.3) -> RunFolder:
     rng = np.random.default_rng(7)
     included = rng.random(NUM_CANARIES) < 0.5
@@ -126,6 +145,28 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> Reported:
 @pytest.fixture
 def run_folder(tmp_path: Path) -> RunFolder:
     return fill(RunFolder(tmp_path))
+
+
+@pytest.fixture(scope="session")
+def widely_reported(tmp_path_factory: pytest.TempPathFactory) -> Reported:
+    """A run that is audited under every threat model."""
+    folder = fill(RunFolder(tmp_path_factory.mktemp("widely_reported")))
+    config = parse_config({**CONFIG, "audit": EVERY_THREAT_MODEL}, "config")
+    folder.config.write_text(config_to_toml(config))
+    included = read_score_file(folder.scores("final")).included
+    ids = tuple(map(str, range(NUM_CANARIES)))
+    scores = of_every_threat_model(included, np.random.default_rng(8))
+    for statistic, values in scores.items():
+        write_score_file(folder.scores(statistic), ScoreFile(ids, included, values))
+    # Of 94 included canaries the first seven took part before the window, the others in it.
+    first_in = np.flatnonzero(included)[:7]
+    rows = [
+        f"{name},{int(is_in)},{('1 2' if int(name) in first_in else '2 4') if is_in else ''}"
+        for name, is_in in zip(ids, included, strict=True)
+    ]
+    folder.canaries.write_text("\n".join(["canary_id,included,rounds", *rows]) + "\n")
+    report = write_report(folder)
+    return Reported(folder, report, folder.report_html.read_text())
 
 
 @pytest.fixture

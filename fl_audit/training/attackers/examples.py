@@ -1,0 +1,128 @@
+"""The attackers who look for canaries that hold examples (Steinke et al. Algorithm 3).
+
+Each score is a function of what the run released, of the canary's examples and of the seed, and of
+nothing that the canary's coin decides: included and excluded canaries are scored by the same
+lines. So given what was released, the coins are all that is left to guess, which is what one-run
+bounds need; and without a leak, or were the training to ignore canaries, scores of included and
+excluded canaries are exchangeable, as coins are fair and independent of examples, which is what
+the empirical null needs.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from fl_audit.scoring.cosine_log import CosineLog
+from fl_audit.statistics import FINAL_LOSS, LOSS_DIFFERENCE, WHITE_BOX, WHITE_BOX_MAX
+from fl_audit.training.attackers.attacker import Attacker, FloatArray, SeenRound, Weights
+from fl_audit.training.attackers.models import ModelAttacker
+from fl_audit.training.blocks import BlockTrainer, pad_block
+from fl_audit.training.canary_losses import CanaryLosses
+from fl_audit.training.cohort_data import CohortData
+from fl_audit.training.prepare import PreparedRun
+from fl_audit.training.trained_blocks import as_leaves
+
+
+class FinalLossAttacker(ModelAttacker):
+    """Can query the final model for losses, and nothing else."""
+
+    def scores(self, final: Weights) -> Mapping[str, FloatArray]:
+        """Minus the final model's losses."""
+        return {FINAL_LOSS.name: -_losses(self._run).of(final)}
+
+
+class LossDifferenceAttacker(ModelAttacker):
+    """Can query the final and the initial model for losses (Algorithm 3, black box)."""
+
+    def scores(self, final: Weights) -> Mapping[str, FloatArray]:
+        """Losses of the initial model minus those of the final one (line 9)."""
+        losses, initial = _losses(self._run), self._run.task.classifier.initial_weights
+        return {LOSS_DIFFERENCE.name: losses.of(initial) - losses.of(final)}
+
+
+def _losses(run: PreparedRun) -> CanaryLosses:
+    return CanaryLosses(run.task.classifier, run.canary_examples)
+
+
+class UpdateAttacker(Attacker):
+    """Sees every round, and knows what each canary would send in it (Algorithm 3, white box).
+
+    In every round every canary trains as a client does, from the model that the round began with,
+    and its update is clipped to the round's clip norm; the inner product of that with the round's
+    noised aggregate is logged (lines 13 to 17, the gradient being the update and the difference of
+    models the aggregate). All canaries in all rounds, whether they took part or not: an attacker
+    who looked only where a canary took part, or would have, would know which rounds those were,
+    and what sampling adds to the analytical epsilon holds against attackers who do not.
+    """
+
+    def __init__(
+        self, run: PreparedRun, trainer: BlockTrainer, clients_per_block: int, log: CosineLog
+    ) -> None:
+        """Attacks a run's canaries.
+
+        Args:
+          run: of `prepare`.
+          trainer: that trains clients of this run.
+          clients_per_block: canaries that train at once, at least 1.
+          log: of inner products, a row per round of the run.
+        """
+        self._run = run
+        self._trainer = trainer
+        self._clients_per_block = clients_per_block
+        self._log = log
+        examples = run.canary_examples
+        self._data = CohortData(run.task, run.config.client, run.config.seed, examples)
+        # Canaries with alike numbers of examples share a block, so that little of it is padding.
+        self._order = np.argsort([len(canary) for canary in examples], kind="stable")
+
+    def see_round(self, seen: SeenRound) -> None:
+        """Logs each canary's inner product with the aggregate."""
+        weights = [tf.constant(array) for array in seen.before]
+        # As TFF's updates are: initial minus trained weights.
+        shapes = [array.shape for array in seen.before]
+        aggregate = [tf.constant(leaf) for leaf in as_leaves(-seen.aggregate, shapes)]
+        products = np.empty(len(self._order))
+        for start in range(0, len(self._order), self._clients_per_block):
+            members = self._order[start : start + self._clients_per_block]
+            block = pad_block(
+                [self._data.of_canary(int(canary), seen.index) for canary in members],
+                self._run.config.client.batch_size,
+                self._run.task.classifier.padding_label,
+            )
+            update = self._trainer.train(weights, block).update
+            products[members] = _clipped_products(
+                tuple(update), tuple(aggregate), tf.constant(seen.clip_norm, tf.float32)
+            )
+        self._log.write_round(seen.index, products)
+
+    def flush(self) -> None:
+        """Writes the log to the disk."""
+        self._log.flush()
+
+    def scores(self, final: Weights) -> Mapping[str, FloatArray]:
+        """Sum (line 18) and maximum over rounds."""
+        del final
+        seen = self._log.over_rounds()
+        return {WHITE_BOX.name: seen.total, WHITE_BOX_MAX.name: seen.maximum}
+
+
+@tf.function(reduce_retracing=True)
+def _clipped_products(
+    updates: Sequence[tf.Tensor], vector: Sequence[tf.Tensor], clip_norm: tf.Tensor
+) -> tf.Tensor:
+    """Inner product of each clipped update with one vector.
+
+    Args:
+      updates: the first axis is the client.
+      vector: in leaves of the same shapes, without that axis.
+      clip_norm: that updates are clipped to; may be infinite.
+
+    Returns:
+      float32 of shape (clients,).
+    """
+    rows = [tf.reshape(update, [tf.shape(update)[0], -1]) for update in updates]
+    leaves = [tf.reshape(leaf, [-1]) for leaf in vector]
+    products = tf.add_n(list(map(tf.linalg.matvec, rows, leaves)))
+    norms = tf.sqrt(tf.add_n([tf.reduce_sum(row * row, axis=1) for row in rows]))
+    return products * tf.minimum(1.0, tf.math.divide_no_nan(clip_norm, norms))

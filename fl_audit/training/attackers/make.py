@@ -1,0 +1,79 @@
+"""From a run's threat models to its attackers."""
+
+from fl_audit.config import ExampleCanaries
+from fl_audit.errors import InputError
+from fl_audit.run_folder import RunFolder
+from fl_audit.scoring.cosine_log import CosineLog
+from fl_audit.training.attackers.aggregates import AggregateAttacker, views_of
+from fl_audit.training.attackers.attacker import Attacker
+from fl_audit.training.attackers.checkpoints import CheckpointAttacker
+from fl_audit.training.attackers.examples import (
+    FinalLossAttacker,
+    LossDifferenceAttacker,
+    UpdateAttacker,
+)
+from fl_audit.training.attackers.models import FinalAndInitialAttacker, FinalModelAttacker
+from fl_audit.training.block_size import default_clients_per_block
+from fl_audit.training.blocks import NotVectorizedError
+from fl_audit.training.prepare import PreparedRun
+from fl_audit.training.runtimes import block_trainer
+
+
+def make_attackers(run: PreparedRun, folder: RunFolder, completed: int) -> tuple[Attacker, ...]:
+    """The attackers whose statistics a run logs.
+
+    Args:
+      run: of `prepare`.
+      folder: that holds this run's identity.
+      completed: rounds that are done; their logs are opened where it is not 0.
+
+    Raises:
+      InputError: a log that should be there is not.
+    """
+    of = _of_examples if isinstance(run.config.canaries, ExampleCanaries) else _of_vectors
+    return tuple(of(run, folder, completed))
+
+
+def _of_examples(run: PreparedRun, folder: RunFolder, completed: int) -> list[Attacker]:
+    """Those who look for clients that trained on the canaries' examples."""
+    audit = run.config.audit
+    attackers: list[Attacker] = []
+    if "final" in audit.threat_models:
+        attackers.append(FinalLossAttacker(run))
+    if "final_and_initial" in audit.threat_models:
+        attackers.append(LossDifferenceAttacker(run))
+    if "all_iterates" in audit.threat_models:
+        attackers.append(_update_attacker(run, folder, completed))
+    return attackers
+
+
+def _update_attacker(run: PreparedRun, folder: RunFolder, completed: int) -> UpdateAttacker:
+    size = run.config.clients_per_block or default_clients_per_block(run.task.classifier.dim)
+    try:
+        trainer = block_trainer(run)
+    except NotVectorizedError as error:
+        raise InputError(
+            "audit.threat_models: 'all_iterates' for canaries.kind 'examples' needs a model that "
+            f"trains in blocks of clients, and must be left out for this one: {error}"
+        ) from error
+    log = CosineLog.open if completed else CosineLog.create
+    num_rounds, num_canaries = run.schedule.num_rounds, len(run.included)
+    return UpdateAttacker(run, trainer, size, log(folder.round_products, num_rounds, num_canaries))
+
+
+def _of_vectors(run: PreparedRun, folder: RunFolder, completed: int) -> list[Attacker]:
+    """Those who look for vectors."""
+    audit = run.config.audit
+    attackers: list[Attacker] = []
+    if "final" in audit.threat_models:
+        attackers.append(FinalModelAttacker(run))
+    if "final_and_initial" in audit.threat_models:
+        attackers.append(FinalAndInitialAttacker(run))
+    if views := views_of(run):
+        log = CosineLog.open if completed else CosineLog.create
+        num_rounds, num_canaries = run.schedule.num_rounds, len(run.included)
+        cosine_log = log(folder.round_cosines, num_rounds, num_canaries)
+        attackers.append(AggregateAttacker(run, cosine_log, views))
+    if audit.release_every is not None:
+        attackers.append(CheckpointAttacker(run, folder, audit.release_every, completed))
+    return attackers

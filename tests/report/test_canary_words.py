@@ -1,0 +1,35 @@
+"""What a report says of canaries that hold examples."""
+
+import dataclasses
+
+import msgspec
+import pytest
+
+from fl_audit.config import ExampleCanaries
+from fl_audit.report.finished_run import read_finished_run
+from fl_audit.report.words import description
+
+
+@pytest.mark.parametrize(
+    ("canaries", "sentence"),
+    [
+        (
+            ExampleCanaries(source="in_distribution", count=200),
+            "canaries that each hold all examples of a client taken out of the population, a fair",
+        ),
+        (
+            ExampleCanaries(source="mislabelled", count=200, examples_per_canary=1),
+            "canaries that each hold 1 example of a client taken out of the population, "
+            "mislabelled, a fair",
+        ),
+        (
+            ExampleCanaries(source="file", path="own.csv"),
+            "canaries that each hold the examples of a client of the user’s file, a fair",
+        ),
+    ],
+)
+def test_what_canaries_hold(run_folder, canaries, sentence):
+    run = read_finished_run(run_folder)
+    config = msgspec.structs.replace(run.config, canaries=canaries)
+    text = " ".join(description(dataclasses.replace(run, config=config)))
+    assert f"Of 200 {sentence} coin each included 94" in text

@@ -1,0 +1,113 @@
+"""What a report comes to, in three sentences."""
+
+import pytest
+
+from fl_audit.report.findings import findings
+
+SEES = {
+    "final": "the final model alone",
+    "final_and_initial": "the initial and the final model",
+    "all_iterates": "the noised update of every round",
+    "window": "the noised updates of rounds 3 to 9 alone",
+}
+
+
+def fit(threat_model, epsilon):
+    found = [
+        {"method": "gaussian_fit", "epsilon": epsilon},
+        {"method": "threshold_valid", "epsilon": 0.25},
+    ]
+    return {
+        "estimates": found if epsilon else [],
+        "confidence": 0.95,
+        "threat_model": threat_model,
+    }
+
+
+def _model(name):
+    """Of 94 included canaries 90 took part in the run, 30 of them in the window."""
+    first, last, present = (3, 9, 30) if name == "window" else (1, 20, 90)
+    return {
+        "sees": SEES[name],
+        "first_round": first,
+        "last_round": last,
+        "num_included_in_rounds": present,
+    }
+
+
+def report(statistics, canary=30.0, client=30.0):
+    return {
+        "statistics": statistics,
+        "threat_models": {name: _model(name) for name in SEES},
+        "run": {"delta": 1e-3, "rounds": 20, "num_included": 94},
+        "analytical": {"canary": {"epsilon": canary}, "client": {"epsilon": client}},
+    }
+
+
+def sentences(*arguments):
+    found = findings(report(*arguments))
+    assert len(found) == 3
+    assert all(sentence.endswith(".") for sentence in found)
+    return [sentence.replace("\N{NO-BREAK SPACE}", " ") for sentence in found]
+
+
+@pytest.mark.parametrize(
+    ("epsilons", "seen", "guaranteed"),
+    [
+        ((1.5, 20.0, 30.0, 30.0), ("1.50", "20.0"), "ε ≤ 30.0; what lies between"),
+        ((1.5, 20.0, 30.0, 60.0), ("1.50", "20.0"), "ε ≤ 30.0 to a canary and ε ≤ 60.0 to a real"),
+        ((1.5, 40.0, 30.0, 60.0), ("1.50", "40.0"), "above the canary’s is chance"),
+        ((1.5, "inf", 30.0, 30.0), ("1.50", "∞"), "above the canary’s is chance"),
+        ((1.5, 40.0, "inf", "inf"), ("1.50", "40.0"), "No noise was added"),
+        ((None, 40.0, 50.0, None), ("unknown", "40.0"), "is not known for this run."),
+    ],
+)
+def test_findings_of_a_default_run(epsilons, seen, guaranteed):
+    final, largest, canary, client = epsilons
+    statistics = {
+        "final": fit("final", 0.5),
+        "final_minus_initial": fit("final_and_initial", final),
+        "max": fit("all_iterates", largest),
+        "sum": fit("all_iterates", 3.0),
+    }
+    first, second, third = sentences(statistics, canary, client)
+    assert first == (
+        "An attacker who sees the initial and the final model learns about a canary as much as "
+        f"ε ≈ {seen[0]} allows (δ = 0.00100); one who sees the noised update of every round, as "
+        f"much as ε ≈ {seen[1]}."
+    )
+    proven = "unknown" if final is None else "0.250"
+    assert second == (
+        f"With 95 % confidence each, ε ≥ {proven} for the first and ε ≥ 0.250 for the second: "
+        "these bounds hold, the estimates may not."
+    )
+    assert guaranteed in third
+
+
+def test_one_threat_model_alone():
+    first, second, third = sentences({"final": fit("final", 0.5)})
+    assert first == (
+        "An attacker who sees the final model alone learns about a canary as much as ε ≈ 0.500 "
+        "allows (δ = 0.00100)."
+    )
+    assert second == "With 95 % confidence, ε ≥ 0.250: this bound holds, the estimate may not."
+    assert third.startswith("Against any attacker, the noise guarantees ε ≤ 30.0; what lies")
+
+
+def test_a_window_and_statistics_of_another_name():
+    first, second, third = sentences(
+        {
+            "final_loss": fit("final", 0.5),
+            "loss_difference": fit("final_and_initial", 1.0),
+            "white_box": fit("all_iterates", 2.0),
+            "window_max": fit("window", 40.0),
+        }
+    )
+    assert first.endswith(
+        "one who sees the noised updates of rounds 3 to 9 alone, as much as ε ≈ 40.0 (fitted to 94 "
+        "canaries, of which 30 took part then)."
+    )
+    assert first.count("fitted to") == 1
+    assert "ε ≥ 0.250 for the second and ε ≥ 0.250 for the third: these" in second
+    assert "the final model alone" not in first
+    assert "above the canary’s is chance" in third

@@ -1,0 +1,120 @@
+"""A run that is audited under every threat model: its reports, verdict and summary."""
+
+import dataclasses
+import re
+
+import pytest
+
+from fl_audit.config_file import load_config
+from fl_audit.errors import InputError
+from fl_audit.report import summary_lines
+from fl_audit.report.finished_run import read_finished_run
+from fl_audit.report.run_verdict import run_verdict
+from fl_audit.report.threat_model_rows import threat_model_rows
+
+THREAT_MODELS = {
+    "final": "final",
+    "final_minus_initial": "final_and_initial",
+    "max": "all_iterates",
+    "sum": "all_iterates",
+    "checkpoints_max": "checkpoints",
+    "checkpoints_sum": "checkpoints",
+    "window_max": "window",
+    "window_sum": "window",
+}
+
+
+def test_each_statistic_names_its_threat_model(widely_reported):
+    statistics = widely_reported.report["statistics"]
+    assert {name: made["threat_model"] for name, made in statistics.items()} == THREAT_MODELS
+
+
+def test_report_json_says_what_attackers_see_and_of_whom(widely_reported):
+    models = widely_reported.report["threat_models"]
+    assert list(models) == list(dict.fromkeys(THREAT_MODELS.values()))
+    assert models["window"] == {
+        "title": "Window",
+        "sees": "the noised updates of rounds 3 to 5 alone",
+        "first_round": 3,
+        "last_round": 5,
+        "num_included_in_rounds": 87,
+    }
+    assert models["all_iterates"]["first_round"] == 1
+    assert models["all_iterates"]["last_round"] == 40
+    assert models["all_iterates"]["num_included_in_rounds"] == 94
+
+
+def test_a_default_run_has_three(reported):
+    models = reported.report["threat_models"]
+    assert list(models) == ["final", "final_and_initial", "all_iterates"]
+
+
+def test_the_table_has_a_row_per_threat_model(widely_reported):
+    rows = threat_model_rows(widely_reported.report)
+    assert [row.title for row in rows][-2:] == ["Checkpoints", "Window"]
+    assert rows[-1].statistics == ("Largest in window", "Sum in window")
+    assert (rows[-1].included, rows[-1].sees_all) == ("87 of 94", False)
+    assert (rows[0].included, rows[0].sees_all) == ("94 of 94", True)
+
+
+def test_the_page_groups_columns_by_threat_model(widely_reported, reported):
+    page = widely_reported.html
+    heads = re.findall(r'<th scope="colgroup" class="number" colspan="(\d)">(.*?)</th>', page)
+    assert heads == [
+        ("1", "Final model"),
+        ("1", "Final and initial model"),
+        ("2", "All iterates"),
+        ("2", "Checkpoints"),
+        ("2", "Window"),
+    ]
+    assert page.count("<svg") == 8 + 3
+    assert "87 of 94" in page
+    assert "took part in none of the rounds" in page
+    assert "took part in none of the rounds" not in reported.html
+
+
+@pytest.mark.parametrize(("width", "tables"), [(200, 1), (100, 2), (80, 4), (65, 4), (20, 5)])
+def test_the_summary_fits_a_narrow_terminal(widely_reported, width, tables):
+    lines = summary_lines(widely_reported.report, width)
+    heads = [i for i, line in enumerate(lines) if line.startswith("statistic ")]
+    assert len(heads) == tables
+    assert [name for i in heads for name in lines[i].split()[1:]] == list(THREAT_MODELS)
+    models = [name for i in heads for name in lines[i - 1].split()[2:]]
+    assert models == list(dict.fromkeys(THREAT_MODELS.values()))
+    for start in heads:
+        table = lines[start - 1 : lines.index("", start)]
+        rows = [line for line in table if line.startswith(("threat", "statistic", "  "))]
+        assert len({len(line) for line in rows}) == 1
+        assert width < 65 or len(rows[0]) <= width
+    # Each method once in every table.
+    assert sum(line.startswith("  one_run_valid ") for line in lines) == tables
+    assert lines[-1] == "window: 87 of 94 included canaries took part in rounds 3 to 5"
+
+
+def looked_at(folder, **audit):
+    """The verdict on a claim of 0.5, without a report."""
+    overrides = [f"audit.{key}={value}" for key, value in audit.items()]
+    config = load_config(folder.config, ["audit.claimed_epsilon=0.5", *overrides])
+    return run_verdict(dataclasses.replace(read_finished_run(folder), config=config))
+
+
+def test_a_verdict_looks_at_every_statistic_of_the_run(widely_reported):
+    assert looked_at(widely_reported.folder).num_looks == 16
+
+
+def test_a_verdict_on_one_of_them(widely_reported):
+    found = looked_at(
+        widely_reported.folder,
+        verdict_statistic="checkpoints_max",
+        verdict_method="threshold_valid",
+    )
+    assert (found.num_looks, found.statistic) == (1, "checkpoints_max")
+    assert found.outcome == "contradicted"
+
+
+def test_a_damaged_list_of_rounds_is_one_line(run_folder):
+    text = run_folder.canaries.read_text()
+    run_folder.canaries.write_text(text.replace(",1,3\n", ",1,three\n", 1))
+    with pytest.raises(InputError, match="rounds must be whole numbers") as caught:
+        read_finished_run(run_folder)
+    assert "\n" not in str(caught.value)
