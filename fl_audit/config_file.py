@@ -14,6 +14,8 @@ import tomli_w
 
 from fl_audit.config import Config, Table
 from fl_audit.errors import InputError, nearest
+from fl_audit.statistics import statistics_of
+from fl_audit.threat_models import check_rounds
 
 TableType = TypeVar("TableType", bound=Table)
 
@@ -71,9 +73,24 @@ def parse_config(table: Mapping[str, Any], name: str) -> Config:
     table = {key: _with_kind(key, value) for key, value in table.items()}
     _check_keys(table, Config, name, "")
     try:
-        return msgspec.convert(table, Config)
+        config = msgspec.convert(table, Config)
     except msgspec.ValidationError as error:
         raise InputError(f"{name}: {_readable(str(error), table)}") from error
+    _check_audit(config, name)
+    return config
+
+
+def _check_audit(config: Config, name: str) -> None:
+    """What [audit] says of rounds and statistics, which other tables decide about."""
+    if config.participation.rounds is not None:
+        check_rounds(config.audit, config.participation.rounds, name)
+    known = ("all", *(statistic.name for statistic in statistics_of(config)))
+    asked = config.audit.verdict_statistic
+    if asked not in known:
+        raise InputError(
+            f"{name}: key `audit.verdict_statistic`: this run has no {asked!r}; "
+            f"{nearest(asked, known)}"
+        )
 
 
 def _with_kind(key: str, value: Any) -> Any:
@@ -136,8 +153,17 @@ def _check_value(value: Any, annotation: Any, name: str, path: str) -> None:
     elif typing.get_origin(annotation) is Literal and value not in typing.get_args(annotation):
         hint = nearest(str(value), typing.get_args(annotation))
         raise InputError(f"{name}: key `{path}`: unknown {value!r}; {hint}")
+    elif isinstance(value, list) and _is_names(annotation):
+        for item in value:
+            _check_value(item, typing.get_args(annotation)[0], name, path)
     elif isinstance(value, float) and not math.isfinite(value):
         raise InputError(f"{name}: key `{path}`: must be finite, got {value}")
+
+
+def _is_names(annotation: Any) -> bool:
+    """Whether it is a list of words from a known set."""
+    items = typing.get_args(annotation)
+    return bool(items) and typing.get_origin(items[0]) is Literal
 
 
 def _select_variant(

@@ -18,6 +18,9 @@ class Stream(enum.IntEnum):
     RELEASE_TRIAL = 7
     HADAMARD_SIGNS = 8
     HADAMARD_SHUFFLES = 9
+    CANARY_EXAMPLES = 10
+    WRONG_LABELS = 11
+    CANARY_ORDER = 12
 
 
 def sequence(seed: int, stream: Stream, *index: int) -> np.random.SeedSequence:

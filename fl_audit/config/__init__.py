@@ -5,8 +5,18 @@ pattern or a mechanism, and each variant knows only its own keys.
 """
 
 from fl_audit.config.audit import Audit
-from fl_audit.config.canaries import Canaries
-from fl_audit.config.mechanisms import GaussianAdaptive, GaussianFixed, Mechanism
+from fl_audit.config.canaries import AnyCanaries, Canaries, ExampleCanaries
+from fl_audit.config.mechanisms import (
+    AdaptiveZeroing,
+    Distributed,
+    FixedZeroing,
+    GaussianAdaptive,
+    GaussianFixed,
+    Mechanism,
+    NoPrivacy,
+    TreeAggregation,
+    Zeroing,
+)
 from fl_audit.config.participation import (
     Bernoulli,
     DrawnParticipation,
@@ -27,31 +37,60 @@ from fl_audit.config.tasks import (
     Task,
     TextTask,
 )
-from fl_audit.config.training import Client, Server
+from fl_audit.config.training import (
+    AdaptiveServer,
+    Client,
+    FedAvg,
+    FedProx,
+    FedSgd,
+    LocalSteps,
+    Server,
+    ServerAdagrad,
+    ServerAdam,
+    ServerSgd,
+    ServerYogi,
+)
 
 __all__ = [
+    "AdaptiveServer",
+    "AdaptiveZeroing",
+    "AnyCanaries",
     "Audit",
     "Bernoulli",
     "Canaries",
     "Client",
     "Config",
     "DigitsTask",
+    "Distributed",
     "DrawnParticipation",
     "EmnistTask",
     "EveryRound",
+    "ExampleCanaries",
+    "FedAvg",
+    "FedProx",
+    "FedSgd",
+    "FixedZeroing",
     "GaussianAdaptive",
     "GaussianFixed",
+    "LocalSteps",
     "Log",
     "Mechanism",
     "MinSeparation",
     "NextWordTask",
+    "NoPrivacy",
     "Participation",
     "Replay",
     "Server",
+    "ServerAdagrad",
+    "ServerAdam",
+    "ServerSgd",
+    "ServerYogi",
     "Shuffle",
     "StackOverflowTask",
     "Table",
     "Task",
     "TextTask",
+    "TreeAggregation",
     "Uniform",
+    "Zeroing",
 ]

@@ -6,6 +6,8 @@ from msgspec import Meta
 
 from fl_audit.config.table import PositiveInt, Table
 
+_PoolSize = Annotated[int, Meta(ge=2)]
+
 
 class Canaries(Table, frozen=True, tag_field="kind", tag="vectors"):
     """The canary pool, of which a fair coin includes each (Steinke et al. Algorithm 1).
@@ -21,8 +23,49 @@ class Canaries(Table, frozen=True, tag_field="kind", tag="vectors"):
         relative path starts at the config file's folder.
     """
 
-    count: Annotated[int, Meta(ge=2)]
+    count: _PoolSize
     max_per_round: PositiveInt = 200
     family: Literal["gaussian", "rademacher", "hadamard"] = "rademacher"
     store: Literal["none", "memory", "disk"] = "none"
     store_path: str | None = None
+
+
+class ExampleCanaries(Table, frozen=True, tag_field="kind", tag="examples"):
+    """A pool of canaries that hold data and train on it as clients do (Steinke et al. section 6).
+
+    Attributes:
+      source: of the data. `in_distribution`, examples of clients drawn at random, who are then no
+        real clients; `mislabelled`, the same with each label drawn uniformly from the wrong
+        classes; `file`, a user's own.
+      count: size of the pool, included and excluded together. Under `file` the file says it, and
+        this key takes the first so many clients of it.
+      examples_per_canary: how many a canary holds; by default all those of one client. Under
+        `file` the file says it.
+      path: under `file`, the user's own: for next-word tasks a CSV with the columns `client_id` and
+        `text`, a row a sentence; for images an NPZ file with the arrays `inputs`, `labels` and
+        perhaps `client_id`, or a CSV with the columns `client_id` and `label` and one column for
+        each number of an input. A canary is all the rows of one client. A relative path starts at
+        the config file's folder.
+      max_per_round: canaries that a round may hold on average.
+    """
+
+    source: Literal["mislabelled", "in_distribution", "file"]
+    count: _PoolSize | None = None
+    examples_per_canary: PositiveInt | None = None
+    path: str | None = None
+    max_per_round: PositiveInt = 200
+
+    def __post_init__(self) -> None:
+        """Checks which keys go with the source."""
+        if self.source == "file":
+            if self.path is None:
+                raise ValueError("source 'file' needs path, the file")
+            if self.examples_per_canary is not None:
+                raise ValueError("source 'file' takes no examples_per_canary: the file says it")
+        elif self.path is not None:
+            raise ValueError(f"path goes with source 'file', not {self.source!r}")
+        elif self.count is None:
+            raise ValueError(f"source {self.source!r} needs count")
+
+
+AnyCanaries = Canaries | ExampleCanaries

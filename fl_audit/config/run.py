@@ -3,12 +3,12 @@
 from typing import Literal
 
 from fl_audit.config.audit import Audit
-from fl_audit.config.canaries import Canaries
+from fl_audit.config.canaries import AnyCanaries
 from fl_audit.config.mechanisms import Mechanism
 from fl_audit.config.participation import Participation
 from fl_audit.config.table import NonNegativeInt, PositiveInt, Table
 from fl_audit.config.tasks import Task
-from fl_audit.config.training import Client, Server
+from fl_audit.config.training import Client, FedAvg, Server, ServerSgd
 
 
 class Log(Table, frozen=True):
@@ -37,11 +37,11 @@ class Config(Table, frozen=True):
     task: Task
     mechanism: Mechanism
     participation: Participation
-    canaries: Canaries
+    canaries: AnyCanaries
     seed: NonNegativeInt = 0
     runtime: Literal["auto", "local", "native"] = "auto"
     clients_per_block: PositiveInt | None = None
-    client: Client = Client()
-    server: Server = Server()
+    client: Client = FedAvg()
+    server: Server = ServerSgd()
     audit: Audit = Audit()
     log: Log = Log()

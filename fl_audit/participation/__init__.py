@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.config import (
+    AnyCanaries,
     Bernoulli,
-    Canaries,
     DrawnParticipation,
     EveryRound,
     MinSeparation,
@@ -29,7 +29,7 @@ __all__ = ["Cohort", "Schedule", "make_schedule"]
 
 def make_schedule(
     config: Participation,
-    canaries: Canaries,
+    canaries: AnyCanaries,
     seed: int,
     client_ids: Sequence[str],
     included: npt.NDArray[np.bool_],

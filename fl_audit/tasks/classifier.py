@@ -84,13 +84,29 @@ class Classifier:
         """Number of trainable parameters."""
         return sum(weight.size for weight in self.initial_weights)
 
+    @property
+    def num_classes(self) -> int:
+        """Number of classes, a padding label that is one of them included."""
+        weights = [tf.constant(weight) for weight in self.initial_weights]
+        example = tf.zeros([1, *self.input_spec.shape[1:]], self.input_spec.dtype)
+        return int(self.logits(weights, example).shape[-1])
+
     def loss(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """Mean cross-entropy over positions that are not padding, in nats; a scalar."""
         weights = self._is_token(labels)
-        # Outside the classes the loss of a label would be NaN, or an error, by device.
-        classes = tf.maximum(labels, 0)
-        losses = cross_entropy(logits, classes)
-        return tf.math.divide_no_nan(tf.reduce_sum(losses * weights), tf.reduce_sum(weights))
+        total = tf.reduce_sum(_losses(logits, labels) * weights)
+        return tf.math.divide_no_nan(total, tf.reduce_sum(weights))
+
+    def loss_by_example(self, logits: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Sum of the cross-entropy over each example's positions that are not padding, in nats.
+
+        Returns:
+          The sums, and how many positions each is over; float of shape (examples,) both.
+        """
+        weights = self._is_token(labels)
+        within = list(range(1, len(labels.shape)))
+        total = tf.reduce_sum(_losses(logits, labels) * weights, within)
+        return total, tf.reduce_sum(weights, within)
 
     def num_tokens(self, labels: tf.Tensor) -> tf.Tensor:
         """Positions that count for the loss, as a float scalar."""
@@ -115,6 +131,12 @@ class Classifier:
         for label in self.uncounted_labels:
             counted *= tf.cast(tf.not_equal(labels, label), tf.float32)
         return counted
+
+
+def _losses(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+    """Cross-entropy at every position, in nats; padding has one that must not count."""
+    # Outside the classes the loss of a label would be NaN, or an error, by device.
+    return cross_entropy(logits, tf.maximum(labels, 0))
 
 
 class Population(abc.ABC):
@@ -157,6 +179,33 @@ class InMemoryPopulation(Population):
         return self.data[client].take(index)
 
 
+class PartOfPopulation(Population):
+    """Some of another population's clients, in its order."""
+
+    def __init__(self, whole: Population, members: npt.NDArray[np.int64]) -> None:
+        """Reads no example.
+
+        Args:
+          whole: the population.
+          members: ascending indices of the clients in it.
+        """
+        self._whole = whole
+        self._members = members
+        self.client_ids = [whole.client_ids[member] for member in members]
+
+    def num_examples(self, client: int) -> int:
+        """How many examples one client has."""
+        return self._whole.num_examples(int(self._members[client]))
+
+    def take(self, client: int, index: npt.NDArray[np.int64]) -> Examples:
+        """One client's examples at these positions, in this order."""
+        return self._whole.take(int(self._members[client]), index)
+
+
+ExamplesOfSentences = Callable[[Sequence[Sequence[str]]], Examples]
+"""From sentences, each a list of words, to examples of a task."""
+
+
 @dataclass(frozen=True)
 class LearningTask:
     """A model with its clients and its held-out data.
@@ -168,6 +217,7 @@ class LearningTask:
       held_out: examples that no client has.
       max_examples_per_client: of one client used in one round, drawn anew each time; None for
         all of them.
+      examples_of_sentences: makes examples of a user's own text; None where data is no text.
     """
 
     name: str
@@ -175,3 +225,4 @@ class LearningTask:
     population: Population
     held_out: Examples
     max_examples_per_client: int | None = None
+    examples_of_sentences: ExamplesOfSentences | None = None

@@ -9,7 +9,7 @@ from fl_audit.errors import InputError, nearest
 from fl_audit.tasks.classifier import LearningTask
 from fl_audit.tasks.corpus import Corpus, Sentence
 from fl_audit.tasks.next_word import next_word_classifier
-from fl_audit.tasks.sentences import SentencePopulation, examples_of
+from fl_audit.tasks.sentences import SentencePopulation, encode, examples_of
 from fl_audit.tasks.vocabulary import build_vocabulary, words_of
 
 
@@ -37,7 +37,12 @@ def _sentences(path: Path, rows: "csv.DictReader[str]") -> Iterator[Sentence]:
         raise InputError(f"{path}: client {empty[0]!r} is empty: none of its rows has a word")
 
 
-def _read(path: Path) -> Iterator[Sentence]:
+def read_sentences(path: Path) -> Iterator[Sentence]:
+    """The sentences of a `client_id,text` CSV, a row each; rows without a word are left out.
+
+    Raises:
+      InputError: the file cannot be read, lacks a column, or has a client without a word.
+    """
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             # strict: a quote that is never closed would swallow all rows behind it.
@@ -64,7 +69,7 @@ def load_text_task(config: TextTask, seed: int) -> LearningTask:
         rows to hold any out.
     """
     path = Path(config.path)
-    corpus = Corpus(_read(path), config.sequence_length)
+    corpus = Corpus(read_sentences(path), config.sequence_length)
     if not corpus.num_held_out:
         raise InputError(
             f"{path}: no row can be held out: of the rows with words every tenth is, unless it is "
@@ -78,4 +83,7 @@ def load_text_task(config: TextTask, seed: int) -> LearningTask:
         population=SentencePopulation(corpus.client_ids, rows, corpus.first_rows()),
         held_out=examples_of(rows[: corpus.num_held_out]),
         max_examples_per_client=config.max_sequences_per_client,
+        examples_of_sentences=lambda sentences: examples_of(
+            encode(sentences, vocabulary, config.sequence_length)
+        ),
     )

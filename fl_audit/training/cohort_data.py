@@ -1,4 +1,4 @@
-"""What the participants of a round hold: real clients their examples, canaries their vectors."""
+"""What the participants of a round hold: clients examples, canaries vectors or examples."""
 
 import collections
 from collections.abc import Iterator, Sequence
@@ -23,10 +23,23 @@ class RoundData:
     Attributes:
       clients: of each real client, its examples in the order of training, pass after pass.
       canaries: indices of the canaries in the pool, int64.
+      canary_examples: likewise of each of these canaries, in their order, where canaries hold
+        examples; empty where they are vectors.
     """
 
     clients: Sequence[Examples]
     canaries: IndexArray
+    canary_examples: Sequence[Examples] = ()
+
+    @property
+    def trained(self) -> Sequence[Examples]:
+        """The examples of everybody who trains."""
+        return [*self.clients, *self.canary_examples]
+
+    @property
+    def vectors(self) -> IndexArray:
+        """The canaries that send a vector."""
+        return self.canaries[len(self.canary_examples) :]
 
 
 @dataclass(frozen=True)
@@ -37,25 +50,40 @@ class CohortData:
       task: whose clients take part.
       config: batch size and passes of a client.
       seed: of the run.
+      canary_examples: of the pool's canaries; empty where they are vectors.
     """
 
     task: LearningTask
     config: Client
     seed: int
+    canary_examples: Sequence[Examples] = ()
 
     def of(self, cohort: Cohort, round_index: int) -> RoundData:
         """The data of a cohort, in the order of this round."""
         clients = [self._examples(int(client), round_index) for client in cohort.clients]
-        return RoundData(clients, cohort.canaries)
+        if not self.canary_examples:
+            return RoundData(clients, cohort.canaries)
+        canaries = [self.of_canary(int(canary), round_index) for canary in cohort.canaries]
+        return RoundData(clients, cohort.canaries, canaries)
+
+    def of_canary(self, canary: int, round_index: int) -> Examples:
+        """A canary's examples as it trains, or would train, on them in a round."""
+        examples = self.canary_examples[canary]
+        random = generator(self.seed, Stream.CANARY_ORDER, round_index, canary)
+        return examples.take(self._order(len(examples), random))
 
     def _examples(self, client: int, round_index: int) -> Examples:
         population = self.task.population
         random = generator(self.seed, Stream.LOCAL_ORDER, round_index, client)
+        return population.take(client, self._order(population.num_examples(client), random))
+
+    def _order(self, num_examples: int, random: np.random.Generator) -> IndexArray:
+        """Positions of the examples, pass after pass."""
         passes = [
-            random.permutation(population.num_examples(client))[: self.task.max_examples_per_client]
+            random.permutation(num_examples)[: self.task.max_examples_per_client]
             for _ in range(self.config.epochs)
         ]
-        return population.take(client, np.concatenate(passes))
+        return np.concatenate(passes)
 
 
 @dataclass(frozen=True)
@@ -64,8 +92,8 @@ class DataSets:
 
     Attributes:
       batch_size: examples a step.
-      family: of the canaries.
-      no_examples: what a canary has of the task's examples.
+      family: of the canaries that are vectors.
+      no_examples: what such a canary has of the task's examples.
     """
 
     batch_size: int
@@ -77,12 +105,12 @@ class DataSets:
 
         Args:
           data: of the participants.
-          canary_norm: length of a canary's update.
+          canary_norm: length of the update of a canary that is a vector.
         """
         no_vector = np.zeros((0, self.family.dim), np.float32)
-        for client in data.clients:
-            yield self._participant(no_vector, client)
-        for canary in data.canaries:
+        for examples in data.trained:
+            yield self._participant(no_vector, examples)
+        for canary in data.vectors:
             vector = self.family.vector(int(canary)) * np.float32(canary_norm)
             yield self._participant(vector[None, :], self.no_examples)
 

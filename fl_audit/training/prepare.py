@@ -1,5 +1,6 @@
 """Everything that can be checked of a run before a file is written."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,10 +9,13 @@ import numpy.typing as npt
 from fl_audit.canaries.families import make_family
 from fl_audit.canaries.family import CanaryFamily
 from fl_audit.canaries.inclusion import flip_coins
-from fl_audit.config import Config
+from fl_audit.canaries.regenerated import RademacherFamily
+from fl_audit.config import Canaries, Config, ExampleCanaries
 from fl_audit.participation import Schedule, make_schedule
 from fl_audit.tasks import load_task
-from fl_audit.tasks.classifier import LearningTask
+from fl_audit.tasks.classifier import Examples, LearningTask
+from fl_audit.threat_models import check_rounds
+from fl_audit.training.example_pool import ExamplePool, make_example_pool
 from fl_audit.training.mechanism import RoundNoise, round_noise
 
 
@@ -23,9 +27,10 @@ class PreparedRun:
       config: of the run.
       task: model and data.
       included: bool of shape (num_canaries,), the coins.
-      family: the canaries' vectors.
+      family: the canaries that are vectors; of none where they hold examples.
       schedule: who takes part when.
       noise: of one round.
+      canary_examples: of the canaries that hold examples; empty where they are vectors.
     """
 
     config: Config
@@ -34,6 +39,7 @@ class PreparedRun:
     family: CanaryFamily
     schedule: Schedule
     noise: RoundNoise
+    canary_examples: Sequence[Examples] = ()
 
     @property
     def delta(self) -> float:
@@ -48,19 +54,41 @@ def prepare(config: Config) -> PreparedRun:
     Raises:
       InputError: the data cannot be used, or the parts of the config do not fit together.
     """
-    included = flip_coins(config.seed, config.canaries.count)
+    if isinstance(config.canaries, ExampleCanaries):
+        return _with_examples(config, config.canaries)
+    return _with_vectors(config, config.canaries)
+
+
+def _with_vectors(config: Config, canaries: Canaries) -> PreparedRun:
+    included = flip_coins(config.seed, canaries.count)
     task = load_task(config.task, config.seed)
-    client_ids = task.population.client_ids
+    family = make_family(canaries, config.seed, task.classifier.dim)
+    return _prepared(config, ExamplePool(task, ()), included, family)
+
+
+def _with_examples(config: Config, canaries: ExampleCanaries) -> PreparedRun:
+    pool = make_example_pool(config, canaries, load_task(config.task, config.seed))
+    included = flip_coins(config.seed, len(pool.examples))
+    no_vectors = RademacherFamily(config.seed, 0, pool.task.classifier.dim)
+    return _prepared(config, pool, included, no_vectors)
+
+
+def _prepared(
+    config: Config, pool: ExamplePool, included: npt.NDArray[np.bool_], family: CanaryFamily
+) -> PreparedRun:
+    client_ids = pool.task.population.client_ids
     schedule = make_schedule(
         config.participation, config.canaries, config.seed, client_ids, included
     )
+    check_rounds(config.audit, schedule.num_rounds, "config")
     return PreparedRun(
         config=config,
-        task=task,
+        task=pool.task,
         included=included,
-        family=make_family(config.canaries, config.seed, task.classifier.dim),
+        family=family,
         schedule=schedule,
         noise=round_noise(config.mechanism, schedule.expected_cohort),
+        canary_examples=pool.examples,
     )
 
 

@@ -12,15 +12,18 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from fl_audit.config import FedSgd, Mechanism
 from fl_audit.errors import InputError
+from fl_audit.training.aggregator_state import canary_norm
 from fl_audit.training.block_size import default_clients_per_block
 from fl_audit.training.blocks import BlockTrainer, NotVectorizedError
 from fl_audit.training.cohort_data import DataSets, RoundData
 from fl_audit.training.local_runtime import LocalContext, NotLocalError, local_runtime
-from fl_audit.training.mechanism import canary_norm
+from fl_audit.training.local_training import MeanGradient, OptimizerSteps
 from fl_audit.training.native_runtime import native_runtime
+from fl_audit.training.optimizers import client_optimizer
 from fl_audit.training.prepare import PreparedRun
-from fl_audit.training.process import build_process, build_process_over_results, client_optimizer
+from fl_audit.training.process import build_process, build_process_over_results
 from fl_audit.training.round import model_weights
 from fl_audit.training.trained_blocks import TrainedBlocks
 
@@ -61,12 +64,14 @@ class Native(Runtime):
     """TFF's own C++ runtime, in a worker process.
 
     Attributes:
+      mechanism: decides how long canaries are.
       data_sets: makes participants.
       worker_log: where the worker's output is appended.
     """
 
     description: str
     process: tff.templates.IterativeProcess
+    mechanism: Mechanism
     data_sets: DataSets
     worker_log: Path
     rounds_per_session: int | None = _ROUNDS_PER_WORKER
@@ -77,7 +82,8 @@ class Native(Runtime):
 
     def participants(self, state: Any, data: RoundData) -> Iterable[Any]:
         """A list, as TFF counts clients before it begins."""
-        return list(self.data_sets.of(data, canary_norm(state.aggregator)))
+        norm = canary_norm(self.mechanism, state.aggregator)
+        return list(self.data_sets.of(data, norm))
 
 
 @dataclass(frozen=True)
@@ -85,12 +91,14 @@ class Local(Runtime):
     """The process compiled to plain TensorFlow, one client after another.
 
     Attributes:
+      mechanism: decides how long canaries are.
       data_sets: makes participants.
       context: holds the compiled process.
     """
 
     description: str
     process: tff.templates.IterativeProcess
+    mechanism: Mechanism
     data_sets: DataSets
     context: LocalContext
 
@@ -100,7 +108,7 @@ class Local(Runtime):
 
     def participants(self, state: Any, data: RoundData) -> Iterable[Any]:
         """Made one by one."""
-        return self.data_sets.of(data, canary_norm(state.aggregator))
+        return self.data_sets.of(data, canary_norm(self.mechanism, state.aggregator))
 
 
 @dataclass(frozen=True)
@@ -108,12 +116,14 @@ class LocalBlocks(Runtime):
     """As `Local`, with clients trained in blocks.
 
     Attributes:
+      mechanism: decides how long canaries are.
       trained_blocks: trains, and makes participants.
       context: holds the compiled process.
     """
 
     description: str
     process: tff.templates.IterativeProcess
+    mechanism: Mechanism
     trained_blocks: TrainedBlocks
     context: LocalContext
 
@@ -123,7 +133,8 @@ class LocalBlocks(Runtime):
 
     def participants(self, state: Any, data: RoundData) -> Iterable[Any]:
         """Trained block by block."""
-        return self.trained_blocks.of(model_weights(state), data, canary_norm(state.aggregator))
+        norm = canary_norm(self.mechanism, state.aggregator)
+        return self.trained_blocks.of(model_weights(state), data, norm)
 
 
 def make_runtime(run: PreparedRun, worker_log: Path) -> Runtime:
@@ -149,6 +160,18 @@ def make_runtime(run: PreparedRun, worker_log: Path) -> Runtime:
         return _native(run, worker_log, f"local cannot run this process: {error}")
 
 
+def block_trainer(run: PreparedRun) -> BlockTrainer:
+    """Trains blocks of a run's clients as each of them trains.
+
+    Raises:
+      NotVectorizedError: the model cannot train so.
+    """
+    client = run.config.client
+    if isinstance(client, FedSgd):
+        return BlockTrainer(run.task.classifier, MeanGradient())
+    return BlockTrainer(run.task.classifier, OptimizerSteps(client_optimizer(client)))
+
+
 def _data_sets(run: PreparedRun) -> DataSets:
     none = run.task.held_out.take(np.zeros(0, np.int64))
     return DataSets(run.config.client.batch_size, run.family, none)
@@ -156,7 +179,8 @@ def _data_sets(run: PreparedRun) -> DataSets:
 
 def _native(run: PreparedRun, worker_log: Path, why: str) -> Native:
     process = build_process(run.task.classifier, run.config, run.schedule.expected_cohort)
-    return Native(f"native, on CPUs ({why})", process, _data_sets(run), worker_log)
+    description = f"native, on CPUs ({why})"
+    return Native(description, process, run.config.mechanism, _data_sets(run), worker_log)
 
 
 def _local(run: PreparedRun) -> Local | LocalBlocks:
@@ -174,12 +198,13 @@ def _local(run: PreparedRun) -> Local | LocalBlocks:
 def _one_by_one(run: PreparedRun) -> Local:
     process = build_process(run.task.classifier, run.config, run.schedule.expected_cohort)
     context = _context_with(process)
-    return Local(f"local, on the {_device()}", process, _data_sets(run), context)
+    description = f"local, on the {_device()}"
+    return Local(description, process, run.config.mechanism, _data_sets(run), context)
 
 
 def _in_blocks(run: PreparedRun, size: int) -> LocalBlocks:
     trained_blocks = TrainedBlocks(
-        BlockTrainer(run.task.classifier, client_optimizer(run.config.client)),
+        block_trainer(run),
         size,
         run.config.client.batch_size,
         run.task.classifier.padding_label,
@@ -189,7 +214,7 @@ def _in_blocks(run: PreparedRun, size: int) -> LocalBlocks:
     process = build_process_over_results(*parts)
     context = _context_with(process)
     description = f"local, on the {_device()}, {size} clients at once"
-    return LocalBlocks(description, process, trained_blocks, context)
+    return LocalBlocks(description, process, run.config.mechanism, trained_blocks, context)
 
 
 def _context_with(process: tff.templates.IterativeProcess) -> LocalContext:
