@@ -2,7 +2,8 @@
 
 Poisson sampling is accounted for by dp-accounting, as Renyi DP and as privacy loss distributions;
 samples of fixed size as Renyi DP, and exactly against an attacker who sees them; without sampling,
-any number of releases is one Gaussian mechanism, whose epsilon is known exactly.
+any number of releases is one Gaussian mechanism, whose epsilon is known exactly. The noised nodes
+of tree aggregation are such releases.
 """
 
 import math
@@ -22,7 +23,8 @@ from fl_audit.estimators.bisection import supremum
 from fl_audit.estimators.gaussian.regions import epsilon_over_all_regions
 from fl_audit.estimators.laws import Gaussian
 
-AccountantName = Literal["rdp", "pld", "analytic_gaussian", "seen_samples"]
+AccountantName = Literal["rdp", "pld", "analytic_gaussian", "seen_samples", "none_known"]
+"""The last one where no accountant is known."""
 
 RDP_ORDERS: tuple[float, ...] = (
     *(1 + np.geomspace(0.0102, 1, 80, endpoint=False)).tolist(),
@@ -112,7 +114,7 @@ class FixedSizeRounds:
 
 
 def account_gaussian(
-    noise_multiplier: float, participations: int, delta: float
+    noise_multiplier: float, squared_sensitivity: int, delta: float
 ) -> tuple[AccountedEpsilon, ...]:
     """Epsilon of releases without sampling, which are one release at less noise.
 
@@ -121,12 +123,13 @@ def account_gaussian(
 
     Args:
       noise_multiplier: of one release; 0 for none.
-      participations: how many releases a client takes part in.
+      squared_sensitivity: sum over releases of how far a client moves them, squared, in clip
+        norms. Where it moves each by one, how many it takes part in.
       delta: in (0, 1).
     """
     event = dp_accounting.GaussianDpEvent(noise_multiplier)
-    composed = dp_accounting.SelfComposedDpEvent(event, participations)
-    shift = math.sqrt(participations) / noise_multiplier if noise_multiplier else math.inf
+    composed = dp_accounting.SelfComposedDpEvent(event, squared_sensitivity)
+    shift = math.sqrt(squared_sensitivity) / noise_multiplier if noise_multiplier else math.inf
     exact = math.inf
     if math.isfinite(shift):
         exact = epsilon_over_all_regions(Gaussian(0.0, 1.0), Gaussian(shift, 1.0), delta)

@@ -1,6 +1,7 @@
 """The analytical epsilon of a run: what its noise guarantees, whatever the attacker does."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
 from fl_audit.accountants import (
@@ -11,10 +12,23 @@ from fl_audit.accountants import (
     account_gaussian,
     account_sampled,
 )
-from fl_audit.run_folder import RunRecord
+from fl_audit.run_folder import NoiseLaw, RunRecord, ZeroingKind
 
 ADD_OR_REMOVE = "one client more or less in the population (add or remove one)"
 ZERO_OUT = "one client replaced by one that sends nothing (zero-out); the schedule stays the same"
+
+_MOVING_ZEROING = (
+    "the zeroing norm follows a quantile of the updates that is not noised, so that one client can "
+    "decide whether others are zeroed in later rounds"
+)
+_SKELLAM = (
+    "neither dp-accounting nor TensorFlow Federated has an accountant for Skellam noise under a "
+    "clip norm that moves"
+)
+_SAMPLED_TREE = (
+    "no accountant at hand counts noise that is correlated over rounds together with rounds that "
+    "are drawn at random"
+)
 
 
 @dataclass(frozen=True)
@@ -24,8 +38,9 @@ class NoisyRounds:
     Attributes:
       rounds: rounds of training.
       delta: in (0, 1).
-      noise_multiplier: effective noise multiplier of one round, everything released counted.
-      sum_noise_multiplier: noise on the sum of updates over the clip norm.
+      noise_multiplier: effective noise multiplier of one round, everything released counted; of
+        one node under tree aggregation.
+      sum_noise_multiplier: noise on the sum of updates over the clip norm; likewise.
       count_noise_stddev: noise on the adaptive clip's count, in clients; 0 without one.
       sampling_probability: of one client in one round under Poisson sampling, which holds for
         everybody whose participations are None; else None.
@@ -34,6 +49,11 @@ class NoisyRounds:
       sample_size: like `sampling_probability`, how many every round draws uniformly without
         replacement; else None.
       sampled_from: out of how many.
+      noise_law: what noise is added.
+      zeroing: what is done to updates before they are clipped.
+      client_squared_sensitivity: under tree aggregation, how far a real client moves the nodes of
+        all trees together, squared, in clip norms; None where its rounds are random.
+      canary_squared_sensitivity: the same for an included canary.
 
     Raises:
       ValueError: a number is out of range, or the effective noise multiplier is not that of its
@@ -50,6 +70,10 @@ class NoisyRounds:
     canary_participations: int | None = None
     sample_size: int | None = None
     sampled_from: int | None = None
+    noise_law: NoiseLaw = "gaussian"
+    zeroing: ZeroingKind = "none"
+    client_squared_sensitivity: int | None = None
+    canary_squared_sensitivity: int | None = None
 
     def __post_init__(self) -> None:
         """Checks the fields, so that no accountant has to."""
@@ -158,22 +182,44 @@ def effective_noise_multiplier(sum_noise_multiplier: float, count_noise_stddev: 
 def account(run: NoisyRounds) -> Accounting:
     """The analytical epsilon of a run, to a real client and to an included canary."""
     parties = (run.client_participations, run.canary_participations)
-    client, canary = (_guarantee(run, most) for most in parties)
+    sensitivities = (run.client_squared_sensitivity, run.canary_squared_sensitivity)
+    client, canary = (_guarantee(run, *party) for party in zip(parties, sensitivities, strict=True))
     # Under Poisson sampling, a client that sends nothing is one that is not there.
     is_poisson = parties == (None, None) and run.sampling_probability is not None
-    neighbours = ADD_OR_REMOVE if is_poisson else ZERO_OUT
+    neighbours = ADD_OR_REMOVE if is_poisson and run.noise_law == "gaussian" else ZERO_OUT
     return Accounting(run.delta, neighbours, _assumptions(run), client, canary)
 
 
-def _guarantee(run: NoisyRounds, participations: int | None) -> Guarantee:
+def _guarantee(
+    run: NoisyRounds, participations: int | None, squared_sensitivity: int | None
+) -> Guarantee:
+    if run.noise_law == "gaussian" and run.zeroing != "adaptive":
+        return _independent(run, participations)
+    if run.noise_multiplier == 0:
+        return Guarantee(participations, account_gaussian(0.0, 1, run.delta))
+    if run.zeroing == "adaptive":
+        return _none_known(participations, _MOVING_ZEROING)
+    if run.noise_law == "skellam":
+        return _none_known(participations, _SKELLAM)
+    if participations is None or squared_sensitivity is None:
+        return _none_known(participations, _SAMPLED_TREE)
+    by_accountant = account_gaussian(run.noise_multiplier, squared_sensitivity, run.delta)
+    return Guarantee(participations, by_accountant)
+
+
+def _none_known(participations: int | None, reason: str) -> Guarantee:
+    return Guarantee(participations, (AccountedEpsilon("none_known", None, reason),))
+
+
+def _independent(run: NoisyRounds, participations: int | None) -> Guarantee:
+    """Of Gaussian noise that every round draws anew."""
     if participations is not None:
         return _fixed_participation(run, participations)
     if run.sampling_probability is not None:
         return _poisson(run, run.sampling_probability)
     if run.sample_size is not None and run.sampled_from is not None:
         return _fixed_size(run, run.sample_size, run.sampled_from)
-    reason = "the number of rounds that it takes part in is not known"
-    return Guarantee(None, (AccountedEpsilon("analytic_gaussian", None, reason),))
+    return _none_known(None, "the number of rounds that it takes part in is not known")
 
 
 def _fixed_participation(run: NoisyRounds, participations: int) -> Guarantee:
@@ -200,9 +246,30 @@ def _assumptions(run: NoisyRounds) -> tuple[str, ...]:
         "The attacker sees the noised sum of every round"
         + (" and the noised count that moves the clip norm" if run.count_noise_stddev else "")
         + ", and the initial model; not a round's unnoised loss or accuracy.",
+        *_mechanism_assumptions(run),
         *_participation_assumptions(run),
-        "Noise is exactly Gaussian: the limits of floating point are not counted.",
+        _NOISE_ASSUMPTIONS[run.noise_law],
     )
+
+
+_NOISE_ASSUMPTIONS: dict[NoiseLaw, str] = {
+    "gaussian": "Noise is exactly Gaussian: the limits of floating point are not counted.",
+    "tree": (
+        "Noise is exactly Gaussian and cannot be guessed: neither the limits of floating point nor "
+        "that tensorflow-privacy takes the trees' seed from the clock are counted."
+    ),
+    "skellam": "Noise is exactly Skellam, and every client adds its share.",
+}
+
+
+def _mechanism_assumptions(run: NoisyRounds) -> Iterator[str]:
+    if run.noise_law == "tree":
+        yield (
+            "Every noised node of a tree counts as released, which covers all sums that are made "
+            "of nodes; rounds are the worst that the schedule can give."
+        )
+    if run.zeroing == "fixed":
+        yield "Whether an update is zeroed depends on that update alone."
 
 
 def _participation_assumptions(run: NoisyRounds) -> tuple[str, ...]:
@@ -215,12 +282,13 @@ def _participation_assumptions(run: NoisyRounds) -> tuple[str, ...]:
 
 
 def _participation_assumption(run: NoisyRounds, participations: int | None) -> str:
-    if participations is None and run.sampling_probability is not None:
+    is_drawn = participations is None and run.noise_law == "gaussian"
+    if is_drawn and run.sampling_probability is not None:
         return (
             "Each client is in each round with probability "
             f"{run.sampling_probability:.3g}, independently, and nobody sees who was."
         )
-    if participations is None and run.sample_size is not None:
+    if is_drawn and run.sample_size is not None:
         return (
             f"Each round draws {run.sample_size} of {run.sampled_from} uniformly without "
             "replacement. For Rényi DP nobody sees who was drawn, and a client may even be "

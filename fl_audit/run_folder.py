@@ -8,7 +8,7 @@ import dataclasses
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -16,6 +16,12 @@ from fl_audit.errors import InputError
 from fl_audit.files import write_text
 
 FORMAT_VERSION = 1
+
+NoiseLaw = Literal["gaussian", "tree", "skellam"]
+"""Gaussian noise anew in each round, on the nodes of trees over rounds, or Skellam noise."""
+
+ZeroingKind = Literal["none", "fixed", "adaptive"]
+"""Whether updates are zeroed above a norm, and whether that moves, without noise, with updates."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,16 @@ class RunFolder:
     def round_cosines(self) -> Path:
         """Cosine of every canary with every round's aggregate: float32, rounds x canaries (NPY)."""
         return self.path / "round_cosines.npy"
+
+    @property
+    def round_products(self) -> Path:
+        """Inner product of what every canary that holds examples would send with it (NPY)."""
+        return self.path / "round_products.npy"
+
+    @property
+    def release_cosines(self) -> Path:
+        """Cosine of every canary with every difference of released models: float32 (NPY)."""
+        return self.path / "release_cosines.npy"
 
     @property
     def checkpoint(self) -> Path:
@@ -74,6 +90,14 @@ class RunFolder:
         """Output of TFF's worker process."""
         return self.path / "worker.log"
 
+    def released_model(self, completed: int) -> Path:
+        """The model after so many rounds, while the next one is not released: float32 (NPY)."""
+        return self.path / f"released_model_{completed:06}.npy"
+
+    def released_models(self) -> list[Path]:
+        """The released models that are there."""
+        return sorted(self.path.glob("released_model_*.npy"))
+
     def scores(self, statistic: str) -> Path:
         """Score file of one statistic (CSV: canary_id, included, score)."""
         return self.path / f"scores_{statistic}.csv"
@@ -99,9 +123,11 @@ class RunRecord:
         everybody whose participations are None; else None.
       noise_multiplier: effective noise multiplier of one round, everything released in the
         round counted.
-      sum_noise_multiplier: noise on the sum of updates over the clip norm.
+      sum_noise_multiplier: noise on the sum of updates over the clip norm; on a node of a tree
+        under tree aggregation.
       count_noise_stddev: noise on the adaptive clip's count, in clients; 0 without one.
-      denominator: expected number of clients and canaries a round, which the sum is divided by.
+      denominator: expected number of clients and canaries a round, which the sum is divided by; by
+        the actual number under distributed noise.
       accuracy: on held-out data, after the last round.
       accuracy_description: what counts in it.
       training_seconds: spent in TFF rounds.
@@ -110,6 +136,12 @@ class RunRecord:
       sample_size: like `sampling_probability`, how many every round draws uniformly without
         replacement; None under other patterns.
       sampled_from: out of how many.
+      noise_law: what noise is added.
+      zeroing: what is done to updates before they are clipped.
+      client_squared_sensitivity: under tree aggregation, how far a real client moves the nodes of
+        all trees together, squared, in clip norms; None where its rounds are random, and under
+        other noise.
+      canary_squared_sensitivity: the same for an included canary.
     """
 
     task: str
@@ -134,6 +166,10 @@ class RunRecord:
     versions: dict[str, str]
     sample_size: int | None = None
     sampled_from: int | None = None
+    noise_law: NoiseLaw = "gaussian"
+    zeroing: ZeroingKind = "none"
+    client_squared_sensitivity: int | None = None
+    canary_squared_sensitivity: int | None = None
     format_version: int = FORMAT_VERSION
 
 

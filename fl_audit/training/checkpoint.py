@@ -74,9 +74,14 @@ def _restore(array: npt.NDArray[Any], template: Any, path: Path) -> Any:
     """A leaf of the template's kind: TFF's states hold bytes, NumPy scalars and arrays."""
     if isinstance(template, bytes):
         return array.item()
-    if array.shape != np.shape(template) or array.dtype != np.asarray(template).dtype:
+    if not _fits(array.shape, np.shape(template)) or array.dtype != np.asarray(template).dtype:
         raise InputError(
             f"{path}: belongs to another model: a part has shape {array.shape}, "
             f"must be {np.shape(template)}"
         )
     return array[()]
+
+
+def _fits(shape: tuple[int, ...], initial: tuple[int, ...]) -> bool:
+    """Whether a part may have a shape: tensorflow-privacy's trees begin with one row and grow."""
+    return shape == initial or (initial[:1] == (1,) and shape[1:] == initial[1:] and shape[0] > 0)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from fl_audit.training.mechanism import noise_in
+from fl_audit.training.aggregator_state import noise_in
 
 
 @dataclass(frozen=True)
@@ -19,8 +19,9 @@ class RoundResult:
     Attributes:
       state: of the learning process, for the next round.
       aggregate: the round's noised aggregate, float32 of shape (dim,), as the model moves.
-      clip_norm: that this round's updates were clipped to.
-      noise_stddev: of the noise on each coordinate of the sum of updates.
+      clip_norm: that this round's updates were clipped to; infinite where they were not.
+      noise_stddev: of the noise on each coordinate of the sum of updates; of a node under tree
+        aggregation.
       train_loss: mean over the examples that the cohort trained on, in nats; 0 without any.
     """
 

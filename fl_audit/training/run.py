@@ -17,6 +17,7 @@ from fl_audit.training.checkpoint import Checkpoint, load_checkpoint
 from fl_audit.training.interruption import stop_request
 from fl_audit.training.loop import RoundLoop
 from fl_audit.training.metrics_log import read_rows
+from fl_audit.training.noise_facts import NoiseFacts, noise_facts
 from fl_audit.training.prepare import PreparedRun
 from fl_audit.training.round import model_weights
 from fl_audit.training.runtimes import Runtime
@@ -70,7 +71,7 @@ def _write_results(
     run: PreparedRun, folder: RunFolder, runtime: Runtime, scores: Mapping[str, FloatArray]
 ) -> None:
     """Writes the score files, then the record."""
-    ids = tuple(str(canary) for canary in range(run.config.canaries.count))
+    ids = tuple(str(canary) for canary in range(len(run.included)))
     for statistic in statistics_of(run.config):
         scored = ScoreFile(ids, run.included, scores[statistic.name])
         write_score_file(folder.scores(statistic.name), scored)
@@ -94,6 +95,7 @@ def _record(run: PreparedRun, folder: RunFolder, runtime: Runtime) -> RunRecord:
         sample_size=run.schedule.sample_size,
         sampled_from=run.schedule.sampled_from,
         **dataclasses.asdict(run.noise),
+        **dataclasses.asdict(_noise_facts(run)),
         denominator=run.schedule.expected_cohort,
         accuracy=float(rows[-1]["accuracy"]),
         accuracy_description=run.task.classifier.accuracy_description,
@@ -101,3 +103,8 @@ def _record(run: PreparedRun, folder: RunFolder, runtime: Runtime) -> RunRecord:
         scoring_seconds=sum(float(row["seconds_scoring"]) for row in rows),
         versions={name: importlib.metadata.version(name) for name in _PACKAGES},
     )
+
+
+def _noise_facts(run: PreparedRun) -> NoiseFacts:
+    num_clients = len(run.task.population.client_ids)
+    return noise_facts(run.config.mechanism, run.config.participation, run.schedule, num_clients)

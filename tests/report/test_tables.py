@@ -103,7 +103,7 @@ def test_the_noise_guarantee_is_one_row_where_everybody_has_the_same():
     (row,) = noise_rows({"canary": guarantee("inf"), "client": guarantee("inf")})
     assert row.epsilon == "≤ ∞"
     canary, client = noise_rows({"canary": guarantee(2.0), "client": guarantee(None)})
-    assert (canary.epsilon, client.epsilon) == ("≤ 2.00", "unknown")
+    assert (canary.epsilon, client.epsilon) == ("≤ 2.00", "none known")
 
 
 def test_accounting_rows_name_reasons():

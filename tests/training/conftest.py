@@ -10,11 +10,11 @@ import tensorflow as tf
 
 from fl_audit.config import (
     Canaries,
-    Client,
     Config,
     DigitsTask,
+    FedAvg,
     GaussianAdaptive,
-    Server,
+    ServerSgd,
     Shuffle,
     TextTask,
 )
@@ -42,8 +42,8 @@ def _small_run(task: DigitsTask | TextTask, learning_rate: float) -> PreparedRun
         mechanism=GaussianAdaptive(noise_multiplier=0.0, clip_norm=0.3),
         participation=Shuffle(rounds=3, clients_per_round=7),
         canaries=Canaries(count=12, family="gaussian"),
-        client=Client(learning_rate=learning_rate, batch_size=4),
-        server=Server(learning_rate=0.9, momentum=0.5),
+        client=FedAvg(learning_rate=learning_rate, batch_size=4),
+        server=ServerSgd(learning_rate=0.9, momentum=0.5),
         seed=3,
     )
     return prepare(config)

@@ -9,7 +9,8 @@ from fl_audit.training.canary_process import with_aggregate_released, with_canar
 from fl_audit.training.cohort_data import CohortData, DataSets
 from fl_audit.training.local_runtime import LocalContext, local_runtime
 from fl_audit.training.mechanism import make_aggregator
-from fl_audit.training.process import build_process, client_optimizer, functional_model
+from fl_audit.training.optimizers import client_optimizer
+from fl_audit.training.process import build_process, functional_model
 from fl_audit.training.round import flatten_weights, model_weights, run_round
 
 pytestmark = pytest.mark.tff

@@ -15,6 +15,7 @@ from fl_audit.config import (
     DigitsTask,
     GaussianAdaptive,
     GaussianFixed,
+    Replay,
     Shuffle,
 )
 from fl_audit.errors import InputError
@@ -97,3 +98,20 @@ def test_a_seed_gives_the_same_run_and_another_seed_another():
     np.testing.assert_array_equal(first.family.vector(3), again.family.vector(3))
     assert canaries_csv(first) == canaries_csv(again) != canaries_csv(other)
     assert not np.array_equal(first.family.vector(3), other.family.vector(3))
+
+
+def test_a_window_beyond_a_replayed_log_is_refused(tmp_path):
+    """How many rounds a log has, the config does not say."""
+    log = tmp_path / "log.csv"
+    rows = [f"{number},client-{client}" for number in range(1, 4) for client in range(5)]
+    log.write_text("\n".join(["round,client_id", *rows]) + "\n")
+    window = {"threat_models": ("window",), "window_first_round": 2}
+
+    def replayed(last_round):
+        audit = Audit(**window, window_last_round=last_round)
+        return _with(participation=Replay(path=str(log)), audit=audit)
+
+    assert prepare(replayed(3)).schedule.num_rounds == 3
+    message = "config: key `audit.window_last_round`: is 4 of 3 rounds; must be at most 3"
+    with pytest.raises(InputError, match=message):
+        prepare(replayed(4))

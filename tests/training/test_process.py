@@ -11,20 +11,21 @@ import tensorflow_federated as tff
 from fl_audit.canaries.regenerated import RademacherFamily
 from fl_audit.config import (
     Canaries,
-    Client,
     Config,
     DigitsTask,
+    FedAvg,
     GaussianAdaptive,
     GaussianFixed,
     Mechanism,
-    Server,
+    ServerSgd,
     Shuffle,
 )
 from fl_audit.participation import Cohort
 from fl_audit.tasks import load_task
+from fl_audit.training.aggregator_state import canary_norm
 from fl_audit.training.cohort_data import CohortData, DataSets
 from fl_audit.training.local_runtime import LocalContext, local_runtime
-from fl_audit.training.mechanism import canary_norm, make_aggregator, round_noise
+from fl_audit.training.mechanism import make_aggregator, round_noise
 from fl_audit.training.process import build_process, build_process_over_results, functional_model
 from fl_audit.training.round import flatten_weights, model_weights, run_round
 
@@ -46,13 +47,13 @@ def task():
     return load_task(DigitsTask(num_clients=300, hidden=(32,)), seed=0)
 
 
-def _config(mechanism: Mechanism, server: Server | None = None) -> Config:
+def _config(mechanism: Mechanism, server: ServerSgd | None = None) -> Config:
     return Config(
         task=DigitsTask(),
         mechanism=mechanism,
         participation=Shuffle(rounds=2, clients_per_round=3),
         canaries=Canaries(count=10),
-        server=server or Server(),
+        server=server or ServerSgd(),
     )
 
 
@@ -72,6 +73,7 @@ class _Rounds:
 
     def __init__(self, task, config, process):
         self.family = RademacherFamily(seed=5, num_canaries=10, dim=task.classifier.dim)
+        self.mechanism = config.mechanism
         self.process = process
         self.data = CohortData(task, config.client, seed=0)
         no_examples = task.held_out.take(np.zeros(0, np.int64))
@@ -80,7 +82,7 @@ class _Rounds:
 
     def participants(self, clients, canaries, round_index=0):
         data = self.data.of(_cohort(clients, canaries), round_index)
-        return self.data_sets.of(data, canary_norm(self.state.aggregator))
+        return self.data_sets.of(data, canary_norm(self.mechanism, self.state.aggregator))
 
     def run(self, clients, canaries, round_index=0):
         participants = self.participants(clients, canaries, round_index)
@@ -111,7 +113,7 @@ def test_the_model_moves_along_the_canary_and_the_aggregate(rounds_of):
 
 
 def test_with_momentum_the_aggregate_is_not_the_models_difference(rounds_of):
-    config = _config(NO_NOISE, Server(learning_rate=0.5, momentum=0.9))
+    config = _config(NO_NOISE, ServerSgd(learning_rate=0.5, momentum=0.9))
     rounds = rounds_of(config)
     first = rounds.run([0, 1], [3]).aggregate
     before = rounds.weights
@@ -213,7 +215,7 @@ def test_the_same_seed_gives_the_same_bits(rounds_of):
 
 
 def test_local_order_changes_with_the_round_and_not_with_the_cohort(task):
-    data = CohortData(task, Client(), seed=0)
+    data = CohortData(task, FedAvg(), seed=0)
 
     def labels(clients, round_index):
         return data.of(_cohort(clients, []), round_index).clients[-1].labels.tolist()

@@ -7,10 +7,10 @@ import tensorflow_federated as tff
 from fl_audit.canaries.regenerated import GaussianFamily
 from fl_audit.config import (
     Canaries,
-    Client,
     Config,
     DigitsTask,
     EmnistTask,
+    FedAvg,
     GaussianFixed,
     Shuffle,
     StackOverflowTask,
@@ -83,7 +83,7 @@ def test_training_lowers_the_loss_with_a_canary_in_the_first_round(
         mechanism=GaussianFixed(noise_multiplier=0.0, clip_norm=1.0),
         participation=Shuffle(rounds=4, clients_per_round=2),
         canaries=Canaries(count=2, family="gaussian"),
-        client=Client(learning_rate=learning_rate),
+        client=FedAvg(learning_rate=learning_rate),
     )
     family = GaussianFamily(seed=0, num_canaries=2, dim=task.classifier.dim)
     process = build_process(task.classifier, config, expected_cohort=2.0)

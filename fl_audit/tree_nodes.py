@@ -1,0 +1,148 @@
+"""How far one party moves the nodes of tree aggregation's trees, all of them together.
+
+Tree aggregation adds noise to sums over nodes: over one round, two rounds, four, ... that lie side
+by side, counted from the start of a tree. Everything that it releases is made of noised nodes. Who
+takes part in the rounds S with updates no longer than the clip norm moves them by at most
+
+    sum over nodes |S in node|^2
+
+squared clip norms, and no less where its updates all point one way (Kairouz et al. 2021,
+arXiv:2103.00039, appendix D). One round in a tree of n is in floor(log2 n) + 1 nodes at most.
+"""
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+IndexArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Trees:
+    """The trees of a run, one after the other.
+
+    Attributes:
+      num_rounds: rounds of training, at least 1.
+      restart_every: rounds of a tree; the last one may have fewer. None for one tree.
+    """
+
+    num_rounds: int
+    restart_every: int | None = None
+
+    @property
+    def period(self) -> int:
+        """Rounds of a whole tree."""
+        return min(self.restart_every or self.num_rounds, self.num_rounds)
+
+    def roots(self) -> Iterator[tuple[int, int]]:
+        """The complete nodes in no other: first round and height, in order.
+
+        >>> list(Trees(num_rounds=10, restart_every=7).roots())
+        [(0, 2), (4, 1), (6, 0), (7, 1), (9, 0)]
+        """
+        for start in range(0, self.num_rounds, self.period):
+            end = min(start + self.period, self.num_rounds)
+            first = start
+            while first < end:
+                height = (end - first).bit_length() - 1
+                yield first, height
+                first += 1 << height
+
+
+def squared_sensitivities(members: IndexArray, rounds: IndexArray, trees: Trees) -> IndexArray:
+    """Of parties whose rounds are known, the largest move of all nodes, in squared clip norms.
+
+    Args:
+      members: [participations] who takes part, from 0.
+      rounds: [participations] in which round, from 0; nobody twice in one.
+      trees: of the run.
+
+    Returns:
+      [parties] one more than the largest member; 0 for who takes part in nothing.
+    """
+    tree, leaf = np.divmod(rounds, trees.period)
+    size = np.minimum(trees.period, trees.num_rounds - tree * trees.period)
+    total = np.zeros(int(members.max(initial=-1)) + 1, np.int64)
+    for height in range(trees.period.bit_length()):
+        node = leaf >> height
+        is_complete = (node + 1) << height <= size
+        first_round = tree * trees.period + (node << height)
+        keys, counts = np.unique(
+            (members * trees.num_rounds + first_round)[is_complete], return_counts=True
+        )
+        np.add.at(total, keys // trees.num_rounds, counts**2)
+    return total
+
+
+def largest_squared_sensitivity(block: int, trees: Trees) -> int:
+    """The same of a party in one round of each block, for the worst choice of its rounds.
+
+    Args:
+      block: rounds of a block, such as an epoch that deals every client into one of its rounds.
+        Blocks start with the first round; the last one may have fewer.
+      trees: of the run.
+    """
+    best = {False: 0}  # by whether the block that goes on has had its round
+    for start, height in trees.roots():
+        best = _with_root(best, start, height, block)
+    return max(best.values())
+
+
+def _with_root(best: dict[bool, int], start: int, height: int, block: int) -> dict[bool, int]:
+    """The best of all nodes before and in the next root."""
+    end = start + (1 << height)
+    found: dict[bool, int] = {}
+    for was_used, value in best.items():
+        for first, last, is_used in _choices(start, end, was_used, block):
+            total = value + _best_in(start, height, first, last, block)
+            found[is_used] = max(found.get(is_used, 0), total)
+    return found
+
+
+def _choices(start: int, end: int, was_used: bool, block: int) -> Iterator[tuple[bool, bool, bool]]:
+    """Whether the block across the start has its round here, the one across the end, and then."""
+    either = (False, True)
+    goes_on, stays_open = start % block != 0, end % block != 0
+    if goes_on and stays_open and start // block == (end - 1) // block:  # one block around it all
+        yield from ((False, False, was_used),) if was_used else ((x, x, x) for x in either)
+        return
+    for first in either if goes_on and not was_used else (False,):
+        for last in either if stays_open else (False,):
+            yield first, last, last
+
+
+@functools.lru_cache(maxsize=100_000)
+def _best_in(start: int, height: int, first: bool, last: bool, block: int) -> int:
+    """The largest sum over a node and those in it.
+
+    Args:
+      start: the node's first round.
+      height: it has 2^height rounds.
+      first: whether a block that began before the node has its round in the node.
+      last: the same of a block that ends behind the node.
+      block: rounds of a block.
+    """
+    end, middle = start + (1 << height), start + (1 << height >> 1)
+    if start // block == (end - 1) // block:
+        is_in = first if start % block else last if end % block else True
+        return (height + 1) * is_in
+    whole = end // block - -(-start // block)
+    total = (whole + first + last) ** 2
+    if middle % block == 0:
+        return (
+            total
+            + _best_in(start, height - 1, first, False, block)
+            + _best_in(middle, height - 1, False, last, block)
+        )
+    # The block across the middle has its round on one side, if in this node at all.
+    number = middle // block
+    from_before, to_behind = number * block < start, (number + 1) * block > end
+    is_in = first if from_before else last if to_behind else True
+    return total + max(
+        _best_in(start, height - 1, on_left if from_before else first, on_left, block)
+        + _best_in(middle, height - 1, on_right, on_right if to_behind else last, block)
+        for on_left, on_right in (((True, False), (False, True)) if is_in else ((False, False),))
+    )
