@@ -12,7 +12,7 @@ import tensorflow_federated as tff
 from benchmarks.peers.stock_tff import StockRound, fed_avg_of_ours
 from benchmarks.rounds import ROUNDS, OurRound
 from fl_audit.canaries.family import CanaryFamily
-from fl_audit.training.cosine_log import CosineLog
+from fl_audit.scoring.cosine_log import CosineLog
 from fl_audit.training.local_runtime import LocalContext, local_runtime
 from fl_audit.training.prepare import PreparedRun
 

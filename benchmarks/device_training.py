@@ -11,6 +11,7 @@ import tensorflow as tf
 from benchmarks.next_word import BATCH_SIZE, Sizes, classifier_of, made_up_clients
 from fl_audit.tasks.vocabulary import PADDING
 from fl_audit.training.blocks import BlockTrainer, pad_block
+from fl_audit.training.local_training import OptimizerSteps
 
 _COMPARED = 2
 """Clients whose updates are compared with training one by one."""
@@ -37,7 +38,8 @@ class PlainSGD:
 def _trainer(sizes: Sizes) -> tuple[BlockTrainer, Sequence[np.ndarray]]:
     """The trainer and the initial weights; all rows of a size share the graph."""
     classifier = classifier_of(sizes)
-    return BlockTrainer(classifier, PlainSGD(0.1)), classifier.initial_weights
+    trainer = BlockTrainer(classifier, OptimizerSteps(PlainSGD(0.1)))
+    return trainer, classifier.initial_weights
 
 
 class Cohort:

@@ -10,7 +10,7 @@ from benchmarks.next_word import Sizes, classifier_of, made_up_clients
 from benchmarks.peak_memory import peak_bytes
 from benchmarks.rounds import OurRound, in_memory, run_of
 from benchmarks.timing import wall_time
-from fl_audit.config import Client
+from fl_audit.config import FedAvg
 
 
 def main() -> None:
@@ -19,7 +19,7 @@ def main() -> None:
     sizes = Sizes(**arguments["sizes"])
     classifier = classifier_of(sizes)
     clients = made_up_clients(sizes, arguments["cohort"], arguments["batches"])
-    one_round = OurRound(run_of(in_memory("made up", classifier, clients), Client()))
+    one_round = OurRound(run_of(in_memory("made up", classifier, clients), FedAvg()))
     one_round(min(4, len(clients)))  # which prepares everything
     took = wall_time(one_round)
     print(json.dumps({"seconds": took, "peak": peak_bytes(), "dim": classifier.dim}))

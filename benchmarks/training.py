@@ -35,7 +35,7 @@ from benchmarks.peers.stock_tff import (
 )
 from benchmarks.rounds import OurRound, in_memory, run_of
 from benchmarks.timing import race, seconds, wall_time
-from fl_audit.config import Client, DigitsTask
+from fl_audit.config import DigitsTask, FedAvg
 from fl_audit.tasks.digits import load_digits_task
 from fl_audit.training.native_runtime import native_runtime
 from fl_audit.training.prepare import PreparedRun
@@ -89,12 +89,12 @@ def against_stock(folder: Path) -> None:
 def next_word_run(cohort: int, batches: int) -> PreparedRun:
     """The paper's LSTM."""
     clients = made_up_clients(PAPER, cohort, batches)
-    return run_of(in_memory("made up", classifier_of(PAPER), clients), Client())
+    return run_of(in_memory("made up", classifier_of(PAPER), clients), FedAvg())
 
 
 def digits_run() -> PreparedRun:
     """The model of the quickstart on 100 clients."""
-    return run_of(load_digits_task(DigitsTask(num_clients=100), seed=0), Client(batch_size=5))
+    return run_of(load_digits_task(DigitsTask(num_clients=100), seed=0), FedAvg(batch_size=5))
 
 
 def show_race(

@@ -7,8 +7,8 @@ from typing import Any
 
 from fl_audit.config_file import load_config
 from fl_audit.pipeline import start_run
+from fl_audit.report.findings import epsilon_by
 from fl_audit.report.numbers import epsilon_text
-from fl_audit.report.words import epsilon_by
 from fl_audit.training.claim import check_new
 
 NOISE_MULTIPLIERS = (0.0, 0.3)

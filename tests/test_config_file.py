@@ -173,6 +173,8 @@ def test_resolved_toml_spells_out_defaults_and_leaves_out_none(tmp_path):
         "learning_rate": 0.1,
         "batch_size": 16,
         "epochs": 1,
+        "optimizer": "sgd",
+        "momentum": 0.0,
     }
     assert table["mechanism"]["clip_norm"] == 0.1
     assert table["mechanism"]["kind"] == "gaussian_adaptive"
@@ -271,7 +273,7 @@ BAD_VALUES = [
     ("zzz=3", "unknown key `zzz`; known: audit, canaries, client, clients_per_block, log, "),
     ("canary.count=3", "unknown key `canary`; did you mean 'canaries'?"),
     ("task.num_client=3", "unknown key `task.num_client`; did you mean 'num_clients'?"),
-    ("canaries.kind=gaussian", "key `canaries.kind`: unknown 'gaussian'; known: vectors"),
+    ("canaries.kind=gaussian", "key `canaries.kind`: unknown 'gaussian'; known: examples, vectors"),
     (
         "mechanism.noise_multipler=1",
         "unknown key `mechanism.noise_multipler`; did you mean 'noise_multiplier'?",

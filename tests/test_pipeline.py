@@ -17,11 +17,13 @@ from fl_audit.cli import main
 from fl_audit.estimators import estimate
 from fl_audit.run_folder import RunFolder, read_record
 from fl_audit.score_file import read_score_file
-from fl_audit.statistics import ALL
 from fl_audit.training.prepare import PreparedRun
 from fl_audit.training.runtimes import Runtime, make_runtime
 
-STATISTICS = tuple(statistic.name for statistic in ALL)
+STATISTICS = (
+    *("final", "final_minus_initial", "max", "sum"),
+    *("checkpoints_max", "checkpoints_sum", "window_max", "window_sum"),
+)
 
 pytestmark = pytest.mark.tff
 
@@ -48,6 +50,10 @@ checkpoint_every = 3
 evaluate_every = 4
 [audit]
 delta = 1e-3
+threat_models = ["final", "final_and_initial", "all_iterates", "checkpoints", "window"]
+release_every = 5
+window_first_round = 4
+window_last_round = 7
 """
 _DIM = 64 * 256 + 256 + 256 * 10 + 10
 
@@ -167,9 +173,9 @@ def test_killed_and_resumed_is_as_never_killed(config_path, noiseless, tmp_path,
     assert [r["num_canaries"] for r in _rows(out / "metrics.csv")] == [
         r["num_canaries"] for r in _rows(noiseless / "metrics.csv")
     ]
-    np.testing.assert_array_equal(
-        np.load(out / "round_cosines.npy"), np.load(noiseless / "round_cosines.npy")
-    )
+    for name in ("round_cosines.npy", "release_cosines.npy"):
+        np.testing.assert_array_equal(np.load(out / name), np.load(noiseless / name))
+    assert not list(out.glob("released_model_*"))
 
 
 def test_native_in_several_workers_is_as_local(config_path, noiseless, tmp_path, monkeypatch):
@@ -198,6 +204,8 @@ def test_native_in_several_workers_is_as_local(config_path, noiseless, tmp_path,
         (["--set", "mechanism.noise_multipler=1"], "did you mean 'noise_multiplier'?"),
         (["--set", "canaries.count=1000000"], "more canaries than can be scheduled"),
         (["--set", "task.num_clients=5"], "clients_per_round: 10 of 5 real clients"),
+        (["--set", "audit.window_last_round=13"], "is 13 of 12 rounds"),
+        (["--set", "audit.release_every=12"], "is 12 of 12 rounds"),
         (["--resume"], "holds no run to resume"),
         (
             ["--set", "runtime=native", "--set", "clients_per_block=4"],

@@ -13,7 +13,8 @@ def print_report(report: dict[str, Any], out: Path) -> None:
     from fl_audit.report import summary_lines
     from fl_audit.run_folder import RunFolder
 
-    print("\n".join(summary_lines(report)))
+    width = shutil.get_terminal_size((100, 24)).columns
+    print("\n".join(summary_lines(report, width)))
     print(f"report: {RunFolder(out).report_html}")
     for line in verdict_lines(report["verdict"]):
         print(line)

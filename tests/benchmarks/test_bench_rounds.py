@@ -10,7 +10,7 @@ from benchmarks.one_score import seconds_to_score
 from benchmarks.peers.stock_tff import StockRound, fed_avg, keras_next_word, variable_model
 from benchmarks.rounds import OurRound, in_memory, run_of
 from fl_audit.canaries.families import FAMILIES
-from fl_audit.config import Client
+from fl_audit.config import FedAvg
 from fl_audit.training.local_runtime import LocalContext, local_runtime
 
 SIZES = Sizes(vocabulary_size=60, embedding_size=8, lstm_size=12, sequence_length=5)
@@ -19,7 +19,7 @@ SIZES = Sizes(vocabulary_size=60, embedding_size=8, lstm_size=12, sequence_lengt
 @pytest.fixture(scope="module")
 def run():
     clients = made_up_clients(SIZES, count=3, batches=2)
-    return run_of(in_memory("made up", classifier_of(SIZES), clients), Client())
+    return run_of(in_memory("made up", classifier_of(SIZES), clients), FedAvg())
 
 
 @pytest.fixture(scope="module")
