@@ -4,16 +4,19 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 STAMP := .venv/.synced
 
+# A worker a core; tests of one file share what they compile.
+SIDE_BY_SIDE := -n auto --dist loadfile
+
 .PHONY: quickstart test test-all test-flower bench lint setup lock
 
 quickstart: $(STAMP)
 	$(BIN)/fl-audit quickstart
 
 test: $(STAMP) lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE)
 
 test-all: $(STAMP) lint
-	$(BIN)/python -m pytest -m ""
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m ""
 
 # Flower wants other versions than TensorFlow Federated does, and the audit of a Flower server needs
 # no TensorFlow: an environment of its own.

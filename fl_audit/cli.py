@@ -4,7 +4,17 @@ import os
 import sys
 from collections.abc import Sequence
 
-from fl_audit.commands import compare, counts, estimate, mcmc, mechanism, one_run, quickstart, run
+from fl_audit.commands import (
+    compare,
+    counts,
+    estimate,
+    mcmc,
+    mechanism,
+    one_run,
+    plan,
+    quickstart,
+    run,
+)
 from fl_audit.commands.parser import Parser
 from fl_audit.errors import InputError, Interrupted
 
@@ -12,7 +22,7 @@ EXIT_BAD_INPUT = 2
 EXIT_BROKEN_PIPE = 141
 """What a shell reports for a program that a closed pipe has ended (128 + SIGPIPE)."""
 
-_COMMANDS = (estimate, counts, one_run, mcmc, mechanism, run, compare, quickstart)
+_COMMANDS = (estimate, counts, one_run, mcmc, mechanism, plan, run, compare, quickstart)
 """In the order of --help."""
 
 

@@ -1,18 +1,11 @@
 """The main job: check, train with canaries, score, estimate, report."""
 
-import os
 import sys
 from pathlib import Path
 from typing import Any
 
+from fl_audit import tensorflow_environment
 from fl_audit.config import Config
-
-# TensorFlow's C++ log is about devices and graph passes; errors still come as exceptions.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-
-# Cores work on clients side by side, each on its own: on two cores 15 % more clients a second than
-# where every operation is cut in two, and canaries are scored as fast.
-os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 
 
 def start_run(config: Config, out: Path) -> dict[str, Any]:
@@ -30,6 +23,7 @@ def start_run(config: Config, out: Path) -> dict[str, Any]:
     from fl_audit.training.claim import check_new, write_identity
 
     folder = check_new(out)
+    tensorflow_environment.set_defaults()
     _say_what_takes_so_long()
     from fl_audit.training.prepare import canaries_csv, prepare
     from fl_audit.training.run import train
@@ -56,6 +50,7 @@ def continue_run(config: Config, out: Path) -> dict[str, Any]:
     from fl_audit.training.claim import check_resumable
 
     folder = check_resumable(out, config)
+    tensorflow_environment.set_defaults()
     _say_what_takes_so_long()
     from fl_audit.training.prepare import prepare
     from fl_audit.training.run import train

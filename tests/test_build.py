@@ -27,3 +27,4 @@ def test_rooms_import_only_what_the_targets_say():
     assert set(imports("tasks")) <= {"tasks"} | foundation
     assert not {"estimators", "report"} & set(imports("training"))
     assert not {"training", "tasks"} & set(imports("report"))
+    assert not {"training", "tasks", "report"} & set(imports("scoring"))

@@ -181,9 +181,13 @@ def _named(key: str, value: Any) -> str:
 
     >>> _named("participation.kind", "bernoulli"), _named("client.batch_size", 5)
     ('bernoulli', 'client batch size 5')
+    >>> _named("mechanism.zeroing.kind", "fixed")
+    'zeroing fixed'
     """
-    if key.endswith(".kind"):
-        return str(value)
+    table, _, leaf = key.rpartition(".")
+    if leaf == "kind":
+        _, _, inner = table.rpartition(".")
+        return str(value) if inner == table else f"{inner} {value}"
     name = _SHORT_NAMES.get(key, key.replace(".", " ").replace("_", " "))
     return f"{name} {value_text(value)}"
 

@@ -1,0 +1,59 @@
+"""`fl-audit plan`: what an audit would say, can tell and costs, before anything is trained."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fl_audit.commands.parser import add_command
+from fl_audit.commands.printing import print_json
+
+if TYPE_CHECKING:
+    from fl_audit.commands.parser import Commands
+
+
+def add(commands: "Commands") -> None:
+    """Add the command."""
+    parser = add_command(
+        commands,
+        _plan,
+        name="plan",
+        summary="what an audit would say, can tell and costs, before anything is trained",
+        description=(
+            "Predict the estimates of a run by simulation of its aggregates alone: how they depend "
+            "on canaries, repeats, noise and clip norm, what the audit can tell of a claim, and "
+            "what it costs. No client is trained."
+        ),
+    )
+    parser.add_argument("config", metavar="CONFIG.toml", type=Path, help="what would be run")
+    parser.add_argument(
+        "--set",
+        metavar="section.key=value",
+        dest="overrides",
+        action="append",
+        default=[],
+        help="change one key of the config; may be repeated",
+    )
+    parser.add_argument(
+        "--trials", metavar="N", type=int, help="simulated runs; default: 39, or 19 for large ones"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _plan(arguments: argparse.Namespace) -> int:
+    from fl_audit.config_file import load_config
+
+    config = load_config(arguments.config, arguments.overrides)
+    if sys.stderr.isatty():
+        print("loading the task; the plan takes about a minute", file=sys.stderr)
+    from fl_audit import tensorflow_environment
+
+    tensorflow_environment.set_defaults()
+    from fl_audit.planning import make_plan, plan_lines
+
+    plan = make_plan(config, arguments.trials)
+    if arguments.json:
+        print_json(plan.to_json())
+    else:
+        print("\n".join(plan_lines(plan)))
+    return 0

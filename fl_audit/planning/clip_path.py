@@ -1,0 +1,96 @@
+"""The clip norm over the rounds, and how long the sum of real updates is."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_audit.config import GaussianAdaptive
+from fl_audit.planning.planned_run import PlannedRun
+from fl_audit.planning.unknowns import SPREAD, Unknowns
+
+FloatArray = npt.NDArray[np.float64]
+
+_MOST_CLIENTS = 1_000
+"""More clients of one round than that are stood for by so many of them."""
+
+
+_FARTHEST = 1e60
+"""No clip norm is followed beyond, where squares would overflow; a run's float32 ends at 1e38."""
+
+
+@dataclass(frozen=True, eq=False)
+class ClipPath:
+    """The same for several trials, each of shape (trials, rounds).
+
+    Attributes:
+      clip_norm: S, that the round's updates are clipped to.
+      real_norm: norm of the sum of clipped real updates, over S.
+    """
+
+    clip_norm: FloatArray
+    real_norm: FloatArray
+
+
+def simulate_clip_path(
+    run: PlannedRun, unknowns: Unknowns, trials: int, random: np.random.Generator
+) -> ClipPath:
+    """Lets the mechanism's own rule move the clip norm over real updates of unknown length.
+
+    Norms of a round's real updates are log-normal around a median that `unknowns` gives. A canary
+    is longer than any clip norm, so that it counts as clipped: where canaries are more than the
+    target quantile leaves, the clip norm grows without end.
+
+    Args:
+      run: the planned run.
+      unknowns: of real clients.
+      trials: how many paths.
+      random: of the paths.
+    """
+    shape = (trials, run.num_rounds)
+    clip_norms, real_norms = np.empty(shape), np.empty(shape)
+    clip_norm: FloatArray = np.full(trials, run.mechanism.clip_norm)
+    medians = clip_norm[0] * np.geomspace(unknowns.first_norm, unknowns.last_norm, run.num_rounds)
+    for t, (median, clients) in enumerate(zip(medians, run.clients, strict=True)):
+        drawn = min(int(clients), _MOST_CLIENTS)
+        norms = median * np.exp(SPREAD * random.standard_normal((trials, drawn)))
+        clipped = np.minimum(norms / clip_norm[:, None], 1.0)
+        scale = clients / drawn if drawn else 0.0
+        clip_norms[:, t] = clip_norm
+        real_norms[:, t] = _norm_of_sum(clipped, scale, unknowns.alignment)
+        unclipped = scale * np.sum(norms <= clip_norm[:, None], axis=1)
+        clip_norm = _moved(run, clip_norm, unclipped, int(clients) + int(run.canaries[t]), random)
+    return ClipPath(clip_norms, real_norms)
+
+
+def _norm_of_sum(lengths: FloatArray, scale: float, alignment: float) -> FloatArray:
+    """Norm of a sum of vectors, any two of which have the same cosine; `scale` copies of each."""
+    of_squares = scale * np.sum(lengths**2, axis=1)
+    square_of_sum = (scale * np.sum(lengths, axis=1)) ** 2
+    return np.asarray(np.sqrt((1 - alignment) * of_squares + alignment * square_of_sum))
+
+
+def _moved(
+    run: PlannedRun,
+    clip_norm: FloatArray,
+    unclipped: FloatArray,
+    cohort: int,
+    random: np.random.Generator,
+) -> FloatArray:
+    """The next round's clip norm: S exp(-eta (b - gamma)) (Andrew et al. 2021, section 2.1).
+
+    b is the noised share of unclipped updates. tensorflow-privacy adds up unclipped or not as
+    +1/2 and -1/2, divides by the expected cohort (by the actual one without noise) and clips the
+    share to [0, 1].
+    """
+    mechanism = run.mechanism
+    if not isinstance(mechanism, GaussianAdaptive):
+        return clip_norm
+    if mechanism.noise_multiplier == 0:
+        share = unclipped / cohort if cohort else np.full(len(clip_norm), mechanism.target_quantile)
+    else:
+        noise = run.noise.count_noise_stddev * random.standard_normal(len(clip_norm))
+        share = 0.5 + (unclipped - cohort / 2 + noise) / run.schedule.expected_cohort
+    error = np.clip(share, 0.0, 1.0) - mechanism.target_quantile
+    moved = clip_norm * np.exp(-mechanism.clip_learning_rate * error)
+    return np.asarray(np.clip(moved, 1 / _FARTHEST, _FARTHEST))

@@ -1,0 +1,101 @@
+"""What an audit costs beside the training: updates, time to score, bytes."""
+
+import dataclasses
+import math
+import os
+import time
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from fl_audit.canaries.families import make_family
+from fl_audit.planning.planned_run import PlannedRun
+
+_SECONDS = 2.0
+"""A pool that would take longer is timed on a part of it."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What an audit adds to a run.
+
+    Attributes:
+      clients_per_round: expected number of real clients.
+      canaries_per_round: expected number of canaries, each an update more.
+      rounds: of training.
+      scoring_seconds: measured here, once, for all cosines of one round.
+      canaries_timed: how many of the pool were timed; fewer than all where that takes long, and
+        `scoring_seconds` is then in proportion.
+      update_bytes: of a round's canary updates, at 4 bytes a parameter.
+      log_bytes: of the log of every canary's cosine with every round.
+      store_bytes: of the vectors that the config keeps; 0 where they are made anew.
+    """
+
+    clients_per_round: float
+    canaries_per_round: float
+    rounds: int
+    scoring_seconds: float
+    canaries_timed: int
+    update_bytes: int
+    log_bytes: int
+    store_bytes: int
+
+    @property
+    def update_share(self) -> float:
+        """Canaries over real clients; infinite without the latter."""
+        if self.clients_per_round == 0:
+            return math.inf
+        return self.canaries_per_round / self.clients_per_round
+
+    @property
+    def total_scoring_seconds(self) -> float:
+        """Over all rounds."""
+        return self.rounds * self.scoring_seconds
+
+    def to_json(self) -> dict[str, object]:
+        """The JSON object."""
+        return {
+            **dataclasses.asdict(self),
+            "update_share": self.update_share,
+            "total_scoring_seconds": self.total_scoring_seconds,
+        }
+
+
+def measure_cost(run: PlannedRun) -> Cost:
+    """Counts, and times the scoring of one round on this machine."""
+    seconds, timed = _time_scoring(run)
+    kept = run.pool.store != "none"
+    return Cost(
+        clients_per_round=run.schedule.expected_clients,
+        canaries_per_round=run.schedule.expected_canaries,
+        rounds=run.num_rounds,
+        scoring_seconds=seconds,
+        canaries_timed=timed,
+        update_bytes=round(4 * run.task.dim * run.schedule.expected_canaries),
+        log_bytes=4 * run.num_rounds * run.num_canaries,
+        store_bytes=2 * run.num_canaries * run.task.dim if kept else 0,
+    )
+
+
+def _time_scoring(run: PlannedRun) -> tuple[float, int]:
+    """Seconds for one round's cosines, and how many canaries were timed."""
+    if run.pool.family == "hadamard":
+        return _seconds(run, run.num_canaries), run.num_canaries
+    few = min(run.num_canaries, 4 * (os.cpu_count() or 1))
+    each = _seconds(run, few) / few
+    timed = min(run.num_canaries, max(few, int(_SECONDS / each)))
+    return _seconds(run, timed) / timed * run.num_canaries, timed
+
+
+def _seconds(run: PlannedRun, count: int) -> float:
+    """Time of one call, the one before it not counted: it makes what is kept."""
+    # A store of a part of the pool is not that of the config, and is no file.
+    store = "none" if run.pool.store == "none" else "memory"
+    part = msgspec.structs.replace(run.pool, count=max(count, 2), store=store, store_path=None)
+    family = make_family(part, run.config.seed, run.task.dim)
+    target = np.ones(run.task.dim, np.float32)
+    family.cosines(target)
+    started = time.perf_counter()
+    family.cosines(target)
+    return time.perf_counter() - started

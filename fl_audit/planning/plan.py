@@ -1,0 +1,145 @@
+"""The whole plan of a run."""
+
+import dataclasses
+from dataclasses import dataclass
+
+from fl_audit.accounting import Accounting, NoisyRounds, account
+from fl_audit.config import Config
+from fl_audit.errors import InputError
+from fl_audit.estimators.result import json_value
+from fl_audit.planning.accuracy import AccuracyCost, accuracy_cost
+from fl_audit.planning.cost import Cost, measure_cost
+from fl_audit.planning.interval import coverage
+from fl_audit.planning.planned_run import (
+    PlannedRun,
+    TaskFacts,
+    check_covered,
+    load_task_facts,
+    plan_run,
+)
+from fl_audit.planning.power import ClaimPower, claim_power
+from fl_audit.planning.prediction import StatisticPrediction, predict, predicted_statistics
+from fl_audit.planning.variants import Variant, variants
+from fl_audit.statistics import statistics_of
+
+LEAST_TRIALS = 3
+"""With fewer there is no interval."""
+
+_TRIALS = 39
+"""The fewest whose smallest and largest value hold a new one with 95 %."""
+
+_FEW_TRIALS = 19
+"""For variants and claims, and where each trial takes long: 90 %."""
+
+_FEWEST_TRIALS = 9
+"""For variants and claims where each trial takes long."""
+
+_MANY_CANARIES = 10_000
+"""Beyond which each trial takes long: the estimators sort the scores."""
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What can be said of a run before it is trained.
+
+    Attributes:
+      run: as its config fixes it.
+      trials: simulated at every point of the range of the unknowns.
+      variant_trials: of each variant.
+      predictions: by statistic.
+      not_predicted: names of statistics of the run whose law is not simulated.
+      variants: one key of the config changed.
+      power: against the config's claim; None where it claims nothing.
+      cost: beside the training.
+      accuracy: what canaries do to the model.
+      accounting: the analytical epsilon.
+    """
+
+    run: PlannedRun
+    trials: int
+    variant_trials: int
+    predictions: tuple[StatisticPrediction, ...]
+    not_predicted: tuple[str, ...]
+    variants: tuple[Variant, ...]
+    power: ClaimPower | None
+    cost: Cost
+    accuracy: AccuracyCost
+    accounting: Accounting
+
+    def to_json(self) -> dict[str, object]:
+        """The JSON object that `fl-audit plan --json` prints."""
+        run = self.run
+        return {
+            "task": run.task.name,
+            "dim": run.task.dim,
+            "num_clients": len(run.task.client_ids),
+            "rounds": run.num_rounds,
+            "num_canaries": run.num_canaries,
+            "num_included": int(run.included.sum()),
+            "delta": run.delta,
+            "confidence": run.config.audit.confidence,
+            "trials": self.trials,
+            "coverage": coverage(self.trials),
+            "statistics": {p.statistic.name: p.to_json() for p in self.predictions},
+            "not_predicted": list(self.not_predicted),
+            "variant_trials": self.variant_trials,
+            "variants": [made.to_json() for made in self.variants],
+            "power": self.power and self.power.to_json(),
+            "cost": self.cost.to_json(),
+            "accuracy": self.accuracy.to_json(),
+            "analytical": {
+                "client": json_value(self.accounting.client.epsilon),
+                "canary": json_value(self.accounting.canary.epsilon),
+            },
+        }
+
+
+def make_plan(config: Config, trials: int | None = None, task: TaskFacts | None = None) -> Plan:
+    """Plans a run; trains nobody and writes nothing.
+
+    Args:
+      config: of the run.
+      trials: to simulate at every point of the range of the unknowns; by default 39, and 19 where
+        each takes long.
+      task: its sizes, where they are known; else the task is loaded.
+
+    Raises:
+      InputError: the plan does not cover the config, or its parts do not fit together.
+    """
+    if trials is not None and trials < LEAST_TRIALS:
+        raise InputError(f"--trials {trials}: must be at least {LEAST_TRIALS}")
+    check_covered(config)
+    predicted = predicted_statistics(config)
+    run = plan_run(config, task or load_task_facts(config))
+    takes_long = run.num_canaries > _MANY_CANARIES
+    few = min(trials or _TRIALS, _FEWEST_TRIALS if takes_long else _FEW_TRIALS)
+    trials = trials or (_FEW_TRIALS if takes_long else _TRIALS)
+    rounds = _noisy_rounds(run)
+    logged = [statistic.name for statistic in statistics_of(config)]
+    return Plan(
+        run=run,
+        trials=trials,
+        variant_trials=few,
+        predictions=predict(run, trials),
+        not_predicted=tuple(n for n in logged if n not in {s.name for s in predicted}),
+        variants=variants(run, few),
+        power=claim_power(run, rounds, few),
+        cost=measure_cost(run),
+        accuracy=accuracy_cost(run),
+        accounting=account(rounds),
+    )
+
+
+def _noisy_rounds(run: PlannedRun) -> NoisyRounds:
+    """As the record of the run would have it."""
+    schedule = run.schedule
+    return NoisyRounds(
+        rounds=run.num_rounds,
+        delta=run.delta,
+        **dataclasses.asdict(run.noise),
+        sampling_probability=schedule.sampling_probability,
+        client_participations=schedule.client_participations,
+        canary_participations=schedule.canary_participations,
+        sample_size=schedule.sample_size,
+        sampled_from=schedule.sampled_from,
+    )

@@ -1,0 +1,190 @@
+"""What a config fixes of a run before anything is trained."""
+
+import functools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_audit.canaries.families import make_family
+from fl_audit.canaries.inclusion import flip_coins
+from fl_audit.config import Canaries, Config, GaussianAdaptive, GaussianFixed, ServerSgd
+from fl_audit.errors import InputError
+from fl_audit.participation import Schedule, make_schedule
+
+if TYPE_CHECKING:  # imports TensorFlow Federated
+    from fl_audit.training.mechanism import RoundNoise
+
+FloatArray = npt.NDArray[np.float64]
+IndexArray = npt.NDArray[np.int64]
+
+_LEAST_LOG_HADAMARD = 17
+"""As in `HadamardFamily`: a matrix of 2^17 rows at least."""
+
+
+@dataclass(frozen=True, eq=False)
+class TaskFacts:
+    """What a plan needs of a task.
+
+    Attributes:
+      name: for people.
+      dim: number of trainable parameters.
+      initial_norm: Euclidean norm of the initial model.
+      client_ids: names of the real clients.
+    """
+
+    name: str
+    dim: int
+    initial_norm: float
+    client_ids: Sequence[str]
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedRun:
+    """A run as its config and seed fix it: coins, cohorts, noise; no real update.
+
+    Attributes:
+      config: of the run.
+      mechanism: the config's, of a kind that the simulation knows.
+      pool: the config's canaries, likewise.
+      server: the config's; None where its steps are no sums of aggregates with fixed weights, so
+        that the models' law is not simulated.
+      task: its sizes.
+      included: bool of shape (k,), the coins of the pool.
+      schedule: who takes part when.
+      clients: [rounds] number of real clients, n.
+      canary: [presentations] index in the pool of who is presented.
+      round: [presentations] in which round, from 0.
+      noise: of a round.
+    """
+
+    config: Config
+    mechanism: GaussianAdaptive | GaussianFixed
+    server: ServerSgd | None
+    pool: Canaries
+    task: TaskFacts
+    included: npt.NDArray[np.bool_]
+    schedule: Schedule
+    clients: IndexArray
+    canary: IndexArray
+    round: IndexArray
+    noise: "RoundNoise"
+
+    @property
+    def num_rounds(self) -> int:
+        """Rounds of training, T."""
+        return self.schedule.num_rounds
+
+    @property
+    def num_canaries(self) -> int:
+        """Size of the pool, k."""
+        return len(self.included)
+
+    @property
+    def delta(self) -> float:
+        """Delta of the audit: the config's, else N^-1.1 for N clients (Andrew et al. section 5)."""
+        return self.config.audit.delta or float(len(self.task.client_ids)) ** -1.1
+
+    @functools.cached_property
+    def canaries(self) -> IndexArray:
+        """[rounds] number of canaries, m."""
+        return np.bincount(self.round, minlength=self.num_rounds)
+
+    @property
+    def cross_talk(self) -> float:
+        """Variance of the inner product of two canaries times the dimension, h.
+
+        1 for independent ones. Distinct rows of an N x N Hadamard matrix cut to d of its columns
+        at random: 1 - d / N, as a sample of d of N signs that sum to 0.
+        """
+        if self.pool.family != "hadamard":
+            return 1.0
+        log_size = max(_LEAST_LOG_HADAMARD, (self.task.dim - 1).bit_length())
+        return 1 - self.task.dim / (1 << log_size)
+
+    def round_weights(self, server: ServerSgd) -> FloatArray:
+        """[rounds] how often a round's aggregate is in the final model, times the learning rate.
+
+        With momentum b the aggregate of round t is applied b^0 + ... + b^(T - t) times.
+        """
+        times = np.arange(self.num_rounds, 0, -1)
+        applied = (1 - server.momentum**times) / (1 - server.momentum)
+        return np.asarray(server.learning_rate * applied)
+
+
+def load_task_facts(config: Config) -> TaskFacts:
+    """Loads the task for its sizes; imports TensorFlow.
+
+    Raises:
+      InputError: its data cannot be used.
+    """
+    from fl_audit.tasks import load_task
+
+    task = load_task(config.task, config.seed)
+    weights = task.classifier.initial_weights
+    squares = sum(float(np.sum(np.square(leaf, dtype=np.float64))) for leaf in weights)
+    return TaskFacts(
+        name=task.name,
+        dim=task.classifier.dim,
+        initial_norm=math.sqrt(squares),
+        client_ids=task.population.client_ids,
+    )
+
+
+def check_covered(config: Config) -> None:
+    """Raises an `InputError` for a kind of table whose law is not simulated."""
+    for section, known in (
+        ("mechanism", (GaussianAdaptive, GaussianFixed)),
+        ("canaries", (Canaries,)),
+    ):
+        table: Any = getattr(config, section)
+        if type(table) not in known:
+            names = " or ".join(repr(kind.__struct_config__.tag) for kind in known)
+            raise InputError(
+                f"{section}.kind: a plan does not cover {table.__struct_config__.tag!r}, "
+                f"only {names}"
+            )
+    if config.mechanism.zeroing is not None:
+        raise InputError("mechanism.zeroing: a plan does not cover zeroing; leave it out")
+
+
+def plan_run(config: Config, task: TaskFacts, clients: IndexArray | None = None) -> PlannedRun:
+    """Flips the coins and draws the schedule; imports TensorFlow Federated for its noise.
+
+    Args:
+      config: of the run.
+      task: its sizes.
+      clients: [rounds] number of real clients, where it is known from a run that differs in its
+        canaries alone; to draw them takes long in a large population.
+
+    Raises:
+      InputError: the simulation does not cover the config, or its parts do not fit together.
+    """
+    check_covered(config)
+    from fl_audit.training.mechanism import round_noise
+
+    mechanism: Any = config.mechanism
+    pool: Any = config.canaries
+    make_family(pool, config.seed, task.dim)  # refuses a pool that does not fit
+    included = flip_coins(config.seed, pool.count)
+    schedule = make_schedule(config.participation, pool, config.seed, task.client_ids, included)
+    rounds = range(schedule.num_rounds)
+    cohorts = [schedule.canaries(t) for t in rounds]
+    if clients is None:
+        clients = np.array([len(schedule.clients(t)) for t in rounds], np.int64)
+    return PlannedRun(
+        config=config,
+        mechanism=mechanism,
+        pool=pool,
+        server=config.server if isinstance(config.server, ServerSgd) else None,
+        task=task,
+        included=included,
+        schedule=schedule,
+        clients=clients,
+        canary=np.concatenate(cohorts).astype(np.int64),
+        round=np.repeat(np.arange(len(cohorts)), [len(cohort) for cohort in cohorts]),
+        noise=round_noise(mechanism, schedule.expected_cohort),
+    )

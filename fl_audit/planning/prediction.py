@@ -1,0 +1,201 @@
+"""What the estimators would say of a planned run: its own ones, on simulated scores."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from tqdm import tqdm
+
+from fl_audit.config import Config, ServerSgd
+from fl_audit.errors import InputError
+from fl_audit.estimators import (
+    METHODS,
+    AuditSetting,
+    CanaryScores,
+    Gaussian,
+    NotApplicableError,
+    epsilon_of_laws,
+)
+from fl_audit.planning.clip_path import simulate_clip_path
+from fl_audit.planning.interval import Interval, interval_over, median_of
+from fl_audit.planning.planned_run import PlannedRun
+from fl_audit.planning.scores import draw_rounds, draw_scores
+from fl_audit.planning.unknowns import ENDS, MIDDLE, Unknowns
+from fl_audit.statistics import FINAL, FINAL_MINUS_INITIAL, MAX, SUM, Statistic, statistics_of
+from fl_audit.verdict import VALID_METHODS
+
+FloatArray = npt.NDArray[np.float64]
+
+_OF_ROUNDS = frozenset(statistic.name for statistic in (MAX, SUM))
+_OF_MODELS = frozenset(statistic.name for statistic in (FINAL, FINAL_MINUS_INITIAL))
+
+FIT = "gaussian_fit"
+
+PREDICTED_METHODS = (FIT, *VALID_METHODS)
+"""The paper's estimate, and the bounds that hold for any mechanism."""
+
+_SEED = 20_230_206
+
+Samples = Mapping[tuple[str, str], FloatArray]
+"""[trials] epsilons by (statistic, method); a method that the scores do not allow is left out."""
+
+
+def predicted_statistics(config: Config) -> tuple[Statistic, ...]:
+    """The statistics of a run of this config whose law is simulated.
+
+    Raises:
+      InputError: there is none.
+    """
+    known = _OF_ROUNDS | (_OF_MODELS if isinstance(config.server, ServerSgd) else set())
+    logged = statistics_of(config)
+    found = tuple(statistic for statistic in logged if statistic.name in known)
+    if not found:
+        raise InputError(
+            f"audit.threat_models: a plan covers {', '.join(sorted(known))} with this server, got "
+            + ", ".join(statistic.name for statistic in logged)
+        )
+    return found
+
+
+def simulated_trials(
+    run: PlannedRun, unknowns: Unknowns, trials: int
+) -> Iterator[dict[str, CanaryScores]]:
+    """Scores by statistic, trial by trial; the same ones whenever it is asked.
+
+    Args:
+      run: the planned run.
+      unknowns: of real clients.
+      trials: how many.
+    """
+    number = (MIDDLE, *ENDS).index(unknowns) if unknowns in (MIDDLE, *ENDS) else len(ENDS) + 1
+    random = np.random.default_rng((_SEED, number))
+    path = simulate_clip_path(run, unknowns, trials, random)
+    for trial in range(trials):
+        yield draw_scores(run, unknowns, draw_rounds(run, path, trial, random), random)
+
+
+def sample(
+    run: PlannedRun,
+    unknowns: Unknowns,
+    trials: int,
+    asked: Sequence[tuple[Statistic, str]],
+) -> Samples:
+    """Epsilons of simulated runs.
+
+    Args:
+      run: the planned run.
+      unknowns: of real clients.
+      trials: how many.
+      asked: statistics and the methods to apply to each.
+    """
+    found: dict[tuple[str, str], list[float]] = {}
+    for scores in simulated_trials(run, unknowns, trials):
+        for statistic, method in asked:
+            try:
+                epsilon = _epsilon(method, _setting(run, statistic, scores))
+            except NotApplicableError:
+                continue
+            found.setdefault((statistic.name, method), []).append(epsilon)
+    return {key: np.array(values) for key, values in found.items()}
+
+
+def _epsilon(method: str, setting: AuditSetting) -> float:
+    """What a method says. The estimate comes without its details, which take as long."""
+    if method != FIT:
+        return METHODS[method](setting).epsilon
+    setting.require(included=2)
+    setting.require_null_scores()
+    is_known = setting.null == "closed_form"
+    null = setting.closed_form_null() if is_known else Gaussian.fitted_to(setting.scores.excluded)
+    fitted = Gaussian.fitted_to(setting.scores.included)
+    return epsilon_of_laws(null, fitted, setting.delta).epsilon
+
+
+def _setting(
+    run: PlannedRun, statistic: Statistic, scores: Mapping[str, CanaryScores]
+) -> AuditSetting:
+    """As the report of a run has it."""
+    confidence, dim = run.config.audit.confidence, run.task.dim
+    return AuditSetting(scores[statistic.name], run.delta, confidence, dim, statistic.null)
+
+
+@dataclass(frozen=True)
+class StatisticPrediction:
+    """What is predicted of one statistic.
+
+    Attributes:
+      statistic: which.
+      epsilons: by method; a method that the scores do not allow is left out.
+    """
+
+    statistic: Statistic
+    epsilons: Mapping[str, Interval]
+
+    def to_json(self) -> dict[str, object]:
+        """The JSON object: an interval by method, null where a method is left out."""
+        return {
+            method: self.epsilons[method].to_json() if method in self.epsilons else None
+            for method in PREDICTED_METHODS
+        }
+
+
+def predict(run: PlannedRun, trials: int) -> tuple[StatisticPrediction, ...]:
+    """Predicts estimates and bounds, whatever real clients do within the range of the unknowns.
+
+    The paper's estimate is made at every end of the range. The bounds, which take long, are made
+    where that estimate is lowest and where it is highest, statistic by statistic.
+
+    Args:
+      run: the planned run.
+      trials: at every point of the range.
+    """
+    statistics = predicted_statistics(run.config)
+    everything = [(s, method) for s in statistics for method in PREDICTED_METHODS]
+    middle = sample(run, MIDDLE, trials, everything)
+    fits = [(s, FIT) for s in statistics]
+    ends = {
+        unknowns: dict(sample(run, unknowns, trials, fits))
+        for unknowns in tqdm(ENDS, "range of the unknowns", disable=None, leave=False)
+    }
+    for unknowns, extreme in _extremes(ends, statistics).items():
+        asked = [(s, method) for s in extreme for method in VALID_METHODS]
+        ends[unknowns].update(sample(run, unknowns, trials, asked))
+    return tuple(
+        StatisticPrediction(
+            statistic,
+            {
+                method: interval_over(
+                    middle[statistic.name, method],
+                    [
+                        samples[statistic.name, method]
+                        for samples in ends.values()
+                        if (statistic.name, method) in samples
+                    ],
+                )
+                for method in PREDICTED_METHODS
+                if (statistic.name, method) in middle
+            },
+        )
+        for statistic in statistics
+    )
+
+
+def _extremes(
+    ends: Mapping[Unknowns, Samples], statistics: Sequence[Statistic]
+) -> dict[Unknowns, list[Statistic]]:
+    """Where the estimate on a statistic is lowest and highest."""
+    chosen: dict[Unknowns, list[Statistic]] = {}
+    for statistic in statistics:
+        medians = {
+            unknowns: median_of(samples[statistic.name, FIT])
+            for unknowns, samples in ends.items()
+            if (statistic.name, FIT) in samples
+        }
+        if not medians:
+            medians = dict.fromkeys((ENDS[0], ENDS[-1]), 0.0)
+        lowest = min(medians, key=medians.__getitem__)
+        highest = max(medians, key=medians.__getitem__)
+        for unknowns in {lowest, highest}:
+            chosen.setdefault(unknowns, []).append(statistic)
+    return chosen

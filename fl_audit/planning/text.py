@@ -1,0 +1,242 @@
+"""A plan as aligned lines for the terminal."""
+
+import textwrap
+from collections.abc import Sequence
+
+from fl_audit.planning.interval import Interval, coverage
+from fl_audit.planning.plan import Plan
+from fl_audit.planning.prediction import FIT, PREDICTED_METHODS
+from fl_audit.planning.unknowns import ENDS, FACTOR
+from fl_audit.planning.variants import Variant
+from fl_audit.report.numbers import count, epsilon_text, significant
+from fl_audit.verdict import VALID_METHODS
+from fl_audit.verdict.power import ENOUGH_POWER
+
+_WIDTH = 100
+
+
+def plan_lines(plan: Plan) -> list[str]:
+    """The plan's tables, each under a line or two of what it says."""
+    return [
+        *_head(plan),
+        *_prediction(plan),
+        *_variants(plan),
+        *_power(plan),
+        *_cost(plan),
+        *_accuracy(plan),
+    ]
+
+
+def _paragraph(text: str) -> list[str]:
+    return textwrap.wrap(text, _WIDTH)
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """The first column to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    return [
+        "  ".join(
+            [f"  {cells[0]:<{widths[0]}}"]
+            + [f"{cell:>{width}}" for cell, width in zip(cells[1:], widths[1:], strict=True)]
+        ).rstrip()
+        for cells in (head, *rows)
+    ]
+
+
+def _head(plan: Plan) -> list[str]:
+    run = plan.run
+    return _paragraph(
+        f"plan of {run.task.name}: {run.num_canaries:,} canaries, of which coins include "
+        f"{int(run.included.sum()):,}; {count(run.num_rounds, 'round')} of about "
+        f"{significant(run.schedule.expected_clients)} clients and "
+        f"{significant(run.schedule.expected_canaries)} canaries; {run.task.dim:,} parameters; "
+        f"delta {significant(run.delta)}"
+    )
+
+
+def _prediction(plan: Plan) -> list[str]:
+    names = [prediction.statistic.name for prediction in plan.predictions]
+    rows = [
+        [
+            ("" if method == FIT else "≥ ") + method,
+            *(_interval(prediction.epsilons.get(method)) for prediction in plan.predictions),
+        ]
+        for method in PREDICTED_METHODS
+    ]
+    accounting = plan.accounting
+    left_out = f" Not predicted: {', '.join(plan.not_predicted)}." * bool(plan.not_predicted)
+    return [
+        "",
+        "What the run would say",
+        *_paragraph(
+            f"Median (from … to). A run lies between with {100 * coverage(plan.trials):.3g} % "
+            f"({plan.trials} simulated runs at each of {1 + len(ENDS)} points), whether real "
+            "updates are orthogonal or parallel, in one round and over rounds, and their norms "
+            f"anywhere from 1/{FACTOR:g} of to {FACTOR:g} times mechanism.clip_norm; medians are "
+            f"for a middle of that.{left_out}"
+        ),
+        *_table(["", *names], rows),
+        "  analytical epsilon, which no valid bound should exceed: to a canary "
+        f"{epsilon_text(accounting.canary.epsilon)}, to a client "
+        f"{epsilon_text(accounting.client.epsilon)}",
+    ]
+
+
+def _interval(interval: Interval | None) -> str:
+    if interval is None:
+        return "–"
+    median, lower, upper = map(epsilon_text, (interval.median, interval.lower, interval.upper))
+    return f"{median} ({lower} … {upper})"
+
+
+def _variants(plan: Plan) -> list[str]:
+    names = [prediction.statistic.name for prediction in plan.predictions]
+    made = [variant for variant in plan.variants if variant.refused is None]
+    fits = [[_label(v), *(_median(v, name, (FIT,)) for name in names)] for v in made]
+    bounds = [[_label(v), *(_median(v, name, VALID_METHODS) for name in names)] for v in made]
+    return [
+        "",
+        "What changes it",
+        *_paragraph(
+            f"One key at a time (* is the config), medians of {plan.variant_trials} simulated "
+            "runs in the middle of the unknowns. The clip norm's scale cancels in cosines with "
+            "updates and with differences of models: only final depends on it, by the initial "
+            "model beside it."
+        ),
+        *_table([FIT, *names], fits),
+        "",
+        *_table(["larger of the valid bounds", *names], bounds),
+        *(
+            line
+            for variant in plan.variants
+            if variant.refused is not None
+            for line in _paragraph(f"{_label(variant).strip()} cannot be run: {variant.refused}")
+        ),
+    ]
+
+
+def _label(variant: Variant) -> str:
+    return f"{variant.key} {variant.value:,g}" + (" *" if variant.is_planned else "")
+
+
+def _median(variant: Variant, statistic: str, methods: Sequence[str]) -> str:
+    """The largest of the methods' medians."""
+    found = [variant.medians[statistic, m] for m in methods if (statistic, m) in variant.medians]
+    return epsilon_text(max(found)) if found else "–"
+
+
+def _power(plan: Plan) -> list[str]:
+    power = plan.power
+    if power is None:
+        return []
+    rows = [
+        [
+            {1.0: "as configured", 0.5: "half of it", 0.0: "none"}[fault.noise_factor],
+            _percent(fault.contradicted),
+            f"{_percent(fault.lowest)} … {_percent(fault.highest)}",
+        ]
+        for fault in power.faults
+    ]
+    claim, k = power.claim, plan.run.num_canaries
+    if power.canaries_needed == k:
+        needed = "enough"
+    elif power.canaries_needed is None:
+        needed = "and no number that was tried is enough"
+    else:
+        needed = f"{power.canaries_needed:,} would reach {_percent(ENOUGH_POWER)}"
+    return [
+        "",
+        f"What it could say of the claim, epsilon {claim.epsilon:g} at delta {claim.delta:g}",
+        *_paragraph(
+            "Share of simulated runs whose verdict is contradicted, by the noise that is really "
+            f"added: in the middle and over the range of the unknowns ({power.num_looks} bounds "
+            "together)."
+        ),
+        *_table(["noise", "contradicted", "range"], rows),
+        *_paragraph(
+            f"  an attacker who sees the whole signal of a Gaussian mechanism of epsilon "
+            f"{power.ideal_epsilon:g}: {_percent(power.ideal_power)} with {k:,} canaries, {needed}"
+        ),
+        *([] if power.unfit is None else _paragraph(f"But {power.unfit}: no verdict either way.")),
+    ]
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %"
+
+
+def _cost(plan: Plan) -> list[str]:
+    cost = plan.cost
+    part = (
+        ""
+        if cost.canaries_timed == plan.run.num_canaries
+        else (f", in proportion from {cost.canaries_timed:,} of the canaries")
+    )
+    rows = [
+        [
+            "updates a round",
+            f"{significant(cost.canaries_per_round)} beside those of "
+            f"{significant(cost.clients_per_round)} clients ({_percent(cost.update_share)} more, "
+            f"{_bytes(cost.update_bytes)})",
+        ],
+        [
+            "scoring, measured here",
+            f"{significant(cost.scoring_seconds, 2)} s a round, "
+            f"{_duration(cost.total_scoring_seconds)} over {count(cost.rounds, 'round')}{part}",
+        ],
+        ["log of cosines", _bytes(cost.log_bytes)],
+        ["vectors kept", _bytes(cost.store_bytes) if cost.store_bytes else "none, made anew"],
+    ]
+    width = max(len(name) for name, _ in rows)
+    return ["", "What it costs", *(f"  {name:<{width}}  {text}" for name, text in rows)]
+
+
+def _bytes(size: int) -> str:
+    units = ("bytes", "kB", "MB", "GB", "TB", "PB")
+    power = min((len(str(size)) - 1) // 3, len(units) - 1)
+    return f"{significant(size / 1000**power)} {units[power]}"
+
+
+def _duration(seconds: float) -> str:
+    for unit, length in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
+        if seconds >= 2 * length:
+            return f"{significant(seconds / length, 2)} {unit}"
+    return f"{significant(seconds, 2)} s"
+
+
+def _accuracy(plan: Plan) -> list[str]:
+    found = plan.accuracy
+    rows = [
+        [
+            "real signal",
+            f"{_percent(found.dilution)} of what it is without canaries: the sum is divided by "
+            "clients and canaries",
+        ],
+        [
+            "noise",
+            f"canaries add {significant(found.canary_noise_of_run)} beside the noise multiplier "
+            f"{significant(found.noise_multiplier)}: {significant(found.total_noise)} together",
+        ],
+        *_clip_rows(found.unclipped_quantile),
+    ]
+    width = max(len(name) for name, _ in rows)
+    return [
+        "",
+        "What it does to accuracy",
+        *(f"  {name:<{width}}  {text}" for name, text in rows),
+        *_paragraph(
+            "How much accuracy that costs is not predicted: it depends on the task. It is about "
+            "that of a run without canaries at this noise and the server's learning rate times "
+            "this signal; to measure it, run the config with --set canaries.count=2."
+        ),
+    ]
+
+
+def _clip_rows(quantile: float | None) -> list[list[str]]:
+    if quantile is None:
+        return []
+    if quantile > 1:
+        text = "grows without end: canaries are clipped, and more than the quantile leaves for that"
+    else:
+        text = f"settles where {_percent(quantile)} of real updates are below it"
+    return [["clip norm", text]]

@@ -1,0 +1,65 @@
+"""Small planned runs without TensorFlow."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fl_audit.canaries.inclusion import flip_coins
+from fl_audit.config_file import parse_config
+from fl_audit.participation import make_schedule
+from fl_audit.planning.planned_run import PlannedRun, TaskFacts
+
+
+@dataclass(frozen=True)
+class Noise:
+    """As `fl_audit.training.mechanism.RoundNoise`, which imports TensorFlow Federated."""
+
+    noise_multiplier: float
+    sum_noise_multiplier: float
+    count_noise_stddev: float
+
+
+def small_config(changes: Mapping[str, Mapping[str, Any]] | None = None, seed: int = 1) -> Any:
+    """A config of 12 rounds with 6 of 40 clients and 40 canaries; `changes` by section."""
+    table: dict[str, Any] = {
+        "seed": seed,
+        "task": {"kind": "digits"},
+        "mechanism": {"kind": "gaussian_fixed", "noise_multiplier": 0.2, "clip_norm": 0.5},
+        "participation": {"kind": "shuffle", "rounds": 12, "clients_per_round": 6},
+        "canaries": {"count": 40, "family": "gaussian"},
+        "audit": {"delta": 1e-3},
+    }
+    for section, keys in (changes or {}).items():
+        table[section] = dict(keys) if "kind" in keys else {**table.get(section, {}), **keys}
+    return parse_config(table, "small")
+
+
+def facts(dim: int = 600, initial_norm: float = 1.5, num_clients: int = 40) -> TaskFacts:
+    """Sizes of a task that is never loaded."""
+    return TaskFacts("small", dim, initial_norm, [f"client-{i}" for i in range(num_clients)])
+
+
+def planned(config: Any, task: TaskFacts | None = None, count_noise: float = 0.0) -> PlannedRun:
+    """As `plan_run`, with all of the noise on the sum."""
+    task = task or facts()
+    included = flip_coins(config.seed, config.canaries.count)
+    schedule = make_schedule(
+        config.participation, config.canaries, config.seed, task.client_ids, included
+    )
+    cohorts = [schedule.canaries(t) for t in range(schedule.num_rounds)]
+    noise = config.mechanism.noise_multiplier
+    return PlannedRun(
+        config=config,
+        mechanism=config.mechanism,
+        pool=config.canaries,
+        server=config.server,
+        task=task,
+        included=included,
+        schedule=schedule,
+        clients=np.array([len(schedule.clients(t)) for t in range(schedule.num_rounds)]),
+        canary=np.concatenate(cohorts),
+        round=np.repeat(np.arange(len(cohorts)), [len(cohort) for cohort in cohorts]),
+        noise=Noise(noise, noise, count_noise),  # type: ignore[arg-type]
+    )

@@ -1,0 +1,143 @@
+"""Costs, accuracy and power against closed forms and the verdict itself."""
+
+import json
+import math
+
+import pytest
+from planned_runs import facts, planned, small_config
+
+from fl_audit.accounting import NoisyRounds
+from fl_audit.errors import InputError
+from fl_audit.planning.accuracy import accuracy_cost
+from fl_audit.planning.cost import measure_cost
+from fl_audit.planning.power import claim_power
+from fl_audit.planning.prediction import predicted_statistics, simulated_trials
+from fl_audit.planning.unknowns import ENDS, MIDDLE
+from fl_audit.planning.variants import changes
+from fl_audit.verdict import Looks, Statistic
+
+
+def _rounds(run, client=2, canary=1):
+    return NoisyRounds(
+        rounds=run.num_rounds,
+        delta=run.delta,
+        noise_multiplier=run.noise.noise_multiplier,
+        sum_noise_multiplier=run.noise.sum_noise_multiplier,
+        client_participations=client,
+        canary_participations=canary,
+    )
+
+
+@pytest.mark.parametrize("family", ["gaussian", "rademacher", "hadamard"])
+def test_what_scoring_costs_is_measured(family):
+    run = planned(small_config({"canaries": {"family": family}}))
+    cost = measure_cost(run)
+    assert cost.scoring_seconds > 0
+    assert cost.canaries_timed == 40
+    assert cost.log_bytes == 4 * 12 * 40
+    assert cost.update_bytes == round(4 * 600 * run.schedule.expected_canaries)
+    assert cost.total_scoring_seconds == 12 * cost.scoring_seconds
+    assert cost.store_bytes == 0
+    json.dumps(cost.to_json(), allow_nan=False)
+
+
+def test_a_store_on_disk_is_not_made(tmp_path):
+    store = tmp_path / "pool"
+    run = planned(small_config({"canaries": {"store": "disk", "store_path": str(store)}}))
+    assert measure_cost(run).store_bytes == 2 * 40 * 600
+    assert not store.exists()
+
+
+def test_dilution_and_noise():
+    run = planned(small_config({"participation": {"canary_repeats": 3}}))
+    found = accuracy_cost(run)
+    n, m = run.schedule.expected_clients, run.schedule.expected_canaries
+    assert m == pytest.approx(3 * run.included.sum() / 12)
+    assert found.dilution == pytest.approx(n / (n + m))
+    assert found.canary_noise == pytest.approx(math.sqrt(m / 600))
+    assert found.canary_noise_of_run == pytest.approx(math.sqrt(3 * m / 600))
+    assert found.total_noise == pytest.approx(math.sqrt(0.04 + 3 * m / 600))
+    assert found.unclipped_quantile is None
+
+
+def test_an_adaptive_clip_has_to_leave_room_for_canaries():
+    adaptive = {"kind": "gaussian_adaptive", "noise_multiplier": 0.0, "target_quantile": 0.4}
+    run = planned(small_config({"mechanism": adaptive}))
+    n, m = run.schedule.expected_clients, run.schedule.expected_canaries
+    assert accuracy_cost(run).unclipped_quantile == pytest.approx(0.4 * (n + m) / n)
+
+
+def test_power_is_that_of_the_verdict():
+    """Trial by trial the same words as by the verdict's own bounds, all eight of them."""
+    claim = {"audit": {"claimed_epsilon": 1.5, "claimed_delta": 1e-3, "delta": 1e-3}}
+    config = small_config(
+        {**claim, "canaries": {"count": 200}, "mechanism": {"noise_multiplier": 0.05}}
+    )
+    run = planned(config, facts(dim=5_000))
+    power = claim_power(run, _rounds(run), 3)
+    contradicted = 0
+    for scores in simulated_trials(run, MIDDLE, 3):
+        looks = Looks(
+            [
+                Statistic(s.name, scores[s.name], s.null, run.task.dim)
+                for s in predicted_statistics(config)
+            ],
+            0.95,
+        )
+        contradicted += looks.bounds(1e-3)[0].estimate.epsilon > 1.5
+    configured, half, none = power.faults
+    assert contradicted > 0
+    assert configured.contradicted == contradicted / 3
+    assert configured.lowest <= configured.contradicted <= configured.highest
+    assert half.contradicted >= configured.contradicted
+    assert (half.noise_factor, none.noise_factor) == (0.5, 0.0)
+    assert power.num_looks == 8
+    assert power.unfit is None
+    json.dumps(power.to_json(), allow_nan=False)
+
+
+def test_without_a_claim_there_is_no_power():
+    run = planned(small_config())
+    assert claim_power(run, _rounds(run), 3) is None
+
+
+def test_a_claim_that_the_canaries_do_not_bear_on_and_do_not_contradict():
+    """40 canaries prove far less than 100, whatever leaks."""
+    run = planned(small_config({"audit": {"claimed_epsilon": 100.0}}))
+    power = claim_power(run, _rounds(run, client=1, canary=3), 3)
+    assert "an included canary took part in up to 3 rounds" in power.unfit
+    assert power.faults[0].highest == 0
+    assert power.ideal_epsilon == 200
+
+
+def test_a_verdict_on_a_statistic_that_is_not_simulated():
+    audit = {
+        "claimed_epsilon": 1.0,
+        "threat_models": ["final", "checkpoints"],
+        "release_every": 4,
+        "verdict_statistic": "checkpoints_max",
+    }
+    run = planned(small_config({"audit": audit}))
+    with pytest.raises(InputError, match=r"audit.verdict_statistic: a plan does not cover"):
+        claim_power(run, _rounds(run), 3)
+
+
+def test_one_key_is_changed_at_a_time():
+    run = planned(small_config())
+    shown = [(c.key, c.value, c.is_planned) for c in changes(run)]
+    assert [value for key, value, _ in shown if key == "canaries.count"] == [10, 20, 40, 80, 160]
+    assert [value for key, value, _ in shown if "repeats" in key] == [1, 2, 4, 8]
+    assert [value for key, value, _ in shown if "noise" in key] == [0, 0.1, 0.2, 0.4]
+    assert sum(is_planned for *_, is_planned in shown) == 4
+    (clip, *_) = (c for c in changes(run) if c.key == "mechanism.clip_norm")
+    assert [s.name for s in clip.statistics] == ["final"]
+    assert clip.applied_to(run.config).mechanism.clip_norm == clip.value
+
+
+def test_without_repeats_in_the_pattern_none_are_shown():
+    run = planned(small_config({"participation": {"kind": "every_round", "rounds": 3}}))
+    assert not [c for c in changes(run) if "repeats" in c.key]
+
+
+def test_the_ends_include_no_middle():
+    assert MIDDLE not in ENDS

@@ -1,0 +1,100 @@
+"""`fl-audit plan` as a user calls it, on a small config of the digits."""
+
+import json
+
+import pytest
+
+from fl_audit.cli import main
+
+CONFIG = """
+seed = 1
+[task]
+kind = "digits"
+num_clients = 60
+hidden = [16]
+[mechanism]
+kind = "gaussian_adaptive"
+noise_multiplier = 0.3
+clip_norm = 1.0
+[participation]
+kind = "shuffle"
+rounds = 6
+clients_per_round = 10
+[canaries]
+count = 40
+[audit]
+delta = 1e-2
+claimed_epsilon = 20.0
+"""
+
+
+@pytest.fixture
+def config(tmp_path):
+    path = tmp_path / "config.toml"
+    path.write_text(CONFIG)
+    return str(path)
+
+
+def test_prints_one_json_object(config, capsys):
+    assert main(["plan", config, "--trials", "3", "--json"]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["dim"] == 64 * 16 + 16 + 16 * 10 + 10
+    assert plan["coverage"] == 0.5
+    assert set(plan["statistics"]) == {"final", "final_minus_initial", "max", "sum"}
+    for predicted in plan["statistics"].values():
+        fit = predicted["gaussian_fit"]
+        assert fit["lower"] <= fit["median"] <= fit["upper"]
+    keys = [variant["key"] for variant in plan["variants"]]
+    assert keys.count("canaries.count") == 5
+    assert [variant for variant in plan["variants"] if variant["refused"]] == [
+        {
+            "key": "participation.canary_repeats",
+            "value": 8,
+            "planned": False,
+            "statistics": {},
+            "refused": "participation.canary_repeats: 8 presentations of a canary do not fit into "
+            "6 rounds; must be at most 6",
+        }
+    ]
+    assert [fault["noise_factor"] for fault in plan["power"]["faults"]] == [1.0, 0.5, 0.0]
+    assert plan["cost"]["scoring_seconds"] > 0
+    assert plan["analytical"]["client"] >= plan["analytical"]["canary"] > 0
+
+
+def test_prints_tables(config, capsys):
+    arguments = ["--trials", "3", "--set", "mechanism.noise_multiplier=0.0"]
+    assert main(["plan", config, *arguments]) == 0
+    out = capsys.readouterr().out
+    for title in (
+        "What the run would say",
+        "What changes it",
+        "What it could say of the claim, epsilon 20 at delta 0.01",
+        "What it costs",
+        "What it does to accuracy",
+    ):
+        assert title in out
+    assert "participation.canary_repeats 8 cannot be run" in out
+    assert "mechanism.noise_multiplier 0 *" in out
+    assert max(map(len, out.splitlines())) <= 120
+    assert "nan" not in out.lower().replace("explanation", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--trials", "2"], "--trials 2: must be at least 3"),
+        (["--set", "canaries.cout=3"], "unknown key `canaries.cout`; did you mean 'count'?"),
+        (["--set", "participation.clients_per_round=61"], "61 of 60 real clients"),
+        (
+            ["--set", "canaries.kind=examples", "--set", "canaries.source=mislabelled"],
+            "a plan does not cover 'examples'",
+        ),
+        (["--set", "canaries.count=100000"], "more canaries than can be scheduled"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(config, arguments, words, capsys):
+    assert main(["plan", config, *arguments]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert words in printed.err
+    assert printed.err.count("\n") == 1

@@ -1,0 +1,111 @@
+"""Predictions from the project's own estimators, and the edges."""
+
+import json
+
+import numpy as np
+import pytest
+from planned_runs import facts, planned, small_config
+
+from fl_audit.errors import InputError
+from fl_audit.estimators import METHODS, AuditSetting, CanaryScores
+from fl_audit.planning.prediction import (
+    FIT,
+    PREDICTED_METHODS,
+    predict,
+    predicted_statistics,
+    sample,
+    simulated_trials,
+)
+from fl_audit.planning.unknowns import ENDS, FACTOR, MIDDLE
+from fl_audit.verdict import VALID_METHODS
+
+
+def test_the_estimate_without_details_is_the_estimate():
+    run = planned(small_config())
+    statistics = predicted_statistics(run.config)
+    found = sample(run, MIDDLE, 4, [(s, FIT) for s in statistics])
+    for trial, scores in enumerate(simulated_trials(run, MIDDLE, 4)):
+        for s in statistics:
+            setting = AuditSetting(scores[s.name], run.delta, 0.95, run.task.dim, s.null)
+            assert found[s.name, FIT][trial] == METHODS[FIT](setting).epsilon
+
+
+def test_intervals_cover_both_ends_of_what_is_unknown():
+    """The middle itself lies inside, and so does every end."""
+    run = planned(small_config({"canaries": {"count": 20}}))
+    predictions = {p.statistic.name: p.epsilons for p in predict(run, 3)}
+    statistics = predicted_statistics(run.config)
+    assert set(predictions) == {"final", "final_minus_initial", "max", "sum"}
+    for end in (MIDDLE, *ENDS):
+        samples = sample(run, end, 3, [(s, FIT) for s in statistics])
+        for s in statistics:
+            values, interval = samples[s.name, FIT], predictions[s.name][FIT]
+            assert interval.lower <= min(values) <= max(values) <= interval.upper
+    for epsilons in predictions.values():
+        for method in VALID_METHODS:
+            interval = epsilons[method]
+            assert 0 <= interval.lower <= interval.median <= interval.upper
+
+
+def test_the_ends_are_those_that_are_said():
+    assert {e.alignment for e in ENDS} == {e.drift for e in ENDS} == {0.0, 1.0}
+    assert {e.first_norm for e in ENDS} == {e.last_norm for e in ENDS} == {1 / FACTOR, FACTOR}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"canaries": {"count": 2}},
+        {"canaries": {"count": 3}, "mechanism": {"noise_multiplier": 0.0}},
+        {"mechanism": {"noise_multiplier": 0.0}, "participation": {"canary_repeats": 12}},
+        {"audit": {"threat_models": ["final"]}},
+        {"canaries": {"count": 10, "family": "hadamard"}, "server": {"momentum": 0.99}},
+    ],
+)
+def test_the_edges_have_numbers(changes):
+    run = planned(small_config(changes, seed=2))
+    everything = [(s, m) for s in predicted_statistics(run.config) for m in PREDICTED_METHODS]
+    for values in sample(run, MIDDLE, 3, everything).values():
+        assert len(values) == 3
+        assert np.all(values >= 0)
+
+
+def test_a_single_included_canary_has_no_estimate():
+    run = planned(small_config({"canaries": {"count": 2}}, seed=2))
+    assert run.included.sum() == 1
+    for prediction in predict(run, 3):
+        assert FIT not in prediction.epsilons
+        assert json.loads(json.dumps(prediction.to_json(), allow_nan=False))[FIT] is None
+
+
+def test_more_noise_means_less():
+    """Medians of the estimate on the largest round."""
+    medians = []
+    for noise in (0.05, 0.1, 0.2):
+        changes = {"mechanism": {"noise_multiplier": noise}, "canaries": {"count": 200}}
+        run = planned(small_config(changes), facts(dim=5_000))
+        (s,) = (s for s in predicted_statistics(run.config) if s.name == "max")
+        medians.append(np.median(sample(run, MIDDLE, 9, [(s, FIT)])["max", FIT]))
+    assert medians[0] > medians[1] > medians[2] > 0
+
+
+def test_a_statistic_that_is_not_simulated_is_left_out():
+    config = small_config(
+        {"audit": {"threat_models": ["final", "checkpoints"], "release_every": 4}}
+    )
+    assert [s.name for s in predicted_statistics(config)] == ["final"]
+
+
+def test_under_an_adaptive_server_the_rounds_alone_are_predicted():
+    config = small_config({"server": {"kind": "adam"}})
+    assert [s.name for s in predicted_statistics(config)] == ["max", "sum"]
+    config = small_config({"server": {"kind": "adam"}, "audit": {"threat_models": ["final"]}})
+    with pytest.raises(InputError, match=r"audit\.threat_models: a plan covers max, sum"):
+        predicted_statistics(config)
+
+
+def test_the_same_plan_twice():
+    run = planned(small_config())
+    first, second = (next(iter(simulated_trials(run, MIDDLE, 1))) for _ in range(2))
+    assert isinstance(first["max"], CanaryScores)
+    assert np.array_equal(first["max"].included, second["max"].included)
