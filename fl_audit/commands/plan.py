@@ -2,9 +2,9 @@
 
 import argparse
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fl_audit.commands.config_arguments import add_config_arguments, config_of
 from fl_audit.commands.parser import add_command
 from fl_audit.commands.printing import print_json
 
@@ -25,15 +25,7 @@ def add(commands: "Commands") -> None:
             "what it costs. No client is trained."
         ),
     )
-    parser.add_argument("config", metavar="CONFIG.toml", type=Path, help="what would be run")
-    parser.add_argument(
-        "--set",
-        metavar="section.key=value",
-        dest="overrides",
-        action="append",
-        default=[],
-        help="change one key of the config; may be repeated",
-    )
+    add_config_arguments(parser, "what would be run")
     parser.add_argument(
         "--trials", metavar="N", type=int, help="simulated runs; default: 39, or 19 for large ones"
     )
@@ -41,9 +33,7 @@ def add(commands: "Commands") -> None:
 
 
 def _plan(arguments: argparse.Namespace) -> int:
-    from fl_audit.config_file import load_config
-
-    config = load_config(arguments.config, arguments.overrides)
+    config = config_of(arguments)
     if sys.stderr.isatty():
         print("loading the task; the plan takes about a minute", file=sys.stderr)
     from fl_audit import tensorflow_environment

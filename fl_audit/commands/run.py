@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fl_audit.commands.config_arguments import add_config_arguments, config_of
 from fl_audit.commands.exit_status import verdict_status
 from fl_audit.commands.parser import add_command
 from fl_audit.commands.printing import print_json, print_report
@@ -24,25 +25,16 @@ def add(commands: "Commands") -> None:
             "with status 3 where the config's audit.claimed_epsilon is contradicted."
         ),
     )
-    parser.add_argument("config", metavar="CONFIG.toml", type=Path, help="what to run")
+    add_config_arguments(parser, "what to run")
     parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="the run folder")
-    parser.add_argument(
-        "--set",
-        metavar="section.key=value",
-        dest="overrides",
-        action="append",
-        default=[],
-        help="change one key of the config; may be repeated",
-    )
     parser.add_argument("--resume", action="store_true", help="go on from DIR's last checkpoint")
     parser.add_argument("--json", action="store_true", help="print report.json")
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from fl_audit.config_file import load_config
     from fl_audit.pipeline import continue_run, start_run
 
-    config = load_config(arguments.config, arguments.overrides)
+    config = config_of(arguments)
     go = continue_run if arguments.resume else start_run
     report = go(config, arguments.out)
     if arguments.json:

@@ -1,0 +1,38 @@
+"""The arguments of commands that take a config: the file, and keys to change in it."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fl_audit.commands.parser import Parser
+    from fl_audit.config import Config
+
+
+def add_config_arguments(parser: "Parser", summary: str) -> None:
+    """Adds CONFIG.toml and --set.
+
+    Args:
+      parser: of the command.
+      summary: what the config is to the command.
+    """
+    parser.add_argument("config", metavar="CONFIG.toml", type=Path, help=summary)
+    parser.add_argument(
+        "--set",
+        metavar="section.key=value",
+        dest="overrides",
+        action="append",
+        default=[],
+        help="change one key of the config; may be repeated",
+    )
+
+
+def config_of(arguments: argparse.Namespace) -> "Config":
+    """The config that the arguments name, checked.
+
+    Raises:
+      InputError: it cannot be read or does not describe a run.
+    """
+    from fl_audit.config_file import load_config
+
+    return load_config(arguments.config, arguments.overrides)
