@@ -1,0 +1,52 @@
+"""Attacks on noise that is not fresh and independent: what finds the bugs that cosines miss.
+
+Each sees what the statistics `max` and `sum` see, the aggregate of every round.
+"""
+
+import itertools
+
+import numpy as np
+import numpy.typing as npt
+
+from experiments.broken_mechanisms.audited_run import Aggregates
+from fl_audit.canaries.family import CanaryFamily
+
+FloatArray = npt.NDArray[np.float64]
+
+
+def largest_difference(family: CanaryFamily, aggregates: Aggregates) -> FloatArray:
+    """The largest absolute cosine with the difference of two consecutive aggregates.
+
+    Noise that is the same in both cancels. A canary that comes or goes between them is there, with
+    either sign; one that takes part in both is not.
+
+    Returns:
+      Of shape (num_canaries,); zeros for a single round.
+    """
+    scores = np.zeros(family.num_canaries)
+    for before, after in itertools.pairwise(aggregates):
+        scores = np.maximum(scores, np.abs(family.cosines(after - before)))
+    return scores
+
+
+def sum_of_unshared(family: CanaryFamily, aggregates: Aggregates, num_pieces: int) -> FloatArray:
+    """Cosine with the sum of all aggregates, less what its equal pieces have in common.
+
+    Noise that is the same in every piece cancels.
+
+    Returns:
+      Of shape (num_canaries,).
+    """
+    total = np.sum(aggregates, axis=0, dtype=np.float32)
+    size = -(-total.size // num_pieces)
+    pieces = np.pad(total, (0, size * num_pieces - total.size)).reshape(num_pieces, size)
+    return family.cosines((pieces - pieces.mean(axis=0)).ravel()[: total.size])
+
+
+def mean_correlation(aggregates: Aggregates) -> float | None:
+    """Mean cosine of consecutive aggregates: about 0 for fresh noise; None for a single round."""
+    cosines = [
+        float(before @ after) / float(np.linalg.norm(before) * np.linalg.norm(after))
+        for before, after in itertools.pairwise(aggregates)
+    ]
+    return float(np.mean(cosines)) if cosines else None

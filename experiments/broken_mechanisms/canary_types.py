@@ -1,0 +1,40 @@
+"""The zoo's canary vectors that fl_audit has no family for."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_audit.canaries.family import CanaryFamily, FloatArray
+from fl_audit.seeds import Stream, generator
+
+
+@dataclass(frozen=True)
+class DiracFamily(CanaryFamily):
+    """One coordinate each, none twice, with a random sign (Steinke et al. 2023, section 6).
+
+    The cosine with a vector is one of its entries over its norm: an excluded canary's law is that
+    of the vector's entries, whatever they are, and not N(0, 1/dim). Takes an empirical null only.
+    """
+
+    def vector(self, canary: int) -> FloatArray:
+        """Zeros and one sign."""
+        vector = np.zeros(self.dim, np.float32)
+        vector[self._coordinates[canary]] = self._signs[canary]
+        return vector
+
+    def inner_products(self, target: FloatArray) -> npt.NDArray[np.float64]:
+        """One entry each, with its sign."""
+        self._check_shape(target)
+        return self._signs * target[self._coordinates].astype(np.float64)
+
+    @cached_property
+    def _coordinates(self) -> npt.NDArray[np.int64]:
+        random = generator(self.seed, Stream.CANARY_VECTOR)
+        return random.choice(self.dim, self.num_canaries, replace=False)
+
+    @cached_property
+    def _signs(self) -> npt.NDArray[np.float64]:
+        random = generator(self.seed, Stream.CANARY_VECTOR, 1)
+        return random.choice([-1.0, 1.0], self.num_canaries)

@@ -1,0 +1,33 @@
+"""A schedule that draws with replacement and is accounted for as one without."""
+
+import dataclasses
+
+from fl_audit.config import Uniform
+from fl_audit.participation import Schedule
+from fl_audit.participation.schedule import IndexArray, Roster
+from fl_audit.participation.urn import Urn
+from fl_audit.seeds import Stream, generator
+from fl_audit.training.prepare import PreparedRun
+
+
+def with_replacement(run: PreparedRun) -> Schedule:
+    """The schedule of a `uniform` run, whose rounds may draw the same client several times.
+
+    What is drawn twice sends its update twice. All that the schedule says of itself is as before.
+    """
+    config = run.config.participation
+    assert isinstance(config, Uniform)
+    roster = Roster(run.task.population.client_ids, run.included)
+    urn = Urn.of(roster, config.clients_per_round)
+
+    def draw(round_index: int) -> IndexArray:
+        random = generator(run.config.seed, Stream.CLIENT_ROUNDS, round_index)
+        drawn: IndexArray = random.integers(urn.size, size=urn.sample_size)
+        drawn.sort()
+        return drawn
+
+    return dataclasses.replace(
+        run.schedule,
+        client_turns=urn.client_turns(draw, None),
+        canary_turns=urn.canary_turns(draw, None),
+    )
