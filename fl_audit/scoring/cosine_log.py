@@ -42,6 +42,18 @@ class CosineLog:
         return cls(_map(path, "r+", (num_rounds, num_canaries)))
 
     @classmethod
+    def at_round(
+        cls, completed: int, path: Path, num_rounds: int, num_canaries: int
+    ) -> "CosineLog":
+        """The log of a run of which so many rounds are done: a new one where none are.
+
+        Raises:
+          InputError: rounds are done, and the file is missing, damaged, or of another shape.
+        """
+        make = cls.open if completed else cls.create
+        return make(path, num_rounds, num_canaries)
+
+    @classmethod
     def read(cls, path: Path, num_canaries: int) -> "CosineLog":
         """Opens a log of any number of rounds, to read only.
 

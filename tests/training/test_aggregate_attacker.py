@@ -28,7 +28,7 @@ def scores(run: PreparedRun, folder: RunFolder, aggregates: np.ndarray) -> dict:
     weights = run.task.classifier.initial_weights
     for index, aggregate in enumerate(aggregates):
         for attacker in attackers:
-            attacker.see_round(SeenRound(index, weights, aggregate, weights))
+            attacker.see_round(SeenRound(index, weights, aggregate, weights, clip_norm=1.0))
     return {name: s for a in attackers for name, s in a.scores(weights).items()}
 
 

@@ -1,7 +1,6 @@
 """What every attacker does while a run trains."""
 
 import abc
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -28,7 +27,7 @@ class SeenRound:
     before: Weights
     aggregate: npt.NDArray[np.float32]
     after: Weights
-    clip_norm: float = math.inf
+    clip_norm: float
 
 
 class Attacker(abc.ABC):

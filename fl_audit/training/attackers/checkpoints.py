@@ -42,8 +42,9 @@ class CheckpointAttacker(Attacker):
         self._every = every
         self._num_rounds = run.schedule.num_rounds
         num_steps = -(-self._num_rounds // every)
-        log = CosineLog.open if completed else CosineLog.create
-        self._log = log(folder.release_cosines, num_steps, len(run.included))
+        num_canaries = len(run.included)
+        log = CosineLog.at_round(completed, folder.release_cosines, num_steps, num_canaries)
+        self._log = log
         self._completed = self._saved = completed
         self._released: npt.NDArray[np.float32] | None = None
         self._on_disk: int | None = None

@@ -56,9 +56,9 @@ def _update_attacker(run: PreparedRun, folder: RunFolder, completed: int) -> Upd
             "audit.threat_models: 'all_iterates' for canaries.kind 'examples' needs a model that "
             f"trains in blocks of clients, and must be left out for this one: {error}"
         ) from error
-    log = CosineLog.open if completed else CosineLog.create
-    num_rounds, num_canaries = run.schedule.num_rounds, len(run.included)
-    return UpdateAttacker(run, trainer, size, log(folder.round_products, num_rounds, num_canaries))
+    rows, columns = run.schedule.num_rounds, len(run.included)
+    log = CosineLog.at_round(completed, folder.round_products, rows, columns)
+    return UpdateAttacker(run, trainer, size, log)
 
 
 def _of_vectors(run: PreparedRun, folder: RunFolder, completed: int) -> list[Attacker]:
@@ -70,10 +70,9 @@ def _of_vectors(run: PreparedRun, folder: RunFolder, completed: int) -> list[Att
     if "final_and_initial" in audit.threat_models:
         attackers.append(FinalAndInitialAttacker(run))
     if views := views_of(run):
-        log = CosineLog.open if completed else CosineLog.create
-        num_rounds, num_canaries = run.schedule.num_rounds, len(run.included)
-        cosine_log = log(folder.round_cosines, num_rounds, num_canaries)
-        attackers.append(AggregateAttacker(run, cosine_log, views))
+        rows, columns = run.schedule.num_rounds, len(run.included)
+        log = CosineLog.at_round(completed, folder.round_cosines, rows, columns)
+        attackers.append(AggregateAttacker(run, log, views))
     if audit.release_every is not None:
         attackers.append(CheckpointAttacker(run, folder, audit.release_every, completed))
     return attackers
