@@ -155,7 +155,7 @@ class BlockTrainer:
         weights = self._local.weights(initial, local_state)
         with tf.GradientTape() as tape:
             tape.watch(weights)
-            batch_loss = self._classifier.loss(self._logits(weights, inputs), labels)
+            batch_loss = self._classifier.loss_in_blocks(self._logits(weights, inputs), labels)
         gradients = tape.gradient(batch_loss, weights)
         batch_tokens = self._classifier.num_tokens(labels)
         after = (

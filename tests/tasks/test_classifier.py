@@ -47,7 +47,8 @@ def test_loss_is_the_mean_over_tokens(batch, padding, uncounted):
             total += np.log(np.exp(z).sum()) - z[labels[position]]
             count += 1
     model = classifier(padding, uncounted)
-    assert float(model.loss(logits, labels)) == pytest.approx(total / count, rel=1e-5)
+    for loss in (model.loss, model.loss_in_blocks):
+        assert float(loss(logits, labels)) == pytest.approx(total / count, rel=1e-5)
     assert float(model.num_tokens(labels)) == count
 
 

@@ -86,26 +86,32 @@ def test_no_rows(shape):
     assert gradient.shape == (*shape, 6)
 
 
-def test_a_block_of_clients_gets_the_gradients_of_each():
-    arrays = problem(3, (4, 3, 5), 11)
+def test_rows_with_and_without_a_likely_label_in_one_batch():
+    """One unlikely label sends all rows the other way; nobody's loss or gradient changes."""
+    logits, labels, d_losses = problem(3, (6,), 11)
+    alone = losses_and_gradient(logits, labels, d_losses)
+    with_one = [np.concatenate([array, array[:1]]) for array in (logits, labels, d_losses)]
+    with_one[0][-1, with_one[1][-1]] = -500.0
+    found = losses_and_gradient(*with_one)
+    assert found[0][-1] > 400
+    for part, expected in zip(found, alone, strict=True):
+        np.testing.assert_allclose(part[:-1], expected, rtol=1e-6, atol=1e-6)
 
-    def of_one(one):
-        logits, labels, d_losses = one
-        with tf.GradientTape() as tape:
-            tape.watch(logits)
-            losses = cross_entropy(logits, labels)
-            total = tf.reduce_sum(losses * d_losses)
-        return losses, tape.gradient(total, logits)
+
+def test_a_gradient_taken_twice_is_the_same_twice():
+    """It is made in place: what it is made in must be nobody else's."""
+    logits, labels, d_losses = (tf.constant(array) for array in problem(5, (6,), 11))
 
     @tf.function
-    def of_all(*stacked):
-        return tf.vectorized_map(of_one, stacked, fallback_to_while_loop=False)
+    def twice():
+        with tf.GradientTape(persistent=True) as tape:
+            tape.watch(logits)
+            total = tf.reduce_sum(cross_entropy(logits, labels) * d_losses)
+        return tape.gradient(total, logits), tape.gradient(total, logits)
 
-    block = of_all(*(tf.constant(array) for array in arrays))
-    for client in range(4):
-        expected = losses_and_gradient(*(array[client] for array in arrays))
-        for found, alone in zip(block, expected, strict=True):
-            np.testing.assert_allclose(found[client], alone, rtol=1e-6, atol=1e-6)
+    expected = losses_and_gradient(logits, labels, d_losses)[1]
+    for gradient in twice():
+        np.testing.assert_array_equal(gradient, expected)
 
 
 def test_survives_serialisation():
