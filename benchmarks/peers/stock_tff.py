@@ -9,7 +9,8 @@ import tensorflow_federated as tff
 from tensorflow_federated.python.simulation.baselines.stackoverflow import word_prediction_models
 
 from benchmarks.next_word import Sizes
-from fl_audit.tasks.classifier import Classifier, Examples
+from fl_audit.tasks.classifier import Classifier
+from fl_audit.training.cohort_data import batches_of
 from fl_audit.training.mechanism import make_aggregator
 from fl_audit.training.prepare import PreparedRun
 from fl_audit.training.process import functional_model
@@ -93,12 +94,3 @@ class StockRound:
     def __call__(self) -> Any:
         """The state after a round."""
         return self._next(self._data_sets).state
-
-
-def batches_of(examples: Examples, batch_size: int) -> tf.data.Dataset:
-    """A client's batches, by a data set that starts no threads of its own."""
-    options = tf.data.Options()
-    options.autotune.enabled = False
-    options.experimental_optimization.inject_prefetch = False
-    slices = tf.data.Dataset.from_tensor_slices((examples.inputs, examples.labels))
-    return slices.with_options(options).batch(batch_size)
