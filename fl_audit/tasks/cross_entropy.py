@@ -9,6 +9,9 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+Gradient = Callable[[tf.Tensor], tuple[tf.Tensor, None]]
+"""From the gradient at the losses to that at (logits, labels)."""
+
 _LEAST_PROBABILITY = 1e-30
 """Far above where float32 loses digits (1e-38), far below what a model gives that learns."""
 
@@ -16,7 +19,7 @@ _LEAST_PROBABILITY = 1e-30
 def cross_entropy(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
     """What `tf.nn.sparse_softmax_cross_entropy_with_logits` computes; no gradient to labels.
 
-    Not for `tf.vectorized_map`, which has no way to change a few entries of a matrix in place.
+    Not for `tf.vectorized_map`, which cannot change a few entries of a matrix in place.
 
     Args:
       logits: float (..., classes); the number of classes is static.
@@ -25,17 +28,26 @@ def cross_entropy(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
     Returns:
       float (...), in nats.
     """
+    return _by_rows(_of_rows, logits, labels)
+
+
+def cross_entropy_in_blocks(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+    """`cross_entropy` made of operations that `tf.vectorized_map` knows, in a few passes more."""
+    return _by_rows(_of_rows_in_blocks, logits, labels)
+
+
+def _by_rows(
+    losses_of: Callable[[tf.Tensor, tf.Tensor], tf.Tensor], logits: tf.Tensor, labels: tf.Tensor
+) -> tf.Tensor:
     rows = tf.reshape(logits, [-1, logits.shape[-1]])
-    return tf.reshape(_of_rows(rows, tf.reshape(labels, [-1])), tf.shape(labels))
+    return tf.reshape(losses_of(rows, tf.reshape(labels, [-1])), tf.shape(labels))
 
 
 @tf.custom_gradient
-def _of_rows(
-    logits: tf.Tensor, labels: tf.Tensor
-) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple[tf.Tensor, None]]]:
+def _of_rows(logits: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, Gradient]:
     """Of logits (rows, classes) and labels (rows,): (rows,)."""
     probabilities = tf.nn.softmax(logits)
-    at_labels = tf.stack([tf.range(tf.size(labels)), labels], axis=1)
+    at_labels = _positions(labels)
     of_labels = tf.gather_nd(probabilities, at_labels)
     losses = tf.cond(
         tf.reduce_all(of_labels > _LEAST_PROBABILITY),
@@ -53,10 +65,30 @@ def _of_rows(
     return losses, gradient
 
 
+@tf.custom_gradient
+def _of_rows_in_blocks(logits: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, Gradient]:
+    """As `_of_rows`."""
+    probabilities = tf.nn.softmax(logits)
+    at_labels = _positions(labels)
+
+    def gradient(d_losses: tf.Tensor) -> tuple[tf.Tensor, None]:
+        d_logits = probabilities * d_losses[:, None]
+        d_at_labels = (tf.gather_nd(probabilities, at_labels) - 1.0) * d_losses
+        return tf.tensor_scatter_nd_update(d_logits, at_labels, d_at_labels), None
+
+    return _losses_of_unlikely(logits, probabilities, at_labels), gradient
+
+
+def _positions(labels: tf.Tensor) -> tf.Tensor:
+    """Where in (rows, classes) each row's label is, int32 of shape (rows, 2)."""
+    # As int32: `tf.vectorized_map` cannot scatter by int64.
+    return tf.stack([tf.range(tf.size(labels)), labels], axis=1)
+
+
 def _losses_of_unlikely(
     logits: tf.Tensor, probabilities: tf.Tensor, at_labels: tf.Tensor
 ) -> tf.Tensor:
-    """The losses where the probability of a label may be too small for float32, or 0."""
+    """The losses, also where the probability of a label is too small for float32, or 0."""
     # The largest probability is 1 / sum(exp(logits - largest)): at least 1 / classes, so its
     # logarithm is finite where that of the label's own probability may not be.
     log_sum = -tf.math.log(tf.reduce_max(probabilities, axis=1))

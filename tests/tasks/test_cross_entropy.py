@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from fl_audit.tasks.cross_entropy import cross_entropy
+from fl_audit.tasks.cross_entropy import cross_entropy, cross_entropy_in_blocks
 
 
 def losses_and_gradient(logits, labels, d_losses, kernel=cross_entropy):
@@ -36,11 +36,15 @@ def problem(seed, shape, num_classes):
     return logits, labels, random.normal(size=shape).astype(np.float32)
 
 
+BOTH = pytest.mark.parametrize("kernel", [cross_entropy, cross_entropy_in_blocks])
+
+
+@BOTH
 @pytest.mark.parametrize("num_classes", [1, 2, 10, 10_004])
 @pytest.mark.parametrize("shape", [(13,), (3, 5), (2, 1, 3)])
-def test_equals_numpy_and_the_built_in(shape, num_classes):
+def test_equals_numpy_and_the_built_in(shape, num_classes, kernel):
     logits, labels, d_losses = problem(1, shape, num_classes)
-    losses, gradient = losses_and_gradient(logits, labels, d_losses)
+    losses, gradient = losses_and_gradient(logits, labels, d_losses, kernel)
     np.testing.assert_allclose(losses, expected_losses(logits, labels), rtol=1e-6, atol=1e-6)
     _, automatic = losses_and_gradient(logits, labels, d_losses, built_in)
     np.testing.assert_allclose(gradient, automatic, atol=1e-6)
@@ -68,11 +72,12 @@ EXTREME = {
 }
 
 
+@BOTH
 @pytest.mark.parametrize("label", range(4))
 @pytest.mark.parametrize("name", EXTREME)
-def test_extreme_logits(name, label):
+def test_extreme_logits(name, label, kernel):
     logits, labels = np.array([EXTREME[name]], np.float32), np.array([label])
-    losses, gradient = losses_and_gradient(logits, labels, [1.0])
+    losses, gradient = losses_and_gradient(logits, labels, [1.0], kernel)
     np.testing.assert_allclose(losses, expected_losses(logits, labels), rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(
         gradient, losses_and_gradient(logits, labels, [1.0], built_in)[1], atol=1e-6
@@ -112,6 +117,28 @@ def test_a_gradient_taken_twice_is_the_same_twice():
     expected = losses_and_gradient(logits, labels, d_losses)[1]
     for gradient in twice():
         np.testing.assert_array_equal(gradient, expected)
+
+
+def test_a_block_of_clients_gets_the_gradients_of_each():
+    arrays = problem(3, (4, 3, 5), 11)
+
+    def of_one(one):
+        logits, labels, d_losses = one
+        with tf.GradientTape() as tape:
+            tape.watch(logits)
+            losses = cross_entropy_in_blocks(logits, labels)
+            total = tf.reduce_sum(losses * d_losses)
+        return losses, tape.gradient(total, logits)
+
+    @tf.function
+    def of_all(*stacked):
+        return tf.vectorized_map(of_one, stacked, fallback_to_while_loop=False)
+
+    block = of_all(*(tf.constant(array) for array in arrays))
+    for client in range(4):
+        expected = losses_and_gradient(*(array[client] for array in arrays))
+        for found, alone in zip(block, expected, strict=True):
+            np.testing.assert_allclose(found[client], alone, rtol=1e-6, atol=1e-6)
 
 
 def test_survives_serialisation():
