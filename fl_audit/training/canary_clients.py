@@ -18,6 +18,7 @@ from fl_audit.participation.placement import spread
 from fl_audit.participation.schedule import IndexArray
 from fl_audit.scoring import CanaryPool
 from fl_audit.training.audited_process import canary_dim
+from fl_audit.training.small_data_set import small_data_set
 
 
 class CanaryClients:
@@ -109,8 +110,7 @@ def canary_client_data(
 
 
 def _client_data(vectors: npt.NDArray[np.float32], examples: Any) -> Any:
-    canary = tf.data.Dataset.from_tensor_slices(vectors)
-    return collections.OrderedDict(canary=canary, examples=examples)
+    return collections.OrderedDict(canary=small_data_set(vectors), examples=examples)
 
 
 def _no_examples(kind: tff.Type) -> Any:

@@ -14,6 +14,7 @@ from fl_audit.participation import Cohort
 from fl_audit.participation.schedule import IndexArray
 from fl_audit.seeds import Stream, generator
 from fl_audit.tasks.classifier import Examples, LearningTask
+from fl_audit.training.small_data_set import small_data_set
 
 
 @dataclass(frozen=True)
@@ -108,13 +109,13 @@ class DataSets:
           canary_norm: length of the update of a canary that is a vector.
         """
         # Who has none of something shares one data set of nothing.
-        no_vector = _slices(np.zeros((0, self.family.dim), np.float32))
+        no_vector = small_data_set(np.zeros((0, self.family.dim), np.float32))
         no_batches = batches_of(self.no_examples, self.batch_size)
         for examples in data.trained:
             yield _participant(no_vector, batches_of(examples, self.batch_size))
         for canary in data.vectors:
             vector = self.family.vector(int(canary)) * np.float32(canary_norm)
-            yield _participant(_slices(vector[None, :]), no_batches)
+            yield _participant(small_data_set(vector[None, :]), no_batches)
 
 
 def batches_of(examples: Examples, batch_size: int) -> tf.data.Dataset:
@@ -124,22 +125,8 @@ def batches_of(examples: Examples, batch_size: int) -> tf.data.Dataset:
       examples: of the client.
       batch_size: examples a step; the last batch may have fewer.
     """
-    return _slices((examples.inputs, examples.labels)).batch(batch_size)
+    return small_data_set((examples.inputs, examples.labels)).batch(batch_size)
 
 
 def _participant(canary: tf.data.Dataset, examples: tf.data.Dataset) -> Any:
     return collections.OrderedDict(canary=canary, examples=examples)
-
-
-def _slices(arrays: Any) -> tf.data.Dataset:
-    """A small data set, read once: what speeds up large ones costs more than it saves.
-
-    That is threads and buffers of its own, and rewriting its graph, which took 4 % of a round of
-    clients with four batches each.
-    """
-    options = tf.data.Options()
-    options.autotune.enabled = False
-    options.experimental_optimization.inject_prefetch = False
-    options.experimental_optimization.apply_default_optimizations = False
-    options.threading.max_intra_op_parallelism = 1
-    return tf.data.Dataset.from_tensor_slices(arrays).with_options(options)
