@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from fl_audit.config import StackOverflowTask
+from fl_audit.tasks.classifier import Classifier
 from fl_audit.tasks.next_word import next_word_classifier, next_word_logits
 from fl_audit.tasks.vocabulary import Vocabulary
 
@@ -122,11 +123,11 @@ def test_traced_with_any_batch_size(model, tokens):
         np.testing.assert_allclose(traced(weights, tf.constant(batch)), model(batch), atol=1e-5)
 
 
-def loss_and_gradients(weights, inputs, labels):
+def loss_and_gradients(weights, inputs, labels, loss_of=Classifier.loss):
     classifier = next_word_classifier(SIZES, VOCABULARY, seed=1)
     with tf.GradientTape() as tape:
         tape.watch(weights)
-        loss = classifier.loss(classifier.logits(weights, inputs), labels)
+        loss = loss_of(classifier, classifier.logits(weights, inputs), labels)
     return loss, [tf.convert_to_tensor(gradient) for gradient in tape.gradient(loss, weights)]
 
 
@@ -143,7 +144,9 @@ def test_a_block_of_clients_gets_the_gradients_of_each(model, tokens):
     @tf.function
     def of_block(*block):
         return tf.vectorized_map(
-            lambda one: loss_and_gradients(*one), block, fallback_to_while_loop=False
+            lambda one: loss_and_gradients(*one, Classifier.loss_in_blocks),
+            block,
+            fallback_to_while_loop=False,
         )
 
     losses, gradients = of_block(weights, tf.constant(inputs), tf.constant(labels))
