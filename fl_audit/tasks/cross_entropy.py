@@ -52,7 +52,7 @@ def _of_rows(logits: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, Gradient]
     losses = tf.cond(
         tf.reduce_all(of_labels > _LEAST_PROBABILITY),
         lambda: -tf.math.log(of_labels),
-        lambda: _losses_of_unlikely(logits, probabilities, at_labels),
+        lambda: _losses_at_any_probability(logits, probabilities, at_labels),
     )
 
     def gradient(d_losses: tf.Tensor) -> tuple[tf.Tensor, None]:
@@ -76,7 +76,7 @@ def _of_rows_in_blocks(logits: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor,
         d_at_labels = (tf.gather_nd(probabilities, at_labels) - 1.0) * d_losses
         return tf.tensor_scatter_nd_update(d_logits, at_labels, d_at_labels), None
 
-    return _losses_of_unlikely(logits, probabilities, at_labels), gradient
+    return _losses_at_any_probability(logits, probabilities, at_labels), gradient
 
 
 def _positions(labels: tf.Tensor) -> tf.Tensor:
@@ -85,7 +85,7 @@ def _positions(labels: tf.Tensor) -> tf.Tensor:
     return tf.stack([tf.range(tf.size(labels)), labels], axis=1)
 
 
-def _losses_of_unlikely(
+def _losses_at_any_probability(
     logits: tf.Tensor, probabilities: tf.Tensor, at_labels: tf.Tensor
 ) -> tf.Tensor:
     """The losses, also where the probability of a label is too small for float32, or 0."""
