@@ -21,11 +21,12 @@ if TYPE_CHECKING:  # the model itself needs TensorFlow and NumPy alone
 
 
 def next_word_logits(weights: Sequence[tf.Tensor], tokens: tf.Tensor) -> tf.Tensor:
-    """Logits of the next token at every position, (batch, steps, vocabulary + 4)."""
+    """Logits of the next token at every position, (batch, steps, vocabulary + 4).
+
+    Padding stands behind a sentence, if anywhere; logits there mean nothing.
+    """
     embedding, kernel, recurrent, bias, narrow, narrow_bias, output, output_bias = weights
-    hidden = lstm_outputs(
-        tf.gather(embedding, tokens), tf.not_equal(tokens, PADDING), kernel, recurrent, bias
-    )
+    hidden = lstm_outputs(tf.gather(embedding, tokens), kernel, recurrent, bias)
     rows = tf.reshape(hidden, [-1, hidden.shape[-1]])
     narrowed = tf.nn.bias_add(rows @ narrow, narrow_bias)
     logits = tf.nn.bias_add(narrowed @ output, output_bias)
