@@ -61,6 +61,16 @@ class RunFolder:
         return self.path / "release_cosines.npy"
 
     @property
+    def aggregates(self) -> Path:
+        """Of every round's aggregate, by variable: squared length, product with the last (NPY)."""
+        return self.path / "aggregates.npy"
+
+    @property
+    def echo(self) -> Path:
+        """The lag at which the first round's aggregate is most like itself (JSON)."""
+        return self.path / "first_round_echo.json"
+
+    @property
     def checkpoint(self) -> Path:
         """State after the last checkpointed round (NPZ, no pickle)."""
         return self.path / "checkpoint.npz"
@@ -142,6 +152,7 @@ class RunRecord:
         all trees together, squared, in clip norms; None where its rounds are random, and under
         other noise.
       canary_squared_sensitivity: the same for an included canary.
+      variable_sizes: parameters in each variable of the model.
     """
 
     task: str
@@ -170,6 +181,7 @@ class RunRecord:
     zeroing: ZeroingKind = "none"
     client_squared_sensitivity: int | None = None
     canary_squared_sensitivity: int | None = None
+    variable_sizes: tuple[int, ...] = ()
     format_version: int = FORMAT_VERSION
 
 

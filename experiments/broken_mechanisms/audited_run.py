@@ -14,6 +14,8 @@ import tensorflow_federated as tff
 
 from fl_audit.accounting import NoisyRounds, account
 from fl_audit.config import Mechanism
+from fl_audit.report.checks import checks_report
+from fl_audit.report.finished_run import read_finished_run
 from fl_audit.run_folder import RunFolder, read_record
 from fl_audit.score_file import read_score_file
 from fl_audit.statistics import statistics_of
@@ -42,6 +44,7 @@ class AuditedRun:
       aggregates: noised aggregate of each round, float32 of shape (dim,), as the model moves.
       clip_norms: of each round.
       accuracy: of the final model on held-out data.
+      checks: of the mechanism, as report.json has them.
     """
 
     claimed_epsilon: float
@@ -50,6 +53,7 @@ class AuditedRun:
     aggregates: Aggregates
     clip_norms: npt.NDArray[np.float64]
     accuracy: float
+    checks: dict[str, Any]
 
 
 @dataclass
@@ -119,4 +123,5 @@ def audited_run(run: PreparedRun, runtime: LocalBlocks, path: Path) -> AuditedRu
         aggregates=overheard.aggregates,
         clip_norms=np.genfromtxt(folder.metrics, delimiter=",", names=True)["clip_norm"],
         accuracy=record.accuracy,
+        checks=checks_report(read_finished_run(folder)),
     )

@@ -109,6 +109,7 @@ def results_of(audited: AuditedRun, run: PreparedRun) -> dict[str, Any]:
         "correlation_of_rounds": attacks.mean_correlation(audited.aggregates),
         "clip_norms": audited.clip_norms.tolist(),
         "accuracy": audited.accuracy,
+        "checks": audited.checks["results"],
         **_what_was_claimed(run),
     }
 

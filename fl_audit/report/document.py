@@ -9,9 +9,11 @@ import msgspec
 from fl_audit.accounting import Accounting, Guarantee, NoisyRounds, account
 from fl_audit.errors import InputError
 from fl_audit.estimators.result import json_value
+from fl_audit.report.checks import checks_report, failed_checks
 from fl_audit.report.finished_run import FinishedRun
 from fl_audit.report.run_verdict import run_verdict
 from fl_audit.report.statistic import statistic_report
+from fl_audit.run_folder import RunRecord
 from fl_audit.statistics import statistics_of
 from fl_audit.threat_models import ThreatModel, threat_models_of
 
@@ -23,18 +25,25 @@ def build_report(run: FinishedRun) -> dict[str, Any]:
       InputError: the record's noise does not add up, or no method can be applied to the scores.
     """
     accounting = _account(run)
-    verdict = run_verdict(run)
+    checks = checks_report(run)
+    verdict = run_verdict(run, failed_checks(checks))
     return {
         "statistics": {s.name: statistic_report(run, s) for s in statistics_of(run.config)},
         "threat_models": {m.name: _threat_model(run, m) for m in threat_models_of(run.config)},
         "analytical_epsilon": json_value(accounting.epsilon),
         "accuracy": json_value(run.record.accuracy),
         "verdict": verdict and verdict.to_json(),
+        "checks": checks,
         "analytical": _analytical(accounting),
-        "run": dataclasses.asdict(run.record),
+        "run": _run(run.record),
         "config": msgspec.json.decode(msgspec.json.encode(run.config)),
         "fl_audit_version": importlib.metadata.version("fl-audit"),
     }
+
+
+def _run(record: RunRecord) -> dict[str, Any]:
+    """The record as JSON reads it again."""
+    return {**dataclasses.asdict(record), "variable_sizes": list(record.variable_sizes)}
 
 
 def _threat_model(run: FinishedRun, model: ThreatModel) -> dict[str, Any]:

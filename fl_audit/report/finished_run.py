@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -11,6 +12,13 @@ from fl_audit.config import Config
 from fl_audit.config_file import load_config
 from fl_audit.csv_file import read_csv
 from fl_audit.errors import InputError
+from fl_audit.mechanism_checks import (
+    Echo,
+    RunAggregates,
+    echo_from_json,
+    read_aggregate_log,
+    why_not_checked,
+)
 from fl_audit.run_folder import RunFolder, RunRecord, read_record
 from fl_audit.score_file import ScoreFile, read_score_file
 from fl_audit.statistics import statistics_of
@@ -26,11 +34,13 @@ class Rounds:
       train_loss: [rounds] mean over the cohort's examples, in nats; NaN where there is none.
       accuracy: [rounds] on held-out data; NaN on rounds without evaluation.
       clip_norm: [rounds] that updates were clipped to.
+      participants: [rounds] clients and canaries together.
     """
 
     train_loss: FloatArray
     accuracy: FloatArray
     clip_norm: FloatArray
+    participants: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +54,7 @@ class FinishedRun:
       rounds: its curves.
       canary_rounds: of each included canary, the rounds that it took part in, from 1.
       scores: by statistic.
+      aggregates: what the checks of the mechanism look at; None where it is not checked.
     """
 
     folder: RunFolder
@@ -52,6 +63,7 @@ class FinishedRun:
     rounds: Rounds
     canary_rounds: tuple[npt.NDArray[np.int64], ...]
     scores: Mapping[str, ScoreFile]
+    aggregates: RunAggregates | None
 
     @property
     def presentations(self) -> npt.NDArray[np.int64]:
@@ -79,29 +91,58 @@ def read_finished_run(folder: RunFolder) -> FinishedRun:
             f"{folder.record.name}, got {len(pool)}"
         )
     config = load_config(folder.config)
+    rounds = _read_rounds(folder.metrics, record.rounds)
     return FinishedRun(
         folder=folder,
         config=config,
         record=record,
-        rounds=_read_rounds(folder.metrics, record.rounds),
+        rounds=rounds,
         canary_rounds=tuple(canary.rounds for canary in pool.values() if canary.included),
         scores={s.name: _read_scores(folder.scores(s.name), pool) for s in statistics_of(config)},
+        aggregates=(
+            _read_aggregates(folder, record, rounds)
+            if why_not_checked(config.mechanism) is None
+            else None
+        ),
     )
 
 
 def _read_rounds(path: Path, num_rounds: int) -> Rounds:
-    rows = read_csv(path, ("round", "clip_norm", "train_loss", "accuracy"))
+    curves = ("train_loss", "accuracy", "clip_norm")
+    present = ("num_clients", "num_canaries")
+    rows = read_csv(path, ("round", *curves, *present))
     try:
         numbers = [int(row["round"]) for row in rows]
         columns = {
             name: np.array([float(row[name] or "nan") for row in rows])
-            for name in ("train_loss", "accuracy", "clip_norm")
+            for name in (*curves, *present)
         }
     except ValueError as error:
         raise InputError(f"{path}: holds something that is no number: {error}") from error
     if numbers != list(range(1, num_rounds + 1)):
         raise InputError(f"{path}: must hold rounds 1 to {num_rounds} in order, a row each")
-    return Rounds(**columns)
+    participants = columns.pop("num_clients") + columns.pop("num_canaries")
+    return Rounds(**columns, participants=participants)
+
+
+def _read_aggregates(folder: RunFolder, record: RunRecord, rounds: Rounds) -> RunAggregates:
+    of_one = rounds.clip_norm / record.denominator
+    return RunAggregates(
+        sizes=record.variable_sizes,
+        stddev=record.sum_noise_multiplier * of_one,
+        longest=rounds.participants * of_one,
+        measured=read_aggregate_log(folder.aggregates, record.rounds, len(record.variable_sizes)),
+        echo=_read_echo(folder.echo),
+    )
+
+
+def _read_echo(path: Path) -> Echo | None:
+    try:
+        return echo_from_json(path.read_bytes())
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except msgspec.MsgspecError as error:
+        raise InputError(f"{path}: is not what a run writes: {error}") from error
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,6 +8,7 @@ from markupsafe import Markup
 from fl_audit.config_file import config_to_toml
 from fl_audit.estimators import Gaussian
 from fl_audit.estimators.roc.summary import REPORTED_RATES
+from fl_audit.report.checks import check_rows, failed_checks
 from fl_audit.report.findings import findings
 from fl_audit.report.finished_run import FinishedRun
 from fl_audit.report.histogram import score_histogram
@@ -45,6 +46,10 @@ def _page(report: dict[str, Any], run: FinishedRun) -> dict[str, Any]:
         "task": record.task,
         "verdict": verdict_banner(report),
         "findings": findings(report),
+        "checks": check_rows(report["checks"]),
+        "failed_checks": failed_checks(report["checks"]),
+        "not_checked": report["checks"]["not_checked"],
+        "false_alarm": significant(report["checks"]["false_alarm"], 1),
         "description": description(run),
         "statistics": {s.name: s for s in statistics_of(run.config)},
         "threat_models": threat_model_rows(report),

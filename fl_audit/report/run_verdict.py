@@ -1,21 +1,45 @@
 """The verdict on a run whose config states a claim."""
 
+import dataclasses
+from collections.abc import Sequence
+
 from fl_audit.accounting import NoisyRounds
 from fl_audit.config import Audit
 from fl_audit.report.finished_run import FinishedRun
 from fl_audit.run_folder import RunRecord
 from fl_audit.statistics import statistics_of
-from fl_audit.verdict import VALID_METHODS, Claim, Looks, Statistic, Verdict, reach_verdict
+from fl_audit.verdict import (
+    VALID_METHODS,
+    Claim,
+    Looks,
+    Statistic,
+    Verdict,
+    reach_verdict,
+)
+from fl_audit.verdict.decision import Outcome
 
 
-def run_verdict(run: FinishedRun) -> Verdict | None:
-    """The verdict on what the config claims; None where it claims nothing."""
+def run_verdict(run: FinishedRun, failed_checks: Sequence[str]) -> Verdict | None:
+    """The verdict on what the config claims; None where it claims nothing.
+
+    Args:
+      run: that is finished.
+      failed_checks: titles of the checks of its mechanism that failed. With one the claim is not
+        called consistent: the canaries may have missed what the check found.
+    """
     audit = run.config.audit
     if audit.claimed_epsilon is None:
         return None
-    return reach_verdict(
+    verdict = reach_verdict(
         Claim(audit.claimed_epsilon, run.record.delta), _looks(run, audit), why_unfit(run.record)
     )
+    if not failed_checks or verdict.outcome is Outcome.CONTRADICTED:
+        return verdict
+    reason = (
+        f"the mechanism is not as configured ({', '.join(failed_checks)}: see the checks); "
+        f"of the canaries, {verdict.reason}"
+    )
+    return dataclasses.replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason)
 
 
 def _looks(run: FinishedRun, audit: Audit) -> Looks:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fl_audit.report.checks import failed_checks
 from fl_audit.report.numbers import epsilon_text, significant
 from fl_audit.report.tables import GroupRows, method_groups
 
@@ -32,6 +33,7 @@ def summary_lines(report: dict[str, Any], width: int = 100) -> list[str]:
         "",
         f"{accuracy}({run['accuracy_description']})",
         f"analytical epsilon  {_analytical(report)}",
+        f"checks              {_checks(report['checks'])}",
         *_absences(report),
     ]
 
@@ -43,6 +45,15 @@ def _analytical(report: Mapping[str, Any]) -> str:
     parties = (report["analytical"][party] for party in ("client", "canary"))
     unknown = next(party for party in parties if party["epsilon"] is None)
     return f"none known ({unknown['by_accountant'][0]['reason']})"
+
+
+def _checks(checks: Mapping[str, Any]) -> str:
+    if failed := failed_checks(checks):
+        return f"FAILED: {', '.join(failed)} (the mechanism is not as configured)"
+    passed = f"passed, {len(checks['results'])} of {len(checks['results'])}"
+    if checks["not_checked"] is None:
+        return passed
+    return f"{passed} (aggregates not checked: {checks['not_checked']})"
 
 
 def _absences(report: Mapping[str, Any]) -> list[str]:

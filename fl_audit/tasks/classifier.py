@@ -82,7 +82,12 @@ class Classifier:
     @property
     def dim(self) -> int:
         """Number of trainable parameters."""
-        return sum(weight.size for weight in self.initial_weights)
+        return sum(self.variable_sizes)
+
+    @property
+    def variable_sizes(self) -> list[int]:
+        """Parameters in each of the weights."""
+        return [weight.size for weight in self.initial_weights]
 
     @property
     def num_classes(self) -> int:

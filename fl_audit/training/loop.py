@@ -8,6 +8,7 @@ from tqdm import tqdm
 
 from fl_audit.errors import Interrupted
 from fl_audit.run_folder import RunFolder
+from fl_audit.training.aggregate_watch import AggregateWatch
 from fl_audit.training.attackers import Attacker, SeenRound, Weights
 from fl_audit.training.checkpoint import Checkpoint, save_checkpoint
 from fl_audit.training.cohort_data import CohortData, RoundData
@@ -52,6 +53,7 @@ class RoundLoop:
             run.task, run.config.client, run.config.seed, run.canary_examples
         )
         self._evaluator = Evaluator(run.task.classifier, run.task.held_out)
+        self._watch = AggregateWatch(run, folder, completed)
         self._metrics = MetricsLog(folder, completed)
         self._last = run.schedule.num_rounds
         self._bar = tqdm(
@@ -89,6 +91,7 @@ class RoundLoop:
         self._metrics.close()
 
     def _save(self, checkpoint: Checkpoint) -> None:
+        self._watch.flush()
         for attacker in self._attackers:
             attacker.flush()
         save_checkpoint(self._folder.checkpoint, checkpoint)
@@ -99,11 +102,13 @@ class RoundLoop:
     def _round(self, state: Any, data: RoundData, number: int) -> Any:
         """One round; its number counts from 1."""
         started = time.perf_counter()
-        participants = self._runtime.participants(state, data)
-        result = run_round(self._runtime.process, state, participants)
+        client_data = self._runtime.participants(state, data)
+        result = run_round(self._runtime.process, state, client_data)
         trained = time.perf_counter()
         before, after = model_weights(state), model_weights(result.state)
         seen = SeenRound(number - 1, before, result.aggregate, after, result.clip_norm)
+        participants = len(data.clients) + len(data.canaries)
+        self._watch.see_round(number - 1, result.aggregate, result.clip_norm, participants)
         for attacker in self._attackers:
             attacker.see_round(seen)
         scored = time.perf_counter()

@@ -97,6 +97,7 @@ def _record(run: PreparedRun, folder: RunFolder, runtime: Runtime) -> RunRecord:
         **dataclasses.asdict(run.noise),
         **dataclasses.asdict(_noise_facts(run)),
         denominator=run.schedule.expected_cohort,
+        variable_sizes=tuple(run.task.classifier.variable_sizes),
         accuracy=float(rows[-1]["accuracy"]),
         accuracy_description=run.task.classifier.accuracy_description,
         training_seconds=sum(float(row["seconds_training"]) for row in rows),

@@ -68,9 +68,10 @@ def built_report() -> dict[str, Any]:
         folder=RunFolder(Path("run")),
         config=parse_config(CONFIG, "config"),
         record=record,
-        rounds=Rounds(train_loss=curve, accuracy=curve, clip_norm=curve),
+        rounds=Rounds(train_loss=curve, accuracy=curve, clip_norm=curve, participants=curve),
         canary_rounds=(np.array([3]),) * int(included.sum()),
         scores={name: _scores(included, rng) for name in STATISTICS},
+        aggregates=None,
     )
     return build_report(run)
 

@@ -11,11 +11,13 @@ import pytest
 
 from fl_audit.accounting import effective_noise_multiplier
 from fl_audit.config_file import config_to_toml, parse_config
+from fl_audit.mechanism_checks import AggregateLog, Echo, echo_to_json
 from fl_audit.report import write_report
 from fl_audit.run_folder import RunFolder, RunRecord, read_record, write_record
 from fl_audit.score_file import ScoreFile, read_score_file, write_score_file
 
-DIM = 100_000
+SIZES = (90_000, 9_990, 10)
+DIM = sum(SIZES)
 NUM_CANARIES = 200
 ROUNDS = 40
 
@@ -66,7 +68,29 @@ def record(num_included: int, noise_multiplier: float = 0.3) -> RunRecord:
         training_seconds=83.7,
         scoring_seconds=4.2,
         versions={"numpy": "1.25.2", "tensorflow-federated": "0.87.0"},
+        variable_sizes=SIZES,
     )
+
+
+def clip_norm(number: int) -> float:
+    return 0.1 + 0.4 * number / ROUNDS
+
+
+def write_aggregates(folder: RunFolder, noise_multiplier: float, random: np.random.Generator):
+    """Lengths of pure noise, or of nothing; neighbours are as unlike as chance has it."""
+    stddev = noise_multiplier * np.array([[clip_norm(n) / 32.5] for n in range(1, ROUNDS + 1)])
+    squared = stddev**2 * random.chisquare(SIZES, (ROUNDS, len(SIZES)))
+    along = random.normal(size=(ROUNDS, len(SIZES)))
+    across = random.chisquare(np.array(SIZES) - 1, (ROUNDS, len(SIZES)))
+    cosines = along / np.sqrt(along**2 + across)
+    cosines[0] = np.nan
+    products = cosines * np.sqrt(squared * np.roll(squared, 1, axis=0))
+    log = AggregateLog.at_round(0, folder.aggregates, ROUNDS, len(SIZES))
+    for index in range(ROUNDS):
+        log.write_round(index, np.stack([squared[index], products[index]], axis=1))
+    log.flush()
+    echo = Echo(lag=3, product=float(stddev[0, 0] ** 2), num_pairs=DIM - 3, num_lags=DIM - 1)
+    folder.echo.write_text(echo_to_json(echo if noise_multiplier else None))
 
 
 def metrics_csv() -> str:
@@ -74,8 +98,7 @@ def metrics_csv() -> str:
     for number in range(1, ROUNDS + 1):
         loss = 2.3 * math.exp(-number / 12)
         accuracy = f"{0.95 - 0.8 * math.exp(-number / 8):.4f}" if number % 5 == 0 else ""
-        clip_norm = 0.1 + 0.4 * number / ROUNDS
-        rows.append(f"{number},30,3,{clip_norm:.4f},0.03,{loss:.5f},{accuracy},2.1,0.1")
+        rows.append(f"{number},30,3,{clip_norm(number):.4f},0.03,{loss:.5f},{accuracy},2.1,0.1")
     return "\n".join(rows) + "\n"
 
 
@@ -122,7 +145,9 @@ def fill(folder: RunFolder, noise_multiplier: float = 0.3) -> RunFolder:
         for name, is_in in zip(ids, included, strict=True)
     ]
     folder.canaries.write_text("\n".join(["canary_id,included,rounds", *rows]) + "\n")
-    write_record(folder, record(int(included.sum()), noise_multiplier))
+    made = record(int(included.sum()), noise_multiplier)
+    write_aggregates(folder, made.sum_noise_multiplier, rng)
+    write_record(folder, made)
     return folder
 
 

@@ -95,7 +95,7 @@ def looked_at(folder, **audit):
     """The verdict on a claim of 0.5, without a report."""
     overrides = [f"audit.{key}={value}" for key, value in audit.items()]
     config = load_config(folder.config, ["audit.claimed_epsilon=0.5", *overrides])
-    return run_verdict(dataclasses.replace(read_finished_run(folder), config=config))
+    return run_verdict(dataclasses.replace(read_finished_run(folder), config=config), [])
 
 
 def test_a_verdict_looks_at_every_statistic_of_the_run(widely_reported):

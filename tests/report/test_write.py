@@ -41,7 +41,8 @@ def test_report_json_is_what_the_contract_asks_for(reported):
     assert set(report["statistics"]) == set(STATISTICS)
     assert report["accuracy"] == 0.9432
     assert report["verdict"] is None
-    assert report["run"] == dataclasses.asdict(read_record(reported.folder))
+    record = dataclasses.asdict(read_record(reported.folder))
+    assert report["run"] == {**record, "variable_sizes": [90_000, 9_990, 10]}
     assert report["config"]["task"] == {"kind": "digits", "num_clients": 300, "hidden": [512, 256]}
     # 4 participations at noise multiplier 0.3 are one at 0.15, for a real client; canaries: 1.
     assert report["analytical_epsilon"] == report["analytical"]["client"]["epsilon"]
@@ -224,6 +225,9 @@ def replace_in(name, old, new):
         (lambda folder: folder.metrics.unlink(), "metrics.csv: cannot be read"),
         (lambda folder: folder.canaries.unlink(), "canaries.csv: cannot be read"),
         (lambda folder: folder.record.unlink(), "run.json: cannot be read"),
+        (lambda folder: folder.aggregates.unlink(), "aggregates.npy: is not a log of aggregates"),
+        (lambda folder: folder.echo.unlink(), "first_round_echo.json: cannot be read"),
+        (lambda folder: folder.echo.write_text("{"), "first_round_echo.json: is not what a run"),
         (lambda folder: folder.scores("sum").unlink(), "scores_sum.csv: cannot be read"),
         (break_json, "run.json: is not a run record"),
         (break_noise, "run.json: noise_multiplier must be"),

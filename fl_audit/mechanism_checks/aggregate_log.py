@@ -1,0 +1,106 @@
+"""The lengths of every round's noised aggregate, and how alike it is to the last one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_audit.errors import InputError
+
+FloatArray = npt.NDArray[np.float64]
+Vector = npt.NDArray[np.float32]
+
+_CHUNK = 1 << 20
+"""Coordinates that are held as float64 at a time."""
+
+
+def measure(aggregate: Vector, last: Vector | None, sizes: Sequence[int]) -> FloatArray:
+    """What is logged of an aggregate.
+
+    Args:
+      aggregate: (dim,).
+      last: the aggregate of the round before; None where there is none.
+      sizes: of the model's variables, which lie one behind the other in it.
+
+    Returns:
+      (variables, 2): each variable's squared length, and its inner product with the last round's,
+      NaN without one. Sums of float64.
+    """
+    ends = np.cumsum(sizes)
+    bounds = zip(ends - np.asarray(sizes), ends, strict=True)
+    return np.array(
+        [
+            _products(aggregate[start:end], None if last is None else last[start:end])
+            for start, end in bounds
+        ]
+    )
+
+
+def _products(vector: Vector, other: Vector | None) -> FloatArray:
+    """Its inner products with itself and with the other one."""
+    total = np.array([0.0, np.nan if other is None else 0.0])
+    for start in range(0, len(vector), _CHUNK):
+        chunk = vector[start : start + _CHUNK].astype(np.float64)
+        total[0] += chunk @ chunk
+        if other is not None:
+            total[1] += chunk @ other[start : start + _CHUNK].astype(np.float64)
+    return total
+
+
+@dataclass(frozen=True)
+class AggregateLog:
+    """Rows of `measure`, float64 of shape (rounds, variables, 2), mapped from an NPY file.
+
+    A row is NaN until its round is written; what is written survives kill -9, and after a flush a
+    power cut.
+    """
+
+    _rows: "np.memmap[Any, np.dtype[np.float64]]"
+
+    @classmethod
+    def at_round(
+        cls, completed: int, path: Path, num_rounds: int, num_variables: int
+    ) -> "AggregateLog":
+        """The log of a run of which so many rounds are done: a new one where none are.
+
+        Raises:
+          InputError: rounds are done, and the file is missing, damaged, or of another shape.
+        """
+        shape = (num_rounds, num_variables, 2)
+        if completed:
+            return cls(_map(path, "r+", shape))
+        rows = np.lib.format.open_memmap(path, "w+", np.float64, shape)
+        rows[:] = np.nan
+        return cls(rows)
+
+    def write_round(self, round_index: int, measured: FloatArray) -> None:
+        """Writes one round's row."""
+        self._rows[round_index] = measured
+
+    def flush(self) -> None:
+        """Writes what is in memory to the disk."""
+        self._rows.flush()
+
+
+def read_aggregate_log(path: Path, num_rounds: int, num_variables: int) -> FloatArray:
+    """The rows of a finished run, float64 of shape (rounds, variables, 2).
+
+    Raises:
+      InputError: the file is missing, damaged, or of another shape.
+    """
+    return np.array(_map(path, "r", (num_rounds, num_variables, 2)))
+
+
+def _map(path: Path, mode: Any, shape: tuple[int, ...]) -> "np.memmap[Any, np.dtype[np.float64]]":
+    try:
+        rows: np.memmap[Any, np.dtype[np.float64]] = np.lib.format.open_memmap(path, mode)
+    except (OSError, ValueError, EOFError) as error:
+        raise InputError(f"{path}: is not a log of aggregates: {error}") from error
+    if rows.shape != shape or rows.dtype != np.float64:
+        raise InputError(
+            f"{path}: holds {rows.dtype} of shape {rows.shape}, must be float64 of shape {shape}"
+        )
+    return rows

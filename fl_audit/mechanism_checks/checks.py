@@ -1,0 +1,202 @@
+"""What a run's aggregates say of its mechanism, without canaries.
+
+Each check is a test of "the mechanism is as configured" that holds whatever the clients' data is:
+of the sum of updates it uses only that clipping bounds its length. A check that fails is therefore
+no accident of training; one that passes proves nothing, as a sum as long as the noise hides much.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_audit.mechanism_checks.echo import Echo
+from fl_audit.mechanism_checks.tails import log_p_echo, log_p_longer, log_p_shorter
+
+FloatArray = npt.NDArray[np.float64]
+
+FALSE_ALARM = 1e-6
+"""How likely a check of a correct mechanism fails, at most, over all its rounds and variables."""
+
+_ROUNDING = 1 + 1e-5
+"""Of clipping in float32, in lengths."""
+
+
+@dataclass(frozen=True, eq=False)
+class RunAggregates:
+    """What the checks look at.
+
+    Attributes:
+      sizes: of the model's variables.
+      stddev: [rounds] of the noise on a coordinate of the aggregate, as configured.
+      longest: [rounds] that the aggregate could be without noise: participants times clip norm,
+        over the denominator.
+      measured: [rounds, variables, 2] of `measure`; rows of NaN are not looked at.
+      echo: of the first round; None where it was not looked for.
+    """
+
+    sizes: Sequence[int]
+    stddev: FloatArray
+    longest: FloatArray
+    measured: FloatArray
+    echo: Echo | None
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check's outcome.
+
+    Attributes:
+      name: in report.json.
+      log_p: logarithm of a bound on how likely a correct mechanism looks as bad, over all tests.
+      num_tests: rounds and variables, or lags, that were looked at.
+      round: from 1, where it looks worst; None where no round stands out.
+      variable: from 1, of the model, where it looks worst; None for the whole model.
+      ratio: what was found there over what was to be expected; see `docs/checks.md`.
+    """
+
+    name: str
+    log_p: float
+    num_tests: int
+    round: int | None
+    variable: int | None
+    ratio: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether a correct mechanism may well look like this."""
+        return self.log_p >= math.log(FALSE_ALARM)
+
+    @property
+    def p_value(self) -> float:
+        """Of all tests of the check together; 0 where it is too small for a float."""
+        return math.exp(self.log_p)
+
+
+def check_aggregates(run: RunAggregates) -> list[Check]:
+    """The checks that can be made: of the noise only where there should be any."""
+    return list(_checks(run))
+
+
+def check_rounds(canary_rounds: Sequence[npt.NDArray[np.int64]]) -> Check:
+    """No canary takes part twice in a round.
+
+    Args:
+      canary_rounds: of each included canary, the rounds that it took part in.
+    """
+    repeated = [rounds[1:][np.diff(rounds) == 0] for rounds in map(np.sort, canary_rounds)]
+    twice = np.concatenate([*repeated, np.zeros(0, np.int64)])
+    return Check(
+        name="once_a_round",
+        log_p=-math.inf if len(twice) else 0.0,
+        num_tests=len(canary_rounds),
+        round=int(twice.min()) if len(twice) else None,
+        variable=None,
+        ratio=float(len(twice)),
+    )
+
+
+def _checks(run: RunAggregates) -> Iterator[Check]:
+    sizes, squared, products = _with_whole(run)
+    stddev, longest = run.stddev[:, None], run.longest[:, None]
+    if (run.stddev > 0).all():
+        yield _enough_noise(squared, sizes, stddev)
+        yield _fresh_noise(squared, products, sizes, stddev)
+        yield _bounded_length(squared, sizes, stddev, longest)
+        if run.echo is not None:
+            yield _no_echo(run.echo, float(run.stddev[0]), float(run.longest[0]))
+    else:
+        yield _bounded_without_noise(squared, longest)
+
+
+def _with_whole(run: RunAggregates) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Sizes, squared lengths and products, the whole model as one more variable, the last."""
+    sizes = np.array([*run.sizes, sum(run.sizes)], dtype=np.float64)
+    whole = run.measured.sum(axis=1, keepdims=True)
+    squared, products = np.moveaxis(np.concatenate([run.measured, whole], axis=1), 2, 0)
+    return sizes, squared, products
+
+
+def _enough_noise(squared: FloatArray, sizes: FloatArray, stddev: FloatArray) -> Check:
+    """No variable is shorter than its noise."""
+    lengths = squared / stddev**2
+    log_p = log_p_shorter(lengths, np.broadcast_to(sizes, lengths.shape))
+    ratio = np.sqrt(lengths / sizes)
+    return _worst("enough_noise", log_p, ratio, badness=-ratio)
+
+
+def _fresh_noise(
+    squared: FloatArray, products: FloatArray, sizes: FloatArray, stddev: FloatArray
+) -> Check:
+    """Nor is the part of it that the last round's aggregate does not explain."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        explained = products[1:] ** 2 / squared[:-1]
+    unexplained = np.maximum(squared[1:] - np.where(squared[:-1] > 0, explained, 0), 0)
+    dof = np.maximum(sizes - 1, 1)
+    lengths = np.where(sizes > 1, unexplained / stddev[1:] ** 2, np.nan)
+    log_p = log_p_shorter(lengths, np.broadcast_to(dof, lengths.shape))
+    ratio = np.sqrt(lengths / dof)
+    return _worst("fresh_noise", log_p, ratio, badness=-ratio, first_round=2)
+
+
+def _bounded_length(
+    squared: FloatArray, sizes: FloatArray, stddev: FloatArray, longest: FloatArray
+) -> Check:
+    """No variable is longer than clipped updates and their noise can be."""
+    log_p = log_p_longer(
+        squared / stddev**2,
+        np.broadcast_to(sizes, squared.shape),
+        np.broadcast_to(_ROUNDING * longest / stddev, squared.shape),
+    )
+    ratio = np.sqrt(squared / (longest**2 + stddev**2 * sizes))
+    return _worst("bounded_length", log_p, ratio, badness=ratio)
+
+
+def _bounded_without_noise(squared: FloatArray, longest: FloatArray) -> Check:
+    """The same where no chance is involved."""
+    lengths = np.sqrt(squared)
+    log_p = np.where(lengths <= _ROUNDING * longest, 0.0, -np.inf)
+    log_p = np.where(np.isnan(squared), np.nan, log_p)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(lengths > 0, lengths / longest, 0.0)
+    return _worst("bounded_length", log_p, ratio, badness=ratio)
+
+
+def _no_echo(echo: Echo, stddev: float, longest: float) -> Check:
+    """The first round's coordinates are not alike at any distance."""
+    product, num_pairs = np.array(echo.product / stddev**2), np.array(float(echo.num_pairs))
+    log_p = float(log_p_echo(product, num_pairs, longest / stddev))
+    return Check(
+        name="no_echo",
+        log_p=min(0.0, log_p + math.log(echo.num_lags)),
+        num_tests=echo.num_lags,
+        round=1,
+        variable=None,
+        ratio=float(product / num_pairs),
+    )
+
+
+def _worst(
+    name: str, log_p: FloatArray, ratio: FloatArray, *, badness: FloatArray, first_round: int = 1
+) -> Check:
+    """The least likely of a check's tests, a row a round and a column a variable.
+
+    Among equally likely ones, which 1 bounds mostly, the one with the largest badness.
+    """
+    tested = ~np.isnan(log_p)
+    num_tests = int(tested.sum())
+    if num_tests == 0:
+        return Check(name, 0.0, 0, None, None, 1.0)
+    least = np.min(log_p[tested])
+    worst = np.argmax(np.where(tested & (log_p == least), badness, -np.inf))
+    at, variable = np.unravel_index(worst, log_p.shape)
+    return Check(
+        name=name,
+        log_p=min(0.0, float(least) + math.log(num_tests)),
+        num_tests=num_tests,
+        round=int(at) + first_round,
+        variable=int(variable) + 1 if variable < log_p.shape[1] - 1 else None,
+        ratio=float(ratio[at, variable]),
+    )

@@ -1,0 +1,88 @@
+"""Noise that repeats within one aggregate: the strongest correlation of it with itself, shifted."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import scipy.fft
+
+from fl_audit.mechanism_checks.tails import log_p_echo
+
+MOST_COORDINATES = 1 << 25
+"""Of a model that is looked at: the transform takes 24 bytes for each."""
+
+
+@dataclass(frozen=True)
+class Echo:
+    """The lag at which an aggregate is most like itself.
+
+    Attributes:
+      lag: in coordinates, at least 1.
+      product: sum over all pairs of coordinates that lie so far apart of their products.
+      num_pairs: how many there are.
+      num_lags: that it is the strongest of.
+    """
+
+    lag: int
+    product: float
+    num_pairs: int
+    num_lags: int
+
+
+def strongest_echo(
+    aggregate: npt.NDArray[np.float32], stddev: float, longest: float
+) -> Echo | None:
+    """Looks at every lag at once, by the Fourier transform.
+
+    Args:
+      aggregate: (dim,).
+      stddev: of the noise on a coordinate, positive.
+      longest: that a sum of clipped updates without noise can be, in the aggregate's unit.
+
+    Returns:
+      The lag whose correlation is the least likely by chance; None for one coordinate, or more
+      than `MOST_COORDINATES`.
+    """
+    dim = len(aggregate)
+    if not 1 < dim <= MOST_COORDINATES:
+        return None
+    # In units of the noise, which keeps float32's range whatever the clip norm is. A length that
+    # only a broken clip leaves may overflow all the same: it is another check's to find.
+    with np.errstate(over="ignore", invalid="ignore"):
+        products = _autocorrelation(aggregate / np.float32(stddev))
+    if not np.isfinite(products).all():
+        return None
+    num_pairs = dim - np.arange(1, dim, dtype=np.float64)
+    log_p = log_p_echo(products, num_pairs, longest / stddev)
+    at = int(np.argmax(np.where(log_p == log_p.min(), np.abs(products), -1)))
+    return Echo(
+        lag=at + 1,
+        product=float(products[at]) * stddev**2,
+        num_pairs=dim - 1 - at,
+        num_lags=dim - 1,
+    )
+
+
+def _autocorrelation(vector: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+    """Of lags 1 to the length less one: the sums of products of coordinates so far apart."""
+    size = scipy.fft.next_fast_len(2 * len(vector), real=True)  # so that no lag wraps around
+    spectrum = scipy.fft.rfft(vector, size)
+    products = scipy.fft.irfft(spectrum.real**2 + spectrum.imag**2, size)
+    return np.asarray(products[1 : len(vector)], np.float64)
+
+
+def echo_to_json(echo: Echo | None) -> str:
+    """A line of JSON, `null` for none."""
+    return msgspec.json.encode(echo).decode() + "\n"
+
+
+def echo_from_json(text: bytes) -> Echo | None:
+    """What `echo_to_json` wrote.
+
+    Raises:
+      msgspec.MsgspecError: it is something else.
+    """
+    made: Any = msgspec.json.decode(text, type=Echo | None)
+    return made if isinstance(made, Echo) else None

@@ -1,0 +1,117 @@
+"""The checks of the mechanism in report.json, and as rows of the page."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fl_audit.mechanism_checks import (
+    FALSE_ALARM,
+    Check,
+    check_aggregates,
+    check_rounds,
+    why_not_checked,
+)
+from fl_audit.report.finished_run import FinishedRun
+from fl_audit.report.numbers import significant
+
+_TITLES = {
+    "enough_noise": "Enough noise",
+    "fresh_noise": "Fresh noise",
+    "bounded_length": "Bounded length",
+    "no_echo": "No echo",
+    "once_a_round": "Once a round",
+}
+
+_MEANINGS = {
+    "enough_noise": "No variable of an aggregate is shorter than its noise.",
+    "fresh_noise": (
+        "Nor is the part of it that is at right angles to the aggregate of the round before."
+    ),
+    "bounded_length": "None is longer than as many clipped updates and their noise can be.",
+    "no_echo": (
+        "In the first round no stretch of coordinates repeats another: their noise is independent."
+    ),
+    "once_a_round": "No canary takes part twice in a round.",
+}
+
+
+def checks_report(run: FinishedRun) -> dict[str, Any]:
+    """What report.json says under `checks`."""
+    of_aggregates = [] if run.aggregates is None else check_aggregates(run.aggregates)
+    checks = [*of_aggregates, check_rounds(run.canary_rounds)]
+    return {
+        "passed": all(check.passed for check in checks),
+        "false_alarm": FALSE_ALARM,
+        "not_checked": why_not_checked(run.config.mechanism),
+        "results": [_to_json(check) for check in checks],
+    }
+
+
+def _to_json(check: Check) -> dict[str, Any]:
+    return {
+        "name": check.name,
+        "meaning": _MEANINGS[check.name],
+        "passed": check.passed,
+        "p_value": check.p_value,
+        "num_tests": check.num_tests,
+        "round": check.round,
+        "variable": check.variable,
+        "ratio": check.ratio,
+    }
+
+
+def failed_checks(checks: Mapping[str, Any]) -> list[str]:
+    """The titles of those that failed."""
+    return [_TITLES[check["name"]] for check in checks["results"] if not check["passed"]]
+
+
+@dataclass(frozen=True)
+class CheckRow:
+    """One check on the page.
+
+    Attributes:
+      title: a few words.
+      meaning: what a correct mechanism does.
+      passed: whether this one does.
+      found: where it looks worst, and how.
+      p_value: that it looks so bad by chance, at most.
+    """
+
+    title: str
+    meaning: str
+    passed: bool
+    found: str
+    p_value: str
+
+
+def check_rows(checks: Mapping[str, Any]) -> list[CheckRow]:
+    """The rows of what report.json holds under `checks`."""
+    return [
+        CheckRow(
+            title=_TITLES[check["name"]],
+            meaning=check["meaning"],
+            passed=check["passed"],
+            found=_found(check),
+            p_value=_p_value(check["p_value"]),
+        )
+        for check in checks["results"]
+    ]
+
+
+def _found(check: Mapping[str, Any]) -> str:
+    ratio = significant(check["ratio"])
+    match check["name"]:
+        case "enough_noise" | "fresh_noise":
+            found = f"{ratio} times as long as the noise is on average"
+        case "bounded_length":
+            found = f"{ratio} times the greatest length to be expected"
+        case "no_echo":
+            return f"correlation {ratio} at the strongest lag"
+        case _:
+            return "none twice" if check["round"] is None else f"twice in round {check['round']}"
+    where = "whole model" if check["variable"] is None else f"variable {check['variable']}"
+    return f"{found} ({where}, round {check['round']})"
+
+
+def _p_value(value: float) -> str:
+    return significant(value, 2) if value >= 1e-300 else "10⁻³⁰⁰"

@@ -1,0 +1,71 @@
+"""Logs what the checks of the mechanism need of every round's aggregate."""
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_audit.files import write_text
+from fl_audit.mechanism_checks import (
+    AggregateLog,
+    echo_to_json,
+    measure,
+    strongest_echo,
+    why_not_checked,
+)
+from fl_audit.run_folder import RunFolder
+from fl_audit.training.prepare import PreparedRun
+
+Vector = npt.NDArray[np.float32]
+
+
+class AggregateWatch:
+    """Sees every round; does nothing where the mechanism is not checked."""
+
+    def __init__(self, run: PreparedRun, folder: RunFolder, completed: int) -> None:
+        """Starts a folder's log, or goes on with it.
+
+        Args:
+          run: of `prepare`.
+          folder: that holds this run's identity.
+          completed: rounds that are done.
+
+        Raises:
+          InputError: rounds are done, and the log is missing or damaged.
+        """
+        self._run = run
+        self._folder = folder
+        self._sizes = run.task.classifier.variable_sizes
+        # After an interruption the last aggregate is gone: one round is not compared with it.
+        self._last: Vector | None = None
+        self._log: AggregateLog | None = None
+        if why_not_checked(run.config.mechanism) is None:
+            rounds = run.schedule.num_rounds
+            self._log = AggregateLog.at_round(
+                completed, folder.aggregates, rounds, len(self._sizes)
+            )
+
+    def see_round(self, index: int, aggregate: Vector, clip_norm: float, participants: int) -> None:
+        """Logs a round.
+
+        Args:
+          index: of the round, from 0.
+          aggregate: the round's noised aggregate, of shape (dim,).
+          clip_norm: that its updates were clipped to.
+          participants: clients and canaries in it.
+        """
+        if self._log is None:
+            return
+        self._log.write_round(index, measure(aggregate, self._last, self._sizes))
+        self._last = aggregate
+        if index == 0:
+            self._look_for_echo(aggregate, clip_norm, participants)
+
+    def flush(self) -> None:
+        """Writes the log to the disk."""
+        if self._log is not None:
+            self._log.flush()
+
+    def _look_for_echo(self, aggregate: Vector, clip_norm: float, participants: int) -> None:
+        of_one = clip_norm / self._run.schedule.expected_cohort
+        stddev = self._run.noise.sum_noise_multiplier * of_one
+        echo = strongest_echo(aggregate, stddev, participants * of_one) if stddev > 0 else None
+        write_text(self._folder.echo, echo_to_json(echo))

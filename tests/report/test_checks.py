@@ -1,0 +1,112 @@
+"""The checks of the mechanism: in report.json, on the page, on the terminal, in the verdict."""
+
+import json
+
+import numpy as np
+import pytest
+
+from fl_audit.config_file import config_to_toml, load_config, parse_config
+from fl_audit.report import summary_lines, write_report
+from tests.report.conftest import CONFIG, ROUNDS
+
+CONSISTENT = (
+    "audit.claimed_epsilon=20",
+    "audit.verdict_statistic=final_minus_initial",
+    "audit.verdict_method=threshold_valid",
+)
+"""A claim that the canaries of the made-up run are consistent with."""
+
+
+def silence(run_folder):
+    """The third variable's noise is missing in round 8."""
+    rows = np.load(run_folder.aggregates)
+    rows[7, 2, 0] = 1e-14
+    rows[7:9, 2, 1] = 0
+    np.save(run_folder.aggregates, rows)
+
+
+def report_with(run_folder, *overrides):
+    run_folder.config.write_text(config_to_toml(load_config(run_folder.config, overrides)))
+    return write_report(run_folder)
+
+
+def test_a_correct_run(reported):
+    checks = json.loads(reported.folder.report_json.read_text())["checks"]
+    assert checks == reported.report["checks"]
+    assert (checks["passed"], checks["false_alarm"], checks["not_checked"]) == (True, 1e-6, None)
+    assert [result["name"] for result in checks["results"]] == [
+        "enough_noise",
+        "fresh_noise",
+        "bounded_length",
+        "no_echo",
+        "once_a_round",
+    ]
+    assert all(result["passed"] for result in checks["results"])
+    assert checks["results"][0]["num_tests"] == 4 * ROUNDS
+    assert checks["results"][1]["num_tests"] == 4 * (ROUNDS - 1)
+    assert "The mechanism is not as configured" not in reported.html
+    assert "checks              passed, 5 of 5" in summary_lines(reported.report)
+
+
+def test_a_run_that_fails_one(run_folder):
+    silence(run_folder)
+    report = write_report(run_folder)
+    failed = [result for result in report["checks"]["results"] if not result["passed"]]
+    assert [(result["name"], result["round"], result["variable"]) for result in failed] == [
+        ("enough_noise", 8, 3),
+        ("fresh_noise", 8, 3),
+    ]
+    assert not report["checks"]["passed"]
+    page = run_folder.report_html.read_text()
+    assert "Failed: Enough noise, Fresh noise." in page
+    assert "(variable 3, round 8)" in page
+    expected = "FAILED: Enough noise, Fresh noise (the mechanism is not as configured)"
+    assert f"checks              {expected}" in summary_lines(report)
+
+
+def test_a_claim_is_not_consistent_with_a_mechanism_that_is_not_as_configured(run_folder):
+    assert report_with(run_folder, *CONSISTENT)["verdict"]["outcome"] == "consistent"
+    silence(run_folder)
+    verdict = report_with(run_folder, *CONSISTENT)["verdict"]
+    assert verdict["outcome"] == "inconclusive"
+    start = "the mechanism is not as configured (Enough noise, Fresh noise: see the checks); "
+    assert verdict["reason"].startswith(f"{start}of the canaries, no lower bound exceeds it")
+
+
+def test_a_contradicted_claim_stays_contradicted(run_folder):
+    silence(run_folder)
+    verdict = report_with(run_folder, "audit.claimed_epsilon=0.5")["verdict"]
+    assert verdict["outcome"] == "contradicted"
+    assert verdict["reason"].startswith("the lower bound")
+
+
+@pytest.mark.parametrize("kind", ["tree_aggregation", "none"])
+def test_mechanisms_whose_aggregates_are_not_checked(run_folder, change_record, kind):
+    law = {"tree_aggregation": "tree", "none": "gaussian"}[kind]
+    change_record(
+        noise_law=law,
+        noise_multiplier=0.3 if law == "tree" else 0.0,
+        sum_noise_multiplier=0.3 if law == "tree" else 0.0,
+        count_noise_stddev=0.0,
+        client_squared_sensitivity=4,
+        canary_squared_sensitivity=1,
+    )
+    run_folder.aggregates.unlink()
+    run_folder.echo.unlink()
+    noise = {"noise_multiplier": 0.3, "clip_norm": 1.0} if law == "tree" else {"canary_norm": 1.0}
+    config = parse_config({**CONFIG, "mechanism": {"kind": kind, **noise}}, "config")
+    run_folder.config.write_text(config_to_toml(config))
+    report = write_report(run_folder)
+    checks = report["checks"]
+    assert [result["name"] for result in checks["results"]] == ["once_a_round"]
+    assert checks["not_checked"] is not None
+    assert checks["not_checked"] in " ".join(run_folder.report_html.read_text().split())
+    assert any("aggregates not checked" in line for line in summary_lines(report))
+
+
+def test_a_canary_twice_in_a_round(run_folder):
+    rows = run_folder.canaries.read_text().replace(",1,3\n", ",1,3 3\n", 1)
+    run_folder.canaries.write_text(rows)
+    (failed,) = [r for r in write_report(run_folder)["checks"]["results"] if not r["passed"]]
+    assert (failed["name"], failed["round"], failed["p_value"]) == ("once_a_round", 3, 0.0)
+    assert "twice in round 3" in run_folder.report_html.read_text()
