@@ -23,6 +23,7 @@ def test_rooms_import_only_what_the_targets_say():
     foundation = {"config", "config_file", "csv_file", "errors", "files", "run_folder", "seeds"}
     assert set(imports("estimators")) <= {"estimators", "errors"}
     assert set(imports("canaries")) <= {"canaries"} | foundation
+    assert set(imports("mechanism_checks")) <= {"mechanism_checks"} | foundation
     assert set(imports("participation")) <= {"participation"} | foundation
     assert set(imports("tasks")) <= {"tasks"} | foundation
     assert not {"estimators", "report"} & set(imports("training"))

@@ -176,6 +176,12 @@ def test_killed_and_resumed_is_as_never_killed(config_path, noiseless, tmp_path,
     for name in ("round_cosines.npy", "release_cosines.npy"):
         np.testing.assert_array_equal(np.load(out / name), np.load(noiseless / name))
     assert not list(out.glob("released_model_*"))
+    killed, whole = (np.load(folder / "aggregates.npy") for folder in (out, noiseless))
+    np.testing.assert_array_equal(killed[:, :, 0], whole[:, :, 0])
+    # The first round after an interruption is not compared with the one before.
+    compared = ~np.isnan(killed[:, :, 1])
+    assert list(np.flatnonzero(~compared.all(axis=1))[:2]) == [0, 3]
+    np.testing.assert_array_equal(killed[compared, 1], whole[compared, 1])
 
 
 def test_native_in_several_workers_is_as_local(config_path, noiseless, tmp_path, monkeypatch):

@@ -147,15 +147,16 @@ def audits(config: Config, seeds: Sequence[int]) -> Iterator[dict[str, Any]]:
             "claim": audited.claimed_epsilon,
             "together": found.together,
             "alone": found.alone,
+            "checks": audited.checks["results"],
         }
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Markdown: runs with a bound above the claim, and how near the bounds came."""
+    """Markdown: runs with a bound above the claim, how near the bounds came, and the checks."""
     lines = [
         "| participation | mechanism | runs | verdict above the claim | any of 8 bounds above it "
-        "| largest bound over the claim |",
-        "|---|---|---|---|---|---|",
+        "| largest bound over the claim | checks failed | smallest p of a check |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for kind, group in itertools.groupby(rows, lambda row: (row["pattern"], row["mechanism"])):
         lines.append(_line(*kind, list(group)))
@@ -166,7 +167,15 @@ def _line(pattern: str, mechanism: str, rows: Sequence[Mapping[str, Any]]) -> st
     together = sum(row["together"] > row["claim"] for row in rows)
     single = [max(row["alone"].values()) / row["claim"] for row in rows]
     above = sum(share > 1 for share in single)
-    cells = (_of(together, len(rows)), _of(above, len(rows)), f"{max(single):.2f}")
+    checks = [check for row in rows for check in row["checks"]]
+    failed = sum(not check["passed"] for check in checks)
+    cells = (
+        _of(together, len(rows)),
+        _of(above, len(rows)),
+        f"{max(single):.2f}",
+        f"{failed} of {len(checks):,}",
+        f"{min(check['p_value'] for check in checks):.2g}",
+    )
     return f"| {pattern} | {mechanism} | {len(rows)} | {' | '.join(cells)} |"
 
 

@@ -82,6 +82,7 @@ def comparability_warnings(runs: Sequence[ReportedRun]) -> list[str]:
         *(sentence for fact in _MUST_AGREE for sentence in _disagreement(fact, runs)),
         *_cohorts(runs),
         *_left_out_statistics(runs),
+        *_failed_checks(runs),
         *_copies(runs),
     ]
 
@@ -115,6 +116,16 @@ def _left_out_statistics(runs: Sequence[ReportedRun]) -> Iterable[str]:
         if len(left_out) > 1:
             which = f"statistics {', '.join(left_out)} are"
         yield f"The {which} missing in {', '.join(lacking)}."
+
+
+def _failed_checks(runs: Sequence[ReportedRun]) -> Iterable[str]:
+    for run in runs:
+        if run.failed_checks:
+            failed = ", ".join(run.failed_checks)
+            yield (
+                f"The mechanism of {run.folder} is not as configured: {failed} failed. Its "
+                "analytical ε is that of the config, not of what ran."
+            )
 
 
 def _copies(runs: Sequence[ReportedRun]) -> Iterable[str]:

@@ -9,6 +9,7 @@ import msgspec
 
 from fl_audit.config_file import parse_config
 from fl_audit.errors import InputError
+from fl_audit.report.checks import title_of_check
 from fl_audit.run_folder import FORMAT_VERSION, RunFolder
 
 PARTIES = ("client", "canary")
@@ -75,6 +76,15 @@ class Verdict(msgspec.Struct, frozen=True):
     claimed_epsilon: float
 
 
+class _Check(msgspec.Struct, frozen=True):
+    name: str
+    passed: bool
+
+
+class _Checks(msgspec.Struct, frozen=True):
+    results: list[_Check]
+
+
 class _Report(msgspec.Struct, frozen=True):
     statistics: dict[str, Statistic]
     analytical: Analytical
@@ -83,6 +93,7 @@ class _Report(msgspec.Struct, frozen=True):
     run: Record
     config: dict[str, Any]
     fl_audit_version: str
+    checks: _Checks = _Checks([])  # which older reports lack
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +110,7 @@ class ReportedRun:
       accuracy: on held-out data, after the last round.
       verdict: on what was claimed of the run; None where nothing was.
       fl_audit_version: that wrote the report.
+      failed_checks: titles of the checks of its mechanism that failed.
     """
 
     folder: Path
@@ -110,6 +122,7 @@ class ReportedRun:
     accuracy: float
     verdict: Verdict | None
     fl_audit_version: str
+    failed_checks: tuple[str, ...]
 
     def estimate(self, statistic: str, method: str) -> Estimate | None:
         """What a method found on a statistic; None where either was left out."""
@@ -166,6 +179,9 @@ def _read(folder: RunFolder) -> ReportedRun:
         accuracy=read.accuracy,
         verdict=read.verdict,
         fl_audit_version=read.fl_audit_version,
+        failed_checks=tuple(
+            title_of_check(check.name) for check in read.checks.results if not check.passed
+        ),
     )
 
 

@@ -35,6 +35,11 @@ _MEANINGS = {
 }
 
 
+def title_of_check(name: str) -> str:
+    """A few words for a heading; the name itself where it is unknown."""
+    return _TITLES.get(name, name)
+
+
 def checks_report(run: FinishedRun) -> dict[str, Any]:
     """What report.json says under `checks`."""
     of_aggregates = [] if run.aggregates is None else check_aggregates(run.aggregates)
@@ -62,7 +67,7 @@ def _to_json(check: Check) -> dict[str, Any]:
 
 def failed_checks(checks: Mapping[str, Any]) -> list[str]:
     """The titles of those that failed."""
-    return [_TITLES[check["name"]] for check in checks["results"] if not check["passed"]]
+    return [title_of_check(check["name"]) for check in checks["results"] if not check["passed"]]
 
 
 @dataclass(frozen=True)
@@ -88,7 +93,7 @@ def check_rows(checks: Mapping[str, Any]) -> list[CheckRow]:
     """The rows of what report.json holds under `checks`."""
     return [
         CheckRow(
-            title=_TITLES[check["name"]],
+            title=title_of_check(check["name"]),
             meaning=check["meaning"],
             passed=check["passed"],
             found=_found(check),

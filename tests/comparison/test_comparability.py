@@ -35,6 +35,17 @@ def test_a_difference_is_named(make_run, path, value, words):
     assert words in warning
 
 
+def test_a_mechanism_that_is_not_as_configured_is_named(make_run):
+    check = {"name": "enough_noise", "passed": False}
+    changes = {"config.seed": 2, "checks.results": [check, {**check, "name": "of tomorrow"}]}
+    failing = make_run("b", changes, {"gaussian_fit": 0.1})
+    (warning,) = warnings_of(make_run("a"), failing)
+    assert warning == (
+        f"The mechanism of {failing} is not as configured: Enough noise, of tomorrow failed. Its "
+        "analytical ε is that of the config, not of what ran."
+    )
+
+
 def test_copies_are_no_repetitions(make_run):
     first, second = make_run("a"), make_run("b")
     (warning,) = warnings_of(first, second)

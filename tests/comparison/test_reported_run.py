@@ -108,3 +108,12 @@ def test_a_config_that_is_older_than_a_key_has_its_default(make_run):
 def test_a_config_of_something_else(make_run):
     bad = make_run("b", {"config.participation.kind": "lottery"})
     assert "config: key `participation.kind`: unknown 'lottery'" in read_with(make_run("a"), bad)
+
+
+def test_a_report_from_before_there_were_checks(make_run, built_report):
+    old = make_run("old")
+    report = json.loads((old / "report.json").read_text())
+    del report["checks"]
+    (old / "report.json").write_text(json.dumps(report))
+    first, second = read_reported_runs([old, make_run("new")])
+    assert first.failed_checks == second.failed_checks == ()

@@ -196,6 +196,28 @@ def test_a_small_audit_finds_a_large_bug(tmp_path):
     assert "**yes**" in table.verdicts([{**row, "canaries": "rademacher"}])
 
 
+def _failed(found: dict[str, object]) -> set[str]:
+    return {check["name"] for check in found["checks"] if not check["passed"]}
+
+
+@pytest.mark.tff
+@pytest.mark.parametrize(
+    ("name", "check"),
+    [
+        ("correct: adaptive clip", None),
+        ("noise reused in every round", "fresh_noise"),
+        pytest.param("half the noise multiplier", "enough_noise", marks=pytest.mark.slow),
+        pytest.param(
+            "one variable unclipped: the last bias", "bounded_length", marks=pytest.mark.slow
+        ),
+        pytest.param("same seed: workers hold pieces", "no_echo", marks=pytest.mark.slow),
+    ],
+)
+def test_checks_find_what_they_are_made_for(name, check, tmp_path):
+    found = _audit(name, tmp_path)
+    assert _failed(found) == set() if check is None else check in _failed(found)
+
+
 @pytest.mark.slow
 @pytest.mark.tff
 def test_a_small_audit_finds_nothing_in_the_correct_mechanism(tmp_path):
@@ -221,3 +243,4 @@ def test_bounds_on_correct_mechanisms_stay_below_the_claim():
     for config in correct.configs():
         (row,) = correct.audits(config, seeds=[1001])
         assert row["together"] < row["claim"]
+        assert all(check["passed"] for check in row["checks"])

@@ -1,5 +1,6 @@
 """The checks of the mechanism: in report.json, on the page, on the terminal, in the verdict."""
 
+import html
 import json
 
 import numpy as np
@@ -100,7 +101,8 @@ def test_mechanisms_whose_aggregates_are_not_checked(run_folder, change_record, 
     checks = report["checks"]
     assert [result["name"] for result in checks["results"]] == ["once_a_round"]
     assert checks["not_checked"] is not None
-    assert checks["not_checked"] in " ".join(run_folder.report_html.read_text().split())
+    page = html.unescape(" ".join(run_folder.report_html.read_text().split()))
+    assert checks["not_checked"] in page
     assert any("aggregates not checked" in line for line in summary_lines(report))
 
 
