@@ -10,12 +10,14 @@ from fl_audit.mechanism_checks.checks import (
     check_rounds,
 )
 from fl_audit.mechanism_checks.echo import Echo, echo_from_json, echo_to_json, strongest_echo
+from fl_audit.mechanism_checks.watch import MechanismWatch
 
 __all__ = [
     "FALSE_ALARM",
     "AggregateLog",
     "Check",
     "Echo",
+    "MechanismWatch",
     "RunAggregates",
     "check_aggregates",
     "check_rounds",

@@ -1,0 +1,72 @@
+"""The checks for a loop of one's own: shown every round, asked when it is over."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fl_audit.errors import InputError
+from fl_audit.mechanism_checks.aggregate_log import FloatArray, Vector, measure
+from fl_audit.mechanism_checks.checks import Check, RunAggregates, check_aggregates
+from fl_audit.mechanism_checks.echo import Echo, strongest_echo
+
+
+class MechanismWatch:
+    """Sees every round's noised aggregate, in order; keeps the last one and some lengths."""
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        """Starts before the first round.
+
+        Args:
+          sizes: parameters in each variable of the model, in the order of the aggregate.
+        """
+        self._sizes = tuple(sizes)
+        self._last: Vector | None = None
+        self._echo: Echo | None = None
+        self._rows: list[FloatArray] = []
+        self._stddev: list[float] = []
+        self._longest: list[float] = []
+
+    def see_round(self, aggregate: Vector, *, noise_stddev: float, longest: float) -> None:
+        """Takes a round's measures.
+
+        Args:
+          aggregate: float32 of shape (dim,), what the round released.
+          noise_stddev: of the noise that should be on each of its coordinates; 0 in every round
+            where none is added.
+          longest: that it could be without noise: for a mean of clipped updates the participants
+            times the clip norm, over the number that the sum is divided by.
+
+        Raises:
+          InputError: the aggregate is not as long as the variables together, or a number is
+            negative or not finite.
+        """
+        dim = sum(self._sizes)
+        if aggregate.shape != (dim,):
+            raise InputError(f"aggregate: must be of shape ({dim},), got {aggregate.shape}")
+        for name, value in (("noise_stddev", noise_stddev), ("longest", longest)):
+            if not 0 <= value < float("inf"):
+                raise InputError(f"{name}: must be a number, at least 0, got {value}")
+        if not self._rows and noise_stddev > 0:
+            self._echo = strongest_echo(aggregate, noise_stddev, longest)
+        self._rows.append(measure(aggregate, self._last, self._sizes))
+        self._stddev.append(noise_stddev)
+        self._longest.append(longest)
+        self._last = aggregate.copy()
+
+    def checks(self) -> list[Check]:
+        """The checks of what was seen.
+
+        Raises:
+          InputError: no round was.
+        """
+        if not self._rows:
+            raise InputError("see_round: must be called for a round before there are checks")
+        return check_aggregates(
+            RunAggregates(
+                sizes=self._sizes,
+                stddev=np.array(self._stddev),
+                longest=np.array(self._longest),
+                measured=np.array(self._rows),
+                echo=self._echo,
+            )
+        )

@@ -1,0 +1,53 @@
+"""The checks in a loop of one's own, and the loop of docs/checks.md as it stands there."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fl_audit.errors import InputError
+from fl_audit.mechanism_checks import MechanismWatch, check_aggregates
+from tests.mechanism_checks.conftest import CLIP_NORM, ROUNDS, SIZES, STDDEV, aggregates_of, signal
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "checks.md"
+
+
+def test_the_same_as_of_a_run():
+    random = np.random.default_rng(1)
+    vectors = signal(random) + random.normal(0, STDDEV, (ROUNDS, sum(SIZES)))
+    watch = MechanismWatch(SIZES)
+    reused = np.empty(sum(SIZES), np.float32)
+    for vector in vectors:
+        reused[:] = vector  # a buffer that the loop writes on
+        watch.see_round(reused, noise_stddev=STDDEV, longest=CLIP_NORM)
+    assert watch.checks() == check_aggregates(aggregates_of(vectors))
+
+
+def test_the_loop_of_the_document(capsys):
+    text = DOCUMENT.read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.S)
+    exec(compile(code, "docs/checks.md", "exec"), {})
+    printed = re.search(r"prints\n\n((?:    .*\n)+)", text).group(1)
+    assert capsys.readouterr().out == printed.replace("    ", "")
+
+
+@pytest.mark.parametrize(
+    ("shape", "stddev", "longest", "message"),
+    [
+        (7, 1.0, 1.0, r"aggregate: must be of shape \(4001,\), got \(7,\)"),
+        (4001, -1.0, 1.0, "noise_stddev: must be a number, at least 0, got -1.0"),
+        (4001, 1.0, float("inf"), "longest: must be a number, at least 0, got inf"),
+        (4001, float("nan"), 1.0, "noise_stddev: must be a number"),
+    ],
+)
+def test_what_cannot_be_is_refused(shape, stddev, longest, message):
+    with pytest.raises(InputError, match=message):
+        MechanismWatch(SIZES).see_round(
+            np.zeros(shape, np.float32), noise_stddev=stddev, longest=longest
+        )
+
+
+def test_nothing_seen_is_nothing_checked():
+    with pytest.raises(InputError, match="see_round"):
+        MechanismWatch(SIZES).checks()
