@@ -21,6 +21,7 @@ def test_rooms_import_only_what_the_targets_say():
             yield from re.findall(r"^\s*from fl_audit\.(\w+)", path.read_text(), re.M)
 
     foundation = {"config", "config_file", "csv_file", "errors", "files", "run_folder", "seeds"}
+    foundation |= {"mapped_log"}
     assert set(imports("estimators")) <= {"estimators", "errors"}
     assert set(imports("canaries")) <= {"canaries"} | foundation
     assert set(imports("mechanism_checks")) <= {"mechanism_checks"} | foundation

@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.errors import InputError
+from fl_audit.mapped_log import MappedArray, create_log, open_log
 
 FloatArray = npt.NDArray[np.float64]
 Vector = npt.NDArray[np.float32]
@@ -52,13 +51,9 @@ def _products(vector: Vector, other: Vector | None) -> FloatArray:
 
 @dataclass(frozen=True)
 class AggregateLog:
-    """Rows of `measure`, float64 of shape (rounds, variables, 2), mapped from an NPY file.
+    """Rows of `measure`, float64 of shape (rounds, variables, 2) (`fl_audit.mapped_log`)."""
 
-    A row is NaN until its round is written; what is written survives kill -9, and after a flush a
-    power cut.
-    """
-
-    _rows: "np.memmap[Any, np.dtype[np.float64]]"
+    _rows: MappedArray
 
     @classmethod
     def at_round(
@@ -71,10 +66,8 @@ class AggregateLog:
         """
         shape = (num_rounds, num_variables, 2)
         if completed:
-            return cls(_map(path, "r+", shape))
-        rows = np.lib.format.open_memmap(path, "w+", np.float64, shape)
-        rows[:] = np.nan
-        return cls(rows)
+            return cls(open_log(path, "r+", np.float64, shape, "aggregates"))
+        return cls(create_log(path, np.float64, shape))
 
     def write_round(self, round_index: int, measured: FloatArray) -> None:
         """Writes one round's row."""
@@ -91,16 +84,5 @@ def read_aggregate_log(path: Path, num_rounds: int, num_variables: int) -> Float
     Raises:
       InputError: the file is missing, damaged, or of another shape.
     """
-    return np.array(_map(path, "r", (num_rounds, num_variables, 2)))
-
-
-def _map(path: Path, mode: Any, shape: tuple[int, ...]) -> "np.memmap[Any, np.dtype[np.float64]]":
-    try:
-        rows: np.memmap[Any, np.dtype[np.float64]] = np.lib.format.open_memmap(path, mode)
-    except (OSError, ValueError, EOFError) as error:
-        raise InputError(f"{path}: is not a log of aggregates: {error}") from error
-    if rows.shape != shape or rows.dtype != np.float64:
-        raise InputError(
-            f"{path}: holds {rows.dtype} of shape {rows.shape}, must be float64 of shape {shape}"
-        )
-    return rows
+    shape = (num_rounds, num_variables, 2)
+    return np.array(open_log(path, "r", np.float64, shape, "aggregates"))

@@ -3,12 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.errors import InputError
+from fl_audit.mapped_log import MappedArray, create_log, open_log
 from fl_audit.scoring.over_rounds import OverRounds, over_rounds
 
 FloatArray = npt.NDArray[np.float64]
@@ -16,21 +15,14 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class CosineLog:
-    """Cosines, float32 of shape (rounds, canaries), mapped from an NPY file.
+    """Cosines, float32 of shape (rounds, canaries), a row per round (`fl_audit.mapped_log`)."""
 
-    A row is NaN until its round is written; what is written survives kill -9, and after a flush a
-    power cut.
-    """
-
-    _cosines: "np.memmap[Any, np.dtype[np.float32]]"
+    _cosines: MappedArray
 
     @classmethod
     def create(cls, path: Path, num_rounds: int, num_canaries: int) -> "CosineLog":
         """Makes an empty log of this shape."""
-        shape = (num_rounds, num_canaries)
-        cosines = np.lib.format.open_memmap(path, "w+", np.float32, shape)
-        cosines[:] = np.nan
-        return cls(cosines)
+        return cls(create_log(path, np.float32, (num_rounds, num_canaries)))
 
     @classmethod
     def open(cls, path: Path, num_rounds: int, num_canaries: int) -> "CosineLog":
@@ -39,7 +31,7 @@ class CosineLog:
         Raises:
           InputError: the file is missing, damaged, or of another shape.
         """
-        return cls(_map(path, "r+", (num_rounds, num_canaries)))
+        return cls(open_log(path, "r+", np.float32, (num_rounds, num_canaries), "cosines"))
 
     @classmethod
     def at_round(
@@ -60,7 +52,7 @@ class CosineLog:
         Raises:
           InputError: the file is missing, damaged, or of another number of canaries.
         """
-        return cls(_map(path, "r", ("rounds", num_canaries)))
+        return cls(open_log(path, "r", np.float32, ("rounds", num_canaries), "cosines"))
 
     @property
     def num_rounds(self) -> int:
@@ -85,21 +77,3 @@ class CosineLog:
 
     def _rows(self, rounds: slice) -> Iterator[npt.NDArray[np.float32]]:
         return (row for row in self._cosines[rounds] if np.isfinite(row).all())
-
-
-def _map(
-    path: Path, mode: Literal["r", "r+"], shape: tuple[int | str, int]
-) -> "np.memmap[Any, np.dtype[np.float32]]":
-    """Maps a log whose first extent may be a word, which stands for any."""
-    try:
-        cosines: np.memmap[Any, np.dtype[np.float32]] = np.lib.format.open_memmap(path, mode)
-    except (OSError, ValueError, EOFError) as error:
-        raise InputError(f"{path}: is not a log of cosines: {error}") from error
-    rounds, num_canaries = shape
-    expected = (cosines.shape[:1] if isinstance(rounds, str) else (rounds,)) + (num_canaries,)
-    if cosines.shape != expected or cosines.dtype != np.float32:
-        raise InputError(
-            f"{path}: holds {cosines.dtype} of shape {cosines.shape}, must be float32 of "
-            f"shape ({rounds}, {num_canaries})"
-        )
-    return cosines
