@@ -138,7 +138,11 @@ def audits(config: Config, seeds: Sequence[int]) -> Iterator[dict[str, Any]]:
     runtime = compiled_runtime(first, make_aggregator)
     for seed in seeds:
         prepared = prepare(msgspec.structs.replace(config, seed=seed))
-        run = dataclasses.replace(prepared, task=first.task)
+        # The compiled process divides by the first run's cohort, whatever this seed's coins say.
+        expected = first.schedule.canary_turns.expected
+        turns = dataclasses.replace(prepared.schedule.canary_turns, expected=expected)
+        schedule = dataclasses.replace(prepared.schedule, canary_turns=turns)
+        run = dataclasses.replace(prepared, task=first.task, schedule=schedule)
         with tempfile.TemporaryDirectory() as folder:
             audited = audited_run(run, runtime, Path(folder) / "run")
         found = look_at(audited.statistics, audited.delta)

@@ -16,9 +16,9 @@ Row = Mapping[str, Any]
 
 
 def main() -> None:
-    """Prints both tables."""
+    """Prints the tables."""
     rows = read(Path(sys.argv[1]))
-    print(verdicts(rows), "", looks(rows), sep="\n")
+    print(verdicts(rows), "", looks(rows), "", checks(rows), sep="\n")
 
 
 def verdicts(rows: Sequence[Row]) -> str:
@@ -68,6 +68,30 @@ def looks(rows: Sequence[Row]) -> str:
         for row in rows
     )
     return _markdown(header, lines)
+
+
+def checks(rows: Sequence[Row]) -> str:
+    """A line per run: which checks of its mechanism failed, and how each looks at its worst."""
+    names = list(dict.fromkeys(check["name"] for row in rows for check in row["checks"]))
+    lines = (
+        (
+            row["mechanism"],
+            row["config"],
+            row["canaries"],
+            *(_check(row["checks"], name) for name in names),
+        )
+        for row in rows
+    )
+    return _markdown(("mechanism", "config", "canaries", *names), lines)
+
+
+def _check(made: Iterable[Row], name: str) -> str:
+    """The ratio, bold where the check failed."""
+    found = next((check for check in made if check["name"] == name), None)
+    if found is None:
+        return "–"
+    ratio = f"{found['ratio']:.3g}"
+    return ratio if found["passed"] else f"**{ratio}**"
 
 
 def _bold(epsilon: float, claim: float) -> str:

@@ -23,6 +23,9 @@ FALSE_ALARM = 1e-6
 _ROUNDING = 1 + 1e-5
 """Of clipping in float32, in lengths."""
 
+_RESOLUTION = 1e-6
+"""Of an aggregate in float32: shorter noise is lost in it, whatever the mechanism adds."""
+
 
 @dataclass(frozen=True, eq=False)
 class RunAggregates:
@@ -135,7 +138,8 @@ def _fresh_noise(
         explained = products[1:] ** 2 / squared[:-1]
     unexplained = np.maximum(squared[1:] - np.where(squared[:-1] > 0, explained, 0), 0)
     dof = np.maximum(sizes - 1, 1)
-    lengths = np.where(sizes > 1, unexplained / stddev[1:] ** 2, np.nan)
+    can_be_seen = np.sqrt(dof) * stddev[1:] > _RESOLUTION * np.sqrt(squared[1:])
+    lengths = np.where((sizes > 1) & can_be_seen, unexplained / stddev[1:] ** 2, np.nan)
     log_p = log_p_shorter(lengths, np.broadcast_to(dof, lengths.shape))
     ratio = np.sqrt(lengths / dof)
     return _worst("fresh_noise", log_p, ratio, badness=-ratio, first_round=2)

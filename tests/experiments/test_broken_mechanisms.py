@@ -194,6 +194,9 @@ def test_a_small_audit_finds_a_large_bug(tmp_path):
     row = {"mechanism": "noise over the denominator twice", "config": "every_round", **found}
     assert found["together"] < truth.true_epsilon(row)
     assert "**yes**" in table.verdicts([{**row, "canaries": "rademacher"}])
+    head, _, line = table.checks([{**row, "canaries": "rademacher"}]).splitlines()
+    assert "| enough_noise | fresh_noise | bounded_length | no_echo | once_a_round |" in head
+    assert "| **0.0" in line
 
 
 def _failed(found: dict[str, object]) -> set[str]:

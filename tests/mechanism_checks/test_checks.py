@@ -43,6 +43,16 @@ def test_a_signal_as_long_as_it_may_be_and_longer_than_the_noise(make_run):
     assert failed(aggregates_of(signal(random) + noise, stddev=stddev)) == set()
 
 
+def test_noise_that_float32_cannot_hold_beside_the_signal():
+    """Rounds are equal but for noise of a 1e10th: nothing can be said of how fresh it is."""
+    random = np.random.default_rng(2)
+    stddev = 1e-13
+    noise = random.normal(0, stddev, (ROUNDS, sum(SIZES)))
+    run = aggregates_of(signal(random) + noise, stddev=stddev)
+    assert failed(run) == set()
+    assert one(run, "fresh_noise").num_tests < 5 * (ROUNDS - 1)
+
+
 def test_half_the_noise(make_run):
     assert "enough_noise" in failed(make_run(lambda noise, _: noise / 2))
 
