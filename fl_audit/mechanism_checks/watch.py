@@ -37,8 +37,8 @@ class MechanismWatch:
             times the clip norm, over the number that the sum is divided by.
 
         Raises:
-          InputError: the aggregate is not as long as the variables together, or a number is
-            negative or not finite.
+          InputError: the aggregate is not as long as the variables together, a number is negative
+            or not finite, or some rounds have noise and some have not.
         """
         dim = sum(self._sizes)
         if aggregate.shape != (dim,):
@@ -46,6 +46,11 @@ class MechanismWatch:
         for name, value in (("noise_stddev", noise_stddev), ("longest", longest)):
             if not 0 <= value < float("inf"):
                 raise InputError(f"{name}: must be a number, at least 0, got {value}")
+        if self._stddev and (noise_stddev > 0) != (self._stddev[0] > 0):
+            raise InputError(
+                f"noise_stddev: must be 0 in all rounds or in none, got {noise_stddev} after "
+                f"{self._stddev[0]}"
+            )
         if not self._rows and noise_stddev > 0:
             self._echo = strongest_echo(aggregate, noise_stddev, longest)
         self._rows.append(measure(aggregate, self._last, self._sizes))

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from fl_audit.estimators.result import json_value
 from fl_audit.mechanism_checks import (
     FALSE_ALARM,
     Check,
@@ -61,7 +62,7 @@ def _to_json(check: Check) -> dict[str, Any]:
         "num_tests": check.num_tests,
         "round": check.round,
         "variable": check.variable,
-        "ratio": check.ratio,
+        "ratio": json_value(check.ratio),
     }
 
 
@@ -104,7 +105,9 @@ def check_rows(checks: Mapping[str, Any]) -> list[CheckRow]:
 
 
 def _found(check: Mapping[str, Any]) -> str:
-    ratio = significant(check["ratio"])
+    if check["num_tests"] == 0:
+        return "nothing to look at"
+    ratio = significant(float(check["ratio"]))
     match check["name"]:
         case "enough_noise" | "fresh_noise":
             found = f"{ratio} times as long as the noise is on average"

@@ -48,6 +48,13 @@ def test_what_cannot_be_is_refused(shape, stddev, longest, message):
         )
 
 
+def test_noise_in_some_rounds_is_refused():
+    watch = MechanismWatch(SIZES)
+    watch.see_round(np.zeros(4001, np.float32), noise_stddev=1.0, longest=1.0)
+    with pytest.raises(InputError, match=r"must be 0 in all rounds or in none, got 0.0 after 1.0"):
+        watch.see_round(np.zeros(4001, np.float32), noise_stddev=0.0, longest=1.0)
+
+
 def test_nothing_seen_is_nothing_checked():
     with pytest.raises(InputError, match="see_round"):
         MechanismWatch(SIZES).checks()

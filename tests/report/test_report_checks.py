@@ -106,6 +106,24 @@ def test_mechanisms_whose_aggregates_are_not_checked(run_folder, change_record, 
     assert any("aggregates not checked" in line for line in summary_lines(report))
 
 
+def test_lengths_beyond_every_float_are_words(run_folder):
+    rows = np.load(run_folder.aggregates)
+    rows[7, 2, 0] = np.inf
+    np.save(run_folder.aggregates, rows)
+    checks = {c["name"]: c for c in write_report(run_folder)["checks"]["results"]}
+    assert checks["bounded_length"]["ratio"] == "inf"
+    assert "∞ times the greatest length" in run_folder.report_html.read_text()
+
+
+def test_a_run_that_was_interrupted_after_every_round(run_folder):
+    rows = np.load(run_folder.aggregates)
+    rows[:, :, 1] = np.nan
+    np.save(run_folder.aggregates, rows)
+    checks = {c["name"]: c for c in write_report(run_folder)["checks"]["results"]}
+    assert (checks["fresh_noise"]["passed"], checks["fresh_noise"]["num_tests"]) == (True, 0)
+    assert "nothing to look at" in run_folder.report_html.read_text()
+
+
 def test_a_canary_twice_in_a_round(run_folder):
     rows = run_folder.canaries.read_text().replace(",1,3\n", ",1,3 3\n", 1)
     run_folder.canaries.write_text(rows)
