@@ -12,6 +12,7 @@ import tensorflow_federated as tff
 from benchmarks.peers.stock_tff import StockRound, fed_avg_of_ours
 from benchmarks.rounds import ROUNDS, OurRound
 from fl_audit.canaries.family import CanaryFamily
+from fl_audit.mechanism_checks import AggregateLog, measure
 from fl_audit.scoring.cosine_log import CosineLog
 from fl_audit.training.local_runtime import LocalContext, local_runtime
 from fl_audit.training.prepare import PreparedRun
@@ -23,25 +24,30 @@ class AuditedRound:
     def __init__(
         self, ours: OurRound, family: CanaryFamily, canaries: Sequence[int], folder: Path
     ) -> None:
-        """Opens a log.
+        """Opens the logs.
 
         Args:
             ours: the round, of all its clients.
             family: of the canaries.
             canaries: that take part.
-            folder: for the log.
+            folder: for the logs.
         """
         self._round, self._family, self._canaries = ours, family, canaries
         self._log = CosineLog.create(folder / "cosines.npy", ROUNDS, family.num_canaries)
-        self._aggregate = np.zeros(family.dim, np.float32)
+        self._aggregate = self._last = np.zeros(family.dim, np.float32)
+        self._sizes = ours.variable_sizes
+        path = folder / "aggregates.npy"
+        self._lengths = AggregateLog.at_round(0, path, ROUNDS, len(self._sizes))
 
     def __call__(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float64]]:
         """The round's aggregate and every canary's cosine with it."""
+        self._last = self._aggregate
         self._aggregate = self._round(canaries=self._canaries).aggregate
         return self._aggregate, self.score()
 
     def score(self) -> npt.NDArray[np.float64]:
-        """Scores and logs the last round's aggregate."""
+        """Measures, scores and logs the last round's aggregate."""
+        self._lengths.write_round(0, measure(self._aggregate, self._last, self._sizes))
         cosines = self._family.cosines(self._aggregate)
         self._log.write_round(0, cosines)
         return cosines
@@ -61,4 +67,4 @@ class UnauditedRound:
     def __call__(self) -> Any:
         """The state after the round."""
         with local_runtime(self._context):
-            return self._round()
+            return self._round.one_by_one()

@@ -71,6 +71,7 @@ class OurRound:
             run: whose clients take part.
         """
         population = run.task.population
+        self.variable_sizes = run.task.classifier.variable_sizes
         self._clients = [population.examples(i) for i in range(len(population.client_ids))]
         self._runtime = make_runtime(run, Path(os.devnull))
         with self._runtime.session():

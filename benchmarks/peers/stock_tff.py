@@ -1,7 +1,7 @@
 """Federated averaging as TFF ships it, with Keras models or with ours."""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -77,7 +77,7 @@ class StockRound:
     """A round from the classifier's initial weights, on TFF's default context."""
 
     def __init__(self, process: tff.learning.templates.LearningProcess, run: PreparedRun) -> None:
-        """Starts the process and makes the clients' data sets, which no race times."""
+        """Starts the process."""
         weights = tff.learning.models.ModelWeights(run.task.classifier.initial_weights, ())
         state = process.initialize()
         in_its_own_types = tf.nest.pack_sequence_as(
@@ -86,11 +86,17 @@ class StockRound:
         self._state = process.set_model_weights(state, in_its_own_types)
         self._next = functools.partial(process.next, self._state)
         population = run.task.population
-        size = run.config.client.batch_size
-        self._data_sets = [
-            batches_of(population.examples(i), size) for i in range(len(population.client_ids))
-        ]
+        self._batch_size = run.config.client.batch_size
+        self._clients = [population.examples(i) for i in range(len(population.client_ids))]
 
     def __call__(self) -> Any:
-        """The state after a round."""
-        return self._next(self._data_sets).state
+        """The state after a round; TFF's own runtime wants a list of data sets."""
+        return self._next(list(self._data_sets())).state
+
+    def one_by_one(self) -> Any:
+        """The same on a runtime that makes each client's data set when its turn comes."""
+        return self._next(self._data_sets()).state
+
+    def _data_sets(self) -> Iterator[tf.data.Dataset]:
+        """Made anew for each round, as ours are."""
+        return (batches_of(examples, self._batch_size) for examples in self._clients)
