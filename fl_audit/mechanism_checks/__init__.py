@@ -9,6 +9,7 @@ from fl_audit.mechanism_checks.checks import (
     check_aggregates,
     check_rounds,
 )
+from fl_audit.mechanism_checks.configured import Configured, configured
 from fl_audit.mechanism_checks.echo import Echo, echo_from_json, echo_to_json, strongest_echo
 from fl_audit.mechanism_checks.watch import MechanismWatch
 
@@ -16,11 +17,13 @@ __all__ = [
     "FALSE_ALARM",
     "AggregateLog",
     "Check",
+    "Configured",
     "Echo",
     "MechanismWatch",
     "RunAggregates",
     "check_aggregates",
     "check_rounds",
+    "configured",
     "echo_from_json",
     "echo_to_json",
     "measure",

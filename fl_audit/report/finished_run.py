@@ -15,6 +15,7 @@ from fl_audit.errors import InputError
 from fl_audit.mechanism_checks import (
     Echo,
     RunAggregates,
+    configured,
     echo_from_json,
     read_aggregate_log,
     why_not_checked,
@@ -126,11 +127,16 @@ def _read_rounds(path: Path, num_rounds: int) -> Rounds:
 
 
 def _read_aggregates(folder: RunFolder, record: RunRecord, rounds: Rounds) -> RunAggregates:
-    of_one = rounds.clip_norm / record.denominator
+    asked = configured(
+        rounds.clip_norm,
+        rounds.participants,
+        noise_multiplier=record.sum_noise_multiplier,
+        denominator=record.denominator,
+    )
     return RunAggregates(
         sizes=record.variable_sizes,
-        stddev=record.sum_noise_multiplier * of_one,
-        longest=rounds.participants * of_one,
+        stddev=asked.stddev,
+        longest=asked.longest,
         measured=read_aggregate_log(folder.aggregates, record.rounds, len(record.variable_sizes)),
         echo=_read_echo(folder.echo),
     )

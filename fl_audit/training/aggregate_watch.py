@@ -6,12 +6,14 @@ import numpy.typing as npt
 from fl_audit.files import write_text
 from fl_audit.mechanism_checks import (
     AggregateLog,
+    configured,
     echo_to_json,
     measure,
     strongest_echo,
     why_not_checked,
 )
 from fl_audit.run_folder import RunFolder
+from fl_audit.training.attackers import SeenRound
 from fl_audit.training.prepare import PreparedRun
 
 Vector = npt.NDArray[np.float32]
@@ -43,29 +45,33 @@ class AggregateWatch:
                 completed, folder.aggregates, rounds, len(self._sizes)
             )
 
-    def see_round(self, index: int, aggregate: Vector, clip_norm: float, participants: int) -> None:
+    def see_round(self, seen: SeenRound, participants: int) -> None:
         """Logs a round.
 
         Args:
-          index: of the round, from 0.
-          aggregate: the round's noised aggregate, of shape (dim,).
-          clip_norm: that its updates were clipped to.
+          seen: the round.
           participants: clients and canaries in it.
         """
         if self._log is None:
             return
-        self._log.write_round(index, measure(aggregate, self._last, self._sizes))
-        self._last = aggregate
-        if index == 0:
-            self._look_for_echo(aggregate, clip_norm, participants)
+        self._log.write_round(seen.index, measure(seen.aggregate, self._last, self._sizes))
+        self._last = seen.aggregate
+        if seen.index == 0:
+            self._look_for_echo(seen, participants)
 
     def flush(self) -> None:
         """Writes the log to the disk."""
         if self._log is not None:
             self._log.flush()
 
-    def _look_for_echo(self, aggregate: Vector, clip_norm: float, participants: int) -> None:
-        of_one = clip_norm / self._run.schedule.expected_cohort
-        stddev = self._run.noise.sum_noise_multiplier * of_one
-        echo = strongest_echo(aggregate, stddev, participants * of_one) if stddev > 0 else None
+    def _look_for_echo(self, seen: SeenRound, participants: int) -> None:
+        asked = configured(
+            seen.clip_norm,
+            float(participants),
+            noise_multiplier=self._run.noise.sum_noise_multiplier,
+            denominator=self._run.schedule.expected_cohort,
+        )
+        echo = None
+        if asked.stddev > 0:
+            echo = strongest_echo(seen.aggregate, asked.stddev, asked.longest)
         write_text(self._folder.echo, echo_to_json(echo))

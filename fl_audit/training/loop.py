@@ -108,7 +108,7 @@ class RoundLoop:
         before, after = model_weights(state), model_weights(result.state)
         seen = SeenRound(number - 1, before, result.aggregate, after, result.clip_norm)
         participants = len(data.clients) + len(data.canaries)
-        self._watch.see_round(number - 1, result.aggregate, result.clip_norm, participants)
+        self._watch.see_round(seen, participants)
         for attacker in self._attackers:
             attacker.see_round(seen)
         scored = time.perf_counter()

@@ -9,6 +9,7 @@ from fl_audit.errors import InputError
 from fl_audit.mechanism_checks import echo_from_json, measure
 from fl_audit.run_folder import RunFolder
 from fl_audit.training.aggregate_watch import AggregateWatch
+from fl_audit.training.attackers import SeenRound
 
 CLIP_NORM, PARTICIPANTS = 0.5, 4
 
@@ -26,7 +27,7 @@ def aggregates(run, rounds=2):
 
 def show(watch, vectors, first=0):
     for index, vector in enumerate(vectors, start=first):
-        watch.see_round(index, vector, CLIP_NORM, PARTICIPANTS)
+        watch.see_round(SeenRound(index, (), vector, (), CLIP_NORM), PARTICIPANTS)
     watch.flush()
 
 

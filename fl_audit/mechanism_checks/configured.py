@@ -1,0 +1,37 @@
+"""What the config says of a round's aggregate, in the aggregate's own unit."""
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+T = TypeVar("T", float, npt.NDArray[np.float64])
+
+
+@dataclass(frozen=True, eq=False)
+class Configured(Generic[T]):
+    """Of one round, or of several as arrays.
+
+    Attributes:
+      stddev: of the noise on a coordinate.
+      longest: that the aggregate could be without noise.
+    """
+
+    stddev: T
+    longest: T
+
+
+def configured(
+    clip_norm: T, participants: T, *, noise_multiplier: float, denominator: float
+) -> Configured[T]:
+    """Of a noised sum of clipped updates, divided by a number that is fixed.
+
+    Args:
+      clip_norm: that the round's updates were clipped to.
+      participants: clients and canaries in it.
+      noise_multiplier: on the sum, as a multiple of the clip norm.
+      denominator: that the sum is divided by.
+    """
+    of_one = clip_norm / denominator
+    return Configured(stddev=noise_multiplier * of_one, longest=participants * of_one)
