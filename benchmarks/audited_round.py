@@ -12,10 +12,10 @@ import tensorflow_federated as tff
 from benchmarks.peers.stock_tff import StockRound, fed_avg_of_ours
 from benchmarks.rounds import ROUNDS, OurRound
 from fl_audit.canaries.family import CanaryFamily
+from fl_audit.formats.cosine_log import CosineLog
 from fl_audit.mechanism_checks import AggregateLog, measure
-from fl_audit.scoring.cosine_log import CosineLog
-from fl_audit.training.local_runtime import LocalContext, local_runtime
-from fl_audit.training.prepare import PreparedRun
+from fl_audit.training.run.prepare import PreparedRun
+from fl_audit.training.runtimes.local_runtime import LocalContext, local_runtime
 
 
 class AuditedRound:

@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from benchmarks.next_word import BATCH_SIZE, Sizes, classifier_of, made_up_clients
 from fl_audit.tasks.vocabulary import PADDING
-from fl_audit.training.blocks import BlockTrainer, pad_block
-from fl_audit.training.local_training import OptimizerSteps
+from fl_audit.training.runtimes.blocks import BlockTrainer, pad_block
+from fl_audit.training.runtimes.local_training import OptimizerSteps
 
 _COMPARED = 2
 """Clients whose updates are compared with training one by one."""

@@ -19,11 +19,11 @@ from fl_audit.config import (
 )
 from fl_audit.participation import make_schedule
 from fl_audit.tasks.classifier import Classifier, Examples, InMemoryPopulation, LearningTask
-from fl_audit.training.cohort_data import RoundData
-from fl_audit.training.mechanism import round_noise
-from fl_audit.training.prepare import PreparedRun
-from fl_audit.training.round import RoundResult, run_round
-from fl_audit.training.runtimes import make_runtime
+from fl_audit.training.algorithm.mechanism import round_noise
+from fl_audit.training.algorithm.round import RoundResult, run_round
+from fl_audit.training.data.cohort_data import RoundData
+from fl_audit.training.run.prepare import PreparedRun
+from fl_audit.training.runtimes.make import make_runtime
 
 CANARIES = Canaries(count=2000, family="hadamard")
 

@@ -10,10 +10,10 @@ from tensorflow_federated.python.simulation.baselines.stackoverflow import word_
 
 from benchmarks.next_word import Sizes
 from fl_audit.tasks.classifier import Classifier
-from fl_audit.training.cohort_data import batches_of
-from fl_audit.training.mechanism import make_aggregator
-from fl_audit.training.prepare import PreparedRun
-from fl_audit.training.process import functional_model
+from fl_audit.training.algorithm.mechanism import make_aggregator
+from fl_audit.training.algorithm.process import functional_model
+from fl_audit.training.data.cohort_data import batches_of
+from fl_audit.training.run.prepare import PreparedRun
 
 Model = Callable[[], tff.learning.models.VariableModel] | tff.learning.models.FunctionalModel
 

@@ -5,7 +5,7 @@ from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from setting import CLIP_NORM, NUM_CLIENTS, POOL, Weights, examples, train
 
-from fl_audit.scoring import unflatten
+from fl_audit.attacks import unflatten
 
 app = ClientApp()
 

@@ -20,7 +20,7 @@ from flwr.simulation import run_simulation
 from scored_strategy import ScoredStrategy
 from setting import CLIP_NORM, NUM_CLIENTS, POOL, SHARE_PER_ROUND, accuracy, initial_weights
 
-from fl_audit.scoring import RoundScorer
+from fl_audit.attacks import RoundScorer
 
 
 def main() -> None:

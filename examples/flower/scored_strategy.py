@@ -6,7 +6,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
-from fl_audit.scoring import RoundScorer
+from fl_audit.attacks import RoundScorer
 
 
 class ScoredStrategy(Strategy):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fl_audit.scoring import CanaryPool
+from fl_audit.attacks import CanaryPool
 
 NUM_CLIENTS = 200
 FEATURES, CLASSES = 784, 10

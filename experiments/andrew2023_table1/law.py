@@ -9,7 +9,7 @@ from fl_audit.estimators.gaussian.mechanism import (
     estimate_sigma,
     sigma_of_epsilon,
 )
-from fl_audit.estimators.gaussian.release_law import sample_mean_cosine
+from fl_audit.estimators.papers.andrew2023.release_law import sample_mean_cosine
 
 DIM, CANARIES, DELTA = 10**6, 10**3, 1e-6
 

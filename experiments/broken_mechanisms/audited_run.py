@@ -12,19 +12,19 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow_federated as tff
 
-from fl_audit.accounting import NoisyRounds, account
+from fl_audit.accounting.analytical import NoisyRounds, account
+from fl_audit.attacks.statistics import statistics_of
 from fl_audit.config import Mechanism
+from fl_audit.formats.run_folder import RunFolder, read_record
+from fl_audit.formats.score_file import read_score_file
 from fl_audit.report.checks import checks_report
 from fl_audit.report.finished_run import read_finished_run
-from fl_audit.run_folder import RunFolder, read_record
-from fl_audit.score_file import read_score_file
-from fl_audit.statistics import statistics_of
-from fl_audit.training import process as process_module
-from fl_audit.training.claim import write_identity
-from fl_audit.training.prepare import PreparedRun, canaries_csv
-from fl_audit.training.round import flatten_weights
-from fl_audit.training.run import train
-from fl_audit.training.runtimes import LocalBlocks, make_runtime
+from fl_audit.training.algorithm import process as process_module
+from fl_audit.training.algorithm.round import flatten_weights
+from fl_audit.training.run.prepare import PreparedRun, canaries_csv
+from fl_audit.training.run.taken_folder import write_identity
+from fl_audit.training.run.train import train
+from fl_audit.training.runtimes.make import LocalBlocks, make_runtime
 from fl_audit.verdict import Statistic
 
 MakeAggregator = Callable[[Mechanism, float], tff.aggregators.UnweightedAggregationFactory]

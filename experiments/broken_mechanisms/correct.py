@@ -44,8 +44,8 @@ from fl_audit.config import (
     TreeAggregation,
     Uniform,
 )
-from fl_audit.training.mechanism import make_aggregator
-from fl_audit.training.prepare import prepare
+from fl_audit.training.algorithm.mechanism import make_aggregator
+from fl_audit.training.run.prepare import prepare
 
 ROUNDS = 10
 

@@ -25,9 +25,9 @@ from experiments.broken_mechanisms.looks import look_at
 from experiments.broken_mechanisms.results import append, read
 from experiments.broken_mechanisms.zoo import WORKERS, ZOO, Member
 from fl_audit.canaries.family import CanaryFamily
-from fl_audit.config_file import load_config
+from fl_audit.config.file import load_config
 from fl_audit.estimators import CanaryScores
-from fl_audit.training.prepare import PreparedRun, prepare
+from fl_audit.training.run.prepare import PreparedRun, prepare
 from fl_audit.verdict import Statistic
 
 FOLDER = Path(__file__).parent

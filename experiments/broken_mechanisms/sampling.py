@@ -7,7 +7,7 @@ from fl_audit.participation import Schedule
 from fl_audit.participation.schedule import IndexArray, Roster
 from fl_audit.participation.urn import Urn
 from fl_audit.seeds import Stream, generator
-from fl_audit.training.prepare import PreparedRun
+from fl_audit.training.run.prepare import PreparedRun
 
 
 def with_replacement(run: PreparedRun) -> Schedule:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.errors import InputError
-from fl_audit.files import atomic_writer
+from fl_audit.formats.atomic import atomic_writer
 
 _FORMAT = "fl-audit canary store"
 _VERSION = 1

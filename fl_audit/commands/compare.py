@@ -48,7 +48,7 @@ def _compare(arguments: argparse.Namespace) -> int:
 
 def _write_page(comparison: "Comparison", path: Path) -> None:
     from fl_audit.comparison import render_comparison
-    from fl_audit.files import write_text
+    from fl_audit.formats.atomic import write_text
 
     try:
         write_text(path, render_comparison(comparison))

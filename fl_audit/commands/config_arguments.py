@@ -33,6 +33,6 @@ def config_of(arguments: argparse.Namespace) -> "Config":
     Raises:
       InputError: it cannot be read or does not describe a run.
     """
-    from fl_audit.config_file import load_config
+    from fl_audit.config.file import load_config
 
     return load_config(arguments.config, arguments.overrides)

@@ -62,7 +62,7 @@ def _estimate(arguments: argparse.Namespace) -> int:
 
 def _of_file(arguments: argparse.Namespace) -> int:
     from fl_audit.commands.estimate_lines import file_lines
-    from fl_audit.score_file import read_score_file
+    from fl_audit.formats.score_file import read_score_file
     from fl_audit.verdict import Statistic
 
     scores = read_score_file(arguments.scores).canary_scores()

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fl_audit.method_groups import METHOD_GROUPS
+from fl_audit.estimators.method_groups import METHOD_GROUPS
 
 if TYPE_CHECKING:
     from fl_audit.estimators.audit import AuditResult

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from fl_audit import statistics
+from fl_audit.attacks import statistics
+from fl_audit.attacks.log_folder import LogFolder, score_log
+from fl_audit.canaries.pool import read_pool
 from fl_audit.errors import InputError
 from fl_audit.estimators.setting import Null
-from fl_audit.run_folder import read_record
-from fl_audit.score_file import ScoreFile, read_score_file
-from fl_audit.scoring.log_folder import LogFolder, score_log
-from fl_audit.scoring.pool import read_pool
+from fl_audit.formats.run_folder import read_record
+from fl_audit.formats.score_file import ScoreFile, read_score_file
 from fl_audit.verdict import Statistic
 
 _NULLS: Mapping[str, Null] = {statistic.name: statistic.null for statistic in statistics.ALL}

@@ -56,8 +56,8 @@ def add(commands: "Commands") -> None:
 
 
 def _mcmc(arguments: argparse.Namespace) -> int:
-    from fl_audit.counts_file import read_counts_file
     from fl_audit.estimators.challenge_bases import ChainSettings, Prior, alpha_prior, posterior
+    from fl_audit.formats.counts_file import read_counts_file
 
     chain = {"draws": arguments.draws, "burn_in": arguments.burn_in}
     found = posterior(

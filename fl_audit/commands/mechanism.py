@@ -29,7 +29,7 @@ def add(commands: "Commands") -> None:
 
 
 def _mechanism(arguments: argparse.Namespace) -> int:
-    from fl_audit.mechanism_audit import audit_gaussian_mechanism
+    from fl_audit.attacks.one_release import audit_gaussian_mechanism
 
     audit = audit_gaussian_mechanism(
         epsilon=arguments.epsilon,

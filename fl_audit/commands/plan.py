@@ -36,7 +36,7 @@ def _plan(arguments: argparse.Namespace) -> int:
     config = config_of(arguments)
     if sys.stderr.isatty():
         print("loading the task; the plan takes about a minute", file=sys.stderr)
-    from fl_audit import tensorflow_environment
+    from fl_audit.training import tensorflow_environment
 
     tensorflow_environment.set_defaults()
     from fl_audit.planning import make_plan, plan_lines

@@ -10,8 +10,8 @@ from typing import Any
 
 def print_report(report: dict[str, Any], out: Path) -> None:
     """Print a run's report as lines of text, and where it is."""
+    from fl_audit.formats.run_folder import RunFolder
     from fl_audit.report import summary_lines
-    from fl_audit.run_folder import RunFolder
 
     width = shutil.get_terminal_size((100, 24)).columns
     print("\n".join(summary_lines(report, width)))

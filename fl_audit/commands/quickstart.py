@@ -26,7 +26,7 @@ def add(commands: "Commands") -> None:
 
 
 def _quickstart(arguments: argparse.Namespace) -> int:
-    from fl_audit import quickstart
+    from fl_audit.pipeline import quickstart
 
     out = arguments.out or quickstart.free_folder(Path("runs"))
     reports = quickstart.run(out)

@@ -32,7 +32,7 @@ def add(commands: "Commands") -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from fl_audit.pipeline import continue_run, start_run
+    from fl_audit.pipeline.runs import continue_run, start_run
 
     config = config_of(arguments)
     go = continue_run if arguments.resume else start_run

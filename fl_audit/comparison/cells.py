@@ -6,7 +6,7 @@ from collections.abc import Callable
 from fl_audit.comparison.comparison import Comparison
 from fl_audit.comparison.settings import Setting
 from fl_audit.comparison.spread import Spread
-from fl_audit.report.numbers import epsilon_text, significant
+from fl_audit.number_words import epsilon_text, significant
 
 LEFT_OUT = "–"
 

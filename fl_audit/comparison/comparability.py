@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from fl_audit.attacks.statistics import title_of
 from fl_audit.comparison.reported_run import ReportedRun
 from fl_audit.comparison.settings import value_text
-from fl_audit.report.numbers import significant
-from fl_audit.statistics import title_of
+from fl_audit.number_words import significant
 
 _SAME_COHORT = 1.1
 """Cohorts up to this factor apart differ by the coins of their canaries."""

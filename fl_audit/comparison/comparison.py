@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from fl_audit.attacks.statistics import ALL
 from fl_audit.comparison.comparability import comparability_warnings
 from fl_audit.comparison.pareto import pareto_front
 from fl_audit.comparison.reported_run import PARTIES, ReportedRun, read_reported_runs
 from fl_audit.comparison.settings import Setting, group_by_setting
 from fl_audit.comparison.spread import Spread
-from fl_audit.statistics import ALL
 
 SHOWN_METHODS = ("threshold_valid", "one_run_valid", "gaussian_fit")
 """What tables show at first sight: the bounds that hold, and the paper's estimate."""

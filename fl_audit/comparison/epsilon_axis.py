@@ -8,8 +8,8 @@ from typing import Literal
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
+from fl_audit.number_words import significant
 from fl_audit.report.figure import FAINT
-from fl_audit.report.numbers import significant
 
 _LINEAR_UP_TO = 10.0
 """Largest epsilon that is still drawn on a linear axis."""

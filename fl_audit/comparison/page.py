@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from fl_audit.attacks.statistics import meaning_of, title_of
 from fl_audit.comparison.cells import (
     accuracy_cell,
     cohort_cell,
@@ -20,9 +21,8 @@ from fl_audit.comparison.estimate_plot import estimate_panels
 from fl_audit.comparison.pattern_style import pattern_legend
 from fl_audit.comparison.settings import Setting
 from fl_audit.comparison.tradeoff_plot import tradeoff_panels
-from fl_audit.method_groups import METHOD_GROUPS
+from fl_audit.estimators.method_groups import METHOD_GROUPS
 from fl_audit.report.template import render
-from fl_audit.statistics import meaning_of, title_of
 
 
 def render_comparison(comparison: Comparison) -> str:

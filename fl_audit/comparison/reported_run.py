@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from fl_audit.config_file import parse_config
+from fl_audit.config.file import parse_config
 from fl_audit.errors import InputError
+from fl_audit.formats.run_folder import FORMAT_VERSION, RunFolder
 from fl_audit.report.checks import title_of_check
-from fl_audit.run_folder import FORMAT_VERSION, RunFolder
 
 PARTIES = ("client", "canary")
 """Whom the analytical epsilon is for."""

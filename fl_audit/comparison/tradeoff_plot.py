@@ -7,13 +7,13 @@ from functools import partial
 from markupsafe import Markup
 from matplotlib.axes import Axes
 
+from fl_audit.attacks.statistics import title_of
 from fl_audit.comparison.comparison import FRONT_METHOD, Comparison
 from fl_audit.comparison.epsilon_axis import EpsilonAxis
 from fl_audit.comparison.pattern_style import PatternStyle, pattern_styles
 from fl_audit.comparison.settings import Setting
 from fl_audit.comparison.spread import Spread
 from fl_audit.report.figure import FAINT, draw
-from fl_audit.statistics import title_of
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.mapped_log import MappedArray, create_log, open_log
+from fl_audit.formats.mapped_log import MappedArray, create_log, open_log
 
 FloatArray = npt.NDArray[np.float64]
 Vector = npt.NDArray[np.float32]
@@ -51,7 +51,7 @@ def _products(vector: Vector, other: Vector | None) -> FloatArray:
 
 @dataclass(frozen=True)
 class AggregateLog:
-    """Rows of `measure`, float64 of shape (rounds, variables, 2) (`fl_audit.mapped_log`)."""
+    """Rows of `measure`, float64 of shape (rounds, variables, 2) (see `formats.mapped_log`)."""
 
     _rows: MappedArray
 

@@ -3,7 +3,8 @@
 import dataclasses
 from dataclasses import dataclass
 
-from fl_audit.accounting import Accounting, NoisyRounds, account
+from fl_audit.accounting.analytical import Accounting, NoisyRounds, account
+from fl_audit.attacks.statistics import statistics_of
 from fl_audit.config import Config
 from fl_audit.errors import InputError
 from fl_audit.estimators.result import json_value
@@ -20,7 +21,6 @@ from fl_audit.planning.planned_run import (
 from fl_audit.planning.power import ClaimPower, claim_power
 from fl_audit.planning.prediction import StatisticPrediction, predict, predicted_statistics
 from fl_audit.planning.variants import Variant, variants
-from fl_audit.statistics import statistics_of
 
 LEAST_TRIALS = 3
 """With fewer there is no interval."""

@@ -16,7 +16,7 @@ from fl_audit.errors import InputError
 from fl_audit.participation import Schedule, make_schedule
 
 if TYPE_CHECKING:  # imports TensorFlow Federated
-    from fl_audit.training.mechanism import RoundNoise
+    from fl_audit.training.algorithm.mechanism import RoundNoise
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
@@ -164,7 +164,7 @@ def plan_run(config: Config, task: TaskFacts, clients: IndexArray | None = None)
       InputError: the simulation does not cover the config, or its parts do not fit together.
     """
     check_covered(config)
-    from fl_audit.training.mechanism import round_noise
+    from fl_audit.training.algorithm.mechanism import round_noise
 
     mechanism: Any = config.mechanism
     pool: Any = config.canaries

@@ -4,7 +4,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fl_audit.accounting import NoisyRounds
+from fl_audit.accounting.analytical import NoisyRounds
+from fl_audit.attacks.statistics import Statistic, statistics_of
 from fl_audit.errors import InputError
 from fl_audit.estimators import CanaryScores
 from fl_audit.estimators.setting import Null
@@ -12,7 +13,6 @@ from fl_audit.planning.planned_run import PlannedRun
 from fl_audit.planning.prediction import predicted_statistics, simulated_trials
 from fl_audit.planning.unknowns import ENDS, MIDDLE, Unknowns
 from fl_audit.report.run_verdict import why_unfit
-from fl_audit.statistics import Statistic, statistics_of
 from fl_audit.verdict import VALID_METHODS, Claim
 from fl_audit.verdict.evidence import Look
 from fl_audit.verdict.evidence import Statistic as Scored

@@ -7,6 +7,14 @@ import numpy as np
 import numpy.typing as npt
 from tqdm import tqdm
 
+from fl_audit.attacks.statistics import (
+    FINAL,
+    FINAL_MINUS_INITIAL,
+    MAX,
+    SUM,
+    Statistic,
+    statistics_of,
+)
 from fl_audit.config import Config, ServerSgd
 from fl_audit.errors import InputError
 from fl_audit.estimators import (
@@ -22,7 +30,6 @@ from fl_audit.planning.interval import Interval, interval_over, median_of
 from fl_audit.planning.planned_run import PlannedRun
 from fl_audit.planning.scores import draw_rounds, draw_scores
 from fl_audit.planning.unknowns import ENDS, MIDDLE, Unknowns
-from fl_audit.statistics import FINAL, FINAL_MINUS_INITIAL, MAX, SUM, Statistic, statistics_of
 from fl_audit.verdict import VALID_METHODS
 
 FloatArray = npt.NDArray[np.float64]

@@ -3,12 +3,12 @@
 import textwrap
 from collections.abc import Sequence
 
+from fl_audit.number_words import count, epsilon_text, significant
 from fl_audit.planning.interval import Interval, coverage
 from fl_audit.planning.plan import Plan
 from fl_audit.planning.prediction import FIT, PREDICTED_METHODS
 from fl_audit.planning.unknowns import ENDS, FACTOR
 from fl_audit.planning.variants import Variant
-from fl_audit.report.numbers import count, epsilon_text, significant
 from fl_audit.verdict import VALID_METHODS
 from fl_audit.verdict.power import ENOUGH_POWER
 

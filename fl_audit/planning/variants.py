@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from tqdm import tqdm
 
+from fl_audit.attacks.statistics import FINAL, Statistic
 from fl_audit.config import Config, DrawnParticipation
 from fl_audit.errors import InputError
 from fl_audit.estimators.result import json_value
@@ -14,7 +15,6 @@ from fl_audit.planning.interval import median_of
 from fl_audit.planning.planned_run import PlannedRun, plan_run
 from fl_audit.planning.prediction import FIT, predicted_statistics, sample
 from fl_audit.planning.unknowns import MIDDLE
-from fl_audit.statistics import FINAL, Statistic
 from fl_audit.verdict import VALID_METHODS
 
 _COUNT_FACTORS = (0.25, 0.5, 2, 4)

@@ -12,8 +12,8 @@ from fl_audit.mechanism_checks import (
     check_rounds,
     why_not_checked,
 )
+from fl_audit.number_words import significant
 from fl_audit.report.finished_run import FinishedRun
-from fl_audit.report.numbers import significant
 
 _TITLES = {
     "enough_noise": "Enough noise",

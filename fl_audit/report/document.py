@@ -6,16 +6,16 @@ from typing import Any
 
 import msgspec
 
-from fl_audit.accounting import Accounting, Guarantee, NoisyRounds, account
+from fl_audit.accounting.analytical import Accounting, Guarantee, NoisyRounds, account
+from fl_audit.attacks.statistics import statistics_of
+from fl_audit.attacks.threat_models import ThreatModel, threat_models_of
 from fl_audit.errors import InputError
 from fl_audit.estimators.result import json_value
+from fl_audit.formats.run_folder import RunRecord
 from fl_audit.report.checks import checks_report, failed_checks
 from fl_audit.report.finished_run import FinishedRun
 from fl_audit.report.run_verdict import run_verdict
 from fl_audit.report.statistic import statistic_report
-from fl_audit.run_folder import RunRecord
-from fl_audit.statistics import statistics_of
-from fl_audit.threat_models import ThreatModel, threat_models_of
 
 
 def build_report(run: FinishedRun) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fl_audit.report.numbers import epsilon_text, significant
+from fl_audit.number_words import epsilon_text, significant
 
 _ORDINALS = ("first", "second", "third", "fourth", "fifth")
 

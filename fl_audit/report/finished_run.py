@@ -8,10 +8,13 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from fl_audit.attacks.statistics import statistics_of
 from fl_audit.config import Config
-from fl_audit.config_file import load_config
-from fl_audit.csv_file import read_csv
+from fl_audit.config.file import load_config
 from fl_audit.errors import InputError
+from fl_audit.formats.csv_file import read_csv
+from fl_audit.formats.run_folder import RunFolder, RunRecord, read_record
+from fl_audit.formats.score_file import ScoreFile, read_score_file
 from fl_audit.mechanism_checks import (
     Echo,
     RunAggregates,
@@ -20,9 +23,6 @@ from fl_audit.mechanism_checks import (
     read_aggregate_log,
     why_not_checked,
 )
-from fl_audit.run_folder import RunFolder, RunRecord, read_record
-from fl_audit.score_file import ScoreFile, read_score_file
-from fl_audit.statistics import statistics_of
 
 FloatArray = npt.NDArray[np.float64]
 

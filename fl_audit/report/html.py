@@ -5,14 +5,15 @@ from typing import Any
 
 from markupsafe import Markup
 
-from fl_audit.config_file import config_to_toml
+from fl_audit.attacks.statistics import statistics_of
+from fl_audit.config.file import config_to_toml
 from fl_audit.estimators import Gaussian
 from fl_audit.estimators.roc.summary import REPORTED_RATES
+from fl_audit.number_words import significant
 from fl_audit.report.checks import check_rows, failed_checks
 from fl_audit.report.findings import findings
 from fl_audit.report.finished_run import FinishedRun
 from fl_audit.report.histogram import score_histogram
-from fl_audit.report.numbers import significant
 from fl_audit.report.tables import (
     accounting_rows,
     attack_rows,
@@ -26,7 +27,6 @@ from fl_audit.report.threat_model_rows import threat_model_rows
 from fl_audit.report.training_curve import training_curves
 from fl_audit.report.verdict_banner import verdict_banner
 from fl_audit.report.words import description
-from fl_audit.statistics import statistics_of
 
 
 def render_html(report: Mapping[str, Any], run: FinishedRun) -> str:

@@ -11,8 +11,8 @@ from fl_audit.config import (
     TreeAggregation,
     Zeroing,
 )
-from fl_audit.report.numbers import count, significant
-from fl_audit.run_folder import RunRecord
+from fl_audit.formats.run_folder import RunRecord
+from fl_audit.number_words import count, significant
 
 
 def mechanism_words(record: RunRecord, mechanism: Mechanism) -> str:

@@ -9,8 +9,8 @@ from fl_audit.config import (
     Shuffle,
     Uniform,
 )
-from fl_audit.report.numbers import count, significant
-from fl_audit.run_folder import RunRecord
+from fl_audit.formats.run_folder import RunRecord
+from fl_audit.number_words import count, significant
 
 
 def client_rounds(record: RunRecord, participation: Participation) -> str:

@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from fl_audit.attacks.statistics import Statistic
 from fl_audit.errors import InputError
 from fl_audit.estimators import anderson_darling, estimate
 from fl_audit.estimators.scores import CanaryScores, FloatArray
 from fl_audit.report.finished_run import FinishedRun
-from fl_audit.statistics import Statistic
 
 
 def statistic_report(run: FinishedRun, statistic: Statistic) -> dict[str, Any]:

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fl_audit.number_words import epsilon_text, significant
 from fl_audit.report.checks import failed_checks
-from fl_audit.report.numbers import epsilon_text, significant
 from fl_audit.report.tables import GroupRows, method_groups
 
 _GAP = 2

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fl_audit.method_groups import METHOD_GROUPS
-from fl_audit.report.numbers import count, epsilon_text, significant
+from fl_audit.attacks.statistics import title_of
+from fl_audit.estimators.method_groups import METHOD_GROUPS
+from fl_audit.number_words import count, epsilon_text, significant
 from fl_audit.report.words import ACCOUNTANT_TITLES
-from fl_audit.statistics import title_of
 
 
 @dataclass(frozen=True)

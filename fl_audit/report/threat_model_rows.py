@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fl_audit.statistics import title_of
+from fl_audit.attacks.statistics import title_of
 
 
 @dataclass(frozen=True)

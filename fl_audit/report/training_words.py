@@ -10,7 +10,7 @@ from fl_audit.config import (
     ServerSgd,
     ServerYogi,
 )
-from fl_audit.report.numbers import count
+from fl_audit.number_words import count
 
 _NAMES = {"sgd": "SGD", "adagrad": "Adagrad", "adam": "Adam", "yogi": "Yogi"}
 

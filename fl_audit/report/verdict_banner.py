@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fl_audit.report.numbers import count, epsilon_text, significant
+from fl_audit.attacks.statistics import title_of
+from fl_audit.number_words import count, epsilon_text, significant
 from fl_audit.report.tables import Note
-from fl_audit.statistics import title_of
 from fl_audit.verdict.power import ENOUGH_POWER
 
 _MEANINGS = {

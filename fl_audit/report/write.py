@@ -4,11 +4,11 @@ import json
 from typing import Any
 
 from fl_audit.errors import InputError
-from fl_audit.files import write_text
+from fl_audit.formats.atomic import write_text
+from fl_audit.formats.run_folder import RunFolder
 from fl_audit.report.document import build_report
 from fl_audit.report.finished_run import read_finished_run
 from fl_audit.report.html import render_html
-from fl_audit.run_folder import RunFolder
 
 
 def write_report(folder: RunFolder) -> dict[str, Any]:

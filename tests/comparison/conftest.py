@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fl_audit.config_file import parse_config
+from fl_audit.config.file import parse_config
+from fl_audit.formats.run_folder import RunFolder, RunRecord
+from fl_audit.formats.score_file import ScoreFile
 from fl_audit.report.document import build_report
 from fl_audit.report.finished_run import FinishedRun, Rounds
-from fl_audit.run_folder import RunFolder, RunRecord
-from fl_audit.score_file import ScoreFile
 
 STATISTICS = ("final", "final_minus_initial", "max", "sum")
 

@@ -20,7 +20,7 @@ def scores() -> CanaryScores:
 
 def test_estimators_do_not_import_tensorflow():
     code = (
-        "import sys, fl_audit.estimators, fl_audit.score_file;"
+        "import sys, fl_audit.estimators, fl_audit.formats.score_file;"
         "heavy = {'tensorflow', 'tensorflow_federated', 'scipy.stats', 'sklearn', 'pyarrow'};"
         "print(sorted(heavy & set(sys.modules)))"
     )

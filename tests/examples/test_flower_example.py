@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fl_audit.score_file import read_score_file
-from fl_audit.scoring import RoundScorer
+from fl_audit.attacks import RoundScorer
+from fl_audit.formats.score_file import read_score_file
 
 pytest.importorskip("flwr", reason="flwr has an environment of its own: make test-flower")
 

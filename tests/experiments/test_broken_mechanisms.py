@@ -17,9 +17,9 @@ from experiments.broken_mechanisms.canary_types import DiracFamily
 from experiments.broken_mechanisms.zoo import ZOO
 from fl_audit.canaries.family import euclidean_norm
 from fl_audit.canaries.regenerated import RademacherFamily
-from fl_audit.config_file import load_config
+from fl_audit.config.file import load_config
 from fl_audit.estimators.gaussian.gdp import epsilon_of_mu
-from fl_audit.training.prepare import prepare
+from fl_audit.training.run.prepare import prepare
 
 CLIP = 0.5
 SHAPES = ((40, 30), (30,), (30, 10), (10,))

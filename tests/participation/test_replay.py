@@ -8,7 +8,7 @@ import pytest
 from attendance import INCLUDED, chi_square, schedule_of
 
 from fl_audit.config import Replay
-from fl_audit.config_file import load_config
+from fl_audit.config.file import load_config
 from fl_audit.errors import InputError
 
 NUM_CLIENTS = 12

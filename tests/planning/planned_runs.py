@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from fl_audit.canaries.inclusion import flip_coins
-from fl_audit.config_file import parse_config
+from fl_audit.config.file import parse_config
 from fl_audit.participation import make_schedule
 from fl_audit.planning.planned_run import PlannedRun, TaskFacts
 
 
 @dataclass(frozen=True)
 class Noise:
-    """As `fl_audit.training.mechanism.RoundNoise`, which imports TensorFlow Federated."""
+    """As `fl_audit.training.algorithm.mechanism.RoundNoise`, which imports TensorFlow Federated."""
 
     noise_multiplier: float
     sum_noise_multiplier: float

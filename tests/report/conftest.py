@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fl_audit.accounting import effective_noise_multiplier
-from fl_audit.config_file import config_to_toml, parse_config
+from fl_audit.accounting.analytical import effective_noise_multiplier
+from fl_audit.config.file import config_to_toml, parse_config
+from fl_audit.formats.run_folder import RunFolder, RunRecord, read_record, write_record
+from fl_audit.formats.score_file import ScoreFile, read_score_file, write_score_file
 from fl_audit.mechanism_checks import AggregateLog, Echo, echo_to_json
 from fl_audit.report import write_report
-from fl_audit.run_folder import RunFolder, RunRecord, read_record, write_record
-from fl_audit.score_file import ScoreFile, read_score_file, write_score_file
 
 SIZES = (90_000, 9_990, 10)
 DIM = sum(SIZES)

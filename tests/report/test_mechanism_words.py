@@ -13,9 +13,9 @@ from fl_audit.config import (
     NoPrivacy,
     TreeAggregation,
 )
+from fl_audit.formats.run_folder import read_record
 from fl_audit.report import summary_lines, write_report
 from fl_audit.report.mechanism_words import mechanism_words
-from fl_audit.run_folder import read_record
 
 
 @pytest.mark.parametrize(

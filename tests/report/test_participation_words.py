@@ -12,8 +12,8 @@ from fl_audit.config import (
     Shuffle,
     Uniform,
 )
+from fl_audit.formats.run_folder import read_record
 from fl_audit.report.participation_words import canary_rounds, client_rounds
-from fl_audit.run_folder import read_record
 
 SIZES = {"rounds": 40, "clients_per_round": 30}
 

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from fl_audit.config_file import config_to_toml, load_config, parse_config
+from fl_audit.config.file import config_to_toml, load_config, parse_config
 from fl_audit.report import summary_lines, write_report
 from tests.report.conftest import CONFIG, ROUNDS
 

@@ -6,7 +6,7 @@ import pytest
 
 from fl_audit.commands.exit_status import verdict_status
 from fl_audit.commands.printing import print_report
-from fl_audit.config_file import config_to_toml, load_config
+from fl_audit.config.file import config_to_toml, load_config
 from fl_audit.errors import InputError
 from fl_audit.report import write_report
 

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from fl_audit.config_file import load_config
+from fl_audit.config.file import load_config
 from fl_audit.errors import InputError
 from fl_audit.report import summary_lines
 from fl_audit.report.finished_run import read_finished_run

@@ -12,9 +12,9 @@ import pytest
 
 from fl_audit.errors import InputError
 from fl_audit.estimators import anderson_darling, estimate
+from fl_audit.formats.run_folder import read_record
+from fl_audit.formats.score_file import read_score_file
 from fl_audit.report import write_report
-from fl_audit.run_folder import read_record
-from fl_audit.score_file import read_score_file
 
 STATISTICS = ("final", "final_minus_initial", "max", "sum")
 
@@ -117,7 +117,7 @@ def test_the_same_run_gives_the_same_bytes(reported):
     # In another process, so that hashes and caches differ.
     program = (
         "import sys, pathlib; from fl_audit.report import write_report; "
-        "from fl_audit.run_folder import RunFolder; "
+        "from fl_audit.formats.run_folder import RunFolder; "
         "write_report(RunFolder(pathlib.Path(sys.argv[1]))); "
         "assert 'tensorflow' not in sys.modules"
     )

@@ -9,7 +9,7 @@ import pytest
 from tensorflow_federated.python.simulation.datasets import download, stackoverflow
 
 from fl_audit.config import StackOverflowTask
-from fl_audit.config_file import load_config
+from fl_audit.config.file import load_config
 from fl_audit.errors import InputError
 from fl_audit.tasks import load_task
 from fl_audit.tasks.classifier import LearningTask

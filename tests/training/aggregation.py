@@ -8,7 +8,7 @@ import numpy.typing as npt
 import tensorflow_federated as tff
 
 from fl_audit.config import Mechanism
-from fl_audit.training.mechanism import make_aggregator
+from fl_audit.training.algorithm.mechanism import make_aggregator
 
 FloatArray = npt.NDArray[np.float32]
 

@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fl_audit.scoring.cosine_log import CosineLog
-from fl_audit.statistics import MAX, SUM, WINDOW_MAX, WINDOW_SUM, Statistic
+from fl_audit.attacks.over_rounds import over_logged_rounds
+from fl_audit.attacks.statistics import MAX, SUM, WINDOW_MAX, WINDOW_SUM, Statistic
+from fl_audit.formats.cosine_log import CosineLog
 from fl_audit.training.attackers.attacker import Attacker, FloatArray, SeenRound, Weights
-from fl_audit.training.prepare import PreparedRun
+from fl_audit.training.run.prepare import PreparedRun
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class AggregateAttacker(Attacker):
         del final
         scores: dict[str, FloatArray] = {}
         for view in self._views:
-            seen = self._log.over_rounds(slice(view.rounds.start, view.rounds.stop))
+            seen = over_logged_rounds(self._log, slice(view.rounds.start, view.rounds.stop))
             scores |= {view.maximum.name: seen.maximum, view.total.name: seen.total}
         return scores
 

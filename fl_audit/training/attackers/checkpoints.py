@@ -5,14 +5,15 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
+from fl_audit.attacks.over_rounds import over_logged_rounds
+from fl_audit.attacks.statistics import CHECKPOINTS_MAX, CHECKPOINTS_SUM
 from fl_audit.errors import InputError
-from fl_audit.files import atomic_writer
-from fl_audit.run_folder import RunFolder
-from fl_audit.scoring.cosine_log import CosineLog
-from fl_audit.statistics import CHECKPOINTS_MAX, CHECKPOINTS_SUM
+from fl_audit.formats.atomic import atomic_writer
+from fl_audit.formats.cosine_log import CosineLog
+from fl_audit.formats.run_folder import RunFolder
+from fl_audit.training.algorithm.round import flatten_weights
 from fl_audit.training.attackers.attacker import Attacker, FloatArray, SeenRound, Weights
-from fl_audit.training.prepare import PreparedRun
-from fl_audit.training.round import flatten_weights
+from fl_audit.training.run.prepare import PreparedRun
 
 
 class CheckpointAttacker(Attacker):
@@ -79,7 +80,7 @@ class CheckpointAttacker(Attacker):
         """Maximum and sum over the differences."""
         del final
         self._remove_released(but=set())
-        steps = self._log.over_rounds()
+        steps = over_logged_rounds(self._log)
         return {CHECKPOINTS_MAX.name: steps.maximum, CHECKPOINTS_SUM.name: steps.total}
 
     def _is_between(self, completed: int) -> bool:

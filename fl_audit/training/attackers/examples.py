@@ -13,15 +13,16 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
-from fl_audit.scoring.cosine_log import CosineLog
-from fl_audit.statistics import FINAL_LOSS, LOSS_DIFFERENCE, WHITE_BOX, WHITE_BOX_MAX
+from fl_audit.attacks.over_rounds import over_logged_rounds
+from fl_audit.attacks.statistics import FINAL_LOSS, LOSS_DIFFERENCE, WHITE_BOX, WHITE_BOX_MAX
+from fl_audit.formats.cosine_log import CosineLog
 from fl_audit.training.attackers.attacker import Attacker, FloatArray, SeenRound, Weights
 from fl_audit.training.attackers.models import ModelAttacker
-from fl_audit.training.blocks import BlockTrainer, pad_block
-from fl_audit.training.canary_losses import CanaryLosses
-from fl_audit.training.cohort_data import CohortData
-from fl_audit.training.prepare import PreparedRun
-from fl_audit.training.trained_blocks import as_leaves
+from fl_audit.training.data.canary_losses import CanaryLosses
+from fl_audit.training.data.cohort_data import CohortData
+from fl_audit.training.run.prepare import PreparedRun
+from fl_audit.training.runtimes.blocks import BlockTrainer, pad_block
+from fl_audit.training.runtimes.trained_blocks import as_leaves
 
 
 class FinalLossAttacker(ModelAttacker):
@@ -103,7 +104,7 @@ class UpdateAttacker(Attacker):
     def scores(self, final: Weights) -> Mapping[str, FloatArray]:
         """Sum (line 18) and maximum over rounds."""
         del final
-        seen = self._log.over_rounds()
+        seen = over_logged_rounds(self._log)
         return {WHITE_BOX.name: seen.total, WHITE_BOX_MAX.name: seen.maximum}
 
 

@@ -2,8 +2,8 @@
 
 from fl_audit.config import ExampleCanaries
 from fl_audit.errors import InputError
-from fl_audit.run_folder import RunFolder
-from fl_audit.scoring.cosine_log import CosineLog
+from fl_audit.formats.cosine_log import CosineLog
+from fl_audit.formats.run_folder import RunFolder
 from fl_audit.training.attackers.aggregates import AggregateAttacker, views_of
 from fl_audit.training.attackers.attacker import Attacker
 from fl_audit.training.attackers.checkpoints import CheckpointAttacker
@@ -13,10 +13,10 @@ from fl_audit.training.attackers.examples import (
     UpdateAttacker,
 )
 from fl_audit.training.attackers.models import FinalAndInitialAttacker, FinalModelAttacker
-from fl_audit.training.block_size import default_clients_per_block
-from fl_audit.training.blocks import NotVectorizedError
-from fl_audit.training.prepare import PreparedRun
-from fl_audit.training.runtimes import block_trainer
+from fl_audit.training.run.prepare import PreparedRun
+from fl_audit.training.runtimes.block_size import default_clients_per_block
+from fl_audit.training.runtimes.blocks import NotVectorizedError
+from fl_audit.training.runtimes.make import block_trainer
 
 
 def make_attackers(run: PreparedRun, folder: RunFolder, completed: int) -> tuple[Attacker, ...]:

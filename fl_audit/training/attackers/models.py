@@ -3,10 +3,10 @@
 import abc
 from collections.abc import Mapping
 
-from fl_audit.statistics import FINAL, FINAL_MINUS_INITIAL
+from fl_audit.attacks.statistics import FINAL, FINAL_MINUS_INITIAL
+from fl_audit.training.algorithm.round import flatten_weights
 from fl_audit.training.attackers.attacker import Attacker, FloatArray, SeenRound, Weights
-from fl_audit.training.prepare import PreparedRun
-from fl_audit.training.round import flatten_weights
+from fl_audit.training.run.prepare import PreparedRun
 
 
 class ModelAttacker(Attacker):

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from fl_audit.errors import InputError
-from fl_audit.estimators.challenge_bases.likelihood_ratio_attack import (
+from fl_audit.estimators.papers.yildirim2024.likelihood_ratio_attack import (
     NormalFit,
     cross_fed_counts,
     decide_member,

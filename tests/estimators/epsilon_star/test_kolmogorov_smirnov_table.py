@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from fl_audit.errors import InputError
-from fl_audit.estimators.epsilon_star.goodness_of_fit import kolmogorov_smirnov_table
+from fl_audit.estimators.papers.negoescu2023.goodness_of_fit import kolmogorov_smirnov_table
 
 
 def two_clusters(n: int) -> np.ndarray:

@@ -7,7 +7,7 @@ import pytest
 
 from fl_audit.errors import InputError
 from fl_audit.estimators.epsilon_star.empirical import empirical_epsilon_star
-from fl_audit.estimators.epsilon_star.several_models import log_mean_exp_epsilon
+from fl_audit.estimators.papers.negoescu2023.several_models import log_mean_exp_epsilon
 
 
 def test_the_mean_by_hand():

@@ -10,7 +10,10 @@ from scipy import special, stats
 
 from fl_audit.errors import InputError
 from fl_audit.estimators.one_run.bound import epsilon_lower_bound
-from fl_audit.estimators.one_run.dynamic_guesses import dynamic_epsilon_bounds, dynamic_p_values
+from fl_audit.estimators.papers.steinke2023.dynamic_guesses import (
+    dynamic_epsilon_bounds,
+    dynamic_p_values,
+)
 
 
 def test_all_right_by_hand():

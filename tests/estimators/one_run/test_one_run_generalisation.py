@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from fl_audit.errors import InputError
-from fl_audit.estimators.one_run.generalisation import (
+from fl_audit.estimators.papers.steinke2023.generalisation import (
     accuracy_bound,
     fresh_sample_bound,
     generalisation_bound,

@@ -11,7 +11,7 @@ from scipy import optimize, stats
 from fl_audit.errors import InputError
 from fl_audit.estimators.one_run.bound import epsilon_lower_bound, p_value
 from fl_audit.estimators.one_run.guesses import Guesses
-from fl_audit.estimators.one_run.inclusion import (
+from fl_audit.estimators.papers.steinke2023.inclusion import (
     included_logit,
     inclusion_epsilon_lower_bound,
     inclusion_p_value,

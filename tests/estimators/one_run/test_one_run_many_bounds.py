@@ -7,7 +7,7 @@ import pytest
 
 from fl_audit.errors import InputError
 from fl_audit.estimators.one_run.bound import epsilon_lower_bound, p_value
-from fl_audit.estimators.one_run.many_bounds import epsilon_lower_bounds
+from fl_audit.estimators.papers.steinke2023.many_bounds import epsilon_lower_bounds
 
 
 @pytest.mark.parametrize("confidence", [0.05, 0.95, 1 - 1e-9])

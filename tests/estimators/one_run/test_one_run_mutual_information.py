@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fl_audit.errors import InputError
-from fl_audit.estimators.one_run.mutual_information import (
+from fl_audit.estimators.papers.steinke2023.mutual_information import (
     mutual_information_bound,
     product_law_bound,
     simple_mutual_information_bound,

@@ -9,7 +9,7 @@ from scipy import optimize, stats
 
 from fl_audit.errors import InputError
 from fl_audit.estimators.one_run.bound import epsilon_lower_bound, p_value
-from fl_audit.estimators.one_run.hoeffding import (
+from fl_audit.estimators.papers.steinke2023.hoeffding import (
     Norms,
     equation_10,
     equation_11,
@@ -18,8 +18,8 @@ from fl_audit.estimators.one_run.hoeffding import (
     hoeffding_p_value,
     hoeffding_tail,
 )
-from fl_audit.estimators.one_run.lattice_weights import LatticeWeights
-from fl_audit.estimators.one_run.weighted import (
+from fl_audit.estimators.papers.steinke2023.lattice_weights import LatticeWeights
+from fl_audit.estimators.papers.steinke2023.weighted import (
     printed_weighted_p_value,
     right_weight,
     weighted_epsilon_lower_bound,

@@ -14,8 +14,8 @@ from scipy import optimize, special
 
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_sigma
 from fl_audit.estimators.one_run.bound import epsilon_lower_bound, p_value, p_values
-from fl_audit.estimators.one_run.many_bounds import epsilon_lower_bounds
 from fl_audit.estimators.one_run.sharp import sharp_p_values
+from fl_audit.estimators.papers.steinke2023.many_bounds import epsilon_lower_bounds
 
 M = 100_000
 """Canaries in Figures 11 and 12."""

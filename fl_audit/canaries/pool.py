@@ -1,0 +1,125 @@
+"""A pool of canaries as the few numbers that all parts of an audit share."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_audit.canaries.families import FAMILIES
+from fl_audit.canaries.family import CanaryFamily
+from fl_audit.canaries.inclusion import flip_coins
+from fl_audit.errors import InputError, nearest
+from fl_audit.formats.atomic import write_text
+
+FORMAT_VERSION = 1
+
+_LEAST = {"seed": 0, "count": 2, "dim": 2}
+
+
+@dataclass(frozen=True)
+class CanaryPool:
+    """A pool of canaries: everything about it is a function of these four.
+
+    The same seed, count, dim and family give the same coins and vectors here, in `fl-audit run`,
+    and in every process and on every machine (`gaussian` up to the last bit of NumPy's `cos`,
+    `sin` and `log`, see docs/canaries.md).
+
+    Attributes:
+      seed: of coins and vectors, at least 0; a new one for every audit.
+      count: size of the pool, included and excluded together, at least 2.
+      dim: number of trainable parameters, at least 2.
+      family: law of the vectors: "gaussian", "rademacher" or "hadamard" (docs/canaries.md).
+
+    Raises:
+      InputError: a field is out of its range, or no pool of this family is that large.
+    """
+
+    seed: int
+    count: int
+    dim: int
+    family: str = "rademacher"
+
+    def __post_init__(self) -> None:
+        """Checks the fields."""
+        for name, least in _LEAST.items():
+            value = getattr(self, name)
+            is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+            if not is_whole or value < least:
+                raise InputError(f"{name}: must be a whole number from {least} on, got {value!r}")
+            object.__setattr__(self, name, int(value))  # NumPy's whole numbers are no JSON
+        if self.family not in FAMILIES:
+            hint = nearest(str(self.family), FAMILIES)
+            raise InputError(f"family: unknown family {self.family!r}: {hint}")
+        self._make_family()  # refuses more canaries than the family has
+
+    def _make_family(self) -> CanaryFamily:
+        return FAMILIES[self.family](self.seed, self.count, self.dim)
+
+    @property
+    def included(self) -> npt.NDArray[np.bool_]:
+        """Which canaries take part in training: a fair coin each, bool of shape (count,).
+
+        Raises:
+          InputError: all coins fell alike.
+        """
+        return flip_coins(self.seed, self.count)
+
+    def vector(self, canary: int) -> npt.NDArray[np.float32]:
+        """The canary's unit vector, float32 of shape (dim,): what its client sends, up to length.
+
+        A client sends norm * vector(canary), as the model should move. Where the system clips, the
+        norm is any that is longer than every clip norm, so that the clip makes the canary as long
+        as an update may be; shorter canaries leak less than clients may. Where it does not clip,
+        or drops updates that are too long, the norm is that of a typical update: then the audit is
+        of clients with such updates, and says nothing of longer ones.
+
+        Raises:
+          InputError: there is no such canary.
+        """
+        if not 0 <= canary < self.count:
+            raise InputError(f"canary: must be in 0 to {self.count - 1}, got {canary}")
+        return self._make_family().vector(int(canary))
+
+    def cosines(self, target: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+        """Cosine of every canary with a float32 vector of shape (dim,); of shape (count,)."""
+        return self._make_family().cosines(target)
+
+
+def write_pool(path: Path, pool: CanaryPool) -> None:
+    """Writes a pool as `pool.json`, whole or not at all."""
+    fields = {name: getattr(pool, name) for name in ("family", "seed", "count", "dim")}
+    write_text(path, json.dumps({"format_version": FORMAT_VERSION, **fields}) + "\n")
+
+
+def read_pool(path: Path) -> CanaryPool:
+    """Reads a `pool.json`.
+
+    Raises:
+      InputError: it is missing or no JSON object, lacks a key or has one too many, is of another
+        format version, or a value is out of its range.
+    """
+    try:
+        fields: Any = json.loads(path.read_bytes())
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise InputError(f"{path}: is not JSON: {error}") from error
+    keys = ("format_version", "family", "seed", "count", "dim")
+    if not isinstance(fields, dict):
+        raise InputError(f"{path}: must be an object with the keys {', '.join(keys)}")
+    for key in fields:
+        if key not in keys:
+            raise InputError(f"{path}: unknown key {key!r}: {nearest(key, keys)}")
+    for key in keys:
+        if key not in fields:
+            raise InputError(f"{path}: has no key {key!r}, needs {', '.join(keys)}")
+    version = fields.pop("format_version")
+    if version != FORMAT_VERSION:
+        raise InputError(f"{path}: format_version is {version!r}, must be {FORMAT_VERSION}")
+    try:
+        return CanaryPool(**fields)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error

@@ -1,0 +1,200 @@
+"""Reading a config from TOML, with every mistake named at the door; and writing it back."""
+
+import functools
+import math
+import tomllib
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import msgspec
+import tomli_w
+
+from fl_audit.attacks.statistics import statistics_of
+from fl_audit.attacks.threat_models import check_rounds
+from fl_audit.config import Config, Table
+from fl_audit.errors import InputError, nearest
+
+TableType = TypeVar("TableType", bound=Table)
+
+_PATHS = ("path", "word_counts", "store_path")
+"""Keys that name files, in tasks, participation and canaries."""
+
+_DEFAULT_KINDS = {"client": "fed_avg", "server": "sgd", "canaries": "vectors"}
+"""Of the tables that need not say their kind."""
+
+
+def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
+    """Reads a config file and applies `section.key=value` overrides.
+
+    Args:
+      path: the TOML file.
+      overrides: `section.key=value`, the value as TOML, or else as a bare string.
+
+    Raises:
+      InputError: the file cannot be read, is not TOML, or does not describe a run.
+    """
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: is not TOML: {error}") from error
+    for override in overrides:
+        _apply_override(table, override)
+    config = parse_config(table, str(path))
+    return msgspec.structs.replace(
+        config,
+        task=_with_absolute_paths(config.task, path.parent),
+        participation=_with_absolute_paths(config.participation, path.parent),
+        canaries=_with_absolute_paths(config.canaries, path.parent),
+    )
+
+
+def _with_absolute_paths(table: TableType, folder: Path) -> TableType:
+    """The table, its relative paths starting at the config file's folder."""
+    paths = {key: getattr(table, key, None) for key in _PATHS}
+    absolute = {key: str((folder / p).resolve()) for key, p in paths.items() if p is not None}
+    return msgspec.structs.replace(table, **absolute)
+
+
+def parse_config(table: Mapping[str, Any], name: str) -> Config:
+    """Turns parsed TOML into a `Config`.
+
+    Args:
+      table: the parsed file.
+      name: what to call it in an error message.
+
+    Raises:
+      InputError: a key is unknown or missing, or a value is of the wrong type or out of range.
+    """
+    table = {key: _with_kind(key, value) for key, value in table.items()}
+    _check_keys(table, Config, name, "")
+    try:
+        config = msgspec.convert(table, Config)
+    except msgspec.ValidationError as error:
+        raise InputError(f"{name}: {_readable(str(error), table)}") from error
+    _check_audit(config, name)
+    return config
+
+
+def _check_audit(config: Config, name: str) -> None:
+    """What [audit] says of rounds and statistics, which other tables decide about."""
+    if config.participation.rounds is not None:
+        check_rounds(config.audit, config.participation.rounds, name)
+    known = ("all", *(statistic.name for statistic in statistics_of(config)))
+    asked = config.audit.verdict_statistic
+    if asked not in known:
+        raise InputError(
+            f"{name}: key `audit.verdict_statistic`: this run has no {asked!r}; "
+            f"{nearest(asked, known)}"
+        )
+
+
+def _with_kind(key: str, value: Any) -> Any:
+    if key in _DEFAULT_KINDS and isinstance(value, Mapping):
+        return {"kind": _DEFAULT_KINDS[key], **value}
+    return value
+
+
+def config_to_toml(config: Config) -> str:
+    """The resolved config as TOML, defaults spelled out; keys that are `None` are left out."""
+    return tomli_w.dumps(_without_none(msgspec.to_builtins(config)))
+
+
+def _without_none(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_none(item) for key, item in value.items() if item is not None}
+    return value
+
+
+def _readable(message: str, table: Mapping[str, Any]) -> str:
+    """Turns msgspec's "... - at `$.a.b`" into "key `a.b`: ..., got 3"."""
+    reason, _, place = message.replace("`object`", "a table").partition(" - at `$.")
+    path = place.rstrip("`")
+    value: Any = table
+    for key in path.split("."):
+        value = value.get(key) if isinstance(value, Mapping) else None
+    is_told = value is None or isinstance(value, Mapping) or "got" in reason
+    return f"key `{path}`: {reason}" + ("" if is_told else f", got {value!r}")
+
+
+def _variants(annotation: Any) -> tuple[Any, ...]:
+    is_union = isinstance(annotation, types.UnionType)
+    return typing.get_args(annotation) if is_union else (annotation,)
+
+
+@functools.cache
+def _fields(table_type: type[Table]) -> dict[str, Any]:
+    hints = typing.get_type_hints(table_type)
+    return {name: hints[name] for name in table_type.__struct_fields__}
+
+
+def _check_keys(table: Mapping[str, Any], annotation: Any, name: str, prefix: str) -> None:
+    """Raises an `InputError` for the first unknown key, naming the nearest, or missing key."""
+    table_type, known = _select_variant(table, annotation, name, prefix)
+    for key, value in table.items():
+        if key not in known:
+            hint = nearest(key, known)
+            raise InputError(f"{name}: unknown key `{prefix}{key}`; {hint}")
+        if key in _fields(table_type):
+            _check_value(value, _fields(table_type)[key], name, f"{prefix}{key}")
+    for field in msgspec.structs.fields(table_type):
+        if field.required and field.name not in table:
+            what = f"key `{prefix}{field.name}`" if prefix else f"section [{field.name}]"
+            raise InputError(f"{name}: {what} is missing")
+
+
+def _check_value(value: Any, annotation: Any, name: str, path: str) -> None:
+    if isinstance(value, Mapping):
+        _check_keys(value, annotation, name, f"{path}.")
+    elif typing.get_origin(annotation) is Literal and value not in typing.get_args(annotation):
+        hint = nearest(str(value), typing.get_args(annotation))
+        raise InputError(f"{name}: key `{path}`: unknown {value!r}; {hint}")
+    elif isinstance(value, list) and _is_names(annotation):
+        for item in value:
+            _check_value(item, typing.get_args(annotation)[0], name, path)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise InputError(f"{name}: key `{path}`: must be finite, got {value}")
+
+
+def _is_names(annotation: Any) -> bool:
+    """Whether it is a list of words from a known set."""
+    items = typing.get_args(annotation)
+    return bool(items) and typing.get_origin(items[0]) is Literal
+
+
+def _select_variant(
+    table: Mapping[str, Any], annotation: Any, name: str, prefix: str
+) -> tuple[type[Table], set[str]]:
+    tables = [v for v in _variants(annotation) if isinstance(v, type) and issubclass(v, Table)]
+    if not tables:
+        raise InputError(f"{name}: key `{prefix.rstrip('.')}` takes a value, not a table")
+    tags = {str(t.__struct_config__.tag): t for t in tables if t.__struct_config__.tag}
+    if not tags:
+        return tables[0], set(_fields(tables[0]))
+    if "kind" not in table:
+        raise InputError(f"{name}: key `{prefix}kind` is missing; one of {', '.join(tags)}")
+    if not isinstance(table["kind"], str) or table["kind"] not in tags:
+        hint = nearest(str(table["kind"]), tags)
+        raise InputError(f"{name}: key `{prefix}kind`: unknown {table['kind']!r}; {hint}")
+    chosen = tags[table["kind"]]
+    return chosen, {"kind", *_fields(chosen)}
+
+
+def _apply_override(table: dict[str, Any], override: str) -> None:
+    path, separator, text = override.partition("=")
+    keys = path.strip().split(".")
+    if not separator or not all(keys):
+        raise InputError(f"--set {override}: must be section.key=value")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()
+    for key in keys[:-1]:
+        table = table.setdefault(key, {})
+        if not isinstance(table, dict):
+            raise InputError(f"--set {override}: `{key}` is a value, not a section")
+    table[keys[-1]] = value

@@ -1,0 +1,1 @@
+"""What only a paper needs: its figures, tables and variants, which no audit of ours runs."""

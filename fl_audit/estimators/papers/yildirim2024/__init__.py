@@ -1,0 +1,1 @@
+"""Yıldırım et al. (2024), "MCMC for Bayesian Estimation of Differential Privacy"."""

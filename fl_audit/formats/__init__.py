@@ -1,0 +1,1 @@
+"""What lies on disk: run folders, log folders, scores, counts, rows by round, atomic writes."""

@@ -1,0 +1,80 @@
+"""The log of every canary's cosine with every round's aggregate, a file of its own on disk."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_audit.formats.mapped_log import MappedArray, create_log, open_log
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class CosineLog:
+    """Cosines, float32 of shape (rounds, canaries), a row per round (see `mapped_log`)."""
+
+    _cosines: MappedArray
+
+    @classmethod
+    def create(cls, path: Path, num_rounds: int, num_canaries: int) -> "CosineLog":
+        """Makes an empty log of this shape."""
+        return cls(create_log(path, np.float32, (num_rounds, num_canaries)))
+
+    @classmethod
+    def open(cls, path: Path, num_rounds: int, num_canaries: int) -> "CosineLog":
+        """Opens the log of an interrupted run, to write on.
+
+        Raises:
+          InputError: the file is missing, damaged, or of another shape.
+        """
+        return cls(open_log(path, "r+", np.float32, (num_rounds, num_canaries), "cosines"))
+
+    @classmethod
+    def at_round(
+        cls, completed: int, path: Path, num_rounds: int, num_canaries: int
+    ) -> "CosineLog":
+        """The log of a run of which so many rounds are done: a new one where none are.
+
+        Raises:
+          InputError: rounds are done, and the file is missing, damaged, or of another shape.
+        """
+        make = cls.open if completed else cls.create
+        return make(path, num_rounds, num_canaries)
+
+    @classmethod
+    def read(cls, path: Path, num_canaries: int) -> "CosineLog":
+        """Opens a log of any number of rounds, to read only.
+
+        Raises:
+          InputError: the file is missing, damaged, or of another number of canaries.
+        """
+        return cls(open_log(path, "r", np.float32, ("rounds", num_canaries), "cosines"))
+
+    @property
+    def num_canaries(self) -> int:
+        """Canaries in a row."""
+        return int(self._cosines.shape[1])
+
+    @property
+    def num_rounds(self) -> int:
+        """Rounds that there is room for."""
+        return int(self._cosines.shape[0])
+
+    def write_round(self, round_index: int, cosines: FloatArray) -> None:
+        """Writes one round's row."""
+        self._cosines[round_index] = cosines
+
+    def flush(self) -> None:
+        """Writes what is in memory to the disk."""
+        self._cosines.flush()
+
+    def written(self) -> npt.NDArray[np.bool_]:
+        """Which rounds are written, whole: bool of shape (rounds,)."""
+        return np.array([bool(np.isfinite(row).all()) for row in self._cosines], dtype=bool)
+
+    def rows(self, rounds: slice = slice(None)) -> Iterator[npt.NDArray[np.float32]]:
+        """The rows that are written, or those of them in a slice, one at a time."""
+        return (row for row in self._cosines[rounds] if np.isfinite(row).all())

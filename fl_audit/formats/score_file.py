@@ -1,0 +1,228 @@
+"""Score files: one row per canary, with whether it was included and its score.
+
+CSV or .parquet with the columns `canary_id` (unique), `included` (0 or 1) and `score` (finite; a
+LARGER score looks MORE like a member). Other columns are ignored.
+"""
+
+import csv
+import io
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_audit.errors import InputError, nearest
+from fl_audit.estimators.scores import CanaryScores
+from fl_audit.formats.atomic import atomic_writer
+
+COLUMNS = ("canary_id", "included", "score")
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreFile:
+    """The columns of a score file, a row per canary.
+
+    Attributes:
+        canary_id: [n] unique names.
+        included: [n] bool, whether the canary took part in training.
+        score: [n] float64, finite; larger means more like a member.
+
+    Raises:
+        ValueError: if the lengths differ, there is no row, an id repeats or is empty, or a score
+            is not finite.
+    """
+
+    canary_id: tuple[str, ...]
+    included: npt.NDArray[np.bool_]
+    score: npt.NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        """Check the fields, so that no later step has to."""
+        if not len(self.canary_id) == len(self.included) == len(self.score):
+            lengths = len(self.canary_id), len(self.included), len(self.score)
+            raise ValueError(f"columns must have one length, got {lengths}")
+        problem = _id_problem(self.canary_id) or _score_problem(self.score)
+        if problem:
+            raise ValueError(f"row {problem.row + 1}: {problem.text}")
+        if len(self.score) == 0:
+            raise ValueError("a score file must hold at least one canary, got none")
+
+    def canary_scores(self) -> CanaryScores:
+        """The scores, split into included and excluded canaries."""
+        return CanaryScores(self.score[self.included], self.score[~self.included])
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """The first bad row: its index from 0, and what is wrong with it."""
+
+    row: int
+    text: str
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The three columns as text (CSV) or values (Parquet), and how to name a row to its author."""
+
+    columns: Mapping[str, Sequence[object]]
+    name_row: Callable[[int], str]
+
+
+def read_score_file(path: str | os.PathLike[str]) -> ScoreFile:
+    """Read and check a score file, CSV or (by its suffix) Parquet.
+
+    Raises:
+        InputError: naming the file and the row (of a CSV: the line), if the file cannot be read, a
+            column is missing, or a row is not valid.
+    """
+    path = Path(path)
+    table = _read_parquet(path) if path.suffix == ".parquet" else _read_csv(path)
+    ids = tuple(map(_text, table.columns["canary_id"]))
+    included, included_problem = _parse_included(table.columns["included"])
+    score, score_problem = _parse_scores(table.columns["score"])
+    found = (_id_problem(ids), included_problem, score_problem or _score_problem(score))
+    problem = min(filter(None, found), key=lambda problem: problem.row, default=None)
+    if problem:
+        raise InputError(f"{path}, {table.name_row(problem.row)}: {problem.text}")
+    if not ids:
+        raise InputError(f"{path}: must hold at least one row below the header, got none")
+    return ScoreFile(ids, included, score)
+
+
+def write_score_file(path: str | os.PathLike[str], scores: ScoreFile) -> None:
+    """Write a score file, CSV or (by its suffix) Parquet, whole or not at all.
+
+    Scores are written with all their digits, so that reading gives back the same numbers.
+
+    Raises:
+        OSError: if the folder cannot be written to.
+    """
+    path = Path(path)
+    with atomic_writer(path) as file:
+        if path.suffix == ".parquet":
+            _write_parquet(file, scores)
+        else:
+            _write_csv(file, scores)
+
+
+def _write_csv(file: IO[bytes], scores: ScoreFile) -> None:
+    rows = zip(
+        scores.canary_id,
+        scores.included.astype(int).tolist(),
+        map(repr, scores.score.tolist()),
+        strict=True,
+    )
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    writer.writerows(rows)
+    text.detach()
+
+
+def _write_parquet(file: IO[bytes], scores: ScoreFile) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    included = scores.included.astype(np.int8)
+    columns = [pa.array(scores.canary_id, pa.string()), pa.array(included), pa.array(scores.score)]
+    pq.write_table(pa.table(columns, names=list(COLUMNS)), file)
+
+
+def _read_csv(path: Path) -> _Table:
+    rows: list[list[str]] = []
+    lines: list[int] = []
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file)
+            header = [name.strip() for name in next(reader, [])]
+            positions = _positions(path, header)
+            for row in reader:
+                if row:
+                    rows.append(row)
+                    lines.append(reader.line_num)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: must be UTF-8 text: {error.reason}") from error
+    except csv.Error as error:
+        raise InputError(f"{path}, line {reader.line_num}: not valid CSV: {error}") from error
+    for row, line in zip(rows, lines, strict=True):
+        if len(row) != len(header):
+            raise InputError(f"{path}, line {line}: must have {len(header)} fields, got {len(row)}")
+    columns = {name: [row[at] for row in rows] for name, at in positions.items()}
+    return _Table(columns, lambda row: f"line {lines[row]}")
+
+
+def _read_parquet(path: Path) -> _Table:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(path)
+    except (OSError, pa.ArrowException) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"{path}: cannot be read as Parquet: {reason}") from error
+    positions = _positions(path, table.column_names)
+    columns = {name: table.column(at).to_pylist() for name, at in positions.items()}
+    return _Table(columns, lambda row: f"row {row + 1}")
+
+
+def _positions(path: Path, header: list[str]) -> dict[str, int]:
+    """Where each needed column is."""
+    if not header:
+        raise InputError(f"{path}: must start with a header naming {', '.join(COLUMNS)}")
+    for name in COLUMNS:
+        if name not in header:
+            raise InputError(f"{path}: has no column {name!r}: {nearest(name, header)}")
+        if header.count(name) > 1:
+            raise InputError(f"{path}: must have one column {name!r}, got {header.count(name)}")
+    return {name: header.index(name) for name in COLUMNS}
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return str(int(value))
+    return "" if value is None else str(value).strip()
+
+
+def _parse_included(values: Sequence[object]) -> tuple[npt.NDArray[np.bool_], _Problem | None]:
+    flags = [_text(value) for value in values]
+    for row, flag in enumerate(flags):
+        if flag not in ("0", "1"):
+            return np.empty(0, bool), _Problem(row, f"included must be 0 or 1, got {flag!r}")
+    return np.array([flag == "1" for flag in flags], dtype=bool), None
+
+
+def _parse_scores(values: Sequence[object]) -> tuple[npt.NDArray[np.float64], _Problem | None]:
+    numbers: list[float] = []
+    for row, value in enumerate(values):
+        try:
+            numbers.append(float(value))  # type: ignore[arg-type]  # anything: that is the check
+        except (TypeError, ValueError):
+            text = f"score must be a finite number, got {_text(value)!r}"
+            return np.empty(0), _Problem(row, text)
+    return np.array(numbers, dtype=np.float64), None
+
+
+def _score_problem(score: npt.NDArray[np.float64]) -> _Problem | None:
+    bad = np.flatnonzero(~np.isfinite(score))
+    if len(bad) == 0:
+        return None
+    value = float(score[bad[0]])
+    shown = "nan" if math.isnan(value) else ("inf" if value > 0 else "-inf")
+    return _Problem(int(bad[0]), f"score must be a finite number, got {shown}")
+
+
+def _id_problem(ids: Sequence[str]) -> _Problem | None:
+    first: dict[str, int] = {}
+    for row, canary_id in enumerate(ids):
+        if not canary_id:
+            return _Problem(row, "canary_id must not be empty")
+        if first.setdefault(canary_id, row) != row:
+            return _Problem(row, f"canary_id must be unique, got {canary_id!r} again")
+    return None

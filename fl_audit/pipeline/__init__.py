@@ -1,0 +1,5 @@
+"""The main job: check, train with canaries, score, estimate, report."""
+
+from fl_audit.pipeline.runs import continue_run, start_run
+
+__all__ = ["continue_run", "start_run"]

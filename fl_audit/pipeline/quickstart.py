@@ -1,0 +1,59 @@
+"""The quickstart: two audited runs that differ in their noise alone."""
+
+import importlib.resources
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fl_audit.config.file import load_config
+from fl_audit.number_words import epsilon_text
+from fl_audit.pipeline.runs import start_run
+from fl_audit.report.findings import epsilon_by
+from fl_audit.training.run.taken_folder import check_new
+
+NOISE_MULTIPLIERS = (0.0, 0.3)
+"""Without noise, and with noise at which the estimates are clearly lower."""
+
+
+def free_folder(parent: Path) -> Path:
+    """The first `quickstart-N` in a folder that does not exist yet."""
+    number = 1
+    while (parent / f"quickstart-{number}").exists():
+        number += 1
+    return parent / f"quickstart-{number}"
+
+
+def folder_name(noise_multiplier: float) -> str:
+    """Name of one run's folder."""
+    return f"noise_{noise_multiplier:g}"
+
+
+def run(out: Path) -> dict[float, dict[str, Any]]:
+    """Runs both and returns their reports by noise multiplier.
+
+    Args:
+      out: a folder that is new or empty; each run gets a folder inside.
+
+    Raises:
+      InputError: the folder is not empty.
+    """
+    check_new(out)
+    reports = {}
+    with importlib.resources.as_file(importlib.resources.files("fl_audit.pipeline")) as package:
+        for noise_multiplier in NOISE_MULTIPLIERS:
+            override = f"mechanism.noise_multiplier={noise_multiplier}"
+            config = load_config(package / "quickstart.toml", [override])
+            reports[noise_multiplier] = start_run(config, out / folder_name(noise_multiplier))
+    return reports
+
+
+def comparison(reports: Mapping[float, Mapping[str, Any]]) -> str:
+    """The runs side by side: accuracy, analytical epsilon, Gaussian-fit epsilon by statistic."""
+    rows = [["", *(f"noise {noise:g}" for noise in reports)]]
+    rows.append(["accuracy", *(f"{report['accuracy']:.3f}" for report in reports.values())])
+    analytical = (report["analytical_epsilon"] for report in reports.values())
+    rows.append(["analytical epsilon", *map(epsilon_text, analytical)])
+    for statistic in next(iter(reports.values()))["statistics"]:
+        fits = (epsilon_by(report, statistic, "gaussian_fit") for report in reports.values())
+        rows.append([f"gaussian_fit on {statistic}", *map(epsilon_text, fits)])
+    return "\n".join(f"{row[0]:<36}" + "".join(f"{cell:>12}" for cell in row[1:]) for row in rows)

@@ -1,0 +1,1 @@
+"""The TFF learning process of a run: client work, canaries, aggregator, optimizers."""

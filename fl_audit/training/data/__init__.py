@@ -1,0 +1,1 @@
+"""What the participants of a round are given: cohorts, canaries, examples."""

@@ -1,0 +1,127 @@
+"""Canaries in a training loop of one's own: who is in a round, and what the round is given.
+
+`fl_audit.attacks` has the other half, which needs no TensorFlow: the pool, and the scorer.
+"""
+
+import collections
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from fl_audit.attacks import CanaryPool
+from fl_audit.errors import InputError
+from fl_audit.participation.placement import spread
+from fl_audit.participation.schedule import IndexArray
+from fl_audit.training.algorithm.audited_process import canary_dim
+from fl_audit.training.data.small_data_set import small_data_set
+
+
+class CanaryClients:
+    """The included canaries of a pool as clients of an audited process.
+
+    Each takes part in `repeats` rounds, drawn at random, one in each of that many equal parts of
+    the run (Andrew et al. 2023, section 5.3). A function of the pool's seed, so that a loop that
+    begins anew from a checkpoint meets the same canaries.
+    """
+
+    def __init__(
+        self,
+        process: tff.learning.templates.LearningProcess,
+        pool: CanaryPool,
+        num_rounds: int,
+        *,
+        norm: float,
+        repeats: int = 1,
+    ) -> None:
+        """Draws the rounds of the canaries.
+
+        Args:
+          process: of `compose_audited_process`.
+          pool: whose `dim` is `canary_dim(process)`.
+          num_rounds: rounds of training.
+          norm: length of a canary's update before it is clipped; see `CanaryPool.vector`.
+          repeats: rounds of each canary, at least 1.
+
+        Raises:
+          InputError: the pool is of another dim, or a number is out of its range.
+        """
+        dim = canary_dim(process)
+        if pool.dim != dim:
+            raise InputError(f"pool: must have dim {dim} as the process's updates, got {pool.dim}")
+        if not 1 <= repeats <= num_rounds:
+            raise InputError(f"repeats: must be in 1 to num_rounds ({num_rounds}), got {repeats}")
+        if not 0 < norm < math.inf:
+            raise InputError(f"norm: must be positive and finite, got {norm}")
+        self._process = process
+        self._pool = pool
+        self._norm = norm
+        self._num_rounds = num_rounds
+        self._turns = spread(np.flatnonzero(pool.included), pool.seed, num_rounds, repeats).turns
+
+    def in_round(self, round_number: int) -> IndexArray:
+        """Ascending indices of the canaries of one round, which counts from 1."""
+        if not 1 <= round_number <= self._num_rounds:
+            raise InputError(
+                f"round_number: must be in 1 to {self._num_rounds} (num_rounds), got {round_number}"
+            )
+        return self._turns.of(round_number - 1)
+
+    def join(self, round_number: int, clients: Iterable[Any]) -> list[Any]:
+        """What `process.next` takes of a round: its real clients, then its canaries.
+
+        Args:
+          round_number: from 1.
+          clients: of each real client the data that the process without canaries would take.
+        """
+        vectors = (self._norm * self._pool.vector(int(c)) for c in self.in_round(round_number))
+        return [
+            *(real_client_data(self._process, examples) for examples in clients),
+            *(canary_client_data(self._process, vector) for vector in vectors),
+        ]
+
+
+def real_client_data(process: tff.learning.templates.LearningProcess, examples: Any) -> Any:
+    """A real client's data as an audited process takes it.
+
+    Args:
+      process: of `compose_audited_process`.
+      examples: that the process without canaries would take.
+    """
+    no_vector = np.zeros((0, canary_dim(process)), np.float32)
+    return _client_data(no_vector, examples)
+
+
+def canary_client_data(
+    process: tff.learning.templates.LearningProcess, vector: npt.NDArray[np.float32]
+) -> Any:
+    """A canary's data as an audited process takes it: no examples, and its vector.
+
+    Args:
+      process: of `compose_audited_process`.
+      vector: that the model should move along, of shape (dim,), at its full length.
+    """
+    examples_type = process.next.type_signature.parameter[1].member["examples"]
+    return _client_data(np.asarray(vector, np.float32)[None], _no_examples(examples_type))
+
+
+def _client_data(vectors: npt.NDArray[np.float32], examples: Any) -> Any:
+    return collections.OrderedDict(canary=small_data_set(vectors), examples=examples)
+
+
+def _no_examples(kind: tff.Type) -> Any:
+    """An empty data set for each sequence of a type."""
+    if isinstance(kind, tff.SequenceType):
+        nothing = tf.nest.map_structure(_nothing, tff.types.type_to_tf_tensor_specs(kind.element))
+        return tf.data.Dataset.from_tensors(nothing).take(0)
+    empty = [(name, _no_examples(part)) for name, part in tff.structure.iter_elements(kind)]
+    return tff.types.type_to_py_container(tff.structure.Struct(empty), kind)
+
+
+def _nothing(spec: tf.TensorSpec) -> tf.Tensor:
+    shape = [extent or 0 for extent in spec.shape]
+    return tf.constant("", shape=shape) if spec.dtype == tf.string else tf.zeros(shape, spec.dtype)

@@ -1,0 +1,132 @@
+"""What the participants of a round hold: clients examples, canaries vectors or examples."""
+
+import collections
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from fl_audit.canaries.family import CanaryFamily
+from fl_audit.config import Client
+from fl_audit.participation import Cohort
+from fl_audit.participation.schedule import IndexArray
+from fl_audit.seeds import Stream, generator
+from fl_audit.tasks.classifier import Examples, LearningTask
+from fl_audit.training.data.small_data_set import small_data_set
+
+
+@dataclass(frozen=True)
+class RoundData:
+    """The participants of one round.
+
+    Attributes:
+      clients: of each real client, its examples in the order of training, pass after pass.
+      canaries: indices of the canaries in the pool, int64.
+      canary_examples: likewise of each of these canaries, in their order, where canaries hold
+        examples; empty where they are vectors.
+    """
+
+    clients: Sequence[Examples]
+    canaries: IndexArray
+    canary_examples: Sequence[Examples] = ()
+
+    @property
+    def trained(self) -> Sequence[Examples]:
+        """The examples of everybody who trains."""
+        return [*self.clients, *self.canary_examples]
+
+    @property
+    def vectors(self) -> IndexArray:
+        """The canaries that send a vector."""
+        return self.canaries[len(self.canary_examples) :]
+
+
+@dataclass(frozen=True)
+class CohortData:
+    """Reads the data of a round's participants; may be asked from any thread.
+
+    Attributes:
+      task: whose clients take part.
+      config: batch size and passes of a client.
+      seed: of the run.
+      canary_examples: of the pool's canaries; empty where they are vectors.
+    """
+
+    task: LearningTask
+    config: Client
+    seed: int
+    canary_examples: Sequence[Examples] = ()
+
+    def of(self, cohort: Cohort, round_index: int) -> RoundData:
+        """The data of a cohort, in the order of this round."""
+        clients = [self._examples(int(client), round_index) for client in cohort.clients]
+        if not self.canary_examples:
+            return RoundData(clients, cohort.canaries)
+        canaries = [self.of_canary(int(canary), round_index) for canary in cohort.canaries]
+        return RoundData(clients, cohort.canaries, canaries)
+
+    def of_canary(self, canary: int, round_index: int) -> Examples:
+        """A canary's examples as it trains, or would train, on them in a round."""
+        examples = self.canary_examples[canary]
+        random = generator(self.seed, Stream.CANARY_ORDER, round_index, canary)
+        return examples.take(self._order(len(examples), random))
+
+    def _examples(self, client: int, round_index: int) -> Examples:
+        population = self.task.population
+        random = generator(self.seed, Stream.LOCAL_ORDER, round_index, client)
+        return population.take(client, self._order(population.num_examples(client), random))
+
+    def _order(self, num_examples: int, random: np.random.Generator) -> IndexArray:
+        """Positions of the examples, pass after pass."""
+        passes = [
+            random.permutation(num_examples)[: self.task.max_examples_per_client]
+            for _ in range(self.config.epochs)
+        ]
+        return np.concatenate(passes)
+
+
+@dataclass(frozen=True)
+class DataSets:
+    """Participants as a process of `build_process` takes them: a pair of data sets each.
+
+    Attributes:
+      batch_size: examples a step.
+      family: of the canaries that are vectors.
+      no_examples: what such a canary has of the task's examples.
+    """
+
+    batch_size: int
+    family: CanaryFamily
+    no_examples: Examples
+
+    def of(self, data: RoundData, canary_norm: float) -> Iterator[Any]:
+        """Real clients first, then canaries, each made when it is asked for.
+
+        Args:
+          data: of the participants.
+          canary_norm: length of the update of a canary that is a vector.
+        """
+        # Who has none of something shares one data set of nothing.
+        no_vector = small_data_set(np.zeros((0, self.family.dim), np.float32))
+        no_batches = batches_of(self.no_examples, self.batch_size)
+        for examples in data.trained:
+            yield _participant(no_vector, batches_of(examples, self.batch_size))
+        for canary in data.vectors:
+            vector = self.family.vector(int(canary)) * np.float32(canary_norm)
+            yield _participant(small_data_set(vector[None, :]), no_batches)
+
+
+def batches_of(examples: Examples, batch_size: int) -> tf.data.Dataset:
+    """A client's batches, in order.
+
+    Args:
+      examples: of the client.
+      batch_size: examples a step; the last batch may have fewer.
+    """
+    return small_data_set((examples.inputs, examples.labels)).batch(batch_size)
+
+
+def _participant(canary: tf.data.Dataset, examples: tf.data.Dataset) -> Any:
+    return collections.OrderedDict(canary=canary, examples=examples)

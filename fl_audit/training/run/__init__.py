@@ -1,0 +1,1 @@
+"""One run: prepared, trained round by round, checkpointed, written to its folder."""

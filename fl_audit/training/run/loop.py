@@ -1,0 +1,136 @@
+"""The round loop."""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from tqdm import tqdm
+
+from fl_audit.errors import Interrupted
+from fl_audit.formats.run_folder import RunFolder
+from fl_audit.training.algorithm.round import model_weights, run_round
+from fl_audit.training.attackers import Attacker, SeenRound, Weights
+from fl_audit.training.data.cohort_data import CohortData, RoundData
+from fl_audit.training.data.prefetch import prefetched
+from fl_audit.training.run.aggregate_watch import AggregateWatch
+from fl_audit.training.run.checkpoint import Checkpoint, save_checkpoint
+from fl_audit.training.run.evaluation import Evaluator
+from fl_audit.training.run.interruption import StopRequest
+from fl_audit.training.run.metrics_log import MetricsLog, RoundMetrics
+from fl_audit.training.run.prepare import PreparedRun
+from fl_audit.training.runtimes.make import Runtime
+
+
+class RoundLoop:
+    """Train, score, log, now and then evaluate and checkpoint."""
+
+    def __init__(
+        self,
+        run: PreparedRun,
+        folder: RunFolder,
+        runtime: Runtime,
+        attackers: Sequence[Attacker],
+        *,
+        completed: int,
+        stop: StopRequest,
+    ) -> None:
+        """Opens the logs of a folder, anew or behind a checkpoint.
+
+        Args:
+          run: of `prepare`.
+          folder: that holds this run's identity.
+          runtime: that runs the rounds.
+          attackers: that are shown every round.
+          completed: rounds that are done.
+          stop: tells whether a signal asked to stop.
+        """
+        self._run = run
+        self._folder = folder
+        self._runtime = runtime
+        self._attackers = attackers
+        self._stop = stop
+        self._cohort_data = CohortData(
+            run.task, run.config.client, run.config.seed, run.canary_examples
+        )
+        self._evaluator = Evaluator(run.task.classifier, run.task.held_out)
+        self._watch = AggregateWatch(run, folder, completed)
+        self._metrics = MetricsLog(folder, completed)
+        self._last = run.schedule.num_rounds
+        self._bar = tqdm(
+            desc=folder.path.name,
+            total=self._last,
+            initial=completed,
+            unit="round",
+            disable=None,
+            leave=False,
+        )
+
+    def run_rounds(self, start: Checkpoint) -> Checkpoint:
+        """Runs the remaining rounds, or as many as a session of the runtime may last.
+
+        Raises:
+          Interrupted: a signal asked to stop; the state is saved.
+        """
+        state, first = start.state, start.completed_rounds
+        end = min(first + (self._runtime.rounds_per_session or self._last), self._last)
+        with prefetched(self._data, range(first, end)) as rounds:
+            for completed, data in enumerate(rounds, start=first + 1):
+                state = self._round(state, data, completed)
+                self._bar.update()
+                is_due = completed % self._run.config.log.checkpoint_every == 0
+                if is_due or completed == self._last or self._stop.signal_number:
+                    self._save(Checkpoint(completed, state))
+                if self._stop.signal_number and completed < self._last:
+                    self.close()
+                    raise Interrupted(completed, self._stop.signal_number)
+        return Checkpoint(end, state)
+
+    def close(self) -> None:
+        """Ends the progress bar and the event file."""
+        self._bar.close()
+        self._metrics.close()
+
+    def _save(self, checkpoint: Checkpoint) -> None:
+        self._watch.flush()
+        for attacker in self._attackers:
+            attacker.flush()
+        save_checkpoint(self._folder.checkpoint, checkpoint)
+
+    def _data(self, round_index: int) -> RoundData:
+        return self._cohort_data.of(self._run.schedule.cohort(round_index), round_index)
+
+    def _round(self, state: Any, data: RoundData, number: int) -> Any:
+        """One round; its number counts from 1."""
+        started = time.perf_counter()
+        client_data = self._runtime.participants(state, data)
+        result = run_round(self._runtime.process, state, client_data)
+        trained = time.perf_counter()
+        before, after = model_weights(state), model_weights(result.state)
+        seen = SeenRound(number - 1, before, result.aggregate, after, result.clip_norm)
+        participants = len(data.clients) + len(data.canaries)
+        self._watch.see_round(seen, participants)
+        for attacker in self._attackers:
+            attacker.see_round(seen)
+        scored = time.perf_counter()
+        metrics = RoundMetrics(
+            round=number,
+            num_clients=len(data.clients),
+            num_canaries=len(data.canaries),
+            clip_norm=result.clip_norm,
+            noise_stddev=result.noise_stddev,
+            train_loss=result.train_loss,
+            accuracy=self._accuracy(after, number),
+            seconds_training=trained - started,
+            seconds_scoring=scored - trained,
+        )
+        self._metrics.write(metrics)
+        if metrics.accuracy is not None:
+            shown = {"loss": f"{result.train_loss:.3f}", "accuracy": f"{metrics.accuracy:.3f}"}
+            self._bar.set_postfix(shown)
+        return result.state
+
+    def _accuracy(self, weights: Weights, completed: int) -> float | None:
+        is_due = completed % self._run.config.log.evaluate_every == 0
+        if is_due or completed == self._run.schedule.num_rounds:
+            return self._evaluator.accuracy(weights)
+        return None

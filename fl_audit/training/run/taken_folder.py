@@ -1,0 +1,69 @@
+"""Taking a run folder: a new one, or one that an interrupted run left."""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fl_audit.config import Config
+from fl_audit.config.file import config_to_toml
+from fl_audit.errors import InputError
+from fl_audit.formats.atomic import write_text
+from fl_audit.formats.run_folder import RunFolder
+
+
+def check_new(path: Path) -> RunFolder:
+    """Makes sure that a new run may go into this folder; writes nothing.
+
+    Raises:
+      InputError: something stands there already.
+    """
+    folder = RunFolder(path)
+    _check_unfinished(folder)
+    if folder.config.exists():
+        raise InputError(f"{path}: holds an interrupted run; continue it with --resume")
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise InputError(f"{path}: must be a new or empty folder")
+    return folder
+
+
+def check_resumable(path: Path, config: Config) -> RunFolder:
+    """Makes sure that this folder holds an interrupted run of this config; writes nothing.
+
+    Raises:
+      InputError: there is none, it is finished, or it has another config.
+    """
+    folder = RunFolder(path)
+    _check_unfinished(folder)
+    try:
+        earlier = tomllib.loads(folder.config.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: holds no run to resume; leave out --resume") from error
+    except (OSError, ValueError) as error:
+        raise InputError(f"{folder.config}: cannot be read: {error}") from error
+    difference = _first_difference(earlier, tomllib.loads(config_to_toml(config)), "")
+    if difference:
+        raise InputError(f"{path}: holds a run of another config: {difference}")
+    return folder
+
+
+def write_identity(folder: RunFolder, config: Config, canaries_csv: str) -> None:
+    """Makes the folder and writes what identifies the run: its config and its canaries."""
+    folder.path.mkdir(parents=True, exist_ok=True)
+    write_text(folder.canaries, canaries_csv)
+    write_text(folder.config, config_to_toml(config))
+
+
+def _check_unfinished(folder: RunFolder) -> None:
+    if folder.report_json.exists():
+        raise InputError(f"{folder.path}: already holds a finished run; choose another folder")
+
+
+def _first_difference(earlier: Any, now: Any, prefix: str) -> str | None:
+    if isinstance(earlier, Mapping) and isinstance(now, Mapping):
+        keys = sorted(set(earlier) | set(now))
+        found = (_first_difference(earlier.get(k), now.get(k), f"{prefix}.{k}") for k in keys)
+        return next((difference for difference in found if difference), None)
+    if earlier == now:
+        return None
+    return f"`{prefix[1:]}` was {earlier!r} and is now {now!r}"

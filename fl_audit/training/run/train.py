@@ -1,0 +1,111 @@
+"""One run: trains a prepared config in a claimed folder and fills it with scores.
+
+What `train` has done survives kill -9 up to the last checkpoint.
+"""
+
+import dataclasses
+import importlib.metadata
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from fl_audit.attacks.statistics import statistics_of
+from fl_audit.formats.run_folder import RunFolder, RunRecord, write_record
+from fl_audit.formats.score_file import ScoreFile, write_score_file
+from fl_audit.training.algorithm.round import model_weights
+from fl_audit.training.attackers import FloatArray, make_attackers
+from fl_audit.training.run.checkpoint import Checkpoint, load_checkpoint
+from fl_audit.training.run.interruption import stop_request
+from fl_audit.training.run.loop import RoundLoop
+from fl_audit.training.run.metrics_log import read_rows
+from fl_audit.training.run.noise_facts import NoiseFacts, noise_facts
+from fl_audit.training.run.prepare import PreparedRun
+from fl_audit.training.runtimes.make import Runtime
+
+_PACKAGES = (
+    "fl-audit",
+    "numpy",
+    "tensorflow",
+    "tensorflow-federated",
+    "tensorflow-privacy",
+    "dp-accounting",
+)
+
+
+def train(run: PreparedRun, runtime: Runtime, folder: RunFolder) -> None:
+    """Trains, scores and fills a claimed folder; goes on where a checkpoint stands.
+
+    Args:
+      run: of `prepare`.
+      runtime: of `make_runtime`.
+      folder: that holds this run's identity.
+
+    Raises:
+      Interrupted: SIGTERM or SIGINT came; the state is saved.
+      InputError: the folder's checkpoint does not belong to this run.
+    """
+    if sys.stderr.isatty():
+        print(f"runtime: {runtime.description}", file=sys.stderr)
+    with stop_request() as stop:
+        with runtime.session():
+            checkpoint = _starting_point(folder, runtime.process.initialize())
+        completed = checkpoint.completed_rounds
+        attackers = make_attackers(run, folder, completed)
+        loop = RoundLoop(run, folder, runtime, attackers, completed=completed, stop=stop)
+        while checkpoint.completed_rounds < run.schedule.num_rounds:
+            with runtime.session():
+                checkpoint = loop.run_rounds(checkpoint)
+        loop.close()
+    final = model_weights(checkpoint.state)
+    scores = {name: s for attacker in attackers for name, s in attacker.scores(final).items()}
+    _write_results(run, folder, runtime, scores)
+
+
+def _starting_point(folder: RunFolder, initial_state: Any) -> Checkpoint:
+    if folder.checkpoint.exists():
+        return load_checkpoint(folder.checkpoint, initial_state)
+    return Checkpoint(0, initial_state)
+
+
+def _write_results(
+    run: PreparedRun, folder: RunFolder, runtime: Runtime, scores: Mapping[str, FloatArray]
+) -> None:
+    """Writes the score files, then the record."""
+    ids = tuple(str(canary) for canary in range(len(run.included)))
+    for statistic in statistics_of(run.config):
+        scored = ScoreFile(ids, run.included, scores[statistic.name])
+        write_score_file(folder.scores(statistic.name), scored)
+    write_record(folder, _record(run, folder, runtime))
+
+
+def _record(run: PreparedRun, folder: RunFolder, runtime: Runtime) -> RunRecord:
+    rows = read_rows(folder.metrics)
+    return RunRecord(
+        task=run.task.name,
+        runtime=runtime.description,
+        dim=run.task.classifier.dim,
+        num_clients=len(run.task.population.client_ids),
+        num_canaries=len(run.included),
+        num_included=int(run.included.sum()),
+        rounds=run.schedule.num_rounds,
+        delta=run.delta,
+        client_participations=run.schedule.client_participations,
+        canary_participations=run.schedule.canary_participations,
+        sampling_probability=run.schedule.sampling_probability,
+        sample_size=run.schedule.sample_size,
+        sampled_from=run.schedule.sampled_from,
+        **dataclasses.asdict(run.noise),
+        **dataclasses.asdict(_noise_facts(run)),
+        denominator=run.schedule.expected_cohort,
+        variable_sizes=tuple(run.task.classifier.variable_sizes),
+        accuracy=float(rows[-1]["accuracy"]),
+        accuracy_description=run.task.classifier.accuracy_description,
+        training_seconds=sum(float(row["seconds_training"]) for row in rows),
+        scoring_seconds=sum(float(row["seconds_scoring"]) for row in rows),
+        versions={name: importlib.metadata.version(name) for name in _PACKAGES},
+    )
+
+
+def _noise_facts(run: PreparedRun) -> NoiseFacts:
+    num_clients = len(run.task.population.client_ids)
+    return noise_facts(run.config.mechanism, run.config.participation, run.schedule, num_clients)

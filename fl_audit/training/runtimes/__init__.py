@@ -1,0 +1,1 @@
+"""What runs the process: this Python process, blocks of clients in it, TFF's C++ worker."""

@@ -1,0 +1,141 @@
+"""A TFF runtime in this Python process, on the device that TensorFlow sees.
+
+TFF's C++ runtime is built for CPUs and reads each client's data through a socket. Here a process
+is compiled to a MapReduceForm, whose parts are plain TensorFlow: prepare, work, zero, accumulate,
+report, update. It is the same process, compiled by TFF; only who calls the parts differs.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import tensorflow_federated as tff
+
+from fl_audit.training.data.prefetch import prefetched
+from fl_audit.training.runtimes.imported_computation import ImportedComputation, flatten, unflatten
+
+
+class NotLocalError(Exception):
+    """The local runtime cannot run a computation; the text says why."""
+
+
+class LocalContext(tff.framework.SyncContext):
+    """Runs learning processes, client by client, so that memory does not grow with the cohort."""
+
+    def __init__(self, num_threads: int = 1) -> None:
+        """Starts without any compiled computation.
+
+        Args:
+          num_threads: clients that work at the same time, at least 1. The order in which their
+            updates are added does not depend on it.
+        """
+        self._num_threads = num_threads
+        # By identity: the hash of a computation is that of its serialised form, megabytes.
+        self._compiled: dict[int, tuple[Any, Callable[[Any], Any]]] = {}
+
+    def compile(self, computation: tff.Computation) -> Callable[[Any], Any]:
+        """Makes a computation ready to run; once for each.
+
+        Args:
+          computation: `initialize` or `next` of a learning process, or plain TensorFlow.
+
+        Returns:
+          A function of the argument, `None` without one.
+
+        Raises:
+          NotLocalError: it is none of these.
+        """
+        if id(computation) not in self._compiled:
+            self._compiled[id(computation)] = (
+                computation,
+                _compile(computation, self._num_threads),
+            )
+        return self._compiled[id(computation)][1]
+
+    def invoke(self, comp: tff.Computation, arg: Any) -> Any:
+        """Runs a computation, as TFF asks its contexts to."""
+        return self.compile(comp)(arg)
+
+
+@contextlib.contextmanager
+def local_runtime(context: LocalContext) -> Iterator[None]:
+    """Makes the local runtime the default context inside the `with` block."""
+    with tff.framework.get_context_stack().install(context):
+        yield
+
+
+def _compile(computation: tff.Computation, num_threads: int) -> Callable[[Any], Any]:
+    signature = computation.type_signature
+    try:
+        if not tff.types.contains(signature, _is_federated):
+            return _Function(ImportedComputation(computation), signature)
+        if signature.parameter is None:
+            initialize = tff.backends.mapreduce.get_state_initialization_computation(computation)
+            return _Function(ImportedComputation(initialize), signature)
+        form = tff.backends.mapreduce.get_map_reduce_form_for_computation(computation)
+        return _Round(form, signature, num_threads)
+    except (TypeError, ValueError, NotImplementedError) as error:
+        reason = str(error).strip().splitlines() or [type(error).__name__]
+        raise NotLocalError(f"TFF cannot compile it to a MapReduceForm: {reason[0]}") from error
+
+
+class _Function:
+    """A computation without clients."""
+
+    def __init__(self, imported: ImportedComputation, signature: tff.FunctionType) -> None:
+        self._imported = imported
+        self._signature = signature
+
+    def __call__(self, arg: Any) -> Any:
+        parameter = self._signature.parameter
+        leaves = flatten(arg, parameter) if parameter is not None else []
+        return _as_result(self._imported(leaves), self._signature.result)
+
+
+class _Round:
+    """A round of a learning process."""
+
+    def __init__(self, form: Any, signature: tff.FunctionType, num_threads: int) -> None:
+        self._prepare = ImportedComputation(form.prepare)
+        self._work = ImportedComputation(form.work)
+        self._zero = ImportedComputation(form.zero)
+        self._accumulate = ImportedComputation(form.accumulate)
+        self._report = ImportedComputation(form.report)
+        self._update = ImportedComputation(form.update)
+        self._state_type, self._data_type = (
+            kind.member for _, kind in tff.structure.iter_elements(signature.parameter)
+        )
+        self._result_type = signature.result
+        # Variables of a Keras model are this process's, so that its clients take turns.
+        self._num_threads = 1 if self._work.has_variables else num_threads
+        result = self._work.type_signature.result
+        if any(tff.types.count(result[i], _is_tensor) for i in range(1, len(result))):
+            raise NotLocalError("its aggregation asks for secure sums")
+
+    def __call__(self, arg: Any) -> Any:
+        state_value, client_data = arg
+        state = flatten(state_value, self._state_type)
+        prepared = self._prepare(state)
+        total = self._zero([])
+
+        def work(data: Any) -> list[Any]:
+            return self._work([*flatten(data, self._data_type), *prepared])
+
+        with prefetched(work, client_data, self._num_threads) as updates:
+            for update in updates:
+                total = self._accumulate([*total, *update])
+        return _as_result(self._update([*state, *self._report(total)]), self._result_type)
+
+
+def _is_federated(kind: tff.Type) -> bool:
+    return isinstance(kind, tff.FederatedType)
+
+
+def _is_tensor(kind: tff.Type) -> bool:
+    return isinstance(kind, tff.TensorType)
+
+
+def _as_result(leaves: list[Any], result_type: tff.Type) -> Any:
+    arrays = [leaf.numpy() for leaf in leaves]
+    return unflatten([a[()] if isinstance(a, np.ndarray) else a for a in arrays], result_type)

@@ -1,0 +1,276 @@
+"""Accountants against the paper's table, closed forms, quadrature and simulation."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from dp_accounting import NeighboringRelation
+from dp_accounting.pld.privacy_loss_mechanism import GaussianPrivacyLoss
+from dp_accounting.rdp import RdpAccountant
+from scipy import optimize, special, stats
+
+from fl_audit.accounting.accountants import (
+    RDP_ORDERS,
+    FixedSizeRounds,
+    SampledRounds,
+    account_fixed_size,
+    account_gaussian,
+    epsilon_pld,
+    epsilon_rdp,
+    epsilon_rdp_fixed_size,
+    epsilon_seen_samples,
+)
+
+STACK_OVERFLOW_DELTA = 341_000**-1.1
+TABLE_3 = [(0.0644, 100_000), (0.1023, 1000), (0.1836, 100), (0.2344, 50)]
+
+
+def balle_wang_epsilon(shift: float, delta: float) -> float:
+    """The analytic Gaussian mechanism (Balle & Wang 2018, theorem 8)."""
+
+    def excess(epsilon: float) -> float:
+        log_p = special.log_ndtr(shift / 2 - epsilon / shift)
+        log_q = special.log_ndtr(-shift / 2 - epsilon / shift)
+        return float(log_p + np.log1p(-np.exp(epsilon + log_q - log_p))) - math.log(delta)
+
+    return float(optimize.brentq(excess, 0, shift**2 + 50 * shift, xtol=1e-13, rtol=1e-14))
+
+
+# Andrew et al., Tables 2 and 3. The text says "Bernoulli sampling at a rate of q = 167/2048
+# (about 0.081)", but 2048 is the number of rounds: what reproduces the printed column is q =
+# 167/341000, with dp-accounting's default orders, the smallest of which is 1.1.
+@pytest.mark.parametrize(("noise_multiplier", "printed"), TABLE_3)
+def test_the_papers_epsilons_come_from_the_share_of_clients_in_a_round(noise_multiplier, printed):
+    rounds = SampledRounds(167 / 341_000, noise_multiplier, 2048)
+    default_orders = RdpAccountant().orders.tolist()
+    found = epsilon_rdp(rounds.event, STACK_OVERFLOW_DELTA, default_orders)
+    assert found == pytest.approx(printed, rel=5e-3)
+
+
+@pytest.mark.parametrize(("noise_multiplier", "printed"), TABLE_3)
+def test_the_rate_that_the_paper_prints_does_not_give_its_epsilons(noise_multiplier, printed):
+    rounds = SampledRounds(167 / 2048, noise_multiplier, 2048)
+    default_orders = RdpAccountant().orders.tolist()
+    assert epsilon_rdp(rounds.event, STACK_OVERFLOW_DELTA, default_orders) > 2 * printed
+
+
+# Values of this code, so that a change is seen. Orders nearer 1 are worth a factor of 87 in the
+# first row; privacy loss distributions are tighter still.
+@pytest.mark.parametrize(
+    ("noise_multiplier", "rdp", "pld"),
+    [(0.0644, 1148.0, 1004.0), (0.1836, 100.0, 86.974)],
+)
+def test_tighter_epsilons_for_the_papers_runs(noise_multiplier, rdp, pld):
+    rounds = SampledRounds(167 / 341_000, noise_multiplier, 2048)
+    assert epsilon_rdp(rounds.event, STACK_OVERFLOW_DELTA) == pytest.approx(rdp, rel=2e-3)
+    assert epsilon_pld(rounds, STACK_OVERFLOW_DELTA).epsilon == pytest.approx(pld, rel=1e-3)
+
+
+def renyi_divergence(probability: float, noise_multiplier: float, order: float) -> float:
+    """Of one Poisson-sampled Gaussian from pure noise, by summing on a fine grid."""
+    z, q = noise_multiplier, probability
+    x = np.linspace(-40 * z, order + 40 * z, 400_001)
+    ratio = np.logaddexp(math.log1p(-q), math.log(q) + (2 * x - 1) / (2 * z * z))
+    log_integrand = stats.norm.logpdf(x, scale=z) + order * ratio
+    return float(special.logsumexp(log_integrand) + math.log(x[1] - x[0])) / (order - 1)
+
+
+@pytest.mark.parametrize("order", [1.02, 1.3, 3.5, 8])
+@pytest.mark.parametrize(("q", "z"), [(167 / 341_000, 0.0644), (0.08, 0.3), (0.5, 2.0)])
+def test_rdp_at_one_order_is_what_quadrature_gives(q, z, order):
+    delta, num_rounds = 1e-6, 100
+    # Canonne, Kamath & Steinke (2020), proposition 12.
+    conversion = math.log1p(-1 / order) - (math.log(delta) + math.log(order)) / (order - 1)
+    expected = num_rounds * renyi_divergence(q, z, order) + conversion
+    found = epsilon_rdp(SampledRounds(q, z, num_rounds).event, delta, [order])
+    assert found == pytest.approx(expected, rel=1e-6)
+
+
+def test_divergences_that_round_below_zero_are_survived():
+    # dp-accounting finds -4e-17 at order 3 here, and refuses it.
+    event = SampledRounds(2.3015016624419502e-07, 281.76377375840974, 1).event
+    assert (RdpAccountant(orders=list(RDP_ORDERS)).compose(event).rdp < 0).any()
+    assert 0 <= epsilon_rdp(event, 1e-9) < 0.01
+
+
+def exact_epsilon_of_one_round(probability: float, noise_multiplier: float, delta: float) -> float:
+    """By the hockey-stick divergence of N(0) and the mixture, in both directions."""
+    q, z = probability, noise_multiplier
+
+    def remove(epsilon: float) -> float:
+        at = z**2 * math.log((math.exp(epsilon) - 1 + q) / q) + 0.5
+        above, above_in = stats.norm.sf(at, 0, z), stats.norm.sf(at, 1, z)
+        return float((1 - q) * above + q * above_in - math.exp(epsilon) * above)
+
+    def add(epsilon: float) -> float:
+        if math.exp(-epsilon) <= 1 - q:
+            return 0.0
+        at = z**2 * math.log((math.exp(-epsilon) - 1 + q) / q) + 0.5
+        below, below_in = stats.norm.cdf(at, 0, z), stats.norm.cdf(at, 1, z)
+        return float(below - math.exp(epsilon) * ((1 - q) * below + q * below_in))
+
+    return float(optimize.brentq(lambda e: max(remove(e), add(e)) - delta, 0, 500, xtol=1e-12))
+
+
+@pytest.mark.parametrize("delta", [1e-2, 1e-9])
+@pytest.mark.parametrize(("q", "z"), [(0.05, 0.1), (0.3, 1.0), (0.9, 3.0)])
+def test_pld_of_one_round_is_exact_and_never_below(q, z, delta):
+    exact = exact_epsilon_of_one_round(q, z, delta)
+    found = epsilon_pld(SampledRounds(q, z, 1), delta).epsilon
+    assert found == pytest.approx(exact, rel=1e-4)
+    assert found >= exact * (1 - 1e-9)
+
+
+def test_pld_of_many_rounds_is_what_simulation_gives():
+    q, z, num_rounds, delta, trials = 0.2, 1.0, 30, 0.05, 200_000
+    epsilon = epsilon_pld(SampledRounds(q, z, num_rounds), delta).epsilon
+    rng = np.random.default_rng(0)
+    loss = np.zeros(trials)
+    for _ in range(num_rounds):
+        output = rng.normal(0, z, trials) + (rng.random(trials) < q)
+        loss += np.log1p(q * np.expm1((2 * output - 1) / (2 * z * z)))
+    gains = np.maximum(-np.expm1(epsilon - loss), 0)
+    standard_error = gains.std() / math.sqrt(trials)
+    assert standard_error < 0.01 * delta
+    # Fails by chance with probability 6e-7 (5 standard errors, two-sided).
+    assert gains.mean() == pytest.approx(delta, abs=5 * standard_error)
+
+
+@pytest.mark.parametrize(
+    ("q", "z", "num_rounds"),
+    [(0.08, 0.0644, 2048), (0.1, 1.0, 100), (0.9, 20.0, 10), (1e-4, 5.0, 10_000)],
+)
+def test_pld_is_tighter_than_rdp(q, z, num_rounds):
+    rounds = SampledRounds(q, z, num_rounds)
+    assert epsilon_pld(rounds, 1e-6).epsilon <= epsilon_rdp(rounds.event, 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "delta", "word"),
+    [
+        (SampledRounds(0.1, 1.0, 100), 1e-12, "FFT"),
+        # e^-epsilon is a denormal number: epsilon is about 716 here.
+        (SampledRounds(0.08, 0.3, 1930), 8.2e-7, "floating point"),
+        # Losses of 1e11 nats: e to the grid's spacing overflows.
+        (SampledRounds(0.05, 1e-6, 1000), 8.2e-7, "floating point"),
+    ],
+)
+def test_pld_says_where_it_cannot_tell(rounds, delta, word):
+    found = epsilon_pld(rounds, delta)
+    assert found.epsilon is None
+    assert word in found.reason
+    assert math.isfinite(epsilon_rdp(rounds.event, delta))
+
+
+def test_orders_include_dp_accountings_own():
+    assert set(np.round(RdpAccountant().orders, 9)) <= set(np.round(RDP_ORDERS, 9))
+
+
+@pytest.mark.parametrize("participations", [1, 4, 100])
+@pytest.mark.parametrize("noise_multiplier", [0.01, 0.3, 1.0, 30.0])
+def test_releases_without_sampling_are_the_analytic_gaussian(noise_multiplier, participations):
+    rdp, exact = account_gaussian(noise_multiplier, participations, 1e-5)
+    shift = math.sqrt(participations) / noise_multiplier
+    assert exact.epsilon == pytest.approx(balle_wang_epsilon(shift, 1e-5), rel=1e-9)
+    by_dp_accounting = GaussianPrivacyLoss(1 / shift).get_delta_for_epsilon([exact.epsilon])
+    assert by_dp_accounting[0] == pytest.approx(1e-5, rel=1e-6)
+    assert exact.epsilon <= rdp.epsilon <= 1.35 * exact.epsilon
+
+
+@pytest.mark.parametrize("delta", [1e-3, 1e-9])
+@pytest.mark.parametrize(("sample_size", "sampled_from", "z"), [(1, 20, 0.1), (7, 20, 1.0)])
+def test_one_seen_sample_is_one_gaussian_at_a_larger_delta(sample_size, sampled_from, z, delta):
+    found = epsilon_seen_samples(FixedSizeRounds(sample_size, sampled_from, z, 1), delta)
+    expected = balle_wang_epsilon(1 / z, delta * sampled_from / sample_size)
+    assert found == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize(("z", "num_rounds"), [(0.3, 1), (1.0, 4), (30.0, 100)])
+def test_samples_of_everybody_are_no_samples(z, num_rounds):
+    found = epsilon_seen_samples(FixedSizeRounds(9, 9, z, num_rounds), 1e-5)
+    expected = balle_wang_epsilon(math.sqrt(num_rounds) / z, 1e-5)
+    assert found == pytest.approx(expected, rel=1e-9)
+
+
+def test_seen_samples_are_what_listing_all_samples_gives():
+    # Client 0 of 4 in three rounds that draw 2 each: 6^3 equally likely triples of samples.
+    z, delta = 0.7, 1e-3
+    epsilon = epsilon_seen_samples(FixedSizeRounds(2, 4, z, 3), delta)
+    samples = list(itertools.combinations(range(4), 2))
+    deltas = []
+    for triple in itertools.product(samples, repeat=3):
+        seen = sum(0 in sample for sample in triple)
+        gaussian = GaussianPrivacyLoss(z / math.sqrt(seen)) if seen else None
+        deltas.append(gaussian.get_delta_for_epsilon([epsilon])[0] if gaussian else 0.0)
+    assert np.mean(deltas) == pytest.approx(delta, rel=1e-9)
+
+
+def test_whoever_is_hardly_ever_seen_is_safe():
+    hardly = FixedSizeRounds(1, 1_000_000, 1e-3, 5)
+    assert epsilon_seen_samples(hardly, 1e-5) == 0
+    assert epsilon_seen_samples(hardly, 4e-6) > 0
+    no_noise = FixedSizeRounds(1, 1_000_000, 0.0, 5)
+    assert epsilon_seen_samples(no_noise, 1e-5) == 0
+    assert epsilon_seen_samples(no_noise, 4e-6) == math.inf
+    assert epsilon_rdp_fixed_size(no_noise, 1e-5) == math.inf
+
+
+@pytest.mark.parametrize(("q", "z"), [(0.1, 0.5), (0.1, 4.0), (0.5, 10.0)])
+def test_rdp_without_replacement_at_order_2_is_the_theorem(q, z):
+    # Wang et al. 2019, theorem 9 at order 2, where the Gaussian's divergence is (2 / z)^2; without
+    # the term for a bounded order of infinity, which a Gaussian does not have.
+    gaussian = (2 / z) ** 2
+    expected = math.log1p(q**2 * min(4 * math.expm1(gaussian), 2 * math.exp(gaussian)))
+    rounds = FixedSizeRounds(round(1000 * q), 1000, z, 1)
+    accountant = RdpAccountant([2.0], NeighboringRelation.REPLACE_ONE)
+    assert accountant.compose(rounds.replacing_one).rdp[0] == pytest.approx(expected, rel=1e-9)
+
+
+def delta_of_one_round(
+    first: tuple[float, ...], second: tuple[float, ...], size: int, z: float, epsilon: float
+) -> float:
+    """Exact delta of a round's noised sum of a sample of either, on a grid, in both directions."""
+    at = np.linspace(-size - 10 * z, size + 10 * z, 20_001)
+
+    def density(updates: tuple[float, ...]) -> np.ndarray:
+        sums = [sum(sample) for sample in itertools.combinations(updates, size)]
+        return np.mean([stats.norm.pdf(at, total, z) for total in sums], axis=0)
+
+    p, q = density(first), density(second)
+    excess = [np.maximum(x - math.exp(epsilon) * y, 0).sum() for x, y in ((p, q), (q, p))]
+    return float(max(excess) * (at[1] - at[0]))
+
+
+@pytest.mark.parametrize(("size", "z"), [(1, 1.0), (2, 2.0), (3, 0.8)])
+def test_fixed_size_bounds_hold_for_every_small_population(size, z):
+    delta = 1e-4
+    rounds = FixedSizeRounds(size, 5, z, 1)
+    replaced = epsilon_rdp_fixed_size(rounds, delta)
+    silenced = epsilon_seen_samples(rounds, delta)
+    for others in itertools.combinations_with_replacement((-1.0, 0.0, 1.0), 4):
+        one, silent, opposite = ((update, *others) for update in (1.0, 0.0, -1.0))
+        assert delta_of_one_round(one, silent, size, z, silenced) <= delta
+        assert delta_of_one_round(one, silent, size, z, replaced) <= delta
+        assert delta_of_one_round(one, opposite, size, z, replaced) <= delta
+
+
+def test_rdp_without_replacement_composes_over_rounds():
+    # 4 rounds at noise z are at least one at z / 2, which sampling would have to undo.
+    one, four = (epsilon_rdp_fixed_size(FixedSizeRounds(3, 100, 4.0, t), 1e-6) for t in (1, 4))
+    assert one < four < 4 * one
+    # Sampling never costs anything, not even where the theorem's constants exceed what it gains.
+    for sample_size in (3, 60, 99):
+        rounds = FixedSizeRounds(sample_size, 100, 1.0, 50)
+        unsampled = epsilon_rdp(rounds.replacing_one.event, 1e-6)
+        assert epsilon_rdp_fixed_size(FixedSizeRounds(sample_size, 100, 1.0, 1), 1e-6) <= unsampled
+
+
+def test_which_accountant_is_tighter_depends_on_the_noise():
+    little, much = (
+        account_fixed_size(FixedSizeRounds(167, 341_000, z, 2048), STACK_OVERFLOW_DELTA)
+        for z in (0.1836, 1.0)
+    )
+    assert [by.accountant for by in little] == ["rdp", "seen_samples"]
+    assert little[1].epsilon < little[0].epsilon
+    assert much[0].epsilon < much[1].epsilon

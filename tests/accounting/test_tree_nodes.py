@@ -1,0 +1,69 @@
+"""How far a party moves the nodes of trees, against every node and every choice of rounds."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from fl_audit.accounting.tree_nodes import Trees, largest_squared_sensitivity, squared_sensitivities
+
+
+def by_hand(rounds, trees):
+    """The sum over nodes |S in node|^2, node by node."""
+    total, period = 0, trees.restart_every or trees.num_rounds
+    for start in range(0, trees.num_rounds, period):
+        end = min(start + period, trees.num_rounds)
+        width = 1
+        while start + width <= end:
+            for first in range(start, end - width + 1, width):
+                total += sum(first <= r < first + width for r in rounds) ** 2
+            width *= 2
+    return total
+
+
+def of(rounds, trees):
+    rounds = np.array(rounds, np.int64)
+    return int(squared_sensitivities(np.zeros_like(rounds), rounds, trees)[0])
+
+
+@pytest.mark.parametrize("num_rounds", range(1, 12))
+def test_the_worst_rounds_of_all_choices(num_rounds):
+    for restart in (None, *range(1, num_rounds + 2)):
+        trees = Trees(num_rounds, restart)
+        for block in range(1, num_rounds + 2):
+            blocks = [
+                range(start, min(start + block, num_rounds))
+                for start in range(0, num_rounds, block)
+            ]
+            choices = [by_hand(rounds, trees) for rounds in itertools.product(*blocks)]
+            assert largest_squared_sensitivity(block, trees) == max(choices)
+
+
+def test_of_several_parties():
+    random = np.random.default_rng(1)
+    trees = Trees(100, 37)
+    sets = [random.choice(100, size, replace=False) for size in (1, 5, 60, 100)]
+    members = np.repeat([0, 2, 3, 5], [len(rounds) for rounds in sets])
+    found = squared_sensitivities(members, np.concatenate(sets), trees)
+    assert found.tolist() == [
+        by_hand(sets[0], trees), 0, by_hand(sets[1], trees), by_hand(sets[2], trees), 0,
+        by_hand(sets[3], trees),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rounds", "nodes"), [(1, 1), (2, 2), (7, 3), (8, 4), (2048, 12)])
+def test_one_round_is_in_a_node_of_each_height(rounds, nodes):
+    # Kairouz et al. 2021, appendix D: floor(log2 n) + 1.
+    assert largest_squared_sensitivity(rounds, Trees(rounds)) == nodes
+    assert of([0], Trees(rounds)) == nodes
+    assert largest_squared_sensitivity(rounds, Trees(rounds, 1)) == 1
+
+
+def test_every_round_of_a_whole_tree():
+    # 2^(6-h) nodes of 2^h rounds for each height h: 64 (2^7 - 1).
+    assert largest_squared_sensitivity(1, Trees(64)) == of(range(64), Trees(64)) == 64 * 127
+
+
+def test_who_takes_part_in_nothing():
+    nobody = np.zeros(0, np.int64)
+    assert squared_sensitivities(nobody, nobody, Trees(3)).size == 0

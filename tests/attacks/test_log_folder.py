@@ -1,0 +1,131 @@
+"""Folders that another system writes."""
+
+import json
+
+import numpy as np
+import pytest
+
+from fl_audit.attacks import CanaryPool, RoundScorer
+from fl_audit.attacks.log_folder import LogFolder, score_log
+from fl_audit.errors import InputError
+
+POOL = CanaryPool(seed=3, count=40, dim=500, family="gaussian")
+SEEN = np.random.default_rng(5).normal(size=(3, POOL.dim)).astype(np.float32)
+
+
+@pytest.fixture
+def folder(tmp_path) -> LogFolder:
+    """As docs/logs.md says, by hand."""
+    made = LogFolder(tmp_path / "log")
+    made.aggregates.mkdir(parents=True)
+    fields = {"format_version": 1, "family": "gaussian", "seed": 3, "count": 40, "dim": 500}
+    made.pool.write_text(json.dumps(fields))
+    np.save(made.aggregates / "round_000001.npy", SEEN[0])
+    np.save(made.aggregates / "round_2.npy", SEEN[1].astype(np.float64).reshape(50, 10))
+    np.save(made.aggregates / "round_10.npy", SEEN[2])
+    (made.aggregates / ".round_11.npy.part").write_bytes(b"being written")
+    return made
+
+
+def test_a_folder_of_aggregates_scores_as_the_class_does(folder, tmp_path):
+    gone_through = []
+
+    def progress(paths):
+        for path in paths:
+            gone_through.append(path.name)
+            yield path
+
+    scorer = RoundScorer.create(tmp_path / "audit", POOL, num_rounds=10)
+    for number, aggregate in zip((1, 2, 10), SEEN, strict=True):
+        scorer.score_round(number, aggregate)
+    before = sorted(folder.path.rglob("*"))
+    scored, live = score_log(folder, progress), score_log(scorer.folder, progress)
+    assert sorted(folder.path.rglob("*")) == before
+    assert gone_through == ["round_000001.npy", "round_2.npy", "round_10.npy"]
+    assert scored.pool == live.pool == POOL
+    assert scored.num_rounds == live.num_rounds == 3
+    assert set(scored.scores) == {"max", "sum"}
+    for name, scores in scored.scores.items():
+        np.testing.assert_array_equal(scores.score, live.scores[name].score)
+        np.testing.assert_array_equal(scores.included, POOL.included)
+
+
+def test_models_are_scored_where_they_are(folder):
+    np.save(folder.final, SEEN[0])
+    assert set(score_log(folder, iter).scores) == {"max", "sum", "final"}
+    np.save(folder.initial, SEEN[1])
+    scores = score_log(folder, iter).scores
+    assert set(scores) == {"max", "sum", "final", "final_minus_initial"}
+    np.testing.assert_array_equal(scores["final"].score, POOL.cosines(SEEN[0]))
+    np.testing.assert_array_equal(
+        scores["final_minus_initial"].score, POOL.cosines(SEEN[0] - SEEN[1])
+    )
+
+
+def test_the_final_model_alone_will_do(folder):
+    for path in folder.aggregates.iterdir():
+        path.unlink()
+    folder.aggregates.rmdir()
+    np.save(folder.final, SEEN[0])
+    scored = score_log(folder, iter)
+    assert (scored.num_rounds, set(scored.scores)) == (0, {"final"})
+
+
+def test_canaries_csv_overrides_the_coins(folder):
+    flags = np.arange(40) % 3 == 0
+    rows = [f"{canary},{int(flag)},1 2" for canary, flag in enumerate(flags)]
+    folder.canaries.write_text("canary_id,included,rounds\n" + "\n".join(reversed(rows)) + "\n")
+    np.testing.assert_array_equal(score_log(folder, iter).scores["max"].included, flags)
+
+
+def _canaries(rows):
+    return lambda folder: folder.canaries.write_text("canary_id,included\n" + "\n".join(rows))
+
+
+def _aggregate(name, array):
+    return lambda folder: np.save(folder.aggregates / name, array)
+
+
+EACH = [f"{canary},{canary % 2}" for canary in range(40)]
+BAD = [
+    (lambda folder: folder.pool.unlink(), "pool.json: cannot be read"),
+    (_aggregate("round_3.npy", SEEN[0][:-1]), "round_3.npy: must have 500 numbers .dim., got 499"),
+    (_aggregate("round_3.npy", SEEN[0] * np.inf), "round_3.npy: must be finite in float32"),
+    (_aggregate("round_3.npy", SEEN[0].astype(int)), "round_3.npy: must be float32 or float64"),
+    (_aggregate("round_01.npy", SEEN[0]), "round_01.npy: is round 1 again, after round_000001.npy"),
+    (_aggregate("aggregate3.npy", SEEN[0]), "aggregate3.npy: must be named round_NUMBER.npy"),
+    (
+        lambda folder: (folder.aggregates / "round_3.npy").write_bytes(b"\x93NUMPY"),
+        "round_3.npy: is not an NPY file",
+    ),
+    (
+        lambda folder: np.savez((folder.aggregates / "round_3.npy").open("wb"), a=SEEN[0]),
+        "round_3.npy: must be an NPY file of one array, is an NPZ file",
+    ),
+    (
+        lambda folder: np.save(folder.final, np.array([{}], dtype=object)),
+        "final.npy: is not an NPY file: Object arrays cannot be loaded",
+    ),
+    (_canaries(EACH[:-1]), "canaries.csv: must list canaries 0 to 39 of pool.json.*got 39 rows"),
+    (_canaries([*EACH, "5,1"]), "canaries.csv, row 41: canary_id '5' is there twice"),
+    (_canaries([*EACH[:-1], "39,yes"]), "canaries.csv, row 40: included must be 0 or 1, got 'yes'"),
+    (
+        lambda folder: np.save(folder.round_cosines, np.zeros((3, 41), np.float32)),
+        r"round_cosines.npy: holds float32 of shape \(3, 41\), must be .* \(rounds, 40\)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("spoil", "message"), BAD)
+def test_a_bad_log_is_one_clear_line(folder, spoil, message):
+    spoil(folder)
+    with pytest.raises(InputError, match=message) as refused:
+        score_log(folder, iter)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_log_that_shows_nothing_is_refused(folder):
+    for path in folder.aggregates.iterdir():
+        path.unlink()
+    with pytest.raises(InputError, match="shows nothing to score: needs aggregates/round_000001"):
+        score_log(folder, iter)

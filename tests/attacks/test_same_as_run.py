@@ -1,0 +1,77 @@
+"""What this room scores from aggregates is what a run with the same numbers scores."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+from fl_audit.attacks.log_folder import LogFolder, score_log
+from fl_audit.attacks.statistics import ALL
+from fl_audit.canaries.pool import CanaryPool, write_pool
+from fl_audit.cli import main
+from fl_audit.config import Canaries, Config, DigitsTask, GaussianFixed, Shuffle
+from fl_audit.config.file import config_to_toml
+from fl_audit.formats.score_file import read_score_file
+from fl_audit.training import run as training_run
+from fl_audit.training.algorithm.round import flatten_weights
+from fl_audit.training.attackers import Attacker
+
+CONFIG = Config(
+    task=DigitsTask(num_clients=100, hidden=(8,)),
+    mechanism=GaussianFixed(noise_multiplier=0.3, clip_norm=0.5),
+    participation=Shuffle(rounds=3, clients_per_round=10),
+    canaries=Canaries(count=30, family="hadamard"),
+    seed=11,
+)
+POOL = CanaryPool(seed=11, count=30, dim=64 * 8 + 8 + 8 * 10 + 10, family="hadamard")
+
+
+class LoggingServer(Attacker):
+    """Writes what docs/logs.md asks for, and leaves the scoring to others."""
+
+    def __init__(self, folder: LogFolder) -> None:
+        self._folder = folder
+        folder.aggregates.mkdir(parents=True)
+        write_pool(folder.pool, POOL)
+
+    def see_round(self, seen) -> None:
+        if seen.index == 0:
+            np.save(self._folder.initial, flatten_weights(seen.before))
+        name = f"round_{seen.index + 1:06}.npy"
+        np.save(self._folder.aggregates / name, seen.aggregate)
+
+    def flush(self) -> None:
+        pass
+
+    def scores(self, final):
+        np.save(self._folder.final, flatten_weights(final))
+        return {}
+
+
+@pytest.mark.tff
+def test_scores_equal_those_of_a_run_with_the_same_numbers(tmp_path, monkeypatch):
+    log = LogFolder(tmp_path / "log")
+    original = training_run.make_attackers
+    monkeypatch.setattr(
+        training_run,
+        "make_attackers",
+        lambda *arguments: (*original(*arguments), LoggingServer(log)),
+    )
+    (tmp_path / "run.toml").write_text(config_to_toml(CONFIG))
+    run = tmp_path / "run"
+    assert main(["run", str(tmp_path / "run.toml"), "--out", str(run)]) == 0
+    scored = score_log(log, iter)
+    assert scored.num_rounds == 3
+    assert set(scored.scores) >= {"final", "final_minus_initial", "max", "sum"}
+    for statistic in ALL:
+        if statistic.name not in scored.scores:
+            continue
+        of_run = read_score_file(run / f"scores_{statistic.name}.csv")
+        here = scored.scores[statistic.name]
+        assert here.canary_id == of_run.canary_id
+        np.testing.assert_array_equal(here.included, of_run.included)
+        np.testing.assert_array_equal(here.score, of_run.score)
+    # A run's list of its canaries may be handed over as it is.
+    shutil.copy(run / "canaries.csv", log.canaries)
+    again = score_log(log, iter).scores["max"]
+    np.testing.assert_array_equal(again.included, POOL.included)

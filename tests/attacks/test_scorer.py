@@ -1,0 +1,172 @@
+"""A server's side: what is scored, what survives a crash, and what is refused."""
+
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from fl_audit.attacks import CanaryPool, RoundScorer, unflatten
+from fl_audit.errors import InputError
+from fl_audit.formats.score_file import read_score_file
+
+POOL = CanaryPool(seed=3, count=40, dim=500)
+SHAPES = [np.zeros((40, 12), np.float32), np.zeros(20, np.float32)]
+
+
+def aggregates(num_rounds: int) -> np.ndarray:
+    return np.random.default_rng(5).normal(size=(num_rounds, POOL.dim)).astype(np.float32)
+
+
+def cosines(target: np.ndarray) -> np.ndarray:
+    """By the vectors one by one, in float64."""
+    vectors = np.stack([POOL.vector(canary) for canary in range(POOL.count)]).astype(np.float64)
+    return vectors @ target / np.linalg.norm(target.astype(np.float64))
+
+
+def test_scores_are_cosines_over_rounds_and_with_the_models(tmp_path):
+    scorer = RoundScorer.create(tmp_path / "audit", POOL, num_rounds=6)
+    seen = aggregates(4)
+    forms = [seen[0], unflatten(seen[1], SHAPES), 1000 * seen[2].astype(np.float64), seen[3]]
+    for number, form in zip((1, 2, 4, 5), forms, strict=True):
+        scorer.score_round(number, form)
+    assert scorer.scored_rounds == [1, 2, 4, 5]
+    initial, final = aggregates(6)[4:]
+    paths = scorer.finish(initial=unflatten(initial, SHAPES), final=final)
+    expected = np.stack([cosines(aggregate) for aggregate in seen])
+    for name, scores in {
+        "max": expected.max(axis=0),
+        "sum": expected.sum(axis=0),
+        "final": cosines(final),
+        "final_minus_initial": cosines(final - initial),
+    }.items():
+        assert paths[name] == tmp_path / "audit" / f"scores_{name}.csv"
+        written = read_score_file(paths[name])
+        assert written.canary_id == tuple(map(str, range(40)))
+        np.testing.assert_array_equal(written.included, POOL.included)
+        np.testing.assert_allclose(written.score, scores, atol=1e-6)  # float32, four rounds
+
+
+def test_a_canary_that_moves_the_model_is_the_one_that_is_found(tmp_path):
+    """The sign: a canary client adds its vector to the model, and its score goes up."""
+    scorer = RoundScorer.create(tmp_path / "audit", POOL, num_rounds=1)
+    canary = int(np.flatnonzero(POOL.included)[0])
+    # A score among the others' has a standard deviation of 1/sqrt(500) = 0.045.
+    moved = scorer.score_round(1, 3 * POOL.vector(canary))
+    assert int(np.argmax(moved)) == canary
+    assert moved[canary] == pytest.approx(1, abs=1e-5)
+
+
+def test_without_models_there_are_the_rounds_scores(tmp_path):
+    scorer = RoundScorer.create(tmp_path / "audit", POOL, num_rounds=1)
+    scorer.score_round(1, aggregates(1)[0])
+    assert set(scorer.finish()) == {"max", "sum"}
+    assert set(scorer.finish(final=aggregates(1)[0])) == {"max", "sum", "final"}
+
+
+def test_a_round_that_is_scored_again_is_replaced(tmp_path):
+    scorer = RoundScorer.create(tmp_path / "audit", POOL, num_rounds=3)
+    scorer.score_round(1, -aggregates(1)[0])
+    scorer = RoundScorer.open(tmp_path / "audit")
+    scorer.score_round(1, aggregates(1)[0])
+    scored = read_score_file(scorer.finish()["sum"]).score
+    np.testing.assert_allclose(scored, cosines(aggregates(1)[0]), atol=1e-6)
+
+
+_SERVER = """
+import sys
+import numpy as np
+from fl_audit.attacks import CanaryPool, RoundScorer
+scorer = RoundScorer.create(sys.argv[1], CanaryPool(3, 40, 500), 10_000)
+for number in range(1, 10_001):
+    scorer.score_round(number, np.random.default_rng(number).normal(size=500))
+    print(number, flush=True)
+"""
+
+
+def test_what_is_scored_survives_kill_9(tmp_path):
+    argv = [sys.executable, "-c", _SERVER, str(tmp_path / "audit")]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as server:
+        told = [int(server.stdout.readline()) for _ in range(20)]
+        server.send_signal(signal.SIGKILL)
+        told += [int(line) for line in server.stdout if line.endswith("\n")]
+    scorer = RoundScorer.open(tmp_path / "audit")
+    assert scorer.pool == POOL
+    kept = scorer.scored_rounds
+    assert len(told) >= 20
+    assert kept[: len(told)] == told
+    assert len(kept) <= len(told) + 1  # the one that was written and not yet told
+    assert [path.name for path in tmp_path.iterdir()] == ["audit"]
+    expected = sum(cosines(np.random.default_rng(number).normal(size=500)) for number in kept)
+    scored = read_score_file(scorer.finish()["sum"]).score
+    np.testing.assert_allclose(scored, expected, atol=1e-6 * len(kept))
+
+
+def test_a_folder_that_holds_something_is_left_alone(tmp_path):
+    RoundScorer.create(tmp_path / "audit", POOL, 2)
+    before = {path.name: path.read_bytes() for path in (tmp_path / "audit").iterdir()}
+    with pytest.raises(InputError, match="audit: must be a new or empty folder; RoundScorer"):
+        RoundScorer.create(tmp_path / "audit", POOL, 2)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "audit").iterdir()} == before
+    (tmp_path / "empty").mkdir()
+    RoundScorer.create(tmp_path / "empty", POOL, 2)
+
+
+def test_what_cannot_be_scored_is_refused_and_nothing_is_written(tmp_path):
+    scorer = RoundScorer.create(tmp_path / "audit", POOL, num_rounds=2)
+    good = aggregates(1)[0]
+    for number, aggregate, message in (
+        (0, good, r"round_number: must be in 1 to 2 \(num_rounds\), got 0"),
+        (3, good, r"round_number: must be in 1 to 2 \(num_rounds\), got 3"),
+        (2, good[1:], r"aggregate of round 2: must have 500 numbers \(dim\), got 499"),
+        (2, good * np.float32(np.nan), "aggregate of round 2: must be finite"),
+    ):
+        with pytest.raises(InputError, match=message):
+            scorer.score_round(number, aggregate)
+    assert scorer.scored_rounds == []
+    with pytest.raises(InputError, match="audit: no round is scored yet"):
+        scorer.finish()
+    with pytest.raises(InputError, match="final: must be handed over where initial is"):
+        scorer.finish(initial=good)
+    with pytest.raises(InputError, match="final: must have 500 numbers"):
+        scorer.finish(final=good[1:])
+
+
+def test_an_audit_that_cannot_be_is_refused_before_a_file_is_written(tmp_path):
+    with pytest.raises(InputError, match="num_rounds: must be at least 1, got 0"):
+        RoundScorer.create(tmp_path / "audit", POOL, 0)
+    alike = next(seed for seed in range(100) if _falls_alike(CanaryPool(seed, 2, 9)))
+    with pytest.raises(InputError, match="coins of all 2 canaries"):
+        RoundScorer.create(tmp_path / "audit", CanaryPool(alike, 2, 9), 5)
+    with pytest.raises(InputError, match=r"pool\.json: cannot be read"):
+        RoundScorer.open(tmp_path / "audit")
+    assert not list(tmp_path.iterdir())
+
+
+def _falls_alike(pool: CanaryPool) -> bool:
+    try:
+        return len(set(pool.included)) < 1
+    except InputError:
+        return True
+
+
+_WITHOUT_TENSORFLOW = """
+import sys
+import numpy as np
+from fl_audit.cli import main
+from fl_audit.attacks import CanaryPool, RoundScorer, unflatten
+for family in ("gaussian", "rademacher", "hadamard"):
+    pool = CanaryPool(3, 40, 500, family)
+    scorer = RoundScorer.create(f"{sys.argv[1]}/{family}", pool, 2)
+    scorer.score_round(1, unflatten(pool.vector(1), [np.zeros((5, 100))]))
+    scorer.finish(final=np.ones(500))
+    assert main(["estimate", str(scorer.folder.path), "--delta", "1e-3"]) == 0
+print(sorted({"tensorflow", "tensorflow_federated", "jax", "matplotlib"} & set(sys.modules)))
+"""
+
+
+def test_no_tensorflow(tmp_path):
+    argv = [sys.executable, "-c", _WITHOUT_TENSORFLOW, str(tmp_path)]
+    done = subprocess.run(argv, check=True, stdout=subprocess.PIPE, text=True)
+    assert done.stdout.splitlines()[-1] == "[]"

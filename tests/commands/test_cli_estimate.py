@@ -1,0 +1,353 @@
+"""The commands estimate and one-run, as CONTRACT.md fixes them."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from fl_audit.attacks import CanaryPool, RoundScorer
+from fl_audit.attacks.log_folder import LogFolder
+from fl_audit.cli import main
+from fl_audit.estimators import METHODS, estimate
+from fl_audit.formats.run_folder import RunFolder
+from fl_audit.formats.score_file import ScoreFile, read_score_file, write_score_file
+
+ONE_RUN = ["one-run", "--examples", "100", "--guesses", "100", "--correct", "75", "--delta", "0"]
+
+
+@pytest.fixture(scope="module")
+def scores_csv(tmp_path_factory) -> str:
+    rng = np.random.default_rng(1)
+    included = rng.random(2000) < 0.5
+    score = rng.normal(0, 0.01, 2000) + 0.02 * included
+    path = tmp_path_factory.mktemp("scores") / "scores.csv"
+    write_score_file(path, ScoreFile(tuple(map(str, range(2000))), included, score))
+    return str(path)
+
+
+def test_estimate_prints_one_json_object(scores_csv, capsys):
+    assert main(["estimate", scores_csv, "--delta", "1e-5", "--dim", "10000", "--json"]) == 0
+    printed = capsys.readouterr()
+    expected = estimate(read_score_file(scores_csv).canary_scores(), delta=1e-5, dim=10000)
+    assert json.loads(printed.out) == expected.to_json()
+    assert printed.err == ""
+
+
+def test_estimate_passes_every_option(scores_csv, capsys):
+    options = (
+        "--delta 1e-3 --dim 500 --confidence 0.9 --methods one_run,gaussian_fit --null empirical"
+    )
+    assert main(["estimate", scores_csv, *options.split(), "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["delta"], printed["confidence"], printed["dim"]) == (1e-3, 0.9, 500)
+    assert [made["method"] for made in printed["estimates"]] == ["one_run", "gaussian_fit"]
+    assert printed["estimates"][1]["details"]["null"] == "empirical"
+
+
+def test_estimate_prints_infinity_as_a_word(scores_csv, capsys):
+    assert (
+        main(["estimate", scores_csv, "--delta", "0", "--methods", "gaussian_fit", "--json"]) == 0
+    )
+    assert json.loads(capsys.readouterr().out)["estimates"][0]["epsilon"] == "inf"
+
+
+def test_estimate_prints_a_table(scores_csv, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    assert main(["estimate", scores_csv, "--delta", "1e-5"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert all(len(line) <= 100 for line in lines)
+    methods = [line.split()[0] for line in lines if line.startswith("  ")]
+    assert sorted(methods) == sorted(METHODS)
+    # What may be relied on comes first, and each group says how far.
+    assert lines[2] == "Lower bounds that hold"
+    assert methods[:2] == ["threshold_valid", "one_run_valid"]
+    assert "too high more often than their confidence says" in " ".join(" ".join(lines).split())
+
+
+def test_table_says_what_was_left_out(tmp_path, capsys):
+    path = tmp_path / "s.csv"
+    path.write_text("canary_id,included,score\n1,1,0.1\n2,1,0.2\n")
+    assert main(["estimate", str(path), "--delta", "1e-5", "--dim", "100"]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "one_run" in line]
+    assert line.startswith("left out: one_run, one_run_valid,")
+    assert line.endswith("needs at least 1 excluded score, got 0")
+
+
+def test_a_contradicted_claim_exits_3(scores_csv, capsys):
+    claim = ["--delta", "1e-5", "--dim", "10000", "--claimed-epsilon", "1"]
+    assert main(["estimate", scores_csv, *claim]) == 3
+    lines = capsys.readouterr().out.splitlines()
+    start = lines.index("verdict: CONTRADICTED, claimed epsilon 1 at delta 1e-05")
+    assert lines[start - 1] == ""
+    assert "by threshold_valid exceeds it" in " ".join(lines[start:])
+
+    assert main(["estimate", scores_csv, *claim, "--json"]) == 3
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["verdict"]["outcome"] == "contradicted"
+    assert printed["verdict"]["num_looks"] == 2
+    assert printed["verdict"]["epsilon_lower"] < printed["estimates"][4]["epsilon"]  # corrected
+    assert printed["estimates"][4]["method"] == "threshold_valid"
+
+
+def test_a_claim_that_is_not_contradicted_exits_0(scores_csv, capsys):
+    claim = ["--delta", "1e-5", "--dim", "10000", "--claimed-epsilon", "8", "--json"]
+    assert main(["estimate", scores_csv, *claim]) == 0
+    verdict = json.loads(capsys.readouterr().out)["verdict"]
+    assert verdict["outcome"] == "consistent"
+    assert (verdict["claimed_epsilon"], verdict["claimed_delta"]) == (8, 1e-5)
+
+
+def test_the_methods_named_are_those_looked_at(scores_csv, capsys):
+    claim = ["--delta", "1e-5", "--claimed-epsilon", "1", "--json"]
+    claim += ["--methods", "one_run_valid,gaussian_fit"]
+    assert main(["estimate", scores_csv, *claim]) == 3
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["verdict"]["num_looks"] == 1
+    assert printed["verdict"]["epsilon_lower"] == printed["estimates"][0]["epsilon"]
+
+
+def test_without_a_claim_there_is_no_verdict(scores_csv, capsys):
+    assert main(["estimate", scores_csv, "--delta", "1e-5", "--json"]) == 0
+    assert "verdict" not in json.loads(capsys.readouterr().out)
+
+
+@pytest.fixture(scope="module")
+def log_folder(tmp_path_factory) -> LogFolder:
+    """Three rounds in which every included canary moves the model, and the models."""
+    folder = LogFolder(tmp_path_factory.mktemp("logs") / "log")
+    folder.aggregates.mkdir(parents=True)
+    pool = CanaryPool(seed=1, count=300, dim=4000)
+    fields = {"format_version": 1, "family": "rademacher", "seed": 1, "count": 300, "dim": 4000}
+    folder.pool.write_text(json.dumps(fields))
+    random = np.random.default_rng(1)
+    model = random.normal(size=4000)
+    np.save(folder.initial, model)
+    together = sum(pool.vector(canary) for canary in np.flatnonzero(pool.included))
+    for number in (1, 2, 3):
+        moved = together + random.normal(0, 0.3, 4000)
+        np.save(folder.aggregates / f"round_{number:06}.npy", moved)
+        model += moved
+    np.save(folder.final, model)
+    return folder
+
+
+def test_a_folder_gives_what_a_file_gives_of_every_statistic(log_folder, tmp_path, capsys):
+    before = {path: path.stat().st_mtime_ns for path in log_folder.path.rglob("*")}
+    assert main(["estimate", str(log_folder.path), "--delta", "1e-4", "--json"]) == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    report = json.loads(printed.out)
+    assert list(report) == ["statistics"]
+    assert list(report["statistics"]) == ["final", "final_minus_initial", "max", "sum"]
+    assert {path: path.stat().st_mtime_ns for path in log_folder.path.rglob("*")} == before
+
+    # The same by the class, whose score files are estimated one by one.
+    scorer = RoundScorer.create(tmp_path / "audit", CanaryPool(1, 300, 4000), 3)
+    for number in (1, 2, 3):
+        aggregate = np.load(log_folder.aggregates / f"round_{number:06}.npy")
+        scorer.score_round(number, aggregate)
+    paths = scorer.finish(initial=np.load(log_folder.initial), final=np.load(log_folder.final))
+    for name, path in paths.items():
+        null = "empirical" if name in ("max", "sum") else "closed_form"
+        argv = ["estimate", str(path), "--delta", "1e-4", "--dim", "4000", "--null", null]
+        assert main([*argv, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out) == report["statistics"][name]
+
+    # A folder with score files is not scored again.
+    paths["sum"].unlink()
+    assert main(["estimate", str(tmp_path / "audit"), "--delta", "1e-4", "--json"]) == 0
+    again = json.loads(capsys.readouterr().out)["statistics"]
+    assert list(again) == ["final", "final_minus_initial", "max"]
+    assert again == {name: report["statistics"][name] for name in again}
+
+
+def test_a_folder_passes_every_option(log_folder, capsys):
+    options = "--delta 1e-3 --confidence 0.9 --methods one_run,gaussian_fit --null empirical"
+    options += " --dim 4000 --json"
+    assert main(["estimate", str(log_folder.path), *options.split()]) == 0
+    for printed in json.loads(capsys.readouterr().out)["statistics"].values():
+        assert (printed["delta"], printed["confidence"], printed["dim"]) == (1e-3, 0.9, 4000)
+        assert [made["method"] for made in printed["estimates"]] == ["one_run", "gaussian_fit"]
+        assert printed["estimates"][1]["details"]["null"] == "empirical"
+
+
+def test_a_folder_gets_one_verdict_over_all_its_statistics(log_folder, capsys):
+    claim = ["--delta", "1e-4", "--claimed-epsilon", "1"]
+    assert main(["estimate", str(log_folder.path), *claim, "--json"]) == 3
+    verdict = json.loads(capsys.readouterr().out)["verdict"]
+    assert verdict["outcome"] == "contradicted"
+    assert verdict["num_looks"] == 8  # two methods on four statistics
+    assert main(["estimate", str(log_folder.path), *claim, "--methods", "one_run_valid"]) == 3
+    assert "verdict: CONTRADICTED, claimed epsilon 1" in capsys.readouterr().out
+
+
+def test_a_folder_prints_a_column_for_each_statistic(log_folder, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    assert main(["estimate", str(log_folder.path), "--delta", "1e-4"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert all(len(line) <= 100 for line in lines)
+    assert lines[0].endswith("excluded canaries, delta 0.0001, confidence 0.95")
+    assert lines[2].split() == ["final", "final_minus_initial", "max", "sum"]
+    methods = [line.split()[0] for line in lines if line.startswith("  ")][1:]
+    assert sorted(methods) == sorted(METHODS)
+    assert methods[:2] == ["threshold_valid", "one_run_valid"]
+    assert sum(line.startswith("max: AUC ") for line in lines) == 1
+
+
+def test_a_folder_of_score_files_alone_takes_dim_from_the_command_line(tmp_path, capsys):
+    random = np.random.default_rng(1)
+    scored = ScoreFile(tuple("abcdefgh"), np.arange(8) < 4, random.normal(0, 0.1, 8))
+    for name in ("final", "made_up"):
+        write_score_file(RunFolder(tmp_path).scores(name), scored)
+    argv = ["estimate", str(tmp_path), "--delta", "1e-3", "--methods", "gaussian_fit", "--json"]
+    for dim, nulls in ((None, ("empirical", "empirical")), (50, ("closed_form", "empirical"))):
+        assert main(argv if dim is None else [*argv, "--dim", str(dim)]) == 0
+        made = json.loads(capsys.readouterr().out)["statistics"]
+        assert list(made) == ["final", "made_up"]
+        assert {result["dim"] for result in made.values()} == {dim}
+        found = tuple(result["estimates"][0]["details"]["null"] for result in made.values())
+        assert tuple(null.split()[0] for null in found) == nulls
+
+
+BAD_FOLDER = [
+    (["{log}", "--delta", "1e-4", "--dim", "3999"], "--dim: must be 4000, as "),
+    (["{log}", "--delta", "1e-4", "--null", "closed_form"], "--null: the law of an excluded "),
+    (["{log}", "--delta", "2"], "log, statistic final: delta must be in [0, 1), got 2.0"),
+    (["{log}/..", "--delta", "0"], "holds neither pool.json (a log) nor scores_STATISTIC.csv"),
+    (
+        ["{log}", "--delta=1e-4", "--claimed-epsilon=1", "--methods=one_run"],
+        "a verdict needs statistics and methods among threshold_valid, one_run_valid, got none",
+    ),
+]
+
+
+@pytest.mark.parametrize(("argv", "message"), BAD_FOLDER)
+def test_a_bad_folder_is_one_line_and_status_2(argv, message, log_folder, capsys):
+    assert main(["estimate", *(part.format(log=log_folder.path) for part in argv)]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("fl-audit: error: ")
+    assert message in printed.err
+    assert printed.err.count("\n") == 1
+
+
+def test_one_run_prints_the_papers_numbers(capsys):
+    assert main([*ONE_RUN, "--epsilon", str(math.log(3)), "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["epsilon_lower"] == pytest.approx(0.702, abs=5e-4)
+    assert printed["p_value"] == pytest.approx(0.553, abs=5e-4)
+
+
+def test_one_run_without_a_hypothesis_has_no_p_value(capsys):
+    assert main([*ONE_RUN, "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert list(printed.items())[1] == ("p_value", None)
+    assert printed["epsilon_lower_sharp"] == pytest.approx(printed["epsilon_lower"], abs=1e-8)
+
+
+def test_one_run_prints_words(capsys):
+    assert main([*ONE_RUN, "--confidence", "0.9", "--epsilon", "1"]) == 0
+    bound, p = capsys.readouterr().out.splitlines()
+    assert bound.startswith("epsilon >= 0.78")
+    assert bound.endswith("at 90 % confidence (Corollary 5.4)")
+    assert p.startswith("p-value of epsilon <= 1: 0.")
+
+
+def test_one_run_with_delta_also_prints_the_sharp_bound(capsys):
+    assert main([*ONE_RUN, "--delta", "1e-3"]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith("epsilon >= 0.67298")  # Steinke et al., appendix D, print 0.673
+    assert second.startswith("epsilon >= 0.695")
+
+
+BAD = [
+    ([], "the following arguments are required: COMMAND"),
+    (["estimat"], "invalid choice: 'estimat'"),
+    (["--jason"], "unknown option '--jason'"),
+    (["estimate", "{scores}"], "the following arguments are required: --delta"),
+    (["estimate", "{scores}", "--detla", "1e-5"], "did you mean '--delta'?"),
+    (["estimate", "{scores}", "--delta=1e-5", "--method=x"], "did you mean '--methods'?"),
+    (["estimate", "{scores}", "more", "--delta", "1e-5"], "unrecognized arguments: more"),
+    (["estimate", "{scores}", "--delta", "small"], "--delta: invalid float value: 'small'"),
+    (["estimate", "{scores}", "--delta", "1"], "delta must be in [0, 1), got 1.0"),
+    (["estimate", "{scores}", "--delta", "nan"], "delta must be in [0, 1), got nan"),
+    (
+        ["estimate", "{scores}", "--delta", "0", "--confidence", "95"],
+        "confidence must be in (0, 1)",
+    ),
+    (["estimate", "{scores}", "--delta", "0", "--dim", "1"], "dim must be at least 2, got 1"),
+    (["estimate", "{scores}", "--delta", "0", "--dim", "1.5"], "--dim: invalid int value: '1.5'"),
+    (
+        ["estimate", "{scores}", "--delta", "0", "--null", "exact"],
+        "--null: invalid choice: 'exact'",
+    ),
+    (["estimate", "{scores}", "--delta", "0", "--null", "closed_form"], "needs dim"),
+    (["estimate", "{scores}", "--delta", "0", "--methods", "one_rum"], "did you mean 'one_run'?"),
+    (["estimate", "{scores}", "--delta", "0", "--methods", ""], "unknown method ''"),
+    (
+        ["estimate", "{scores}", "--delta", "1e-5", "--claimed-epsilon", "0"],
+        "claimed epsilon must be above 0 and at most 300, got 0.0",
+    ),
+    (
+        ["estimate", "{scores}", "--delta=1e-5", "--claimed-epsilon=1", "--methods=one_run"],
+        "a verdict needs statistics and methods among threshold_valid, one_run_valid, got none",
+    ),
+    (["estimate", "nowhere.csv", "--delta", "0"], "nowhere.csv: cannot be read: No such file"),
+    ([*ONE_RUN, "--guesses", "101"], "guesses (r) must be in [0, 100]"),
+    ([*ONE_RUN, "--correct", "101"], "correct (v) must be in [0, 100]"),
+    ([*ONE_RUN, "--correct", "-1"], "correct (v) must be in [0, 100]"),
+    ([*ONE_RUN, "--examples", "0"], "examples (m) must be at least 1"),
+    ([*ONE_RUN, "--delta", "2"], "delta must be in [0, 1)"),
+    ([*ONE_RUN, "--confidence", "1"], "confidence must be in (0, 1)"),
+    ([*ONE_RUN, "--epsilon", "inf"], "epsilon must be finite and at least 0"),
+    ([*ONE_RUN, "--epsilon", "-1"], "epsilon must be finite and at least 0"),
+]
+
+
+@pytest.mark.parametrize(("argv", "message"), BAD)
+def test_bad_input_is_one_line_and_status_2(argv, message, scores_csv, capsys):
+    assert main([argument.format(scores=scores_csv) for argument in argv]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("fl-audit: error: ")
+    assert message in printed.err
+    assert printed.err.count("\n") == 1
+
+
+def run(*argv: str, **options) -> "subprocess.CompletedProcess[bytes]":
+    command = [sys.executable, "-c", "import sys; from fl_audit.cli import main; sys.exit(main())"]
+    return subprocess.run([*command, *argv], check=False, stderr=subprocess.PIPE, **options)
+
+
+def test_every_method_answers_within_three_seconds(scores_csv):
+    # The best of three, since another job on the machine only ever slows one down.
+    seconds = []
+    for _ in range(3):
+        start = time.perf_counter()
+        done = run(
+            "estimate", scores_csv, "--delta", "1e-5", "--dim", "10000", stdout=subprocess.PIPE
+        )
+        seconds.append(time.perf_counter() - start)
+        assert done.returncode == 0
+    assert min(seconds) < 3
+
+
+def test_a_closed_pipe_ends_quietly(scores_csv):
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = run("estimate", scores_csv, "--delta", "1e-5", stdout=writer)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_help_lists_the_commands(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["--help"])
+    assert stopped.value.code == 0
+    printed = capsys.readouterr().out
+    assert all(name in printed for name in ("estimate", "one-run"))

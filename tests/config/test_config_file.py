@@ -1,0 +1,425 @@
+"""The TOML config: what it accepts, and the one line that it says of anything else."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from fl_audit.config import (
+    Bernoulli,
+    Config,
+    DigitsTask,
+    GaussianAdaptive,
+    GaussianFixed,
+    Shuffle,
+    TextTask,
+)
+from fl_audit.config.file import config_to_toml, load_config, parse_config
+from fl_audit.errors import InputError
+
+SMALLEST = """
+[task]
+kind = "digits"
+[mechanism]
+kind = "gaussian_adaptive"
+noise_multiplier = 0.5
+[participation]
+kind = "shuffle"
+rounds = 10
+clients_per_round = 20
+[canaries]
+count = 500
+"""
+
+EVERYTHING = """
+seed = 12345678901234567890
+runtime = "local"
+clients_per_block = 15
+[task]
+kind = "text"
+path = "speech.csv"
+vocabulary_size = 7
+sequence_length = 6
+embedding_size = 5
+lstm_size = 4
+max_sequences_per_client = 3
+[client]
+learning_rate = 0.3
+batch_size = 2
+epochs = 3
+[server]
+learning_rate = 0.7
+momentum = 0.9
+[mechanism]
+kind = "gaussian_fixed"
+noise_multiplier = 1.5
+clip_norm = 0.25
+[participation]
+kind = "bernoulli"
+rounds = 9
+clients_per_round = 8
+[canaries]
+count = 11
+max_per_round = 12
+family = "gaussian"
+store = "disk"
+store_path = "canaries.bin"
+[audit]
+delta = 1e-12
+confidence = 0.9
+[log]
+checkpoint_every = 13
+evaluate_every = 14
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "config.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def message(folder: Path, text: str, *overrides: str) -> str:
+    """The one line that refuses a config, without the file's name."""
+    path = write(folder, text)
+    with pytest.raises(InputError) as caught:
+        load_config(path, overrides)
+    line = str(caught.value)
+    assert "\n" not in line
+    assert line.startswith((f"{path}: ", "--set "))
+    return line.removeprefix(f"{path}: ")
+
+
+def without(section: str) -> str:
+    table = tomllib.loads(SMALLEST)
+    del table[section]
+    lines = [f"[{name}]\n" + "\n".join(map(assignment, t.items())) for name, t in table.items()]
+    return "\n".join(lines)
+
+
+def assignment(item: tuple[str, object]) -> str:
+    key, value = item
+    return f"{key} = '{value}'" if isinstance(value, str) else f"{key} = {value}"
+
+
+def test_defaults_are_filled_in(tmp_path):
+    config = load_config(write(tmp_path, SMALLEST))
+    assert config.seed == 0
+    assert config.task == DigitsTask(num_clients=300, hidden=(512, 256))
+    assert config.mechanism == GaussianAdaptive(noise_multiplier=0.5)
+    assert config.participation == Shuffle(rounds=10, clients_per_round=20, canary_repeats=1)
+    assert config.audit.delta is None
+    assert config.canaries.family == "rademacher"
+    assert (config.canaries.store, config.canaries.store_path) == ("none", None)
+    assert (config.runtime, config.clients_per_block) == ("auto", None)
+
+
+def test_every_key_is_read(tmp_path):
+    config = load_config(write(tmp_path, EVERYTHING))
+    assert config.seed == 12345678901234567890
+    assert config.task == TextTask(
+        path=str(tmp_path / "speech.csv"),
+        vocabulary_size=7,
+        sequence_length=6,
+        embedding_size=5,
+        lstm_size=4,
+        max_sequences_per_client=3,
+    )
+    assert (config.client.learning_rate, config.client.batch_size, config.client.epochs) == (
+        0.3,
+        2,
+        3,
+    )
+    assert (config.server.learning_rate, config.server.momentum) == (0.7, 0.9)
+    assert config.mechanism == GaussianFixed(noise_multiplier=1.5, clip_norm=0.25)
+    assert config.participation == Bernoulli(rounds=9, clients_per_round=8)
+    assert (config.canaries.count, config.canaries.max_per_round) == (11, 12)
+    assert config.canaries.family == "gaussian"
+    assert config.canaries.store == "disk"
+    assert config.canaries.store_path == str(tmp_path / "canaries.bin")
+    assert (config.runtime, config.clients_per_block) == ("local", 15)
+    assert (config.audit.delta, config.audit.confidence) == (1e-12, 0.9)
+    assert (config.log.checkpoint_every, config.log.evaluate_every) == (13, 14)
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        'kind = "digits"\nnum_clients = 7\nhidden = []',
+        'kind = "stackoverflow"\nmax_clients = 5',
+        'kind = "stackoverflow"\npath = "so.sqlite"\nword_counts = "so.word_count"',
+        'kind = "emnist"\nmax_clients = 6',
+        'kind = "emnist"\npath = "emnist.sqlite"',
+    ],
+)
+@pytest.mark.parametrize("text", [SMALLEST, EVERYTHING])
+def test_toml_round_trip(tmp_path, text, task):
+    table = tomllib.loads(text) | {"task": tomllib.loads(task)}
+    config = parse_config(table, "test")
+    assert parse_config(tomllib.loads(config_to_toml(config)), "again") == config
+
+
+def test_toml_round_trip_keeps_a_relative_path_where_it_pointed(tmp_path):
+    config = load_config(write(tmp_path, EVERYTHING))
+    elsewhere = tmp_path / "run"
+    elsewhere.mkdir()
+    assert load_config(write(elsewhere, config_to_toml(config))) == config
+
+
+def test_resolved_toml_spells_out_defaults_and_leaves_out_none(tmp_path):
+    table = tomllib.loads(config_to_toml(load_config(write(tmp_path, SMALLEST))))
+    assert table["client"] == {
+        "kind": "fed_avg",
+        "learning_rate": 0.1,
+        "batch_size": 16,
+        "epochs": 1,
+        "optimizer": "sgd",
+        "momentum": 0.0,
+    }
+    assert table["mechanism"]["clip_norm"] == 0.1
+    assert table["mechanism"]["kind"] == "gaussian_adaptive"
+    assert "delta" not in table["audit"]
+    assert "clipped_count_stddev" not in table["mechanism"]
+    assert table["runtime"] == "auto"
+    assert "clients_per_block" not in table
+    assert table["canaries"]["store"] == "none"
+    assert "store_path" not in table["canaries"]
+
+
+def test_a_config_is_immutable(tmp_path):
+    config = load_config(write(tmp_path, SMALLEST))
+    with pytest.raises(AttributeError):
+        config.seed = 1  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("override", "get", "expected"),
+    [
+        ("seed=7", lambda c: c.seed, 7),
+        (" seed = 7 ", lambda c: c.seed, 7),
+        ("task.hidden=[3, 4]", lambda c: c.task.hidden, (3, 4)),
+        ("task.hidden=[]", lambda c: c.task.hidden, ()),
+        ("canaries.family=gaussian", lambda c: c.canaries.family, "gaussian"),
+        ('canaries.family="gaussian"', lambda c: c.canaries.family, "gaussian"),
+        ("mechanism.noise_multiplier=0", lambda c: c.mechanism.noise_multiplier, 0.0),
+        ("mechanism.noise_multiplier=1e-3", lambda c: c.mechanism.noise_multiplier, 1e-3),
+        ("audit.delta=1e-12", lambda c: c.audit.delta, 1e-12),
+        ("runtime=native", lambda c: c.runtime, "native"),
+        ("clients_per_block=4", lambda c: c.clients_per_block, 4),
+        ("canaries.store=memory", lambda c: c.canaries.store, "memory"),
+        (
+            "participation.kind=bernoulli",
+            lambda c: c.participation,
+            Bernoulli(rounds=10, clients_per_round=20),
+        ),
+        (
+            "mechanism={kind='gaussian_fixed', noise_multiplier=1, clip_norm=2}",
+            lambda c: c.mechanism,
+            GaussianFixed(noise_multiplier=1.0, clip_norm=2.0),
+        ),
+    ],
+)
+def test_override(tmp_path, override, get, expected):
+    assert get(load_config(write(tmp_path, SMALLEST), [override])) == expected
+
+
+def test_overrides_apply_in_order_and_make_missing_sections(tmp_path):
+    overrides = ["seed=1", "seed=2", "audit.confidence=0.9", "audit.delta=0.1"]
+    config = load_config(write(tmp_path, SMALLEST), overrides)
+    assert (config.seed, config.audit.confidence, config.audit.delta) == (2, 0.9, 0.1)
+
+
+def test_overridden_path_starts_at_the_configs_folder(tmp_path):
+    config = load_config(write(tmp_path, EVERYTHING), ["task.path=sub/other.csv"])
+    assert isinstance(config.task, TextTask)
+    assert config.task.path == str(tmp_path / "sub" / "other.csv")
+
+
+@pytest.mark.parametrize(
+    ("override", "get", "expected"),
+    [
+        ("task={kind='emnist', path='e.sqlite'}", lambda c: c.task.path, "e.sqlite"),
+        ("task={kind='stackoverflow', path='../s.sqlite'}", lambda c: c.task.path, "../s.sqlite"),
+        (
+            "task={kind='stackoverflow', word_counts='sub/w.txt'}",
+            lambda c: c.task.word_counts,
+            "sub/w.txt",
+        ),
+        ("canaries.store_path=c.bin", lambda c: c.canaries.store_path, "c.bin"),
+    ],
+)
+def test_a_files_path_starts_at_the_configs_folder(tmp_path, override, get, expected):
+    config = load_config(write(tmp_path, SMALLEST), [override])
+    assert get(config) == str((tmp_path / expected).resolve())
+
+
+@pytest.mark.parametrize("kind", ["emnist", "stackoverflow"])
+def test_without_a_path_the_data_is_downloaded(tmp_path, kind):
+    config = load_config(write(tmp_path, SMALLEST), [f"task={{kind='{kind}'}}"])
+    assert config.task.path is None
+    assert getattr(config.task, "word_counts", None) is None
+
+
+def test_an_absolute_path_stays(tmp_path):
+    elsewhere = tmp_path / "elsewhere" / "e.sqlite"
+    config = load_config(write(tmp_path, SMALLEST), [f"task={{kind='emnist', path='{elsewhere}'}}"])
+    assert config.task.path == str(elsewhere)
+
+
+KINDS = "digits, emnist, stackoverflow, text"
+BAD_VALUES = [
+    # Unknown keys, the nearest named.
+    ("sed=3", "unknown key `sed`; did you mean 'seed'?"),
+    ("zzz=3", "unknown key `zzz`; known: audit, canaries, client, clients_per_block, log, "),
+    ("canary.count=3", "unknown key `canary`; did you mean 'canaries'?"),
+    ("task.num_client=3", "unknown key `task.num_client`; did you mean 'num_clients'?"),
+    ("canaries.kind=gaussian", "key `canaries.kind`: unknown 'gaussian'; known: examples, vectors"),
+    (
+        "mechanism.noise_multipler=1",
+        "unknown key `mechanism.noise_multipler`; did you mean 'noise_multiplier'?",
+    ),
+    # A key of another variant is unknown to this one.
+    ("task.lstm_size=3", "unknown key `task.lstm_size`; known: hidden, kind, num_clients"),
+    # Kinds and families.
+    ("task.kind=digit", "key `task.kind`: unknown 'digit'; did you mean 'digits'?"),
+    ("task.kind=3", f"key `task.kind`: unknown 3; known: {KINDS}"),
+    ("task.kind=[1]", f"key `task.kind`: unknown [1]; known: {KINDS}"),
+    ("task.kind={a=1}", f"key `task.kind`: unknown {{'a': 1}}; known: {KINDS}"),
+    ("task={num_clients=3}", "key `task.kind` is missing; one of digits, text, "),
+    ("mechanism={}", "key `mechanism.kind` is missing; one of gaussian_adaptive, gaussian_fixed"),
+    ("canaries.family=gaus", "key `canaries.family`: unknown 'gaus'; did you mean 'gaussian'?"),
+    (
+        "canaries.family=3",
+        "key `canaries.family`: unknown 3; known: gaussian, hadamard, rademacher",
+    ),
+    (
+        "canaries.family=[1]",
+        "key `canaries.family`: unknown [1]; known: gaussian, hadamard, rademacher",
+    ),
+    ("runtime=gpu", "key `runtime`: unknown 'gpu'; known: auto, local, native"),
+    ("runtime=locl", "key `runtime`: unknown 'locl'; did you mean 'local'?"),
+    ("runtime={a=1}", "key `runtime` takes a value, not a table"),
+    ("canaries.store=disc", "key `canaries.store`: unknown 'disc'; did you mean 'disk'?"),
+    (
+        "task={kind='emnist', word_counts='w'}",
+        "unknown key `task.word_counts`; known: kind, max_clients, path",
+    ),
+    ("task.path=d.sqlite", "unknown key `task.path`; known: hidden, kind, num_clients"),
+    # Missing keys of the chosen variant.
+    ("task.kind=text", "key `task.path` is missing"),
+    ("mechanism.kind=gaussian_fixed", "key `mechanism.clip_norm` is missing"),
+    # Types.
+    ("seed=true", "key `seed`: Expected `int`, got `bool`"),
+    ("seed=1.5", "key `seed`: Expected `int`, got `float`"),
+    ("seed=many", "key `seed`: Expected `int`, got `str`"),
+    ("seed=", "key `seed`: Expected `int`, got `str`"),
+    ("seed=2020-01-01", "key `seed`: Expected `int`, got `date`"),
+    ("seed={a=1}", "key `seed` takes a value, not a table"),
+    ("canaries.family={a=1}", "key `canaries.family` takes a value, not a table"),
+    ("task=digits", "key `task`: Expected a table, got `str`"),
+    ("audit=[1]", "key `audit`: Expected a table, got `array`"),
+    ("task.hidden=512", "key `task.hidden`: Expected `array`, got `int`"),
+    ("task.hidden={a=1}", "key `task.hidden` takes a value, not a table"),
+    ("task.hidden=[1, true]", "key `task.hidden[1]`: Expected `int`, got `bool`"),
+    ("task.hidden=[{a=1}]", "key `task.hidden[0]`: Expected `int`, got a table"),
+    ("mechanism.noise_multiplier=true", "key `mechanism.noise_multiplier`: Expected `float`, got "),
+    ("clients_per_block=many", "key `clients_per_block`: Expected `int | null`, got `str`"),
+    ("canaries.store_path=3", "key `canaries.store_path`: Expected `str | null`, got `int`"),
+    # Ranges.
+    ("clients_per_block=0", "key `clients_per_block`: Expected `int` >= 1"),
+    ("seed=-1", "key `seed`: Expected `int` >= 0, got -1"),
+    ("task.num_clients=1501", "key `task.num_clients`: Expected `int` <= 1500, got 1501"),
+    ("task.hidden=[4, 0]", "key `task.hidden[1]`: Expected `int` >= 1"),
+    (
+        "mechanism.noise_multiplier=-0.1",
+        "key `mechanism.noise_multiplier`: Expected `float` >= 0.0, got -0.1",
+    ),
+    ("mechanism.clip_norm=0", "key `mechanism.clip_norm`: Expected `float` > 0.0, got 0"),
+    ("mechanism.target_quantile=1.1", "key `mechanism.target_quantile`: Expected `float` <= 1.0, "),
+    ("mechanism.clipped_count_stddev=0", "key `mechanism.clipped_count_stddev`: Expected `float`"),
+    ("server.momentum=1", "key `server.momentum`: Expected `float` < 1.0, got 1"),
+    ("canaries.count=1", "key `canaries.count`: Expected `int` >= 2, got 1"),
+    ("audit.delta=0", "key `audit.delta`: Expected `float` > 0.0, got 0"),
+    ("audit.confidence=95", "key `audit.confidence`: Expected `float` < 1.0, got 95"),
+    ("log.checkpoint_every=0", "key `log.checkpoint_every`: Expected `int` >= 1, got 0"),
+    ("participation.canary_repeats=0", "key `participation.canary_repeats`: Expected `int` >= 1"),
+    ("client.learning_rate=" + "9" * 400, "key `client.learning_rate`: Number out of range"),
+    # Not finite.
+    ("mechanism.noise_multiplier=inf", "key `mechanism.noise_multiplier`: must be finite, got inf"),
+    ("mechanism.noise_multiplier=nan", "key `mechanism.noise_multiplier`: must be finite, got nan"),
+    ("mechanism.clip_norm=-inf", "key `mechanism.clip_norm`: must be finite, got -inf"),
+    ("audit.delta=nan", "key `audit.delta`: must be finite, got nan"),
+    ("seed=1e400", "key `seed`: must be finite, got inf"),
+    # Overrides that are none.
+    ("seed", "--set seed: must be section.key=value"),
+    ("=3", "--set =3: must be section.key=value"),
+    ("audit.=3", "--set audit.=3: must be section.key=value"),
+    ("task.kind.x=3", "--set task.kind.x=3: `kind` is a value, not a section"),
+    ("task.hidden.x.y=3", "key `task.hidden` takes a value, not a table"),
+]
+
+
+@pytest.mark.parametrize(("override", "expected"), BAD_VALUES, ids=[o[:40] for o, _ in BAD_VALUES])
+def test_bad_value_is_one_line(tmp_path, override, expected):
+    assert message(tmp_path, SMALLEST, override).startswith(expected)
+
+
+def test_bad_value_in_the_file_reads_as_an_overridden_one(tmp_path):
+    said = message(tmp_path, SMALLEST.replace("0.5", "-0.5"))
+    assert said == message(tmp_path, SMALLEST, "mechanism.noise_multiplier=-0.5")
+
+
+@pytest.mark.parametrize("section", ["task", "mechanism", "participation", "canaries"])
+def test_missing_section(tmp_path, section):
+    assert message(tmp_path, without(section)) == f"section [{section}] is missing"
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("noise_multiplier = 0.5", "key `mechanism.noise_multiplier` is missing"),
+        ("rounds = 10", "key `participation.rounds` is missing"),
+        ("count = 500", "key `canaries.count` is missing"),
+        (
+            'kind = "shuffle"',
+            "key `participation.kind` is missing; one of shuffle, bernoulli, uniform, "
+            "every_round, min_separation, replay",
+        ),
+    ],
+)
+def test_missing_key(tmp_path, line, expected):
+    assert message(tmp_path, SMALLEST.replace(line, "")) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["", "# nothing\n", "seed = 1\n"], ids=["empty", "comment", "seed only"]
+)
+def test_empty_file(tmp_path, text):
+    assert message(tmp_path, text) == "section [task] is missing"
+
+
+@pytest.mark.parametrize("text", ["x = [", "seed = 1\nseed = 2", "[task\n", "seed: 1", "a = 'x\n'"])
+def test_not_toml(tmp_path, text):
+    assert message(tmp_path, text).startswith("is not TOML: ")
+
+
+def test_not_utf8(tmp_path):
+    path = tmp_path / "config.toml"
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(InputError, match=r"config\.toml: is not TOML: [^\n]*utf-8"):
+        load_config(path)
+
+
+def test_file_that_cannot_be_read(tmp_path):
+    with pytest.raises(InputError, match=r"none\.toml: cannot be read: No such file or directory$"):
+        load_config(tmp_path / "none.toml")
+    with pytest.raises(InputError, match=r"cannot be read: Is a directory$"):
+        load_config(tmp_path)
+
+
+def test_the_quickstart_config_is_valid():
+    from fl_audit import pipeline
+
+    config = load_config(Path(pipeline.__file__).parent / "quickstart.toml")
+    assert isinstance(config, Config)
+    assert config.canaries.count >= 500

@@ -1,0 +1,99 @@
+"""The mechanism table of a config."""
+
+import math
+
+import pytest
+
+from fl_audit.config import (
+    AdaptiveZeroing,
+    Distributed,
+    FixedZeroing,
+    GaussianFixed,
+    NoPrivacy,
+    TreeAggregation,
+)
+from fl_audit.config.file import config_to_toml, load_config
+from fl_audit.errors import InputError
+
+CONFIG = """
+[task]
+kind = "digits"
+
+[participation]
+kind = "every_round"
+rounds = 3
+
+[canaries]
+count = 4
+
+[mechanism]
+"""
+
+
+def read(tmp_path, text):
+    path = tmp_path / "config.toml"
+    path.write_text(CONFIG + text)
+    return load_config(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "mechanism"),
+    [
+        ("kind = 'none'\ncanary_norm = 2", NoPrivacy(canary_norm=2.0)),
+        (
+            "kind = 'tree_aggregation'\nnoise_multiplier = 1\nclip_norm = 0.5\nrestart_every = 7",
+            TreeAggregation(noise_multiplier=1.0, clip_norm=0.5, restart_every=7),
+        ),
+        ("kind = 'distributed'\nnoise_multiplier = 1", Distributed(noise_multiplier=1.0, bits=20)),
+        (
+            "kind = 'gaussian_fixed'\nnoise_multiplier = 1\nclip_norm = 1\n"
+            "[mechanism.zeroing]\nkind = 'fixed'\nnorm = 3",
+            GaussianFixed(noise_multiplier=1.0, clip_norm=1.0, zeroing=FixedZeroing(norm=3.0)),
+        ),
+        (
+            "kind = 'none'\ncanary_norm = 2\nzeroing = { kind = 'adaptive' }",
+            NoPrivacy(
+                canary_norm=2.0,
+                # As `tff.learning.dp_aggregator` zeroes.
+                zeroing=AdaptiveZeroing(
+                    initial_estimate=10.0,
+                    target_quantile=0.98,
+                    learning_rate=math.log(10),
+                    multiplier=2.0,
+                    increment=1.0,
+                ),
+            ),
+        ),
+    ],
+)
+def test_kinds_and_their_round_trip(tmp_path, text, mechanism):
+    config = read(tmp_path, text)
+    assert config.mechanism == mechanism
+    again = tmp_path / "again.toml"
+    again.write_text(config_to_toml(config))
+    assert load_config(again) == config
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("kind = 'none'", "key `mechanism.canary_norm` is missing"),
+        ("kind = 'none'\ncanary_norm = 0", "key `mechanism.canary_norm`: Expected `float` > 0.0"),
+        ("kind = 'tree_aggregation'\nclip_norm = 1", "key `mechanism.noise_multiplier` is missing"),
+        ("kind = 'distributed'\nnoise_multiplier = 1\nbits = 23", "key `mechanism.bits`"),
+        # No matrix factorisation but the tree's is at hand.
+        ("kind = 'matrix_factorisation'", "did you mean 'tree_aggregation'?"),
+        (
+            "kind = 'none'\ncanary_norm = 1\n[mechanism.zeroing]\nnorm = 1",
+            "key `mechanism.zeroing.kind` is missing; one of fixed, adaptive",
+        ),
+        (
+            "kind = 'none'\ncanary_norm = 1\n[mechanism.zeroing]\nkind = 'fixed'\nnrm = 1",
+            "unknown key `mechanism.zeroing.nrm`; did you mean 'norm'?",
+        ),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path, text, message):
+    with pytest.raises(InputError) as error:
+        read(tmp_path, text)
+    assert message in str(error.value)

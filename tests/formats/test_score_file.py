@@ -1,0 +1,154 @@
+"""Score files: round trips, and one clear line for each way to spoil one."""
+
+import numpy as np
+import pytest
+
+from fl_audit.errors import InputError
+from fl_audit.formats.score_file import ScoreFile, read_score_file, write_score_file
+
+GOOD = "canary_id,included,score\na,1,0.5\nb,0,-1e-3\n"
+
+
+def written(tmp_path, text: str | bytes, name: str = "scores.csv"):
+    path = tmp_path / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+@pytest.fixture
+def many() -> ScoreFile:
+    rng = np.random.default_rng(0)
+    ids = tuple(f"canary, {i}" for i in range(1000))
+    return ScoreFile(
+        ids, rng.random(1000) < 0.5, rng.normal(size=1000) * 10.0 ** rng.integers(-300, 300, 1000)
+    )
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_round_trip_keeps_every_bit(tmp_path, many, suffix):
+    path = tmp_path / f"scores.{suffix}"
+    write_score_file(path, many)
+    read = read_score_file(path)
+    assert read.canary_id == many.canary_id
+    assert np.array_equal(read.included, many.included)
+    assert np.array_equal(read.score, many.score)
+
+
+def test_splits_into_included_and_excluded(tmp_path):
+    scores = read_score_file(written(tmp_path, GOOD)).canary_scores()
+    assert (scores.included.tolist(), scores.excluded.tolist()) == ([0.5], [-1e-3])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "score,extra,included,canary_id\n0.5,x,1,a\n-1e-3,y,0,b\n",
+        "\ufeff" + GOOD,
+        GOOD.replace("\n", "\r\n"),
+        "canary_id, included, score\na, 1, 0.5\n\nb, 0, -1e-3",
+    ],
+    ids=["other columns", "byte order mark", "CRLF", "spaces and a blank line"],
+)
+def test_reads_what_other_programs_write(tmp_path, text):
+    read = read_score_file(written(tmp_path, text))
+    assert read.canary_id == ("a", "b")
+    assert read.included.tolist() == [True, False]
+    assert read.score.tolist() == [0.5, -1e-3]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "scores.csv: must start with a header naming canary_id, included, score"),
+        ("canary_id,included,score\n", "scores.csv: must hold at least one row"),
+        ("canary_id,included,scores\na,1,0\n", "has no column 'score': did you mean 'scores'"),
+        ("canary_id,included,score,score\na,1,0,0\n", "must have one column 'score', got 2"),
+        (GOOD + "a,1,2\n", "line 4: canary_id must be unique, got 'a' again"),
+        (GOOD + ",1,2\n", "line 4: canary_id must not be empty"),
+        (GOOD + "c,2,0.5\n", "line 4: included must be 0 or 1, got '2'"),
+        (GOOD + "c,true,0.5\n", "line 4: included must be 0 or 1, got 'true'"),
+        (GOOD + "c,1,high\n", "line 4: score must be a finite number, got 'high'"),
+        (GOOD + "c,1,\n", "line 4: score must be a finite number, got ''"),
+        (GOOD + "c,1,nan\n", "line 4: score must be a finite number, got nan"),
+        (GOOD + "c,1,1e999\n", "line 4: score must be a finite number, got inf"),
+        (GOOD + "\n\nc,1,-inf\n", "line 6: score must be a finite number, got -inf"),
+        (GOOD + "c,1\n", "line 4: must have 3 fields, got 2"),
+        (GOOD + "c,1,2,3\n", "line 4: must have 3 fields, got 4"),
+        (GOOD + "c,5,x\nd,1,y\n", "line 4: included must be 0 or 1, got '5'"),
+        (GOOD + "c,1,x\nd,5,1\n", "line 4: score must be a finite number, got 'x'"),
+        (GOOD.encode("utf-16"), "must be UTF-8 text"),
+        (b"canary_id,included,score\na\0,1,2\nb\0,1,x\n", "line 3: score must be a finite"),
+    ],
+)
+def test_refuses_bad_files_in_one_line(tmp_path, text, message):
+    with pytest.raises(InputError) as caught:
+        read_score_file(written(tmp_path, text))
+    assert message in str(caught.value)
+    assert "scores.csv" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_refuses_a_missing_file_and_a_folder(tmp_path):
+    with pytest.raises(InputError, match=r"none\.csv: cannot be read: No such file"):
+        read_score_file(tmp_path / "none.csv")
+    with pytest.raises(InputError, match="cannot be read: Is a directory"):
+        read_score_file(tmp_path)
+    with pytest.raises(InputError, match=r"none\.parquet: cannot be read"):
+        read_score_file(tmp_path / "none.parquet")
+
+
+def write_table(path, **columns):
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+def test_parquet_takes_integer_names_and_boolean_flags(tmp_path):
+    path = write_table(
+        tmp_path / "s.parquet", canary_id=[7, 8], included=[True, False], score=[1, 2], more=[0, 0]
+    )
+    read = read_score_file(path)
+    assert read.canary_id == ("7", "8")
+    assert read.included.tolist() == [True, False]
+
+
+def test_parquet_names_the_row(tmp_path):
+    path = write_table(tmp_path / "s.parquet", canary_id=[1, 2], included=[1, 0], score=[1.0, None])
+    with pytest.raises(InputError, match=r"s\.parquet, row 2: score must be a finite number"):
+        read_score_file(path)
+
+
+def test_parquet_refuses_other_contents(tmp_path):
+    with pytest.raises(InputError, match="cannot be read as Parquet") as caught:
+        read_score_file(written(tmp_path, GOOD, "s.parquet"))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, many, monkeypatch):
+    path = tmp_path / "scores.csv"
+    write_score_file(path, many)
+    before = path.read_bytes()
+
+    def fail(*_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr("os.fsync", fail)
+    with pytest.raises(OSError, match="disk full"):
+        write_score_file(path, ScoreFile(("x",), np.array([True]), np.array([1.0])))
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("ids", "included", "score", "message"),
+    [
+        ((), [], [], "at least one canary"),
+        (("a",), [True, False], [1.0], r"one length, got \(1, 2, 1\)"),
+        (("a", "a"), [True, False], [1.0, 2.0], "row 2: canary_id must be unique"),
+        (("a", "b"), [True, False], [1.0, np.nan], "row 2: score must be a finite number"),
+    ],
+)
+def test_score_file_refuses_bad_columns(ids, included, score, message):
+    with pytest.raises(ValueError, match=message):
+        ScoreFile(ids, np.array(included, dtype=bool), np.array(score))

@@ -1,0 +1,36 @@
+import pytest
+
+from fl_audit.errors import InputError
+from fl_audit.pipeline import quickstart
+
+STATISTICS = ("final", "final_minus_initial", "max", "sum")
+
+
+def _report(epsilon, analytical):
+    estimates = {"estimates": [{"method": "gaussian_fit", "epsilon": epsilon}]}
+    return {
+        "accuracy": 0.95,
+        "analytical_epsilon": analytical,
+        "statistics": dict.fromkeys(STATISTICS, estimates),
+    }
+
+
+def test_the_comparison_lays_runs_side_by_side():
+    text = quickstart.comparison({0.0: _report(26812.0, "inf"), 0.3: _report(33.7, 65.29)})
+    head, accuracy, analytical, *fits = [line.split() for line in text.splitlines()]
+    assert head == ["noise", "0", "noise", "0.3"]
+    assert accuracy == ["accuracy", "0.950", "0.950"]
+    assert analytical == ["analytical", "epsilon", "∞", "65.3"]
+    assert fits == [["gaussian_fit", "on", name, "26,800", "33.7"] for name in STATISTICS]
+
+
+def test_the_first_free_folder_is_taken(tmp_path):
+    assert quickstart.free_folder(tmp_path / "runs").name == "quickstart-1"
+    (tmp_path / "quickstart-1").mkdir()
+    assert quickstart.free_folder(tmp_path).name == "quickstart-2"
+
+
+def test_a_folder_that_is_not_empty_is_refused(tmp_path):
+    (tmp_path / "something").write_text("")
+    with pytest.raises(InputError, match="must be a new or empty folder"):
+        quickstart.run(tmp_path)

@@ -1,0 +1,240 @@
+"""Whole runs through the command line: separation, noise, interruption, bad input."""
+
+import csv
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fl_audit.cli import main
+from fl_audit.estimators import estimate
+from fl_audit.formats.run_folder import RunFolder, read_record
+from fl_audit.formats.score_file import read_score_file
+from fl_audit.training.run.prepare import PreparedRun
+from fl_audit.training.runtimes.make import Runtime, make_runtime
+
+STATISTICS = (
+    *("final", "final_minus_initial", "max", "sum"),
+    *("checkpoints_max", "checkpoints_sum", "window_max", "window_sum"),
+)
+
+pytestmark = pytest.mark.tff
+
+_CONFIG = """
+seed = 2
+[task]
+kind = "digits"
+num_clients = 100
+hidden = [256]
+[client]
+batch_size = 5
+[mechanism]
+kind = "gaussian_adaptive"
+noise_multiplier = 0.0
+clip_norm = 1.0
+[participation]
+kind = "shuffle"
+rounds = 12
+clients_per_round = 10
+[canaries]
+count = 120
+[log]
+checkpoint_every = 3
+evaluate_every = 4
+[audit]
+delta = 1e-3
+threat_models = ["final", "final_and_initial", "all_iterates", "checkpoints", "window"]
+release_every = 5
+window_first_round = 4
+window_last_round = 7
+"""
+_DIM = 64 * 256 + 256 + 256 * 10 + 10
+
+
+@pytest.fixture(scope="module")
+def config_path(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("config") / "run.toml"
+    path.write_text(_CONFIG)
+    return path
+
+
+@pytest.fixture(scope="module")
+def noiseless(config_path, tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("runs") / "noiseless"
+    assert main(["run", str(config_path), "--out", str(out)]) == 0
+    return out
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_run_folder_holds_what_the_contract_says(noiseless):
+    names = {path.name for path in noiseless.iterdir()}
+    scores = {f"scores_{statistic}.csv" for statistic in STATISTICS}
+    assert names >= {"config.toml", "metrics.csv", "report.json", "report.html", *scores}
+    assert list((noiseless / "tensorboard").glob("events.out.tfevents.*"))
+    rows = _rows(noiseless / "metrics.csv")
+    assert [row["round"] for row in rows] == [str(r) for r in range(1, 13)]
+    assert {row["num_clients"] for row in rows} == {"10"}
+    report = json.loads((noiseless / "report.json").read_text())
+    assert set(report["statistics"]) == set(STATISTICS)
+    assert report["analytical_epsilon"] == "inf"
+    assert report["accuracy"] == pytest.approx(float(rows[-1]["accuracy"]))
+    assert report["accuracy"] > 0.6  # ten classes: it has learned
+
+
+def test_without_noise_the_maximum_separates_included_from_excluded(noiseless):
+    scores = read_score_file(noiseless / "scores_max.csv")
+    assert scores.score[scores.included].min() > scores.score[~scores.included].max()
+    final = read_score_file(noiseless / "scores_final_minus_initial.csv")
+    assert final.score[final.included].mean() > 3 * _DIM**-0.5
+
+
+@pytest.mark.parametrize("statistic", ["final", "final_minus_initial"])
+def test_excluded_canaries_follow_the_null(noiseless, statistic):
+    scores = read_score_file(noiseless / f"scores_{statistic}.csv")
+    null = scores.score[~scores.included] * _DIM**0.5
+    # 5.5 standard errors of a mean and of a variance: each fails once in 2e7 seeds.
+    assert abs(null.mean()) < 5.5 / null.size**0.5
+    assert abs(null.var() - 1) < 5.5 * (2 / null.size) ** 0.5
+
+
+def _one_run(out: Path, statistic: str) -> float:
+    """The bound at a confidence that chance does not reach.
+
+    At 1 - 1e-11 each, all 7,381 pairs (k+, k-) of 120 canaries together exceed 0 by chance with
+    probability below 1e-7. At 95 % the best pair often does: the noise is not seeded.
+    """
+    scores = read_score_file(out / f"scores_{statistic}.csv").canary_scores()
+    result = estimate(scores, delta=1e-12, confidence=1 - 1e-11, methods=["one_run"])
+    return result.estimates[0].epsilon
+
+
+def test_with_much_noise_the_one_run_bound_is_zero(config_path, noiseless, tmp_path, capsys):
+    out = tmp_path / "noisy"
+    overrides = ["mechanism.noise_multiplier=20.0", "mechanism.clipped_count_stddev=100.0"]
+    arguments = [item for override in overrides for item in ("--set", override)]
+    assert main(["run", str(config_path), "--out", str(out), *arguments, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report == json.loads((out / "report.json").read_text())
+    assert report["analytical_epsilon"] < 1
+    for statistic in ("max", "final_minus_initial"):
+        assert _one_run(out, statistic) == 0
+    assert _one_run(noiseless, "max") > 0
+
+
+def _spawn(config_path: Path, out: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "fl_audit.cli", "run", str(config_path), "--out", str(out)]
+    return subprocess.Popen([*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def _wait_for_rounds(out: Path, rounds: int, program: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 120
+    while not (out / "metrics.csv").exists() or len(_rows(out / "metrics.csv")) < rounds:
+        assert program.poll() is None, "the run ended before it could be interrupted"
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_killed_and_resumed_is_as_never_killed(config_path, noiseless, tmp_path, capsys):
+    out = tmp_path / "killed"
+    program = _spawn(config_path, out)
+    _wait_for_rounds(out, 5, program)  # behind the checkpoint at 3, before the one at 6
+    os.kill(program.pid, signal.SIGKILL)
+    program.communicate()
+    assert not (out / "report.json").exists()
+
+    other = ["run", str(config_path), "--out", str(out), "--resume", "--set", "runtime=native"]
+    assert main(other) == 2
+    assert "another config: `runtime` was 'auto' and is now 'native'" in capsys.readouterr().err
+
+    terminated = _spawn(config_path, out, "--resume")
+    _wait_for_rounds(out, 8, terminated)
+    terminated.send_signal(signal.SIGTERM)
+    _, errors = terminated.communicate()
+    assert terminated.returncode == 128 + signal.SIGTERM
+    assert b"state saved" in errors
+
+    assert main(["run", str(config_path), "--out", str(out), "--resume"]) == 0
+    for statistic in STATISTICS:
+        name = f"scores_{statistic}.csv"
+        assert (out / name).read_text() == (noiseless / name).read_text()
+    for name in ("canaries.csv", "config.toml"):
+        assert (out / name).read_text() == (noiseless / name).read_text()
+    assert [r["num_canaries"] for r in _rows(out / "metrics.csv")] == [
+        r["num_canaries"] for r in _rows(noiseless / "metrics.csv")
+    ]
+    for name in ("round_cosines.npy", "release_cosines.npy"):
+        np.testing.assert_array_equal(np.load(out / name), np.load(noiseless / name))
+    assert not list(out.glob("released_model_*"))
+    killed, whole = (np.load(folder / "aggregates.npy") for folder in (out, noiseless))
+    np.testing.assert_array_equal(killed[:, :, 0], whole[:, :, 0])
+    # The first round after an interruption is not compared with the one before.
+    compared = ~np.isnan(killed[:, :, 1])
+    assert list(np.flatnonzero(~compared.all(axis=1))[:2]) == [0, 3]
+    np.testing.assert_array_equal(killed[compared, 1], whole[compared, 1])
+
+
+def test_native_in_several_workers_is_as_local(config_path, noiseless, tmp_path, monkeypatch):
+    """12 rounds in sessions of 5; each session of `native` is a worker of its own."""
+
+    def in_sessions_of_five(run: PreparedRun, worker_log: Path) -> Runtime:
+        return dataclasses.replace(make_runtime(run, worker_log), rounds_per_session=5)
+
+    monkeypatch.setattr("fl_audit.training.runtimes.make.make_runtime", in_sessions_of_five)
+    out = tmp_path / "native"
+    assert main(["run", str(config_path), "--out", str(out), "--set", "runtime=native"]) == 0
+    for statistic in STATISTICS:
+        native, local = (
+            read_score_file(folder / f"scores_{statistic}.csv") for folder in (out, noiseless)
+        )
+        np.testing.assert_array_equal(native.included, local.included)
+        np.testing.assert_allclose(native.score, local.score, atol=1e-6)  # 4e-8 came out
+    assert read_record(RunFolder(out)).runtime == "native, on CPUs (asked for)"
+    assert read_record(RunFolder(noiseless)).runtime.startswith("local, on the ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--set", "mechanism.noise_multiplier=-1"], "`mechanism.noise_multiplier`"),
+        (["--set", "mechanism.noise_multipler=1"], "did you mean 'noise_multiplier'?"),
+        (["--set", "canaries.count=1000000"], "more canaries than can be scheduled"),
+        (["--set", "task.num_clients=5"], "clients_per_round: 10 of 5 real clients"),
+        (["--set", "audit.window_last_round=13"], "is 13 of 12 rounds"),
+        (["--set", "audit.release_every=12"], "is 12 of 12 rounds"),
+        (["--resume"], "holds no run to resume"),
+        (
+            ["--set", "runtime=native", "--set", "clients_per_block=4"],
+            "clients_per_block: is for runtime 'local'",
+        ),
+    ],
+)
+def test_bad_input_is_one_line_and_writes_nothing(
+    config_path, tmp_path, capsys, arguments, message
+):
+    out = tmp_path / "out"
+    assert main(["run", str(config_path), "--out", str(out), *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("fl-audit: error: ")
+    assert captured.err.count("\n") == 1
+    assert message in captured.err
+    assert not out.exists()
+
+
+def test_a_finished_run_stays_as_it_is(config_path, noiseless, capsys):
+    before = {path: path.stat().st_mtime_ns for path in noiseless.iterdir()}
+    for resume in ([], ["--resume"]):
+        assert main(["run", str(config_path), "--out", str(noiseless), *resume]) == 2
+        assert "already holds a finished run" in capsys.readouterr().err
+    assert {path: path.stat().st_mtime_ns for path in noiseless.iterdir()} == before

@@ -1,0 +1,142 @@
+"""A Keras model in a TFF process trains as our functional one, under native and local."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from fl_audit.training.algorithm.canary_process import with_aggregate_released, with_canary_clients
+from fl_audit.training.algorithm.mechanism import make_aggregator
+from fl_audit.training.algorithm.optimizers import client_optimizer
+from fl_audit.training.algorithm.process import build_process, functional_model
+from fl_audit.training.algorithm.round import flatten_weights, model_weights, run_round
+from fl_audit.training.data.cohort_data import CohortData, DataSets
+from fl_audit.training.runtimes.local_runtime import LocalContext, local_runtime
+
+pytestmark = pytest.mark.tff
+
+SAME = 1e-5  # what came out is below 2e-7
+
+
+def _layers(run):
+    task = run.config.task
+    num_tokens = task.vocabulary_size + 4
+    return [
+        tf.keras.layers.Embedding(
+            num_tokens, task.embedding_size, input_length=task.sequence_length, mask_zero=True
+        ),
+        tf.keras.layers.LSTM(task.lstm_size, return_sequences=True),
+        tf.keras.layers.Dense(task.embedding_size),
+        tf.keras.layers.Dense(num_tokens),
+    ]
+
+
+def _keras_process(run):
+    """As `build_process`, with Keras layers instead of our functional model."""
+    config, classifier = run.config, run.task.classifier
+
+    def model_fn():
+        return tff.learning.models.from_keras_model(
+            tf.keras.Sequential(_layers(run)),
+            loss=tf.keras.losses.SparseCategoricalCrossentropy(
+                from_logits=True, ignore_class=classifier.padding_label
+            ),
+            input_spec=(classifier.input_spec, classifier.label_spec),
+        )
+
+    @tff.tensorflow.computation
+    def initial_weights():
+        return tff.learning.models.ModelWeights(
+            [tf.constant(array) for array in classifier.initial_weights], []
+        )
+
+    weights_type = initial_weights.type_signature.result
+    work = tff.learning.templates.build_model_delta_client_work(
+        model_fn,
+        client_optimizer(config.client),
+        tff.learning.ClientWeighting.UNIFORM,
+        loop_implementation=tff.learning.LoopImplementation.DATASET_ITERATOR,
+    )
+    factory = make_aggregator(config.mechanism, run.schedule.expected_cohort)
+    weighted = tff.aggregators.as_weighted_aggregator(factory)
+    optimizer = tff.learning.optimizers.build_sgdm(
+        config.server.learning_rate, config.server.momentum
+    )
+    return tff.learning.templates.compose_learning_process(
+        initial_weights,
+        tff.learning.templates.build_broadcast_process(weights_type),
+        with_canary_clients(work),
+        weighted.create(weights_type.trainable, tff.TensorType(np.float32)),
+        with_aggregate_released(
+            tff.learning.templates.build_apply_optimizer_finalizer(optimizer, weights_type)
+        ),
+    )
+
+
+def _train(run, process):
+    none = run.task.held_out.take(np.zeros(0, np.int64))
+    data_sets = DataSets(run.config.client.batch_size, run.family, none)
+    cohort_data = CohortData(run.task, run.config.client, run.config.seed)
+    state, results = process.initialize(), []
+    for index in range(run.schedule.num_rounds):
+        participants = data_sets.of(cohort_data.of(run.schedule.cohort(index), index), 1e15)
+        results.append(run_round(process, state, list(participants)))
+        state = results[-1].state
+    return results
+
+
+def _moved(run, results):
+    initial = flatten_weights(run.task.classifier.initial_weights)
+    return flatten_weights(model_weights(results[-1].state)) - initial
+
+
+def _distance(vector, reference):
+    return np.linalg.norm(vector - reference) / np.linalg.norm(reference)
+
+
+def test_a_keras_lstm_trains_as_the_functional_one_under_native_and_local(next_word_run, worker):
+    run = next_word_run
+    keras = _keras_process(run)
+    ours = build_process(run.task.classifier, run.config, run.schedule.expected_cohort)
+    with worker():
+        native = _train(run, keras)
+    # Threads would share the Keras model's variables, so that clients must take turns.
+    with local_runtime(LocalContext(num_threads=3)):
+        local, functional = _train(run, keras), _train(run, ours)
+    assert _distance(_moved(run, local), _moved(run, native)) < SAME
+    assert _distance(_moved(run, functional), _moved(run, native)) < SAME
+    for one, other, third in zip(local, native, functional, strict=True):
+        assert _distance(one.aggregate, other.aggregate) < SAME
+        assert _distance(third.aggregate, other.aggregate) < SAME
+        assert one.clip_norm == pytest.approx(other.clip_norm, rel=1e-6)
+        assert third.clip_norm == pytest.approx(other.clip_norm, rel=1e-6)
+        # TFF's Keras metric weights batches by examples, ours by tokens.
+        assert one.train_loss == pytest.approx(other.train_loss, rel=SAME)
+
+
+@pytest.mark.slow
+def test_a_functional_model_made_of_a_keras_lstm_runs_locally(next_word_run):
+    """Its functions share names with other bodies: TFF's own worker fails on this process."""
+    classifier = next_word_run.task.classifier
+    layers = tf.keras.Sequential(_layers(next_word_run))
+    layers.set_weights(classifier.initial_weights)
+    made_of_keras = tff.learning.models.functional_model_from_keras(
+        layers,
+        tf.keras.losses.SparseCategoricalCrossentropy(
+            from_logits=True, ignore_class=classifier.padding_label
+        ),
+        input_spec=(classifier.input_spec, classifier.label_spec),
+    )
+    clients = [
+        tf.data.Dataset.from_tensor_slices((examples.inputs, examples.labels)).batch(4)
+        for examples in map(next_word_run.task.population.examples, range(3))
+    ]
+    optimizer = client_optimizer(next_word_run.config.client)
+    moved = []
+    for model in (made_of_keras, functional_model(classifier)):
+        process = tff.learning.algorithms.build_unweighted_fed_avg(model, optimizer)
+        with local_runtime(LocalContext(2)):
+            state = process.next(process.initialize(), clients).state
+        initial = flatten_weights(classifier.initial_weights)
+        moved.append(flatten_weights(model_weights(state)) - initial)
+    assert _distance(*moved) < SAME

@@ -1,0 +1,114 @@
+"""Tree aggregation's privacy, against the Gaussian mechanism that tensorflow-privacy's code is."""
+
+import itertools
+import math
+
+import dp_accounting
+import numpy as np
+import pytest
+import tensorflow as tf
+from dp_accounting.rdp import RdpAccountant
+from tensorflow_privacy.privacy.analysis import tree_aggregation_accountant
+from tensorflow_privacy.privacy.dp_query import tree_aggregation
+
+from fl_audit.accounting.accountants import RDP_ORDERS, account_gaussian
+from fl_audit.accounting.tree_nodes import Trees, largest_squared_sensitivity, squared_sensitivities
+
+pytestmark = pytest.mark.tff
+
+
+class _NextNode(tree_aggregation.ValueGenerator):
+    """Of node k the k-th unit vector in place of noise."""
+
+    def __init__(self, num_nodes):
+        self.num_nodes = num_nodes
+
+    def initialize(self):
+        return tf.constant(0)
+
+    def next(self, state):
+        return tf.one_hot(state, self.num_nodes), state + 1
+
+
+def noise_of_sums(num_rounds):
+    """The matrix that takes independent noise of nodes to the noise of the first sums."""
+    aggregator = tree_aggregation.EfficientTreeAggregator(_NextNode(2 * num_rounds + 1))
+    state, rows = aggregator.init_state(), []
+    for _ in range(num_rounds):
+        row, state = aggregator.get_cumsum_and_update(state)
+        rows.append(row.numpy().astype(np.float64))
+    return np.stack(rows)
+
+
+def exact_squared_sensitivity(rounds, noise):
+    """Of all sums together: the square of their shift, measured in their noise."""
+    shift = np.cumsum(np.isin(np.arange(len(noise)), rounds)).astype(np.float64)
+    return shift @ np.linalg.solve(noise @ noise.T, shift)
+
+
+def of(rounds, num_rounds):
+    rounds = np.array(rounds, np.int64)
+    return int(squared_sensitivities(np.zeros_like(rounds), rounds, Trees(num_rounds))[0])
+
+
+@pytest.mark.parametrize("num_rounds", [1, 2, 3, 5, 8])
+def test_what_is_released_moves_no_further_than_the_nodes(num_rounds):
+    noise = noise_of_sums(num_rounds)
+    for size in range(1, num_rounds + 1):
+        for rounds in itertools.combinations(range(num_rounds), size):
+            exact = exact_squared_sensitivity(rounds, noise)
+            assert exact <= of(rounds, num_rounds) * (1 + 1e-5)
+
+
+def test_how_tight_that_is():
+    # The sums of eight rounds say less than all fifteen nodes, but not much less: 3.49 of 4.
+    noise = noise_of_sums(8)
+    worst = max(exact_squared_sensitivity([r], noise) for r in range(8))
+    assert 0.8 * of([0], 8) < worst < of([0], 8) == 4
+
+
+@pytest.mark.parametrize(("trees", "period"), [(1, 100), (4, 25), (3, 64)])
+def test_one_round_a_tree_is_what_dp_accounting_says(trees, period):
+    event = dp_accounting.SelfComposedDpEvent(
+        dp_accounting.SingleEpochTreeAggregationDpEvent(2.0, period), trees
+    )
+    relation = dp_accounting.NeighboringRelation.REPLACE_SPECIAL
+    theirs = RdpAccountant(list(RDP_ORDERS), relation).compose(event).get_epsilon(1e-6)
+    nodes = largest_squared_sensitivity(period, Trees(trees * period, period))
+    rdp, exact = account_gaussian(2.0, nodes, 1e-6)
+    assert rdp.epsilon == pytest.approx(theirs, rel=1e-9)
+    assert 0.9 * theirs < exact.epsilon < theirs
+
+
+def of_tensorflow_privacy(num_rounds, participations, gap):
+    """The squared sensitivity in zCDP's rho at noise multiplier 1; `gap` rounds lie between."""
+    rho = tree_aggregation_accountant.compute_zcdp_single_tree(1.0, num_rounds, participations, gap)
+    return 2 * rho
+
+
+@pytest.mark.parametrize(("num_rounds", "separation"), [(12, 1), (16, 1), (20, 4), (40, 6)])
+def test_groups_in_turn_are_a_case_of_what_tensorflow_privacy_counts(num_rounds, separation):
+    rounds = np.arange(num_rounds)
+    groups = squared_sensitivities(rounds % separation, rounds, Trees(num_rounds))
+    most = -(-num_rounds // separation)
+    theirs = of_tensorflow_privacy(num_rounds, most, separation - 1)
+    assert 0.7 * theirs < groups.max() <= theirs
+    if separation == 1:
+        assert groups.max() == theirs
+
+
+def test_any_rounds_of_two_epochs_are_a_case_of_what_tensorflow_privacy_counts():
+    # They let both rounds be anywhere, one behind the other; here there is one in each half.
+    assert largest_squared_sensitivity(8, Trees(16)) <= of_tensorflow_privacy(16, 2, 0)
+
+
+def test_epsilon_of_one_round_in_one_tree_in_closed_form():
+    # mu-GDP with mu = sqrt(nodes) / z; delta(epsilon) as Balle & Wang 2018, theorem 8.
+    nodes, z = largest_squared_sensitivity(1000, Trees(1000)), 1.7
+    _, exact = account_gaussian(z, nodes, 1e-5)
+    mu = math.sqrt(10) / z
+    phi = lambda x: 0.5 * math.erfc(-x / math.sqrt(2))  # noqa: E731
+    delta = phi(mu / 2 - exact.epsilon / mu) - math.exp(exact.epsilon) * phi(
+        -mu / 2 - exact.epsilon / mu
+    )
+    assert delta == pytest.approx(1e-5, rel=1e-6)

@@ -1,0 +1,222 @@
+"""Scores of canaries that hold examples, beside Algorithm 3 of Steinke et al. written out."""
+
+import dataclasses
+
+import msgspec
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from fl_audit.config import (
+    Audit,
+    Bernoulli,
+    Config,
+    DigitsTask,
+    ExampleCanaries,
+    FedAvg,
+    GaussianFixed,
+    TextTask,
+)
+from fl_audit.errors import InputError
+from fl_audit.formats.run_folder import RunFolder
+from fl_audit.training.algorithm.round import flatten_weights
+from fl_audit.training.attackers import SeenRound, make, make_attackers
+from fl_audit.training.attackers.examples import (
+    FinalLossAttacker,
+    LossDifferenceAttacker,
+    UpdateAttacker,
+)
+from fl_audit.training.data.canary_losses import CanaryLosses
+from fl_audit.training.data.cohort_data import CohortData
+from fl_audit.training.run.prepare import prepare
+from fl_audit.training.runtimes.make import block_trainer
+
+CLIP = 0.4
+
+
+def run_of(task, canaries, client):
+    return prepare(
+        Config(
+            task=task,
+            mechanism=GaussianFixed(noise_multiplier=0.0, clip_norm=CLIP),
+            participation=Bernoulli(rounds=3, clients_per_round=4),
+            canaries=canaries,
+            client=client,
+            clients_per_block=3,
+            seed=5,
+        )
+    )
+
+
+@pytest.fixture(scope="module")
+def digits_run():
+    """One example, one step: DP-SGD."""
+    canaries = ExampleCanaries(source="mislabelled", count=8, examples_per_canary=1)
+    return run_of(DigitsTask(num_clients=60, hidden=(6,)), canaries, FedAvg(learning_rate=0.5))
+
+
+@pytest.fixture(scope="module")
+def sentences_run(tmp_path_factory):
+    """Clients of one to five sentences, two passes of one to three steps each."""
+    path = tmp_path_factory.mktemp("text") / "speech.csv"
+    rows = [f"{c},{'to be or not '[: 3 + i]}" for c in range(24) for i in range(c % 5 + 1)]
+    path.write_text("client_id,text\n" + "\n".join(rows) + "\n")
+    task = TextTask(
+        path=str(path), vocabulary_size=4, sequence_length=2, embedding_size=3, lstm_size=2
+    )
+    canaries = ExampleCanaries(source="in_distribution", count=4)
+    return run_of(task, canaries, FedAvg(learning_rate=0.5, batch_size=2, epochs=2))
+
+
+@pytest.fixture(params=["digits", "sentences"])
+def run(request):
+    return request.getfixturevalue(f"{request.param}_run")
+
+
+@pytest.fixture(autouse=True)
+def _one_graph_a_model(monkeypatch):
+    """Building a trainer takes longer than all that it does here."""
+    monkeypatch.setattr(make, "block_trainer", _trainer_of)
+
+
+def _trainer_of(run):
+    model = run.task.classifier.logits
+    if model not in _TRAINERS:
+        _TRAINERS[model] = block_trainer(run)
+    return _TRAINERS[model]
+
+
+_TRAINERS = {}
+
+
+def other_weights(run, seed):
+    random = np.random.default_rng(seed)
+    return [
+        w + random.normal(0, 0.3, w.shape).astype(np.float32)
+        for w in run.task.classifier.initial_weights
+    ]
+
+
+def mean_loss(run, weights, examples):
+    classifier = run.task.classifier
+    return float(classifier.loss(classifier.logits(weights, examples.inputs), examples.labels))
+
+
+def test_losses_are_those_of_each_canary_by_itself(run):
+    weights = other_weights(run, 1)
+    expected = [mean_loss(run, weights, canary) for canary in run.canary_examples]
+    losses = CanaryLosses(run.task.classifier, run.canary_examples).of(weights)
+    np.testing.assert_allclose(losses, expected, rtol=1e-5)
+
+
+def test_black_box_scores(run):
+    final = other_weights(run, 2)
+    initial = run.task.classifier.initial_weights
+    before = np.array([mean_loss(run, initial, canary) for canary in run.canary_examples])
+    after = np.array([mean_loss(run, final, canary) for canary in run.canary_examples])
+    score = FinalLossAttacker(run).scores(final)
+    np.testing.assert_allclose(score["final_loss"], -after, rtol=1e-5)
+    score = LossDifferenceAttacker(run).scores(final)
+    np.testing.assert_allclose(score["loss_difference"], before - after, rtol=1e-3, atol=1e-5)
+
+
+def steps(run, weights, examples):
+    """Trained minus initial weights of a client, by a loop of gradient steps."""
+    classifier, client = run.task.classifier, run.config.client
+    trained = [tf.constant(w) for w in weights]
+    for start in range(0, len(examples), client.batch_size):
+        batch = examples.take(np.arange(len(examples))[start : start + client.batch_size])
+        with tf.GradientTape() as tape:
+            tape.watch(trained)
+            loss = classifier.loss(classifier.logits(trained, batch.inputs), batch.labels)
+        gradients = map(tf.convert_to_tensor, tape.gradient(loss, trained))
+        trained = [w - client.learning_rate * g for w, g in zip(trained, gradients, strict=True)]
+    return flatten_weights([t - w for t, w in zip(trained, weights, strict=True)])
+
+
+def seen_round(run, index, clip_norm=CLIP):
+    random = np.random.default_rng(index)
+    aggregate = random.normal(0, 1, run.task.classifier.dim).astype(np.float32)
+    weights = other_weights(run, index)
+    return SeenRound(index, weights, aggregate, weights, clip_norm)
+
+
+def attacker_of(run, folder, completed=0):
+    (found,) = [
+        attacker
+        for attacker in make_attackers(run, RunFolder(folder), completed)
+        if isinstance(attacker, UpdateAttacker)
+    ]
+    return found
+
+
+def test_white_box_scores_are_inner_products_with_clipped_updates(run, tmp_path):
+    attacker = attacker_of(run, tmp_path)
+    data = CohortData(run.task, run.config.client, run.config.seed, run.canary_examples)
+    clip_norms = [CLIP, np.inf]
+    products, clipped = np.zeros((2, len(run.included))), 0
+    for index, clip_norm in enumerate(clip_norms):
+        seen = seen_round(run, index, clip_norm)
+        attacker.see_round(seen)
+        for canary in range(len(run.included)):
+            update = steps(run, seen.before, data.of_canary(canary, index)).astype(np.float64)
+            norm = np.linalg.norm(update)
+            clipped += norm > clip_norm
+            products[index, canary] = min(1, clip_norm / norm) * update @ seen.aggregate
+    assert clipped > 0
+    scores = attacker.scores(None)
+    np.testing.assert_allclose(scores["white_box"], products.sum(0), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(scores["white_box_max"], products.max(0), rtol=1e-4, atol=1e-5)
+
+
+def test_a_score_does_not_know_the_coin(digits_run, tmp_path):
+    """The exchangeability that the bounds rest on: no score looks at who was included."""
+    others = dataclasses.replace(digits_run, included=~digits_run.included)
+    found = []
+    for run in (digits_run, others):
+        folder = tmp_path / str(len(found))
+        folder.mkdir()
+        attackers = make_attackers(run, RunFolder(folder), 0)
+        for attacker in attackers:
+            attacker.see_round(seen_round(run, 0))
+        final = other_weights(run, 7)
+        found.append({n: s for a in attackers for n, s in a.scores(final).items()})
+    assert found[0].keys() == {"final_loss", "loss_difference", "white_box", "white_box_max"}
+    for name, scores in found[0].items():
+        np.testing.assert_array_equal(scores, found[1][name])
+
+
+def test_what_was_seen_before_a_crash_is_there_after_it(digits_run, tmp_path):
+    whole = attacker_of(digits_run, tmp_path)
+    for index in range(3):
+        whole.see_round(seen_round(digits_run, index))
+    expected = whole.scores(None)
+    whole.flush()
+    resumed = attacker_of(digits_run, tmp_path, completed=2)
+    resumed.see_round(seen_round(digits_run, 2))
+    for name, scores in resumed.scores(None).items():
+        np.testing.assert_array_equal(scores, expected[name])
+    with pytest.raises(InputError, match="round_products"):
+        attacker_of(digits_run, tmp_path / "elsewhere", completed=2)
+
+
+def test_a_threat_model_that_is_not_asked_for_costs_nothing(digits_run, tmp_path):
+    audit = Audit(threat_models=("final_and_initial",))
+    config = msgspec.structs.replace(digits_run.config, audit=audit)
+    run = dataclasses.replace(digits_run, config=config)
+    attackers = make_attackers(run, RunFolder(tmp_path), 0)
+    assert [type(attacker) for attacker in attackers] == [LossDifferenceAttacker]
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_model_that_cannot_train_in_blocks_is_refused(digits_run, tmp_path):
+    def logits(weights, inputs):
+        return tf.nn.conv2d(tf.reshape(inputs, [-1, 8, 8, 1]), weights[0], 1, "VALID")[:, 0, 0, :]
+
+    weights = (np.ones((8, 8, 1, 10), np.float32),)
+    classifier = dataclasses.replace(
+        digits_run.task.classifier, initial_weights=weights, logits=logits
+    )
+    task = dataclasses.replace(digits_run.task, classifier=classifier)
+    with pytest.raises(InputError, match=r"^audit\.threat_models: 'all_iterates'[^\n]*Conv2D"):
+        make_attackers(dataclasses.replace(digits_run, task=task), RunFolder(tmp_path), 0)

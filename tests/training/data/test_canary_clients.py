@@ -1,0 +1,116 @@
+"""Canaries in a user's own loop, and the loop of docs/any_process.md as it stands there."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from fl_audit.attacks import CanaryPool
+from fl_audit.errors import InputError
+from fl_audit.training.algorithm.audited_algorithms import build_audited_fed_avg
+from fl_audit.training.algorithm.audited_process import canary_dim
+from fl_audit.training.data.canary_clients import CanaryClients
+from fl_audit.training.runtimes.local_runtime import LocalContext, local_runtime
+
+pytestmark = pytest.mark.tff
+
+_DOCUMENT = Path(__file__).parents[3] / "docs" / "any_process.md"
+
+
+@pytest.fixture(scope="module")
+def process():
+    @tf.function
+    def predict(weights, x, training):
+        del training
+        return x @ weights[0][0]
+
+    @tf.function
+    def loss(output, label, sample_weight=None):
+        del sample_weight
+        return tf.reduce_mean((output - label) ** 2)
+
+    model = tff.learning.models.FunctionalModel(
+        initial_weights=((np.zeros((5, 1), np.float32),), ()),
+        predict_on_batch_fn=predict,
+        loss_fn=loss,
+        input_spec=(tf.TensorSpec([None, 5]), tf.TensorSpec([None, 1])),
+    )
+    return build_audited_fed_avg(model, tff.learning.optimizers.build_sgdm(0.1))
+
+
+@pytest.fixture(scope="module")
+def pool(process):
+    return CanaryPool(seed=3, count=40, dim=canary_dim(process))
+
+
+def test_every_included_canary_takes_part_in_a_round_of_each_part(process, pool):
+    canaries = CanaryClients(process, pool, 12, norm=1.0, repeats=3)
+    again = CanaryClients(process, pool, 12, norm=1.0, repeats=3)
+    included = np.flatnonzero(pool.included).tolist()
+    for part in range(3):
+        rounds = range(4 * part + 1, 4 * part + 5)
+        assert sorted(c for r in rounds for c in canaries.in_round(r)) == included
+        assert all(np.array_equal(again.in_round(r), canaries.in_round(r)) for r in rounds)
+    assert len({len(canaries.in_round(r)) for r in range(1, 13)}) > 1
+
+
+def test_a_round_is_its_clients_and_then_its_canaries_with_no_examples(process, pool):
+    canaries = CanaryClients(process, pool, 2, norm=7.0)
+    client = tf.data.Dataset.from_tensors((tf.ones([2, 5]), tf.ones([2, 1])))
+    real, *others = canaries.join(2, [client])
+    assert real["examples"] is client
+    assert not list(real["canary"])
+    assert len(others) == len(canaries.in_round(2)) > 0
+    for data, canary in zip(others, canaries.in_round(2), strict=True):
+        assert not list(data["examples"])
+        (vector,) = data["canary"]
+        np.testing.assert_array_equal(vector, 7.0 * pool.vector(canary))
+
+
+@pytest.mark.parametrize(
+    ("changed", "mistake"),
+    [
+        ({"repeats": 0}, r"^repeats: must be in 1 to num_rounds \(4\), got 0$"),
+        ({"repeats": 5}, r"^repeats: must be in 1 to num_rounds \(4\), got 5$"),
+        ({"norm": 0.0}, "^norm: must be positive and finite, got 0.0$"),
+        ({"norm": float("inf")}, "^norm: must be positive and finite, got inf$"),
+        ({"pool": CanaryPool(seed=0, count=4, dim=6)}, "^pool: must have dim 5 .* got 6$"),
+    ],
+)
+def test_mistakes_are_named(process, pool, changed, mistake):
+    arguments = {"pool": pool, "num_rounds": 4, "norm": 1.0} | changed
+    with pytest.raises(InputError, match=mistake):
+        CanaryClients(process, **arguments)
+
+
+@pytest.mark.parametrize("round_number", [0, 5])
+def test_there_is_no_such_round(process, pool, round_number):
+    with pytest.raises(InputError, match=r"^round_number: must be in 1 to 4 \(num_rounds\), got"):
+        CanaryClients(process, pool, 4, norm=1.0).in_round(round_number)
+
+
+def test_the_documents_example_runs_and_finds_the_canaries(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"^```python\n(.*?)^```$", _DOCUMENT.read_text(), re.DOTALL | re.MULTILINE)
+    names: dict[str, object] = {}
+    with local_runtime(LocalContext(num_threads=2)):
+        for block in blocks:
+            exec(block, names)
+    printed = dict(line.split(" ", 1) for line in capsys.readouterr().out.splitlines())
+    assert list(printed) == ["max", "sum", "final", "final_minus_initial"]
+    scores, pool = (names[name] for name in ("scorer", "pool"))
+    assert scores.scored_rounds == list(range(1, 21))
+    cosines = np.load(tmp_path / "audit" / "round_cosines.npy")
+    present = np.zeros_like(cosines, bool)
+    for round_number in range(1, 21):
+        present[round_number - 1, names["canaries"].in_round(round_number)] = True
+    assert present.any(axis=0).tolist() == pool.included.tolist()
+    # In its round a canary is 0.3 / 15 of an aggregate whose noise alone has length 0.15
+    # (0.3 * 0.3 / 15 * 650^0.5): a cosine of about 0.1 with it, where the null deviates by 0.04.
+    # The mean of about 100 has standard error 0.004: it is below 0.06 with probability 1e-15.
+    assert cosines[present].mean() > 0.06
+    assert abs(cosines[~present].mean()) < 0.01
+    assert all("'threshold_valid': " in estimates for estimates in printed.values())

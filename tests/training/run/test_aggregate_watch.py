@@ -1,0 +1,72 @@
+"""What a run logs of its aggregates, and that correct mechanisms pass their checks with it."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from fl_audit.errors import InputError
+from fl_audit.formats.run_folder import RunFolder
+from fl_audit.mechanism_checks import echo_from_json, measure
+from fl_audit.training.attackers import SeenRound
+from fl_audit.training.run.aggregate_watch import AggregateWatch
+
+CLIP_NORM, PARTICIPANTS = 0.5, 4
+
+
+@pytest.fixture
+def noisy_run(dense_run):
+    noise = dataclasses.replace(dense_run.noise, sum_noise_multiplier=2.0)
+    return dataclasses.replace(dense_run, noise=noise)
+
+
+def aggregates(run, rounds=2):
+    shape = (rounds, run.task.classifier.dim)
+    return np.random.default_rng(1).normal(size=shape).astype(np.float32)
+
+
+def show(watch, vectors, first=0):
+    for index, vector in enumerate(vectors, start=first):
+        watch.see_round(SeenRound(index, (), vector, (), CLIP_NORM), PARTICIPANTS)
+    watch.flush()
+
+
+def test_logs_every_variable(noisy_run, tmp_path):
+    folder, vectors = RunFolder(tmp_path), aggregates(noisy_run)
+    show(AggregateWatch(noisy_run, folder, 0), vectors)
+    rows = np.load(folder.aggregates)
+    sizes = noisy_run.task.classifier.variable_sizes
+    assert rows.shape == (noisy_run.schedule.num_rounds, len(sizes), 2)
+    np.testing.assert_array_equal(rows[0], measure(vectors[0], None, sizes))
+    np.testing.assert_array_equal(rows[1], measure(vectors[1], vectors[0], sizes))
+    assert np.isnan(rows[2:]).all()
+
+
+def test_looks_for_an_echo_in_the_first_round(noisy_run, tmp_path):
+    folder, (vector, other) = RunFolder(tmp_path), aggregates(noisy_run)
+    half = len(vector) // 2
+    vector[half : 2 * half] = vector[:half]
+    show(AggregateWatch(noisy_run, folder, 0), [vector, other])
+    assert echo_from_json(folder.echo.read_bytes()).lag == half
+
+
+def test_goes_on_after_an_interruption_without_a_comparison(noisy_run, tmp_path):
+    folder, vectors = RunFolder(tmp_path), aggregates(noisy_run, 3)
+    show(AggregateWatch(noisy_run, folder, 0), vectors[:1])
+    echo = folder.echo.read_text()
+    show(AggregateWatch(noisy_run, folder, 1), vectors[1:], first=1)
+    assert folder.echo.read_text() == echo
+    compared = ~np.isnan(np.load(folder.aggregates)[:3, :, 1]).any(axis=1)
+    assert compared.tolist() == [False, False, True]
+
+
+def test_without_noise_there_is_no_echo_to_look_for(dense_run, tmp_path):
+    noise = dataclasses.replace(dense_run.noise, sum_noise_multiplier=0.0)
+    folder, run = RunFolder(tmp_path), dataclasses.replace(dense_run, noise=noise)
+    show(AggregateWatch(run, folder, 0), aggregates(run))
+    assert echo_from_json(folder.echo.read_bytes()) is None
+
+
+def test_a_log_that_should_be_there_is_asked_for(noisy_run, tmp_path):
+    with pytest.raises(InputError, match=r"aggregates\.npy: is not a log of aggregates"):
+        AggregateWatch(noisy_run, RunFolder(tmp_path), 1)

@@ -1,0 +1,55 @@
+import dataclasses
+
+import pytest
+
+from fl_audit.errors import InputError
+from fl_audit.formats.run_folder import RunFolder
+from fl_audit.training.run.metrics_log import MetricsLog, RoundMetrics, read_rows
+
+_METRICS = RoundMetrics(
+    round=1,
+    num_clients=10,
+    num_canaries=2,
+    clip_norm=0.1,
+    noise_stddev=0.05,
+    train_loss=2.3,
+    accuracy=None,
+    seconds_training=0.4,
+    seconds_scoring=0.01,
+)
+
+
+def _write(folder, rounds, completed=0):
+    log = MetricsLog(folder, completed)
+    for number in rounds:
+        log.write(
+            dataclasses.replace(_METRICS, round=number, accuracy=0.5 if number == 3 else None)
+        )
+    log.close()
+
+
+def test_a_row_per_round(tmp_path):
+    folder = RunFolder(tmp_path)
+    _write(folder, [1, 2, 3])
+    rows = read_rows(folder.metrics)
+    assert [row["round"] for row in rows] == ["1", "2", "3"]
+    assert [row["accuracy"] for row in rows] == ["", "", "0.5"]
+    assert list(folder.tensorboard.glob("events.out.tfevents.*"))
+
+
+def test_rounds_behind_the_checkpoint_are_dropped(tmp_path):
+    folder = RunFolder(tmp_path)
+    _write(folder, [1, 2, 3, 4])
+    with folder.metrics.open("a") as file:
+        file.write("5,10,2")  # the line that a kill has torn
+    _write(folder, [3], completed=2)
+    assert [row["round"] for row in read_rows(folder.metrics)] == ["1", "2", "3"]
+
+
+def test_a_file_with_other_columns_is_refused(tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.metrics.write_text("round,loss\n1,2\n")
+    with pytest.raises(InputError, match="has no column 'num_clients'"):
+        read_rows(folder.metrics)
+    with pytest.raises(InputError, match="columns must be round,num_clients"):
+        MetricsLog(folder, 1)

@@ -1,0 +1,96 @@
+"""How far clients and canaries move a run's trees, against their rounds in its schedule."""
+
+import numpy as np
+import pytest
+
+from fl_audit.accounting.tree_nodes import Trees, squared_sensitivities
+from fl_audit.config import (
+    AdaptiveZeroing,
+    Bernoulli,
+    Canaries,
+    Distributed,
+    EveryRound,
+    FixedZeroing,
+    GaussianFixed,
+    MinSeparation,
+    NoPrivacy,
+    Replay,
+    Shuffle,
+    TreeAggregation,
+    Uniform,
+)
+from fl_audit.participation import make_schedule
+from fl_audit.training.run.noise_facts import noise_facts
+
+ROUNDS, CLIENTS = 23, 40
+TREE = TreeAggregation(noise_multiplier=1.0, clip_norm=1.0, restart_every=9)
+
+
+def facts_of(participation, mechanism=TREE):
+    included = np.arange(30) % 2 == 0
+    ids = [f"client-{i}" for i in range(CLIENTS)]
+    schedule = make_schedule(participation, Canaries(count=30), 1, ids, included)
+    return noise_facts(mechanism, participation, schedule, CLIENTS), schedule
+
+
+def largest_seen(draw):
+    """Of whoever is worst off in the schedule that was drawn."""
+    cohorts = [draw(r) for r in range(ROUNDS)]
+    rounds = np.repeat(np.arange(ROUNDS), [len(cohort) for cohort in cohorts])
+    return squared_sensitivities(np.concatenate(cohorts), rounds, Trees(ROUNDS, 9)).max()
+
+
+@pytest.mark.parametrize(
+    "participation",
+    [
+        Shuffle(rounds=ROUNDS, clients_per_round=7),
+        Shuffle(rounds=ROUNDS, clients_per_round=7, canaries="once_per_epoch"),
+        Shuffle(rounds=ROUNDS, clients_per_round=7, canary_repeats=3),
+        EveryRound(rounds=ROUNDS),
+        MinSeparation(rounds=ROUNDS, clients_per_round=8, separation=5),
+        MinSeparation(rounds=ROUNDS, clients_per_round=8, separation=5, canaries="most_frequent"),
+    ],
+)
+def test_nobody_moves_the_trees_further(participation):
+    facts, schedule = facts_of(participation)
+    assert facts.noise_law == "tree"
+    assert largest_seen(schedule.clients) <= facts.client_squared_sensitivity
+    assert largest_seen(schedule.canaries) <= facts.canary_squared_sensitivity
+    # With forty clients somebody meets the worst rounds or nearly.
+    assert facts.client_squared_sensitivity <= 1.3 * largest_seen(schedule.clients)
+
+
+def test_every_round_and_replay_are_exact(tmp_path):
+    log = tmp_path / "log.csv"
+    taken = {0: [0], 3: [0, 1], 4: [0], 22: [1, 2]}
+    rows = [f"{r},client-{c}" for r in range(ROUNDS) for c in (*taken.get(r, ()), 10 + r)]
+    log.write_text("\n".join(["round,client_id", *rows]) + "\n")
+    for participation in (EveryRound(rounds=ROUNDS), Replay(path=str(log))):
+        facts, schedule = facts_of(participation)
+        assert facts.client_squared_sensitivity == largest_seen(schedule.clients)
+        assert facts.canary_squared_sensitivity == largest_seen(schedule.canaries)
+
+
+@pytest.mark.parametrize("kind", [Bernoulli, Uniform])
+def test_drawn_rounds_have_no_worst_but_placed_canaries_do(kind):
+    facts, _ = facts_of(kind(rounds=ROUNDS, clients_per_round=7))
+    assert (facts.client_squared_sensitivity, facts.canary_squared_sensitivity) == (None, None)
+    placed = kind(rounds=ROUNDS, clients_per_round=7, canaries="repeats")
+    facts, schedule = facts_of(placed)
+    assert facts.client_squared_sensitivity is None
+    # One of nine rounds of a tree: in four nodes at most.
+    assert facts.canary_squared_sensitivity == largest_seen(schedule.canaries) <= 4
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "law", "zeroing"),
+    [
+        (GaussianFixed(noise_multiplier=1.0, clip_norm=1.0), "gaussian", "none"),
+        (NoPrivacy(canary_norm=1.0, zeroing=FixedZeroing(norm=1.0)), "gaussian", "fixed"),
+        (Distributed(noise_multiplier=0.1, zeroing=AdaptiveZeroing()), "skellam", "adaptive"),
+    ],
+)
+def test_other_mechanisms_have_no_trees(mechanism, law, zeroing):
+    facts, _ = facts_of(EveryRound(rounds=ROUNDS), mechanism)
+    assert (facts.noise_law, facts.zeroing) == (law, zeroing)
+    assert (facts.client_squared_sensitivity, facts.canary_squared_sensitivity) == (None, None)

@@ -1,0 +1,161 @@
+"""Blocks of clients against a plain loop over each client's batches."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from fl_audit.tasks.classifier import NO_CLASS, Examples
+from fl_audit.training.algorithm.process import functional_model
+from fl_audit.training.runtimes.blocks import BlockTrainer, NotVectorizedError, pad_block
+from fl_audit.training.runtimes.local_training import MeanGradient, OptimizerSteps
+
+pytestmark = pytest.mark.tff
+
+
+def _numbered(count, first=1):
+    numbers = np.arange(first, first + count)
+    return Examples(
+        numbers[:, None].astype(np.float32) * np.ones((1, 2), np.float32), numbers.astype(np.int32)
+    )
+
+
+def test_clients_are_padded_to_the_most_batches():
+    block = pad_block([_numbered(5), _numbered(2, first=6), _numbered(4, first=8)], 2, NO_CLASS)
+    np.testing.assert_array_equal(
+        block.labels,
+        [
+            [[1, 2], [3, 4], [5, -1]],
+            [[6, 7], [-1, -1], [-1, -1]],
+            [[8, 9], [10, 11], [-1, -1]],
+        ],
+    )
+    assert block.labels.dtype == np.int32
+    assert block.inputs.dtype == np.float32
+    assert block.inputs.shape == (3, 3, 2, 2)
+    np.testing.assert_array_equal(block.inputs[..., 0], np.maximum(block.labels, 0))
+    np.testing.assert_array_equal(block.num_examples, [[2, 2, 1], [2, 0, 0], [2, 2, 0]])
+    np.testing.assert_array_equal(block.inputs[..., 0], block.inputs[..., 1])
+
+
+def test_batches_are_no_longer_than_the_largest_client():
+    block = pad_block([_numbered(2), _numbered(3, first=3)], 16, NO_CLASS)
+    np.testing.assert_array_equal(block.labels, [[[1, 2, -1]], [[3, 4, 5]]])
+    np.testing.assert_array_equal(block.num_examples, [[2], [3]])
+
+
+def test_sentences_are_padded_with_padding():
+    rows = np.array([[7, 8, 0], [9, 0, 0], [3, 4, 5]], np.int32)
+    block = pad_block([Examples(rows, rows + 1), Examples(rows[:1], rows[:1] + 1)], 2, 0)
+    np.testing.assert_array_equal(block.inputs[1], [[[7, 8, 0], [0, 0, 0]], [[0] * 3] * 2])
+    np.testing.assert_array_equal(block.labels[1], [[[8, 9, 1], [0, 0, 0]], [[0] * 3] * 2])
+    assert block.inputs.dtype == np.int32
+
+
+def _loop(classifier, optimizer, examples, batch_size):
+    """What one client does, batch by batch: update, summed loss, tokens."""
+    weights = [tf.constant(array) for array in classifier.initial_weights]
+    state = optimizer.initialize([tf.TensorSpec(w.shape, w.dtype) for w in weights])
+    total = count = 0.0
+    for start in range(0, len(examples), batch_size):
+        inputs = examples.inputs[start : start + batch_size]
+        labels = examples.labels[start : start + batch_size]
+        with tf.GradientTape() as tape:
+            tape.watch(weights)
+            loss = classifier.loss(classifier.logits(weights, inputs), labels)
+        state, weights = optimizer.next(state, weights, tape.gradient(loss, weights))
+        tokens = float(np.sum(labels != classifier.padding_label))
+        total, count = total + float(loss) * tokens, count + tokens
+    initial = classifier.initial_weights
+    return [first - last for first, last in zip(initial, weights, strict=True)], total, count
+
+
+_OPTIMIZERS = {
+    "momentum": tff.learning.optimizers.build_sgdm(0.3, momentum=0.9),
+    "adam": tff.learning.optimizers.build_adam(0.05),
+}
+
+
+def _mean_gradient(classifier, examples):
+    """Of all examples at once, which for these losses is the mean over batches by their sizes."""
+    weights = [tf.constant(array) for array in classifier.initial_weights]
+    with tf.GradientTape() as tape:
+        tape.watch(weights)
+        losses, tokens = classifier.loss_by_example(
+            classifier.logits(weights, examples.inputs), examples.labels
+        )
+        loss = tf.reduce_mean(losses / tokens)
+    return tape.gradient(loss, weights)
+
+
+def _ragged_clients(run, sizes):
+    everything = Examples.concatenate([run.task.population.examples(c) for c in range(10)])
+    ends = np.cumsum(sizes)
+    return [
+        everything.take(np.arange(end - size, end)) for size, end in zip(sizes, ends, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("optimizer", _OPTIMIZERS.values(), ids=_OPTIMIZERS)
+def test_a_block_trains_as_a_loop_over_each_client(dense_run, optimizer):
+    classifier, batch_size = dense_run.task.classifier, 4
+    # One to four batches, so that the first client's last three are padding alone.
+    clients = _ragged_clients(dense_run, [1, 14, 4, 7])
+    trainer = BlockTrainer(classifier, OptimizerSteps(optimizer))
+    weights = [tf.constant(array) for array in classifier.initial_weights]
+    trained = trainer.train(weights, pad_block(clients, batch_size, classifier.padding_label))
+    for i, client in enumerate(clients):
+        update, loss, num_tokens = _loop(classifier, optimizer, client, batch_size)
+        for ours, theirs in zip(trained.update, update, strict=True):
+            np.testing.assert_allclose(ours[i], theirs, rtol=1e-4, atol=2e-6)
+        assert float(trained.loss[i]) == pytest.approx(loss, rel=1e-5)
+        assert float(trained.num_tokens[i]) == num_tokens
+
+
+def test_a_block_of_fed_sgd_gives_each_client_its_mean_gradient(dense_run):
+    classifier = dense_run.task.classifier
+    clients = _ragged_clients(dense_run, [1, 14, 4, 7])
+    trainer = BlockTrainer(classifier, MeanGradient())
+    weights = [tf.constant(array) for array in classifier.initial_weights]
+    trained = trainer.train(weights, pad_block(clients, 4, classifier.padding_label))
+    for i, client in enumerate(clients):
+        for ours, gradient in zip(trained.update, _mean_gradient(classifier, client), strict=True):
+            np.testing.assert_allclose(ours[i], gradient, rtol=1e-4, atol=2e-6)
+        assert float(trained.num_tokens[i]) == len(client)
+
+
+def test_an_update_that_is_not_finite_is_zeroed_as_tff_does(dense_run, worker):
+    """One client of a block overflows; TFF's own client work says what becomes of it."""
+    classifier = dense_run.task.classifier
+    first, second = _ragged_clients(dense_run, [6, 9])
+    broken = Examples(first.inputs * np.float32(1e30), first.labels)
+    optimizer = tff.learning.optimizers.build_sgdm(0.3)
+    work = tff.learning.templates.build_functional_model_delta_client_work(
+        model=functional_model(classifier),
+        optimizer=optimizer,
+        client_weighting=tff.learning.ClientWeighting.UNIFORM,
+    )
+    initial = tff.learning.models.ModelWeights(classifier.initial_weights, ())
+    data = [
+        tf.data.Dataset.from_tensor_slices((c.inputs, c.labels)).batch(4) for c in (broken, second)
+    ]
+    with worker():
+        theirs = work.next(work.initialize(), [initial] * 2, data)
+    trainer = BlockTrainer(classifier, OptimizerSteps(optimizer))
+    weights = [tf.constant(array) for array in classifier.initial_weights]
+    ours = trainer.train(weights, pad_block([broken, second], 4, NO_CLASS))
+    for i, result in enumerate(theirs.result):
+        for leaf, expected in zip(ours.update, result.update, strict=True):
+            np.testing.assert_allclose(leaf[i], expected, rtol=1e-4, atol=2e-6)
+    assert not any(np.any(leaf[0]) for leaf in ours.update)
+    assert all(np.any(leaf[1]) for leaf in ours.update)
+    # TFF's client work also leaves such a client out of the metrics.
+    mean_loss = float(sum(ours.loss) / sum(ours.num_tokens))
+    assert mean_loss == pytest.approx(float(theirs.measurements["train"]["loss"]), rel=1e-5)
+    assert [float(tokens) for tokens in ours.num_tokens] == [0, 9]
+
+
+def test_a_model_that_cannot_have_weights_for_each_client_is_refused_at_once(convolution_run):
+    optimizer = tff.learning.optimizers.build_sgdm(0.1)
+    with pytest.raises(NotVectorizedError, match=r"^.*Conv2D.*loop invariant.*$"):
+        BlockTrainer(convolution_run.task.classifier, OptimizerSteps(optimizer))

@@ -1,0 +1,181 @@
+"""The local runtime on processes small enough to see through."""
+
+import threading
+import weakref
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from fl_audit.training.runtimes.local_runtime import LocalContext, NotLocalError, local_runtime
+
+pytestmark = pytest.mark.tff
+
+_NUMBERS = tff.SequenceType(np.float32)
+
+
+@tff.federated_computation
+def _zero():
+    return tff.federated_value(np.float32(0.0), tff.SERVER)
+
+
+@tff.tensorflow.computation(np.float32, _NUMBERS)
+def _work(state, numbers):
+    total = numbers.reduce(0.0, tf.add)
+    return state + tf.debugging.check_numerics(total, "a client is not finite")
+
+
+def _next_with(aggregate):
+    @tff.federated_computation(
+        tff.FederatedType(np.float32, tff.SERVER), tff.FederatedType(_NUMBERS, tff.CLIENTS)
+    )
+    def next_fn(state, clients):
+        worked = tff.federated_map(_work, (tff.federated_broadcast(state), clients))
+        total = aggregate(worked)
+        return total, total
+
+    return next_fn
+
+
+_next = _next_with(tff.federated_sum)
+
+
+def _data_set(*numbers):
+    return tf.data.Dataset.from_tensor_slices(np.array(numbers, np.float32))
+
+
+def _round(clients, num_threads=1, state=0.0):
+    with local_runtime(LocalContext(num_threads)):
+        return _next(state, clients)
+
+
+def test_a_round_sums_what_the_clients_make_of_the_state():
+    assert _round([_data_set(1, 2), _data_set(3), _data_set()], state=10.0) == (36, 36)
+
+
+def test_initialize_gives_the_first_state():
+    with local_runtime(LocalContext()):
+        assert _zero() == 0
+
+
+def test_an_empty_cohort_sums_to_zero():
+    assert _round([], state=10.0) == (0, 0)
+
+
+def test_plain_tensorflow_runs_too():
+    doubled = tff.tensorflow.computation(lambda x: 2 * x, np.int32)
+    with local_runtime(LocalContext()):
+        assert doubled(3) == 6
+
+
+@pytest.mark.parametrize("num_threads", [1, 2, 4])
+def test_clients_are_added_in_their_order_whatever_the_threads(num_threads):
+    random = np.random.default_rng(0)
+    # Of magnitudes that make every order of addition another float32 sum.
+    numbers = (random.standard_normal(40) * 10.0 ** random.integers(0, 8, 40)).astype(np.float32)
+    expected = np.float32(0)
+    for number in numbers:
+        expected += number
+    assert expected != numbers[::-1].cumsum(dtype=np.float32)[-1]
+    assert _round((_data_set(n) for n in numbers), num_threads)[0] == expected
+
+
+@pytest.mark.parametrize("num_threads", [1, 3])
+def test_the_cohort_is_never_held_at_once(num_threads):
+    references, most_alive = [], 0
+
+    def participants():
+        nonlocal most_alive
+        for number in range(30):
+            data_set = _data_set(number)
+            references.append(weakref.ref(data_set))
+            alive = sum(reference() is not None for reference in references)
+            most_alive = max(most_alive, alive)
+            yield data_set
+            del data_set
+
+    assert _round(participants(), num_threads)[0] == sum(range(30))
+    assert 1 <= most_alive <= num_threads + 2
+
+
+@pytest.mark.parametrize("num_threads", [1, 3])
+def test_what_a_client_raises_is_raised(num_threads):
+    made = []
+
+    def participants():
+        for number in [1.0, 2.0, float("nan"), *range(20)]:
+            made.append(number)
+            yield _data_set(number)
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match="a client is not finite"):
+        _round(participants(), num_threads)
+    assert len(made) <= 3 + num_threads
+    assert not [t for t in threading.enumerate() if t.name.startswith("prefetch")]
+
+
+def test_what_reading_the_cohort_raises_is_raised():
+    def participants():
+        yield _data_set(1)
+        raise OSError("the disk is gone")
+
+    with pytest.raises(OSError, match="the disk is gone"):
+        _round(participants(), 2)
+
+
+def test_a_process_is_compiled_once(monkeypatch):
+    form_of = tff.backends.mapreduce.get_map_reduce_form_for_computation
+    compiled = []
+
+    def counted(computation):
+        compiled.append(computation)
+        return form_of(computation)
+
+    monkeypatch.setattr(tff.backends.mapreduce, "get_map_reduce_form_for_computation", counted)
+    context = LocalContext()
+    with local_runtime(context):
+        for _ in range(3):
+            _next(0.0, [_data_set(1)])
+    context.compile(_next)
+    assert len(compiled) == 1
+
+
+def test_secure_sums_are_refused():
+    @tff.federated_computation(
+        tff.FederatedType(np.int32, tff.SERVER), tff.FederatedType(np.int32, tff.CLIENTS)
+    )
+    def next_fn(state, clients):
+        return state, tff.federated_secure_sum_bitwidth(clients, 8)
+
+    with pytest.raises(NotLocalError, match=r"^its aggregation asks for secure sums$"):
+        LocalContext().compile(next_fn)
+
+
+def test_secure_sums_of_an_aggregator_are_refused():
+    factory = tff.aggregators.SecureSumFactory(upper_bound_threshold=1.0)
+    aggregator = factory.create(tff.TensorType(np.float32))
+
+    @tff.federated_computation(
+        tff.FederatedType(np.float32, tff.SERVER), tff.FederatedType(np.float32, tff.CLIENTS)
+    )
+    def next_fn(state, clients):
+        output = aggregator.next(aggregator.initialize(), clients)
+        return state, output.result
+
+    with pytest.raises(NotLocalError, match=r"^its aggregation asks for secure sums$"):
+        LocalContext().compile(next_fn)
+
+
+def test_what_is_no_round_is_refused_in_one_line():
+    @tff.federated_computation(tff.FederatedType(np.float32, tff.CLIENTS))
+    def total(clients):
+        return tff.federated_sum(clients)
+
+    with pytest.raises(NotLocalError, match=r"^TFF cannot compile it to a MapReduceForm: Expected"):
+        LocalContext().compile(total)
+
+
+def test_a_computation_without_placements_that_is_not_tensorflow_is_refused():
+    identity = tff.federated_computation(lambda x: x, np.int32)
+    with pytest.raises(NotLocalError, match="must be a TensorFlow computation"):
+        LocalContext().compile(identity)

@@ -1,0 +1,57 @@
+"""Without noise each mechanism gives the same aggregates under either runtime."""
+
+import numpy as np
+import pytest
+
+from fl_audit.config import (
+    AdaptiveZeroing,
+    Distributed,
+    FixedZeroing,
+    GaussianAdaptive,
+    NoPrivacy,
+    TreeAggregation,
+)
+from fl_audit.training.algorithm.aggregator_state import noise_in
+from fl_audit.training.runtimes.local_runtime import LocalContext, local_runtime
+from tests.training.aggregation import Aggregation
+
+pytestmark = pytest.mark.tff
+
+SAME = [
+    TreeAggregation(noise_multiplier=0.0, clip_norm=0.5, restart_every=2),
+    GaussianAdaptive(noise_multiplier=0.0, clip_norm=0.5, zeroing=AdaptiveZeroing()),
+    NoPrivacy(canary_norm=1.0, zeroing=FixedZeroing(norm=1.0)),
+]
+
+
+def rounds(aggregation):
+    """Aggregates of three rounds, of updates of which some are clipped and one is zeroed."""
+    random = np.random.default_rng(1)
+    lengths = [0.1, 0.6, 1e4, 0.3]
+    updates = [length * random.standard_normal(40) / 40**0.5 for length in lengths]
+    return np.array([aggregation.run(updates) for _ in range(3)]), noise_in(aggregation.state)
+
+
+def in_both(config, worker):
+    with local_runtime(LocalContext(num_threads=2)):
+        local = rounds(Aggregation(config, 4.0, 40))
+    with worker():
+        return local, rounds(Aggregation(config, 4.0, 40))
+
+
+@pytest.mark.parametrize("config", SAME)
+def test_local_and_native_give_the_same(config, worker):
+    (local, local_noise), (native, native_noise) = in_both(config, worker)
+    np.testing.assert_allclose(native, local, atol=1e-6)
+    assert native_noise.clip_norm == pytest.approx(local_noise.clip_norm)
+    assert np.abs(local).max() > 0.01
+
+
+@pytest.mark.slow
+def test_distributed_sums_agree_but_for_their_random_rounding(worker):
+    (local, local_noise), (native, native_noise) = in_both(
+        Distributed(noise_multiplier=0.0), worker
+    )
+    # Each of four updates is rounded to multiples of 1e-6 before and after a rotation.
+    np.testing.assert_allclose(native, local, atol=1e-5)
+    assert native_noise.clip_norm == pytest.approx(local_noise.clip_norm)

@@ -1,0 +1,136 @@
+"""Which runtime a config gets, and what it says where it cannot have the one it asks for."""
+
+import dataclasses
+
+import msgspec
+import numpy as np
+import pytest
+import tensorflow_federated as tff
+
+from fl_audit.errors import InputError
+from fl_audit.training import runtimes
+from fl_audit.training.data.cohort_data import CohortData
+from fl_audit.training.runtimes.make import Local, LocalBlocks, Native, make_runtime
+
+pytestmark = pytest.mark.tff
+
+
+def _asking_for(run, name, clients_per_block=None):
+    config = msgspec.structs.replace(run.config, runtime=name, clients_per_block=clients_per_block)
+    return dataclasses.replace(run, config=config)
+
+
+@pytest.fixture(autouse=True)
+def _on_a_cpu(monkeypatch):
+    monkeypatch.setattr(runtimes, "default_clients_per_block", lambda dim: 3)
+    monkeypatch.setattr(runtimes, "_device", lambda: "CPU")
+
+
+def test_a_process_that_can_runs_locally_in_blocks_of_the_default(dense_run, tmp_path):
+    runtime = make_runtime(_asking_for(dense_run, "auto"), tmp_path / "worker.log")
+    assert isinstance(runtime, LocalBlocks)
+    assert runtime.description == "local, on the CPU, 3 clients at once"
+    assert runtime.rounds_per_session is None
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_config_may_ask_for_one_client_at_a_time(dense_run, tmp_path):
+    runtime = make_runtime(_asking_for(dense_run, "local", 1), tmp_path / "worker.log")
+    assert isinstance(runtime, Local)
+    assert runtime.description == "local, on the CPU"
+
+
+def test_native_is_what_was_asked_for(dense_run, tmp_path):
+    runtime = make_runtime(_asking_for(dense_run, "native"), tmp_path / "worker.log")
+    assert isinstance(runtime, Native)
+    assert runtime.description == "native, on CPUs (asked for)"
+    assert runtime.rounds_per_session
+
+
+@pytest.mark.parametrize("clients_per_block", [1, 5])
+def test_native_has_no_blocks(dense_run, clients_per_block, tmp_path):
+    run = _asking_for(dense_run, "native", clients_per_block)
+    with pytest.raises(InputError, match=r"^clients_per_block: is for runtime 'local'; [^\n]*$"):
+        make_runtime(run, tmp_path / "worker.log")
+
+
+def test_a_model_that_cannot_train_in_blocks_trains_one_by_one(convolution_run, tmp_path):
+    runtime = make_runtime(_asking_for(convolution_run, "auto"), tmp_path / "worker.log")
+    assert isinstance(runtime, Local)
+
+
+@pytest.mark.parametrize("name", ["auto", "local"])
+def test_blocks_that_cannot_be_are_refused_where_they_were_asked_for(
+    convolution_run, name, tmp_path
+):
+    run = _asking_for(convolution_run, name, 4)
+    expected = r"^clients_per_block: must be 1 for this model: [^\n]*Conv2D[^\n]*$"
+    with pytest.raises(InputError, match=expected):
+        make_runtime(run, tmp_path / "worker.log")
+
+
+@pytest.fixture
+def _secure_sums(monkeypatch):
+    """Processes whose aggregation the local runtime refuses."""
+
+    def secure(*arguments):
+        del arguments
+
+        @tff.federated_computation
+        def initialize():
+            return tff.federated_value(np.int32(0), tff.SERVER)
+
+        @tff.federated_computation(
+            tff.FederatedType(np.int32, tff.SERVER), tff.FederatedType(np.int32, tff.CLIENTS)
+        )
+        def next_fn(state, clients):
+            return state, tff.federated_secure_sum_bitwidth(clients, 8)
+
+        return tff.templates.IterativeProcess(initialize, next_fn)
+
+    monkeypatch.setattr(runtimes, "build_process", secure)
+    monkeypatch.setattr(runtimes, "build_process_over_results", secure)
+
+
+@pytest.mark.usefixtures("_secure_sums")
+@pytest.mark.parametrize("clients_per_block", [None, 1])
+def test_auto_falls_back_to_native_and_says_why(dense_run, clients_per_block, tmp_path):
+    run = _asking_for(dense_run, "auto", clients_per_block)
+    runtime = make_runtime(run, tmp_path / "worker.log")
+    assert isinstance(runtime, Native)
+    assert runtime.description == (
+        "native, on CPUs (local cannot run this process: its aggregation asks for secure sums)"
+    )
+
+
+@pytest.mark.usefixtures("_secure_sums")
+def test_local_is_refused_where_it_cannot_run_the_process(dense_run, tmp_path):
+    expected = r"^runtime: must be 'native' for this process: its aggregation asks for secure sums$"
+    with pytest.raises(InputError, match=expected):
+        make_runtime(_asking_for(dense_run, "local"), tmp_path / "worker.log")
+
+
+def test_participants_of_blocks_are_trained_when_asked_for(dense_run, tmp_path, monkeypatch):
+    runtime = make_runtime(_asking_for(dense_run, "local", 2), tmp_path / "worker.log")
+    trained = []
+    train = runtime.trained_blocks.trainer.train
+
+    def counted(weights, block):
+        trained.append(len(block.labels))
+        return train(weights, block)
+
+    monkeypatch.setattr(runtime.trained_blocks.trainer, "train", counted)
+    data = CohortData(dense_run.task, dense_run.config.client, seed=0)
+    with runtime.session():
+        state = runtime.process.initialize()
+    cohort = dataclasses.replace(
+        data.of(dense_run.schedule.cohort(0), 0), canaries=np.array([4, 0])
+    )
+    participants = runtime.participants(state, cohort)
+    assert trained == []
+    next(participants)
+    next(participants)
+    assert trained == [2]
+    assert len(list(participants)) == len(cohort.clients) + len(cohort.canaries) - 2
+    assert sum(trained) == len(cohort.clients)
+    assert trained[-1] == len(cohort.clients) % 2 or 2
