@@ -28,7 +28,6 @@ from fl_audit.config.participation import (
     Uniform,
 )
 from fl_audit.config.run import Config, Log
-from fl_audit.config.table import Table
 from fl_audit.config.tasks import (
     DigitsTask,
     EmnistTask,
@@ -50,6 +49,7 @@ from fl_audit.config.training import (
     ServerSgd,
     ServerYogi,
 )
+from fl_audit.kinds.table import Table
 
 __all__ = [
     "AdaptiveServer",

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from fl_audit.config.table import OpenUnitFloat, PositiveInt, Table
+from fl_audit.kinds.table import OpenUnitFloat, PositiveInt, Table
 
 ThreatModelName = Literal["final", "final_and_initial", "all_iterates", "checkpoints", "window"]
 

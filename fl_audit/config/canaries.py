@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from fl_audit.config.table import PositiveInt, Table
+from fl_audit.kinds.table import PositiveInt, Table
 
 _PoolSize = Annotated[int, Meta(ge=2)]
 

@@ -16,6 +16,7 @@ from fl_audit.attacks.statistics import statistics_of
 from fl_audit.attacks.threat_models import check_rounds
 from fl_audit.config import Config, Table
 from fl_audit.errors import InputError, nearest
+from fl_audit.kinds import registry_of
 
 TableType = TypeVar("TableType", bound=Table)
 
@@ -73,11 +74,32 @@ def parse_config(table: Mapping[str, Any], name: str) -> Config:
     table = {key: _with_kind(key, value) for key, value in table.items()}
     _check_keys(table, Config, name, "")
     try:
-        config = msgspec.convert(table, Config)
+        config = msgspec.convert(_with_kinds(table), Config)
     except msgspec.ValidationError as error:
         raise InputError(f"{name}: {_readable(str(error), table)}") from error
     _check_audit(config, name)
     return config
+
+
+def _with_kinds(table: Mapping[str, Any]) -> dict[str, Any]:
+    """The file's tables, those of registered kinds as what they describe.
+
+    Raises:
+      msgspec.ValidationError: a value is of the wrong type or out of range.
+    """
+    return {key: _with_kind_of(key, value) for key, value in table.items()}
+
+
+def _with_kind_of(key: str, value: Any) -> Any:
+    registry = registry_of(_fields(Config)[key])
+    if registry is None:
+        return value
+    tags = {table.__struct_config__.tag: table for table in registry.tables}
+    try:
+        return msgspec.convert(value, tags[value["kind"]])
+    except msgspec.ValidationError as error:
+        reason, _, place = str(error).partition(" - at `$")
+        raise msgspec.ValidationError(f"{reason} - at `$.{key}{place.rstrip('`')}`") from error
 
 
 def _check_audit(config: Config, name: str) -> None:
@@ -122,6 +144,8 @@ def _readable(message: str, table: Mapping[str, Any]) -> str:
 
 
 def _variants(annotation: Any) -> tuple[Any, ...]:
+    if registry := registry_of(annotation):
+        return registry.tables
     is_union = isinstance(annotation, types.UnionType)
     return typing.get_args(annotation) if is_union else (annotation,)
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from fl_audit.config.table import NonNegativeFloat, PositiveFloat, PositiveInt, Table
+from fl_audit.kinds.table import NonNegativeFloat, PositiveFloat, PositiveInt, Table
 
 Share = Annotated[float, Meta(ge=0, le=1)]
 

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from fl_audit.config.table import PositiveFloat, PositiveInt, Table
+from fl_audit.kinds.table import PositiveFloat, PositiveInt, Table
 
 
 class DrawnParticipation(Table, frozen=True, kw_only=True):

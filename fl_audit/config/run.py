@@ -6,9 +6,9 @@ from fl_audit.config.audit import Audit
 from fl_audit.config.canaries import AnyCanaries
 from fl_audit.config.mechanisms import Mechanism
 from fl_audit.config.participation import Participation
-from fl_audit.config.table import NonNegativeInt, PositiveInt, Table
 from fl_audit.config.tasks import Task
 from fl_audit.config.training import Client, FedAvg, Server, ServerSgd
+from fl_audit.kinds.table import NonNegativeInt, PositiveInt, Table
 
 
 class Log(Table, frozen=True):

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from fl_audit.config.table import NonNegativeInt, PositiveInt, Table
+from fl_audit.kinds.table import NonNegativeInt, PositiveInt, Table
 
 
 class DigitsTask(Table, frozen=True, tag_field="kind", tag="digits"):

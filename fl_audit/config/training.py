@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from fl_audit.config.table import PositiveFloat, PositiveInt, Table
+from fl_audit.kinds.table import PositiveFloat, PositiveInt, Table
 
 Decay = Annotated[float, Meta(ge=0, lt=1)]
 """Share of a running mean that a step keeps."""

@@ -1,0 +1,66 @@
+"""Registries of kinds, and configs whose tables they decide about."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from fl_audit.kinds import Registry, Table, registry_of
+
+
+class Shape:
+    """The base of the tables."""
+
+
+class Circle(Table, Shape, frozen=True, tag_field="kind", tag="circle"):
+    radius: float
+
+
+class Square(Table, Shape, frozen=True, tag_field="kind", tag="square"):
+    side: float
+
+
+class Untagged(Table, Shape, frozen=True):
+    pass
+
+
+class NoShape(Table, frozen=True, tag_field="kind", tag="no_shape"):
+    pass
+
+
+@dataclass(frozen=True)
+class ShapeKind:
+    table: type[Table]
+
+
+@pytest.fixture
+def shapes() -> Registry[ShapeKind]:
+    shapes = Registry[ShapeKind]("shape", Shape)
+    shapes.register(ShapeKind(Circle))
+    return shapes
+
+
+def test_a_kind_is_found_by_its_table(shapes):
+    assert shapes.of(Circle(radius=1.0)).table is Circle
+    assert shapes.tables == (Circle,)
+    assert registry_of(Shape) is shapes
+    assert registry_of(int) is None
+    assert registry_of(int | float) is None
+
+
+def test_an_unknown_table_fails_loudly(shapes):
+    with pytest.raises(TypeError, match="no shape is registered for Square"):
+        shapes.of(Square(side=1.0))
+    shapes.register(ShapeKind(Square))
+    assert shapes.of(Square(side=1.0)).table is Square
+    shapes.remove("square")
+    with pytest.raises(TypeError, match="Square"):
+        shapes.of(Square(side=1.0))
+
+
+def test_what_cannot_be_registered(shapes):
+    with pytest.raises(ValueError, match="a shape of kind 'circle' is registered already"):
+        shapes.register(ShapeKind(Circle))
+    with pytest.raises(TypeError, match="must inherit Shape and have a tag, got Untagged"):
+        shapes.register(ShapeKind(Untagged))
+    with pytest.raises(TypeError, match="must inherit Shape and have a tag, got NoShape"):
+        shapes.register(ShapeKind(NoShape))
