@@ -1,1 +1,53 @@
-"""fl_audit: how private a federated training run really was, measured during that run."""
+"""fl_audit: how private a federated training run really was, measured during that run.
+
+The names below are imported where they are first used, so that `import fl_audit` stays light; the
+rooms have more, see docs/architecture.md.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fl_audit.attacks import CanaryPool as CanaryPool
+    from fl_audit.attacks import RoundScorer as RoundScorer
+    from fl_audit.config.file import load_config as load_config
+    from fl_audit.estimators import METHODS as METHODS
+    from fl_audit.estimators import CanaryScores as CanaryScores
+    from fl_audit.estimators import Estimate as Estimate
+    from fl_audit.estimators import estimate as estimate
+    from fl_audit.formats.score_file import read_score_file as read_score_file
+    from fl_audit.mechanism_checks import MechanismWatch as MechanismWatch
+    from fl_audit.pipeline import continue_run as continue_run
+    from fl_audit.pipeline import start_run as start_run
+    from fl_audit.verdict import Claim as Claim
+    from fl_audit.verdict import reach_verdict as reach_verdict
+
+_ROOM_OF = {
+    "METHODS": "estimators",
+    "CanaryPool": "attacks",
+    "CanaryScores": "estimators",
+    "Claim": "verdict",
+    "Estimate": "estimators",
+    "MechanismWatch": "mechanism_checks",
+    "RoundScorer": "attacks",
+    "continue_run": "pipeline",
+    "estimate": "estimators",
+    "load_config": "config.file",
+    "reach_verdict": "verdict",
+    "read_score_file": "formats.score_file",
+    "start_run": "pipeline",
+}
+
+__all__ = [*_ROOM_OF]  # noqa: PLE0604 - names, each a string
+
+
+def __getattr__(name: str) -> Any:
+    """The public name, imported from its room."""
+    if name not in _ROOM_OF:
+        raise AttributeError(f"module 'fl_audit' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"fl_audit.{_ROOM_OF[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)
