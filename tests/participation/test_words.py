@@ -13,7 +13,7 @@ from fl_audit.config import (
     Uniform,
 )
 from fl_audit.formats.run_folder import read_record
-from fl_audit.report.participation_words import canary_rounds, client_rounds
+from fl_audit.participation.words import canary_rounds, client_rounds
 
 SIZES = {"rounds": 40, "clients_per_round": 30}
 
