@@ -94,7 +94,7 @@ def _with_kind_of(key: str, value: Any) -> Any:
         return value
     tags = {table.__struct_config__.tag: table for table in registry.tables}
     try:
-        return msgspec.convert(value, tags[value["kind"]])
+        return msgspec.convert(value, tags[value["kind"]] if isinstance(value, Mapping) else Table)
     except msgspec.ValidationError as error:
         reason, _, place = str(error).partition(" - at `$")
         raise msgspec.ValidationError(f"{reason} - at `$.{key}{place.rstrip('`')}`") from error

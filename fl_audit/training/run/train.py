@@ -20,7 +20,7 @@ from fl_audit.training.run.loop import RoundLoop
 from fl_audit.training.run.metrics_log import read_rows
 from fl_audit.training.run.noise_facts import noise_facts
 from fl_audit.training.run.prepare import PreparedRun
-from fl_audit.training.runtimes.make import Runtime
+from fl_audit.training.runtimes.runtime import Runtime
 
 _PACKAGES = (
     "fl-audit",

@@ -8,9 +8,11 @@ import pytest
 import tensorflow_federated as tff
 
 from fl_audit.errors import InputError
-from fl_audit.training import runtimes
 from fl_audit.training.data.cohort_data import CohortData
-from fl_audit.training.runtimes.make import Local, LocalBlocks, Native, make_runtime
+from fl_audit.training.runtimes import local, native
+from fl_audit.training.runtimes.local import Local, LocalBlocks
+from fl_audit.training.runtimes.make import make_runtime
+from fl_audit.training.runtimes.native import Native
 
 pytestmark = pytest.mark.tff
 
@@ -22,8 +24,8 @@ def _asking_for(run, name, clients_per_block=None):
 
 @pytest.fixture(autouse=True)
 def _on_a_cpu(monkeypatch):
-    monkeypatch.setattr(runtimes, "default_clients_per_block", lambda dim: 3)
-    monkeypatch.setattr(runtimes, "_device", lambda: "CPU")
+    monkeypatch.setattr(local, "default_clients_per_block", lambda dim: 3)
+    monkeypatch.setattr(local, "_device", lambda: "CPU")
 
 
 def test_a_process_that_can_runs_locally_in_blocks_of_the_default(dense_run, tmp_path):
@@ -88,8 +90,9 @@ def _secure_sums(monkeypatch):
 
         return tff.templates.IterativeProcess(initialize, next_fn)
 
-    monkeypatch.setattr(runtimes, "build_process", secure)
-    monkeypatch.setattr(runtimes, "build_process_over_results", secure)
+    monkeypatch.setattr(local, "build_process", secure)
+    monkeypatch.setattr(local, "build_process_over_results", secure)
+    monkeypatch.setattr(native, "build_process", secure)
 
 
 @pytest.mark.usefixtures("_secure_sums")
