@@ -24,7 +24,8 @@ from fl_audit.training.algorithm.round import flatten_weights
 from fl_audit.training.run.prepare import PreparedRun, canaries_csv
 from fl_audit.training.run.taken_folder import write_identity
 from fl_audit.training.run.train import train
-from fl_audit.training.runtimes.make import LocalBlocks, make_runtime
+from fl_audit.training.runtimes.local import LocalBlocks
+from fl_audit.training.runtimes.make import make_runtime
 from fl_audit.verdict import Statistic
 
 MakeAggregator = Callable[[Mechanism, float], tff.aggregators.UnweightedAggregationFactory]

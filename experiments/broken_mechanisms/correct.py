@@ -139,9 +139,9 @@ def audits(config: Config, seeds: Sequence[int]) -> Iterator[dict[str, Any]]:
     for seed in seeds:
         prepared = prepare(msgspec.structs.replace(config, seed=seed))
         # The compiled process divides by the first run's cohort, whatever this seed's coins say.
-        expected = first.schedule.canary_turns.expected
-        turns = dataclasses.replace(prepared.schedule.canary_turns, expected=expected)
-        schedule = dataclasses.replace(prepared.schedule, canary_turns=turns)
+        expected = first.schedule.canary_attendance.expected
+        attendance = dataclasses.replace(prepared.schedule.canary_attendance, expected=expected)
+        schedule = dataclasses.replace(prepared.schedule, canary_attendance=attendance)
         run = dataclasses.replace(prepared, task=first.task, schedule=schedule)
         with tempfile.TemporaryDirectory() as folder:
             audited = audited_run(run, runtime, Path(folder) / "run")

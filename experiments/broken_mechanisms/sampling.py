@@ -4,6 +4,7 @@ import dataclasses
 
 from fl_audit.config import Uniform
 from fl_audit.participation import Schedule
+from fl_audit.participation.possible_rounds import Sampled
 from fl_audit.participation.schedule import IndexArray, Roster
 from fl_audit.participation.urn import Urn
 from fl_audit.seeds import Stream, generator
@@ -28,6 +29,6 @@ def with_replacement(run: PreparedRun) -> Schedule:
 
     return dataclasses.replace(
         run.schedule,
-        client_turns=urn.client_turns(draw, None),
-        canary_turns=urn.canary_turns(draw, None),
+        client_attendance=urn.client_attendance(draw, Sampled()),
+        canary_attendance=urn.canary_attendance(draw, Sampled()),
     )

@@ -34,5 +34,8 @@ def config_of(arguments: argparse.Namespace) -> "Config":
       InputError: it cannot be read or does not describe a run.
     """
     from fl_audit.config.file import load_config
+    from fl_audit.training.runtimes.kinds import check_runtime_name
 
-    return load_config(arguments.config, arguments.overrides)
+    config = load_config(arguments.config, arguments.overrides)
+    check_runtime_name(config.runtime, str(arguments.config))
+    return config

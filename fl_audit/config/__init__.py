@@ -4,8 +4,8 @@ A config is one table per concern. `kind` selects the variant of a task, a parti
 pattern or a mechanism, and each variant knows only its own keys.
 """
 
+from fl_audit.canaries.tables import AnyCanaries, Canaries, ExampleCanaries
 from fl_audit.config.audit import Audit
-from fl_audit.config.canaries import AnyCanaries, Canaries, ExampleCanaries
 from fl_audit.config.mechanisms import (
     AdaptiveZeroing,
     Distributed,
@@ -17,25 +17,7 @@ from fl_audit.config.mechanisms import (
     TreeAggregation,
     Zeroing,
 )
-from fl_audit.config.participation import (
-    Bernoulli,
-    DrawnParticipation,
-    EveryRound,
-    MinSeparation,
-    Participation,
-    Replay,
-    Shuffle,
-    Uniform,
-)
 from fl_audit.config.run import Config, Log
-from fl_audit.config.tasks import (
-    DigitsTask,
-    EmnistTask,
-    NextWordTask,
-    StackOverflowTask,
-    Task,
-    TextTask,
-)
 from fl_audit.config.training import (
     AdaptiveServer,
     Client,
@@ -50,6 +32,24 @@ from fl_audit.config.training import (
     ServerYogi,
 )
 from fl_audit.kinds.table import Table
+from fl_audit.participation import (
+    Bernoulli,
+    DrawnParticipation,
+    EveryRound,
+    MinSeparation,
+    Participation,
+    Replay,
+    Shuffle,
+    Uniform,
+)
+from fl_audit.tasks.tables import (
+    DigitsTask,
+    EmnistTask,
+    NextWordTask,
+    StackOverflowTask,
+    Task,
+    TextTask,
+)
 
 __all__ = [
     "AdaptiveServer",

@@ -7,7 +7,7 @@ import types
 import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import msgspec
 import tomli_w
@@ -17,11 +17,6 @@ from fl_audit.attacks.threat_models import check_rounds
 from fl_audit.config import Config, Table
 from fl_audit.errors import InputError, nearest
 from fl_audit.kinds import registry_of
-
-TableType = TypeVar("TableType", bound=Table)
-
-_PATHS = ("path", "word_counts", "store_path")
-"""Keys that name files, in tasks, participation and canaries."""
 
 _DEFAULT_KINDS = {"client": "fed_avg", "server": "sgd", "canaries": "vectors"}
 """Of the tables that need not say their kind."""
@@ -46,17 +41,20 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
     for override in overrides:
         _apply_override(table, override)
     config = parse_config(table, str(path))
+    sections = msgspec.structs.asdict(config).items()
     return msgspec.structs.replace(
         config,
-        task=_with_absolute_paths(config.task, path.parent),
-        participation=_with_absolute_paths(config.participation, path.parent),
-        canaries=_with_absolute_paths(config.canaries, path.parent),
+        **{
+            key: _with_absolute_paths(section, path.parent)
+            for key, section in sections
+            if isinstance(section, Table)
+        },
     )
 
 
-def _with_absolute_paths(table: TableType, folder: Path) -> TableType:
+def _with_absolute_paths(table: Table, folder: Path) -> Table:
     """The table, its relative paths starting at the config file's folder."""
-    paths = {key: getattr(table, key, None) for key in _PATHS}
+    paths = {key: getattr(table, key) for key in table.path_keys}
     absolute = {key: str((folder / p).resolve()) for key, p in paths.items() if p is not None}
     return msgspec.structs.replace(table, **absolute)
 
@@ -96,7 +94,7 @@ def _with_kind_of(key: str, value: Any) -> Any:
         return value
     tags = {table.__struct_config__.tag: table for table in registry.tables}
     try:
-        return msgspec.convert(value, tags[value["kind"]])
+        return msgspec.convert(value, tags[value["kind"]] if isinstance(value, Mapping) else Table)
     except msgspec.ValidationError as error:
         reason, _, place = str(error).partition(" - at `$")
         raise msgspec.ValidationError(f"{reason} - at `$.{key}{place.rstrip('`')}`") from error

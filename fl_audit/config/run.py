@@ -1,14 +1,12 @@
 """The config of a run."""
 
-from typing import Literal
-
+from fl_audit.canaries.tables import AnyCanaries
 from fl_audit.config.audit import Audit
-from fl_audit.config.canaries import AnyCanaries
 from fl_audit.config.mechanisms import Mechanism
-from fl_audit.config.participation import Participation
-from fl_audit.config.tasks import Task
 from fl_audit.config.training import Client, FedAvg, Server, ServerSgd
 from fl_audit.kinds.table import NonNegativeInt, PositiveInt, Table
+from fl_audit.participation import Participation
+from fl_audit.tasks.kinds import Task
 
 
 class Log(Table, frozen=True):
@@ -29,6 +27,7 @@ class Config(Table, frozen=True):
     Attributes:
       runtime: what runs TFF's process: `local` in this Python process, on a GPU where there is one;
         `native` in TFF's C++ worker, on CPUs; `auto` is `local` where it can run the process.
+        Who runs the config checks the name, as others may be registered.
       clients_per_block: real clients that train at once under `local`; by default as many as suit
         the device and the model. More than 1 trains in batched operations, with the same
         updates to rounding.
@@ -39,7 +38,7 @@ class Config(Table, frozen=True):
     participation: Participation
     canaries: AnyCanaries
     seed: NonNegativeInt = 0
-    runtime: Literal["auto", "local", "native"] = "auto"
+    runtime: str = "auto"
     clients_per_block: PositiveInt | None = None
     client: Client = FedAvg()
     server: Server = ServerSgd()

@@ -1,30 +1,48 @@
 """Participation: which real clients and which canaries take part in which round."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.config import (
-    AnyCanaries,
-    Bernoulli,
-    DrawnParticipation,
-    EveryRound,
-    MinSeparation,
-    Participation,
-    Shuffle,
-    Uniform,
-)
-from fl_audit.participation.bernoulli import bernoulli_schedule
-from fl_audit.participation.every_round import every_round_schedule
-from fl_audit.participation.min_separation import min_separation_schedule
-from fl_audit.participation.placement import check_placement
-from fl_audit.participation.replay import replay_schedule
+from fl_audit.canaries.tables import AnyCanaries
+from fl_audit.participation.bernoulli import BERNOULLI, Bernoulli
+from fl_audit.participation.every_round import EVERY_ROUND, EveryRound
+from fl_audit.participation.min_separation import MIN_SEPARATION, MinSeparation
+from fl_audit.participation.pattern import PATTERNS, Participation, ParticipationPattern
+from fl_audit.participation.placement import DrawnParticipation
+from fl_audit.participation.replay import REPLAY, Replay
 from fl_audit.participation.schedule import Cohort, Roster, Schedule, check_room_for_canaries
-from fl_audit.participation.shuffle import shuffle_schedule
-from fl_audit.participation.uniform import uniform_schedule
+from fl_audit.participation.shuffle import SHUFFLE, Shuffle
+from fl_audit.participation.uniform import UNIFORM, Uniform
 
-__all__ = ["Cohort", "Schedule", "make_schedule"]
+__all__ = [
+    "PATTERNS",
+    "Bernoulli",
+    "Cohort",
+    "DrawnParticipation",
+    "EveryRound",
+    "MinSeparation",
+    "Participation",
+    "ParticipationPattern",
+    "Replay",
+    "Schedule",
+    "Shuffle",
+    "Uniform",
+    "make_schedule",
+]
+
+_BUILT_IN: tuple[ParticipationPattern[Any], ...] = (
+    SHUFFLE,
+    BERNOULLI,
+    UNIFORM,
+    EVERY_ROUND,
+    MIN_SEPARATION,
+    REPLAY,
+)
+for _pattern in _BUILT_IN:
+    PATTERNS.register(_pattern)
 
 
 def make_schedule(
@@ -46,25 +64,8 @@ def make_schedule(
     Raises:
       InputError: keys contradict each other, a log cannot be used, the population cannot fill the
         rounds, or the rounds cannot hold the canaries.
+      TypeError: no pattern is registered for the table.
     """
-    schedule = _schedule(config, seed, Roster(client_ids, included))
+    schedule = PATTERNS.of(config).schedule(config, seed, Roster(client_ids, included))
     check_room_for_canaries(schedule.expected_canaries, canaries.max_per_round)
     return schedule
-
-
-def _schedule(config: Participation, seed: int, roster: Roster) -> Schedule:
-    if isinstance(config, DrawnParticipation):
-        check_placement(config, config.canaries)
-    match config:
-        case Shuffle():
-            return shuffle_schedule(config, seed, roster)
-        case Bernoulli():
-            return bernoulli_schedule(config, seed, roster)
-        case Uniform():
-            return uniform_schedule(config, seed, roster)
-        case EveryRound():
-            return every_round_schedule(config, roster)
-        case MinSeparation():
-            return min_separation_schedule(config, seed, roster)
-        case _:
-            return replay_schedule(config, seed, roster)

@@ -1,18 +1,41 @@
 """Poisson sampling: everybody flips a coin of their own in every round."""
 
+from typing import Literal
+
 import numpy as np
 
-from fl_audit.config import Bernoulli
-from fl_audit.participation.placement import place
+from fl_audit.formats.run_folder import RunRecord
+from fl_audit.number_words import count, significant
+from fl_audit.participation.pattern import ParticipationPattern
+from fl_audit.participation.placement import (
+    DrawnParticipation,
+    check_placement,
+    place,
+    placement_words,
+)
+from fl_audit.participation.possible_rounds import Sampled
 from fl_audit.participation.schedule import (
+    Attendance,
     Draw,
     IndexArray,
     Roster,
     Schedule,
-    Turns,
     check_cohort_size,
 )
 from fl_audit.seeds import Stream, generator
+
+
+class Bernoulli(DrawnParticipation, frozen=True, kw_only=True, tag_field="kind", tag="bernoulli"):
+    """Poisson sampling: each client, each included canary, in each round by its own coin.
+
+    Attributes:
+      clients_per_round: expected size of the real cohort; the coin's probability is this
+        over the number of real clients.
+      canaries: `like_clients`, by coins of the same probability; `repeats`, each canary
+        `canary_repeats` times in the run; `last_rounds`, a Poisson number of times at the end.
+    """
+
+    canaries: Literal["like_clients", "repeats", "last_rounds"] = "like_clients"
 
 
 def bernoulli_schedule(config: Bernoulli, seed: int, roster: Roster) -> Schedule:
@@ -21,16 +44,17 @@ def bernoulli_schedule(config: Bernoulli, seed: int, roster: Roster) -> Schedule
     A round may be empty: then only noise is released.
 
     Raises:
-      InputError: the cohort exceeds the population.
+      InputError: the cohort exceeds the population, or keys about canaries contradict each other.
     """
+    check_placement(config, config.canaries)
     check_cohort_size(config.clients_per_round, roster.num_clients)
     probability = config.clients_per_round / roster.num_clients
     clients = np.arange(roster.num_clients)
     return Schedule(
         num_rounds=config.rounds,
-        client_turns=_turns(clients, probability, seed, Stream.CLIENT_ROUNDS),
-        canary_turns=(
-            _turns(roster.canaries, probability, seed, Stream.CANARY_ROUNDS)
+        client_attendance=_sampled(clients, probability, seed, Stream.CLIENT_ROUNDS),
+        canary_attendance=(
+            _sampled(roster.canaries, probability, seed, Stream.CANARY_ROUNDS)
             if config.canaries == "like_clients"
             else place(config, config.canaries, seed, roster, config.clients_per_round)
         ),
@@ -38,8 +62,9 @@ def bernoulli_schedule(config: Bernoulli, seed: int, roster: Roster) -> Schedule
     )
 
 
-def _turns(members: IndexArray, probability: float, seed: int, stream: Stream) -> Turns:
-    return Turns(_coins(members, probability, seed, stream), probability * len(members), None)
+def _sampled(members: IndexArray, probability: float, seed: int, stream: Stream) -> Attendance:
+    coins = _coins(members, probability, seed, stream)
+    return Attendance(coins, probability * len(members), Sampled())
 
 
 def _coins(members: IndexArray, probability: float, seed: int, stream: Stream) -> Draw:
@@ -48,3 +73,24 @@ def _coins(members: IndexArray, probability: float, seed: int, stream: Stream) -
         return members[coins < probability]
 
     return draw
+
+
+def _client_rounds(record: RunRecord, config: Bernoulli) -> str:
+    probability = significant(record.sampling_probability or 0.0)
+    return (
+        f"Clients are Poisson-sampled: each joins each round with probability {probability}, "
+        f"{count(config.clients_per_round, 'client')} a round on average."
+    )
+
+
+def _canary_rounds(config: Bernoulli) -> str:
+    return placement_words(config, config.canaries)
+
+
+BERNOULLI = ParticipationPattern(
+    table=Bernoulli,
+    schedule=bernoulli_schedule,
+    client_rounds=_client_rounds,
+    canary_rounds=_canary_rounds,
+    names_clients=False,
+)

@@ -2,19 +2,52 @@
 
 import numpy as np
 
-from fl_audit.config import EveryRound
-from fl_audit.participation.schedule import IndexArray, Roster, Schedule, Turns
+from fl_audit.formats.run_folder import RunRecord
+from fl_audit.kinds.table import PositiveInt, Table
+from fl_audit.participation.pattern import Participation, ParticipationPattern
+from fl_audit.participation.possible_rounds import DrawnRounds
+from fl_audit.participation.schedule import Attendance, IndexArray, Roster, Schedule
 
 
-def every_round_schedule(config: EveryRound, roster: Roster) -> Schedule:
+class EveryRound(Table, Participation, frozen=True, tag_field="kind", tag="every_round"):
+    """Each real client and each included canary in every round.
+
+    Attributes:
+      rounds: rounds of training.
+    """
+
+    rounds: PositiveInt
+
+
+def every_round_schedule(config: EveryRound, seed: int, roster: Roster) -> Schedule:
     """Each real client and each included canary in every round."""
+    del seed  # nothing is drawn
     clients = np.arange(roster.num_clients)
     return Schedule(
         num_rounds=config.rounds,
-        client_turns=_always(clients, config.rounds),
-        canary_turns=_always(roster.canaries, config.rounds),
+        client_attendance=_always(clients, config.rounds),
+        canary_attendance=_always(roster.canaries, config.rounds),
     )
 
 
-def _always(members: IndexArray, rounds: int) -> Turns:
-    return Turns(lambda _: members, len(members), rounds)
+def _always(members: IndexArray, rounds: int) -> Attendance:
+    return Attendance(lambda _: members, len(members), DrawnRounds(rounds))
+
+
+def _client_rounds(record: RunRecord, config: EveryRound) -> str:
+    del record, config  # nothing to tell apart
+    return "Every client takes part in every round."
+
+
+def _canary_rounds(config: EveryRound) -> str:
+    del config
+    return "all of them"
+
+
+EVERY_ROUND = ParticipationPattern(
+    table=EveryRound,
+    schedule=every_round_schedule,
+    client_rounds=_client_rounds,
+    canary_rounds=_canary_rounds,
+    names_clients=False,
+)

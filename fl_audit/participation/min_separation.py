@@ -1,9 +1,15 @@
 """Groups that take turns, so that a client rests for some rounds after each participation."""
 
+from typing import Literal, assert_never
+
 import numpy as np
 
-from fl_audit.config import MinSeparation
 from fl_audit.errors import InputError
+from fl_audit.formats.run_folder import RunRecord
+from fl_audit.kinds.table import PositiveInt, Table
+from fl_audit.number_words import count
+from fl_audit.participation.pattern import Participation, ParticipationPattern
+from fl_audit.participation.possible_rounds import OneGroup
 from fl_audit.participation.presentations import Presentations
 from fl_audit.participation.schedule import (
     Draw,
@@ -13,7 +19,30 @@ from fl_audit.participation.schedule import (
     check_cohort_size,
 )
 from fl_audit.participation.urn import Urn, sample
+from fl_audit.participation.words import most_rounds_of_a_client
 from fl_audit.seeds import Stream, generator
+
+
+class MinSeparation(Table, Participation, frozen=True, tag_field="kind", tag="min_separation"):
+    """A client checks in at most every `separation` rounds, as DP-FTRL and banded matrices assume.
+
+    Clients are split into as many groups, at random and for good; the groups take turns, and a
+    round draws from its group uniformly without replacement (Choquette-Choo et al. 2023,
+    arXiv:2306.08153, algorithm 2, with a cohort of fixed size).
+
+    Attributes:
+      rounds: rounds of training.
+      clients_per_round: size of the real cohort; with `like_clients` its expected size, because
+        the draw is from real clients and canaries together.
+      separation: rounds from one participation to the next at least; 1 for none.
+      canaries: `like_clients`, drawn from the same groups, where an excluded canary that is drawn
+        sends nothing; `most_frequent`, in every round of a group.
+    """
+
+    rounds: PositiveInt
+    clients_per_round: PositiveInt
+    separation: PositiveInt
+    canaries: Literal["like_clients", "most_frequent"] = "like_clients"
 
 
 def min_separation_schedule(config: MinSeparation, seed: int, roster: Roster) -> Schedule:
@@ -26,14 +55,14 @@ def min_separation_schedule(config: MinSeparation, seed: int, roster: Roster) ->
     is_shared = config.canaries == "like_clients"
     urn = _urn(config, roster if is_shared else roster.without_canaries)
     draw = _drawn_from_groups(urn, config.separation, seed)
-    most = -(-config.rounds // config.separation)
+    one_group = OneGroup(config.separation)
     return Schedule(
         num_rounds=config.rounds,
-        client_turns=urn.client_turns(draw, most),
-        canary_turns=(
-            urn.canary_turns(draw, most)
+        client_attendance=urn.client_attendance(draw, one_group),
+        canary_attendance=(
+            urn.canary_attendance(draw, one_group)
             if is_shared
-            else _every_turn(roster.canaries, seed, config).turns
+            else _every_turn(roster.canaries, seed, config).attendance
         ),
     )
 
@@ -73,3 +102,30 @@ def _every_turn(canaries: IndexArray, seed: int, config: MinSeparation) -> Prese
     rounds = [np.arange(group, config.rounds, config.separation) for group in groups]
     members = np.repeat(canaries, [len(of_canary) for of_canary in rounds])
     return Presentations(members, np.concatenate(rounds), config.rounds)
+
+
+def _client_rounds(record: RunRecord, config: MinSeparation) -> str:
+    return (
+        f"Clients are split into {count(config.separation, 'group')} that take turns, so that a "
+        f"client checks in at most every {count(config.separation, 'round')}: "
+        f"{count(config.clients_per_round, 'client')} a round, {most_rounds_of_a_client(record)}."
+    )
+
+
+def _canary_rounds(config: MinSeparation) -> str:
+    match config.canaries:
+        case "like_clients":
+            return "drawn like a client’s"
+        case "most_frequent":
+            return "all those of a group, drawn at random for each canary"
+        case unknown:
+            assert_never(unknown)
+
+
+MIN_SEPARATION = ParticipationPattern(
+    table=MinSeparation,
+    schedule=min_separation_schedule,
+    client_rounds=_client_rounds,
+    canary_rounds=_canary_rounds,
+    names_clients=False,
+)

@@ -1,15 +1,38 @@
 """Canaries that take part otherwise than real clients do (Andrew et al. sections 4 and 5.3)."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, assert_never
 
 import numpy as np
 
-from fl_audit.config import DrawnParticipation
 from fl_audit.errors import InputError
+from fl_audit.kinds.table import PositiveFloat, PositiveInt, Table
+from fl_audit.number_words import count
+from fl_audit.participation.pattern import Participation
 from fl_audit.participation.presentations import Presentations
-from fl_audit.participation.schedule import IndexArray, Roster, Turns
+from fl_audit.participation.schedule import Attendance, IndexArray, Roster
 from fl_audit.seeds import Stream, generator
+
+
+class DrawnParticipation(Table, Participation, frozen=True, kw_only=True):
+    """What the patterns have in common whose canaries may take part otherwise than real clients.
+
+    Attributes:
+      rounds: rounds of training.
+      clients_per_round: size of the real cohort.
+      canary_repeats: under `canaries = "repeats"`, presentations of each included canary: one, at
+        a round drawn at random, in each of that many equal parts of the run (Andrew et al.
+        section 5.3).
+      canary_last_rounds: under `canaries = "last_rounds"`, how many rounds those are.
+      canary_mean_repeats: under `canaries = "last_rounds"`, mean of the Poisson number of
+        presentations; by default the rounds that a real client takes part in on average.
+    """
+
+    rounds: PositiveInt
+    clients_per_round: PositiveInt
+    canary_repeats: PositiveInt = 1
+    canary_last_rounds: PositiveInt | None = None
+    canary_mean_repeats: PositiveFloat | None = None
 
 
 def check_placement(config: DrawnParticipation, placement: str) -> None:
@@ -54,7 +77,7 @@ def place(
     seed: int,
     roster: Roster,
     expected_clients: float,
-) -> Turns:
+) -> Attendance:
     """The canaries' rounds by one of the placements that suit any pattern.
 
     Args:
@@ -69,9 +92,36 @@ def place(
     """
     canaries, rounds = roster.canaries, config.rounds
     if placement == "repeats":
-        return spread(canaries, seed, rounds, config.canary_repeats).turns
+        return spread(canaries, seed, rounds, config.canary_repeats).attendance
     mean = config.canary_mean_repeats or expected_clients * rounds / roster.num_clients
-    return in_last_rounds(canaries, seed, rounds, config.canary_last_rounds or 0, mean).turns
+    return in_last_rounds(canaries, seed, rounds, config.canary_last_rounds or 0, mean).attendance
+
+
+def placement_words(
+    config: DrawnParticipation,
+    placement: Literal["like_clients", "once_per_epoch", "repeats", "last_rounds"],
+) -> str:
+    """Which rounds those of a canary are, in words.
+
+    Args:
+      config: that has passed `check_placement`.
+      placement: its `canaries` key.
+    """
+    match placement:
+        case "like_clients":
+            return "drawn like a client’s"
+        case "once_per_epoch":
+            return "drawn at random, one in each epoch"
+        case "last_rounds":
+            last = count(config.canary_last_rounds or 0, "round")
+            return f"Poisson in number, drawn at random from the last {last}"
+        case "repeats" if config.canary_repeats > 1:
+            parts = count(config.canary_repeats, "equal part")
+            return f"drawn at random, one in each of {parts} of the run"
+        case "repeats":
+            return "drawn at random"
+        case unknown:
+            assert_never(unknown)
 
 
 def spread(canaries: IndexArray, seed: int, num_rounds: int, repeats: int) -> Presentations:

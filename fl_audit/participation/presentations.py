@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.participation.schedule import IndexArray, Turns
+from fl_audit.participation.possible_rounds import DrawnRounds
+from fl_audit.participation.schedule import Attendance, IndexArray
 
 
 class Presentations:
@@ -29,10 +30,11 @@ class Presentations:
         self._starts = np.searchsorted(rounds[order], np.arange(num_rounds + 1))
 
     @property
-    def turns(self) -> Turns:
+    def attendance(self) -> Attendance:
         """The presentations as a schedule takes them."""
         most = int(np.bincount(self._members).max(initial=0))
-        return Turns(self.of, len(self._members) / (len(self._starts) - 1), most)
+        expected = len(self._members) / (len(self._starts) - 1)
+        return Attendance(self.of, expected, DrawnRounds(most))
 
     def of(self, round_index: int) -> IndexArray:
         """Ascending indices of those who take part in one round."""

@@ -1,15 +1,38 @@
 """Replay of a production log, with canaries in the rounds of clients that it names."""
 
 from pathlib import Path
+from typing import ClassVar, Literal, assert_never
 
 import numpy as np
 
-from fl_audit.config import Replay
 from fl_audit.errors import InputError
+from fl_audit.formats.run_folder import RunRecord
+from fl_audit.kinds.table import PositiveInt, Table
+from fl_audit.participation.pattern import Participation, ParticipationPattern
 from fl_audit.participation.presentations import Presentations
 from fl_audit.participation.replay_log import ReplayLog, read_replay_log
 from fl_audit.participation.schedule import IndexArray, Roster, Schedule
+from fl_audit.participation.words import most_rounds_of_a_client
 from fl_audit.seeds import Stream, generator
+
+
+class Replay(Table, Participation, frozen=True, tag_field="kind", tag="replay"):
+    """Real clients in the rounds that a production log says.
+
+    Attributes:
+      path: a CSV with the columns `round`, contiguous from 0 or 1, and `client_id`, as the task
+        names its clients; a relative path starts at the config file's folder.
+      rounds: use only the log's first this many; by default all.
+      canaries: `like_clients`, each canary in the rounds of a client drawn at random from those of
+        the log; `most_frequent`, in the rounds of the client that takes part most often, drawn
+        at random where several do.
+    """
+
+    path_keys: ClassVar[tuple[str, ...]] = ("path",)
+
+    path: str
+    rounds: PositiveInt | None = None
+    canaries: Literal["like_clients", "most_frequent"] = "like_clients"
 
 
 def replay_schedule(config: Replay, seed: int, roster: Roster) -> Schedule:
@@ -21,10 +44,11 @@ def replay_schedule(config: Replay, seed: int, roster: Roster) -> Schedule:
     log = read_replay_log(Path(config.path), roster.client_ids)
     if config.rounds is not None:
         log = _first_rounds(log, config.rounds)
+    models = _models(config, seed, roster, log)
     return Schedule(
         num_rounds=log.num_rounds,
-        client_turns=Presentations(log.clients, log.rounds, log.num_rounds).turns,
-        canary_turns=_like(_models(config, seed, roster, log), log, roster.canaries).turns,
+        client_attendance=Presentations(log.clients, log.rounds, log.num_rounds).attendance,
+        canary_attendance=_like(models, log, roster.canaries).attendance,
     )
 
 
@@ -53,3 +77,27 @@ def _like(models: IndexArray, log: ReplayLog, canaries: IndexArray) -> Presentat
     rows = [by_client[start:end] for start, end in zip(starts, ends, strict=True)]
     members = np.repeat(canaries, ends - starts)
     return Presentations(members, log.rounds[np.concatenate(rows)], log.num_rounds)
+
+
+def _client_rounds(record: RunRecord, config: Replay) -> str:
+    del config  # the record has what came of it
+    return f"Clients take part as a production log says, {most_rounds_of_a_client(record)}."
+
+
+def _canary_rounds(config: Replay) -> str:
+    match config.canaries:
+        case "like_clients":
+            return "those of a client of the log, drawn at random for each canary"
+        case "most_frequent":
+            return "those of the client that takes part most often"
+        case unknown:
+            assert_never(unknown)
+
+
+REPLAY = ParticipationPattern(
+    table=Replay,
+    schedule=replay_schedule,
+    client_rounds=_client_rounds,
+    canary_rounds=_canary_rounds,
+    names_clients=True,
+)

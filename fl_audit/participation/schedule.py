@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.errors import InputError
+from fl_audit.participation.possible_rounds import PossibleRounds, most_participations
 
 IndexArray = npt.NDArray[np.int64]
 
@@ -56,18 +57,18 @@ class Cohort:
 
 
 @dataclass(frozen=True, eq=False)
-class Turns:
+class Attendance:
     """The rounds of the real clients, or of the canaries.
 
     Attributes:
       of: who of them takes part in a round; may be asked from any thread, in any order.
       expected: how many of them are expected in a round, on average over rounds.
-      participations: rounds that one of them takes part in at most; None where sampling decides.
+      possible_rounds: which rounds one of them may be in; accounting rests on it.
     """
 
     of: Draw
     expected: float
-    participations: int | None
+    possible_rounds: PossibleRounds
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,8 +80,8 @@ class Schedule:
 
     Attributes:
       num_rounds: rounds of training.
-      client_turns: of the real clients.
-      canary_turns: of the included canaries.
+      client_attendance: of the real clients.
+      canary_attendance: of the included canaries.
       sampling_probability: of one client in one round under Poisson sampling, which holds for
         everybody whose participations are None; None under other patterns.
       sample_size: likewise, how many every round draws uniformly without replacement.
@@ -88,8 +89,8 @@ class Schedule:
     """
 
     num_rounds: int
-    client_turns: Turns
-    canary_turns: Turns
+    client_attendance: Attendance
+    canary_attendance: Attendance
     sampling_probability: float | None = None
     sample_size: int | None = None
     sampled_from: int | None = None
@@ -97,12 +98,12 @@ class Schedule:
     @property
     def expected_clients(self) -> float:
         """Expected number of real clients in a round."""
-        return self.client_turns.expected
+        return self.client_attendance.expected
 
     @property
     def expected_canaries(self) -> float:
         """Expected number of canaries in a round."""
-        return self.canary_turns.expected
+        return self.canary_attendance.expected
 
     @property
     def expected_cohort(self) -> float:
@@ -112,12 +113,12 @@ class Schedule:
     @property
     def client_participations(self) -> int | None:
         """Rounds that a real client takes part in at most; None where sampling decides."""
-        return self.client_turns.participations
+        return most_participations(self.client_attendance.possible_rounds, self.num_rounds)
 
     @property
     def canary_participations(self) -> int | None:
         """Rounds that an included canary takes part in at most; None where sampling decides."""
-        return self.canary_turns.participations
+        return most_participations(self.canary_attendance.possible_rounds, self.num_rounds)
 
     def cohort(self, round_index: int) -> Cohort:
         """The cohort of one round."""
@@ -125,11 +126,11 @@ class Schedule:
 
     def clients(self, round_index: int) -> IndexArray:
         """Indices of the real clients of one round."""
-        return self.client_turns.of(round_index)
+        return self.client_attendance.of(round_index)
 
     def canaries(self, round_index: int) -> IndexArray:
         """Indices of the canaries of one round."""
-        return self.canary_turns.of(round_index)
+        return self.canary_attendance.of(round_index)
 
 
 def check_cohort_size(clients_per_round: int, num_clients: int) -> None:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fl_audit.participation.schedule import Draw, IndexArray, Roster, Turns
+from fl_audit.participation.possible_rounds import PossibleRounds
+from fl_audit.participation.schedule import Attendance, Draw, IndexArray, Roster
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,12 +38,12 @@ class Urn:
         """Real clients and canaries in the urn."""
         return self.roster.num_clients + len(self.roster.included)
 
-    def client_turns(self, draw: Draw, participations: int | None) -> Turns:
+    def client_attendance(self, draw: Draw, possible_rounds: PossibleRounds) -> Attendance:
         """The real clients among those drawn.
 
         Args:
           draw: numbers in the urn by round.
-          participations: rounds that draw the same one at most; None where that is random.
+          possible_rounds: which rounds may draw the same one.
         """
         num_clients = self.roster.num_clients
 
@@ -50,10 +51,10 @@ class Urn:
             drawn = draw(round_index)
             return drawn[drawn < num_clients]
 
-        return Turns(of, self.sample_size * num_clients / self.size, participations)
+        return Attendance(of, self.sample_size * num_clients / self.size, possible_rounds)
 
-    def canary_turns(self, draw: Draw, participations: int | None) -> Turns:
-        """The included canaries among those drawn; arguments as for `client_turns`."""
+    def canary_attendance(self, draw: Draw, possible_rounds: PossibleRounds) -> Attendance:
+        """The included canaries among those drawn; arguments as for `client_attendance`."""
         num_clients, included = self.roster.num_clients, self.roster.included
 
         def of(round_index: int) -> IndexArray:
@@ -62,7 +63,8 @@ class Urn:
             canaries: IndexArray = pool[included[pool]]
             return canaries
 
-        return Turns(of, self.sample_size * int(included.sum()) / self.size, participations)
+        expected = self.sample_size * int(included.sum()) / self.size
+        return Attendance(of, expected, possible_rounds)
 
 
 def sample(random: np.random.Generator, members: IndexArray | int, size: int) -> IndexArray:

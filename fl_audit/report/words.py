@@ -4,9 +4,9 @@ import numpy as np
 
 from fl_audit.config import AnyCanaries, Canaries
 from fl_audit.number_words import count, significant
+from fl_audit.participation.words import canary_rounds, client_rounds
 from fl_audit.report.finished_run import FinishedRun
 from fl_audit.report.mechanism_words import mechanism_words
-from fl_audit.report.participation_words import canary_rounds, client_rounds
 from fl_audit.report.training_words import client_training, server_step
 
 ACCOUNTANT_TITLES = {

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # a model alone needs neither a config nor what reads one
-    from fl_audit.config import Task
     from fl_audit.tasks.classifier import LearningTask
+    from fl_audit.tasks.tables import Task
 
 
 def load_task(config: "Task", seed: int) -> "LearningTask":
@@ -16,23 +16,8 @@ def load_task(config: "Task", seed: int) -> "LearningTask":
 
     Raises:
       InputError: its data cannot be used.
+      TypeError: no task is registered for the table.
     """
-    from fl_audit.config import DigitsTask, EmnistTask, StackOverflowTask, TextTask
+    from fl_audit.tasks.kinds import TASKS
 
-    match config:
-        case DigitsTask():
-            from fl_audit.tasks.digits import load_digits_task
-
-            return load_digits_task(config, seed)
-        case TextTask():
-            from fl_audit.tasks.text import load_text_task
-
-            return load_text_task(config, seed)
-        case StackOverflowTask():
-            from fl_audit.tasks.stackoverflow import load_stackoverflow_task
-
-            return load_stackoverflow_task(config, seed)
-        case EmnistTask():
-            from fl_audit.tasks.emnist import load_emnist_task
-
-            return load_emnist_task(config, seed)
+    return TASKS.of(config).load(config, seed)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from fl_audit.config import DigitsTask
 from fl_audit.seeds import Stream, generator
 from fl_audit.tasks.classifier import (
     NO_CLASS,
@@ -16,6 +15,7 @@ from fl_audit.tasks.classifier import (
     LearningTask,
 )
 from fl_audit.tasks.initializers import he_normal, zeros
+from fl_audit.tasks.tables import DigitsTask
 
 _PIXELS = 64
 _CLASSES = 10

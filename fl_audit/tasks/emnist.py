@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import tensorflow as tf
 
-from fl_audit.config import EmnistTask
 from fl_audit.seeds import Stream, generator
 from fl_audit.tasks.classifier import NO_CLASS, Classifier, Examples, FloatArray, LearningTask
 from fl_audit.tasks.initializers import glorot_uniform, zeros
 from fl_audit.tasks.sqlite_clients import Features, SqliteClients
+from fl_audit.tasks.tables import EmnistTask
 from fl_audit.tasks.tff_files import tff_database
 
 _CLASSES = 62

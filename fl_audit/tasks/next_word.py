@@ -17,7 +17,7 @@ from fl_audit.tasks.lstm import lstm_outputs
 from fl_audit.tasks.vocabulary import PADDING, Vocabulary
 
 if TYPE_CHECKING:  # the model itself needs TensorFlow and NumPy alone
-    from fl_audit.config import NextWordTask
+    from fl_audit.tasks.tables import NextWordTask
 
 
 def next_word_logits(weights: Sequence[tf.Tensor], tokens: tf.Tensor) -> tf.Tensor:

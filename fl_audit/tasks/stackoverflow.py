@@ -8,12 +8,12 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from fl_audit.config import StackOverflowTask
 from fl_audit.errors import InputError
 from fl_audit.tasks.classifier import Examples, LearningTask, Population
 from fl_audit.tasks.next_word import next_word_classifier
 from fl_audit.tasks.sentences import encode, examples_of
 from fl_audit.tasks.sqlite_clients import Features, SqliteClients
+from fl_audit.tasks.tables import StackOverflowTask
 from fl_audit.tasks.tff_files import download_of, tff_database
 from fl_audit.tasks.vocabulary import vocabulary_of_words
 

@@ -4,12 +4,12 @@ import csv
 from collections.abc import Iterator
 from pathlib import Path
 
-from fl_audit.config import TextTask
 from fl_audit.errors import InputError, nearest
 from fl_audit.tasks.classifier import LearningTask
 from fl_audit.tasks.corpus import Corpus, Sentence
 from fl_audit.tasks.next_word import next_word_classifier
 from fl_audit.tasks.sentences import SentencePopulation, encode, examples_of
+from fl_audit.tasks.tables import TextTask
 from fl_audit.tasks.vocabulary import build_vocabulary, words_of
 
 

@@ -296,8 +296,7 @@ BAD_VALUES = [
         "canaries.family=[1]",
         "key `canaries.family`: unknown [1]; known: gaussian, hadamard, rademacher",
     ),
-    ("runtime=gpu", "key `runtime`: unknown 'gpu'; known: auto, local, native"),
-    ("runtime=locl", "key `runtime`: unknown 'locl'; did you mean 'local'?"),
+    ("runtime=3", "key `runtime`: Expected `str`, got `int`"),
     ("runtime={a=1}", "key `runtime` takes a value, not a table"),
     ("canaries.store=disc", "key `canaries.store`: unknown 'disc'; did you mean 'disk'?"),
     (

@@ -18,7 +18,8 @@ from fl_audit.estimators import estimate
 from fl_audit.formats.run_folder import RunFolder, read_record
 from fl_audit.formats.score_file import read_score_file
 from fl_audit.training.run.prepare import PreparedRun
-from fl_audit.training.runtimes.make import Runtime, make_runtime
+from fl_audit.training.runtimes.make import make_runtime
+from fl_audit.training.runtimes.runtime import Runtime
 
 STATISTICS = (
     *("final", "final_minus_initial", "max", "sum"),

@@ -16,7 +16,7 @@ from fl_audit.training.attackers.models import FinalAndInitialAttacker, FinalMod
 from fl_audit.training.run.prepare import PreparedRun
 from fl_audit.training.runtimes.block_size import default_clients_per_block
 from fl_audit.training.runtimes.blocks import NotVectorizedError
-from fl_audit.training.runtimes.make import block_trainer
+from fl_audit.training.runtimes.local import block_trainer
 
 
 def make_attackers(run: PreparedRun, folder: RunFolder, completed: int) -> tuple[Attacker, ...]:

@@ -61,7 +61,8 @@ class CanaryClients:
         self._pool = pool
         self._norm = norm
         self._num_rounds = num_rounds
-        self._turns = spread(np.flatnonzero(pool.included), pool.seed, num_rounds, repeats).turns
+        presentations = spread(np.flatnonzero(pool.included), pool.seed, num_rounds, repeats)
+        self._attendance = presentations.attendance
 
     def in_round(self, round_number: int) -> IndexArray:
         """Ascending indices of the canaries of one round, which counts from 1."""
@@ -69,7 +70,7 @@ class CanaryClients:
             raise InputError(
                 f"round_number: must be in 1 to {self._num_rounds} (num_rounds), got {round_number}"
             )
-        return self._turns.of(round_number - 1)
+        return self._attendance.of(round_number - 1)
 
     def join(self, round_number: int, clients: Iterable[Any]) -> list[Any]:
         """What `process.next` takes of a round: its real clients, then its canaries.

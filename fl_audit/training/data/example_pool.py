@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.canaries.wrong_labels import wrong_labels
-from fl_audit.config import Config, ExampleCanaries, Replay
+from fl_audit.config import Config, ExampleCanaries
 from fl_audit.errors import InputError
+from fl_audit.participation import PATTERNS
 from fl_audit.seeds import Stream, generator
 from fl_audit.tasks.classifier import Classifier, Examples, LearningTask, PartOfPopulation
 from fl_audit.training.data.canary_file import read_canary_file
@@ -53,10 +54,12 @@ def make_example_pool(config: Config, canaries: ExampleCanaries, task: LearningT
             )
     if canaries.source == "file":
         return ExamplePool(task, _of_file(canaries, task))
-    if isinstance(config.participation, Replay):
+    pattern = PATTERNS.of(config.participation)
+    if pattern.names_clients:
         raise InputError(
             f"canaries.source: {canaries.source!r} takes clients out of the population, and the "
-            "log of participation.kind 'replay' may name them; must be 'file'"
+            f"log of participation.kind {pattern.table.__struct_config__.tag!r} may name them; "
+            "must be 'file'"
         )
     pool = _of_clients(canaries, task, generator(config.seed, Stream.CANARY_EXAMPLES))
     if canaries.source == "mislabelled":

@@ -18,7 +18,7 @@ from fl_audit.training.run.evaluation import Evaluator
 from fl_audit.training.run.interruption import StopRequest
 from fl_audit.training.run.metrics_log import MetricsLog, RoundMetrics
 from fl_audit.training.run.prepare import PreparedRun
-from fl_audit.training.runtimes.make import Runtime
+from fl_audit.training.runtimes.runtime import Runtime
 
 
 class RoundLoop:

@@ -2,21 +2,16 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from fl_audit.accounting.tree_nodes import Trees, largest_squared_sensitivity, squared_sensitivities
+from fl_audit.accounting.tree_nodes import Trees
 from fl_audit.config import (
     Distributed,
     FixedZeroing,
     Mechanism,
-    MinSeparation,
-    Participation,
-    Shuffle,
     TreeAggregation,
 )
 from fl_audit.formats.run_folder import NoiseLaw, ZeroingKind
 from fl_audit.participation import Schedule
-from fl_audit.participation.schedule import Draw
+from fl_audit.participation.sensitivity import squared_sensitivity
 
 
 @dataclass(frozen=True)
@@ -29,22 +24,18 @@ class NoiseFacts:
     canary_squared_sensitivity: int | None
 
 
-def noise_facts(
-    mechanism: Mechanism, participation: Participation, schedule: Schedule, num_clients: int
-) -> NoiseFacts:
+def noise_facts(mechanism: Mechanism, schedule: Schedule) -> NoiseFacts:
     """The facts of a run.
 
     Args:
       mechanism: the table of its config.
-      participation: the table of its config.
-      schedule: that is made of it.
-      num_clients: real clients in the population.
+      schedule: who takes part when.
     """
     client = canary = None
     if isinstance(mechanism, TreeAggregation):
         trees = Trees(schedule.num_rounds, mechanism.restart_every)
-        client = _of_clients(participation, schedule, num_clients, trees)
-        canary = _of_canaries(participation, schedule, trees)
+        client = squared_sensitivity(schedule.client_attendance, trees)
+        canary = squared_sensitivity(schedule.canary_attendance, trees)
     return NoiseFacts(_law(mechanism), _zeroing(mechanism), client, canary)
 
 
@@ -62,43 +53,3 @@ def _zeroing(mechanism: Mechanism) -> ZeroingKind:
     if mechanism.zeroing is None:
         return "none"
     return "fixed" if isinstance(mechanism.zeroing, FixedZeroing) else "adaptive"
-
-
-def _of_clients(
-    participation: Participation, schedule: Schedule, num_clients: int, trees: Trees
-) -> int | None:
-    """Of the worst rounds that the pattern gives a client; None where any may come."""
-    if schedule.client_participations is None:
-        return None
-    match participation:
-        case Shuffle(clients_per_round=size):
-            return largest_squared_sensitivity(-(-num_clients // size), trees)
-        case MinSeparation(separation=separation):
-            return _of_groups(separation, trees)
-        case _:
-            return _of_known(schedule.clients, trees)
-
-
-def _of_canaries(participation: Participation, schedule: Schedule, trees: Trees) -> int | None:
-    """Of the worst rounds of an included canary; None where any may come."""
-    if schedule.canary_participations is None:
-        return None
-    match participation:
-        case MinSeparation(separation=separation, canaries="like_clients"):
-            return _of_groups(separation, trees)
-        case _:
-            return _of_known(schedule.canaries, trees)
-
-
-def _of_groups(separation: int, trees: Trees) -> int:
-    """Of the worst group, all of whose rounds a client may be in."""
-    rounds = np.arange(trees.num_rounds)
-    return int(squared_sensitivities(rounds % separation, rounds, trees).max())
-
-
-def _of_known(draw: Draw, trees: Trees) -> int:
-    """Of whoever's rounds are the worst of those that are drawn."""
-    cohorts = [draw(index) for index in range(trees.num_rounds)]
-    rounds = np.repeat(np.arange(trees.num_rounds), [len(cohort) for cohort in cohorts])
-    members = np.concatenate(cohorts).astype(np.int64)
-    return int(squared_sensitivities(members, rounds, trees).max(initial=0))

@@ -18,9 +18,9 @@ from fl_audit.training.run.checkpoint import Checkpoint, load_checkpoint
 from fl_audit.training.run.interruption import stop_request
 from fl_audit.training.run.loop import RoundLoop
 from fl_audit.training.run.metrics_log import read_rows
-from fl_audit.training.run.noise_facts import NoiseFacts, noise_facts
+from fl_audit.training.run.noise_facts import noise_facts
 from fl_audit.training.run.prepare import PreparedRun
-from fl_audit.training.runtimes.make import Runtime
+from fl_audit.training.runtimes.runtime import Runtime
 
 _PACKAGES = (
     "fl-audit",
@@ -95,7 +95,7 @@ def _record(run: PreparedRun, folder: RunFolder, runtime: Runtime) -> RunRecord:
         sample_size=run.schedule.sample_size,
         sampled_from=run.schedule.sampled_from,
         **dataclasses.asdict(run.noise),
-        **dataclasses.asdict(_noise_facts(run)),
+        **dataclasses.asdict(noise_facts(run.config.mechanism, run.schedule)),
         denominator=run.schedule.expected_cohort,
         variable_sizes=tuple(run.task.classifier.variable_sizes),
         accuracy=float(rows[-1]["accuracy"]),
@@ -104,8 +104,3 @@ def _record(run: PreparedRun, folder: RunFolder, runtime: Runtime) -> RunRecord:
         scoring_seconds=sum(float(row["seconds_scoring"]) for row in rows),
         versions={name: importlib.metadata.version(name) for name in _PACKAGES},
     )
-
-
-def _noise_facts(run: PreparedRun) -> NoiseFacts:
-    num_clients = len(run.task.population.client_ids)
-    return noise_facts(run.config.mechanism, run.config.participation, run.schedule, num_clients)

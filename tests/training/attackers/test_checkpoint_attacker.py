@@ -8,7 +8,8 @@ import pytest
 
 from fl_audit.errors import InputError
 from fl_audit.formats.run_folder import RunFolder
-from fl_audit.participation.schedule import Schedule, Turns
+from fl_audit.participation.possible_rounds import DrawnRounds
+from fl_audit.participation.schedule import Attendance, Schedule
 from fl_audit.training.attackers import SeenRound
 from fl_audit.training.attackers.checkpoints import CheckpointAttacker
 from fl_audit.training.run.prepare import PreparedRun
@@ -24,12 +25,12 @@ def run(dense_run: PreparedRun) -> PreparedRun:
     """Eleven rounds of a model of two parts, which nobody trains."""
     weights = (np.zeros((5, 4), np.float32), np.zeros(10, np.float32))
     classifier = dataclasses.replace(dense_run.task.classifier, initial_weights=weights)
-    nobody = Turns(lambda index: np.zeros(0, np.int64), 0.0, 0)
+    nobody = Attendance(lambda index: np.zeros(0, np.int64), 0.0, DrawnRounds(0))
     return dataclasses.replace(
         dense_run,
         task=dataclasses.replace(dense_run.task, classifier=classifier),
         family=dataclasses.replace(dense_run.family, dim=DIM),
-        schedule=Schedule(num_rounds=ROUNDS, client_turns=nobody, canary_turns=nobody),
+        schedule=Schedule(num_rounds=ROUNDS, client_attendance=nobody, canary_attendance=nobody),
     )
 
 

@@ -29,7 +29,7 @@ from fl_audit.training.attackers.examples import (
 from fl_audit.training.data.canary_losses import CanaryLosses
 from fl_audit.training.data.cohort_data import CohortData
 from fl_audit.training.run.prepare import prepare
-from fl_audit.training.runtimes.make import block_trainer
+from fl_audit.training.runtimes.local import block_trainer
 
 CLIP = 0.4
 

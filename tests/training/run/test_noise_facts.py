@@ -30,7 +30,7 @@ def facts_of(participation, mechanism=TREE):
     included = np.arange(30) % 2 == 0
     ids = [f"client-{i}" for i in range(CLIENTS)]
     schedule = make_schedule(participation, Canaries(count=30), 1, ids, included)
-    return noise_facts(mechanism, participation, schedule, CLIENTS), schedule
+    return noise_facts(mechanism, schedule), schedule
 
 
 def largest_seen(draw):

@@ -23,8 +23,10 @@ from fl_audit.training.algorithm.process import functional_model
 from fl_audit.training.algorithm.round import flatten_weights, model_weights, run_round
 from fl_audit.training.data.cohort_data import CohortData
 from fl_audit.training.run.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from fl_audit.training.runtimes.local import Local, LocalBlocks
 from fl_audit.training.runtimes.local_runtime import LocalContext, local_runtime
-from fl_audit.training.runtimes.make import Local, LocalBlocks, Native, make_runtime
+from fl_audit.training.runtimes.make import make_runtime
+from fl_audit.training.runtimes.native import Native
 
 pytestmark = pytest.mark.tff
 

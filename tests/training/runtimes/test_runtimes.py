@@ -8,9 +8,12 @@ import pytest
 import tensorflow_federated as tff
 
 from fl_audit.errors import InputError
-from fl_audit.training import runtimes
 from fl_audit.training.data.cohort_data import CohortData
-from fl_audit.training.runtimes.make import Local, LocalBlocks, Native, make_runtime
+from fl_audit.training.runtimes import local, native
+from fl_audit.training.runtimes.kinds import RUNTIMES, CannotRunError, RuntimeKind
+from fl_audit.training.runtimes.local import Local, LocalBlocks
+from fl_audit.training.runtimes.make import make_runtime
+from fl_audit.training.runtimes.native import Native
 
 pytestmark = pytest.mark.tff
 
@@ -22,8 +25,8 @@ def _asking_for(run, name, clients_per_block=None):
 
 @pytest.fixture(autouse=True)
 def _on_a_cpu(monkeypatch):
-    monkeypatch.setattr(runtimes, "default_clients_per_block", lambda dim: 3)
-    monkeypatch.setattr(runtimes, "_device", lambda: "CPU")
+    monkeypatch.setattr(local, "default_clients_per_block", lambda dim: 3)
+    monkeypatch.setattr(local, "_device", lambda: "CPU")
 
 
 def test_a_process_that_can_runs_locally_in_blocks_of_the_default(dense_run, tmp_path):
@@ -88,8 +91,9 @@ def _secure_sums(monkeypatch):
 
         return tff.templates.IterativeProcess(initialize, next_fn)
 
-    monkeypatch.setattr(runtimes, "build_process", secure)
-    monkeypatch.setattr(runtimes, "build_process_over_results", secure)
+    monkeypatch.setattr(local, "build_process", secure)
+    monkeypatch.setattr(local, "build_process_over_results", secure)
+    monkeypatch.setattr(native, "build_process", secure)
 
 
 @pytest.mark.usefixtures("_secure_sums")
@@ -108,6 +112,27 @@ def test_local_is_refused_where_it_cannot_run_the_process(dense_run, tmp_path):
     expected = r"^runtime: must be 'native' for this process: its aggregation asks for secure sums$"
     with pytest.raises(InputError, match=expected):
         make_runtime(_asking_for(dense_run, "local"), tmp_path / "worker.log")
+
+
+def test_a_runtime_that_there_is_not_is_refused(dense_run, tmp_path):
+    expected = r"^config: key `runtime`: unknown 'natve'; did you mean 'native'\?$"
+    with pytest.raises(InputError, match=expected):
+        make_runtime(_asking_for(dense_run, "natve"), tmp_path / "worker.log")
+
+
+def test_another_runtime_is_one_record(dense_run, tmp_path, monkeypatch):
+    made = []
+
+    def make(run, worker_log, why):
+        made.append((run.config.runtime, worker_log.name, why))
+        raise CannotRunError("it is a toy")
+
+    monkeypatch.setitem(RUNTIMES, "toy", RuntimeKind("toy", make, takes_blocks=False))
+    with pytest.raises(InputError, match=r"^runtime: must be 'native' for this process: it is a"):
+        make_runtime(_asking_for(dense_run, "toy"), tmp_path / "worker.log")
+    with pytest.raises(InputError, match=r"is for runtime 'local'; leave it out for 'toy'$"):
+        make_runtime(_asking_for(dense_run, "toy", 2), tmp_path / "worker.log")
+    assert made == [("toy", "worker.log", "asked for")]
 
 
 def test_participants_of_blocks_are_trained_when_asked_for(dense_run, tmp_path, monkeypatch):

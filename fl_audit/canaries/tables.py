@@ -1,6 +1,6 @@
 """Tables of canaries."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
@@ -22,6 +22,8 @@ class Canaries(Table, frozen=True, tag_field="kind", tag="vectors"):
       store_path: the file of a store on disk; one that is there is used if it is of this pool. A
         relative path starts at the config file's folder.
     """
+
+    path_keys: ClassVar[tuple[str, ...]] = ("store_path",)
 
     count: _PoolSize
     max_per_round: PositiveInt = 200
@@ -48,6 +50,8 @@ class ExampleCanaries(Table, frozen=True, tag_field="kind", tag="examples"):
         the config file's folder.
       max_per_round: canaries that a round may hold on average.
     """
+
+    path_keys: ClassVar[tuple[str, ...]] = ("path",)
 
     source: Literal["mislabelled", "in_distribution", "file"]
     count: _PoolSize | None = None

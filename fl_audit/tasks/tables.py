@@ -1,13 +1,19 @@
 """Tables of tasks: a model with its clients and their data."""
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
 from fl_audit.kinds.table import NonNegativeInt, PositiveInt, Table
 
 
-class DigitsTask(Table, frozen=True, tag_field="kind", tag="digits"):
+class Task:
+    """The base of every task's config table, beside `Table`."""
+
+    __slots__ = ()
+
+
+class DigitsTask(Table, Task, frozen=True, tag_field="kind", tag="digits"):
     """Handwritten digits of scikit-learn (1,797 images of 8 x 8), split over clients at random.
 
     Attributes:
@@ -19,7 +25,7 @@ class DigitsTask(Table, frozen=True, tag_field="kind", tag="digits"):
     hidden: tuple[PositiveInt, ...] = (512, 256)
 
 
-class NextWordTask(Table, frozen=True, kw_only=True):
+class NextWordTask(Table, Task, frozen=True, kw_only=True):
     """What the next-word tasks have in common: the sizes of the model of Reddi et al. 2020.
 
     Attributes:
@@ -44,6 +50,8 @@ class TextTask(NextWordTask, frozen=True, kw_only=True, tag_field="kind", tag="t
       path: the CSV; a relative path starts at the config file's folder.
     """
 
+    path_keys: ClassVar[tuple[str, ...]] = ("path",)
+
     path: str
 
 
@@ -58,12 +66,14 @@ class StackOverflowTask(NextWordTask, frozen=True, tag_field="kind", tag="stacko
         frequent first.
     """
 
+    path_keys: ClassVar[tuple[str, ...]] = ("path", "word_counts")
+
     max_clients: NonNegativeInt = 0
     path: str | None = None
     word_counts: str | None = None
 
 
-class EmnistTask(Table, frozen=True, tag_field="kind", tag="emnist"):
+class EmnistTask(Table, Task, frozen=True, tag_field="kind", tag="emnist"):
     """EMNIST's 62 classes by writer with the CNN of Reddi et al. 2020.
 
     Attributes:
@@ -72,8 +82,7 @@ class EmnistTask(Table, frozen=True, tag_field="kind", tag="emnist"):
         starts at the config file's folder. Without it TFF downloads it.
     """
 
+    path_keys: ClassVar[tuple[str, ...]] = ("path",)
+
     max_clients: NonNegativeInt = 0
     path: str | None = None
-
-
-Task = DigitsTask | TextTask | StackOverflowTask | EmnistTask

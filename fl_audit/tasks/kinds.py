@@ -1,0 +1,66 @@
+"""The kinds of tasks: their tables, and how each is loaded.
+
+Nothing here imports TensorFlow before a task is loaded.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from fl_audit.kinds import Registry, Table
+from fl_audit.tasks.tables import DigitsTask, EmnistTask, StackOverflowTask, Task, TextTask
+
+if TYPE_CHECKING:
+    from fl_audit.tasks.classifier import LearningTask
+
+__all__ = ["TASKS", "Task", "TaskKind"]
+
+TableType = TypeVar("TableType", bound=Table)
+
+
+@dataclass(frozen=True)
+class TaskKind(Generic[TableType]):
+    """Everything that is known of one kind of task.
+
+    Attributes:
+      table: The config table, a `Task`.
+      load: Loads the task of a table for the run's seed. It raises an `InputError` where the data
+        cannot be used. TensorFlow is imported when it is called, not before.
+    """
+
+    table: type[TableType]
+    load: Callable[[TableType, int], "LearningTask"]
+
+
+TASKS = Registry[TaskKind[Any]]("task", Task)
+"""All kinds of tasks; another one is a module that registers its own."""
+
+
+def _digits(config: DigitsTask, seed: int) -> "LearningTask":
+    from fl_audit.tasks.digits import load_digits_task
+
+    return load_digits_task(config, seed)
+
+
+def _text(config: TextTask, seed: int) -> "LearningTask":
+    from fl_audit.tasks.text import load_text_task
+
+    return load_text_task(config, seed)
+
+
+def _stackoverflow(config: StackOverflowTask, seed: int) -> "LearningTask":
+    from fl_audit.tasks.stackoverflow import load_stackoverflow_task
+
+    return load_stackoverflow_task(config, seed)
+
+
+def _emnist(config: EmnistTask, seed: int) -> "LearningTask":
+    from fl_audit.tasks.emnist import load_emnist_task
+
+    return load_emnist_task(config, seed)
+
+
+TASKS.register(TaskKind(DigitsTask, _digits))
+TASKS.register(TaskKind(TextTask, _text))
+TASKS.register(TaskKind(StackOverflowTask, _stackoverflow))
+TASKS.register(TaskKind(EmnistTask, _emnist))

@@ -1,0 +1,146 @@
+"""The runtime `local`: rounds in this Python process, clients one by one or in blocks."""
+
+import contextlib
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from fl_audit.config import FedSgd, Mechanism
+from fl_audit.errors import InputError
+from fl_audit.training.algorithm.aggregator_state import canary_norm
+from fl_audit.training.algorithm.optimizers import client_optimizer
+from fl_audit.training.algorithm.process import build_process, build_process_over_results
+from fl_audit.training.algorithm.round import model_weights
+from fl_audit.training.data.cohort_data import DataSets, RoundData
+from fl_audit.training.run.prepare import PreparedRun
+from fl_audit.training.runtimes.block_size import default_clients_per_block
+from fl_audit.training.runtimes.blocks import BlockTrainer, NotVectorizedError
+from fl_audit.training.runtimes.local_runtime import LocalContext, local_runtime
+from fl_audit.training.runtimes.local_training import MeanGradient, OptimizerSteps
+from fl_audit.training.runtimes.runtime import Runtime, data_sets_of
+from fl_audit.training.runtimes.trained_blocks import TrainedBlocks
+
+
+@dataclass(frozen=True)
+class Local(Runtime):
+    """The process compiled to plain TensorFlow, one client after another.
+
+    Attributes:
+      mechanism: decides how long canaries are.
+      data_sets: makes participants.
+      context: holds the compiled process.
+    """
+
+    description: str
+    process: tff.templates.IterativeProcess
+    mechanism: Mechanism
+    data_sets: DataSets
+    context: LocalContext
+
+    def session(self) -> contextlib.AbstractContextManager[None]:
+        """Costs nothing."""
+        return local_runtime(self.context)
+
+    def participants(self, state: Any, data: RoundData) -> Iterable[Any]:
+        """Made one by one."""
+        return self.data_sets.of(data, canary_norm(self.mechanism, state.aggregator))
+
+
+@dataclass(frozen=True)
+class LocalBlocks(Runtime):
+    """As `Local`, with clients trained in blocks.
+
+    Attributes:
+      mechanism: decides how long canaries are.
+      trained_blocks: trains, and makes participants.
+      context: holds the compiled process.
+    """
+
+    description: str
+    process: tff.templates.IterativeProcess
+    mechanism: Mechanism
+    trained_blocks: TrainedBlocks
+    context: LocalContext
+
+    def session(self) -> contextlib.AbstractContextManager[None]:
+        """Costs nothing."""
+        return local_runtime(self.context)
+
+    def participants(self, state: Any, data: RoundData) -> Iterable[Any]:
+        """Trained block by block."""
+        norm = canary_norm(self.mechanism, state.aggregator)
+        return self.trained_blocks.of(model_weights(state), data, norm)
+
+
+def block_trainer(run: PreparedRun) -> BlockTrainer:
+    """Trains blocks of a run's clients as each of them trains.
+
+    Raises:
+      NotVectorizedError: the model cannot train so.
+    """
+    client = run.config.client
+    if isinstance(client, FedSgd):
+        return BlockTrainer(run.task.classifier, MeanGradient())
+    return BlockTrainer(run.task.classifier, OptimizerSteps(client_optimizer(client)))
+
+
+def make_local(run: PreparedRun) -> Local | LocalBlocks:
+    """The runtime of a run, its process compiled.
+
+    Args:
+      run: of `prepare`.
+
+    Raises:
+      NotLocalError: it cannot run the process.
+      InputError: the config asks for clients in blocks where they cannot train so.
+    """
+    asked_for = run.config.clients_per_block
+    size = asked_for or default_clients_per_block(run.task.classifier.dim)
+    if size > 1:
+        try:
+            return _in_blocks(run, size)
+        except NotVectorizedError as error:
+            if asked_for:
+                raise InputError(f"clients_per_block: must be 1 for this model: {error}") from error
+    return _one_by_one(run)
+
+
+def _one_by_one(run: PreparedRun) -> Local:
+    process = build_process(run.task.classifier, run.config, run.schedule.expected_cohort)
+    context = _context_with(process)
+    description = f"local, on the {_device()}"
+    return Local(description, process, run.config.mechanism, data_sets_of(run), context)
+
+
+def _in_blocks(run: PreparedRun, size: int) -> LocalBlocks:
+    trained_blocks = TrainedBlocks(
+        block_trainer(run),
+        size,
+        run.config.client.batch_size,
+        run.task.classifier.padding_label,
+        run.family,
+    )
+    parts = (run.task.classifier, run.config, run.schedule.expected_cohort)
+    process = build_process_over_results(*parts)
+    context = _context_with(process)
+    description = f"local, on the {_device()}, {size} clients at once"
+    return LocalBlocks(description, process, run.config.mechanism, trained_blocks, context)
+
+
+def _context_with(process: tff.templates.IterativeProcess) -> LocalContext:
+    on_gpu = _device() == "GPU"
+    if on_gpu:
+        # Products would keep ten bits of each factor: blocks and single clients would differ by
+        # a thousandth, and cosines with them.
+        tf.config.experimental.enable_tensor_float_32_execution(False)
+    context = LocalContext(num_threads=1 if on_gpu else os.cpu_count() or 1)
+    context.compile(process.next)
+    return context
+
+
+def _device() -> str:
+    return "GPU" if tf.config.list_physical_devices("GPU") else "CPU"

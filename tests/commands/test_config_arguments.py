@@ -1,0 +1,62 @@
+"""What commands that run a config check of it beside what the file's tables say."""
+
+import subprocess
+import sys
+
+import pytest
+
+from fl_audit.cli import main
+from fl_audit.config.file import load_config
+from fl_audit.training.runtimes.kinds import RUNTIMES, RuntimeKind, check_runtime_name
+
+CONFIG = """
+[task]
+kind = "digits"
+[mechanism]
+kind = "gaussian_adaptive"
+noise_multiplier = 0.5
+[participation]
+kind = "shuffle"
+rounds = 10
+clients_per_round = 20
+[canaries]
+count = 500
+"""
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "run.toml"
+    path.write_text(CONFIG)
+    return path
+
+
+@pytest.mark.parametrize("command", ["run", "plan"])
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("gpu", "key `runtime`: unknown 'gpu'; known: auto, local, native"),
+        ("locl", "key `runtime`: unknown 'locl'; did you mean 'local'?"),
+    ],
+)
+def test_a_runtime_that_there_is_not_is_one_line(path, capsys, command, name, message):
+    out = ["--out", str(path.parent / "out")] if command == "run" else []
+    assert main([command, str(path), *out, "--set", f"runtime={name}"]) == 2
+    assert capsys.readouterr().err.strip().endswith(f"{path}: {message}")
+    assert not (path.parent / "out").exists()
+
+
+def test_another_runtime_is_one_registration(path, monkeypatch):
+    monkeypatch.setitem(RUNTIMES, "ray", RuntimeKind("ray", lambda *_: None, takes_blocks=False))
+    check_runtime_name(load_config(path, ["runtime=ray"]).runtime, str(path))
+
+
+def test_neither_configs_nor_the_names_of_runtimes_need_tensorflow():
+    program = (
+        "import sys, fl_audit.config.file, fl_audit.training.runtimes.kinds; "
+        "print([name for name in sys.modules if name.startswith('tensorflow')])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=False, capture_output=True, text=True
+    )
+    assert done.stdout == "[]\n", done.stderr
