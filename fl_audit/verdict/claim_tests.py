@@ -1,21 +1,25 @@
-"""What a verdict looks at: valid methods on statistics, at one confidence together."""
+"""The tests of a verdict: valid methods on statistics, at one confidence together."""
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fl_audit.errors import InputError
-from fl_audit.estimators import METHODS, AuditSetting, CanaryScores, Estimate, NotApplicableError
+from fl_audit.estimators import (
+    METHODS,
+    AuditSetting,
+    CanaryScores,
+    Estimate,
+    NotApplicableError,
+    valid_methods,
+)
 from fl_audit.estimators.arguments import check_confidence
 from fl_audit.estimators.setting import Null
 
-VALID_METHODS = ("threshold_valid", "one_run_valid")
-"""Methods whose bounds hold for any mechanism, although they choose on the data."""
-
 
 @dataclass(frozen=True, eq=False)
-class Statistic:
-    """One way to score the canaries.
+class ScoredStatistic:
+    """One way to score the canaries, and their scores.
 
     Attributes:
       name: of the statistic; None where a file of scores does not tell.
@@ -29,82 +33,88 @@ class Statistic:
     null: Null
     dim: int | None = None
 
+    def setting(self, delta: float, confidence: float) -> AuditSetting:
+        """What a method is asked."""
+        return AuditSetting(self.scores, delta, confidence, self.dim, self.null)
+
 
 @dataclass(frozen=True, eq=False)
-class Look:
+class ClaimTest:
     """One method on one statistic."""
 
     method: str
-    statistic: Statistic
+    statistic: ScoredStatistic
 
     def bound(self, delta: float, confidence: float) -> Estimate | None:
         """The lower bound at one confidence; None where the scores do not allow the method."""
-        at = self.statistic
-        setting = AuditSetting(at.scores, delta, confidence, at.dim, at.null)
         try:
-            return METHODS[self.method](setting)
+            return METHODS[self.method](self.statistic.setting(delta, confidence))
         except NotApplicableError:
             return None
 
     def rejects(self, epsilon: float, delta: float, level: float) -> bool:
         """Whether the bound at confidence 1 - level exceeds epsilon."""
-        bound = self.bound(delta, 1 - level)
-        return bound is not None and bound.epsilon > epsilon
+        return METHODS[self.method].rejects(self.statistic.setting(delta, 1 - level), epsilon)
 
 
 @dataclass(frozen=True, eq=False)
 class Bound:
-    """What one look proves."""
+    """What one test proves."""
 
-    look: Look
+    test: ClaimTest
     estimate: Estimate
 
 
 @dataclass(frozen=True, eq=False)
-class Looks:
+class ClaimTests:
     """Every method on every statistic; all their bounds hold at `confidence` together.
 
-    A union bound (Bonferroni): each of m bounds is made at 1 - (1 - confidence) / m. What is looked
-    at has to be chosen before the scores are seen. A method that the scores do not allow proves
+    A union bound (Bonferroni): each of m bounds is made at 1 - (1 - confidence) / m. What is tested
+    has to be chosen before the scores are seen. A method that the scores do not allow proves
     nothing and still counts.
 
     Attributes:
-      statistics: to look at, at least one.
-      methods: names in VALID_METHODS, at least one.
+      statistics: to test, at least one.
       confidence: that no bound exceeds the truth, in (0, 1).
+      methods: names in `valid_methods()`, at least one.
 
     Raises:
-      InputError: the confidence is out of range, or a method is none of VALID_METHODS.
+      InputError: the confidence is out of range, or a method is none of `valid_methods()`.
     """
 
-    statistics: Sequence[Statistic]
+    statistics: Sequence[ScoredStatistic]
     confidence: float
-    methods: Sequence[str] = VALID_METHODS
+    methods: Sequence[str] = field(default_factory=valid_methods)
 
     def __post_init__(self) -> None:
         """Checks the fields."""
         check_confidence(self.confidence)
-        if not self.statistics or not self.methods or set(self.methods) - set(VALID_METHODS):
+        if not self.statistics or not self.methods or set(self.methods) - set(valid_methods()):
             raise InputError(
-                f"a verdict needs statistics and methods among {', '.join(VALID_METHODS)}, "
+                f"a verdict needs statistics and methods among {', '.join(valid_methods())}, "
                 f"got {', '.join(self.methods) or 'none'}"
             )
 
-    def __iter__(self) -> Iterator[Look]:
+    def __iter__(self) -> Iterator[ClaimTest]:
         """Each method on each statistic."""
-        return itertools.starmap(Look, itertools.product(self.methods, self.statistics))
+        return itertools.starmap(ClaimTest, itertools.product(self.methods, self.statistics))
 
     def __len__(self) -> int:
-        """Number of looks, m."""
+        """Number of tests, m."""
         return len(self.methods) * len(self.statistics)
 
     @property
     def level(self) -> float:
         """The probability with which each single bound may fail."""
-        return (1 - self.confidence) / len(self)
+        return level_of_each(self.confidence, len(self))
 
     def bounds(self, delta: float) -> list[Bound]:
-        """What each look proves, the most first; all hold at `confidence` together."""
-        made = ((look, look.bound(delta, 1 - self.level)) for look in self)
-        bounds = [Bound(look, estimate) for look, estimate in made if estimate is not None]
+        """What each test proves, the most first; all hold at `confidence` together."""
+        made = ((test, test.bound(delta, 1 - self.level)) for test in self)
+        bounds = [Bound(test, estimate) for test, estimate in made if estimate is not None]
         return sorted(bounds, key=lambda bound: -bound.estimate.epsilon)
+
+
+def level_of_each(confidence: float, num_tests: int) -> float:
+    """The probability with which each of some tests may fail, so that all hold together."""
+    return (1 - confidence) / num_tests

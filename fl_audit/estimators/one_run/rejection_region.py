@@ -72,9 +72,7 @@ def one_run_region(epsilon: float, delta: float, num_canaries: int, level: float
     return OneRunRegion(boundary(high))
 
 
-def one_run_rejection(
-    epsilon: float, delta: float, level: float
-) -> Callable[[CanaryScores], bool]:
+def one_run_rejection(epsilon: float, delta: float, level: float) -> Callable[[CanaryScores], bool]:
     """Whether scores make `one_run_valid` exceed epsilon, by a region for each number of canaries.
 
     Args:

@@ -10,6 +10,8 @@ from scipy import integrate, special, stats
 from fl_audit.errors import InputError
 from fl_audit.estimators import AuditSetting, CanaryScores
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_sigma
+from fl_audit.estimators.one_run.guesses import correct_among_bottom, correct_among_top
+from fl_audit.estimators.one_run.one_run_fdp import few_numbers_of_guesses, one_run_fdp
 from fl_audit.estimators.one_run.trade_off_p_value import (
     approximate_trade_off,
     f_dp_p_value,
@@ -17,8 +19,6 @@ from fl_audit.estimators.one_run.trade_off_p_value import (
     mu_lower_bound,
     rejects,
 )
-from fl_audit.estimators.one_run.one_run_fdp import few_numbers_of_guesses, one_run_fdp
-from fl_audit.estimators.one_run.guesses import correct_among_bottom, correct_among_top
 
 SEED = 20241029
 
