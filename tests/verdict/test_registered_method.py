@@ -37,6 +37,7 @@ from fl_audit.verdict.power import SimulatedAudit
 THRESHOLD = 2.0
 CLAIM = Claim(2.0, 1e-3)
 NUM_CANARIES = 10_000
+MECHANISM = gaussian(2 * CLAIM.epsilon, CLAIM.delta)
 
 
 def fixed_threshold(setting: AuditSetting) -> Estimate:
@@ -62,10 +63,10 @@ def toy():
     remove_method("fixed_threshold")
 
 
-def released(num_canaries=NUM_CANARIES, epsilon=2 * CLAIM.epsilon, seed=1):
+def released(num_canaries=NUM_CANARIES, seed=1):
     rng = np.random.default_rng(seed)
     bits = rng.permutation(np.repeat([0, 1], num_canaries // 2))
-    scores = gaussian(epsilon, CLAIM.delta).release(rng, bits)
+    scores = MECHANISM.release(rng, bits)
     return CanaryScores(scores[bits == 1], scores[bits == 0])
 
 
