@@ -3,6 +3,10 @@
 import math
 
 _MINUS = "−"
+_ORDINALS = (
+    "first", "second", "third", "fourth", "fifth",
+    "sixth", "seventh", "eighth", "ninth", "tenth",
+)  # fmt: skip
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -42,3 +46,16 @@ def count(number: int, noun: str) -> str:
     ('1 round', '12,345 rounds')
     """
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def ordinal(number: int) -> str:
+    """The place in a list, from 1: a word up to ten, figures beyond.
+
+    >>> ordinal(1), ordinal(10), ordinal(11), ordinal(22), ordinal(113)
+    ('first', 'tenth', '11th', '22nd', '113th')
+    """
+    if number <= len(_ORDINALS):
+        return _ORDINALS[number - 1]
+    is_teen = number % 100 in (11, 12, 13)
+    ending = "th" if is_teen else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number:,}{ending}"

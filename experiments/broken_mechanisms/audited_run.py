@@ -26,7 +26,7 @@ from fl_audit.training.run.taken_folder import write_identity
 from fl_audit.training.run.train import train
 from fl_audit.training.runtimes.local import LocalBlocks
 from fl_audit.training.runtimes.make import make_runtime
-from fl_audit.verdict import Statistic
+from fl_audit.verdict import ScoredStatistic
 
 MakeAggregator = Callable[[Mechanism, float], tff.aggregators.UnweightedAggregationFactory]
 """From the mechanism of a config and the expected cohort, as `make_aggregator`."""
@@ -50,7 +50,7 @@ class AuditedRun:
 
     claimed_epsilon: float
     delta: float
-    statistics: tuple[Statistic, ...]
+    statistics: tuple[ScoredStatistic, ...]
     aggregates: Aggregates
     clip_norms: npt.NDArray[np.float64]
     accuracy: float
@@ -118,7 +118,7 @@ def audited_run(run: PreparedRun, runtime: LocalBlocks, path: Path) -> AuditedRu
         claimed_epsilon=account(NoisyRounds.of(record)).canary.epsilon or math.inf,
         delta=record.delta,
         statistics=tuple(
-            Statistic(statistic.name, of.canary_scores(), statistic.null, record.dim)
+            ScoredStatistic(statistic.name, of.canary_scores(), statistic.null, record.dim)
             for statistic, of in zip(logged, scores, strict=True)
         ),
         aggregates=overheard.aggregates,

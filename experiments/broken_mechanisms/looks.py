@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fl_audit.estimators import METHODS, AuditSetting
-from fl_audit.verdict import VALID_METHODS, Looks, Statistic
+from fl_audit.estimators import METHODS, valid_methods
+from fl_audit.verdict import ClaimTests, ScoredStatistic
 
 ESTIMATES = ("gaussian_fit", "gdp_fit")
 
@@ -26,19 +26,19 @@ class Found:
     estimates: Mapping[str, float]
 
 
-def look_at(statistics: Sequence[Statistic], delta: float) -> Found:
+def look_at(statistics: Sequence[ScoredStatistic], delta: float) -> Found:
     """All looks together, and each alone.
 
     Args:
       statistics: of a run.
       delta: of the claim.
     """
-    best = Looks(statistics, 0.95).bounds(delta)[0]
+    best = ClaimTests(statistics, 0.95).bounds(delta)[0]
     alone: dict[str, float] = {}
     estimates: dict[str, float] = {}
     for statistic in statistics:
-        setting = AuditSetting(statistic.scores, delta, 0.95, statistic.dim, statistic.null)
-        for methods, results in ((VALID_METHODS, alone), (ESTIMATES, estimates)):
+        setting = statistic.setting(delta, 0.95)
+        for methods, results in ((valid_methods(), alone), (ESTIMATES, estimates)):
             results |= {f"{statistic.name}/{m}": METHODS[m](setting).epsilon for m in methods}
-    by = f"{best.look.statistic.name}/{best.look.method}"
+    by = f"{best.test.statistic.name}/{best.test.method}"
     return Found(best.estimate.epsilon, by, alone, estimates)

@@ -28,7 +28,7 @@ from fl_audit.canaries.family import CanaryFamily
 from fl_audit.config.file import load_config
 from fl_audit.estimators import CanaryScores
 from fl_audit.training.run.prepare import PreparedRun, prepare
-from fl_audit.verdict import Statistic
+from fl_audit.verdict import ScoredStatistic
 
 FOLDER = Path(__file__).parent
 
@@ -134,7 +134,7 @@ def _attacks(audited: AuditedRun, run: PreparedRun) -> dict[str, float]:
     }
     split = {name: CanaryScores(s[run.included], s[~run.included]) for name, s in scores.items()}
     return {
-        name: look_at([Statistic(name, of, "empirical")], audited.delta).together
+        name: look_at([ScoredStatistic(name, of, "empirical")], audited.delta).together
         for name, of in split.items()
     }
 

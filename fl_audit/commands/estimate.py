@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands
     from fl_audit.estimators.audit import AuditResult
     from fl_audit.estimators.setting import Null
-    from fl_audit.verdict import Statistic
+    from fl_audit.verdict import ScoredStatistic
 
 
 def add(commands: "Commands") -> None:
@@ -63,11 +63,11 @@ def _estimate(arguments: argparse.Namespace) -> int:
 def _of_file(arguments: argparse.Namespace) -> int:
     from fl_audit.commands.estimate_lines import file_lines
     from fl_audit.formats.score_file import read_score_file
-    from fl_audit.verdict import Statistic
+    from fl_audit.verdict import ScoredStatistic
 
     scores = read_score_file(arguments.scores).canary_scores()
     default: Null = "empirical" if arguments.dim is None else "closed_form"
-    statistic = Statistic(None, scores, arguments.null or default, arguments.dim)
+    statistic = ScoredStatistic(None, scores, arguments.null or default, arguments.dim)
     result = _result(arguments, statistic)
     verdict = _verdict(arguments, [statistic])
     if arguments.json:
@@ -103,7 +103,7 @@ def _methods(arguments: argparse.Namespace) -> list[str] | None:
     return None if methods is None else [name.strip() for name in methods.split(",")]
 
 
-def _result(arguments: argparse.Namespace, statistic: "Statistic") -> "AuditResult":
+def _result(arguments: argparse.Namespace, statistic: "ScoredStatistic") -> "AuditResult":
     from fl_audit.estimators.audit import estimate
 
     return estimate(
@@ -117,14 +117,13 @@ def _result(arguments: argparse.Namespace, statistic: "Statistic") -> "AuditResu
 
 
 def _verdict(
-    arguments: argparse.Namespace, statistics: "Sequence[Statistic]"
+    arguments: argparse.Namespace, statistics: "Sequence[ScoredStatistic]"
 ) -> dict[str, object] | None:
     """The verdict by those of the methods that hold for any mechanism; None without a claim."""
     if arguments.claimed_epsilon is None:
         return None
-    from fl_audit.verdict import VALID_METHODS, Claim, Looks, reach_verdict
+    from fl_audit.verdict import Claim, ClaimTests, chosen_methods, reach_verdict
 
     claim = Claim(arguments.claimed_epsilon, arguments.delta)
-    methods = _methods(arguments)
-    valid = [name for name in VALID_METHODS if methods is None or name in methods]
-    return reach_verdict(claim, Looks(statistics, arguments.confidence, valid)).to_json()
+    tests = ClaimTests(statistics, arguments.confidence, chosen_methods(_methods(arguments)))
+    return reach_verdict(claim, tests).to_json()

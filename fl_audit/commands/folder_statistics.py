@@ -14,7 +14,7 @@ from fl_audit.errors import InputError
 from fl_audit.estimators.setting import Null
 from fl_audit.formats.run_folder import read_record
 from fl_audit.formats.score_file import ScoreFile, read_score_file
-from fl_audit.verdict import Statistic
+from fl_audit.verdict import ScoredStatistic
 
 _NULLS: Mapping[str, Null] = {statistic.name: statistic.null for statistic in statistics.ALL}
 """In the order to show them. A score file of another statistic is compared with its excluded."""
@@ -28,7 +28,7 @@ class _Scores:
     dim: int | None
 
 
-def folder_statistics(path: Path, dim: int | None, null: Null | None) -> list[Statistic]:
+def folder_statistics(path: Path, dim: int | None, null: Null | None) -> list[ScoredStatistic]:
     """Reads a folder's score files; scores a log that has none. Writes nothing.
 
     Args:
@@ -46,7 +46,7 @@ def folder_statistics(path: Path, dim: int | None, null: Null | None) -> list[St
         raise InputError(f"--dim: must be {found.dim}, as {path} says, or left out; got {dim}")
     known = dim if found.dim is None else found.dim
     return [
-        Statistic(name, found.scores[name].canary_scores(), _null(name, known, null), known)
+        ScoredStatistic(name, found.scores[name].canary_scores(), _null(name, known, null), known)
         for name in sorted(found.scores, key=lambda name: ([*_NULLS, name].index(name), name))
     ]
 

@@ -48,7 +48,7 @@ class Audit(Table, frozen=True):
     claimed_epsilon: Annotated[float, Meta(gt=0, le=300)] | None = None
     claimed_delta: OpenUnitFloat | None = None
     verdict_statistic: str = "all"
-    verdict_method: Literal["all", "threshold_valid", "one_run_valid"] = "all"
+    verdict_method: str = "all"
 
     def __post_init__(self) -> None:
         """Checks the threat models, what is said of a claim, and that there is one delta."""

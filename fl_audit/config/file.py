@@ -16,6 +16,7 @@ from fl_audit.attacks.statistics import statistics_of
 from fl_audit.attacks.threat_models import check_rounds
 from fl_audit.config import Config, Table
 from fl_audit.errors import InputError, nearest
+from fl_audit.estimators import valid_methods
 from fl_audit.kinds import registry_of
 
 _DEFAULT_KINDS = {"client": "fed_avg", "server": "sgd", "canaries": "vectors"}
@@ -101,7 +102,7 @@ def _with_kind_of(key: str, value: Any) -> Any:
 
 
 def _check_audit(config: Config, name: str) -> None:
-    """What [audit] says of rounds and statistics, which other tables decide about."""
+    """What [audit] says of rounds, statistics and methods, which others decide about."""
     if config.participation.rounds is not None:
         check_rounds(config.audit, config.participation.rounds, name)
     known = ("all", *(statistic.name for statistic in statistics_of(config)))
@@ -110,6 +111,12 @@ def _check_audit(config: Config, name: str) -> None:
         raise InputError(
             f"{name}: key `audit.verdict_statistic`: this run has no {asked!r}; "
             f"{nearest(asked, known)}"
+        )
+    methods = ("all", *valid_methods())
+    asked = config.audit.verdict_method
+    if asked not in methods:
+        raise InputError(
+            f"{name}: key `audit.verdict_method`: unknown {asked!r}; {nearest(asked, methods)}"
         )
 
 

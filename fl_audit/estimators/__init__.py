@@ -4,7 +4,7 @@ Nothing here imports TensorFlow, so that a log of scores can be audited anywhere
 always means MORE like a member.
 """
 
-from fl_audit.estimators.audit import METHODS, AuditResult, estimate
+from fl_audit.estimators.audit import AuditResult, estimate
 from fl_audit.estimators.gaussian.best_threshold import BestThreshold, epsilon_of_laws
 from fl_audit.estimators.gaussian.normality import AndersonDarling, anderson_darling
 from fl_audit.estimators.gaussian.regions import epsilon_over_all_regions
@@ -14,6 +14,13 @@ from fl_audit.estimators.laws import (
     Law,
     closed_form_null,
     rademacher_log_tail_bound,
+)
+from fl_audit.estimators.methods import (
+    METHODS,
+    Method,
+    register_method,
+    remove_method,
+    valid_methods,
 )
 from fl_audit.estimators.one_run.bound import epsilon_lower_bound, p_value
 from fl_audit.estimators.result import Estimate
@@ -40,6 +47,7 @@ __all__ = [
     "ExactCosine",
     "Gaussian",
     "Law",
+    "Method",
     "NotApplicableError",
     "RocSummary",
     "anderson_darling",
@@ -54,6 +62,9 @@ __all__ = [
     "katz_log_bound",
     "p_value",
     "rademacher_log_tail_bound",
+    "register_method",
+    "remove_method",
     "roc_summary",
     "tpr_at_fpr",
+    "valid_methods",
 ]

@@ -1,41 +1,14 @@
 """All estimators behind one door."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fl_audit.errors import InputError, nearest
-from fl_audit.estimators.counts.bayes import bayes
-from fl_audit.estimators.epsilon_star.empirical import epsilon_star_empirical
-from fl_audit.estimators.epsilon_star.parametric import epsilon_star
-from fl_audit.estimators.gaussian.fit import gaussian_fit
-from fl_audit.estimators.gaussian.gdp import gdp_fit
-from fl_audit.estimators.one_run.fdp import one_run_fdp
-from fl_audit.estimators.one_run.search import one_run
-from fl_audit.estimators.one_run.valid import one_run_valid
+from fl_audit.estimators.methods import METHODS
 from fl_audit.estimators.result import Estimate
 from fl_audit.estimators.roc import RocSummary, roc_summary
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting, NotApplicableError, Null
-from fl_audit.estimators.threshold.clopper_pearson import threshold_clopper_pearson
-from fl_audit.estimators.threshold.gdp import threshold_gdp
-from fl_audit.estimators.threshold.jeffreys import threshold_jeffreys
-from fl_audit.estimators.threshold.valid import threshold_valid
-
-METHODS: Mapping[str, Callable[[AuditSetting], Estimate]] = {
-    "gaussian_fit": gaussian_fit,
-    "gdp_fit": gdp_fit,
-    "threshold_jeffreys": threshold_jeffreys,
-    "threshold_clopper_pearson": threshold_clopper_pearson,
-    "threshold_valid": threshold_valid,
-    "threshold_gdp": threshold_gdp,
-    "one_run": one_run,
-    "one_run_valid": one_run_valid,
-    "one_run_fdp": one_run_fdp,
-    "bayes": bayes,
-    "epsilon_star": epsilon_star,
-    "epsilon_star_empirical": epsilon_star_empirical,
-}
-"""Every method by name, in the order of reports. A method refuses scores that it cannot use."""
 
 
 @dataclass(frozen=True)

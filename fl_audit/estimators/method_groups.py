@@ -44,9 +44,27 @@ METHOD_GROUPS = (
         frozenset({("lower_bound", None)}),
     ),
     MethodGroup(
+        "Intervals that hold",
+        "Both ends at their confidence, whatever was trained.",
+        frozenset({("interval", "any mechanism")}),
+    ),
+    MethodGroup(
+        "Intervals that hold if the mechanism is Gaussian",
+        "Both ends at their confidence, but only where the noise makes the trade-off of error "
+        "rates a Gaussian one.",
+        frozenset({("interval", "Gaussian mechanisms")}),
+    ),
+    MethodGroup(
         "Estimates and intervals",
         "Neither upper nor lower bounds: another attack may find more, or this one less.",
-        frozenset({("estimate", None), ("interval", None)}),
+        frozenset(
+            {
+                ("interval", None),
+                ("estimate", None),
+                ("estimate", "any mechanism"),
+                ("estimate", "Gaussian mechanisms"),
+            }
+        ),
     ),
 )
-"""From what may be relied on to what is only an estimate."""
+"""From what may be relied on to what is only an estimate; every kind of method is in one group."""

@@ -5,19 +5,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fl_audit.accounting.analytical import NoisyRounds
-from fl_audit.attacks.statistics import Statistic, statistics_of
+from fl_audit.attacks.statistics import Statistic
+from fl_audit.config import Config
 from fl_audit.errors import InputError
 from fl_audit.estimators import CanaryScores
-from fl_audit.estimators.setting import Null
 from fl_audit.planning.planned_run import PlannedRun
 from fl_audit.planning.prediction import predicted_statistics, simulated_trials
 from fl_audit.planning.unknowns import ENDS, MIDDLE, Unknowns
 from fl_audit.report.run_verdict import why_unfit
-from fl_audit.verdict import VALID_METHODS, Claim
-from fl_audit.verdict.evidence import Look
-from fl_audit.verdict.evidence import Statistic as Scored
-from fl_audit.verdict.one_run_region import OneRunRegion, one_run_region
-from fl_audit.verdict.power import ENOUGH_POWER, FACTOR, SimulatedAudit
+from fl_audit.verdict import ChosenTests, Claim, ScoredStatistic, chosen_tests
+from fl_audit.verdict.power import (
+    ENOUGH_POWER,
+    FACTOR,
+    RepeatedTests,
+    SimulatedAudit,
+    hardest,
+)
 
 _FAULTS = (1.0, 0.5, 0.0)
 """Noise on the sum that is really added, over what the config asks for."""
@@ -46,7 +49,7 @@ class ClaimPower:
 
     Attributes:
       claim: of the config.
-      num_looks: bounds that the verdict looks at together.
+      num_tests: bounds that the verdict makes together.
       unfit: why the canaries do not bear on the claim, whatever they show; None where they do.
       faults: by noise that is really added; one row where the config asks for none.
       ideal_epsilon: FACTOR times the claim.
@@ -57,7 +60,7 @@ class ClaimPower:
     """
 
     claim: Claim
-    num_looks: int
+    num_tests: int
     unfit: str | None
     faults: tuple[FaultPower, ...]
     ideal_epsilon: float
@@ -66,7 +69,15 @@ class ClaimPower:
 
     def to_json(self) -> dict[str, object]:
         """The JSON object."""
-        return dataclasses.asdict(self)
+        return {
+            "claim": dataclasses.asdict(self.claim),
+            "num_looks": self.num_tests,
+            "unfit": self.unfit,
+            "faults": [dataclasses.asdict(fault) for fault in self.faults],
+            "ideal_epsilon": self.ideal_epsilon,
+            "ideal_power": self.ideal_power,
+            "canaries_needed": self.canaries_needed,
+        }
 
 
 def claim_power(run: PlannedRun, rounds: NoisyRounds, trials: int) -> ClaimPower | None:
@@ -78,22 +89,24 @@ def claim_power(run: PlannedRun, rounds: NoisyRounds, trials: int) -> ClaimPower
       trials: at every point of the range of the unknowns.
 
     Raises:
-      InputError: the verdict looks at no statistic that is simulated.
+      InputError: the verdict tests no statistic that is simulated.
     """
     audit = run.config.audit
     if audit.claimed_epsilon is None:
         return None
     claim = Claim(audit.claimed_epsilon, run.delta)
-    test = _Test.of(run, claim)
-    ideal = SimulatedAudit(claim, test.methods, test.level, test.hardest_null)
+    chosen = chosen_tests(run.config)
+    statistics = _simulated(run.config, chosen)
+    simulated = _SimulatedTests(statistics, RepeatedTests(claim, chosen.methods, chosen.level))
+    ideal = SimulatedAudit(claim, chosen.methods, chosen.level, hardest(statistics)[0].null)
     power = ideal.power(run.num_canaries)
     is_enough = power >= ENOUGH_POWER
     factors = _FAULTS if run.noise.sum_noise_multiplier else _FAULTS[:1]
     return ClaimPower(
         claim=claim,
-        num_looks=test.num_looks,
+        num_tests=len(chosen),
         unfit=why_unfit(rounds),
-        faults=tuple(_fault_power(run, factor, test, trials) for factor in factors),
+        faults=tuple(_fault_power(run, factor, simulated, trials) for factor in factors),
         ideal_epsilon=FACTOR * claim.epsilon,
         ideal_power=power,
         canaries_needed=(
@@ -103,79 +116,50 @@ def claim_power(run: PlannedRun, rounds: NoisyRounds, trials: int) -> ClaimPower
 
 
 @dataclass(frozen=True, eq=False)
-class _Test:
-    """What the verdict looks at, as far as it is simulated.
+class _SimulatedTests:
+    """The verdict's tests, as far as they are simulated.
 
     Attributes:
-      claim: to contradict.
-      statistics: looked at and simulated.
-      methods: looked at.
-      num_looks: methods times statistics looked at, simulated or not.
-      confidence: of all of them together.
-      region: of the guesses by which `one_run_valid` rejects the claim.
+      statistics: The statistics that are both tested and simulated.
+      tests: What is tested on each of them.
     """
 
-    claim: Claim
     statistics: Sequence[Statistic]
-    methods: tuple[str, ...]
-    num_looks: int
-    confidence: float
-    region: OneRunRegion
+    tests: RepeatedTests
 
-    @classmethod
-    def of(cls, run: PlannedRun, claim: Claim) -> "_Test":
-        audit = run.config.audit
-        chosen = audit.verdict_statistic
-        looked_at = [s for s in statistics_of(run.config) if chosen in ("all", s.name)]
-        statistics = [s for s in predicted_statistics(run.config) if s in looked_at]
-        if not statistics:
-            raise InputError(f"audit.verdict_statistic: a plan does not cover {chosen!r}")
-        methods = VALID_METHODS if audit.verdict_method == "all" else (audit.verdict_method,)
-        num_looks = len(methods) * len(looked_at)
-        level = (1 - audit.confidence) / num_looks
-        region = (
-            one_run_region(claim, run.num_canaries, level)
-            if "one_run_valid" in methods
-            else OneRunRegion(None)
-        )
-        return cls(claim, statistics, tuple(methods), num_looks, audit.confidence, region)
-
-    @property
-    def level(self) -> float:
-        """The probability with which each single bound may fail."""
-        return (1 - self.confidence) / self.num_looks
-
-    @property
-    def hardest_null(self) -> Null:
-        """As the verdict simulates it: a statistic whose null law is unknown, if there is one."""
-        nulls = {statistic.null for statistic in self.statistics}
-        return "empirical" if "empirical" in nulls else "closed_form"
-
-    def contradicts(self, scores: Mapping[str, CanaryScores], dim: int) -> bool:
+    def contradict(self, scores: Mapping[str, CanaryScores], dim: int) -> bool:
         """Whether any bound exceeds the claim."""
         return any(
-            self.region.rejects(scores[s.name])
-            or self._threshold_rejects(Scored(s.name, scores[s.name], s.null, dim))
+            self.tests.contradict(ScoredStatistic(s.name, scores[s.name], s.null, dim))
             for s in self.statistics
         )
 
-    def _threshold_rejects(self, scored: Scored) -> bool:
-        look = Look("threshold_valid", scored)
-        return "threshold_valid" in self.methods and look.rejects(
-            self.claim.epsilon, self.claim.delta, self.level
-        )
+
+def _simulated(config: Config, chosen: ChosenTests) -> list[Statistic]:
+    """The statistics that are tested and simulated.
+
+    Raises:
+      InputError: there is none.
+    """
+    statistics = [s for s in predicted_statistics(config) if s in chosen.statistics]
+    if not statistics:
+        asked = config.audit.verdict_statistic
+        raise InputError(f"audit.verdict_statistic: a plan does not cover {asked!r}")
+    return statistics
 
 
-def _fault_power(run: PlannedRun, factor: float, test: _Test, trials: int) -> FaultPower:
+def _fault_power(
+    run: PlannedRun, factor: float, simulated: _SimulatedTests, trials: int
+) -> FaultPower:
     noise = dataclasses.replace(
         run.noise, sum_noise_multiplier=factor * run.noise.sum_noise_multiplier
     )
     faulty = dataclasses.replace(run, noise=noise)
-    middle = _share(faulty, MIDDLE, test, trials)
-    shares = [middle, *(_share(faulty, unknowns, test, trials) for unknowns in ENDS)]
+    middle = _share(faulty, MIDDLE, simulated, trials)
+    shares = [middle, *(_share(faulty, unknowns, simulated, trials) for unknowns in ENDS)]
     return FaultPower(factor, middle, min(shares), max(shares))
 
 
-def _share(run: PlannedRun, unknowns: Unknowns, test: _Test, trials: int) -> float:
-    found = (test.contradicts(s, run.task.dim) for s in simulated_trials(run, unknowns, trials))
-    return sum(found) / trials
+def _share(run: PlannedRun, unknowns: Unknowns, simulated: _SimulatedTests, trials: int) -> float:
+    samples = simulated_trials(run, unknowns, trials)
+    return sum(simulated.contradict(scores, run.task.dim) for scores in samples) / trials

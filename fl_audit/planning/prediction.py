@@ -24,13 +24,13 @@ from fl_audit.estimators import (
     Gaussian,
     NotApplicableError,
     epsilon_of_laws,
+    valid_methods,
 )
 from fl_audit.planning.clip_path import simulate_clip_path
 from fl_audit.planning.interval import Interval, interval_over, median_of
 from fl_audit.planning.planned_run import PlannedRun
 from fl_audit.planning.scores import draw_rounds, draw_scores
 from fl_audit.planning.unknowns import ENDS, MIDDLE, Unknowns
-from fl_audit.verdict import VALID_METHODS
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -39,13 +39,15 @@ _OF_MODELS = frozenset(statistic.name for statistic in (FINAL, FINAL_MINUS_INITI
 
 FIT = "gaussian_fit"
 
-PREDICTED_METHODS = (FIT, *VALID_METHODS)
-"""The paper's estimate, and the bounds that hold for any mechanism."""
-
 _SEED = 20_230_206
 
 Samples = Mapping[tuple[str, str], FloatArray]
 """[trials] epsilons by (statistic, method); a method that the scores do not allow is left out."""
+
+
+def predicted_methods() -> tuple[str, ...]:
+    """The paper's estimate, and the bounds that hold for any mechanism."""
+    return (FIT, *valid_methods())
 
 
 def predicted_statistics(config: Config) -> tuple[Statistic, ...]:
@@ -143,7 +145,7 @@ class StatisticPrediction:
         """The JSON object: an interval by method, null where a method is left out."""
         return {
             method: self.epsilons[method].to_json() if method in self.epsilons else None
-            for method in PREDICTED_METHODS
+            for method in predicted_methods()
         }
 
 
@@ -158,7 +160,7 @@ def predict(run: PlannedRun, trials: int) -> tuple[StatisticPrediction, ...]:
       trials: at every point of the range.
     """
     statistics = predicted_statistics(run.config)
-    everything = [(s, method) for s in statistics for method in PREDICTED_METHODS]
+    everything = [(s, method) for s in statistics for method in predicted_methods()]
     middle = sample(run, MIDDLE, trials, everything)
     fits = [(s, FIT) for s in statistics]
     ends = {
@@ -166,7 +168,7 @@ def predict(run: PlannedRun, trials: int) -> tuple[StatisticPrediction, ...]:
         for unknowns in tqdm(ENDS, "range of the unknowns", disable=None, leave=False)
     }
     for unknowns, extreme in _extremes(ends, statistics).items():
-        asked = [(s, method) for s in extreme for method in VALID_METHODS]
+        asked = [(s, method) for s in extreme for method in valid_methods()]
         ends[unknowns].update(sample(run, unknowns, trials, asked))
     return tuple(
         StatisticPrediction(
@@ -180,7 +182,7 @@ def predict(run: PlannedRun, trials: int) -> tuple[StatisticPrediction, ...]:
                         if (statistic.name, method) in samples
                     ],
                 )
-                for method in PREDICTED_METHODS
+                for method in predicted_methods()
                 if (statistic.name, method) in middle
             },
         )

@@ -3,13 +3,13 @@
 import textwrap
 from collections.abc import Sequence
 
+from fl_audit.estimators import valid_methods
 from fl_audit.number_words import count, epsilon_text, significant
 from fl_audit.planning.interval import Interval, coverage
 from fl_audit.planning.plan import Plan
-from fl_audit.planning.prediction import FIT, PREDICTED_METHODS
+from fl_audit.planning.prediction import FIT, predicted_methods
 from fl_audit.planning.unknowns import ENDS, FACTOR
 from fl_audit.planning.variants import Variant
-from fl_audit.verdict import VALID_METHODS
 from fl_audit.verdict.power import ENOUGH_POWER
 
 _WIDTH = 100
@@ -61,7 +61,7 @@ def _prediction(plan: Plan) -> list[str]:
             ("" if method == FIT else "≥ ") + method,
             *(_interval(prediction.epsilons.get(method)) for prediction in plan.predictions),
         ]
-        for method in PREDICTED_METHODS
+        for method in predicted_methods()
     ]
     accounting = plan.accounting
     left_out = f" Not predicted: {', '.join(plan.not_predicted)}." * bool(plan.not_predicted)
@@ -93,7 +93,7 @@ def _variants(plan: Plan) -> list[str]:
     names = [prediction.statistic.name for prediction in plan.predictions]
     made = [variant for variant in plan.variants if variant.refused is None]
     fits = [[_label(v), *(_median(v, name, (FIT,)) for name in names)] for v in made]
-    bounds = [[_label(v), *(_median(v, name, VALID_METHODS) for name in names)] for v in made]
+    bounds = [[_label(v), *(_median(v, name, valid_methods()) for name in names)] for v in made]
     return [
         "",
         "What changes it",
@@ -149,7 +149,7 @@ def _power(plan: Plan) -> list[str]:
         f"What it could say of the claim, epsilon {claim.epsilon:g} at delta {claim.delta:g}",
         *_paragraph(
             "Share of simulated runs whose verdict is contradicted, by the noise that is really "
-            f"added: in the middle and over the range of the unknowns ({power.num_looks} bounds "
+            f"added: in the middle and over the range of the unknowns ({power.num_tests} bounds "
             "together)."
         ),
         *_table(["noise", "contradicted", "range"], rows),

@@ -10,12 +10,12 @@ from tqdm import tqdm
 from fl_audit.attacks.statistics import FINAL, Statistic
 from fl_audit.config import Config, DrawnParticipation
 from fl_audit.errors import InputError
+from fl_audit.estimators import valid_methods
 from fl_audit.estimators.result import json_value
 from fl_audit.planning.interval import median_of
 from fl_audit.planning.planned_run import PlannedRun, plan_run
 from fl_audit.planning.prediction import FIT, predicted_statistics, sample
 from fl_audit.planning.unknowns import MIDDLE
-from fl_audit.verdict import VALID_METHODS
 
 _COUNT_FACTORS = (0.25, 0.5, 2, 4)
 _REPEATS = (1, 2, 4, 8)
@@ -160,7 +160,7 @@ def variant(run: PlannedRun, change: Change, trials: int) -> Variant:
 
 def _medians(run: PlannedRun, statistics: Sequence[Statistic], trials: int) -> Medians:
     fits = [(s, FIT) for s in statistics]
-    bounds = [(s, method) for s in statistics for method in VALID_METHODS]
+    bounds = [(s, method) for s in statistics for method in valid_methods()]
     samples = {
         **sample(run, MIDDLE, trials, fits),
         **sample(run, MIDDLE, bound_trials(trials), bounds),

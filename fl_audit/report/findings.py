@@ -3,9 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fl_audit.number_words import epsilon_text, significant
-
-_ORDINALS = ("first", "second", "third", "fourth", "fifth")
+from fl_audit.number_words import epsilon_text, ordinal, significant
 
 
 def findings(report: Mapping[str, Any]) -> list[str]:
@@ -71,7 +69,7 @@ def _proven(report: Mapping[str, Any], headlines: Sequence[str]) -> str:
         return (
             f"With {confidence} % confidence, {bounds[0]}: this bound holds, the estimate may not."
         )
-    parts = [f"{bound} for the {which}" for bound, which in zip(bounds, _ORDINALS, strict=False)]
+    parts = [f"{bound} for the {ordinal(number)}" for number, bound in enumerate(bounds, 1)]
     return (
         f"With {confidence} % confidence each, {', '.join(parts[:-1])} and {parts[-1]}: these "
         "bounds hold, the estimates may not."

@@ -4,18 +4,9 @@ import dataclasses
 from collections.abc import Sequence
 
 from fl_audit.accounting.analytical import NoisyRounds
-from fl_audit.attacks.statistics import statistics_of
-from fl_audit.config import Audit
 from fl_audit.formats.run_folder import RunRecord
 from fl_audit.report.finished_run import FinishedRun
-from fl_audit.verdict import (
-    VALID_METHODS,
-    Claim,
-    Looks,
-    Statistic,
-    Verdict,
-    reach_verdict,
-)
+from fl_audit.verdict import Claim, Verdict, chosen_tests, reach_verdict
 from fl_audit.verdict.decision import Outcome
 
 
@@ -30,9 +21,11 @@ def run_verdict(run: FinishedRun, failed_checks: Sequence[str]) -> Verdict | Non
     audit = run.config.audit
     if audit.claimed_epsilon is None:
         return None
-    verdict = reach_verdict(
-        Claim(audit.claimed_epsilon, run.record.delta), _looks(run, audit), why_unfit(run.record)
-    )
+    chosen = chosen_tests(run.config)
+    scores = {s.name: run.scores[s.name].canary_scores() for s in chosen.statistics}
+    claim = Claim(audit.claimed_epsilon, run.record.delta)
+    tests = chosen.on(scores, run.record.dim)
+    verdict = reach_verdict(claim, tests, why_unfit(run.record))
     if not failed_checks or verdict.outcome is Outcome.CONTRADICTED:
         return verdict
     reason = (
@@ -40,19 +33,6 @@ def run_verdict(run: FinishedRun, failed_checks: Sequence[str]) -> Verdict | Non
         f"of the canaries, {verdict.reason}"
     )
     return dataclasses.replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason)
-
-
-def _looks(run: FinishedRun, audit: Audit) -> Looks:
-    logged = statistics_of(run.config)
-    return Looks(
-        statistics=[
-            Statistic(s.name, run.scores[s.name].canary_scores(), s.null, run.record.dim)
-            for s in logged
-            if audit.verdict_statistic in ("all", s.name)
-        ],
-        confidence=audit.confidence,
-        methods=VALID_METHODS if audit.verdict_method == "all" else (audit.verdict_method,),
-    )
 
 
 def why_unfit(record: RunRecord | NoisyRounds) -> str | None:

@@ -3,16 +3,19 @@
 Nothing here imports TensorFlow. docs/verdict.md defines the words.
 """
 
+from fl_audit.verdict.chosen_tests import ChosenTests, chosen_methods, chosen_tests
 from fl_audit.verdict.claim import LARGEST_EPSILON, Claim
+from fl_audit.verdict.claim_tests import ClaimTests, ScoredStatistic
 from fl_audit.verdict.decision import Verdict, reach_verdict
-from fl_audit.verdict.evidence import VALID_METHODS, Looks, Statistic
 
 __all__ = [
     "LARGEST_EPSILON",
-    "VALID_METHODS",
+    "ChosenTests",
     "Claim",
-    "Looks",
-    "Statistic",
+    "ClaimTests",
+    "ScoredStatistic",
     "Verdict",
+    "chosen_methods",
+    "chosen_tests",
     "reach_verdict",
 ]

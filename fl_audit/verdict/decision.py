@@ -1,4 +1,4 @@
-"""The verdict: what the tests that were looked at say of a claim."""
+"""The verdict: what the tests say of a claim."""
 
 import dataclasses
 import enum
@@ -11,9 +11,15 @@ import numpy as np
 from fl_audit.estimators import CanaryScores
 from fl_audit.estimators.result import json_value
 from fl_audit.verdict.claim import Claim
-from fl_audit.verdict.evidence import Bound, Look, Looks, Statistic
+from fl_audit.verdict.claim_tests import Bound, ClaimTest, ClaimTests, ScoredStatistic
 from fl_audit.verdict.p_value import p_value
-from fl_audit.verdict.power import ENOUGH_POWER, FACTOR, MOST_CANARIES, SimulatedAudit
+from fl_audit.verdict.power import (
+    ENOUGH_POWER,
+    FACTOR,
+    MOST_CANARIES,
+    SimulatedAudit,
+    hardest,
+)
 
 
 class Outcome(enum.StrEnum):
@@ -35,8 +41,8 @@ class Verdict:
       outcome: what is said.
       reason: why, in a clause in which the claim is "it".
       claim: of which.
-      confidence: that no lower bound that was looked at exceeds the truth.
-      num_looks: lower bounds looked at; each is at 1 - (1 - confidence) / num_looks.
+      confidence: that no lower bound among the tests exceeds the truth.
+      num_tests: lower bounds made; each is at 1 - (1 - confidence) / num_tests.
       epsilon_lower: the largest of them, 0 where there is none.
       method: that proved it; None where the scores allow no method.
       statistic: that it was proved on; None where it has no name.
@@ -53,7 +59,7 @@ class Verdict:
     reason: str
     claim: Claim
     confidence: float
-    num_looks: int
+    num_tests: int
     epsilon_lower: float = 0.0
     method: str | None = None
     statistic: str | None = None
@@ -75,7 +81,7 @@ class Verdict:
             "statistic": self.statistic,
             "assumes": self.assumes,
             "confidence": self.confidence,
-            "num_looks": self.num_looks,
+            "num_looks": self.num_tests,
             "p_value": self.p_value,
             "simulated_epsilon": FACTOR * self.claim.epsilon,
             "power": self.power,
@@ -83,32 +89,32 @@ class Verdict:
         }
 
 
-def reach_verdict(claim: Claim, looks: Looks, unfit: str | None = None) -> Verdict:
+def reach_verdict(claim: Claim, tests: ClaimTests, unfit: str | None = None) -> Verdict:
     """Says what the scores say of a claim.
 
     Args:
       claim: for a client.
-      looks: chosen before the scores were seen.
+      tests: chosen before the scores were seen.
       unfit: why the canaries do not bear on the claim; None where they do.
     """
-    bounds = looks.bounds(claim.delta)
+    bounds = tests.bounds(claim.delta)
     if unfit is not None:
-        return _verdict(Outcome.INCONCLUSIVE, unfit, claim, looks, bounds)
+        return _verdict(Outcome.INCONCLUSIVE, unfit, claim, tests, bounds)
     if not bounds:
         reason = "the scores allow no method that holds for any mechanism"
-        return _verdict(Outcome.INCONCLUSIVE, reason, claim, looks, bounds)
-    p = p_value(looks, bounds, claim)
+        return _verdict(Outcome.INCONCLUSIVE, reason, claim, tests, bounds)
+    p = p_value(tests, bounds, claim)
     if bounds[0].estimate.epsilon > claim.epsilon:
-        reason = _contradiction(looks, bounds[0], p)
-        return _verdict(Outcome.CONTRADICTED, reason, claim, looks, bounds, p_value=p)
-    return _not_contradicted(claim, looks, bounds, p)
+        reason = _contradiction(tests, bounds[0], p)
+        return _verdict(Outcome.CONTRADICTED, reason, claim, tests, bounds, p_value=p)
+    return _not_contradicted(claim, tests, bounds, p)
 
 
 def _verdict(
     outcome: Outcome,
     reason: str,
     claim: Claim,
-    looks: Looks,
+    tests: ClaimTests,
     bounds: Sequence[Bound],
     *,
     p_value: float | None = None,
@@ -120,11 +126,11 @@ def _verdict(
         outcome=outcome,
         reason=reason,
         claim=claim,
-        confidence=looks.confidence,
-        num_looks=len(looks),
+        confidence=tests.confidence,
+        num_tests=len(tests),
         epsilon_lower=best.estimate.epsilon if best else 0.0,
-        method=best.look.method if best else None,
-        statistic=best.look.statistic.name if best else None,
+        method=best.test.method if best else None,
+        statistic=best.test.statistic.name if best else None,
         assumes=best.estimate.assumes if best else None,
         p_value=p_value,
         power=power,
@@ -132,46 +138,48 @@ def _verdict(
     )
 
 
-def _contradiction(looks: Looks, best: Bound, p: float) -> str:
+def _contradiction(tests: ClaimTests, best: Bound, p: float) -> str:
     together = {1: "", 2: " for both bounds together"}.get(
-        len(looks), f" for all {len(looks)} bounds together"
+        len(tests), f" for all {len(tests)} bounds together"
     )
     return (
-        f"the lower bound ε ≥ {_number(best.estimate.epsilon)} by {best.look.method}"
-        f"{_on([best.look.statistic])} exceeds it, with {100 * looks.confidence:g} % confidence"
+        f"the lower bound ε ≥ {_number(best.estimate.epsilon)} by {best.test.method}"
+        f"{_on([best.test.statistic])} exceeds it, with {100 * tests.confidence:g} % confidence"
         f"{together} (p ≤ {p:.2g})"
     )
 
 
-def _not_contradicted(claim: Claim, looks: Looks, bounds: Sequence[Bound], p: float) -> Verdict:
+def _not_contradicted(
+    claim: Claim, tests: ClaimTests, bounds: Sequence[Bound], p: float
+) -> Verdict:
     if claim.delta == 0:
         reason = (
             "no lower bound exceeds it; how likely one would is not simulated at δ = 0, where "
             "Gaussian noise has no finite ε"
         )
-        return _verdict(Outcome.INCONCLUSIVE, reason, claim, looks, bounds, p_value=p)
-    hardest = _hardest(looks)
-    num_canaries = hardest[0].scores.num_included + hardest[0].scores.num_excluded
+        return _verdict(Outcome.INCONCLUSIVE, reason, claim, tests, bounds, p_value=p)
+    hard = hardest(tests.statistics)
+    num_canaries = hard[0].scores.num_included + hard[0].scores.num_excluded
     simulated = SimulatedAudit(
         claim=claim,
-        methods=tuple(looks.methods),
-        level=looks.level,
-        null=hardest[0].null,
-        included_share=hardest[0].scores.num_included / num_canaries,
+        methods=tuple(tests.methods),
+        level=tests.level,
+        null=hard[0].null,
+        included_share=hard[0].scores.num_included / num_canaries,
     )
     power = simulated.power(num_canaries)
     found = (
         f"an attacker who sees the whole signal of a Gaussian mechanism with "
-        f"ε = {FACTOR * claim.epsilon:g}{_on(hardest)} contradicts it in {100 * power:.3g} % of "
+        f"ε = {FACTOR * claim.epsilon:g}{_on(hard)} contradicts it in {100 * power:.3g} % of "
         f"simulated audits with {num_canaries:,} canaries"
     )
     if power >= ENOUGH_POWER:
         reason = f"no lower bound exceeds it, where {found}"
-        return _verdict(Outcome.CONSISTENT, reason, claim, looks, bounds, p_value=p, power=power)
-    limit = _largest_provable(claim, looks, hardest[0])
+        return _verdict(Outcome.CONSISTENT, reason, claim, tests, bounds, p_value=p, power=power)
+    limit = _largest_provable(claim, tests, hard[0])
     if limit <= claim.epsilon:
         found = (
-            f"{num_canaries:,} canaries{_on(hardest)} prove no more than ε ≥ {_number(limit)}, "
+            f"{num_canaries:,} canaries{_on(hard)} prove no more than ε ≥ {_number(limit)}, "
             "even if included and excluded ones are told apart without error"
         )
     needed = simulated.canaries_needed(at_least=num_canaries)
@@ -179,7 +187,7 @@ def _not_contradicted(claim: Claim, looks: Looks, bounds: Sequence[Bound], p: fl
         Outcome.INCONCLUSIVE,
         f"no lower bound exceeds it, but {found}; {_needed(needed)}",
         claim,
-        looks,
+        tests,
         bounds,
         p_value=p,
         power=power,
@@ -194,30 +202,20 @@ def _needed(canaries: int | None) -> str:
     return f"it would take about {canaries:,} to reach {enough}"
 
 
-def _on(statistics: Sequence[Statistic]) -> str:
+def _on(statistics: Sequence[ScoredStatistic]) -> str:
     """Such as " on max or sum"; nothing where statistics have no name."""
     names = [statistic.name for statistic in statistics if statistic.name is not None]
     return f" on {' or '.join(names)}" if names else ""
 
 
-def _hardest(looks: Looks) -> list[Statistic]:
-    """The statistics on which least can be proven: those without a known null law, if any are.
-
-    In every case that we simulated, the power for one of them is below that for a statistic whose
-    null law is known.
-    """
-    unknown = [statistic for statistic in looks.statistics if statistic.null == "empirical"]
-    return unknown or list(looks.statistics)
-
-
-def _largest_provable(claim: Claim, looks: Looks, statistic: Statistic) -> float:
+def _largest_provable(claim: Claim, tests: ClaimTests, statistic: ScoredStatistic) -> float:
     """The largest bound if all included canaries scored 1 and all excluded ones 0."""
     scores = CanaryScores(
         np.ones(statistic.scores.num_included), np.zeros(statistic.scores.num_excluded)
     )
     apart = dataclasses.replace(statistic, scores=scores)
-    bounds = (Look(method, apart).bound(claim.delta, 1 - looks.level) for method in looks.methods)
-    return max((bound.epsilon for bound in bounds if bound is not None), default=0.0)
+    made = (ClaimTest(name, apart).bound(claim.delta, 1 - tests.level) for name in tests.methods)
+    return max((bound.epsilon for bound in made if bound is not None), default=0.0)
 
 
 def _number(epsilon: float) -> str:

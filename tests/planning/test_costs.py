@@ -8,13 +8,14 @@ from planned_runs import facts, planned, small_config
 
 from fl_audit.accounting.analytical import NoisyRounds
 from fl_audit.errors import InputError
+from fl_audit.estimators import Estimate, Method, register_method, remove_method
 from fl_audit.planning.accuracy import accuracy_cost
 from fl_audit.planning.cost import measure_cost
 from fl_audit.planning.power import claim_power
 from fl_audit.planning.prediction import predicted_statistics, simulated_trials
 from fl_audit.planning.unknowns import ENDS, MIDDLE
 from fl_audit.planning.variants import changes
-from fl_audit.verdict import Looks, Statistic
+from fl_audit.verdict import ClaimTests, ScoredStatistic
 
 
 def _rounds(run, client=2, canary=1):
@@ -77,23 +78,41 @@ def test_power_is_that_of_the_verdict():
     power = claim_power(run, _rounds(run), 3)
     contradicted = 0
     for scores in simulated_trials(run, MIDDLE, 3):
-        looks = Looks(
+        tests = ClaimTests(
             [
-                Statistic(s.name, scores[s.name], s.null, run.task.dim)
+                ScoredStatistic(s.name, scores[s.name], s.null, run.task.dim)
                 for s in predicted_statistics(config)
             ],
             0.95,
         )
-        contradicted += looks.bounds(1e-3)[0].estimate.epsilon > 1.5
+        contradicted += tests.bounds(1e-3)[0].estimate.epsilon > 1.5
     configured, half, none = power.faults
     assert contradicted > 0
     assert configured.contradicted == contradicted / 3
     assert configured.lowest <= configured.contradicted <= configured.highest
     assert half.contradicted >= configured.contradicted
     assert (half.noise_factor, none.noise_factor) == (0.5, 0.0)
-    assert power.num_looks == 8
+    assert power.num_tests == 8
     assert power.unfit is None
     json.dumps(power.to_json(), allow_nan=False)
+
+
+def test_a_registered_method_has_power():
+    def proves_three(_):
+        return Estimate("toy", "lower_bound", 3.0, "A.", "A.", "A.", valid_for="any mechanism")
+
+    register_method(Method("toy", proves_three, "lower_bound", "any mechanism"))
+    try:
+        claims = {1.5: 1.0, 3.5: 0.0}
+        for claimed, share in claims.items():
+            audit = {"claimed_epsilon": claimed, "verdict_method": "toy"}
+            run = planned(small_config({"audit": audit}))
+            power = claim_power(run, _rounds(run), 2)
+            assert {fault.contradicted for fault in power.faults} == {share}
+            assert power.ideal_power == share
+            assert power.num_tests == 4
+    finally:
+        remove_method("toy")
 
 
 def test_without_a_claim_there_is_no_power():

@@ -7,17 +7,16 @@ import pytest
 from planned_runs import facts, planned, small_config
 
 from fl_audit.errors import InputError
-from fl_audit.estimators import METHODS, AuditSetting, CanaryScores
+from fl_audit.estimators import METHODS, AuditSetting, CanaryScores, valid_methods
 from fl_audit.planning.prediction import (
     FIT,
-    PREDICTED_METHODS,
     predict,
+    predicted_methods,
     predicted_statistics,
     sample,
     simulated_trials,
 )
 from fl_audit.planning.unknowns import ENDS, FACTOR, MIDDLE
-from fl_audit.verdict import VALID_METHODS
 
 
 def test_the_estimate_without_details_is_the_estimate():
@@ -42,7 +41,7 @@ def test_intervals_cover_both_ends_of_what_is_unknown():
             values, interval = samples[s.name, FIT], predictions[s.name][FIT]
             assert interval.lower <= min(values) <= max(values) <= interval.upper
     for epsilons in predictions.values():
-        for method in VALID_METHODS:
+        for method in valid_methods():
             interval = epsilons[method]
             assert 0 <= interval.lower <= interval.median <= interval.upper
 
@@ -64,7 +63,7 @@ def test_the_ends_are_those_that_are_said():
 )
 def test_the_edges_have_numbers(changes):
     run = planned(small_config(changes, seed=2))
-    everything = [(s, m) for s in predicted_statistics(run.config) for m in PREDICTED_METHODS]
+    everything = [(s, m) for s in predicted_statistics(run.config) for m in predicted_methods()]
     for values in sample(run, MIDDLE, 3, everything).values():
         assert len(values) == 3
         assert np.all(values >= 0)

@@ -9,6 +9,7 @@ SEES = {
     "final_and_initial": "the initial and the final model",
     "all_iterates": "the noised update of every round",
     "window": "the noised updates of rounds 3 to 9 alone",
+    **{f"model_{i}": f"model {i}" for i in range(12)},
 }
 
 
@@ -111,3 +112,13 @@ def test_a_window_and_statistics_of_another_name():
     assert "ε ≥ 0.250 for the second and ε ≥ 0.250 for the third: these" in second
     assert "the final model alone" not in first
     assert "above the canary’s is chance" in third
+
+
+def test_no_threat_model_is_dropped_however_many_there_are():
+    _, second, _ = sentences({f"s{i}": fit(f"model_{i}", 1.0) for i in range(12)})
+    assert second.count("ε ≥ 0.250 for the") == 12
+    assert "for the sixth, " in second
+    assert second.endswith(
+        "ε ≥ 0.250 for the 11th and ε ≥ 0.250 for the 12th: these bounds hold, the estimates may "
+        "not."
+    )

@@ -99,7 +99,7 @@ def looked_at(folder, **audit):
 
 
 def test_a_verdict_looks_at_every_statistic_of_the_run(widely_reported):
-    assert looked_at(widely_reported.folder).num_looks == 16
+    assert looked_at(widely_reported.folder).num_tests == 16
 
 
 def test_a_verdict_on_one_of_them(widely_reported):
@@ -108,7 +108,7 @@ def test_a_verdict_on_one_of_them(widely_reported):
         verdict_statistic="checkpoints_max",
         verdict_method="threshold_valid",
     )
-    assert (found.num_looks, found.statistic) == (1, "checkpoints_max")
+    assert (found.num_tests, found.statistic) == (1, "checkpoints_max")
     assert found.outcome == "contradicted"
 
 

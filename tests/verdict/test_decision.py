@@ -8,9 +8,9 @@ import pytest
 from scipy import stats
 
 from fl_audit.errors import InputError
-from fl_audit.estimators import METHODS, AuditSetting, CanaryScores, estimate
+from fl_audit.estimators import METHODS, AuditSetting, CanaryScores, estimate, valid_methods
 from fl_audit.estimators.known_mechanisms import gaussian, randomised_response
-from fl_audit.verdict import VALID_METHODS, Claim, Looks, Statistic, reach_verdict
+from fl_audit.verdict import Claim, ClaimTests, ScoredStatistic, reach_verdict
 from fl_audit.verdict.p_value import p_value
 
 DELTA = 1e-3
@@ -22,12 +22,12 @@ def released(mechanism, num_canaries, seed, name="max"):
     scores = mechanism.release(rng, bits)
     null = "empirical" if mechanism.dim is None else "closed_form"
     canaries = CanaryScores(scores[bits == 1], scores[bits == 0])
-    return Statistic(name, canaries, null, mechanism.dim)
+    return ScoredStatistic(name, canaries, null, mechanism.dim)
 
 
 def separated(num_canaries):
     half = num_canaries // 2
-    return Statistic("max", CanaryScores(np.ones(half), np.zeros(half)), "empirical")
+    return ScoredStatistic("max", CanaryScores(np.ones(half), np.zeros(half)), "empirical")
 
 
 def test_the_valid_methods_are_those_that_claim_to_hold_for_any_mechanism():
@@ -35,16 +35,16 @@ def test_the_valid_methods_are_those_that_claim_to_hold_for_any_mechanism():
     result = estimate(at.scores, delta=DELTA, dim=1000)
     assert not result.left_out
     claiming = [made.method for made in result.estimates if made.valid_for == "any mechanism"]
-    assert claiming == list(VALID_METHODS)
+    assert claiming == list(valid_methods())
     assert {made.method for made in result.estimates} == set(METHODS)
 
 
 def test_scores_without_noise_contradict_a_small_claim():
-    verdict = reach_verdict(Claim(1.0, DELTA), Looks([separated(1000)], 0.95))
+    verdict = reach_verdict(Claim(1.0, DELTA), ClaimTests([separated(1000)], 0.95))
     assert verdict.outcome == "contradicted"
     assert verdict.epsilon_lower > 4
     assert verdict.statistic == "max"
-    assert verdict.method in VALID_METHODS
+    assert verdict.method in valid_methods()
     assert verdict.p_value < 1e-8
     assert "exceeds it, with 95 % confidence for both bounds together" in verdict.reason
 
@@ -56,7 +56,7 @@ def test_scores_without_noise_contradict_a_small_claim():
 )
 def test_a_true_claim_is_contradicted_as_rarely_as_the_confidence_says(mechanism, num_statistics):
     # A right test exceeds this limit with probability below 1e-6. Without the correction for
-    # twenty looks it is exceeded at once.
+    # twenty tests it is exceeded at once.
     runs, alpha = 400, 0.1
     limit = stats.binom.isf(1e-6, runs, alpha)
     rng = np.random.default_rng(5)
@@ -68,29 +68,30 @@ def test_a_true_claim_is_contradicted_as_rarely_as_the_confidence_says(mechanism
             scores = mechanism.release(rng, bits)
             canaries = CanaryScores(scores[bits == 1], scores[bits == 0])
             null = "empirical" if mechanism.dim is None else "closed_form"
-            statistics.append(Statistic("max", canaries, null, mechanism.dim))
-        looks = Looks(statistics, 1 - alpha, ["threshold_valid"])
-        contradicted += looks.bounds(mechanism.delta)[0].estimate.epsilon > mechanism.epsilon
+            statistics.append(ScoredStatistic("max", canaries, null, mechanism.dim))
+        tests = ClaimTests(statistics, 1 - alpha, ["threshold_valid"])
+        contradicted += tests.bounds(mechanism.delta)[0].estimate.epsilon > mechanism.epsilon
     assert contradicted <= limit
 
 
 def test_coin_flips_contradict_a_true_claim_rarely_by_both_methods():
     mechanism, runs, alpha = gaussian(1.0, DELTA), 300, 0.1
     contradicted = sum(
-        Looks([released(mechanism, 100, seed)], 1 - alpha).bounds(DELTA)[0].estimate.epsilon > 1
+        ClaimTests([released(mechanism, 100, seed)], 1 - alpha).bounds(DELTA)[0].estimate.epsilon
+        > 1
         for seed in range(runs)
     )
     assert contradicted <= stats.binom.isf(1e-6, runs, alpha)
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("method", VALID_METHODS)
+@pytest.mark.parametrize("method", valid_methods())
 def test_the_p_value_is_where_estimate_ceases_to_contradict(method, seed):
     claim, statistic = Claim(1.0, DELTA), released(gaussian(3.5, DELTA), 300, seed)
     twin = released(gaussian(0.01, DELTA), 300, 100 + seed, name="sum")
-    looks = Looks([statistic, twin], 0.95, [method])
-    bounds = looks.bounds(DELTA)
-    p = p_value(looks, bounds, claim)
+    tests = ClaimTests([statistic, twin], 0.95, [method])
+    bounds = tests.bounds(DELTA)
+    p = p_value(tests, bounds, claim)
 
     def contradicts(alpha):
         setting = AuditSetting(statistic.scores, DELTA, 1 - alpha / 2, None, "empirical")
@@ -104,7 +105,7 @@ def test_the_p_value_is_where_estimate_ceases_to_contradict(method, seed):
 
 def test_a_consistent_verdict_had_the_power_to_contradict():
     statistic = released(gaussian(2.0, DELTA, 10**6), 2000, seed=3)
-    verdict = reach_verdict(Claim(4.0, DELTA), Looks([statistic], 0.95))
+    verdict = reach_verdict(Claim(4.0, DELTA), ClaimTests([statistic], 0.95))
     assert verdict.outcome == "consistent"
     assert verdict.power >= 0.8
     assert verdict.canaries_needed is None
@@ -113,17 +114,17 @@ def test_a_consistent_verdict_had_the_power_to_contradict():
 
 def test_an_inconclusive_verdict_says_how_many_canaries_would_tell():
     verdict = reach_verdict(
-        Claim(1.0, DELTA), Looks([released(gaussian(1.0, DELTA, 10**6), 300, seed=3)], 0.95)
+        Claim(1.0, DELTA), ClaimTests([released(gaussian(1.0, DELTA, 10**6), 300, seed=3)], 0.95)
     )
     assert verdict.outcome == "inconclusive"
     assert verdict.power < 0.5
     assert 600 < verdict.canaries_needed < 3000
     enough = released(gaussian(1.0, DELTA, 10**6), 2 * verdict.canaries_needed, seed=3)
-    assert reach_verdict(Claim(1.0, DELTA), Looks([enough], 0.95)).outcome == "consistent"
+    assert reach_verdict(Claim(1.0, DELTA), ClaimTests([enough], 0.95)).outcome == "consistent"
 
 
 def test_few_canaries_cannot_contradict_a_large_claim_whatever_they_score():
-    verdict = reach_verdict(Claim(30.0, DELTA), Looks([separated(100)], 0.95))
+    verdict = reach_verdict(Claim(30.0, DELTA), ClaimTests([separated(100)], 0.95))
     assert verdict.outcome == "inconclusive"
     assert verdict.power == 0
     assert verdict.canaries_needed is None
@@ -131,7 +132,7 @@ def test_few_canaries_cannot_contradict_a_large_claim_whatever_they_score():
         estimate(separated(100).scores, delta=DELTA, confidence=0.975, methods=[name])
         .estimates[0]
         .epsilon
-        for name in VALID_METHODS
+        for name in valid_methods()
     )
     assert f"prove no more than ε ≥ {limit:.3g}, even if" in verdict.reason
     assert "no number up to 100,000" in verdict.reason
@@ -141,16 +142,16 @@ def test_power_is_that_of_the_statistic_on_which_least_can_be_proven():
     known = released(gaussian(1.0, DELTA, 10**6), 1000, seed=1, name="final")
     unknown = released(gaussian(1.0, DELTA), 1000, seed=1, name="max")
     claim = Claim(6.0, DELTA)
-    alone = reach_verdict(claim, Looks([known], 0.95))
-    both = reach_verdict(claim, Looks([known, unknown], 0.95))
+    alone = reach_verdict(claim, ClaimTests([known], 0.95))
+    both = reach_verdict(claim, ClaimTests([known, unknown], 0.95))
     assert (alone.outcome, both.outcome) == ("consistent", "inconclusive")
     assert "on max" in both.reason
     assert "final" not in both.reason
 
 
 def test_canaries_that_do_not_stand_for_clients_contradict_nothing():
-    looks = Looks([separated(1000)], 0.95)
-    verdict = reach_verdict(Claim(1.0, DELTA), looks, unfit="they take part too often")
+    tests = ClaimTests([separated(1000)], 0.95)
+    verdict = reach_verdict(Claim(1.0, DELTA), tests, unfit="they take part too often")
     assert verdict.outcome == "inconclusive"
     assert verdict.reason == "they take part too often"
     assert verdict.p_value is None
@@ -158,15 +159,15 @@ def test_canaries_that_do_not_stand_for_clients_contradict_nothing():
 
 
 def test_scores_without_a_method_are_inconclusive():
-    statistic = Statistic(None, CanaryScores(np.zeros(0), np.ones(5)), "empirical")
-    verdict = reach_verdict(Claim(1.0, DELTA), Looks([statistic], 0.95))
+    statistic = ScoredStatistic(None, CanaryScores(np.zeros(0), np.ones(5)), "empirical")
+    verdict = reach_verdict(Claim(1.0, DELTA), ClaimTests([statistic], 0.95))
     assert (verdict.outcome, verdict.method, verdict.epsilon_lower) == ("inconclusive", None, 0)
 
 
 @pytest.mark.parametrize("outcome", ["contradicted", "inconclusive"])
 def test_delta_0_can_be_contradicted_and_is_not_simulated(outcome):
     epsilon = 1.0 if outcome == "contradicted" else 20.0
-    verdict = reach_verdict(Claim(epsilon, 0.0), Looks([separated(200)], 0.95))
+    verdict = reach_verdict(Claim(epsilon, 0.0), ClaimTests([separated(200)], 0.95))
     assert verdict.outcome == outcome
     assert verdict.power is None
 
@@ -174,7 +175,7 @@ def test_delta_0_can_be_contradicted_and_is_not_simulated(outcome):
 def test_json_has_no_infinity():
     half = CanaryScores(np.ones(500), np.zeros(500))
     verdict = reach_verdict(
-        Claim(1.0, 0.0), Looks([Statistic("final", half, "closed_form", 10**6)], 0.95)
+        Claim(1.0, 0.0), ClaimTests([ScoredStatistic("final", half, "closed_form", 10**6)], 0.95)
     )
     made = json.loads(json.dumps(verdict.to_json(), allow_nan=False))
     assert made["outcome"] == "contradicted"
@@ -191,4 +192,4 @@ def test_a_claim_without_sense_is_refused(epsilon):
 @pytest.mark.parametrize("methods", [["one_run"], []])
 def test_a_method_that_proves_nothing_is_refused(methods):
     with pytest.raises(InputError, match="among threshold_valid, one_run_valid"):
-        Looks([separated(10)], 0.95, methods)
+        ClaimTests([separated(10)], 0.95, methods)

@@ -13,8 +13,8 @@ from scipy import stats
 
 from fl_audit.estimators import AuditSetting, CanaryScores
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_sigma, sigma_of_epsilon
-from fl_audit.estimators.threshold.clopper_pearson import threshold_clopper_pearson
 from fl_audit.estimators.threshold.gdp import threshold_gdp
+from fl_audit.estimators.threshold.published import threshold_clopper_pearson
 from fl_audit.estimators.threshold.valid import threshold_valid
 
 RUNS = 200

@@ -3,11 +3,15 @@
 import math
 
 from fl_audit.estimators.gaussian.gdp import epsilon_of_mu
-from fl_audit.estimators.one_run.f_dp import gaussian_trade_off, mu_lower_bound, rejects
 from fl_audit.estimators.one_run.guesses import (
     Guesses,
     correct_among_bottom,
     correct_among_top,
+)
+from fl_audit.estimators.one_run.trade_off_p_value import (
+    gaussian_trade_off,
+    mu_lower_bound,
+    rejects,
 )
 from fl_audit.estimators.result import Estimate
 from fl_audit.estimators.scores import CanaryScores
@@ -23,9 +27,9 @@ def one_run_fdp(setting: AuditSetting) -> Estimate:
 
     For each r of `few_numbers_of_guesses`, the ceil(r / 2) largest scores are guessed to be
     included and the floor(r / 2) smallest to be excluded. Each r tests mu-GDP at an equal share of
-    alpha (f_dp.py); the largest mu that any rejects becomes epsilon at delta, by the Gaussian
-    mechanism with noise multiplier 1 / mu (Balle & Wang 2018). With delta 0 it is infinite if mu is
-    above 0.
+    alpha (trade_off_p_value.py); the largest mu that any rejects becomes epsilon at delta, by the
+    Gaussian mechanism with noise multiplier 1 / mu (Balle & Wang 2018). With delta 0 it is infinite
+    if mu is above 0.
 
     Raises:
         NotApplicableError: without included or without excluded scores.

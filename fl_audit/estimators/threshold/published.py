@@ -1,19 +1,24 @@
-"""The paper's search for the best threshold, with the error rate bounds left open.
+"""The lower bounds of papers as published: the best threshold, by one of two bounds on its rates.
 
 Andrew et al. (2023), section 5, after Jagielski et al. (2020). The bounds are for one threshold
 each; nothing corrects for the choice among thresholds.
 """
 
+import functools
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
+from fl_audit.estimators.result import Estimate
 from fl_audit.estimators.scores import FloatArray
 from fl_audit.estimators.setting import AuditSetting
 from fl_audit.estimators.threshold.error_rate_bounds import (
     Counts,
     LogRates,
+    clopper_pearson_upper,
     false_positive_rates,
+    jeffreys_upper,
 )
 from fl_audit.estimators.threshold.proven_threshold import ProvenThreshold, strongest_threshold
 
@@ -21,8 +26,23 @@ UpperBounds = Callable[[Counts, int, float], LogRates]
 """Bounds on error rates, from [t] errors, the trials and the confidence of each."""
 
 
-def best_threshold(setting: AuditSetting, upper: UpperBounds) -> ProvenThreshold:
-    """The threshold with the largest epsilon by bounds that hold for one threshold each.
+@dataclass(frozen=True)
+class PublishedBounds:
+    """The bounds on error rates that a paper takes, and where it says so.
+
+    Attributes:
+        method: Name of the method that uses them.
+        upper: The upper bounds, for one threshold each.
+        intervals: Whose intervals they are, in words.
+    """
+
+    method: str
+    upper: UpperBounds
+    intervals: str
+
+
+def threshold_as_published(setting: AuditSetting, bounds: PublishedBounds) -> Estimate:
+    """The largest epsilon that a threshold on the scores proves, as papers report it.
 
     max over thresholds of max(log((1 - delta - FNR) / FPR), log((1 - delta - FPR) / FNR)), where
     "score >= threshold" means included, FNR is its upper bound, and FPR is exact under the
@@ -32,6 +52,43 @@ def best_threshold(setting: AuditSetting, upper: UpperBounds) -> ProvenThreshold
         NotApplicableError: without included scores, or with fewer than 2 excluded scores under
             the empirical null.
     """
+    best = _best_threshold(setting, bounds.upper)
+    return Estimate(
+        method=bounds.method,
+        kind="lower_bound",
+        epsilon=best.epsilon,
+        lower=best.epsilon,
+        assumes="Canaries' scores are independent given inclusion.",
+        guarantee=_guarantee(setting),
+        source=(
+            "Andrew et al. (2023), arXiv:2302.03098, section 5; Jagielski et al. (2020) with "
+            f"{bounds.intervals}"
+        ),
+        details={"null": setting.null, **best.details()},
+    )
+
+
+threshold_jeffreys = functools.partial(
+    threshold_as_published,
+    bounds=PublishedBounds(
+        "threshold_jeffreys", jeffreys_upper, "Jeffreys intervals (Zanella-Beguelin et al. 2022)"
+    ),
+)
+"""The bound of Andrew et al. (2023), with Jeffreys upper bounds on the error rates."""
+
+threshold_clopper_pearson = functools.partial(
+    threshold_as_published,
+    bounds=PublishedBounds(
+        "threshold_clopper_pearson",
+        clopper_pearson_upper,
+        "Clopper-Pearson intervals (Clopper & Pearson 1934)",
+    ),
+)
+"""The same with the exact intervals of Jagielski et al. (2020)."""
+
+
+def _best_threshold(setting: AuditSetting, upper: UpperBounds) -> ProvenThreshold:
+    """The threshold with the largest epsilon by bounds that hold for one threshold each."""
     setting.require(included=1)
     setting.require_null_scores()
     thresholds = _candidate_thresholds(setting)
@@ -41,7 +98,7 @@ def best_threshold(setting: AuditSetting, upper: UpperBounds) -> ProvenThreshold
     return strongest_threshold(thresholds, false_negatives, negatives, positives, setting.delta)
 
 
-def unadjusted_guarantee(setting: AuditSetting) -> str:
+def _guarantee(setting: AuditSetting) -> str:
     """What such a bound would guarantee, and that it does not."""
     level = f"{100 * setting.confidence:g} %"
     rates = (

@@ -1,0 +1,143 @@
+"""The methods: one record for each, from which everything that lists methods is derived.
+
+A method of another package is one function and one call of `register_method`.
+"""
+
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import get_args
+
+from fl_audit.estimators.counts.bayes import bayes
+from fl_audit.estimators.epsilon_star.empirical import epsilon_star_empirical
+from fl_audit.estimators.epsilon_star.parametric import epsilon_star
+from fl_audit.estimators.gaussian.fit import gaussian_fit
+from fl_audit.estimators.gaussian.gdp import gdp_fit
+from fl_audit.estimators.one_run.one_run_fdp import one_run_fdp
+from fl_audit.estimators.one_run.rejection_region import one_run_rejection
+from fl_audit.estimators.one_run.search import one_run
+from fl_audit.estimators.one_run.valid import one_run_valid
+from fl_audit.estimators.result import Estimate, Kind, ValidFor
+from fl_audit.estimators.scores import CanaryScores
+from fl_audit.estimators.setting import AuditSetting, NotApplicableError
+from fl_audit.estimators.threshold.gdp import threshold_gdp
+from fl_audit.estimators.threshold.published import threshold_clopper_pearson, threshold_jeffreys
+from fl_audit.estimators.threshold.valid import threshold_valid
+
+Rejection = Callable[[CanaryScores], bool]
+"""Whether scores reject what a test is made for."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """One way to turn scores into epsilon, and what it claims.
+
+    Attributes:
+        name: Name of the method, such as "one_run".
+        estimate: The estimate from scores; it refuses scores that it cannot use by a
+            `NotApplicableError`.
+        kind: Kind of every estimate that it makes.
+        valid_for: Mechanisms on which its bound holds, as every estimate of it says.
+        fast_rejection: Given (epsilon, delta, level), a quick way to tell of many samples whether
+            the lower bound at confidence 1 - level and at delta exceeds epsilon; for simulations.
+            None where they make the bound and compare.
+
+    Raises:
+        ValueError: if the kind or what it is valid for is unknown.
+    """
+
+    name: str
+    estimate: Callable[[AuditSetting], Estimate]
+    kind: Kind
+    valid_for: ValidFor | None = None
+    fast_rejection: Callable[[float, float, float], Rejection] | None = None
+
+    def __post_init__(self) -> None:
+        """Check what the groups of methods are made by."""
+        if self.kind not in get_args(Kind):
+            raise ValueError(f"kind must be one of {get_args(Kind)}, got {self.kind!r}")
+        if self.valid_for not in (None, *get_args(ValidFor)):
+            raise ValueError(
+                f"valid_for must be None or one of {get_args(ValidFor)}, got {self.valid_for!r}"
+            )
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether it makes lower bounds that hold for any mechanism, whatever it chooses."""
+        return self.kind == "lower_bound" and self.valid_for == "any mechanism"
+
+    def __call__(self, setting: AuditSetting) -> Estimate:
+        """The estimate from the scores of a setting.
+
+        Raises:
+            NotApplicableError: if the scores do not allow the method.
+            ValueError: if the estimate says something else of itself than this record.
+        """
+        made = self.estimate(setting)
+        says = (made.method, made.kind, made.valid_for)
+        if says != (self.name, self.kind, self.valid_for):
+            raise ValueError(
+                f"the method registered as {(self.name, self.kind, self.valid_for)} made an "
+                f"estimate that says {says}"
+            )
+        return made
+
+    def rejects(self, setting: AuditSetting, epsilon: float) -> bool:
+        """Whether the bound exceeds epsilon; a bound that the scores do not allow does not."""
+        try:
+            return self(setting).epsilon > epsilon
+        except NotApplicableError:
+            return False
+
+
+_OWN = (
+    Method("gaussian_fit", gaussian_fit, "estimate"),
+    Method("gdp_fit", gdp_fit, "estimate"),
+    Method("threshold_jeffreys", threshold_jeffreys, "lower_bound"),
+    Method("threshold_clopper_pearson", threshold_clopper_pearson, "lower_bound"),
+    Method("threshold_valid", threshold_valid, "lower_bound", "any mechanism"),
+    Method("threshold_gdp", threshold_gdp, "lower_bound", "Gaussian mechanisms"),
+    Method("one_run", one_run, "lower_bound"),
+    Method(
+        "one_run_valid",
+        one_run_valid,
+        "lower_bound",
+        "any mechanism",
+        fast_rejection=one_run_rejection,
+    ),
+    Method("one_run_fdp", one_run_fdp, "lower_bound", "Gaussian mechanisms"),
+    Method("bayes", bayes, "interval"),
+    Method("epsilon_star", epsilon_star, "estimate"),
+    Method("epsilon_star_empirical", epsilon_star_empirical, "estimate"),
+)
+
+_methods = {method.name: method for method in _OWN}
+
+METHODS: Mapping[str, Method] = types.MappingProxyType(_methods)
+"""Every registered method by name, in the order of reports."""
+
+
+def register_method(method: Method) -> Method:
+    """Add a method, the last in the order of reports, and return it.
+
+    Raises:
+        ValueError: if its name is taken.
+    """
+    if method.name in ("all", *_methods):
+        raise ValueError(f"the name {method.name!r} of a method is taken")
+    _methods[method.name] = method
+    return method
+
+
+def remove_method(name: str) -> None:
+    """Take a method out again, such as one that a test has registered."""
+    del _methods[name]
+
+
+def valid_methods() -> tuple[str, ...]:
+    """Names of the methods whose lower bounds hold for any mechanism.
+
+    >>> valid_methods()
+    ('threshold_valid', 'one_run_valid')
+    """
+    return tuple(name for name, method in _methods.items() if method.is_valid)

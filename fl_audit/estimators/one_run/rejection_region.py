@@ -1,0 +1,91 @@
+"""Which right guesses make `one_run_valid` exceed an epsilon, for many samples of one size.
+
+`one_run_valid` finds a bound for the guesses at hand. A simulation asks many times whether that
+bound exceeds one epsilon: the guesses for which it does are a region, found once.
+"""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from fl_audit.estimators.one_run.valid import numbers_of_guesses
+from fl_audit.estimators.one_run.walk import Boundary, boundary_at
+from fl_audit.estimators.scores import CanaryScores
+
+_SINGLE_LEVEL = 1 / 8
+_NEGLIGIBLE = 1e-9
+_STEP = 0.01
+_FARTHEST = 8.0
+"""Beyond epsilon: no boundary that far is tried."""
+
+
+@dataclass(frozen=True, eq=False)
+class OneRunRegion:
+    """The event that the walk of right guesses reaches a boundary, if any can reject epsilon."""
+
+    boundary: Boundary | None
+
+    def rejects(self, scores: CanaryScores) -> bool:
+        """Whether these scores, no two of them equal, are in the region."""
+        if self.boundary is None or len(self.boundary.totals) == 0:
+            return False
+        values = np.concatenate([scores.excluded, scores.included])
+        is_included = np.argsort(-values) >= scores.num_excluded
+        halves = self.boundary.totals // 2
+        among_top, among_bottom = np.cumsum(is_included), np.cumsum(~is_included[::-1])
+        correct = among_top[halves - 1] + among_bottom[halves - 1]
+        return bool(np.any(correct >= self.boundary.heights))
+
+
+def one_run_region(epsilon: float, delta: float, num_canaries: int, level: float) -> OneRunRegion:
+    """The largest region, to 0.01 in the epsilon of its boundary, that is as unlikely as `level`.
+
+    Its chance is taken at `epsilon`. `one_run_valid` also tries larger ones, at which the term in
+    delta is smaller: with many canaries times delta it rejects a little more.
+
+    Args:
+        epsilon: The epsilon to reject, above 0.
+        delta: The delta of it, in [0, 1).
+        num_canaries: Number of canaries m, at least 2.
+        level: What the chance of the region has to be below under (epsilon, delta)-DP.
+    """
+    totals = numbers_of_guesses(num_canaries, delta, level)
+    m_delta = num_canaries * delta
+
+    def boundary(steps: int) -> Boundary:
+        return boundary_at(totals, epsilon + _STEP * steps, _SINGLE_LEVEL * level)
+
+    def unlikely(event: Boundary) -> bool:
+        if len(event.totals) == 0:
+            return True
+        chance = event.crossing(epsilon, _NEGLIGIBLE * level)
+        return chance < level and chance + m_delta * event.delta_factor(epsilon) < level
+
+    low, high = -1, round(_FARTHEST / _STEP)
+    if not unlikely(boundary(high)):
+        return OneRunRegion(None)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if unlikely(boundary(middle)) else (middle, high)
+    return OneRunRegion(boundary(high))
+
+
+def one_run_rejection(epsilon: float, delta: float, level: float) -> Callable[[CanaryScores], bool]:
+    """Whether scores make `one_run_valid` exceed epsilon, by a region for each number of canaries.
+
+    Args:
+        epsilon: The epsilon to reject, above 0.
+        delta: The delta of it, in [0, 1).
+        level: One minus the confidence of the bound.
+    """
+    region_of = functools.cache(
+        lambda num_canaries: one_run_region(epsilon, delta, num_canaries, level)
+    )
+
+    def rejects(scores: CanaryScores) -> bool:
+        is_allowed = scores.num_included > 0 and scores.num_excluded > 0
+        return is_allowed and region_of(scores.num_included + scores.num_excluded).rejects(scores)
+
+    return rejects

@@ -1,0 +1,73 @@
+"""What a verdict tests, chosen before any score is seen."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from fl_audit.attacks.statistics import Statistic, statistics_of
+from fl_audit.config import Config
+from fl_audit.estimators import CanaryScores, valid_methods
+from fl_audit.verdict.claim_tests import ClaimTests, ScoredStatistic, level_of_each
+
+
+@dataclass(frozen=True)
+class ChosenTests:
+    """The statistics and methods that a config's audit table selects.
+
+    Attributes:
+      statistics: The statistics that are tested.
+      methods: Names of the methods that are applied to each of them.
+      confidence: The confidence of all bounds together.
+    """
+
+    statistics: tuple[Statistic, ...]
+    methods: tuple[str, ...]
+    confidence: float
+
+    def __len__(self) -> int:
+        """Number of tests, m."""
+        return len(self.methods) * len(self.statistics)
+
+    @property
+    def level(self) -> float:
+        """The probability with which each single bound may fail."""
+        return level_of_each(self.confidence, len(self))
+
+    def on(self, scores: Mapping[str, CanaryScores], dim: int) -> ClaimTests:
+        """The tests of a run's scores.
+
+        Args:
+          scores: The scores of canaries by the name of the statistic.
+          dim: Number of trainable parameters.
+
+        Raises:
+          InputError: nothing is chosen.
+        """
+        return ClaimTests(
+            [ScoredStatistic(s.name, scores[s.name], s.null, dim) for s in self.statistics],
+            self.confidence,
+            self.methods,
+        )
+
+
+def chosen_tests(config: Config) -> ChosenTests:
+    """What a config's audit table lets the verdict test.
+
+    Args:
+      config: The config of the run.
+    """
+    audit = config.audit
+    statistics = [s for s in statistics_of(config) if audit.verdict_statistic in ("all", s.name)]
+    methods = chosen_methods(None if audit.verdict_method == "all" else (audit.verdict_method,))
+    return ChosenTests(tuple(statistics), methods, audit.confidence)
+
+
+def chosen_methods(names: Collection[str] | None) -> tuple[str, ...]:
+    """The valid methods among those that are asked for, in the order of reports.
+
+    Args:
+      names: Names of methods, also of such as prove nothing; None takes all.
+
+    >>> chosen_methods(["one_run", "one_run_valid"])
+    ('one_run_valid',)
+    """
+    return tuple(name for name in valid_methods() if names is None or name in names)

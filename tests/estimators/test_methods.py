@@ -1,0 +1,107 @@
+"""The records of methods, and the groups that pages print them in."""
+
+import itertools
+from typing import get_args
+
+import pytest
+
+from fl_audit.estimators import (
+    METHODS,
+    AuditSetting,
+    CanaryScores,
+    Estimate,
+    Method,
+    register_method,
+    remove_method,
+    valid_methods,
+)
+from fl_audit.estimators.method_groups import METHOD_GROUPS
+from fl_audit.estimators.result import Kind, ValidFor
+from fl_audit.estimators.setting import NotApplicableError
+
+SETTING = AuditSetting(CanaryScores([0.5, 1.0], [0.0, 0.25]), 1e-5, 0.95, None, "empirical")
+
+
+def made(method="toy", kind="lower_bound", valid_for=None):
+    return Estimate(method, kind, 1.0, "Nothing.", "Nothing.", "None.", valid_for=valid_for)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_is_named_as_it_is_registered(name):
+    assert METHODS[name].name == name
+
+
+def test_the_mapping_cannot_be_changed_but_by_registering():
+    with pytest.raises(TypeError):
+        METHODS["toy"] = Method("toy", lambda _: made(), "lower_bound")
+
+
+def test_only_lower_bounds_for_any_mechanism_are_valid():
+    assert valid_methods() == ("threshold_valid", "one_run_valid")
+    for kind, valid_for in itertools.product(get_args(Kind), (None, *get_args(ValidFor))):
+        method = Method("toy", lambda _: made(), kind, valid_for)
+        assert method.is_valid == ((kind, valid_for) == ("lower_bound", "any mechanism"))
+
+
+@pytest.mark.parametrize("kind", get_args(Kind))
+@pytest.mark.parametrize("valid_for", [None, *get_args(ValidFor)])
+def test_every_kind_of_method_is_in_one_group(kind, valid_for):
+    estimate = made("toy", kind, valid_for).to_json()
+    (group,) = (group for group in METHOD_GROUPS if estimate in group)
+    assert ("hold" in group.title) == (valid_for is not None and kind != "estimate")
+    assert ("Gaussian" in group.title) == (
+        valid_for == "Gaussian mechanisms" and kind != "estimate"
+    )
+    assert ("bounds" in group.title) == (kind == "lower_bound")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        made("other"),
+        made(kind="estimate"),
+        made(valid_for="any mechanism"),
+    ],
+)
+def test_an_estimate_that_contradicts_its_record_is_refused(other):
+    with pytest.raises(ValueError, match="made an estimate that says"):
+        Method("toy", lambda _: other, "lower_bound")(SETTING)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("upper_bound",), "kind must be one of"),
+        (("lower_bound", "Laplace mechanisms"), "valid_for must be None or one of"),
+    ],
+)
+def test_an_unknown_kind_of_method_is_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Method("toy", lambda _: made(), *arguments)
+
+
+@pytest.mark.parametrize("name", ["one_run", "all"])
+def test_a_name_is_taken_once(name):
+    with pytest.raises(ValueError, match=f"the name '{name}' of a method is taken"):
+        register_method(Method(name, lambda _: made(), "lower_bound"))
+
+
+def test_a_method_is_registered_last_and_removed():
+    before = list(METHODS)
+    register_method(Method("toy", lambda _: made(), "lower_bound"))
+    assert list(METHODS) == [*before, "toy"]
+    remove_method("toy")
+    assert list(METHODS) == before
+
+
+def test_a_method_rejects_what_its_bound_exceeds():
+    method = Method("toy", lambda _: made(), "lower_bound")
+    assert method.rejects(SETTING, 0.99)
+    assert not method.rejects(SETTING, 1.0)
+
+
+def test_a_bound_that_the_scores_do_not_allow_rejects_nothing():
+    def refuse(_: AuditSetting) -> Estimate:
+        raise NotApplicableError("needs more")
+
+    assert not Method("toy", refuse, "lower_bound").rejects(SETTING, 0.0)

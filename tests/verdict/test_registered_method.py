@@ -1,0 +1,154 @@
+"""A method from outside the package: one registration, and everything that lists methods has it."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fl_audit.commands.estimate_lines import file_lines, folder_lines
+from fl_audit.config.file import parse_config
+from fl_audit.errors import InputError
+from fl_audit.estimators import (
+    METHODS,
+    AuditSetting,
+    CanaryScores,
+    Estimate,
+    Method,
+    estimate,
+    register_method,
+    remove_method,
+    valid_methods,
+)
+from fl_audit.estimators.known_mechanisms import bounds_on, gaussian
+from fl_audit.planning.prediction import predicted_methods
+from fl_audit.report.tables import method_groups
+from fl_audit.verdict import (
+    Claim,
+    ClaimTests,
+    ScoredStatistic,
+    chosen_methods,
+    chosen_tests,
+    reach_verdict,
+)
+from fl_audit.verdict.power import SimulatedAudit
+
+THRESHOLD = 2.0
+CLAIM = Claim(2.0, 1e-3)
+NUM_CANARIES = 10_000
+MECHANISM = gaussian(2 * CLAIM.epsilon, CLAIM.delta)
+
+
+def fixed_threshold(setting: AuditSetting) -> Estimate:
+    """Valid for any mechanism: Clopper-Pearson at one threshold, each rate at half the level."""
+    setting.require(included=1, excluded=1)
+    level = (1 - setting.confidence) / 2
+    true = int(np.sum(setting.scores.included >= THRESHOLD))
+    false = int(np.sum(setting.scores.excluded >= THRESHOLD))
+    n, k = setting.scores.num_included, setting.scores.num_excluded
+    tpr = stats.beta.ppf(level, true, n - true + 1) if true else 0.0
+    fpr = stats.beta.isf(level, false + 1, k - false) if false < k else 1.0
+    epsilon = max(math.log((tpr - setting.delta) / fpr), 0.0) if tpr > setting.delta else 0.0
+    words = ("Scores are independent given inclusion.", "True epsilon is at least this.", "A test.")
+    return Estimate(
+        "fixed_threshold", "lower_bound", epsilon, *words, lower=epsilon, valid_for="any mechanism"
+    )
+
+
+@pytest.fixture
+def toy():
+    register_method(Method("fixed_threshold", fixed_threshold, "lower_bound", "any mechanism"))
+    yield "fixed_threshold"
+    remove_method("fixed_threshold")
+
+
+def released(num_canaries=NUM_CANARIES, seed=1):
+    rng = np.random.default_rng(seed)
+    bits = rng.permutation(np.repeat([0, 1], num_canaries // 2))
+    scores = MECHANISM.release(rng, bits)
+    return CanaryScores(scores[bits == 1], scores[bits == 0])
+
+
+def config(method):
+    table = {
+        "seed": 1,
+        "task": {"kind": "digits"},
+        "mechanism": {"kind": "gaussian_fixed", "noise_multiplier": 0.01, "clip_norm": 0.5},
+        "participation": {"kind": "shuffle", "rounds": 4, "clients_per_round": 6},
+        "canaries": {"count": 40},
+        "audit": {"claimed_epsilon": 1.0, "claimed_delta": 1e-3, "verdict_method": method},
+    }
+    return parse_config(table, "toy.toml")
+
+
+def test_estimates_have_it(toy):
+    result = estimate(released(200), delta=1e-3)
+    assert [made.method for made in result.estimates] == list(METHODS)
+    assert result.estimates[-1].method == toy
+    assert estimate(released(200), delta=1e-3, methods=[toy]).estimates[0].method == toy
+
+
+def test_pages_print_it_among_the_bounds_that_hold(toy):
+    result = estimate(released(200), delta=1e-3)
+    for lines in (file_lines(result), folder_lines({"max": result})):
+        first = "\n".join(lines).partition("Lower bounds that hold if the mechanism")[0]
+        assert "Lower bounds that hold" in first
+        assert toy in first
+    statistics = {"max": json.loads(json.dumps(result.to_json())) | {"left_out": {}}}
+    groups = method_groups(statistics)
+    assert [row.method for row in groups[0].rows] == [*valid_methods()]
+    assert toy in [row.method for row in groups[0].rows]
+
+
+def test_a_config_may_name_it(toy):
+    chosen = chosen_tests(config(toy))
+    assert chosen.methods == (toy,)
+    assert len(chosen) == 4
+    assert len(chosen_tests(config("all"))) == 12
+    with pytest.raises(InputError, match="did you mean 'fixed_threshold'"):
+        config("fixed_treshold")
+
+
+def test_a_verdict_tests_it(toy):
+    statistic = ScoredStatistic("max", released(), "empirical")
+    assert len(ClaimTests([statistic], 0.95)) == 3
+    assert chosen_methods([toy, "one_run"]) == (toy,)
+    verdict = reach_verdict(Claim(0.5, CLAIM.delta), ClaimTests([statistic], 0.95, [toy]))
+    assert (verdict.outcome, verdict.method, verdict.num_tests) == ("contradicted", toy, 1)
+    assert verdict.p_value < 0.05
+
+
+def test_simulated_power_counts_it(toy):
+    power = SimulatedAudit(CLAIM, (toy,), 0.05, "empirical").power(NUM_CANARIES)
+    runs = 200
+    settings = (
+        AuditSetting(released(seed=seed), CLAIM.delta, 0.95, None, "empirical")
+        for seed in range(runs)
+    )
+    exceeding = sum(METHODS[toy](setting).epsilon > CLAIM.epsilon for setting in settings)
+    assert 0.05 < power < 0.95  # where a wrong simulation would show
+    # Two samples of 200: five standard deviations, exceeded with probability below 1e-6.
+    assert abs(power - exceeding / runs) < 5 * (2 * 0.25 / runs) ** 0.5
+
+
+def test_it_holds(toy):
+    mechanism, runs = gaussian(1.0, 1e-3), 200
+    found = bounds_on(mechanism, [toy], num_canaries=500, runs=runs, seed=3)
+    # A valid 95 % bound exceeds this limit with probability below 1e-6.
+    assert np.sum(found[toy] > 1.0) <= stats.binom.isf(1e-6, runs, 0.05)
+
+
+def test_once_removed_nothing_has_it(toy):
+    assert toy in valid_methods()
+    assert toy in predicted_methods()
+    remove_method(toy)
+    try:
+        assert valid_methods() == ("threshold_valid", "one_run_valid")
+        assert predicted_methods() == ("gaussian_fit", "threshold_valid", "one_run_valid")
+        with pytest.raises(InputError, match=r"`audit.verdict_method`: unknown 'fixed_threshold'"):
+            config(toy)
+        with pytest.raises(InputError, match="unknown method 'fixed_threshold'"):
+            estimate(released(200), delta=1e-3, methods=[toy])
+    finally:
+        register_method(Method(toy, fixed_threshold, "lower_bound", "any mechanism"))
