@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands
     from fl_audit.estimators.audit import AuditResult
     from fl_audit.estimators.setting import Null
-    from fl_audit.verdict import Statistic
+    from fl_audit.verdict import Statistic, Verdict
 
 
 def add(commands: "Commands") -> None:
@@ -71,10 +71,10 @@ def _of_file(arguments: argparse.Namespace) -> int:
     result = _result(arguments, statistic)
     verdict = _verdict(arguments, [statistic])
     if arguments.json:
-        print_json(result.to_json() | ({} if verdict is None else {"verdict": verdict}))
+        print_json(result.to_json() | _verdict_json(verdict))
     else:
-        print("\n".join([*file_lines(result), *verdict_lines(verdict)]))
-    return verdict_status(verdict)
+        print("\n".join([*file_lines(result), *_verdict_lines(verdict)]))
+    return verdict_status(None if verdict is None else verdict.outcome)
 
 
 def _of_folder(arguments: argparse.Namespace) -> int:
@@ -92,10 +92,10 @@ def _of_folder(arguments: argparse.Namespace) -> int:
     verdict = _verdict(arguments, statistics)
     if arguments.json:
         made = {"statistics": {name: result.to_json() for name, result in results.items()}}
-        print_json(made | ({} if verdict is None else {"verdict": verdict}))
+        print_json(made | _verdict_json(verdict))
     else:
-        print("\n".join([*folder_lines(results), *verdict_lines(verdict)]))
-    return verdict_status(verdict)
+        print("\n".join([*folder_lines(results), *_verdict_lines(verdict)]))
+    return verdict_status(None if verdict is None else verdict.outcome)
 
 
 def _methods(arguments: argparse.Namespace) -> list[str] | None:
@@ -116,9 +116,7 @@ def _result(arguments: argparse.Namespace, statistic: "Statistic") -> "AuditResu
     )
 
 
-def _verdict(
-    arguments: argparse.Namespace, statistics: "Sequence[Statistic]"
-) -> dict[str, object] | None:
+def _verdict(arguments: argparse.Namespace, statistics: "Sequence[Statistic]") -> "Verdict | None":
     """The verdict by those of the methods that hold for any mechanism; None without a claim."""
     if arguments.claimed_epsilon is None:
         return None
@@ -127,4 +125,12 @@ def _verdict(
     claim = Claim(arguments.claimed_epsilon, arguments.delta)
     methods = _methods(arguments)
     valid = [name for name in VALID_METHODS if methods is None or name in methods]
-    return reach_verdict(claim, Looks(statistics, arguments.confidence, valid)).to_json()
+    return reach_verdict(claim, Looks(statistics, arguments.confidence, valid))
+
+
+def _verdict_json(verdict: "Verdict | None") -> dict[str, object]:
+    return {} if verdict is None else {"verdict": verdict.to_json()}
+
+
+def _verdict_lines(verdict: "Verdict | None") -> list[str]:
+    return [] if verdict is None else verdict_lines(verdict.claim, verdict.outcome, verdict.reason)

@@ -1,12 +1,17 @@
 """The report's tables as rows of text, ready for a template."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from fl_audit.attacks.statistics import title_of
-from fl_audit.estimators.method_groups import METHOD_GROUPS
+from fl_audit.estimators.method_groups import METHOD_GROUPS, MethodGroup
 from fl_audit.number_words import count, epsilon_text, significant
+from fl_audit.report.model import AnalyticalReport
+from fl_audit.report.statistic_model import (
+    EstimateReport,
+    NormalityReport,
+    StatisticReport,
+)
 from fl_audit.report.words import ACCOUNTANT_TITLES
 
 
@@ -42,50 +47,69 @@ class GroupRows:
     rows: tuple[MethodRow, ...]
 
 
-def method_groups(statistics: Mapping[str, Any]) -> list[GroupRows]:
-    """The methods, from what may be relied on to what is only an estimate."""
-    found = {
-        estimate["method"]: estimate
-        for statistic in statistics.values()
-        for estimate in statistic["estimates"]
-    }
-    groups = []
-    for group in METHOD_GROUPS:
-        rows = [_method_row(name, statistics) for name, made in found.items() if made in group]
-        if rows:
-            groups.append(GroupRows(group.title, group.meaning, tuple(rows)))
-    return groups
+@dataclass(frozen=True)
+class GroupedMethods:
+    """The names of the methods of one group."""
+
+    group: MethodGroup
+    methods: tuple[str, ...]
 
 
-def _method_row(method: str, statistics: Mapping[str, Any]) -> MethodRow:
+def methods_by_group(statistics: Iterable[StatisticReport]) -> list[GroupedMethods]:
+    """The methods found on any statistic, from what may be relied on to what is an estimate."""
+    found = {made.method: made for statistic in statistics for made in statistic.estimates}
+    grouped = (
+        GroupedMethods(group, tuple(name for name, made in found.items() if _is_of(group, made)))
+        for group in METHOD_GROUPS
+    )
+    return [of_group for of_group in grouped if of_group.methods]
+
+
+def _is_of(group: MethodGroup, estimate: EstimateReport) -> bool:
+    return (estimate.kind, estimate.details.valid_for) in group.kinds
+
+
+def method_groups(statistics: Mapping[str, StatisticReport]) -> list[GroupRows]:
+    """The rows of the methods, in their groups."""
+    return [
+        GroupRows(
+            found.group.title,
+            found.group.meaning,
+            tuple(_method_row(name, statistics) for name in found.methods),
+        )
+        for found in methods_by_group(statistics.values())
+    ]
+
+
+def _method_row(method: str, statistics: Mapping[str, StatisticReport]) -> MethodRow:
     found = {
-        name: estimate
+        name: made
         for name, statistic in statistics.items()
-        for estimate in statistic["estimates"]
-        if estimate["method"] == method
+        if (made := statistic.estimate_by(method)) is not None
     }
-    epsilons = tuple(_epsilon(found[name]) if name in found else "–" for name in statistics)
+    epsilons = tuple(estimate_cell(found[name]) if name in found else "–" for name in statistics)
     left_out = {
-        name: statistic["left_out"][method]
+        name: statistic.left_out[method]
         for name, statistic in statistics.items()
-        if method in statistic["left_out"]
+        if method in statistic.left_out
     }
     texts = (
-        ("Guarantee", {name: e["details"]["guarantee"] for name, e in found.items()}),
-        ("Assumes", {name: e["details"]["assumes"] for name, e in found.items()}),
-        ("Source", {name: e["details"]["source"] for name, e in found.items()}),
+        ("Guarantee", {name: made.details.guarantee for name, made in found.items()}),
+        ("Assumes", {name: made.details.assumes for name, made in found.items()}),
+        ("Source", {name: made.details.source for name, made in found.items()}),
         ("Left out", left_out),
     )
     notes = [note for label, text in texts for note in _notes(label, text, len(statistics))]
     return MethodRow(method, epsilons, tuple(notes))
 
 
-def _epsilon(estimate: Mapping[str, Any]) -> str:
-    if estimate["kind"] == "lower_bound":
-        return f"≥ {epsilon_text(estimate['epsilon'])}"
-    if estimate["kind"] == "interval":
-        return f"{epsilon_text(estimate['lower'])} … {epsilon_text(estimate['upper'])}"
-    return epsilon_text(estimate["epsilon"])
+def estimate_cell(estimate: EstimateReport) -> str:
+    """An epsilon as a cell of a table has it: a bound with its sign, an interval by its ends."""
+    if estimate.kind == "lower_bound":
+        return f"≥ {epsilon_text(estimate.epsilon)}"
+    if estimate.kind == "interval":
+        return f"{epsilon_text(estimate.lower)} … {epsilon_text(estimate.upper)}"
+    return epsilon_text(estimate.epsilon)
 
 
 def _notes(label: str, text_by_statistic: Mapping[str, str], num_statistics: int) -> list[Note]:
@@ -110,9 +134,9 @@ class NoiseRow:
     epsilon: str
 
 
-def noise_rows(analytical: Mapping[str, Any]) -> list[NoiseRow]:
+def noise_rows(analytical: AnalyticalReport) -> list[NoiseRow]:
     """The analytical epsilon to a canary and to a real client, once where they agree."""
-    canary, client = (analytical[key]["epsilon"] for key in ("canary", "client"))
+    canary, client = analytical.canary.epsilon, analytical.client.epsilon
     if canary == client:
         return [NoiseRow("analytical", _upper_bound(canary))]
     return [
@@ -121,7 +145,7 @@ def noise_rows(analytical: Mapping[str, Any]) -> list[NoiseRow]:
     ]
 
 
-def _upper_bound(epsilon: float | str | None) -> str:
+def _upper_bound(epsilon: float | None) -> str:
     return "none known" if epsilon is None else f"≤ {epsilon_text(epsilon)}"
 
 
@@ -135,20 +159,19 @@ class AttackRow:
     true_positive_rates: tuple[str, ...]
 
 
-def attack_rows(statistics: Mapping[str, Any]) -> list[AttackRow]:
+def attack_rows(statistics: Mapping[str, StatisticReport]) -> list[AttackRow]:
     """A row per statistic that has scores of both kinds."""
     return [
         AttackRow(
             statistic=title_of(name),
-            auc=significant(roc["auc"]),
-            auc_interval=" … ".join(significant(end) for end in roc["auc_interval"]),
+            auc=significant(roc.auc),
+            auc_interval=" … ".join(significant(end) for end in roc.auc_interval),
             true_positive_rates=tuple(
-                f"{significant(100 * point['true_positive_rate'])} %"
-                for point in roc["operating_points"]
+                f"{significant(100 * point.true_positive_rate)} %" for point in roc.operating_points
             ),
         )
         for name, statistic in statistics.items()
-        if (roc := statistic["roc"]) is not None
+        if (roc := statistic.roc) is not None
     ]
 
 
@@ -165,19 +188,22 @@ class NormalityRow:
     reading: str
 
 
-def normality_rows(statistics: Mapping[str, Any]) -> list[NormalityRow]:
+def normality_rows(statistics: Mapping[str, StatisticReport]) -> list[NormalityRow]:
     """A row per statistic and group of canaries, where the test is defined."""
     return [
-        _normality_row(name, group, statistic[f"num_{group}"], test)
+        _normality_row(name, group, num, test)
         for name, statistic in statistics.items()
-        for group, test in statistic["anderson_darling"].items()
+        for group, num, test in (
+            ("included", statistic.num_included, statistic.anderson_darling.included),
+            ("excluded", statistic.num_excluded, statistic.anderson_darling.excluded),
+        )
         if test is not None
     ]
 
 
-def _normality_row(name: str, group: str, num: int, test: Mapping[str, Any]) -> NormalityRow:
-    value = test["statistic"]
-    lenient, strict = test["critical_values"]["0.15"], test["critical_values"]["0.01"]
+def _normality_row(name: str, group: str, num: int, test: NormalityReport) -> NormalityRow:
+    value = test.statistic
+    lenient, strict = test.critical_values["0.15"], test.critical_values["0.01"]
     if value > strict:
         reading = "not Gaussian (1 %)"
     else:
@@ -204,27 +230,36 @@ class NullRow:
     deviation: str
 
 
-def null_rows(statistics: Mapping[str, Any]) -> list[NullRow]:
+def null_rows(statistics: Mapping[str, StatisticReport]) -> list[NullRow]:
     """Mean and variance of excluded scores, for statistics whose null has a closed form."""
     return [
-        NullRow(
-            statistic=title_of(name),
-            moment=moment,
-            value=significant(check[moment]),
-            expected=f"{significant(check[f'{moment}_expected'])} ± "
-            f"{significant(check[f'{moment}_standard_error'], 2)}",
-            deviation=_deviation(check, moment),
-        )
+        row
         for name, statistic in statistics.items()
-        if (check := statistic["null_check"]) is not None
-        for moment in ("mean", "variance")
+        if (check := statistic.null_check) is not None
+        for row in (
+            _null_row(name, "mean", check.mean, check.mean_expected, check.mean_standard_error),
+            _null_row(
+                name,
+                "variance",
+                check.variance,
+                check.variance_expected,
+                check.variance_standard_error,
+            ),
+        )
     ]
 
 
-def _deviation(check: Mapping[str, Any], moment: str) -> str:
-    """How many standard errors a moment is off."""
-    off = check[moment] - check[f"{moment}_expected"]
-    return f"{off / check[f'{moment}_standard_error']:+.1f}".replace("-", "−")
+def _null_row(
+    name: str, moment: str, value: float, expected: float, standard_error: float
+) -> NullRow:
+    deviation = f"{(value - expected) / standard_error:+.1f}"
+    return NullRow(
+        statistic=title_of(name),
+        moment=moment,
+        value=significant(value),
+        expected=f"{significant(expected)} ± {significant(standard_error, 2)}",
+        deviation=deviation.replace("-", "−"),
+    )
 
 
 @dataclass(frozen=True)
@@ -238,18 +273,21 @@ class AccountingRow:
     reason: str | None
 
 
-def accounting_rows(analytical: Mapping[str, Any]) -> list[AccountingRow]:
+def accounting_rows(analytical: AnalyticalReport) -> list[AccountingRow]:
     """A row per party and accountant."""
     return [
         AccountingRow(
             party=party,
-            participations=_participations(analytical[key]["participations"]),
-            accountant=ACCOUNTANT_TITLES[by["accountant"]],
-            epsilon="–" if by["accountant"] == "none_known" else epsilon_text(by["epsilon"]),
-            reason=by["reason"],
+            participations=_participations(guarantee.participations),
+            accountant=ACCOUNTANT_TITLES[by.accountant],
+            epsilon="–" if by.accountant == "none_known" else epsilon_text(by.epsilon),
+            reason=by.reason,
         )
-        for key, party in (("client", "Real client"), ("canary", "Included canary"))
-        for by in analytical[key]["by_accountant"]
+        for party, guarantee in (
+            ("Real client", analytical.client),
+            ("Included canary", analytical.canary),
+        )
+        for by in guarantee.by_accountant
     ]
 
 

@@ -1,10 +1,9 @@
 """The report's table of what attackers see."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from fl_audit.attacks.statistics import title_of
+from fl_audit.report.model import Report
 
 
 @dataclass(frozen=True)
@@ -26,20 +25,20 @@ class ThreatModelRow:
     sees_all: bool
 
 
-def threat_model_rows(report: Mapping[str, Any]) -> list[ThreatModelRow]:
+def threat_model_rows(report: Report) -> list[ThreatModelRow]:
     """A row per threat model, in the order of the statistics."""
     titles: dict[str, list[str]] = {}
-    for name, statistic in report["statistics"].items():
-        titles.setdefault(statistic["threat_model"], []).append(title_of(name))
-    num_included = report["run"]["num_included"]
-    models = {name: report["threat_models"][name] for name in titles}
+    for name, statistic in report.statistics.items():
+        titles.setdefault(statistic.threat_model, []).append(title_of(name))
+    num_included = report.run.num_included
+    models = {name: report.threat_models[name] for name in titles}
     return [
         ThreatModelRow(
-            title=model["title"],
-            sees=model["sees"],
+            title=model.title,
+            sees=model.sees,
             statistics=tuple(titles[name]),
-            included=f"{model['num_included_in_rounds']:,} of {num_included:,}",
-            sees_all=model["num_included_in_rounds"] == num_included,
+            included=f"{model.num_included_in_rounds:,} of {num_included:,}",
+            sees_all=model.num_included_in_rounds == num_included,
         )
         for name, model in models.items()
     ]
