@@ -8,7 +8,7 @@ from fl_audit.comparison.reported_run import Party
 from fl_audit.comparison.settings import Setting
 from fl_audit.comparison.spread import Spread
 from fl_audit.number_words import epsilon_text, significant
-from fl_audit.report.tables import estimate_cell
+from fl_audit.report.method_table import estimate_cell
 
 LEFT_OUT = "–"
 

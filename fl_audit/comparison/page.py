@@ -21,7 +21,7 @@ from fl_audit.comparison.estimate_plot import estimate_panels
 from fl_audit.comparison.pattern_style import pattern_legend
 from fl_audit.comparison.settings import Setting
 from fl_audit.comparison.tradeoff_plot import tradeoff_panels
-from fl_audit.report.tables import methods_by_group
+from fl_audit.report.method_table import methods_by_group
 from fl_audit.report.template import render
 
 

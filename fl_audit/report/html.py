@@ -13,17 +13,17 @@ from fl_audit.report.checks import check_rows, failed_checks
 from fl_audit.report.findings import findings
 from fl_audit.report.finished_run import FinishedRun
 from fl_audit.report.histogram import score_histogram
+from fl_audit.report.method_table import group_rows
 from fl_audit.report.model import Report
 from fl_audit.report.tables import (
     accounting_rows,
     attack_rows,
-    method_groups,
     noise_rows,
     normality_rows,
     null_rows,
+    threat_model_rows,
 )
 from fl_audit.report.template import render
-from fl_audit.report.threat_model_rows import threat_model_rows
 from fl_audit.report.training_curve import training_curves
 from fl_audit.report.verdict_banner import verdict_banner
 from fl_audit.report.words import description
@@ -57,7 +57,7 @@ def _page(report: Report, run: FinishedRun) -> dict[str, Any]:
             name: report.threat_models[statistic.threat_model].title
             for name, statistic in statistics.items()
         },
-        "groups": method_groups(statistics),
+        "groups": group_rows(statistics),
         "noise": noise_rows(report.analytical),
         "analytical": report.analytical,
         "accounting": accounting_rows(report.analytical),

@@ -47,7 +47,7 @@ def statistic_report(run: FinishedRun, statistic: Statistic) -> StatisticReport:
         num_included=result.num_included,
         num_excluded=result.num_excluded,
         roc=None if result.roc is None else msgspec.convert(result.roc.to_json(), RocReport),
-        estimates=tuple(map(_estimate, result.estimates)),
+        estimates=tuple(map(estimate_report, result.estimates)),
         threat_model=statistic.threat_model,
         null=statistic.null,
         left_out=result.left_out,
@@ -58,7 +58,8 @@ def statistic_report(run: FinishedRun, statistic: Statistic) -> StatisticReport:
     )
 
 
-def _estimate(made: Estimate) -> EstimateReport:
+def estimate_report(made: Estimate) -> EstimateReport:
+    """An estimate as the report has it."""
     return EstimateReport(
         method=made.method,
         kind=made.kind,

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from fl_audit.number_words import epsilon_text, significant
 from fl_audit.report.checks import failed_checks
+from fl_audit.report.method_table import GroupRows, group_rows
 from fl_audit.report.model import AnalyticalReport, ChecksReport, Report
 from fl_audit.report.statistic_model import StatisticReport
-from fl_audit.report.tables import GroupRows, method_groups
 
 _GAP = 2
 """Spaces between columns."""
@@ -74,7 +74,7 @@ def _rounds(first: int, last: int) -> str:
 
 def _tables(statistics: Mapping[str, StatisticReport], width: int) -> list[str]:
     """A row per method, a column per statistic, in groups of what may be relied on."""
-    groups = method_groups(statistics)
+    groups = group_rows(statistics)
     first = max(len(row.method) for group in groups for row in group.rows) + 2 + _GAP
     threat_models = [_ThreatModel.of(name, statistics, groups) for name in _names(statistics)]
     return [

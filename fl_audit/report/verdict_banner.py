@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from fl_audit.attacks.statistics import title_of
 from fl_audit.number_words import count, epsilon_text, significant
+from fl_audit.report.method_table import Note
 from fl_audit.report.model import Report, VerdictReport
-from fl_audit.report.tables import Note
 from fl_audit.verdict.power import ENOUGH_POWER
 
 _MEANINGS = {

@@ -4,8 +4,9 @@ import math
 
 import pytest
 
+from fl_audit.report.method_table import group_rows
 from fl_audit.report.statistic_model import AndersonDarlingReport, NormalityReport
-from fl_audit.report.tables import accounting_rows, method_groups, noise_rows, normality_rows
+from fl_audit.report.tables import accounting_rows, noise_rows, normality_rows
 from tests.report.made_reports import analytical, estimate, guarantee, statistic
 
 NAMES = ("final", "final_minus_initial", "max", "sum")
@@ -22,7 +23,7 @@ def statistics(**estimates):
 
 
 def test_a_row_per_method_with_a_number_per_statistic():
-    groups = method_groups(
+    groups = group_rows(
         statistics(
             final=[estimate("m", "lower_bound", 0.5), estimate("e", "estimate", math.inf)],
             max=[estimate("m", "lower_bound", math.inf)],
@@ -48,7 +49,7 @@ def test_a_row_per_method_with_a_number_per_statistic():
 
 def test_words_that_all_statistics_share_name_none():
     shared = [estimate("m", "interval", 1.0, lower=0.5, upper=math.inf)]
-    (group,) = method_groups(statistics(**dict.fromkeys(NAMES, shared)))
+    (group,) = group_rows(statistics(**dict.fromkeys(NAMES, shared)))
     (row,) = group.rows
     assert row.epsilons == ("0.500 … ∞",) * 4
     assert [note.label for note in row.notes] == ["Guarantee", "Assumes", "Source"]
@@ -61,7 +62,7 @@ def test_what_may_be_relied_on_comes_first():
         estimate("gaussian", "lower_bound", 1.5, valid_for="Gaussian mechanisms"),
         estimate("valid", "lower_bound", 1.0, valid_for="any mechanism"),
     ]
-    groups = method_groups(statistics(final=made))
+    groups = group_rows(statistics(final=made))
     order = [row.method for group in groups for row in group.rows]
     assert order == ["valid", "gaussian", "published", "fit"]
 

@@ -11,7 +11,7 @@ from fl_audit.errors import InputError
 from fl_audit.report import summary_lines
 from fl_audit.report.finished_run import read_finished_run
 from fl_audit.report.run_verdict import run_verdict
-from fl_audit.report.threat_model_rows import threat_model_rows
+from fl_audit.report.tables import threat_model_rows
 
 THREAT_MODELS = {
     "final": "final",
