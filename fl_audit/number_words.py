@@ -30,13 +30,13 @@ def significant(value: float, digits: int = 3) -> str:
     return f"{sign}{mantissa} × 10{str(power).translate(_SUPERSCRIPTS)}"
 
 
-def epsilon_text(value: float | str | None) -> str:
-    """An epsilon of report.json, where infinity is a word and None is unknown.
+def epsilon_text(value: float | None) -> str:
+    """An epsilon, possibly infinite; None is unknown.
 
-    >>> [epsilon_text(value) for value in (4.5, "inf", None)]
+    >>> [epsilon_text(value) for value in (4.5, math.inf, None)]
     ['4.50', '∞', 'unknown']
     """
-    return "unknown" if value is None else significant(float(value))
+    return "unknown" if value is None else significant(value)
 
 
 def count(number: int, noun: str) -> str:

@@ -19,6 +19,7 @@ from fl_audit.formats.run_folder import RunFolder, read_record
 from fl_audit.formats.score_file import read_score_file
 from fl_audit.report.checks import checks_report
 from fl_audit.report.finished_run import read_finished_run
+from fl_audit.report.report_json import checks_to_json
 from fl_audit.training.algorithm import process as process_module
 from fl_audit.training.algorithm.round import flatten_weights
 from fl_audit.training.run.prepare import PreparedRun, canaries_csv
@@ -124,5 +125,5 @@ def audited_run(run: PreparedRun, runtime: LocalBlocks, path: Path) -> AuditedRu
         aggregates=overheard.aggregates,
         clip_norms=np.genfromtxt(folder.metrics, delimiter=",", names=True)["clip_norm"],
         accuracy=record.accuracy,
-        checks=checks_report(read_finished_run(folder)),
+        checks=checks_to_json(checks_report(read_finished_run(folder))),
     )

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands
     from fl_audit.estimators.audit import AuditResult
     from fl_audit.estimators.setting import Null
-    from fl_audit.verdict import ScoredStatistic
+    from fl_audit.verdict import ScoredStatistic, Verdict
 
 
 def add(commands: "Commands") -> None:
@@ -71,10 +71,10 @@ def _of_file(arguments: argparse.Namespace) -> int:
     result = _result(arguments, statistic)
     verdict = _verdict(arguments, [statistic])
     if arguments.json:
-        print_json(result.to_json() | ({} if verdict is None else {"verdict": verdict}))
+        print_json(result.to_json() | _verdict_json(verdict))
     else:
-        print("\n".join([*file_lines(result), *verdict_lines(verdict)]))
-    return verdict_status(verdict)
+        print("\n".join([*file_lines(result), *_verdict_lines(verdict)]))
+    return verdict_status(None if verdict is None else verdict.outcome)
 
 
 def _of_folder(arguments: argparse.Namespace) -> int:
@@ -92,10 +92,10 @@ def _of_folder(arguments: argparse.Namespace) -> int:
     verdict = _verdict(arguments, statistics)
     if arguments.json:
         made = {"statistics": {name: result.to_json() for name, result in results.items()}}
-        print_json(made | ({} if verdict is None else {"verdict": verdict}))
+        print_json(made | _verdict_json(verdict))
     else:
-        print("\n".join([*folder_lines(results), *verdict_lines(verdict)]))
-    return verdict_status(verdict)
+        print("\n".join([*folder_lines(results), *_verdict_lines(verdict)]))
+    return verdict_status(None if verdict is None else verdict.outcome)
 
 
 def _methods(arguments: argparse.Namespace) -> list[str] | None:
@@ -118,7 +118,7 @@ def _result(arguments: argparse.Namespace, statistic: "ScoredStatistic") -> "Aud
 
 def _verdict(
     arguments: argparse.Namespace, statistics: "Sequence[ScoredStatistic]"
-) -> dict[str, object] | None:
+) -> "Verdict | None":
     """The verdict by those of the methods that hold for any mechanism; None without a claim."""
     if arguments.claimed_epsilon is None:
         return None
@@ -126,4 +126,12 @@ def _verdict(
 
     claim = Claim(arguments.claimed_epsilon, arguments.delta)
     tests = ClaimTests(statistics, arguments.confidence, chosen_methods(_methods(arguments)))
-    return reach_verdict(claim, tests).to_json()
+    return reach_verdict(claim, tests)
+
+
+def _verdict_json(verdict: "Verdict | None") -> dict[str, object]:
+    return {} if verdict is None else {"verdict": verdict.to_json()}
+
+
+def _verdict_lines(verdict: "Verdict | None") -> list[str]:
+    return [] if verdict is None else verdict_lines(verdict.claim, verdict.outcome, verdict.reason)

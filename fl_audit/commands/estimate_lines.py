@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fl_audit.estimators.method_groups import METHOD_GROUPS
+from fl_audit.estimators.method_groups import METHOD_GROUPS, MethodGroup
 
 if TYPE_CHECKING:
     from fl_audit.estimators.audit import AuditResult
@@ -77,9 +77,13 @@ def _groups(results: "Mapping[str, AuditResult]") -> Iterator[_Group]:
             rows.setdefault(estimate.method, {})[name] = estimate
     room = max(min(shutil.get_terminal_size((100, 24)).columns, 100), 40)
     for group in METHOD_GROUPS:
-        found = {m: row for m, row in rows.items() if next(iter(row.values())).to_json() in group}
+        found = {m: row for m, row in rows.items() if _is_of(group, next(iter(row.values())))}
         if found:
             yield _Group([group.title, *textwrap.wrap(group.meaning, room)], found)
+
+
+def _is_of(group: MethodGroup, estimate: "Estimate") -> bool:
+    return group.has(estimate.kind, estimate.valid_for)
 
 
 def _attack(roc: "RocSummary") -> list[str]:

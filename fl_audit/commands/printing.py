@@ -3,34 +3,33 @@
 import json
 import shutil
 import textwrap
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fl_audit.report import Report
+    from fl_audit.verdict import Claim
 
 
-def print_report(report: dict[str, Any], out: Path) -> None:
+def print_report(report: "Report", out: Path) -> None:
     """Print a run's report as lines of text, and where it is."""
     from fl_audit.formats.run_folder import RunFolder
     from fl_audit.report import summary_lines
+    from fl_audit.verdict import Claim
 
     width = shutil.get_terminal_size((100, 24)).columns
     print("\n".join(summary_lines(report, width)))
     print(f"report: {RunFolder(out).report_html}")
-    for line in verdict_lines(report["verdict"]):
-        print(line)
+    if (verdict := report.verdict) is not None:
+        claim = Claim(verdict.claimed_epsilon, report.run.delta)
+        print("\n".join(verdict_lines(claim, verdict.outcome, verdict.reason)))
 
 
-def verdict_lines(verdict: Mapping[str, Any] | None) -> list[str]:
-    """A verdict in one line, and its reason; nothing without a claim."""
-    if verdict is None:
-        return []
-    line = (
-        f"verdict: {verdict['outcome'].upper()}, claimed epsilon {verdict['claimed_epsilon']:g} "
-        f"at delta {verdict['claimed_delta']:g}"
-    )
+def verdict_lines(claim: "Claim", outcome: str, reason: str) -> list[str]:
+    """What became of a claim in one line, and the reason below it."""
+    line = f"verdict: {outcome.upper()}, claimed epsilon {claim.epsilon:g} at delta {claim.delta:g}"
     width = max(min(shutil.get_terminal_size((100, 24)).columns, 100), 40)
-    reason = textwrap.wrap(f"{verdict['reason']}.", width - 2)
-    return ["", line, *(f"  {part}" for part in reason)]
+    return ["", line, *(f"  {part}" for part in textwrap.wrap(f"{reason}.", width - 2))]
 
 
 def print_json(value: dict[str, object]) -> None:

@@ -33,12 +33,13 @@ def add(commands: "Commands") -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from fl_audit.pipeline.runs import continue_run, start_run
+    from fl_audit.report import report_to_json
 
     config = config_of(arguments)
     go = continue_run if arguments.resume else start_run
     report = go(config, arguments.out)
     if arguments.json:
-        print_json(report)
+        print_json(report_to_json(report))
     else:
         print_report(report, arguments.out)
-    return verdict_status(report["verdict"])
+    return verdict_status(None if report.verdict is None else report.verdict.outcome)

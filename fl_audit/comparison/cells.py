@@ -4,9 +4,11 @@ import math
 from collections.abc import Callable
 
 from fl_audit.comparison.comparison import Comparison
+from fl_audit.comparison.reported_run import Party
 from fl_audit.comparison.settings import Setting
 from fl_audit.comparison.spread import Spread
 from fl_audit.number_words import epsilon_text, significant
+from fl_audit.report.method_table import estimate_cell
 
 LEFT_OUT = "–"
 
@@ -21,7 +23,7 @@ def cohort_cell(setting: Setting) -> str:
     return _over_runs(setting.denominator, significant)
 
 
-def guarantee_cell(setting: Setting, party: str) -> str:
+def guarantee_cell(setting: Setting, party: Party) -> str:
     """The analytical epsilon to one party."""
     spread = setting.guarantee(party)
     if spread is None:
@@ -34,7 +36,7 @@ def verdict_cell(setting: Setting) -> str:
     """What became of the claims made of its runs."""
     said = [
         LEFT_OUT if v is None else f"ε ≤ {v.claimed_epsilon:g}: {v.outcome}"
-        for v in (run.verdict for run in setting.runs)
+        for v in (run.report.verdict for run in setting.runs)
     ]
     return "; ".join(
         f"{text} ({number} runs)" if (number := said.count(text)) > 1 else text
@@ -54,11 +56,7 @@ def epsilon_cell(setting: Setting, statistic: str, method: str) -> str:
     if len(spread.values) > 1:
         return _over_runs(spread, epsilon_text)
     estimate = next(made for run in setting.runs if (made := run.estimate(statistic, method)))
-    if estimate.kind == "lower_bound":
-        return f"≥ {epsilon_text(estimate.epsilon)}"
-    if estimate.kind == "interval":
-        return f"{epsilon_text(estimate.lower)} … {epsilon_text(estimate.upper)}"
-    return epsilon_text(estimate.epsilon)
+    return estimate_cell(estimate)
 
 
 def _over_runs(spread: Spread, text: Callable[[float], str]) -> str:
@@ -75,12 +73,12 @@ def has_repetitions(comparison: Comparison) -> bool:
 
 def has_verdicts(comparison: Comparison) -> bool:
     """Whether anything was claimed of any run."""
-    return any(run.verdict is not None for run in comparison.runs)
+    return any(run.report.verdict is not None for run in comparison.runs)
 
 
 def title(comparison: Comparison) -> str:
     """What is compared, such as "digits: 3 settings, 5 runs"."""
-    tasks = dict.fromkeys(run.record.task for run in comparison.runs)
+    tasks = dict.fromkeys(run.report.run.task for run in comparison.runs)
     settings, runs = len(comparison.settings), len(comparison.runs)
     plural = "" if settings == 1 else "s"
     return f"{', '.join(tasks)}: {settings} setting{plural}, {runs} runs"

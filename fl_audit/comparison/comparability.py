@@ -7,6 +7,7 @@ from fl_audit.attacks.statistics import title_of
 from fl_audit.comparison.reported_run import ReportedRun
 from fl_audit.comparison.settings import value_text
 from fl_audit.number_words import significant
+from fl_audit.report.checks import failed_checks
 
 _SAME_COHORT = 1.1
 """Cohorts up to this factor apart differ by the coins of their canaries."""
@@ -30,47 +31,45 @@ class _MustAgree:
 _MUST_AGREE = (
     _MustAgree(
         "task",
-        lambda run: run.record.task,
+        lambda run: run.report.run.task,
         "accuracies of different tasks do not compare, and estimates only as those of "
         "different trainings",
     ),
     _MustAgree(
         "measure of accuracy",
-        lambda run: run.record.accuracy_description,
+        lambda run: run.report.run.accuracy_description,
         "accuracies counted differently do not compare",
     ),
     _MustAgree(
         "number of parameters",
-        lambda run: run.record.dim,
+        lambda run: run.report.run.dim,
         "the models differ, so that a difference in ε is not due to participation and noise alone",
     ),
     _MustAgree(
         "δ",
-        lambda run: run.record.delta,
+        lambda run: run.report.run.delta,
         "ε at another δ is another quantity; "
         "`fl-audit estimate` recomputes it from the score files",
     ),
     _MustAgree(
         "confidence of bounds",
-        lambda run: max(
-            (statistic.confidence for statistic in run.statistics.values()), default=0.0
-        ),
+        lambda run: run.report.confidence,
         "a bound at a higher confidence is looser",
     ),
     _MustAgree(
         "number of canaries",
-        lambda run: run.record.num_canaries,
+        lambda run: run.report.run.num_canaries,
         "with more canaries a bound comes closer to the truth, so that their number alone can "
         "raise it",
     ),
     _MustAgree(
         "neighbours of the analytical ε",
-        lambda run: run.analytical.neighbours,
+        lambda run: run.report.analytical.neighbours,
         "the analytical ε promise different things",
     ),
     _MustAgree(
         "fl-audit version",
-        lambda run: run.fl_audit_version,
+        lambda run: run.report.fl_audit_version,
         "a method may have changed in between",
     ),
 )
@@ -95,7 +94,7 @@ def _disagreement(fact: _MustAgree, runs: Sequence[ReportedRun]) -> Iterable[str
 
 
 def _cohorts(runs: Sequence[ReportedRun]) -> Iterable[str]:
-    sizes = [run.record.denominator for run in runs]
+    sizes = [run.report.run.denominator for run in runs]
     if max(sizes) > _SAME_COHORT * min(sizes):
         yield (
             f"Cohorts hold from {significant(min(sizes))} to {significant(max(sizes))} clients and "
@@ -107,8 +106,8 @@ def _cohorts(runs: Sequence[ReportedRun]) -> Iterable[str]:
 def _left_out_statistics(runs: Sequence[ReportedRun]) -> Iterable[str]:
     """A sentence for all statistics that the same runs lack: of a threat model, mostly."""
     titles: dict[tuple[str, ...], list[str]] = {}
-    for name in dict.fromkeys(name for run in runs for name in run.statistics):
-        lacking = tuple(str(run.folder) for run in runs if name not in run.statistics)
+    for name in dict.fromkeys(name for run in runs for name in run.report.statistics):
+        lacking = tuple(str(run.folder) for run in runs if name not in run.report.statistics)
         titles.setdefault(lacking, []).append(f"“{title_of(name)}”")
     titles.pop((), None)
     for lacking, left_out in titles.items():
@@ -120,11 +119,10 @@ def _left_out_statistics(runs: Sequence[ReportedRun]) -> Iterable[str]:
 
 def _failed_checks(runs: Sequence[ReportedRun]) -> Iterable[str]:
     for run in runs:
-        if run.failed_checks:
-            failed = ", ".join(run.failed_checks)
+        if failed := failed_checks(run.report.checks):
             yield (
-                f"The mechanism of {run.folder} is not as configured: {failed} failed. Its "
-                "analytical ε is that of the config, not of what ran."
+                f"The mechanism of {run.folder} is not as configured: {', '.join(failed)} failed. "
+                "Its analytical ε is that of the config, not of what ran."
             )
 
 
@@ -132,10 +130,18 @@ def _copies(runs: Sequence[ReportedRun]) -> Iterable[str]:
     """Runs with equal numbers: a copied folder, or the same seed without noise."""
     seen: list[ReportedRun] = []
     for run in runs:
-        twin = next((other for other in seen if other.statistics == run.statistics), None)
+        twin = next((other for other in seen if _numbers(other) == _numbers(run)), None)
         if twin is not None:
             yield (
                 f"{twin.folder} and {run.folder} hold the same numbers: they are no independent "
                 "repetitions."
             )
         seen.append(run)
+
+
+def _numbers(run: ReportedRun) -> dict[str, list[tuple[object, ...]]]:
+    """What each method found, by statistic."""
+    return {
+        name: [(made.method, made.epsilon, made.lower, made.upper) for made in found.estimates]
+        for name, found in run.report.statistics.items()
+    }

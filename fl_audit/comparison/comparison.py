@@ -10,7 +10,7 @@ import numpy as np
 from fl_audit.attacks.statistics import ALL
 from fl_audit.comparison.comparability import comparability_warnings
 from fl_audit.comparison.pareto import pareto_front
-from fl_audit.comparison.reported_run import PARTIES, ReportedRun, read_reported_runs
+from fl_audit.comparison.reported_run import PARTIES, Party, ReportedRun, read_reported_runs
 from fl_audit.comparison.settings import Setting, group_by_setting
 from fl_audit.comparison.spread import Spread
 
@@ -45,7 +45,7 @@ class Comparison:
     @property
     def statistics(self) -> tuple[str, ...]:
         """Names of the statistics that any run has, the known ones first."""
-        found = dict.fromkeys(name for run in self.runs for name in run.statistics)
+        found = dict.fromkeys(name for run in self.runs for name in run.report.statistics)
         known = [s.name for s in ALL if s.name in found]
         return tuple(dict.fromkeys([*known, *found]))
 
@@ -56,7 +56,7 @@ class Comparison:
             dict.fromkeys(
                 estimate.method
                 for run in self.runs
-                for statistic in run.statistics.values()
+                for statistic in run.report.statistics.values()
                 for estimate in statistic.estimates
             )
         )
@@ -75,7 +75,7 @@ class Comparison:
         """The settings on the Pareto front of accuracy and one method's epsilon."""
         return self._front([setting.epsilon(statistic, method) for setting in self.settings])
 
-    def analytical_front(self, party: str) -> tuple[Setting, ...]:
+    def analytical_front(self, party: Party) -> tuple[Setting, ...]:
         """The settings on the Pareto front of accuracy and the analytical epsilon."""
         return self._front([setting.guarantee(party) for setting in self.settings])
 
@@ -151,4 +151,4 @@ def _spread_json(spread: Spread | None) -> dict[str, object] | None:
 
 def _run_json(comparison: Comparison, run: ReportedRun) -> dict[str, Any]:
     label = next(setting.label for setting in comparison.settings if run in setting.runs)
-    return {"folder": str(run.folder), "setting": label, "report": dict(run.report)}
+    return {"folder": str(run.folder), "setting": label, "report": dict(run.report_json)}

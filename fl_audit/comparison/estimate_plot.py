@@ -69,7 +69,7 @@ def _stems(comparison: Comparison, statistic: str) -> Iterator[_Stem]:
         runs = [(setting.pattern, run) for setting in settings for run in setting.runs]
         places = group + _GROUP_WIDTH * ((np.arange(len(runs)) + 0.5) / len(runs) - 0.5)
         for x, (pattern, run) in zip(places.tolist(), runs, strict=True):
-            if statistic not in run.statistics:
+            if statistic not in run.report.statistics:
                 continue
             yield _Stem(
                 x=x,

@@ -21,7 +21,7 @@ from fl_audit.comparison.estimate_plot import estimate_panels
 from fl_audit.comparison.pattern_style import pattern_legend
 from fl_audit.comparison.settings import Setting
 from fl_audit.comparison.tradeoff_plot import tradeoff_panels
-from fl_audit.estimators.method_groups import METHOD_GROUPS
+from fl_audit.report.method_table import methods_by_group
 from fl_audit.report.template import render
 
 
@@ -89,7 +89,7 @@ def _setting_row(comparison: Comparison, setting: Setting) -> _SettingRow:
     return _SettingRow(
         label=setting.label,
         num_runs=len(setting.runs),
-        rounds=setting.runs[0].record.rounds,
+        rounds=setting.runs[0].report.run.rounds,
         cohort=cohort_cell(setting),
         accuracy=accuracy_cell(setting),
         client=guarantee_cell(setting, "client"),
@@ -112,17 +112,10 @@ class _MethodGroupRows:
 
 
 def _full_table(comparison: Comparison, statistic: str) -> Iterator[_MethodGroupRows]:
-    found = {
-        estimate.method: (estimate.kind, estimate.details.valid_for)
-        for run in comparison.runs
-        if statistic in run.statistics
-        for estimate in run.statistics[statistic].estimates
-    }
-    for group in METHOD_GROUPS:
+    reports = [run.report for run in comparison.runs if statistic in run.report.statistics]
+    for found in methods_by_group(report.statistics[statistic] for report in reports):
         cells = {
             method: [epsilon_cell(setting, statistic, method) for setting in comparison.settings]
-            for method, kind in found.items()
-            if kind in group.kinds
+            for method in found.methods
         }
-        if cells:
-            yield _MethodGroupRows(group.title, cells)
+        yield _MethodGroupRows(found.group.title, cells)

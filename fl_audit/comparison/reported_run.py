@@ -3,97 +3,20 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
-from fl_audit.config.file import parse_config
 from fl_audit.errors import InputError
 from fl_audit.formats.run_folder import FORMAT_VERSION, RunFolder
-from fl_audit.report.checks import title_of_check
+from fl_audit.report.model import Report
+from fl_audit.report.report_json import report_from_json
+from fl_audit.report.statistic_model import EstimateReport
 
-PARTIES = ("client", "canary")
-"""Whom the analytical epsilon is for."""
+Party = Literal["client", "canary"]
+"""Whom an analytical epsilon is for."""
 
-
-class Details(msgspec.Struct, frozen=True):
-    """Of what a method says about its number, the mechanisms for which it is valid."""
-
-    valid_for: str | None
-
-
-class Estimate(msgspec.Struct, frozen=True):
-    """What one method found on one statistic."""
-
-    method: str
-    kind: str
-    epsilon: float | str
-    lower: float | str | None
-    upper: float | str | None
-    details: Details
-
-
-class Statistic(msgspec.Struct, frozen=True):
-    """Everything estimated on one statistic."""
-
-    confidence: float
-    null: str
-    estimates: tuple[Estimate, ...]
-
-
-class Guarantee(msgspec.Struct, frozen=True):
-    """Analytical epsilon to one party; None where none is known."""
-
-    epsilon: float | str | None
-
-
-class Analytical(msgspec.Struct, frozen=True):
-    """What the noise guarantees, and about which neighbours."""
-
-    neighbours: str
-    client: Guarantee
-    canary: Guarantee
-
-
-class Record(msgspec.Struct, frozen=True):
-    """What the run did, as far as a comparison needs it; see `RunRecord`."""
-
-    format_version: int
-    task: str
-    dim: int
-    num_canaries: int
-    rounds: int
-    delta: float
-    noise_multiplier: float
-    denominator: float
-    accuracy_description: str
-
-
-class Verdict(msgspec.Struct, frozen=True):
-    """What became of a claim."""
-
-    outcome: str
-    claimed_epsilon: float
-
-
-class _Check(msgspec.Struct, frozen=True):
-    name: str
-    passed: bool
-
-
-class _Checks(msgspec.Struct, frozen=True):
-    results: list[_Check]
-
-
-class _Report(msgspec.Struct, frozen=True):
-    statistics: dict[str, Statistic]
-    analytical: Analytical
-    accuracy: float
-    verdict: Verdict | None
-    run: Record
-    config: dict[str, Any]
-    fl_audit_version: str
-    checks: _Checks = _Checks([])  # which older reports lack
+PARTIES: tuple[Party, ...] = ("client", "canary")
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,44 +25,30 @@ class ReportedRun:
 
     Attributes:
       folder: where it lies, as it was named.
-      report: report.json, unchanged.
+      report: its report.
+      report_json: report.json, unchanged.
       config: the resolved config, a value per `section.key`.
-      record: what the run did.
-      statistics: what was estimated, by statistic.
-      analytical: what the noise guarantees.
-      accuracy: on held-out data, after the last round.
-      verdict: on what was claimed of the run; None where nothing was.
-      fl_audit_version: that wrote the report.
-      failed_checks: titles of the checks of its mechanism that failed.
     """
 
     folder: Path
-    report: Mapping[str, Any]
+    report: Report
+    report_json: Mapping[str, Any]
     config: Mapping[str, Any]
-    record: Record
-    statistics: Mapping[str, Statistic]
-    analytical: Analytical
-    accuracy: float
-    verdict: Verdict | None
-    fl_audit_version: str
-    failed_checks: tuple[str, ...]
 
-    def estimate(self, statistic: str, method: str) -> Estimate | None:
+    def estimate(self, statistic: str, method: str) -> EstimateReport | None:
         """What a method found on a statistic; None where either was left out."""
-        if statistic not in self.statistics:
-            return None
-        made = self.statistics[statistic].estimates
-        return next((estimate for estimate in made if estimate.method == method), None)
+        found = self.report.statistics.get(statistic)
+        return None if found is None else found.estimate_by(method)
 
     def epsilon(self, statistic: str, method: str) -> float | None:
         """Epsilon by one method; None where it was left out."""
         estimate = self.estimate(statistic, method)
-        return None if estimate is None else float(estimate.epsilon)
+        return None if estimate is None else estimate.epsilon
 
-    def guarantee(self, party: str) -> float | None:
-        """The analytical epsilon to one of `PARTIES`; None where none is known."""
-        epsilon = getattr(self.analytical, party).epsilon
-        return None if epsilon is None else float(epsilon)
+    def guarantee(self, party: Party) -> float | None:
+        """The analytical epsilon to one party; None where none is known."""
+        analytical = self.report.analytical
+        return (analytical.client if party == "client" else analytical.canary).epsilon
 
 
 def read_reported_runs(folders: Sequence[Path]) -> list[ReportedRun]:
@@ -161,10 +70,9 @@ def read_reported_runs(folders: Sequence[Path]) -> list[ReportedRun]:
 def _read(folder: RunFolder) -> ReportedRun:
     text = _report_text(folder)
     try:
-        report = msgspec.json.decode(text, type=dict[str, Any])
-        _check_format(folder, report)
-        read = msgspec.convert(report, _Report)
-        _check_epsilons(read)
+        fields = msgspec.json.decode(text, type=dict[str, Any])
+        _check_format(folder, fields)
+        report = report_from_json(fields, str(folder.report_json))
     except (msgspec.MsgspecError, ValueError) as error:
         if isinstance(error, InputError):
             raise
@@ -172,16 +80,8 @@ def _read(folder: RunFolder) -> ReportedRun:
     return ReportedRun(
         folder=folder.path,
         report=report,
-        config=_resolved(read.config, f"{folder.report_json}, config"),
-        record=read.run,
-        statistics=read.statistics,
-        analytical=read.analytical,
-        accuracy=read.accuracy,
-        verdict=read.verdict,
-        fl_audit_version=read.fl_audit_version,
-        failed_checks=tuple(
-            title_of_check(check.name) for check in read.checks.results if not check.passed
-        ),
+        report_json=fields,
+        config=_flat(msgspec.to_builtins(report.config)),
     )
 
 
@@ -208,30 +108,14 @@ def _what_lacks(folder: RunFolder) -> str:
     )
 
 
-def _check_format(folder: RunFolder, report: Mapping[str, Any]) -> None:
-    run = report.get("run")
+def _check_format(folder: RunFolder, fields: Mapping[str, Any]) -> None:
+    run = fields.get("run")
     version = run.get("format_version") if isinstance(run, Mapping) else None
     if version != FORMAT_VERSION:
         raise InputError(
             f"{folder.report_json}: format_version of the run is {version!r}, must be "
             f"{FORMAT_VERSION}"
         )
-
-
-def _check_epsilons(report: _Report) -> None:
-    """Raises a `ValueError` for an epsilon that is no number."""
-    analytical = report.analytical
-    guarantees = [analytical.client.epsilon, analytical.canary.epsilon]
-    made = [e.epsilon for statistic in report.statistics.values() for e in statistic.estimates]
-    for epsilon in (*guarantees, *made):
-        if isinstance(epsilon, str) and epsilon != "inf":
-            raise ValueError(f"an epsilon must be a number or 'inf', got {epsilon!r}")
-
-
-def _resolved(table: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """A config with the defaults of keys that are newer than its run, a value per key."""
-    resolved: dict[str, Any] = msgspec.to_builtins(parse_config(table, name))
-    return _flat(resolved)
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fl_audit.comparison.reported_run import ReportedRun
+from fl_audit.comparison.reported_run import Party, ReportedRun
 from fl_audit.comparison.spread import Spread
 
 NOISE = "mechanism.noise_multiplier"
@@ -63,18 +63,18 @@ class Setting:
     @property
     def accuracy(self) -> Spread:
         """On held-out data, over runs."""
-        return Spread(tuple(run.accuracy for run in self.runs))
+        return Spread(tuple(run.report.run.accuracy for run in self.runs))
 
     @property
     def denominator(self) -> Spread:
         """Expected clients and canaries a round, over runs: coins include other canaries."""
-        return Spread(tuple(run.record.denominator for run in self.runs))
+        return Spread(tuple(run.report.run.denominator for run in self.runs))
 
     def epsilon(self, statistic: str, method: str) -> Spread | None:
         """By one method on one statistic, over runs; None where it was left out in all."""
         return Spread.of(run.epsilon(statistic, method) for run in self.runs)
 
-    def guarantee(self, party: str) -> Spread | None:
+    def guarantee(self, party: Party) -> Spread | None:
         """The analytical epsilon over runs; None unless it is known for each."""
         known = [run.guarantee(party) for run in self.runs]
         return None if None in known else Spread.of(known)
@@ -161,7 +161,7 @@ def _setting(runs: Sequence[ReportedRun], differing: Sequence[str]) -> Setting:
     return Setting(
         pattern=_label(keys, lambda key: key != NOISE) or "all runs",
         # Solved from the noise of its parts, it is exact to rounding only.
-        noise_multiplier=float(f"{runs[0].record.noise_multiplier:.6g}"),
+        noise_multiplier=float(f"{runs[0].report.run.noise_multiplier:.6g}"),
         label=_label(keys, lambda key: True) or "all runs",
         keys=keys,
         runs=tuple(runs),

@@ -50,7 +50,7 @@ def _settings_table(settings: Sequence[Setting], width: int) -> list[str]:
     rows = [
         (
             str(len(setting.runs)),
-            str(setting.runs[0].record.rounds),
+            str(setting.runs[0].report.run.rounds),
             cohort_cell(setting),
             accuracy_cell(setting),
             guarantee_cell(setting, "client"),

@@ -1,8 +1,6 @@
 """Methods in groups of what may be relied on, for whoever prints estimates."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 
 @dataclass(frozen=True)
@@ -19,9 +17,9 @@ class MethodGroup:
     meaning: str
     kinds: frozenset[tuple[str, str | None]]
 
-    def __contains__(self, estimate: Mapping[str, Any]) -> bool:
-        """Whether an estimate, as JSON has it, is of this group."""
-        return (estimate["kind"], estimate["details"]["valid_for"]) in self.kinds
+    def has(self, kind: str, valid_for: str | None) -> bool:
+        """Whether an estimate of this kind, valid for these mechanisms, is of this group."""
+        return (kind, valid_for) in self.kinds
 
 
 METHOD_GROUPS = (

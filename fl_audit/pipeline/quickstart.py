@@ -3,13 +3,15 @@
 import importlib.resources
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from fl_audit.config.file import load_config
 from fl_audit.number_words import epsilon_text
 from fl_audit.pipeline.runs import start_run
-from fl_audit.report.findings import epsilon_by
 from fl_audit.training.run.taken_folder import check_new
+
+if TYPE_CHECKING:
+    from fl_audit.report import Report
 
 NOISE_MULTIPLIERS = (0.0, 0.3)
 """Without noise, and with noise at which the estimates are clearly lower."""
@@ -28,7 +30,7 @@ def folder_name(noise_multiplier: float) -> str:
     return f"noise_{noise_multiplier:g}"
 
 
-def run(out: Path) -> dict[float, dict[str, Any]]:
+def run(out: Path) -> dict[float, "Report"]:
     """Runs both and returns their reports by noise multiplier.
 
     Args:
@@ -47,13 +49,14 @@ def run(out: Path) -> dict[float, dict[str, Any]]:
     return reports
 
 
-def comparison(reports: Mapping[float, Mapping[str, Any]]) -> str:
+def comparison(reports: "Mapping[float, Report]") -> str:
     """The runs side by side: accuracy, analytical epsilon, Gaussian-fit epsilon by statistic."""
     rows = [["", *(f"noise {noise:g}" for noise in reports)]]
-    rows.append(["accuracy", *(f"{report['accuracy']:.3f}" for report in reports.values())])
-    analytical = (report["analytical_epsilon"] for report in reports.values())
+    rows.append(["accuracy", *(f"{report.run.accuracy:.3f}" for report in reports.values())])
+    analytical = (report.analytical.epsilon for report in reports.values())
     rows.append(["analytical epsilon", *map(epsilon_text, analytical)])
-    for statistic in next(iter(reports.values()))["statistics"]:
-        fits = (epsilon_by(report, statistic, "gaussian_fit") for report in reports.values())
+    for statistic in next(iter(reports.values())).statistics:
+        on = (report.statistics[statistic] for report in reports.values())
+        fits = (found.epsilon_by("gaussian_fit") for found in on)
         rows.append([f"gaussian_fit on {statistic}", *map(epsilon_text, fits)])
     return "\n".join(f"{row[0]:<36}" + "".join(f"{cell:>12}" for cell in row[1:]) for row in rows)

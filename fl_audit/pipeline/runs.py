@@ -2,13 +2,16 @@
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from fl_audit.config import Config
 from fl_audit.training import tensorflow_environment
 
+if TYPE_CHECKING:
+    from fl_audit.report import Report
 
-def start_run(config: Config, out: Path) -> dict[str, Any]:
+
+def start_run(config: Config, out: Path) -> "Report":
     """Runs a config in a new folder and returns the report.
 
     Args:
@@ -36,7 +39,7 @@ def start_run(config: Config, out: Path) -> dict[str, Any]:
     return _report(out)
 
 
-def continue_run(config: Config, out: Path) -> dict[str, Any]:
+def continue_run(config: Config, out: Path) -> "Report":
     """Continues an interrupted run from its last checkpoint and returns the report.
 
     Args:
@@ -66,7 +69,7 @@ def _say_what_takes_so_long() -> None:
         print("loading TensorFlow Federated, about ten seconds", file=sys.stderr)
 
 
-def _report(out: Path) -> dict[str, Any]:
+def _report(out: Path) -> "Report":
     from fl_audit.formats.run_folder import RunFolder
     from fl_audit.report import write_report
 

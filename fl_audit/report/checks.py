@@ -1,10 +1,7 @@
-"""The checks of the mechanism in report.json, and as rows of the page."""
+"""The checks of the mechanism in the report, and as rows of the page."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from fl_audit.estimators.result import json_value
 from fl_audit.mechanism_checks import (
     FALSE_ALARM,
     Check,
@@ -14,6 +11,7 @@ from fl_audit.mechanism_checks import (
 )
 from fl_audit.number_words import significant
 from fl_audit.report.finished_run import FinishedRun
+from fl_audit.report.model import CheckReport, ChecksReport
 
 _TITLES = {
     "enough_noise": "Enough noise",
@@ -41,34 +39,33 @@ def title_of_check(name: str) -> str:
     return _TITLES.get(name, name)
 
 
-def checks_report(run: FinishedRun) -> dict[str, Any]:
-    """What report.json says under `checks`."""
+def checks_report(run: FinishedRun) -> ChecksReport:
+    """What the checks say of a run."""
     of_aggregates = [] if run.aggregates is None else check_aggregates(run.aggregates)
     checks = [*of_aggregates, check_rounds(run.canary_rounds)]
-    return {
-        "passed": all(check.passed for check in checks),
-        "false_alarm": FALSE_ALARM,
-        "not_checked": why_not_checked(run.config.mechanism),
-        "results": [_to_json(check) for check in checks],
-    }
+    return ChecksReport(
+        false_alarm=FALSE_ALARM,
+        not_checked=why_not_checked(run.config.mechanism),
+        results=tuple(map(_check, checks)),
+    )
 
 
-def _to_json(check: Check) -> dict[str, Any]:
-    return {
-        "name": check.name,
-        "meaning": _MEANINGS[check.name],
-        "passed": check.passed,
-        "p_value": check.p_value,
-        "num_tests": check.num_tests,
-        "round": check.round,
-        "variable": check.variable,
-        "ratio": json_value(check.ratio),
-    }
+def _check(check: Check) -> CheckReport:
+    return CheckReport(
+        name=check.name,
+        meaning=_MEANINGS[check.name],
+        passed=check.passed,
+        p_value=check.p_value,
+        num_tests=check.num_tests,
+        round=check.round,
+        variable=check.variable,
+        ratio=check.ratio,
+    )
 
 
-def failed_checks(checks: Mapping[str, Any]) -> list[str]:
+def failed_checks(checks: ChecksReport) -> list[str]:
     """The titles of those that failed."""
-    return [title_of_check(check["name"]) for check in checks["results"] if not check["passed"]]
+    return [title_of_check(check.name) for check in checks.results if not check.passed]
 
 
 @dataclass(frozen=True)
@@ -90,25 +87,25 @@ class CheckRow:
     p_value: str
 
 
-def check_rows(checks: Mapping[str, Any]) -> list[CheckRow]:
-    """The rows of what report.json holds under `checks`."""
+def check_rows(checks: ChecksReport) -> list[CheckRow]:
+    """A row per check."""
     return [
         CheckRow(
-            title=title_of_check(check["name"]),
-            meaning=check["meaning"],
-            passed=check["passed"],
+            title=title_of_check(check.name),
+            meaning=check.meaning,
+            passed=check.passed,
             found=_found(check),
-            p_value=_p_value(check["p_value"]),
+            p_value=_p_value(check.p_value),
         )
-        for check in checks["results"]
+        for check in checks.results
     ]
 
 
-def _found(check: Mapping[str, Any]) -> str:
-    if check["num_tests"] == 0:
+def _found(check: CheckReport) -> str:
+    if check.num_tests == 0:
         return "nothing to look at"
-    ratio = significant(float(check["ratio"]))
-    match check["name"]:
+    ratio = significant(check.ratio)
+    match check.name:
         case "enough_noise" | "fresh_noise":
             found = f"{ratio} times as long as the noise is on average"
         case "bounded_length":
@@ -116,9 +113,9 @@ def _found(check: Mapping[str, Any]) -> str:
         case "no_echo":
             return f"correlation {ratio} at the strongest lag"
         case _:
-            return "none twice" if check["round"] is None else f"twice in round {check['round']}"
-    where = "whole model" if check["variable"] is None else f"variable {check['variable']}"
-    return f"{found} ({where}, round {check['round']})"
+            return "none twice" if check.round is None else f"twice in round {check.round}"
+    where = "whole model" if check.variable is None else f"variable {check.variable}"
+    return f"{found} ({where}, round {check.round})"
 
 
 def _p_value(value: float) -> str:

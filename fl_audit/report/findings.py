@@ -1,17 +1,17 @@
 """What a report comes to, in three sentences."""
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from fl_audit.number_words import epsilon_text, ordinal, significant
+from fl_audit.report.model import Report
 
 
-def findings(report: Mapping[str, Any]) -> list[str]:
+def findings(report: Report) -> list[str]:
     """What this audit's attackers saw, what is proven, and what no attacker can exceed."""
     headlines = _headlines(report)
-    canary = report["analytical"]["canary"]["epsilon"]
-    client = report["analytical"]["client"]["epsilon"]
-    fits = [epsilon_by(report, name, "gaussian_fit") for name in headlines.values()]
+    canary, client = report.analytical.canary.epsilon, report.analytical.client.epsilon
+    fits = [report.statistics[name].epsilon_by("gaussian_fit") for name in headlines.values()]
     return [
         _seen(report, headlines, fits),
         _proven(report, list(headlines.values())),
@@ -19,30 +19,28 @@ def findings(report: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _headlines(report: Mapping[str, Any]) -> dict[str, str]:
+def _headlines(report: Report) -> dict[str, str]:
     """The first statistic of each threat model, by threat model.
 
     The final model alone is left out where an attacker knows the initial one too.
     """
     first: dict[str, str] = {}
-    for name, statistic in report["statistics"].items():
-        first.setdefault(statistic["threat_model"], name)
+    for name, statistic in report.statistics.items():
+        first.setdefault(statistic.threat_model, name)
     if "final_and_initial" in first:
         first.pop("final", None)
     return first
 
 
-def _seen(
-    report: Mapping[str, Any], headlines: Mapping[str, str], fits: Sequence[float | str | None]
-) -> str:
-    sees = [report["threat_models"][model]["sees"] for model in headlines]
+def _seen(report: Report, headlines: Mapping[str, str], fits: Sequence[float | None]) -> str:
+    sees = [report.threat_models[model].sees for model in headlines]
     learns = [
         f"{_epsilon('≈', fit)}{_absences(report, model)}"
         for model, fit in zip(headlines, fits, strict=True)
     ]
     start = (
         f"An attacker who sees {sees[0]} learns about a canary as much as {learns[0]} allows "
-        f"(δ = {significant(report['run']['delta'])})"
+        f"(δ = {significant(report.run.delta)})"
     )
     others = [
         f"one who sees {seen}, as much as {learned}"
@@ -51,20 +49,21 @@ def _seen(
     return "; ".join([start, *others]) + "."
 
 
-def _absences(report: Mapping[str, Any], threat_model: str) -> str:
+def _absences(report: Report, threat_model: str) -> str:
     """What to know of an estimate by who sees some rounds only: not all canaries were there."""
-    model, run = report["threat_models"][threat_model], report["run"]
-    num_rounds = model["last_round"] - model["first_round"] + 1
-    present = model["num_included_in_rounds"]
-    if num_rounds == run["rounds"] or present == run["num_included"]:
+    model, run = report.threat_models[threat_model], report.run
+    num_rounds = model.last_round - model.first_round + 1
+    present = model.num_included_in_rounds
+    if num_rounds == run.rounds or present == run.num_included:
         return ""
-    return f" (fitted to {run['num_included']:,} canaries, of which {present:,} took part then)"
+    return f" (fitted to {run.num_included:,} canaries, of which {present:,} took part then)"
 
 
-def _proven(report: Mapping[str, Any], headlines: Sequence[str]) -> str:
+def _proven(report: Report, headlines: Sequence[str]) -> str:
     """The bounds that hold although their threshold is chosen on the data."""
-    bounds = [_epsilon("≥", epsilon_by(report, name, "threshold_valid")) for name in headlines]
-    confidence = f"{100 * report['statistics'][headlines[0]]['confidence']:g}"
+    found = [report.statistics[name].epsilon_by("threshold_valid") for name in headlines]
+    bounds = [_epsilon("≥", epsilon) for epsilon in found]
+    confidence = f"{100 * report.confidence:g}"
     if len(bounds) == 1:
         return (
             f"With {confidence} % confidence, {bounds[0]}: this bound holds, the estimate may not."
@@ -76,24 +75,15 @@ def _proven(report: Mapping[str, Any], headlines: Sequence[str]) -> str:
     )
 
 
-def _epsilon(relation: str, value: float | str | None) -> str:
+def _epsilon(relation: str, value: float | None) -> str:
     """Such as "ε ≤ 4.50", which no line break parts."""
     return f"ε\N{NO-BREAK SPACE}{relation}\N{NO-BREAK SPACE}{epsilon_text(value)}"
 
 
-def epsilon_by(report: Mapping[str, Any], statistic: str, method: str) -> float | str | None:
-    """The epsilon of report.json on one statistic by one method; None where it was left out."""
-    for estimate in report["statistics"][statistic]["estimates"]:
-        if estimate["method"] == method:
-            epsilon: float | str = estimate["epsilon"]
-            return epsilon
-    return None
-
-
-def _guarantee(canary: float | str | None, client: float | str | None) -> str:
+def _guarantee(canary: float | None, client: float | None) -> str:
     if canary is None or client is None:
         return "What the noise guarantees against any attacker is not known for this run"
-    if canary == "inf":
+    if math.isinf(canary):
         return "No noise was added, so that nothing is guaranteed against a stronger attacker"
     if canary == client:
         return f"Against any attacker, the noise guarantees {_epsilon('≤', canary)}"
@@ -104,12 +94,12 @@ def _guarantee(canary: float | str | None, client: float | str | None) -> str:
 
 
 def _comparison(
-    estimates: Sequence[float | str | None], canary: float | str | None, client: float | str | None
+    estimates: Sequence[float | None], canary: float | None, client: float | None
 ) -> str:
     """How the estimates, which are about canaries, compare with the guarantee to a canary."""
-    if canary is None or client is None or canary == "inf":
+    if canary is None or client is None or math.isinf(canary):
         return "."
-    if any(float(value) > float(canary) for value in estimates if value is not None):
+    if any(value > canary for value in estimates if value is not None):
         return (
             "; an estimate above the canary’s is chance, a Gaussian fit that does not hold, or a "
             "fault in the training."

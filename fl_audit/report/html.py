@@ -1,6 +1,5 @@
 """report.html: one page that needs nothing but itself."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from markupsafe import Markup
@@ -14,50 +13,54 @@ from fl_audit.report.checks import check_rows, failed_checks
 from fl_audit.report.findings import findings
 from fl_audit.report.finished_run import FinishedRun
 from fl_audit.report.histogram import score_histogram
+from fl_audit.report.method_table import group_rows
+from fl_audit.report.model import Report
 from fl_audit.report.tables import (
     accounting_rows,
     attack_rows,
-    method_groups,
     noise_rows,
     normality_rows,
     null_rows,
+    threat_model_rows,
 )
 from fl_audit.report.template import render
-from fl_audit.report.threat_model_rows import threat_model_rows
 from fl_audit.report.training_curve import training_curves
 from fl_audit.report.verdict_banner import verdict_banner
 from fl_audit.report.words import description
 
 
-def render_html(report: Mapping[str, Any], run: FinishedRun) -> str:
+def render_html(report: Report, run: FinishedRun) -> str:
     """The page.
 
     Args:
-      report: what report.json holds.
+      report: of the run.
       run: that it is about.
     """
-    return render("fl_audit.report", "report.html", _page(dict(report), run))
+    return render("fl_audit.report", "report.html", _page(report, run))
 
 
-def _page(report: dict[str, Any], run: FinishedRun) -> dict[str, Any]:
+def _page(report: Report, run: FinishedRun) -> dict[str, Any]:
     """What the template names."""
-    statistics, record = report["statistics"], run.record
+    statistics, record = report.statistics, run.record
     return {
         "task": record.task,
         "verdict": verdict_banner(report),
         "findings": findings(report),
-        "checks": check_rows(report["checks"]),
-        "failed_checks": failed_checks(report["checks"]),
-        "not_checked": report["checks"]["not_checked"],
-        "false_alarm": significant(report["checks"]["false_alarm"], 1),
+        "checks": check_rows(report.checks),
+        "failed_checks": failed_checks(report.checks),
+        "not_checked": report.checks.not_checked,
+        "false_alarm": significant(report.checks.false_alarm, 1),
         "description": description(run),
         "statistics": {s.name: s for s in statistics_of(run.config)},
         "threat_models": threat_model_rows(report),
-        "titles": {name: _threat_model_title(report, name) for name in statistics},
-        "groups": method_groups(statistics),
-        "noise": noise_rows(report["analytical"]),
-        "analytical": report["analytical"],
-        "accounting": accounting_rows(report["analytical"]),
+        "titles": {
+            name: report.threat_models[statistic.threat_model].title
+            for name, statistic in statistics.items()
+        },
+        "groups": group_rows(statistics),
+        "noise": noise_rows(report.analytical),
+        "analytical": report.analytical,
+        "accounting": accounting_rows(report.analytical),
         "histograms": _histograms(run),
         "attack": attack_rows(statistics),
         "reported_rates": [f"{100 * rate:g} %" for rate in REPORTED_RATES],
@@ -65,19 +68,13 @@ def _page(report: dict[str, Any], run: FinishedRun) -> dict[str, Any]:
         "null_checks": null_rows(statistics),
         "curves": training_curves(run.rounds),
         "delta": significant(record.delta),
-        "confidence": f"{100 * run.config.audit.confidence:g}",
+        "confidence": f"{100 * report.confidence:g}",
         "record": record,
         "training_time": _duration(record.training_seconds),
         "scoring_time": _duration(record.scoring_seconds),
         "config_toml": config_to_toml(run.config),
-        "fl_audit_version": report["fl_audit_version"],
+        "fl_audit_version": report.fl_audit_version,
     }
-
-
-def _threat_model_title(report: Mapping[str, Any], statistic: str) -> str:
-    model = report["statistics"][statistic]["threat_model"]
-    title: str = report["threat_models"][model]["title"]
-    return title
 
 
 def _histograms(run: FinishedRun) -> dict[str, Markup]:

@@ -1,18 +1,28 @@
-"""One statistic's part of report.json: its estimates, and checks of what they assume."""
+"""One statistic's part of the report: its estimates, and checks of what they assume."""
 
 import math
-from typing import Any
 
+import msgspec
 import numpy as np
 
 from fl_audit.attacks.statistics import Statistic
 from fl_audit.errors import InputError
 from fl_audit.estimators import anderson_darling, estimate
+from fl_audit.estimators.result import Estimate
 from fl_audit.estimators.scores import CanaryScores, FloatArray
 from fl_audit.report.finished_run import FinishedRun
+from fl_audit.report.statistic_model import (
+    AndersonDarlingReport,
+    EstimateDetails,
+    EstimateReport,
+    NormalityReport,
+    NullCheckReport,
+    RocReport,
+    StatisticReport,
+)
 
 
-def statistic_report(run: FinishedRun, statistic: Statistic) -> dict[str, Any]:
+def statistic_report(run: FinishedRun, statistic: Statistic) -> StatisticReport:
     """What `fl-audit estimate --json` prints, and how well the scores fit the assumptions.
 
     Args:
@@ -33,29 +43,49 @@ def statistic_report(run: FinishedRun, statistic: Statistic) -> dict[str, Any]:
         )
     except InputError as error:
         raise InputError(f"{run.folder.scores(statistic.name)}: {error}") from error
-    return {
-        **result.to_json(),
-        "threat_model": statistic.threat_model,
-        "null": statistic.null,
-        "left_out": dict(result.left_out),
-        "anderson_darling": {
-            "included": _normality(scores.included),
-            "excluded": _normality(scores.excluded),
-        },
-        "null_check": _null_check(statistic, scores, run.record.dim),
-    }
+    return StatisticReport(
+        num_included=result.num_included,
+        num_excluded=result.num_excluded,
+        roc=None if result.roc is None else msgspec.convert(result.roc.to_json(), RocReport),
+        estimates=tuple(map(estimate_report, result.estimates)),
+        threat_model=statistic.threat_model,
+        null=statistic.null,
+        left_out=result.left_out,
+        anderson_darling=AndersonDarlingReport(
+            included=_normality(scores.included), excluded=_normality(scores.excluded)
+        ),
+        null_check=_null_check(statistic, scores, run.record.dim),
+    )
 
 
-def _normality(scores: FloatArray) -> dict[str, Any] | None:
+def estimate_report(made: Estimate) -> EstimateReport:
+    """An estimate as the report has it."""
+    return EstimateReport(
+        method=made.method,
+        kind=made.kind,
+        epsilon=made.epsilon,
+        lower=made.lower,
+        upper=made.upper,
+        details=EstimateDetails(
+            numbers=made.details,
+            valid_for=made.valid_for,
+            assumes=made.assumes,
+            guarantee=made.guarantee,
+            source=made.source,
+        ),
+    )
+
+
+def _normality(scores: FloatArray) -> NormalityReport | None:
     """The Anderson-Darling statistic; None for fewer than 3 scores, or where all are equal."""
     if len(scores) < 3 or np.ptp(scores) == 0:
         return None
     test = anderson_darling(scores)
     critical = {f"{level:g}": value for level, value in test.critical_values.items()}
-    return {"statistic": test.statistic, "critical_values": critical}
+    return NormalityReport(test.statistic, critical)
 
 
-def _null_check(statistic: Statistic, scores: CanaryScores, dim: int) -> dict[str, Any] | None:
+def _null_check(statistic: Statistic, scores: CanaryScores, dim: int) -> NullCheckReport | None:
     """Mean and variance of the excluded scores beside those of the null law N(0, 1/dim).
 
     Standard errors are those of the null law. None where the null has no closed form or there
@@ -64,12 +94,11 @@ def _null_check(statistic: Statistic, scores: CanaryScores, dim: int) -> dict[st
     num = scores.num_excluded
     if statistic.null != "closed_form" or num < 2:
         return None
-    return {
-        "num_excluded": num,
-        "mean": float(np.mean(scores.excluded)),
-        "mean_expected": 0.0,
-        "mean_standard_error": 1 / math.sqrt(dim * num),
-        "variance": float(np.var(scores.excluded, ddof=1)),
-        "variance_expected": 1 / dim,
-        "variance_standard_error": math.sqrt(2 / (num - 1)) / dim,
-    }
+    return NullCheckReport(
+        mean=float(np.mean(scores.excluded)),
+        mean_expected=0.0,
+        mean_standard_error=1 / math.sqrt(dim * num),
+        variance=float(np.var(scores.excluded, ddof=1)),
+        variance_expected=1 / dim,
+        variance_standard_error=math.sqrt(2 / (num - 1)) / dim,
+    )

@@ -3,67 +3,68 @@
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from fl_audit.number_words import epsilon_text, significant
 from fl_audit.report.checks import failed_checks
-from fl_audit.report.tables import GroupRows, method_groups
+from fl_audit.report.method_table import GroupRows, group_rows
+from fl_audit.report.model import AnalyticalReport, ChecksReport, Report
+from fl_audit.report.statistic_model import StatisticReport
 
 _GAP = 2
 """Spaces between columns."""
 
 
-def summary_lines(report: dict[str, Any], width: int = 100) -> list[str]:
+def summary_lines(report: Report, width: int = 100) -> list[str]:
     """The estimates as aligned tables, then accuracy and the analytical epsilon.
 
     Args:
-      report: what report.json holds.
+      report: of a run.
       width: characters that a line may have; where the statistics need more, they are in several
         tables one below the other.
     """
-    run = report["run"]
+    run = report.run
     head = (
-        f"{run['num_included']} of {run['num_canaries']} canaries included, "
-        f"delta {significant(run['delta'])}, {run['rounds']} rounds"
+        f"{run.num_included} of {run.num_canaries} canaries included, "
+        f"delta {significant(run.delta)}, {run.rounds} rounds"
     )
-    accuracy = f"accuracy            {significant(100 * float(report['accuracy']))} % "
+    accuracy = f"accuracy            {significant(100 * run.accuracy)} % "
     return [
         head,
-        *_tables(report["statistics"], width),
+        *_tables(report.statistics, width),
         "",
-        f"{accuracy}({run['accuracy_description']})",
-        f"analytical epsilon  {_analytical(report)}",
-        f"checks              {_checks(report['checks'])}",
+        f"{accuracy}({run.accuracy_description})",
+        f"analytical epsilon  {_analytical(report.analytical)}",
+        f"checks              {_checks(report.checks)}",
         *_absences(report),
     ]
 
 
-def _analytical(report: Mapping[str, Any]) -> str:
-    if report["analytical_epsilon"] is not None:
-        epsilon = epsilon_text(report["analytical_epsilon"])
+def _analytical(analytical: AnalyticalReport) -> str:
+    if analytical.epsilon is not None:
+        epsilon = epsilon_text(analytical.epsilon)
         return f"{epsilon} (what the noise guarantees; estimates may lie far below)"
-    parties = (report["analytical"][party] for party in ("client", "canary"))
-    unknown = next(party for party in parties if party["epsilon"] is None)
-    return f"none known ({unknown['by_accountant'][0]['reason']})"
+    parties = (analytical.client, analytical.canary)
+    unknown = next(party for party in parties if party.epsilon is None)
+    return f"none known ({unknown.by_accountant[0].reason})"
 
 
-def _checks(checks: Mapping[str, Any]) -> str:
+def _checks(checks: ChecksReport) -> str:
     if failed := failed_checks(checks):
         return f"FAILED: {', '.join(failed)} (the mechanism is not as configured)"
-    passed = f"passed, {len(checks['results'])} of {len(checks['results'])}"
-    if checks["not_checked"] is None:
+    passed = f"passed, {len(checks.results)} of {len(checks.results)}"
+    if checks.not_checked is None:
         return passed
-    return f"{passed} (aggregates not checked: {checks['not_checked']})"
+    return f"{passed} (aggregates not checked: {checks.not_checked})"
 
 
-def _absences(report: Mapping[str, Any]) -> list[str]:
+def _absences(report: Report) -> list[str]:
     """A line for each threat model whose attacker does not see the rounds of every canary."""
-    num_included = report["run"]["num_included"]
+    num_included = report.run.num_included
     return [
-        f"{name}: {model['num_included_in_rounds']} of {num_included} included canaries took part "
-        f"in {_rounds(model['first_round'], model['last_round'])}"
-        for name, model in report["threat_models"].items()
-        if model["num_included_in_rounds"] < num_included
+        f"{name}: {model.num_included_in_rounds} of {num_included} included canaries took part "
+        f"in {_rounds(model.first_round, model.last_round)}"
+        for name, model in report.threat_models.items()
+        if model.num_included_in_rounds < num_included
     ]
 
 
@@ -71,9 +72,9 @@ def _rounds(first: int, last: int) -> str:
     return f"round {first}" if first == last else f"rounds {first} to {last}"
 
 
-def _tables(statistics: Mapping[str, Any], width: int) -> list[str]:
+def _tables(statistics: Mapping[str, StatisticReport], width: int) -> list[str]:
     """A row per method, a column per statistic, in groups of what may be relied on."""
-    groups = method_groups(statistics)
+    groups = group_rows(statistics)
     first = max(len(row.method) for group in groups for row in group.rows) + 2 + _GAP
     threat_models = [_ThreatModel.of(name, statistics, groups) for name in _names(statistics)]
     return [
@@ -101,13 +102,13 @@ class _ThreatModel:
 
     @classmethod
     def of(
-        cls, name: str, statistics: Mapping[str, Any], groups: Sequence[GroupRows]
+        cls, name: str, statistics: Mapping[str, StatisticReport], groups: Sequence[GroupRows]
     ) -> "_ThreatModel":
         """Those of the statistics that are its."""
         columns = [
             _Column(statistic, index, max(len(statistic), *_cell_widths(groups, index)))
             for index, statistic in enumerate(statistics)
-            if statistics[statistic]["threat_model"] == name
+            if statistics[statistic].threat_model == name
         ]
         lacking = len(name) - _width(columns)
         if lacking > 0:
@@ -116,9 +117,9 @@ class _ThreatModel:
         return cls(name, tuple(columns))
 
 
-def _names(statistics: Mapping[str, Any]) -> list[str]:
+def _names(statistics: Mapping[str, StatisticReport]) -> list[str]:
     """The threat models, in the order of their first statistic."""
-    return list(dict.fromkeys(statistic["threat_model"] for statistic in statistics.values()))
+    return list(dict.fromkeys(statistic.threat_model for statistic in statistics.values()))
 
 
 def _cell_widths(groups: Sequence[GroupRows], index: int) -> list[int]:

@@ -1,12 +1,11 @@
 """The verdict in words, for the top of the page."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from fl_audit.attacks.statistics import title_of
 from fl_audit.number_words import count, epsilon_text, significant
-from fl_audit.report.tables import Note
+from fl_audit.report.method_table import Note
+from fl_audit.report.model import Report, VerdictReport
 from fl_audit.verdict.power import ENOUGH_POWER
 
 _MEANINGS = {
@@ -41,36 +40,36 @@ class VerdictBanner:
     facts: tuple[Note, ...]
 
 
-def verdict_banner(report: Mapping[str, Any]) -> VerdictBanner | None:
-    """The banner of what report.json holds; None without a claim."""
-    verdict = report["verdict"]
+def verdict_banner(report: Report) -> VerdictBanner | None:
+    """The banner of a report; None without a claim."""
+    verdict = report.verdict
     if verdict is None:
         return None
-    reason = verdict["reason"]
+    reason = verdict.reason
     return VerdictBanner(
-        outcome=verdict["outcome"],
+        outcome=verdict.outcome,
         claim=(
-            f"claimed ε\N{NO-BREAK SPACE}≤\N{NO-BREAK SPACE}{verdict['claimed_epsilon']:g} at "
-            f"δ\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{verdict['claimed_delta']:g}"
+            f"claimed ε\N{NO-BREAK SPACE}≤\N{NO-BREAK SPACE}{verdict.claimed_epsilon:g} at "
+            f"δ\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{report.run.delta:g}"
         ),
         reason=f"{reason[0].upper()}{reason[1:]}.",
-        meaning=_MEANINGS[verdict["outcome"]],
-        facts=tuple(_facts(verdict, report["analytical"])),
+        meaning=_MEANINGS[verdict.outcome],
+        facts=tuple(_facts(verdict, report)),
     )
 
 
-def _facts(verdict: Mapping[str, Any], analytical: Mapping[str, Any]) -> list[Note]:
+def _facts(verdict: VerdictReport, report: Report) -> list[Note]:
     return [
         Note("Claim", _claim(verdict)),
-        Note("By accounting", _accounting(verdict, analytical["client"]["epsilon"])),
-        Note("Looked at", _looks(verdict)),
+        Note("By accounting", _accounting(verdict, report.analytical.client.epsilon)),
+        Note("Looked at", _looks(verdict, report.confidence)),
         *_evidence(verdict),
     ]
 
 
-def _claim(verdict: Mapping[str, Any]) -> str:
+def _claim(verdict: VerdictReport) -> str:
     claim = "for a client: one more or less, or one that sends nothing."
-    if verdict["p_value"] is None:
+    if verdict.p_value is None:
         return claim
     return (
         f"{claim} A canary is such a client and takes part no more often, so a bound for the "
@@ -78,19 +77,19 @@ def _claim(verdict: Mapping[str, Any]) -> str:
     )
 
 
-def _accounting(verdict: Mapping[str, Any], client: float | str | None) -> str:
+def _accounting(verdict: VerdictReport, client: float | None) -> str:
     """What the noise as configured would guarantee, beside the claim."""
     if client is None:
         return "not known for this run"
-    beside = "above" if float(client) > verdict["claimed_epsilon"] else "not above"
+    beside = "above" if client > verdict.claimed_epsilon else "not above"
     return (
         f"the noise as configured guarantees a client ε ≤ {epsilon_text(client)}, which is "
         f"{beside} the claim; the verdict does not use it"
     )
 
 
-def _looks(verdict: Mapping[str, Any]) -> str:
-    num, confidence = verdict["num_looks"], verdict["confidence"]
+def _looks(verdict: VerdictReport, confidence: float) -> str:
+    num = verdict.num_looks
     each = f"{count(num, 'lower bound')}, valid for any mechanism"
     if num == 1:
         return f"{each}, at {100 * confidence:g} %"
@@ -98,22 +97,22 @@ def _looks(verdict: Mapping[str, Any]) -> str:
     return f"{each}, each at {100 * corrected:.5g} % so that all hold at {100 * confidence:g} %"
 
 
-def _evidence(verdict: Mapping[str, Any]) -> list[Note]:
+def _evidence(verdict: VerdictReport) -> list[Note]:
     facts = []
-    if verdict["method"] is not None:
-        title = title_of(verdict["statistic"])
-        epsilon = epsilon_text(verdict["epsilon_lower"])
+    if verdict.statistic is not None and verdict.assumes is not None:
+        title = title_of(verdict.statistic)
+        epsilon = epsilon_text(verdict.epsilon_lower)
         facts += [
-            Note("Largest bound", f"ε ≥ {epsilon} by {verdict['method']} on “{title}”"),
-            Note("It assumes", verdict["assumes"]),
+            Note("Largest bound", f"ε ≥ {epsilon} by {verdict.method} on “{title}”"),
+            Note("It assumes", verdict.assumes),
         ]
-    if verdict["p_value"] is not None:
-        facts.append(Note("p-value", f"at most {significant(verdict['p_value'], 2)}"))
-    if verdict["power"] is not None:
+    if verdict.p_value is not None:
+        facts.append(Note("p-value", f"at most {significant(verdict.p_value, 2)}"))
+    if verdict.power is not None:
         facts.append(
             Note(
                 "Power",
-                f"{100 * verdict['power']:.3g} % against ε = {verdict['simulated_epsilon']:g}, by "
+                f"{100 * verdict.power:.3g} % against ε = {verdict.simulated_epsilon:g}, by "
                 f"simulation; consistent takes {100 * ENOUGH_POWER:g} %",
             )
         )

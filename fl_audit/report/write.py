@@ -1,7 +1,6 @@
 """From a run folder to its two reports."""
 
 import json
-from typing import Any
 
 from fl_audit.errors import InputError
 from fl_audit.formats.atomic import write_text
@@ -9,9 +8,11 @@ from fl_audit.formats.run_folder import RunFolder
 from fl_audit.report.document import build_report
 from fl_audit.report.finished_run import read_finished_run
 from fl_audit.report.html import render_html
+from fl_audit.report.model import Report
+from fl_audit.report.report_json import report_to_json
 
 
-def write_report(folder: RunFolder) -> dict[str, Any]:
+def write_report(folder: RunFolder) -> Report:
     """Writes report.html and then report.json, whose presence means that a run is finished.
 
     The same run folder gives the same bytes.
@@ -20,15 +21,16 @@ def write_report(folder: RunFolder) -> dict[str, Any]:
       folder: of a run that training has completed.
 
     Returns:
-      What report.json holds: infinities as "inf" and "-inf", no NaN.
+      What both are made from.
 
     Raises:
       InputError: a file of the run is missing or damaged, or two of them contradict each other.
     """
     run = read_finished_run(folder)
     report = build_report(run)
+    fields = report_to_json(report)
     try:
-        text = json.dumps(report, indent=2, allow_nan=False)
+        text = json.dumps(fields, indent=2, allow_nan=False)
     except ValueError as error:
         raise InputError(f"{folder.record}: holds a number that is not finite") from error
     write_text(folder.report_html, render_html(report, run))

@@ -12,6 +12,7 @@ import pytest
 from fl_audit.config.file import parse_config
 from fl_audit.formats.run_folder import RunFolder, RunRecord
 from fl_audit.formats.score_file import ScoreFile
+from fl_audit.report import report_to_json
 from fl_audit.report.document import build_report
 from fl_audit.report.finished_run import FinishedRun, Rounds
 
@@ -38,7 +39,7 @@ def _scores(included: np.ndarray, rng: np.random.Generator) -> ScoreFile:
 
 @pytest.fixture(scope="session")
 def built_report() -> dict[str, Any]:
-    """As the report room builds it: a change of its keys shows here."""
+    """As the report room writes it: a change of its keys shows here."""
     rng = np.random.default_rng(3)
     included = rng.random(NUM_CANARIES) < 0.5
     record = RunRecord(
@@ -73,7 +74,7 @@ def built_report() -> dict[str, Any]:
         scores={name: _scores(included, rng) for name in STATISTICS},
         aggregates=None,
     )
-    return build_report(run)
+    return report_to_json(build_report(run))
 
 
 def _set(table: dict[str, Any], path: str, value: object) -> None:

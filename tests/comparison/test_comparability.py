@@ -22,7 +22,7 @@ def test_runs_that_compare_raise_no_warning(make_run):
         ("run.accuracy_description", "share of words", "measure of accuracy"),
         ("run.dim", 123, "number of parameters, “10000”, “123”"),
         ("run.delta", 1e-5, "δ, “0.001”, “1e-05”"),
-        ("statistics.max.confidence", 0.99, "confidence of bounds, “0.95”, “0.99”"),
+        ("config.audit.confidence", 0.99, "confidence of bounds, “0.95”, “0.99”"),
         ("run.num_canaries", 100, "number of canaries, “60”, “100”"),
         ("analytical.neighbours", "add or remove one", "neighbours of the analytical ε"),
         ("fl_audit_version", "9", "fl-audit version"),
@@ -35,8 +35,9 @@ def test_a_difference_is_named(make_run, path, value, words):
     assert words in warning
 
 
-def test_a_mechanism_that_is_not_as_configured_is_named(make_run):
-    check = {"name": "enough_noise", "passed": False}
+def test_a_mechanism_that_is_not_as_configured_is_named(make_run, built_report):
+    made = built_report["checks"]["results"][0]
+    check = {**made, "name": "enough_noise", "passed": False}
     changes = {"config.seed": 2, "checks.results": [check, {**check, "name": "of tomorrow"}]}
     failing = make_run("b", changes, {"gaussian_fit": 0.1})
     (warning,) = warnings_of(make_run("a"), failing)

@@ -6,6 +6,8 @@ import re
 import pytest
 
 from fl_audit.comparison import compare, comparison_json, comparison_lines, render_comparison
+from fl_audit.verdict import Claim, Verdict
+from fl_audit.verdict.decision import Outcome
 
 STATISTICS = ("final", "final_minus_initial", "max", "sum")
 
@@ -132,7 +134,8 @@ def test_a_method_that_was_left_out(make_run, built_report):
 
 
 def test_verdicts_are_shown_where_something_was_claimed(make_run, comparison):
-    verdict = {"outcome": "contradicted", "claimed_epsilon": 2.0, "reason": "…"}
+    reached = Verdict(Outcome.CONTRADICTED, "…", Claim(2.0, 1e-3), confidence=0.95, num_looks=8)
+    verdict = reached.to_json()
     claimed = compare([make_run("a", {"verdict": verdict}), make_run("b", {NOISE: 0.1})])
     assert "ε ≤ 2: contradicted" in "\n".join(comparison_lines(claimed))
     assert "ε ≤ 2: contradicted" in render_comparison(claimed)

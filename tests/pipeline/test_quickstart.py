@@ -1,22 +1,27 @@
+import dataclasses
+import math
+
 import pytest
 
 from fl_audit.errors import InputError
 from fl_audit.pipeline import quickstart
+from tests.report.conftest import record
+from tests.report.made_reports import analytical, estimate, guarantee, report, statistic
 
 STATISTICS = ("final", "final_minus_initial", "max", "sum")
 
 
-def _report(epsilon, analytical):
-    estimates = {"estimates": [{"method": "gaussian_fit", "epsilon": epsilon}]}
-    return {
-        "accuracy": 0.95,
-        "analytical_epsilon": analytical,
-        "statistics": dict.fromkeys(STATISTICS, estimates),
-    }
+def _report(epsilon, bound):
+    found = statistic(estimates=(estimate("gaussian_fit", "estimate", epsilon),))
+    return report(
+        dict.fromkeys(STATISTICS, found),
+        analytical(guarantee(bound), guarantee(bound)),
+        dataclasses.replace(record(94), accuracy=0.95),
+    )
 
 
 def test_the_comparison_lays_runs_side_by_side():
-    text = quickstart.comparison({0.0: _report(26812.0, "inf"), 0.3: _report(33.7, 65.29)})
+    text = quickstart.comparison({0.0: _report(26812.0, math.inf), 0.3: _report(33.7, 65.29)})
     head, accuracy, analytical, *fits = [line.split() for line in text.splitlines()]
     assert head == ["noise", "0", "noise", "0.3"]
     assert accuracy == ["accuracy", "0.950", "0.950"]

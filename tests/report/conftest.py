@@ -14,7 +14,7 @@ from fl_audit.config.file import config_to_toml, parse_config
 from fl_audit.formats.run_folder import RunFolder, RunRecord, read_record, write_record
 from fl_audit.formats.score_file import ScoreFile, read_score_file, write_score_file
 from fl_audit.mechanism_checks import AggregateLog, Echo, echo_to_json
-from fl_audit.report import write_report
+from fl_audit.report import Report, write_report
 
 SIZES = (90_000, 9_990, 10)
 DIM = sum(SIZES)
@@ -156,7 +156,7 @@ class Reported:
     """A run folder with its reports, for tests that change nothing."""
 
     folder: RunFolder
-    report: dict
+    report: Report
     html: str
 
 

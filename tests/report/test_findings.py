@@ -1,8 +1,15 @@
 """What a report comes to, in three sentences."""
 
+import dataclasses
+import math
+
 import pytest
 
 from fl_audit.report.findings import findings
+from fl_audit.report.model import ThreatModelReport
+from tests.report import made_reports
+from tests.report.conftest import record
+from tests.report.made_reports import analytical, estimate, guarantee, statistic
 
 SEES = {
     "final": "the final model alone",
@@ -14,35 +21,30 @@ SEES = {
 
 
 def fit(threat_model, epsilon):
-    found = [
-        {"method": "gaussian_fit", "epsilon": epsilon},
-        {"method": "threshold_valid", "epsilon": 0.25},
-    ]
-    return {
-        "estimates": found if epsilon else [],
-        "confidence": 0.95,
-        "threat_model": threat_model,
-    }
+    found = (estimate("gaussian_fit", "estimate", epsilon or 0.0),)
+    found += (estimate("threshold_valid", "lower_bound", 0.25),)
+    return statistic(estimates=found if epsilon else (), threat_model=threat_model)
 
 
 def _model(name):
     """Of 94 included canaries 90 took part in the run, 30 of them in the window."""
     first, last, present = (3, 9, 30) if name == "window" else (1, 20, 90)
-    return {
-        "sees": SEES[name],
-        "first_round": first,
-        "last_round": last,
-        "num_included_in_rounds": present,
-    }
+    return ThreatModelReport(
+        title=name,
+        sees=SEES[name],
+        first_round=first,
+        last_round=last,
+        num_included_in_rounds=present,
+    )
 
 
 def report(statistics, canary=30.0, client=30.0):
-    return {
-        "statistics": statistics,
-        "threat_models": {name: _model(name) for name in SEES},
-        "run": {"delta": 1e-3, "rounds": 20, "num_included": 94},
-        "analytical": {"canary": {"epsilon": canary}, "client": {"epsilon": client}},
-    }
+    return made_reports.report(
+        statistics,
+        analytical(guarantee(client), guarantee(canary)),
+        dataclasses.replace(record(94), delta=1e-3, rounds=20),
+        threat_models={name: _model(name) for name in SEES},
+    )
 
 
 def sentences(*arguments):
@@ -58,8 +60,8 @@ def sentences(*arguments):
         ((1.5, 20.0, 30.0, 30.0), ("1.50", "20.0"), "ε ≤ 30.0; what lies between"),
         ((1.5, 20.0, 30.0, 60.0), ("1.50", "20.0"), "ε ≤ 30.0 to a canary and ε ≤ 60.0 to a real"),
         ((1.5, 40.0, 30.0, 60.0), ("1.50", "40.0"), "above the canary’s is chance"),
-        ((1.5, "inf", 30.0, 30.0), ("1.50", "∞"), "above the canary’s is chance"),
-        ((1.5, 40.0, "inf", "inf"), ("1.50", "40.0"), "No noise was added"),
+        ((1.5, math.inf, 30.0, 30.0), ("1.50", "∞"), "above the canary’s is chance"),
+        ((1.5, 40.0, math.inf, math.inf), ("1.50", "40.0"), "No noise was added"),
         ((None, 40.0, 50.0, None), ("unknown", "40.0"), "is not known for this run."),
     ],
 )

@@ -64,7 +64,7 @@ def test_words_without_privacy(run_folder):
 def test_none_known_is_said_everywhere_with_the_reason(run_folder, change_record, change, reason):
     change_record(**change)
     report = write_report(run_folder)
-    assert report["analytical_epsilon"] is None
+    assert report.analytical.epsilon is None
     (line,) = [line for line in summary_lines(report) if line.startswith("analytical epsilon")]
     assert line.startswith("analytical epsilon  none known (")
     assert reason in line

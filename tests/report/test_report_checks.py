@@ -2,12 +2,14 @@
 
 import html
 import json
+import math
 
 import numpy as np
 import pytest
 
 from fl_audit.config.file import config_to_toml, load_config, parse_config
 from fl_audit.report import summary_lines, write_report
+from fl_audit.report.report_json import checks_to_json
 from tests.report.conftest import CONFIG, ROUNDS
 
 CONSISTENT = (
@@ -33,7 +35,7 @@ def report_with(run_folder, *overrides):
 
 def test_a_correct_run(reported):
     checks = json.loads(reported.folder.report_json.read_text())["checks"]
-    assert checks == reported.report["checks"]
+    assert checks == checks_to_json(reported.report.checks)
     assert (checks["passed"], checks["false_alarm"], checks["not_checked"]) == (True, 1e-6, None)
     assert [result["name"] for result in checks["results"]] == [
         "enough_noise",
@@ -52,12 +54,12 @@ def test_a_correct_run(reported):
 def test_a_run_that_fails_one(run_folder):
     silence(run_folder)
     report = write_report(run_folder)
-    failed = [result for result in report["checks"]["results"] if not result["passed"]]
-    assert [(result["name"], result["round"], result["variable"]) for result in failed] == [
+    failed = [result for result in report.checks.results if not result.passed]
+    assert [(result.name, result.round, result.variable) for result in failed] == [
         ("enough_noise", 8, 3),
         ("fresh_noise", 8, 3),
     ]
-    assert not report["checks"]["passed"]
+    assert not report.checks.passed
     page = run_folder.report_html.read_text()
     assert "Failed: Enough noise, Fresh noise." in page
     assert "(variable 3, round 8)" in page
@@ -66,19 +68,19 @@ def test_a_run_that_fails_one(run_folder):
 
 
 def test_a_claim_is_not_consistent_with_a_mechanism_that_is_not_as_configured(run_folder):
-    assert report_with(run_folder, *CONSISTENT)["verdict"]["outcome"] == "consistent"
+    assert report_with(run_folder, *CONSISTENT).verdict.outcome == "consistent"
     silence(run_folder)
-    verdict = report_with(run_folder, *CONSISTENT)["verdict"]
-    assert verdict["outcome"] == "inconclusive"
+    verdict = report_with(run_folder, *CONSISTENT).verdict
+    assert verdict.outcome == "inconclusive"
     start = "the mechanism is not as configured (Enough noise, Fresh noise: see the checks); "
-    assert verdict["reason"].startswith(f"{start}of the canaries, no lower bound exceeds it")
+    assert verdict.reason.startswith(f"{start}of the canaries, no lower bound exceeds it")
 
 
 def test_a_contradicted_claim_stays_contradicted(run_folder):
     silence(run_folder)
-    verdict = report_with(run_folder, "audit.claimed_epsilon=0.5")["verdict"]
-    assert verdict["outcome"] == "contradicted"
-    assert verdict["reason"].startswith("the lower bound")
+    verdict = report_with(run_folder, "audit.claimed_epsilon=0.5").verdict
+    assert verdict.outcome == "contradicted"
+    assert verdict.reason.startswith("the lower bound")
 
 
 @pytest.mark.parametrize("kind", ["tree_aggregation", "none"])
@@ -98,11 +100,11 @@ def test_mechanisms_whose_aggregates_are_not_checked(run_folder, change_record, 
     config = parse_config({**CONFIG, "mechanism": {"kind": kind, **noise}}, "config")
     run_folder.config.write_text(config_to_toml(config))
     report = write_report(run_folder)
-    checks = report["checks"]
-    assert [result["name"] for result in checks["results"]] == ["once_a_round"]
-    assert checks["not_checked"] is not None
+    checks = report.checks
+    assert [result.name for result in checks.results] == ["once_a_round"]
+    assert checks.not_checked is not None
     page = html.unescape(" ".join(run_folder.report_html.read_text().split()))
-    assert checks["not_checked"] in page
+    assert checks.not_checked in page
     assert any("aggregates not checked" in line for line in summary_lines(report))
 
 
@@ -110,8 +112,10 @@ def test_lengths_beyond_every_float_are_words(run_folder):
     rows = np.load(run_folder.aggregates)
     rows[7, 2, 0] = np.inf
     np.save(run_folder.aggregates, rows)
-    checks = {c["name"]: c for c in write_report(run_folder)["checks"]["results"]}
-    assert checks["bounded_length"]["ratio"] == "inf"
+    checks = {c.name: c for c in write_report(run_folder).checks.results}
+    assert checks["bounded_length"].ratio == math.inf
+    printed = json.loads(run_folder.report_json.read_text())["checks"]["results"]
+    assert {c["name"]: c["ratio"] for c in printed}["bounded_length"] == "inf"
     assert "∞ times the greatest length" in run_folder.report_html.read_text()
 
 
@@ -119,14 +123,14 @@ def test_a_run_that_was_interrupted_after_every_round(run_folder):
     rows = np.load(run_folder.aggregates)
     rows[:, :, 1] = np.nan
     np.save(run_folder.aggregates, rows)
-    checks = {c["name"]: c for c in write_report(run_folder)["checks"]["results"]}
-    assert (checks["fresh_noise"]["passed"], checks["fresh_noise"]["num_tests"]) == (True, 0)
+    checks = {c.name: c for c in write_report(run_folder).checks.results}
+    assert (checks["fresh_noise"].passed, checks["fresh_noise"].num_tests) == (True, 0)
     assert "nothing to look at" in run_folder.report_html.read_text()
 
 
 def test_a_canary_twice_in_a_round(run_folder):
     rows = run_folder.canaries.read_text().replace(",1,3\n", ",1,3 3\n", 1)
     run_folder.canaries.write_text(rows)
-    (failed,) = [r for r in write_report(run_folder)["checks"]["results"] if not r["passed"]]
-    assert (failed["name"], failed["round"], failed["p_value"]) == ("once_a_round", 3, 0.0)
+    (failed,) = [r for r in write_report(run_folder).checks.results if not r.passed]
+    assert (failed.name, failed.round, failed.p_value) == ("once_a_round", 3, 0.0)
     assert "twice in round 3" in run_folder.report_html.read_text()

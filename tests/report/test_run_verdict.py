@@ -8,7 +8,8 @@ from fl_audit.commands.exit_status import verdict_status
 from fl_audit.commands.printing import print_report
 from fl_audit.config.file import config_to_toml, load_config
 from fl_audit.errors import InputError
-from fl_audit.report import write_report
+from fl_audit.report import Report, write_report
+from fl_audit.report.report_json import verdict_from_json
 
 KEYS = {
     "outcome",
@@ -33,7 +34,7 @@ KEYS = {
 def claim(run_folder):
     """Rewrites the config's [audit] table and reports anew."""
 
-    def report(**audit: object) -> dict:
+    def report(**audit: object) -> Report:
         overrides = [f"audit.{key}={value}" for key, value in audit.items()]
         run_folder.config.write_text(config_to_toml(load_config(run_folder.config, overrides)))
         return write_report(run_folder)
@@ -43,8 +44,8 @@ def claim(run_folder):
 
 def test_no_claim_no_verdict(run_folder, capsys):
     report = write_report(run_folder)
-    assert report["verdict"] is None
-    assert verdict_status(report["verdict"]) == 0
+    assert report.verdict is None
+    assert verdict_status(None) == 0
     assert 'class="verdict' not in run_folder.report_html.read_text()
     print_report(report, run_folder.path)
     assert "verdict:" not in capsys.readouterr().out
@@ -53,14 +54,14 @@ def test_no_claim_no_verdict(run_folder, capsys):
 def test_a_contradicted_claim(claim, run_folder, capsys):
     report = claim(claimed_epsilon=0.5)
     verdict = json.loads(run_folder.report_json.read_text())["verdict"]
-    assert verdict == report["verdict"]
+    assert verdict_from_json(verdict) == report.verdict
     assert set(verdict) == KEYS
     assert verdict["outcome"] == "contradicted"
     assert (verdict["claimed_epsilon"], verdict["claimed_for"]) == (0.5, "client")
-    assert verdict["claimed_delta"] == report["run"]["delta"]
+    assert verdict["claimed_delta"] == report.run.delta
     assert (verdict["num_looks"], verdict["confidence"]) == (8, 0.95)
     assert verdict["epsilon_lower"] > 0.5
-    assert verdict_status(verdict) == 3
+    assert verdict_status(report.verdict.outcome) == 3
 
     page = run_folder.report_html.read_text()
     assert '<section class="verdict contradicted">' in page
@@ -76,21 +77,21 @@ def test_a_contradicted_claim(claim, run_folder, capsys):
 
 def test_bounds_of_the_verdict_are_below_those_of_the_table(claim):
     report = claim(claimed_epsilon=0.5)
-    verdict = report["verdict"]
+    verdict = report.verdict
     alone = next(
-        estimate["epsilon"]
-        for estimate in report["statistics"][verdict["statistic"]]["estimates"]
-        if estimate["method"] == verdict["method"]
+        estimate.epsilon
+        for estimate in report.statistics[verdict.statistic].estimates
+        if estimate.method == verdict.method
     )
-    assert verdict["epsilon_lower"] < alone
+    assert verdict.epsilon_lower < alone
 
 
 def test_an_inconclusive_claim(claim, run_folder):
-    verdict = claim(claimed_epsilon=20)["verdict"]
-    assert verdict["outcome"] == "inconclusive"
-    assert verdict["canaries_needed"] is None
-    assert "200 canaries on max or sum prove no more than" in verdict["reason"]
-    assert verdict_status(verdict) == 0
+    verdict = claim(claimed_epsilon=20).verdict
+    assert verdict.outcome == "inconclusive"
+    assert verdict.canaries_needed is None
+    assert "200 canaries on max or sum prove no more than" in verdict.reason
+    assert verdict_status(verdict.outcome) == 0
     assert '<section class="verdict inconclusive">' in run_folder.report_html.read_text()
 
 
@@ -100,19 +101,20 @@ def test_one_statistic_and_one_method_named_in_advance(claim, run_folder):
         verdict_statistic="final_minus_initial",
         verdict_method="threshold_valid",
     )
-    verdict = report["verdict"]
-    assert (verdict["outcome"], verdict["num_looks"]) == ("consistent", 1)
-    assert (verdict["statistic"], verdict["method"]) == ("final_minus_initial", "threshold_valid")
+    verdict = report.verdict
+    assert (verdict.outcome, verdict.num_looks) == ("consistent", 1)
+    assert (verdict.statistic, verdict.method) == ("final_minus_initial", "threshold_valid")
     # A single look needs no correction.
-    found = report["statistics"]["final_minus_initial"]["estimates"]
-    (same,) = (made["epsilon"] for made in found if made["method"] == "threshold_valid")
-    assert verdict["epsilon_lower"] == same
+    found = report.statistics["final_minus_initial"].estimates
+    (same,) = (made.epsilon for made in found if made.method == "threshold_valid")
+    assert verdict.epsilon_lower == same
     assert '<section class="verdict consistent">' in run_folder.report_html.read_text()
 
 
-def test_the_claims_delta_is_that_of_everything(claim, change_record):
+def test_the_claims_delta_is_that_of_everything(claim, change_record, run_folder):
     change_record(delta=1e-4)
-    report = claim(claimed_epsilon=0.5, claimed_delta=1e-4)
+    claim(claimed_epsilon=0.5, claimed_delta=1e-4)
+    report = json.loads(run_folder.report_json.read_text())
     assert report["verdict"]["claimed_delta"] == 1e-4
     assert report["config"]["audit"]["delta"] == 1e-4
 
@@ -133,11 +135,11 @@ def test_a_canary_that_may_take_part_more_often_contradicts_nothing(
     claim, change_record, run_folder, participation, reason
 ):
     change_record(**participation)
-    verdict = claim(claimed_epsilon=0.5)["verdict"]
-    assert verdict["outcome"] == "inconclusive"
-    assert reason in verdict["reason"]
-    assert verdict["epsilon_lower"] > 0.5
-    assert verdict["p_value"] is None
+    verdict = claim(claimed_epsilon=0.5).verdict
+    assert verdict.outcome == "inconclusive"
+    assert reason in verdict.reason
+    assert verdict.epsilon_lower > 0.5
+    assert verdict.p_value is None
     assert "takes part no more often" not in run_folder.report_html.read_text()
 
 
@@ -146,7 +148,7 @@ def test_a_canary_that_may_take_part_more_often_contradicts_nothing(
 )
 def test_a_canary_that_is_drawn_like_a_client_stands_for_it(claim, change_record, draw):
     change_record(canary_participations=None, client_participations=None, **draw)
-    assert claim(claimed_epsilon=0.5)["verdict"]["outcome"] == "contradicted"
+    assert claim(claimed_epsilon=0.5).verdict.outcome == "contradicted"
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """The summary for the terminal."""
 
 from fl_audit.report import summary_lines, write_report
-from fl_audit.report.tables import method_groups
+from fl_audit.report.method_table import group_rows
 
 STATISTICS = ("final", "final_minus_initial", "max", "sum")
 
@@ -18,7 +18,7 @@ def test_summary_is_an_aligned_table_and_the_analytical_epsilon(run_folder, chan
         *("final", "final_and_initial", "all_iterates"),
     ]
     assert [line.split()[0] for line in rows] == [
-        row.method for group in method_groups(report["statistics"]) for row in group.rows
+        row.method for group in group_rows(report.statistics) for row in group.rows
     ]
     assert len({len(line) for line in [table[0], *rows]}) == 1
     assert table[0].split() == ["statistic", *STATISTICS]
@@ -29,6 +29,6 @@ def test_summary_is_an_aligned_table_and_the_analytical_epsilon(run_folder, chan
 
 def test_summary_gives_three_digits(reported):
     report = reported.report
-    estimate = report["statistics"]["final"]["estimates"][0]
+    estimate = report.statistics["final"].estimates[0]
     row = next(line for line in summary_lines(report) if line.startswith("  gaussian_fit"))
-    assert row.split()[:2] == ["gaussian_fit", f"{estimate['epsilon']:.2f}"]
+    assert row.split()[:2] == ["gaussian_fit", f"{estimate.epsilon:.2f}"]

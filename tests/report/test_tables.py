@@ -1,43 +1,32 @@
 """Rows of the report's tables."""
 
+import math
+
 import pytest
 
-from fl_audit.report.tables import accounting_rows, method_groups, noise_rows, normality_rows
+from fl_audit.report.method_table import group_rows
+from fl_audit.report.statistic_model import AndersonDarlingReport, NormalityReport
+from fl_audit.report.tables import accounting_rows, noise_rows, normality_rows
+from tests.report.made_reports import analytical, estimate, guarantee, statistic
 
 NAMES = ("final", "final_minus_initial", "max", "sum")
 
 
-def estimate(method, kind, epsilon, guarantee="g", valid_for=None, **ends):
-    return {
-        "method": method,
-        "kind": kind,
-        "epsilon": epsilon,
-        "lower": ends.get("lower"),
-        "upper": ends.get("upper"),
-        "details": {
-            "valid_for": valid_for,
-            "guarantee": guarantee,
-            "assumes": "a.",
-            "source": "s",
-        },
-    }
-
-
 def statistics(**estimates):
     return {
-        name: {
-            "estimates": estimates.get(name, []),
-            "left_out": {} if name in estimates else {"m": "needs at least 2 included scores"},
-        }
+        name: statistic(
+            estimates=tuple(estimates.get(name, ())),
+            left_out={} if name in estimates else {"m": "needs at least 2 included scores"},
+        )
         for name in NAMES
     }
 
 
 def test_a_row_per_method_with_a_number_per_statistic():
-    groups = method_groups(
+    groups = group_rows(
         statistics(
-            final=[estimate("m", "lower_bound", 0.5), estimate("e", "estimate", "inf")],
-            max=[estimate("m", "lower_bound", "inf")],
+            final=[estimate("m", "lower_bound", 0.5), estimate("e", "estimate", math.inf)],
+            max=[estimate("m", "lower_bound", math.inf)],
             sum=[estimate("m", "lower_bound", 12.3456, guarantee="other")],
         )
     )
@@ -59,8 +48,8 @@ def test_a_row_per_method_with_a_number_per_statistic():
 
 
 def test_words_that_all_statistics_share_name_none():
-    shared = [estimate("m", "interval", 1.0, lower=0.5, upper="inf")]
-    (group,) = method_groups(statistics(**dict.fromkeys(NAMES, shared)))
+    shared = [estimate("m", "interval", 1.0, lower=0.5, upper=math.inf)]
+    (group,) = group_rows(statistics(**dict.fromkeys(NAMES, shared)))
     (row,) = group.rows
     assert row.epsilons == ("0.500 … ∞",) * 4
     assert [note.label for note in row.notes] == ["Guarantee", "Assumes", "Source"]
@@ -73,7 +62,7 @@ def test_what_may_be_relied_on_comes_first():
         estimate("gaussian", "lower_bound", 1.5, valid_for="Gaussian mechanisms"),
         estimate("valid", "lower_bound", 1.0, valid_for="any mechanism"),
     ]
-    groups = method_groups(statistics(final=made))
+    groups = group_rows(statistics(final=made))
     order = [row.method for group in groups for row in group.rows]
     assert order == ["valid", "gaussian", "published", "fit"]
 
@@ -83,9 +72,9 @@ def test_what_may_be_relied_on_comes_first():
     [(0.3, "may be Gaussian"), (0.9, "in doubt (15 %)"), (1.2, "not Gaussian (1 %)")],
 )
 def test_anderson_darling_is_read_at_15_and_1_percent(value, reading):
-    test = {"statistic": value, "critical_values": {"0.15": 0.574, "0.01": 1.088}}
-    statistic = {"num_included": 9, "anderson_darling": {"included": test, "excluded": None}}
-    (row,) = normality_rows({"final": statistic})
+    test = NormalityReport(value, {"0.15": 0.574, "0.01": 1.088})
+    found = statistic(num_included=9, anderson_darling=AndersonDarlingReport(test, None))
+    (row,) = normality_rows({"final": found})
     assert (row.statistic, row.group, row.num, row.reading) == (
         "Final model",
         "included",
@@ -94,21 +83,16 @@ def test_anderson_darling_is_read_at_15_and_1_percent(value, reading):
     )
 
 
-def guarantee(epsilon, participations=1, reason=None):
-    by = {"accountant": "rdp", "epsilon": epsilon, "reason": reason}
-    return {"epsilon": epsilon, "participations": participations, "by_accountant": [by]}
-
-
 def test_the_noise_guarantee_is_one_row_where_everybody_has_the_same():
-    (row,) = noise_rows({"canary": guarantee("inf"), "client": guarantee("inf")})
+    (row,) = noise_rows(analytical(client=guarantee(math.inf), canary=guarantee(math.inf)))
     assert row.epsilon == "≤ ∞"
-    canary, client = noise_rows({"canary": guarantee(2.0), "client": guarantee(None)})
+    canary, client = noise_rows(analytical(client=guarantee(None), canary=guarantee(2.0)))
     assert (canary.epsilon, client.epsilon) == ("≤ 2.00", "none known")
 
 
 def test_accounting_rows_name_reasons():
     rows = accounting_rows(
-        {"client": guarantee(None, None, "because"), "canary": guarantee(4.0, 3)}
+        analytical(client=guarantee(None, None, "because"), canary=guarantee(4.0, 3))
     )
     assert [(row.party, row.participations, row.epsilon, row.reason) for row in rows] == [
         ("Real client", "random", "unknown", "because"),

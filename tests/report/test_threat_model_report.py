@@ -1,6 +1,7 @@
 """A run that is audited under every threat model: its reports, verdict and summary."""
 
 import dataclasses
+import json
 import re
 
 import pytest
@@ -10,7 +11,7 @@ from fl_audit.errors import InputError
 from fl_audit.report import summary_lines
 from fl_audit.report.finished_run import read_finished_run
 from fl_audit.report.run_verdict import run_verdict
-from fl_audit.report.threat_model_rows import threat_model_rows
+from fl_audit.report.tables import threat_model_rows
 
 THREAT_MODELS = {
     "final": "final",
@@ -25,12 +26,13 @@ THREAT_MODELS = {
 
 
 def test_each_statistic_names_its_threat_model(widely_reported):
-    statistics = widely_reported.report["statistics"]
-    assert {name: made["threat_model"] for name, made in statistics.items()} == THREAT_MODELS
+    statistics = widely_reported.report.statistics
+    assert {name: made.threat_model for name, made in statistics.items()} == THREAT_MODELS
 
 
 def test_report_json_says_what_attackers_see_and_of_whom(widely_reported):
-    models = widely_reported.report["threat_models"]
+    report = json.loads(widely_reported.folder.report_json.read_text())
+    models = report["threat_models"]
     assert list(models) == list(dict.fromkeys(THREAT_MODELS.values()))
     assert models["window"] == {
         "title": "Window",
@@ -45,7 +47,7 @@ def test_report_json_says_what_attackers_see_and_of_whom(widely_reported):
 
 
 def test_a_default_run_has_three(reported):
-    models = reported.report["threat_models"]
+    models = reported.report.threat_models
     assert list(models) == ["final", "final_and_initial", "all_iterates"]
 
 

@@ -14,7 +14,7 @@ from fl_audit.errors import InputError
 from fl_audit.estimators import anderson_darling, estimate
 from fl_audit.formats.run_folder import read_record
 from fl_audit.formats.score_file import read_score_file
-from fl_audit.report import write_report
+from fl_audit.report import report_to_json, write_report
 
 STATISTICS = ("final", "final_minus_initial", "max", "sum")
 
@@ -36,7 +36,7 @@ def strict_json(text: str) -> dict:
 
 
 def test_report_json_is_what_the_contract_asks_for(reported):
-    report = reported.report
+    report = report_to_json(reported.report)
     assert strict_json(reported.folder.report_json.read_text()) == report
     assert set(report["statistics"]) == set(STATISTICS)
     assert report["accuracy"] == 0.9432
@@ -51,7 +51,7 @@ def test_report_json_is_what_the_contract_asks_for(reported):
 
 @pytest.mark.parametrize("name", STATISTICS)
 def test_a_statistic_is_what_estimate_prints(reported, name):
-    found = reported.report["statistics"][name]
+    found = report_to_json(reported.report)["statistics"][name]
     scores = read_score_file(reported.folder.scores(name)).canary_scores()
     record = read_record(reported.folder)
     printed = estimate(scores, delta=record.delta, dim=record.dim, null=NULLS[name]).to_json()
@@ -64,26 +64,27 @@ def test_a_statistic_is_what_estimate_prints(reported, name):
 
 
 def test_the_null_check_compares_excluded_scores_with_the_known_law(reported):
-    statistics = reported.report["statistics"]
+    statistics = reported.report.statistics
+    printed = strict_json(reported.folder.report_json.read_text())["statistics"]
     for name in ("final", "final_minus_initial"):
-        check = statistics[name]["null_check"]
-        n, dim = check["num_excluded"], 100_000
-        assert n == statistics[name]["num_excluded"]
-        assert (check["mean_expected"], check["variance_expected"]) == (0, 1 / dim)
-        assert check["mean_standard_error"] == pytest.approx(math.sqrt(1 / dim / n))
-        assert check["variance_standard_error"] == pytest.approx(math.sqrt(2 / (n - 1)) / dim)
+        check = statistics[name].null_check
+        n, dim = printed[name]["null_check"]["num_excluded"], 100_000
+        assert n == statistics[name].num_excluded
+        assert (check.mean_expected, check.variance_expected) == (0, 1 / dim)
+        assert check.mean_standard_error == pytest.approx(math.sqrt(1 / dim / n))
+        assert check.variance_standard_error == pytest.approx(math.sqrt(2 / (n - 1)) / dim)
         # The scores are drawn from the null law with a fixed seed.
-        assert abs(check["mean"]) < 4 * check["mean_standard_error"]
-        assert abs(check["variance"] * dim - 1) < 4 * check["variance_standard_error"] * dim
-    assert statistics["max"]["null_check"] is None
-    assert statistics["sum"]["null_check"] is None
+        assert abs(check.mean) < 4 * check.mean_standard_error
+        assert abs(check.variance * dim - 1) < 4 * check.variance_standard_error * dim
+    assert statistics["max"].null_check is None
+    assert statistics["sum"].null_check is None
 
 
 def test_no_noise_is_infinite_in_both_reports(run_folder, change_record):
     change_record(noise_multiplier=0.0, sum_noise_multiplier=0.0, count_noise_stddev=0.0)
     report = write_report(run_folder)
-    assert report["analytical_epsilon"] == "inf"
-    strict_json(run_folder.report_json.read_text())
+    assert report.analytical.epsilon == math.inf
+    assert strict_json(run_folder.report_json.read_text())["analytical_epsilon"] == "inf"
     html = run_folder.report_html.read_text()
     assert "≤ ∞" in html
     assert "No noise was added" in html
@@ -97,8 +98,8 @@ def test_poisson_sampling_is_reported(run_folder, change_record):
     bernoulli = 'kind = "bernoulli"\nrounds = 40\nclients_per_round = 30\n'
     run_folder.config.write_text(config.replace(shuffle, bernoulli))
     report = write_report(run_folder)
-    rdp, pld = report["analytical"]["client"]["by_accountant"]
-    assert report["analytical_epsilon"] == pld["epsilon"] < rdp["epsilon"]
+    rdp, pld = report.analytical.client.by_accountant
+    assert report.analytical.epsilon == pld.epsilon < rdp.epsilon
     html = run_folder.report_html.read_text()
     assert "with probability 0.100" in html
     assert "Privacy loss distributions" in html
@@ -107,7 +108,8 @@ def test_poisson_sampling_is_reported(run_folder, change_record):
 def test_unknown_participation_is_null(run_folder, change_record):
     change_record(client_participations=None)
     report = write_report(run_folder)
-    assert report["analytical_epsilon"] is None
+    assert report.analytical.epsilon is None
+    assert strict_json(run_folder.report_json.read_text())["analytical_epsilon"] is None
     assert "not known for this run" in run_folder.report_html.read_text()
 
 
@@ -179,12 +181,12 @@ def test_hostile_names_are_escaped(run_folder, change_record):
 def test_the_page_shows_the_numbers_of_the_json(reported):
     report = reported.report
     text = reported.html
-    final = report["statistics"]["final_minus_initial"]["estimates"][0]
-    assert final["method"] == "gaussian_fit"
-    assert f'<td class="number">{final["epsilon"]:.2f}</td>' in text
-    for estimate_ in report["statistics"]["final"]["estimates"]:
-        assert estimate_["method"].replace("_", "_<wbr>") in text
-        assert estimate_["details"]["source"].partition("&")[0] in text
+    final = report.statistics["final_minus_initial"].estimates[0]
+    assert final.method == "gaussian_fit"
+    assert f'<td class="number">{final.epsilon:.2f}</td>' in text
+    for estimate_ in report.statistics["final"].estimates:
+        assert estimate_.method.replace("_", "_<wbr>") in text
+        assert estimate_.details.source.partition("&")[0] in text
 
 
 def break_json(folder):

@@ -1,0 +1,186 @@
+"""The structure of report.json, typed: what is built, rendered and read back is one record.
+
+Fields are named as the JSON's keys and stand in their order. What the JSON repeats for whoever
+reads a part of it alone (delta, confidence, dim, accuracy, counts of canaries) stands once here;
+`report_json` writes it wherever the JSON has it. Infinities are floats.
+
+A field has a default where an older report, which `fl-audit compare` still reads, lacks its key.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from fl_audit.config import Config
+from fl_audit.formats.run_folder import RunRecord
+from fl_audit.mechanism_checks import FALSE_ALARM
+from fl_audit.report.statistic_model import StatisticReport
+
+
+class ThreatModelReport(msgspec.Struct, frozen=True):
+    """What one attacker sees of the run.
+
+    Attributes:
+      title: A few words for a heading.
+      sees: Goes on from "an attacker who sees".
+      first_round: First round, from 1, whose participants the attacker may find.
+      last_round: The last one.
+      num_included_in_rounds: Included canaries that took part in any of these rounds.
+    """
+
+    title: str
+    sees: str
+    first_round: int
+    last_round: int
+    num_included_in_rounds: int
+
+
+class VerdictReport(msgspec.Struct, frozen=True):
+    """What became of a claim that a client has (claimed_epsilon, delta)-privacy.
+
+    Attributes:
+      outcome: "contradicted", "consistent" or "inconclusive".
+      reason: Why, in a clause in which the claim is "it".
+      claimed_epsilon: The epsilon that the config claims, at the run's delta.
+      epsilon_lower: The largest lower bound that was looked at; 0 without any.
+      method: The method that proved it; None where the scores allow none.
+      statistic: The statistic that it was proved on.
+      assumes: What has to hold for the bound, in words.
+      num_looks: Number of lower bounds looked at.
+      p_value: The smallest 1 - confidence at which the claim would be contradicted; None where
+        the canaries do not bear on it.
+      simulated_epsilon: Epsilon of the mechanism whose audits are simulated.
+      power: Share of the simulated audits that contradict the claim; None if not simulated.
+      canaries_needed: About how many canaries give enough power; None where that is not known.
+    """
+
+    outcome: str
+    reason: str
+    claimed_epsilon: float
+    epsilon_lower: float
+    method: str | None
+    statistic: str | None
+    assumes: str | None
+    num_looks: int
+    p_value: float | None
+    simulated_epsilon: float
+    power: float | None
+    canaries_needed: int | None
+
+
+class CheckReport(msgspec.Struct, frozen=True):
+    """The outcome of one check of the mechanism.
+
+    Attributes:
+      name: Name of the check.
+      meaning: What a correct mechanism does, in a sentence.
+      passed: Whether a correct mechanism may well look like this.
+      p_value: Bound on how likely a correct mechanism looks as bad; 0 where a float is too coarse.
+      num_tests: Number of rounds and variables, or of lags, that were looked at.
+      round: Round, from 1, in which it looks worst; None where none stands out.
+      variable: Variable of the model, from 1, where it looks worst; None for the whole model.
+      ratio: What was found there over what was to be expected.
+    """
+
+    name: str
+    meaning: str
+    passed: bool
+    p_value: float
+    num_tests: int
+    round: int | None
+    variable: int | None
+    ratio: float
+
+
+class ChecksReport(msgspec.Struct, frozen=True):
+    """The checks of the mechanism.
+
+    Attributes:
+      false_alarm: How likely a check of a correct mechanism fails, at most.
+      not_checked: Why the aggregates are not checked, in words; None where they are.
+      results: The checks that were made.
+    """
+
+    false_alarm: float
+    not_checked: str | None
+    results: tuple[CheckReport, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether no check failed."""
+        return all(check.passed for check in self.results)
+
+
+class AccountantReport(msgspec.Struct, frozen=True):
+    """Epsilon by one accountant.
+
+    Attributes:
+      accountant: Name of the accountant.
+      epsilon: Upper bound, possibly infinite; None where the accountant cannot tell.
+      reason: Why it cannot, in words; None where it can.
+    """
+
+    accountant: str
+    epsilon: float | None
+    reason: str | None
+
+
+class GuaranteeReport(msgspec.Struct, frozen=True):
+    """What the noise guarantees to one party.
+
+    Attributes:
+      epsilon: The tightest upper bound, possibly infinite; None where none is known.
+      participations: Rounds that the party takes part in at most; None where sampling decides.
+      by_accountant: An upper bound on the same epsilon by each accountant.
+    """
+
+    epsilon: float | None
+    participations: int | None
+    by_accountant: tuple[AccountantReport, ...]
+
+
+class AnalyticalReport(msgspec.Struct, frozen=True):
+    """What the noise guarantees against any attacker.
+
+    Attributes:
+      epsilon: The guarantee to whoever takes part most; None where either party's is not known.
+      neighbours: Which two runs are compared, in words.
+      assumes: What has to hold, in words.
+      client: Guarantee to a real client.
+      canary: Guarantee to an included canary.
+    """
+
+    epsilon: float | None
+    neighbours: str
+    assumes: tuple[str, ...]
+    client: GuaranteeReport
+    canary: GuaranteeReport
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """The report of a finished run: all of report.json.
+
+    Attributes:
+      statistics: What was estimated, by statistic, in the order to show them.
+      threat_models: What attackers see, by name, from the weakest on.
+      verdict: What became of the claim; None where the config makes none.
+      checks: Checks of the mechanism.
+      analytical: What the noise guarantees, at the run's delta.
+      run: What the run did; delta, dim, accuracy and the pool's counts are here.
+      config: What was asked for; the confidence of all bounds is here.
+      fl_audit_version: Version that wrote the report.
+    """
+
+    statistics: Mapping[str, StatisticReport]
+    threat_models: Mapping[str, ThreatModelReport] = {}
+    verdict: VerdictReport | None
+    checks: ChecksReport = ChecksReport(FALSE_ALARM, None, ())
+    analytical: AnalyticalReport
+    run: RunRecord
+    config: Config
+    fl_audit_version: str
+
+    @property
+    def confidence(self) -> float:
+        """Confidence of each bound and interval, and of the verdict."""
+        return self.config.audit.confidence

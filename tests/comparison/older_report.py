@@ -1,0 +1,250 @@
+"""A report.json of 22 November 2026, but without `checks`, which older ones lack.
+
+Words and lists are shortened and infinities put in; keys are as they were written.
+"""
+
+from typing import Any
+
+OLDER_REPORT: dict[str, Any] = {
+    "statistics": {
+        "max": {
+            "delta": 0.001884371901952303,
+            "confidence": 0.95,
+            "dim": 100000,
+            "num_included": 94,
+            "num_excluded": 106,
+            "roc": {
+                "num_included": 94,
+                "num_excluded": 106,
+                "confidence": 0.95,
+                "auc": 0.9996989160979527,
+                "auc_interval": [0.9976467750238076, 0.9999615467295268],
+                "operating_points": [
+                    {
+                        "false_positive_rate": 0.01,
+                        "false_positives": 1,
+                        "true_positive_rate": 0.9893617021276596,
+                        "interval": None,
+                    },
+                    {
+                        "false_positive_rate": 0.1,
+                        "false_positives": 10,
+                        "true_positive_rate": 1.0,
+                        "interval": [1.0, 1.0],
+                    },
+                ],
+                "balanced_accuracy": 0.9905660377358491,
+            },
+            "estimates": [
+                {
+                    "method": "gaussian_fit",
+                    "kind": "estimate",
+                    "epsilon": "inf",
+                    "lower": None,
+                    "upper": None,
+                    "details": {
+                        "mean": 0.019600267948350663,
+                        "std": "-inf",
+                        "valid_for": None,
+                        "assumes": "a",
+                        "guarantee": "g",
+                        "source": "s",
+                    },
+                },
+                {
+                    "method": "threshold_valid",
+                    "kind": "lower_bound",
+                    "epsilon": 3.4288776145577566,
+                    "lower": 3.4288776145577566,
+                    "upper": None,
+                    "details": {
+                        "null": "empirical",
+                        "direction": "included",
+                        "valid_for": "any mechanism",
+                        "assumes": "a",
+                        "guarantee": "g",
+                        "source": "s",
+                    },
+                },
+                {
+                    "method": "one_run_valid",
+                    "kind": "lower_bound",
+                    "epsilon": 4.092378753245727,
+                    "lower": 4.092378753245727,
+                    "upper": None,
+                    "details": {
+                        "m": 200,
+                        "guesses": 184,
+                        "valid_for": "any mechanism",
+                        "assumes": "a",
+                        "guarantee": "g",
+                        "source": "s",
+                    },
+                },
+            ],
+            "threat_model": "all_iterates",
+            "null": "empirical",
+            "left_out": {"one_run_fdp": "needs at least 1 excluded score, got 0"},
+            "anderson_darling": {
+                "included": {
+                    "statistic": 0.15332634023900482,
+                    "critical_values": {"0.15": 0.5539932513334058, "0.01": 1.0502788723195822},
+                },
+                "excluded": {
+                    "statistic": 1.011762303071734,
+                    "critical_values": {"0.15": 0.5562471852170175, "0.01": 1.0545519553072626},
+                },
+            },
+            "null_check": {
+                "num_excluded": 106,
+                "mean": -0.00010443554288694349,
+                "mean_expected": 0.0,
+                "mean_standard_error": 0.0003071475584169756,
+                "variance": 9.586911710727231e-06,
+                "variance_expected": 1e-05,
+                "variance_standard_error": 1.3801311186847085e-06,
+            },
+        }
+    },
+    "threat_models": {
+        "all_iterates": {
+            "title": "All iterates",
+            "sees": "the noised update of every round",
+            "first_round": 1,
+            "last_round": 40,
+            "num_included_in_rounds": 94,
+        }
+    },
+    "analytical_epsilon": 40.70721658078798,
+    "accuracy": 0.9432,
+    "verdict": {
+        "outcome": "contradicted",
+        "reason": "the lower bound ε ≥ 4.72 by threshold_valid on final_minus_initial "
+        "exceeds it, with 95 % confidence for all 8 bounds together (p ≤ "
+        "8.1e-09)",
+        "claimed_epsilon": 0.5,
+        "claimed_delta": 0.001884371901952303,
+        "claimed_for": "client",
+        "epsilon_lower": 4.722197789999536,
+        "method": "threshold_valid",
+        "statistic": "final_minus_initial",
+        "assumes": "Canaries' scores are independent given inclusion, with one law for "
+        "included canaries and one for excluded ones; the latter is the "
+        "closed-form law (for Rademacher canaries, its Gaussian limit is an "
+        "approximation).",
+        "confidence": 0.95,
+        "num_looks": 8,
+        "p_value": 8.123189572529392e-09,
+        "simulated_epsilon": 1.0,
+        "power": None,
+        "canaries_needed": None,
+    },
+    "analytical": {
+        "epsilon": 40.70721658078798,
+        "delta": 0.001884371901952303,
+        "neighbours": "one client replaced by one that sends nothing (zero-out); the "
+        "schedule stays the same",
+        "assumes": ["a"],
+        "client": {
+            "epsilon": 40.70721658078798,
+            "participations": 4,
+            "by_accountant": [
+                {"accountant": "rdp", "epsilon": 43.96910214897003, "reason": None},
+                {"accountant": "analytic_gaussian", "epsilon": 40.70721658078798, "reason": None},
+            ],
+        },
+        "canary": {
+            "epsilon": 14.497249483320578,
+            "participations": 1,
+            "by_accountant": [
+                {"accountant": "rdp", "epsilon": 15.998977472113042, "reason": None},
+                {"accountant": "analytic_gaussian", "epsilon": 14.497249483320578, "reason": None},
+            ],
+        },
+    },
+    "run": {
+        "task": "digits",
+        "runtime": "native",
+        "dim": 100000,
+        "num_clients": 300,
+        "num_canaries": 200,
+        "num_included": 94,
+        "rounds": 40,
+        "delta": 0.001884371901952303,
+        "client_participations": 4,
+        "canary_participations": 1,
+        "sampling_probability": None,
+        "noise_multiplier": 0.3,
+        "sum_noise_multiplier": 0.30132711387568534,
+        "count_noise_stddev": 1.6,
+        "denominator": 32.5,
+        "accuracy": 0.9432,
+        "accuracy_description": "share of 297 held-out images classified correctly",
+        "training_seconds": 83.7,
+        "scoring_seconds": 4.2,
+        "versions": {"numpy": "1.25.2", "tensorflow-federated": "0.87.0"},
+        "sample_size": None,
+        "sampled_from": None,
+        "noise_law": "gaussian",
+        "zeroing": "none",
+        "client_squared_sensitivity": None,
+        "canary_squared_sensitivity": None,
+        "variable_sizes": [90000, 9990, 10],
+        "format_version": 1,
+    },
+    "config": {
+        "task": {"kind": "digits", "num_clients": 300, "hidden": [512, 256]},
+        "mechanism": {
+            "kind": "gaussian_adaptive",
+            "noise_multiplier": 0.3,
+            "clip_norm": 0.1,
+            "target_quantile": 0.5,
+            "clip_learning_rate": 0.2,
+            "clipped_count_stddev": None,
+            "zeroing": None,
+        },
+        "participation": {
+            "kind": "shuffle",
+            "rounds": 40,
+            "clients_per_round": 30,
+            "canary_repeats": 1,
+            "canary_last_rounds": None,
+            "canary_mean_repeats": None,
+            "canaries": "repeats",
+        },
+        "canaries": {
+            "kind": "vectors",
+            "count": 200,
+            "max_per_round": 200,
+            "family": "rademacher",
+            "store": "none",
+            "store_path": None,
+        },
+        "seed": 1,
+        "runtime": "auto",
+        "clients_per_block": None,
+        "client": {
+            "kind": "fed_avg",
+            "learning_rate": 0.1,
+            "batch_size": 16,
+            "epochs": 1,
+            "optimizer": "sgd",
+            "momentum": 0.0,
+        },
+        "server": {"kind": "sgd", "learning_rate": 1.0, "momentum": 0.0},
+        "audit": {
+            "delta": None,
+            "confidence": 0.95,
+            "threat_models": ["final", "final_and_initial", "all_iterates"],
+            "release_every": None,
+            "window_first_round": None,
+            "window_last_round": None,
+            "claimed_epsilon": 0.5,
+            "claimed_delta": None,
+            "verdict_statistic": "all",
+            "verdict_method": "all",
+        },
+        "log": {"checkpoint_every": 10, "evaluate_every": 10},
+    },
+    "fl_audit_version": "0.1.0",
+}
