@@ -3,7 +3,7 @@
 import dataclasses
 from dataclasses import dataclass
 
-from fl_audit.accounting.analytical import Accounting, NoisyRounds, account
+from fl_audit.accounting import Accounting, NoisyRounds, account
 from fl_audit.attacks.statistics import statistics_of
 from fl_audit.config import Config
 from fl_audit.errors import InputError

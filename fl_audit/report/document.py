@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from fl_audit.accounting.analytical import Accounting, Guarantee, NoisyRounds, account
+from fl_audit.accounting import Accounting, Guarantee, NoisyRounds, account
 from fl_audit.attacks.statistics import statistics_of
 from fl_audit.attacks.threat_models import ThreatModel, threat_models_of
 from fl_audit.errors import InputError

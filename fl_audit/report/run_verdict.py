@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 
-from fl_audit.accounting.analytical import NoisyRounds
+from fl_audit.accounting import NoisyRounds
 from fl_audit.attacks.statistics import statistics_of
 from fl_audit.config import Audit
 from fl_audit.formats.run_folder import RunRecord

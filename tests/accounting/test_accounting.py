@@ -7,7 +7,7 @@ import types
 import pytest
 
 from fl_audit.accounting.accountants import FixedSizeRounds, account_fixed_size, account_gaussian
-from fl_audit.accounting.analytical import (
+from fl_audit.accounting import (
     ADD_OR_REMOVE,
     ZERO_OUT,
     NoisyRounds,

@@ -6,7 +6,7 @@ import math
 import pytest
 from planned_runs import facts, planned, small_config
 
-from fl_audit.accounting.analytical import NoisyRounds
+from fl_audit.accounting import NoisyRounds
 from fl_audit.errors import InputError
 from fl_audit.planning.accuracy import accuracy_cost
 from fl_audit.planning.cost import measure_cost

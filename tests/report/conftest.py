@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fl_audit.accounting.analytical import effective_noise_multiplier
+from fl_audit.accounting import effective_noise_multiplier
 from fl_audit.config.file import config_to_toml, parse_config
 from fl_audit.formats.run_folder import RunFolder, RunRecord, read_record, write_record
 from fl_audit.formats.score_file import ScoreFile, read_score_file, write_score_file
