@@ -6,17 +6,6 @@ pattern or a mechanism, and each variant knows only its own keys.
 
 from fl_audit.config.audit import Audit
 from fl_audit.config.canaries import AnyCanaries, Canaries, ExampleCanaries
-from fl_audit.config.mechanisms import (
-    AdaptiveZeroing,
-    Distributed,
-    FixedZeroing,
-    GaussianAdaptive,
-    GaussianFixed,
-    Mechanism,
-    NoPrivacy,
-    TreeAggregation,
-    Zeroing,
-)
 from fl_audit.config.participation import (
     Bernoulli,
     DrawnParticipation,
@@ -50,6 +39,17 @@ from fl_audit.config.training import (
     ServerYogi,
 )
 from fl_audit.kinds.table import Table
+from fl_audit.mechanisms import (
+    AdaptiveZeroing,
+    Distributed,
+    FixedZeroing,
+    GaussianAdaptive,
+    GaussianFixed,
+    Mechanism,
+    NoPrivacy,
+    TreeAggregation,
+    Zeroing,
+)
 
 __all__ = [
     "AdaptiveServer",

@@ -4,11 +4,11 @@ from typing import Literal
 
 from fl_audit.config.audit import Audit
 from fl_audit.config.canaries import AnyCanaries
-from fl_audit.config.mechanisms import Mechanism
 from fl_audit.config.participation import Participation
 from fl_audit.config.tasks import Task
 from fl_audit.config.training import Client, FedAvg, Server, ServerSgd
 from fl_audit.kinds.table import NonNegativeInt, PositiveInt, Table
+from fl_audit.mechanisms import Mechanism
 
 
 class Log(Table, frozen=True):

@@ -63,7 +63,7 @@ class RunFolder:
         return self.path / "aggregates.npy"
 
     @property
-    def echo(self) -> Path:
+    def autocorrelation(self) -> Path:
         """The lag at which the first round's aggregate is most like itself (JSON)."""
         return self.path / "first_round_echo.json"
 

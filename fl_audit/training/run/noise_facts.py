@@ -5,16 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from fl_audit.accounting.tree_nodes import Trees, largest_squared_sensitivity, squared_sensitivities
-from fl_audit.config import (
-    Distributed,
-    FixedZeroing,
-    Mechanism,
-    MinSeparation,
-    Participation,
-    Shuffle,
-    TreeAggregation,
-)
-from fl_audit.formats.run_folder import NoiseLaw, ZeroingKind
+from fl_audit.config import MinSeparation, Participation, Shuffle
+from fl_audit.formats.run_folder import ZeroingKind
+from fl_audit.mechanisms import MECHANISMS, Mechanism, zeroing_kind
 from fl_audit.participation import Schedule
 from fl_audit.participation.schedule import Draw
 
@@ -23,7 +16,7 @@ from fl_audit.participation.schedule import Draw
 class NoiseFacts:
     """Fields of the `RunRecord`, which says what they are."""
 
-    noise_law: NoiseLaw
+    noise_law: str
     zeroing: ZeroingKind
     client_squared_sensitivity: int | None
     canary_squared_sensitivity: int | None
@@ -40,28 +33,13 @@ def noise_facts(
       schedule: that is made of it.
       num_clients: real clients in the population.
     """
+    kind = MECHANISMS.of(mechanism)
+    trees = kind.trees(mechanism, schedule.num_rounds)
     client = canary = None
-    if isinstance(mechanism, TreeAggregation):
-        trees = Trees(schedule.num_rounds, mechanism.restart_every)
+    if trees is not None:
         client = _of_clients(participation, schedule, num_clients, trees)
         canary = _of_canaries(participation, schedule, trees)
-    return NoiseFacts(_law(mechanism), _zeroing(mechanism), client, canary)
-
-
-def _law(mechanism: Mechanism) -> NoiseLaw:
-    match mechanism:
-        case TreeAggregation():
-            return "tree"
-        case Distributed():
-            return "skellam"
-        case _:
-            return "gaussian"
-
-
-def _zeroing(mechanism: Mechanism) -> ZeroingKind:
-    if mechanism.zeroing is None:
-        return "none"
-    return "fixed" if isinstance(mechanism.zeroing, FixedZeroing) else "adaptive"
+    return NoiseFacts(kind.noise_law.name, zeroing_kind(mechanism.zeroing), client, canary)
 
 
 def _of_clients(
