@@ -172,10 +172,8 @@ def _bounded_without_noise(squared: FloatArray, norm_bound: FloatArray) -> Check
 
 def _no_autocorrelation(strongest: Autocorrelation, stddev: float, norm_bound: float) -> Check:
     """The first round's coordinates are not alike at any distance."""
-    product, num_pairs = (
-        np.array(strongest.product / stddev**2),
-        np.array(float(strongest.num_pairs)),
-    )
+    product = np.array(strongest.product / stddev**2)
+    num_pairs = np.array(float(strongest.num_pairs))
     log_p = float(log_p_autocorrelation(product, num_pairs, norm_bound / stddev))
     return Check(
         name="no_echo",
