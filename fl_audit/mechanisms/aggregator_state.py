@@ -23,7 +23,8 @@ def clip_and_noise(table: Mechanism, aggregator_state: Any) -> ClipAndNoise:
       table: The mechanism table of a config.
       aggregator_state: State of the process of `make_aggregator`'s factory.
     """
-    return MECHANISMS.of(table).clip_and_noise(table, inside_zeroing(aggregator_state))
+    state = inside_zeroing(table.zeroing, aggregator_state)
+    return MECHANISMS.of(table).clip_and_noise(table, state)
 
 
 def canary_norm(table: Mechanism, aggregator_state: Any) -> float:

@@ -2,7 +2,6 @@
 
 import math
 import typing
-from collections.abc import Mapping
 from typing import Annotated, Any, assert_never
 
 from msgspec import Meta
@@ -77,10 +76,9 @@ def zeroed(
             assert_never(zeroing)
 
 
-def inside_zeroing(aggregator_state: Any) -> Any:
-    """The state of the aggregation that a state of `zeroed`'s process holds; without it, itself."""
-    has_zeroing = isinstance(aggregator_state, Mapping) and "zeroing_norm" in aggregator_state
-    return aggregator_state["inner_agg"] if has_zeroing else aggregator_state
+def inside_zeroing(zeroing: Zeroing | None, aggregator_state: Any) -> Any:
+    """The state of the aggregation that `zeroed` wraps; without zeroing the state itself."""
+    return aggregator_state if zeroing is None else aggregator_state["inner_agg"]
 
 
 def zeroing_norm(zeroing: Zeroing, aggregator_state: Any) -> float:

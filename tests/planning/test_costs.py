@@ -58,6 +58,14 @@ def test_dilution_and_noise():
     assert found.canary_noise_of_run == pytest.approx(math.sqrt(3 * m / 600))
     assert found.total_noise == pytest.approx(math.sqrt(0.04 + 3 * m / 600))
     assert found.unclipped_quantile is None
+    assert found.to_json() == {
+        "dilution": found.dilution,
+        "noise_multiplier": 0.2,
+        "canary_noise": found.canary_noise,
+        "canary_noise_of_run": found.canary_noise_of_run,
+        "unclipped_quantile": None,
+        "total_noise": found.total_noise,
+    }
 
 
 def test_an_adaptive_clip_has_to_leave_room_for_canaries():
