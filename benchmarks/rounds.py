@@ -17,9 +17,9 @@ from fl_audit.config import (
     Shuffle,
     StackOverflowTask,
 )
+from fl_audit.mechanisms import round_noise
 from fl_audit.participation import make_schedule
 from fl_audit.tasks.classifier import Classifier, Examples, InMemoryPopulation, LearningTask
-from fl_audit.training.algorithm.mechanism import round_noise
 from fl_audit.training.algorithm.round import RoundResult, run_round
 from fl_audit.training.data.cohort_data import RoundData
 from fl_audit.training.run.prepare import PreparedRun
@@ -71,6 +71,7 @@ class OurRound:
             run: whose clients take part.
         """
         population = run.task.population
+        self._mechanism = run.config.mechanism
         self.variable_sizes = run.task.classifier.variable_sizes
         self._clients = [population.examples(i) for i in range(len(population.client_ids))]
         self._runtime = make_runtime(run, Path(os.devnull))
@@ -87,4 +88,4 @@ class OurRound:
         data = RoundData(self._clients[:num_clients], np.array(canaries, np.int64))
         with self._runtime.session():
             participants = self._runtime.participants(self._state, data)
-            return run_round(self._runtime.process, self._state, participants)
+            return run_round(self._runtime.process, self._mechanism, self._state, participants)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow_federated as tff
 
-from fl_audit.accounting.analytical import NoisyRounds, account
+from fl_audit.accounting import NoisyRounds, account
 from fl_audit.attacks.statistics import statistics_of
 from fl_audit.config import Mechanism
 from fl_audit.formats.run_folder import RunFolder, read_record

@@ -44,7 +44,7 @@ from fl_audit.config import (
     TreeAggregation,
     Uniform,
 )
-from fl_audit.training.algorithm.mechanism import make_aggregator
+from fl_audit.mechanisms import make_aggregator
 from fl_audit.training.run.prepare import prepare
 
 ROUNDS = 10

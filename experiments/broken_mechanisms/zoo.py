@@ -11,8 +11,8 @@ from experiments.broken_mechanisms import queries
 from experiments.broken_mechanisms.audited_run import MakeAggregator
 from experiments.broken_mechanisms.sampling import with_replacement
 from fl_audit.config import GaussianAdaptive, GaussianFixed, Mechanism
+from fl_audit.mechanisms import make_aggregator, round_noise
 from fl_audit.participation import Schedule
-from fl_audit.training.algorithm.mechanism import make_aggregator, round_noise
 from fl_audit.training.run.prepare import PreparedRun
 
 EVERYBODY = ("every_round", "once")

@@ -1,19 +1,28 @@
 """The analytical epsilon of a run: what its noise guarantees, whatever the attacker does."""
 
-from fl_audit.accounting.accountants import AccountedEpsilon
-from fl_audit.accounting.analytical import (
-    Accounting,
-    Guarantee,
-    NoisyRounds,
-    account,
-    effective_noise_multiplier,
+from fl_audit.accounting.analytical import ADD_OR_REMOVE, ZERO_OUT, Accounting, account
+from fl_audit.accounting.guarantee import AccountedEpsilon, Guarantee, none_known
+from fl_audit.accounting.noise_laws import (
+    NoiseLaw,
+    noise_law_named,
+    register_noise_law,
+    remove_noise_law,
 )
+from fl_audit.accounting.noisy_rounds import NoisyRounds, Party, effective_noise_multiplier
 
 __all__ = [
+    "ADD_OR_REMOVE",
+    "ZERO_OUT",
     "AccountedEpsilon",
     "Accounting",
     "Guarantee",
+    "NoiseLaw",
     "NoisyRounds",
+    "Party",
     "account",
     "effective_noise_multiplier",
+    "noise_law_named",
+    "none_known",
+    "register_noise_law",
+    "remove_noise_law",
 ]

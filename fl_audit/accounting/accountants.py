@@ -9,7 +9,6 @@ of tree aggregation are such releases.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import dp_accounting
 import numpy as np
@@ -19,12 +18,10 @@ from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant, compute_epsilon
 from scipy import special, stats
 
+from fl_audit.accounting.guarantee import AccountedEpsilon
 from fl_audit.estimators.bisection import supremum
 from fl_audit.estimators.gaussian.regions import epsilon_over_all_regions
 from fl_audit.estimators.laws import Gaussian
-
-AccountantName = Literal["rdp", "pld", "analytic_gaussian", "seen_samples", "none_known"]
-"""The last one where no accountant is known."""
 
 RDP_ORDERS: tuple[float, ...] = (
     *(1 + np.geomspace(0.0102, 1, 80, endpoint=False)).tolist(),
@@ -46,21 +43,6 @@ an epsilon within 0.1 % of that of a grid twice as fine (2 % at a sampling proba
 
 _PLD_SMALLEST_DELTA = 1e-10
 """Below it the rounding of the FFT, about 1e-13 in delta, moves epsilon by up to a percent."""
-
-
-@dataclass(frozen=True)
-class AccountedEpsilon:
-    """Epsilon by one accountant.
-
-    Attributes:
-      accountant: which one.
-      epsilon: possibly infinite; None where the accountant cannot tell.
-      reason: why it cannot, in words; None where it can.
-    """
-
-    accountant: AccountantName
-    epsilon: float | None
-    reason: str | None = None
 
 
 @dataclass(frozen=True)

@@ -6,17 +6,6 @@ pattern or a mechanism, and each variant knows only its own keys.
 
 from fl_audit.canaries.tables import AnyCanaries, Canaries, ExampleCanaries
 from fl_audit.config.audit import Audit
-from fl_audit.config.mechanisms import (
-    AdaptiveZeroing,
-    Distributed,
-    FixedZeroing,
-    GaussianAdaptive,
-    GaussianFixed,
-    Mechanism,
-    NoPrivacy,
-    TreeAggregation,
-    Zeroing,
-)
 from fl_audit.config.run import Config, Log
 from fl_audit.config.training import (
     AdaptiveServer,
@@ -32,6 +21,17 @@ from fl_audit.config.training import (
     ServerYogi,
 )
 from fl_audit.kinds.table import Table
+from fl_audit.mechanisms import (
+    AdaptiveZeroing,
+    Distributed,
+    FixedZeroing,
+    GaussianAdaptive,
+    GaussianFixed,
+    Mechanism,
+    NoPrivacy,
+    TreeAggregation,
+    Zeroing,
+)
 from fl_audit.participation import (
     Bernoulli,
     DrawnParticipation,

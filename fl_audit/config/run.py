@@ -2,9 +2,9 @@
 
 from fl_audit.canaries.tables import AnyCanaries
 from fl_audit.config.audit import Audit
-from fl_audit.config.mechanisms import Mechanism
 from fl_audit.config.training import Client, FedAvg, Server, ServerSgd
 from fl_audit.kinds.table import NonNegativeInt, PositiveInt, Table
+from fl_audit.mechanisms import Mechanism
 from fl_audit.participation import Participation
 from fl_audit.tasks.kinds import Task
 

@@ -17,9 +17,6 @@ from fl_audit.formats.atomic import write_text
 
 FORMAT_VERSION = 1
 
-NoiseLaw = Literal["gaussian", "tree", "skellam"]
-"""Gaussian noise anew in each round, on the nodes of trees over rounds, or Skellam noise."""
-
 ZeroingKind = Literal["none", "fixed", "adaptive"]
 """Whether updates are zeroed above a norm, and whether that moves, without noise, with updates."""
 
@@ -66,7 +63,7 @@ class RunFolder:
         return self.path / "aggregates.npy"
 
     @property
-    def echo(self) -> Path:
+    def autocorrelation(self) -> Path:
         """The lag at which the first round's aggregate is most like itself (JSON)."""
         return self.path / "first_round_echo.json"
 
@@ -146,7 +143,7 @@ class RunRecord:
       sample_size: like `sampling_probability`, how many every round draws uniformly without
         replacement; None under other patterns.
       sampled_from: out of how many.
-      noise_law: what noise is added.
+      noise_law: name of the law of the noise, one that accounting knows.
       zeroing: what is done to updates before they are clipped.
       client_squared_sensitivity: under tree aggregation, how far a real client moves the nodes of
         all trees together, squared, in clip norms; None where its rounds are random, and under
@@ -177,7 +174,7 @@ class RunRecord:
     versions: dict[str, str]
     sample_size: int | None = None
     sampled_from: int | None = None
-    noise_law: NoiseLaw = "gaussian"
+    noise_law: str = "gaussian"
     zeroing: ZeroingKind = "none"
     client_squared_sensitivity: int | None = None
     canary_squared_sensitivity: int | None = None

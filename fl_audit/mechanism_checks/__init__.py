@@ -2,6 +2,12 @@
 
 from fl_audit.mechanism_checks.aggregate_log import AggregateLog, measure, read_aggregate_log
 from fl_audit.mechanism_checks.applicability import why_not_checked
+from fl_audit.mechanism_checks.autocorrelation import (
+    Autocorrelation,
+    autocorrelation_from_json,
+    autocorrelation_to_json,
+    strongest_autocorrelation,
+)
 from fl_audit.mechanism_checks.checks import (
     FALSE_ALARM,
     Check,
@@ -10,24 +16,23 @@ from fl_audit.mechanism_checks.checks import (
     check_rounds,
 )
 from fl_audit.mechanism_checks.configured import Configured, configured
-from fl_audit.mechanism_checks.echo import Echo, echo_from_json, echo_to_json, strongest_echo
 from fl_audit.mechanism_checks.watch import MechanismWatch
 
 __all__ = [
     "FALSE_ALARM",
     "AggregateLog",
+    "Autocorrelation",
     "Check",
     "Configured",
-    "Echo",
     "MechanismWatch",
     "RunAggregates",
+    "autocorrelation_from_json",
+    "autocorrelation_to_json",
     "check_aggregates",
     "check_rounds",
     "configured",
-    "echo_from_json",
-    "echo_to_json",
     "measure",
     "read_aggregate_log",
-    "strongest_echo",
+    "strongest_autocorrelation",
     "why_not_checked",
 ]

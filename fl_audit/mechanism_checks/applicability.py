@@ -1,13 +1,6 @@
 """Which mechanisms the checks of aggregates know."""
 
-from fl_audit.config import (
-    Distributed,
-    GaussianAdaptive,
-    GaussianFixed,
-    Mechanism,
-    NoPrivacy,
-    TreeAggregation,
-)
+from fl_audit.mechanisms import MECHANISMS, Mechanism
 
 
 def why_not_checked(mechanism: Mechanism) -> str | None:
@@ -16,12 +9,4 @@ def why_not_checked(mechanism: Mechanism) -> str | None:
     Args:
       mechanism: the table of its config.
     """
-    match mechanism:
-        case GaussianFixed() | GaussianAdaptive():
-            return None
-        case NoPrivacy():
-            return "nothing clips the updates, and no noise is added"
-        case TreeAggregation():
-            return "the noise of a tree's nodes is not fresh in each round"
-        case Distributed():
-            return "each client adds a share of discrete noise, in rotated coordinates"
+    return MECHANISMS.of(mechanism).why_not_checked

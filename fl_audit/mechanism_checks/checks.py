@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.mechanism_checks.echo import Echo
-from fl_audit.mechanism_checks.tails import log_p_echo, log_p_longer, log_p_shorter
+from fl_audit.mechanism_checks.autocorrelation import Autocorrelation
+from fl_audit.mechanism_checks.tails import log_p_autocorrelation, log_p_longer, log_p_shorter
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -34,17 +34,17 @@ class RunAggregates:
     Attributes:
       sizes: of the model's variables.
       stddev: [rounds] of the noise on a coordinate of the aggregate, as configured.
-      longest: [rounds] that the aggregate could be without noise: participants times clip norm,
-        over the denominator.
+      norm_bound: [rounds] Largest norm that the aggregate can have without noise: participants
+        times clip norm, over the denominator.
       measured: [rounds, variables, 2] of `measure`; rows of NaN are not looked at.
-      echo: of the first round; None where it was not looked for.
+      autocorrelation: The strongest one of the first round; None where it was not looked for.
     """
 
     sizes: Sequence[int]
     stddev: FloatArray
-    longest: FloatArray
+    norm_bound: FloatArray
     measured: FloatArray
-    echo: Echo | None
+    autocorrelation: Autocorrelation | None
 
 
 @dataclass(frozen=True)
@@ -103,15 +103,17 @@ def check_rounds(canary_rounds: Sequence[npt.NDArray[np.int64]]) -> Check:
 
 def _checks(run: RunAggregates) -> Iterator[Check]:
     sizes, squared, products = _with_whole(run)
-    stddev, longest = run.stddev[:, None], run.longest[:, None]
+    stddev, norm_bound = run.stddev[:, None], run.norm_bound[:, None]
     if (run.stddev > 0).all():
         yield _enough_noise(squared, sizes, stddev)
         yield _fresh_noise(squared, products, sizes, stddev)
-        yield _bounded_length(squared, sizes, stddev, longest)
-        if run.echo is not None:
-            yield _no_echo(run.echo, float(run.stddev[0]), float(run.longest[0]))
+        yield _bounded_length(squared, sizes, stddev, norm_bound)
+        if run.autocorrelation is not None:
+            yield _no_autocorrelation(
+                run.autocorrelation, float(run.stddev[0]), float(run.norm_bound[0])
+            )
     else:
-        yield _bounded_without_noise(squared, longest)
+        yield _bounded_without_noise(squared, norm_bound)
 
 
 def _with_whole(run: RunAggregates) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -146,36 +148,37 @@ def _fresh_noise(
 
 
 def _bounded_length(
-    squared: FloatArray, sizes: FloatArray, stddev: FloatArray, longest: FloatArray
+    squared: FloatArray, sizes: FloatArray, stddev: FloatArray, norm_bound: FloatArray
 ) -> Check:
     """No variable is longer than clipped updates and their noise can be."""
     log_p = log_p_longer(
         squared / stddev**2,
         np.broadcast_to(sizes, squared.shape),
-        np.broadcast_to(_ROUNDING * longest / stddev, squared.shape),
+        np.broadcast_to(_ROUNDING * norm_bound / stddev, squared.shape),
     )
-    ratio = np.sqrt(squared / (longest**2 + stddev**2 * sizes))
+    ratio = np.sqrt(squared / (norm_bound**2 + stddev**2 * sizes))
     return _worst("bounded_length", log_p, ratio, badness=ratio)
 
 
-def _bounded_without_noise(squared: FloatArray, longest: FloatArray) -> Check:
+def _bounded_without_noise(squared: FloatArray, norm_bound: FloatArray) -> Check:
     """The same where no chance is involved."""
     lengths = np.sqrt(squared)
-    log_p = np.where(lengths <= _ROUNDING * longest, 0.0, -np.inf)
+    log_p = np.where(lengths <= _ROUNDING * norm_bound, 0.0, -np.inf)
     log_p = np.where(np.isnan(squared), np.nan, log_p)
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(lengths > 0, lengths / longest, 0.0)
+        ratio = np.where(lengths > 0, lengths / norm_bound, 0.0)
     return _worst("bounded_length", log_p, ratio, badness=ratio)
 
 
-def _no_echo(echo: Echo, stddev: float, longest: float) -> Check:
+def _no_autocorrelation(strongest: Autocorrelation, stddev: float, norm_bound: float) -> Check:
     """The first round's coordinates are not alike at any distance."""
-    product, num_pairs = np.array(echo.product / stddev**2), np.array(float(echo.num_pairs))
-    log_p = float(log_p_echo(product, num_pairs, longest / stddev))
+    product = np.array(strongest.product / stddev**2)
+    num_pairs = np.array(float(strongest.num_pairs))
+    log_p = float(log_p_autocorrelation(product, num_pairs, norm_bound / stddev))
     return Check(
         name="no_echo",
-        log_p=min(0.0, log_p + math.log(echo.num_lags)),
-        num_tests=echo.num_lags,
+        log_p=min(0.0, log_p + math.log(strongest.num_lags)),
+        num_tests=strongest.num_lags,
         round=1,
         variable=None,
         ratio=float(product / num_pairs),

@@ -15,23 +15,23 @@ class Configured(Generic[T]):
 
     Attributes:
       stddev: of the noise on a coordinate.
-      longest: that the aggregate could be without noise.
+      norm_bound: Largest norm that the aggregate can have without noise.
     """
 
     stddev: T
-    longest: T
+    norm_bound: T
 
 
 def configured(
-    clip_norm: T, participants: T, *, noise_multiplier: float, denominator: float
+    clip_norm: T, participants: T, *, sum_noise_multiplier: float, denominator: float
 ) -> Configured[T]:
     """Of a noised sum of clipped updates, divided by a number that is fixed.
 
     Args:
       clip_norm: that the round's updates were clipped to.
       participants: clients and canaries in it.
-      noise_multiplier: on the sum, as a multiple of the clip norm.
+      sum_noise_multiplier: Noise on the sum, as a multiple of the clip norm.
       denominator: that the sum is divided by.
     """
     of_one = clip_norm / denominator
-    return Configured(stddev=noise_multiplier * of_one, longest=participants * of_one)
+    return Configured(stddev=sum_noise_multiplier * of_one, norm_bound=participants * of_one)

@@ -30,7 +30,7 @@ def log_p_shorter(squared_length: FloatArray, dof: FloatArray) -> FloatArray:
     return np.asarray(np.minimum(chernoff, 0))
 
 
-def log_p_longer(squared_length: FloatArray, dof: FloatArray, longest: FloatArray) -> FloatArray:
+def log_p_longer(squared_length: FloatArray, dof: FloatArray, norm_bound: FloatArray) -> FloatArray:
     """Of a vector with noise being as long as this, or longer.
 
     Birgé 2001 ("An alternative point of view on Lepski's method", lemma 8.1) for the noncentral
@@ -40,18 +40,20 @@ def log_p_longer(squared_length: FloatArray, dof: FloatArray, longest: FloatArra
     Args:
       squared_length: over the variance of a coordinate's noise.
       dof: dimensions, at least 1.
-      longest: of s, over the noise's standard deviation.
+      norm_bound: Largest norm that s can have, over the noise's standard deviation.
 
     Returns:
       Logarithms, at most 0.
     """
-    noncentrality = longest**2
+    noncentrality = norm_bound**2
     above = np.maximum(squared_length - dof - noncentrality, 0)
     linear = np.asarray(2 * np.sqrt(dof + 2 * noncentrality))
     return -(_root(2.0, linear, above) ** 2)
 
 
-def log_p_echo(product: FloatArray, num_pairs: FloatArray, longest: float) -> FloatArray:
+def log_p_autocorrelation(
+    product: FloatArray, num_pairs: FloatArray, norm_bound: float
+) -> FloatArray:
     """Of coordinates that lie a lag apart having a product sum as large as this, of either sign.
 
     The sum of x_i x_(i + lag) is at most |s|^2, plus N(0, 4 |s|^2 stddev^2) or less, plus a
@@ -61,13 +63,13 @@ def log_p_echo(product: FloatArray, num_pairs: FloatArray, longest: float) -> Fl
     Args:
       product: sum over the pairs, over the variance of a coordinate's noise.
       num_pairs: of coordinates that lie so far apart, at least 1.
-      longest: of s, over the noise's standard deviation.
+      norm_bound: Largest norm that s can have, over the noise's standard deviation.
 
     Returns:
       Logarithms, at most 0.
     """
-    above = np.maximum(np.abs(product) - longest**2, 0)
-    linear = np.asarray(np.sqrt(8.0) * longest + np.sqrt(2 * num_pairs))
+    above = np.maximum(np.abs(product) - norm_bound**2, 0)
+    linear = np.asarray(np.sqrt(8.0) * norm_bound + np.sqrt(2 * num_pairs))
     root = _root(2.0, linear, above)
     # Twice for the two parts, twice for the two signs.
     return np.asarray(np.minimum(np.log(4) - root**2, 0))

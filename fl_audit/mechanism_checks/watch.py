@@ -6,8 +6,8 @@ import numpy as np
 
 from fl_audit.errors import InputError
 from fl_audit.mechanism_checks.aggregate_log import FloatArray, Vector, measure
+from fl_audit.mechanism_checks.autocorrelation import Autocorrelation, strongest_autocorrelation
 from fl_audit.mechanism_checks.checks import Check, RunAggregates, check_aggregates
-from fl_audit.mechanism_checks.echo import Echo, strongest_echo
 
 
 class MechanismWatch:
@@ -21,20 +21,20 @@ class MechanismWatch:
         """
         self._sizes = tuple(sizes)
         self._last: Vector | None = None
-        self._echo: Echo | None = None
+        self._autocorrelation: Autocorrelation | None = None
         self._rows: list[FloatArray] = []
         self._stddev: list[float] = []
-        self._longest: list[float] = []
+        self._norm_bound: list[float] = []
 
-    def see_round(self, aggregate: Vector, *, noise_stddev: float, longest: float) -> None:
+    def see_round(self, aggregate: Vector, *, noise_stddev: float, norm_bound: float) -> None:
         """Takes a round's measures.
 
         Args:
           aggregate: float32 of shape (dim,), what the round released.
           noise_stddev: of the noise that should be on each of its coordinates; 0 in every round
             where none is added.
-          longest: that it could be without noise: for a mean of clipped updates the participants
-            times the clip norm, over the number that the sum is divided by.
+          norm_bound: Largest norm that it can have without noise: for a mean of clipped updates the
+            participants times the clip norm, over the number that the sum is divided by.
 
         Raises:
           InputError: the aggregate is not as long as the variables together, a number is negative
@@ -43,7 +43,7 @@ class MechanismWatch:
         dim = sum(self._sizes)
         if aggregate.shape != (dim,):
             raise InputError(f"aggregate: must be of shape ({dim},), got {aggregate.shape}")
-        for name, value in (("noise_stddev", noise_stddev), ("longest", longest)):
+        for name, value in (("noise_stddev", noise_stddev), ("norm_bound", norm_bound)):
             if not 0 <= value < float("inf"):
                 raise InputError(f"{name}: must be a number, at least 0, got {value}")
         if self._stddev and (noise_stddev > 0) != (self._stddev[0] > 0):
@@ -52,10 +52,10 @@ class MechanismWatch:
                 f"{self._stddev[0]}"
             )
         if not self._rows and noise_stddev > 0:
-            self._echo = strongest_echo(aggregate, noise_stddev, longest)
+            self._autocorrelation = strongest_autocorrelation(aggregate, noise_stddev, norm_bound)
         self._rows.append(measure(aggregate, self._last, self._sizes))
         self._stddev.append(noise_stddev)
-        self._longest.append(longest)
+        self._norm_bound.append(norm_bound)
         self._last = aggregate.copy()
 
     def checks(self) -> list[Check]:
@@ -70,8 +70,8 @@ class MechanismWatch:
             RunAggregates(
                 sizes=self._sizes,
                 stddev=np.array(self._stddev),
-                longest=np.array(self._longest),
+                norm_bound=np.array(self._norm_bound),
                 measured=np.array(self._rows),
-                echo=self._echo,
+                autocorrelation=self._autocorrelation,
             )
         )

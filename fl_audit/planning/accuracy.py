@@ -1,8 +1,8 @@
 """What canaries do to the model, as far as that can be said without training it."""
 
-import dataclasses
 import math
 from dataclasses import dataclass
+from typing import assert_never
 
 import numpy as np
 
@@ -16,7 +16,7 @@ class AccuracyCost:
 
     Attributes:
       dilution: n / (n + m): the real sum is divided by the whole expected cohort.
-      noise_multiplier: z, of the noise on the sum.
+      sum_noise_multiplier: z, of the noise on the sum.
       canary_noise: sqrt(m / d): m unit vectors in random directions add as much to each
         coordinate, in clip norms.
       canary_noise_of_run: the same over the run, where a canary that is presented p times adds up
@@ -26,7 +26,7 @@ class AccuracyCost:
     """
 
     dilution: float
-    noise_multiplier: float
+    sum_noise_multiplier: float
     canary_noise: float
     canary_noise_of_run: float
     unclipped_quantile: float | None
@@ -34,11 +34,18 @@ class AccuracyCost:
     @property
     def total_noise(self) -> float:
         """sqrt(z^2 + m p / d)."""
-        return math.hypot(self.noise_multiplier, self.canary_noise_of_run)
+        return math.hypot(self.sum_noise_multiplier, self.canary_noise_of_run)
 
     def to_json(self) -> dict[str, object]:
         """The JSON object."""
-        return {**dataclasses.asdict(self), "total_noise": self.total_noise}
+        return {
+            "dilution": self.dilution,
+            "noise_multiplier": self.sum_noise_multiplier,
+            "canary_noise": self.canary_noise,
+            "canary_noise_of_run": self.canary_noise_of_run,
+            "unclipped_quantile": self.unclipped_quantile,
+            "total_noise": self.total_noise,
+        }
 
 
 def accuracy_cost(run: PlannedRun) -> AccuracyCost:
@@ -48,7 +55,7 @@ def accuracy_cost(run: PlannedRun) -> AccuracyCost:
     times = float(presentations @ presentations) / max(int(presentations.sum()), 1)
     return AccuracyCost(
         dilution=n / (n + m),
-        noise_multiplier=run.noise.sum_noise_multiplier,
+        sum_noise_multiplier=run.noise.sum_noise_multiplier,
         canary_noise=math.sqrt(m / run.task.dim),
         canary_noise_of_run=math.sqrt(m * times / run.task.dim),
         unclipped_quantile=_unclipped_quantile(run.mechanism, n, m),
@@ -59,6 +66,10 @@ def _unclipped_quantile(
     mechanism: GaussianAdaptive | GaussianFixed, n: float, m: float
 ) -> float | None:
     """Canaries all count as clipped, so that gamma (n + m) of n real updates have to be below."""
-    if not isinstance(mechanism, GaussianAdaptive) or n == 0:
-        return None
-    return mechanism.target_quantile * (n + m) / n
+    match mechanism:
+        case GaussianFixed():
+            return None
+        case GaussianAdaptive(target_quantile=quantile):
+            return quantile * (n + m) / n if n else None
+        case _:
+            assert_never(mechanism)

@@ -1,11 +1,12 @@
 """The clip norm over the rounds, and how long the sum of real updates is."""
 
 from dataclasses import dataclass
+from typing import assert_never
 
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.config import GaussianAdaptive
+from fl_audit.config import GaussianAdaptive, GaussianFixed
 from fl_audit.planning.planned_run import PlannedRun
 from fl_audit.planning.unknowns import SPREAD, Unknowns
 
@@ -84,8 +85,13 @@ def _moved(
     share to [0, 1].
     """
     mechanism = run.mechanism
-    if not isinstance(mechanism, GaussianAdaptive):
-        return clip_norm
+    match mechanism:
+        case GaussianFixed():
+            return clip_norm
+        case GaussianAdaptive():
+            pass
+        case _:
+            assert_never(mechanism)
     if mechanism.noise_multiplier == 0:
         share = unclipped / cohort if cohort else np.full(len(clip_norm), mechanism.target_quantile)
     else:

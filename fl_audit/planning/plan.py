@@ -3,11 +3,12 @@
 import dataclasses
 from dataclasses import dataclass
 
-from fl_audit.accounting.analytical import Accounting, NoisyRounds, account
+from fl_audit.accounting import Accounting, NoisyRounds, account
 from fl_audit.attacks.statistics import statistics_of
 from fl_audit.config import Config
 from fl_audit.errors import InputError
 from fl_audit.estimators.result import json_value
+from fl_audit.mechanisms import MECHANISMS, zeroing_kind
 from fl_audit.planning.accuracy import AccuracyCost, accuracy_cost
 from fl_audit.planning.cost import Cost, measure_cost
 from fl_audit.planning.interval import coverage
@@ -142,4 +143,6 @@ def _noisy_rounds(run: PlannedRun) -> NoisyRounds:
         canary_participations=schedule.canary_participations,
         sample_size=schedule.sample_size,
         sampled_from=schedule.sampled_from,
+        noise_law=MECHANISMS.of(run.mechanism).noise_law.name,
+        zeroing=zeroing_kind(run.mechanism.zeroing),
     )

@@ -4,7 +4,7 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +13,8 @@ from fl_audit.canaries.families import make_family
 from fl_audit.canaries.inclusion import flip_coins
 from fl_audit.config import Canaries, Config, GaussianAdaptive, GaussianFixed, ServerSgd
 from fl_audit.errors import InputError
+from fl_audit.mechanisms import RoundNoise, round_noise
 from fl_audit.participation import Schedule, make_schedule
-
-if TYPE_CHECKING:  # imports TensorFlow Federated
-    from fl_audit.training.algorithm.mechanism import RoundNoise
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
@@ -71,7 +69,7 @@ class PlannedRun:
     clients: IndexArray
     canary: IndexArray
     round: IndexArray
-    noise: "RoundNoise"
+    noise: RoundNoise
 
     @property
     def num_rounds(self) -> int:
@@ -152,7 +150,7 @@ def check_covered(config: Config) -> None:
 
 
 def plan_run(config: Config, task: TaskFacts, clients: IndexArray | None = None) -> PlannedRun:
-    """Flips the coins and draws the schedule; imports TensorFlow Federated for its noise.
+    """Flips the coins and draws the schedule; may import TensorFlow Federated for its noise.
 
     Args:
       config: of the run.
@@ -164,8 +162,6 @@ def plan_run(config: Config, task: TaskFacts, clients: IndexArray | None = None)
       InputError: the simulation does not cover the config, or its parts do not fit together.
     """
     check_covered(config)
-    from fl_audit.training.algorithm.mechanism import round_noise
-
     mechanism: Any = config.mechanism
     pool: Any = config.canaries
     make_family(pool, config.seed, task.dim)  # refuses a pool that does not fit

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fl_audit.accounting.analytical import NoisyRounds
+from fl_audit.accounting import NoisyRounds
 from fl_audit.attacks.statistics import Statistic
 from fl_audit.config import Config
 from fl_audit.errors import InputError

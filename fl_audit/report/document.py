@@ -4,7 +4,7 @@ import importlib.metadata
 
 import msgspec
 
-from fl_audit.accounting.analytical import Accounting, NoisyRounds, account
+from fl_audit.accounting import Accounting, NoisyRounds, account
 from fl_audit.attacks.statistics import statistics_of
 from fl_audit.attacks.threat_models import ThreatModel, threat_models_of
 from fl_audit.errors import InputError

@@ -16,10 +16,10 @@ from fl_audit.formats.csv_file import read_csv
 from fl_audit.formats.run_folder import RunFolder, RunRecord, read_record
 from fl_audit.formats.score_file import ScoreFile, read_score_file
 from fl_audit.mechanism_checks import (
-    Echo,
+    Autocorrelation,
     RunAggregates,
+    autocorrelation_from_json,
     configured,
-    echo_from_json,
     read_aggregate_log,
     why_not_checked,
 )
@@ -130,21 +130,21 @@ def _read_aggregates(folder: RunFolder, record: RunRecord, rounds: Rounds) -> Ru
     asked = configured(
         rounds.clip_norm,
         rounds.participants,
-        noise_multiplier=record.sum_noise_multiplier,
+        sum_noise_multiplier=record.sum_noise_multiplier,
         denominator=record.denominator,
     )
     return RunAggregates(
         sizes=record.variable_sizes,
         stddev=asked.stddev,
-        longest=asked.longest,
+        norm_bound=asked.norm_bound,
         measured=read_aggregate_log(folder.aggregates, record.rounds, len(record.variable_sizes)),
-        echo=_read_echo(folder.echo),
+        autocorrelation=_read_autocorrelation(folder.autocorrelation),
     )
 
 
-def _read_echo(path: Path) -> Echo | None:
+def _read_autocorrelation(path: Path) -> Autocorrelation | None:
     try:
-        return echo_from_json(path.read_bytes())
+        return autocorrelation_from_json(path.read_bytes())
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     except msgspec.MsgspecError as error:

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 
-from fl_audit.accounting.analytical import NoisyRounds
+from fl_audit.accounting import NoisyRounds
 from fl_audit.formats.run_folder import RunRecord
 from fl_audit.report.finished_run import FinishedRun
 from fl_audit.verdict import Claim, Verdict, chosen_tests, reach_verdict

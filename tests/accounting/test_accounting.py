@@ -6,14 +6,14 @@ import types
 
 import pytest
 
-from fl_audit.accounting.accountants import FixedSizeRounds, account_fixed_size, account_gaussian
-from fl_audit.accounting.analytical import (
+from fl_audit.accounting import (
     ADD_OR_REMOVE,
     ZERO_OUT,
     NoisyRounds,
     account,
     effective_noise_multiplier,
 )
+from fl_audit.accounting.accountants import FixedSizeRounds, account_fixed_size, account_gaussian
 
 
 def poisson(noise_multiplier: float, probability: float = 0.1, rounds: int = 50) -> NoisyRounds:
@@ -90,7 +90,7 @@ def test_more_noise_is_more_private():
 @pytest.mark.parametrize("noise_multiplier", [0.0, 0.0644, 1.0])
 def test_parts_compose_to_what_tff_splits(noise_multiplier):
     from fl_audit.config import GaussianAdaptive
-    from fl_audit.training.algorithm.mechanism import round_noise
+    from fl_audit.mechanisms import round_noise
 
     noise = round_noise(GaussianAdaptive(noise_multiplier=noise_multiplier), 32.0)
     found = effective_noise_multiplier(noise.sum_noise_multiplier, noise.count_noise_stddev)

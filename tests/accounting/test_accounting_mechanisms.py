@@ -5,8 +5,8 @@ import math
 
 import pytest
 
+from fl_audit.accounting import ZERO_OUT, NoisyRounds, account
 from fl_audit.accounting.accountants import account_gaussian
-from fl_audit.accounting.analytical import ZERO_OUT, NoisyRounds, account
 
 TREE = NoisyRounds(
     rounds=100,

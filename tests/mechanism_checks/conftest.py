@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from fl_audit.mechanism_checks import RunAggregates, measure, strongest_echo
+from fl_audit.mechanism_checks import RunAggregates, measure, strongest_autocorrelation
 
 SIZES = (3000, 40, 900, 60, 1)
 ROUNDS = 12
@@ -27,15 +27,15 @@ def aggregates_of(aggregates: np.ndarray, *, stddev: float = STDDEV) -> RunAggre
     """What a run logs of aggregates of shape (rounds, dim)."""
     vectors = aggregates.astype(np.float32)
     lasts = [None, *vectors[:-1]]
-    echo = strongest_echo(vectors[0], stddev, CLIP_NORM) if stddev else None
+    autocorrelation = strongest_autocorrelation(vectors[0], stddev, CLIP_NORM) if stddev else None
     return RunAggregates(
         sizes=SIZES,
         stddev=np.full(len(vectors), stddev),
-        longest=np.full(len(vectors), CLIP_NORM),
+        norm_bound=np.full(len(vectors), CLIP_NORM),
         measured=np.array(
             [measure(one, last, SIZES) for one, last in zip(vectors, lasts, strict=True)]
         ),
-        echo=echo,
+        autocorrelation=autocorrelation,
     )
 
 

@@ -122,7 +122,7 @@ def test_pieces_with_the_same_noise(make_run, pieces):
     run = make_run(repeated)
     assert "no_echo" in failed(run)
     assert not failed(run) & {"enough_noise", "fresh_noise"}
-    assert run.echo.lag == 4001 // pieces
+    assert run.autocorrelation.lag == 4001 // pieces
     # The signal takes something away from 1, and so do the pairs without a partner.
     assert one(run, "no_echo").ratio == pytest.approx(1, abs=0.1)
 
@@ -136,7 +136,7 @@ def test_variables_with_the_same_seed(make_run):
 
     run = make_run(seeded)
     assert "no_echo" in failed(run)
-    assert run.echo.lag == 3040
+    assert run.autocorrelation.lag == 3040
 
 
 def test_no_noise_is_checked_for_length_alone():
@@ -172,7 +172,7 @@ def test_lengths_beyond_every_float(make_run):
 def test_a_run_of_one_round_has_nothing_to_compare(make_run):
     whole = make_run()
     run = dataclasses.replace(
-        whole, stddev=whole.stddev[:1], longest=whole.longest[:1], measured=whole.measured[:1]
+        whole, stddev=whole.stddev[:1], norm_bound=whole.norm_bound[:1], measured=whole.measured[:1]
     )
     check = one(run, "fresh_noise")
     assert (check.passed, check.num_tests, check.round) == (True, 0, None)

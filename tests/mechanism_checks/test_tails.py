@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from fl_audit.mechanism_checks.tails import log_p_echo, log_p_longer, log_p_shorter
+from fl_audit.mechanism_checks.tails import log_p_autocorrelation, log_p_longer, log_p_shorter
 
 DOFS = np.array([1.0, 2, 10, 1000, 4_050_748])
 
@@ -33,16 +33,16 @@ def test_shorter_where_the_probability_is_no_float():
 
 
 @pytest.mark.parametrize("dof", DOFS[:4])
-@pytest.mark.parametrize("longest", [0.0, 1.0, 30.0])
-def test_longer_bounds_noncentral_chi_square(dof, longest):
-    mean, spread = dof + longest**2, np.sqrt(2 * (dof + 2 * longest**2))
+@pytest.mark.parametrize("norm_bound", [0.0, 1.0, 30.0])
+def test_longer_bounds_noncentral_chi_square(dof, norm_bound):
+    mean, spread = dof + norm_bound**2, np.sqrt(2 * (dof + 2 * norm_bound**2))
     lengths = mean + np.linspace(-2, 6, 33) * spread
     exact = (
-        scipy.stats.ncx2.logsf(lengths, dof, longest**2)
-        if longest
+        scipy.stats.ncx2.logsf(lengths, dof, norm_bound**2)
+        if norm_bound
         else scipy.stats.chi2.logsf(lengths, dof)
     )
-    bound = log_p_longer(lengths, np.full_like(lengths, dof), np.full_like(lengths, longest))
+    bound = log_p_longer(lengths, np.full_like(lengths, dof), np.full_like(lengths, norm_bound))
     assert (bound >= exact - 1e-9).all()
     assert bound[0] == 0
     # y standard deviations up the bound is between e^(-y^2 / 2) and what a chi-square of 1 has.
@@ -55,8 +55,8 @@ def test_longer_of_an_infinite_length():
 
 
 @pytest.mark.parametrize("lag", [1, 7])
-@pytest.mark.parametrize("longest", [0.0, 5.0])
-def test_echo_bounds_simulated_correlations(lag, longest):
+@pytest.mark.parametrize("norm_bound", [0.0, 5.0])
+def test_autocorrelation_bounds_simulated_correlations(lag, norm_bound):
     """Share of 20,000 vectors above thresholds that the bound gives 1 % to 50 %.
 
     The signal has the largest correlation with itself that its length allows. If the bound did not
@@ -66,18 +66,18 @@ def test_echo_bounds_simulated_correlations(lag, longest):
     dim, trials = 40, 20_000
     random = np.random.default_rng(3)
     shape = np.cos(np.pi * np.arange(dim) / lag) if lag == 1 else np.ones(dim)
-    signal = longest * shape / np.linalg.norm(shape)
+    signal = norm_bound * shape / np.linalg.norm(shape)
     x = signal + random.normal(size=(trials, dim))
     products = np.abs((x[:, lag:] * x[:, :-lag]).sum(axis=1))
-    log_p = log_p_echo(products, np.full(trials, float(dim - lag)), longest)
+    log_p = log_p_autocorrelation(products, np.full(trials, float(dim - lag)), norm_bound)
     for p in (0.01, 0.1, 0.5):
         most = trials * p + 6 * np.sqrt(trials * p * (1 - p))
         assert (log_p <= np.log(p)).sum() <= most
 
 
-def test_echo_of_a_repeated_half_is_certain():
+def test_autocorrelation_of_a_repeated_half_is_certain():
     """50,000 pairs of equal numbers: 2 r^2 + sqrt(100,000) r = 50,000 for r^2 = log 4 - log p."""
-    found = log_p_echo(np.array(50_000.0), np.array(50_000.0), 0.0)
+    found = log_p_autocorrelation(np.array(50_000.0), np.array(50_000.0), 0.0)
     root = (-np.sqrt(1e5) + np.sqrt(1e5 + 4 * 2 * 5e4)) / 4
     assert found == pytest.approx(np.log(4) - root**2, rel=1e-12)
     assert found < -9_000

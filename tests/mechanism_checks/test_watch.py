@@ -20,7 +20,7 @@ def test_the_same_as_of_a_run():
     reused = np.empty(sum(SIZES), np.float32)
     for vector in vectors:
         reused[:] = vector  # a buffer that the loop writes on
-        watch.see_round(reused, noise_stddev=STDDEV, longest=CLIP_NORM)
+        watch.see_round(reused, noise_stddev=STDDEV, norm_bound=CLIP_NORM)
     assert watch.checks() == check_aggregates(aggregates_of(vectors))
 
 
@@ -33,26 +33,26 @@ def test_the_loop_of_the_document(capsys):
 
 
 @pytest.mark.parametrize(
-    ("shape", "stddev", "longest", "message"),
+    ("shape", "stddev", "norm_bound", "message"),
     [
         (7, 1.0, 1.0, r"aggregate: must be of shape \(4001,\), got \(7,\)"),
         (4001, -1.0, 1.0, "noise_stddev: must be a number, at least 0, got -1.0"),
-        (4001, 1.0, float("inf"), "longest: must be a number, at least 0, got inf"),
+        (4001, 1.0, float("inf"), "norm_bound: must be a number, at least 0, got inf"),
         (4001, float("nan"), 1.0, "noise_stddev: must be a number"),
     ],
 )
-def test_what_cannot_be_is_refused(shape, stddev, longest, message):
+def test_what_cannot_be_is_refused(shape, stddev, norm_bound, message):
     with pytest.raises(InputError, match=message):
         MechanismWatch(SIZES).see_round(
-            np.zeros(shape, np.float32), noise_stddev=stddev, longest=longest
+            np.zeros(shape, np.float32), noise_stddev=stddev, norm_bound=norm_bound
         )
 
 
 def test_noise_in_some_rounds_is_refused():
     watch = MechanismWatch(SIZES)
-    watch.see_round(np.zeros(4001, np.float32), noise_stddev=1.0, longest=1.0)
+    watch.see_round(np.zeros(4001, np.float32), noise_stddev=1.0, norm_bound=1.0)
     with pytest.raises(InputError, match=r"must be 0 in all rounds or in none, got 0.0 after 1.0"):
-        watch.see_round(np.zeros(4001, np.float32), noise_stddev=0.0, longest=1.0)
+        watch.see_round(np.zeros(4001, np.float32), noise_stddev=0.0, norm_bound=1.0)
 
 
 def test_nothing_seen_is_nothing_checked():

@@ -1,24 +1,15 @@
 """Small planned runs without TensorFlow."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from fl_audit.canaries.inclusion import flip_coins
 from fl_audit.config.file import parse_config
+from fl_audit.mechanisms import RoundNoise
 from fl_audit.participation import make_schedule
 from fl_audit.planning.planned_run import PlannedRun, TaskFacts
-
-
-@dataclass(frozen=True)
-class Noise:
-    """As `fl_audit.training.algorithm.mechanism.RoundNoise`, which imports TensorFlow Federated."""
-
-    noise_multiplier: float
-    sum_noise_multiplier: float
-    count_noise_stddev: float
 
 
 def small_config(changes: Mapping[str, Mapping[str, Any]] | None = None, seed: int = 1) -> Any:
@@ -61,5 +52,5 @@ def planned(config: Any, task: TaskFacts | None = None, count_noise: float = 0.0
         clients=np.array([len(schedule.clients(t)) for t in range(schedule.num_rounds)]),
         canary=np.concatenate(cohorts),
         round=np.repeat(np.arange(len(cohorts)), [len(cohort) for cohort in cohorts]),
-        noise=Noise(noise, noise, count_noise),  # type: ignore[arg-type]
+        noise=RoundNoise(noise, noise, count_noise),  # type: ignore[arg-type]
     )

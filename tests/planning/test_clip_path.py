@@ -4,8 +4,9 @@ import dataclasses
 
 import numpy as np
 import pytest
-from planned_runs import Noise, facts, planned, small_config
+from planned_runs import facts, planned, small_config
 
+from fl_audit.mechanisms import RoundNoise
 from fl_audit.planning.clip_path import simulate_clip_path
 from fl_audit.planning.unknowns import Unknowns
 
@@ -97,7 +98,7 @@ def test_noise_that_is_not_added_leaves_the_clip_rule_alone():
     """A fault on the sum alone: the path is that of the config."""
     changes = {"mechanism": {**ADAPTIVE, "noise_multiplier": 0.1}}
     run = planned(small_config(changes), count_noise=0.5)
-    faulty = dataclasses.replace(run, noise=Noise(0.1, 0.0, 0.5))
+    faulty = dataclasses.replace(run, noise=RoundNoise(0.1, 0.0, 0.5))
     unknowns = Unknowns(0.1, 0.1, 1.0, 1.0)
     paths = [simulate_clip_path(r, unknowns, 2, np.random.default_rng(1)) for r in (run, faulty)]
     assert np.array_equal(paths[0].clip_norm, paths[1].clip_norm)

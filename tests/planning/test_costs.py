@@ -6,7 +6,7 @@ import math
 import pytest
 from planned_runs import facts, planned, small_config
 
-from fl_audit.accounting.analytical import NoisyRounds
+from fl_audit.accounting import NoisyRounds
 from fl_audit.errors import InputError
 from fl_audit.estimators import Estimate, Method, register_method, remove_method
 from fl_audit.planning.accuracy import accuracy_cost
@@ -59,6 +59,14 @@ def test_dilution_and_noise():
     assert found.canary_noise_of_run == pytest.approx(math.sqrt(3 * m / 600))
     assert found.total_noise == pytest.approx(math.sqrt(0.04 + 3 * m / 600))
     assert found.unclipped_quantile is None
+    assert found.to_json() == {
+        "dilution": found.dilution,
+        "noise_multiplier": 0.2,
+        "canary_noise": found.canary_noise,
+        "canary_noise_of_run": found.canary_noise_of_run,
+        "unclipped_quantile": None,
+        "total_noise": found.total_noise,
+    }
 
 
 def test_an_adaptive_clip_has_to_leave_room_for_canaries():

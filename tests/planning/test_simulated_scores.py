@@ -4,9 +4,10 @@ import dataclasses
 
 import numpy as np
 import pytest
-from planned_runs import Noise, facts, planned, small_config
+from planned_runs import facts, planned, small_config
 
 from fl_audit.canaries.hadamard import HadamardFamily
+from fl_audit.mechanisms import RoundNoise
 from fl_audit.planning.clip_path import simulate_clip_path
 from fl_audit.planning.scores import draw_rounds, draw_scores
 from fl_audit.planning.unknowns import MIDDLE, Unknowns
@@ -124,7 +125,7 @@ def test_scores_have_the_moments_of_those_of_vectors(case):
 def test_the_comparison_finds_a_wrong_law():
     """Otherwise the test above could not fail: 10 % less noise is seen."""
     run = planned(small_config())
-    less = Noise(0.2, 0.18, 0.0)
+    less = RoundNoise(0.2, 0.18, 0.0)
     apart = _compare(dataclasses.replace(run, noise=less), MIDDLE, by_vectors=run)
     assert max(abs(values).max() for values in apart.values()) > 6
 

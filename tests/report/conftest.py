@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fl_audit.accounting.analytical import effective_noise_multiplier
+from fl_audit.accounting import effective_noise_multiplier
 from fl_audit.config.file import config_to_toml, parse_config
 from fl_audit.formats.run_folder import RunFolder, RunRecord, read_record, write_record
 from fl_audit.formats.score_file import ScoreFile, read_score_file, write_score_file
-from fl_audit.mechanism_checks import AggregateLog, Echo, echo_to_json
+from fl_audit.mechanism_checks import AggregateLog, Autocorrelation, autocorrelation_to_json
 from fl_audit.report import Report, write_report
 
 SIZES = (90_000, 9_990, 10)
@@ -89,8 +89,10 @@ def write_aggregates(folder: RunFolder, noise_multiplier: float, random: np.rand
     for index in range(ROUNDS):
         log.write_round(index, np.stack([squared[index], products[index]], axis=1))
     log.flush()
-    echo = Echo(lag=3, product=float(stddev[0, 0] ** 2), num_pairs=DIM - 3, num_lags=DIM - 1)
-    folder.echo.write_text(echo_to_json(echo if noise_multiplier else None))
+    found = Autocorrelation(
+        lag=3, product=float(stddev[0, 0] ** 2), num_pairs=DIM - 3, num_lags=DIM - 1
+    )
+    folder.autocorrelation.write_text(autocorrelation_to_json(found if noise_multiplier else None))
 
 
 def metrics_csv() -> str:

@@ -13,9 +13,13 @@ from fl_audit.config import (
     NoPrivacy,
     TreeAggregation,
 )
+from fl_audit.config.file import config_to_toml, parse_config
+from fl_audit.errors import InputError
 from fl_audit.formats.run_folder import read_record
 from fl_audit.report import summary_lines, write_report
 from fl_audit.report.mechanism_words import mechanism_words
+from tests.mechanisms.doubled_noise import doubled_noise
+from tests.report.conftest import CONFIG
 
 
 @pytest.mark.parametrize(
@@ -83,3 +87,42 @@ def test_a_record_without_the_newer_fields_is_read(run_folder):
     assert len(older) == len(text) - len(newer)
     run_folder.record.write_text("\n".join(older))
     assert read_record(run_folder) == record
+
+
+@pytest.mark.parametrize(
+    ("change", "mechanism", "message"),
+    [
+        (
+            {"noise_law": "cauchy"},
+            {"kind": "gaussian_fixed", "noise_multiplier": 0.3, "clip_norm": 1.0},
+            "run.json: noise_law must be one of gaussian, tree, skellam, got 'cauchy'",
+        ),
+        (
+            {},
+            {"kind": "none", "canary_norm": 1.0},
+            "run.json: noise_multiplier must be 0 under mechanism 'none', got 0.3",
+        ),
+    ],
+)
+def test_a_record_that_no_mechanism_leaves_is_refused(
+    run_folder, change_record, change, mechanism, message
+):
+    change_record(noise_multiplier=0.3, sum_noise_multiplier=0.3, count_noise_stddev=0.0, **change)
+    config = parse_config({**CONFIG, "mechanism": mechanism}, "config")
+    run_folder.config.write_text(config_to_toml(config))
+    with pytest.raises(InputError) as error:
+        write_report(run_folder)
+    assert message in str(error.value)
+
+
+def test_a_mechanism_from_outside_is_in_the_report(run_folder):
+    with doubled_noise():
+        table = {"kind": "doubled_noise", "noise_multiplier": 0.15}
+        config = parse_config({**CONFIG, "mechanism": table}, "config")
+        run_folder.config.write_text(config_to_toml(config))
+        report = write_report(run_folder)
+    assert report["config"]["mechanism"] == {**table, "clip_norm": 0.5}
+    assert report["checks"]["not_checked"] == "it is a toy"
+    noise = read_record(run_folder).noise_multiplier
+    page = " ".join(run_folder.report_html.read_text().split())
+    assert f"Toy clip at 0.5, toy noise of {noise:g}." in page

@@ -95,7 +95,7 @@ def test_mechanisms_whose_aggregates_are_not_checked(run_folder, change_record, 
         canary_squared_sensitivity=1,
     )
     run_folder.aggregates.unlink()
-    run_folder.echo.unlink()
+    run_folder.autocorrelation.unlink()
     noise = {"noise_multiplier": 0.3, "clip_norm": 1.0} if law == "tree" else {"canary_norm": 1.0}
     config = parse_config({**CONFIG, "mechanism": {"kind": kind, **noise}}, "config")
     run_folder.config.write_text(config_to_toml(config))

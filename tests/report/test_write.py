@@ -228,8 +228,11 @@ def replace_in(name, old, new):
         (lambda folder: folder.canaries.unlink(), "canaries.csv: cannot be read"),
         (lambda folder: folder.record.unlink(), "run.json: cannot be read"),
         (lambda folder: folder.aggregates.unlink(), "aggregates.npy: is not a log of aggregates"),
-        (lambda folder: folder.echo.unlink(), "first_round_echo.json: cannot be read"),
-        (lambda folder: folder.echo.write_text("{"), "first_round_echo.json: is not what a run"),
+        (lambda folder: folder.autocorrelation.unlink(), "first_round_echo.json: cannot be read"),
+        (
+            lambda folder: folder.autocorrelation.write_text("{"),
+            "first_round_echo.json: is not what a run",
+        ),
         (lambda folder: folder.scores("sum").unlink(), "scores_sum.csv: cannot be read"),
         (break_json, "run.json: is not a run record"),
         (break_noise, "run.json: noise_multiplier must be"),

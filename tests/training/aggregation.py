@@ -8,7 +8,7 @@ import numpy.typing as npt
 import tensorflow_federated as tff
 
 from fl_audit.config import Mechanism
-from fl_audit.training.algorithm.mechanism import make_aggregator
+from fl_audit.mechanisms import make_aggregator
 
 FloatArray = npt.NDArray[np.float32]
 
@@ -21,6 +21,7 @@ class Aggregation:
 
     def __init__(self, config: Mechanism, cohort: float, dim: int) -> None:
         """Builds it; enter a runtime first."""
+        self.config = config
         self._first = dim // 4
         sizes = (self._first, dim - self._first)
         value_type = tff.to_type(tuple(tff.TensorType(np.float32, [size]) for size in sizes))

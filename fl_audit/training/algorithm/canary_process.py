@@ -26,7 +26,7 @@ def with_canary_clients(
 ) -> tff.learning.templates.ClientWorkProcess:
     """The same client work for real clients, and canary clients beside them.
 
-    A canary returns its vector, as long as it is: see `aggregator_state.canary_norm`.
+    A canary returns its vector, as long as it is: see `mechanisms.canary_norm`.
 
     Args:
       client_work: whose clients' data is a sequence of examples, or a structure of sequences; with

@@ -7,6 +7,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from fl_audit.config import Config, FedSgd
+from fl_audit.mechanisms import make_aggregator
 from fl_audit.tasks.classifier import Classifier
 from fl_audit.training.algorithm.audited_algorithms import (
     build_audited_fed_avg,
@@ -14,7 +15,6 @@ from fl_audit.training.algorithm.audited_algorithms import (
     create_aggregator,
 )
 from fl_audit.training.algorithm.canary_process import with_aggregate_released
-from fl_audit.training.algorithm.mechanism import make_aggregator
 from fl_audit.training.algorithm.optimizers import client_optimizer, server_optimizer
 from fl_audit.training.algorithm.result_process import process_over_results
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from fl_audit.training.algorithm.aggregator_state import noise_in
+from fl_audit.mechanisms import Mechanism, clip_and_noise
 
 
 @dataclass(frozen=True)
@@ -43,16 +43,20 @@ def model_weights(state: Any) -> list[npt.NDArray[np.float32]]:
 
 
 def run_round(
-    process: tff.templates.IterativeProcess, state: Any, client_data: Iterable[Any]
+    process: tff.templates.IterativeProcess,
+    mechanism: Mechanism,
+    state: Any,
+    client_data: Iterable[Any],
 ) -> RoundResult:
     """Runs one round on TFF's default context.
 
     Args:
       process: of `build_process` or `build_process_over_results`.
+      mechanism: table of the config that the process was built from.
       state: after the last round.
       client_data: of each participant, canaries included; TFF's own runtime wants a list.
     """
-    noise = noise_in(state.aggregator)
+    noise = clip_and_noise(mechanism, state.aggregator)
     output = process.next(state, client_data)
     return RoundResult(
         state=output.state,

@@ -7,10 +7,10 @@ from fl_audit.formats.atomic import write_text
 from fl_audit.formats.run_folder import RunFolder
 from fl_audit.mechanism_checks import (
     AggregateLog,
+    autocorrelation_to_json,
     configured,
-    echo_to_json,
     measure,
-    strongest_echo,
+    strongest_autocorrelation,
     why_not_checked,
 )
 from fl_audit.training.attackers import SeenRound
@@ -57,21 +57,21 @@ class AggregateWatch:
         self._log.write_round(seen.index, measure(seen.aggregate, self._last, self._sizes))
         self._last = seen.aggregate
         if seen.index == 0:
-            self._look_for_echo(seen, participants)
+            self._look_for_autocorrelation(seen, participants)
 
     def flush(self) -> None:
         """Writes the log to the disk."""
         if self._log is not None:
             self._log.flush()
 
-    def _look_for_echo(self, seen: SeenRound, participants: int) -> None:
+    def _look_for_autocorrelation(self, seen: SeenRound, participants: int) -> None:
         asked = configured(
             seen.clip_norm,
             float(participants),
-            noise_multiplier=self._run.noise.sum_noise_multiplier,
+            sum_noise_multiplier=self._run.noise.sum_noise_multiplier,
             denominator=self._run.schedule.expected_cohort,
         )
-        echo = None
+        found = None
         if asked.stddev > 0:
-            echo = strongest_echo(seen.aggregate, asked.stddev, asked.longest)
-        write_text(self._folder.echo, echo_to_json(echo))
+            found = strongest_autocorrelation(seen.aggregate, asked.stddev, asked.norm_bound)
+        write_text(self._folder.autocorrelation, autocorrelation_to_json(found))

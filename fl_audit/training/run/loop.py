@@ -103,7 +103,7 @@ class RoundLoop:
         """One round; its number counts from 1."""
         started = time.perf_counter()
         client_data = self._runtime.participants(state, data)
-        result = run_round(self._runtime.process, state, client_data)
+        result = run_round(self._runtime.process, self._run.config.mechanism, state, client_data)
         trained = time.perf_counter()
         before, after = model_weights(state), model_weights(result.state)
         seen = SeenRound(number - 1, before, result.aggregate, after, result.clip_norm)

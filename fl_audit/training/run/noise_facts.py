@@ -2,14 +2,8 @@
 
 from dataclasses import dataclass
 
-from fl_audit.accounting.tree_nodes import Trees
-from fl_audit.config import (
-    Distributed,
-    FixedZeroing,
-    Mechanism,
-    TreeAggregation,
-)
-from fl_audit.formats.run_folder import NoiseLaw, ZeroingKind
+from fl_audit.formats.run_folder import ZeroingKind
+from fl_audit.mechanisms import MECHANISMS, Mechanism, zeroing_kind
 from fl_audit.participation import Schedule
 from fl_audit.participation.sensitivity import squared_sensitivity
 
@@ -18,7 +12,7 @@ from fl_audit.participation.sensitivity import squared_sensitivity
 class NoiseFacts:
     """Fields of the `RunRecord`, which says what they are."""
 
-    noise_law: NoiseLaw
+    noise_law: str
     zeroing: ZeroingKind
     client_squared_sensitivity: int | None
     canary_squared_sensitivity: int | None
@@ -31,25 +25,10 @@ def noise_facts(mechanism: Mechanism, schedule: Schedule) -> NoiseFacts:
       mechanism: the table of its config.
       schedule: who takes part when.
     """
+    kind = MECHANISMS.of(mechanism)
+    trees = kind.trees(mechanism, schedule.num_rounds)
     client = canary = None
-    if isinstance(mechanism, TreeAggregation):
-        trees = Trees(schedule.num_rounds, mechanism.restart_every)
+    if trees is not None:
         client = squared_sensitivity(schedule.client_attendance, trees)
         canary = squared_sensitivity(schedule.canary_attendance, trees)
-    return NoiseFacts(_law(mechanism), _zeroing(mechanism), client, canary)
-
-
-def _law(mechanism: Mechanism) -> NoiseLaw:
-    match mechanism:
-        case TreeAggregation():
-            return "tree"
-        case Distributed():
-            return "skellam"
-        case _:
-            return "gaussian"
-
-
-def _zeroing(mechanism: Mechanism) -> ZeroingKind:
-    if mechanism.zeroing is None:
-        return "none"
-    return "fixed" if isinstance(mechanism.zeroing, FixedZeroing) else "adaptive"
+    return NoiseFacts(kind.noise_law.name, zeroing_kind(mechanism.zeroing), client, canary)

@@ -12,10 +12,10 @@ from fl_audit.canaries.family import CanaryFamily
 from fl_audit.canaries.inclusion import flip_coins
 from fl_audit.canaries.regenerated import RademacherFamily
 from fl_audit.config import Canaries, Config, ExampleCanaries
+from fl_audit.mechanisms import RoundNoise, round_noise
 from fl_audit.participation import Schedule, make_schedule
 from fl_audit.tasks import load_task
 from fl_audit.tasks.classifier import Examples, LearningTask
-from fl_audit.training.algorithm.mechanism import RoundNoise, round_noise
 from fl_audit.training.data.example_pool import ExamplePool, make_example_pool
 
 

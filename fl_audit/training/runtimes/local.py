@@ -11,7 +11,7 @@ import tensorflow_federated as tff
 
 from fl_audit.config import FedSgd, Mechanism
 from fl_audit.errors import InputError
-from fl_audit.training.algorithm.aggregator_state import canary_norm
+from fl_audit.mechanisms import canary_norm
 from fl_audit.training.algorithm.optimizers import client_optimizer
 from fl_audit.training.algorithm.process import build_process, build_process_over_results
 from fl_audit.training.algorithm.round import model_weights

@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow_federated as tff
 
 from fl_audit.config import Mechanism
-from fl_audit.training.algorithm.aggregator_state import canary_norm
+from fl_audit.mechanisms import canary_norm
 from fl_audit.training.algorithm.process import build_process
 from fl_audit.training.data.cohort_data import DataSets, RoundData
 from fl_audit.training.run.prepare import PreparedRun

@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from fl_audit.mechanisms import make_aggregator
 from fl_audit.training.algorithm.canary_process import with_aggregate_released, with_canary_clients
-from fl_audit.training.algorithm.mechanism import make_aggregator
 from fl_audit.training.algorithm.optimizers import client_optimizer
 from fl_audit.training.algorithm.process import build_process, functional_model
 from fl_audit.training.algorithm.round import flatten_weights, model_weights, run_round
@@ -80,7 +80,7 @@ def _train(run, process):
     state, results = process.initialize(), []
     for index in range(run.schedule.num_rounds):
         participants = data_sets.of(cohort_data.of(run.schedule.cohort(index), index), 1e15)
-        results.append(run_round(process, state, list(participants)))
+        results.append(run_round(process, run.config.mechanism, state, list(participants)))
         state = results[-1].state
     return results
 

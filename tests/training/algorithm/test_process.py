@@ -20,10 +20,9 @@ from fl_audit.config import (
     ServerSgd,
     Shuffle,
 )
+from fl_audit.mechanisms import canary_norm, make_aggregator, round_noise
 from fl_audit.participation import Cohort
 from fl_audit.tasks import load_task
-from fl_audit.training.algorithm.aggregator_state import canary_norm
-from fl_audit.training.algorithm.mechanism import make_aggregator, round_noise
 from fl_audit.training.algorithm.process import (
     build_process,
     build_process_over_results,
@@ -90,7 +89,7 @@ class _Rounds:
 
     def run(self, clients, canaries, round_index=0):
         participants = self.participants(clients, canaries, round_index)
-        result = run_round(self.process, self.state, participants)
+        result = run_round(self.process, self.mechanism, self.state, participants)
         self.state = result.state
         return result
 
@@ -166,7 +165,8 @@ def test_every_round_and_every_process_draws_its_noise_anew(task, rounds_of):
         tf.random.set_seed(7)  # must not reach the noise
         process = build(task.classifier, config, COHORT)
         with local_runtime(LocalContext()):
-            noises.append(run_round(process, process.initialize(), []).aggregate)
+            result = run_round(process, config.mechanism, process.initialize(), [])
+            noises.append(result.aggregate)
     correlations = np.corrcoef(noises)[np.triu_indices(len(noises), 1)]
     # Of independent normals the standard error is n^-0.5: six of them, beyond 5.7 each with
     # probability 1.2e-8.

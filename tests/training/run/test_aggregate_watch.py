@@ -7,7 +7,7 @@ import pytest
 
 from fl_audit.errors import InputError
 from fl_audit.formats.run_folder import RunFolder
-from fl_audit.mechanism_checks import echo_from_json, measure
+from fl_audit.mechanism_checks import autocorrelation_from_json, measure
 from fl_audit.training.attackers import SeenRound
 from fl_audit.training.run.aggregate_watch import AggregateWatch
 
@@ -42,29 +42,29 @@ def test_logs_every_variable(noisy_run, tmp_path):
     assert np.isnan(rows[2:]).all()
 
 
-def test_looks_for_an_echo_in_the_first_round(noisy_run, tmp_path):
+def test_looks_for_an_autocorrelation_in_the_first_round(noisy_run, tmp_path):
     folder, (vector, other) = RunFolder(tmp_path), aggregates(noisy_run)
     half = len(vector) // 2
     vector[half : 2 * half] = vector[:half]
     show(AggregateWatch(noisy_run, folder, 0), [vector, other])
-    assert echo_from_json(folder.echo.read_bytes()).lag == half
+    assert autocorrelation_from_json(folder.autocorrelation.read_bytes()).lag == half
 
 
 def test_goes_on_after_an_interruption_without_a_comparison(noisy_run, tmp_path):
     folder, vectors = RunFolder(tmp_path), aggregates(noisy_run, 3)
     show(AggregateWatch(noisy_run, folder, 0), vectors[:1])
-    echo = folder.echo.read_text()
+    written = folder.autocorrelation.read_text()
     show(AggregateWatch(noisy_run, folder, 1), vectors[1:], first=1)
-    assert folder.echo.read_text() == echo
+    assert folder.autocorrelation.read_text() == written
     compared = ~np.isnan(np.load(folder.aggregates)[:3, :, 1]).any(axis=1)
     assert compared.tolist() == [False, False, True]
 
 
-def test_without_noise_there_is_no_echo_to_look_for(dense_run, tmp_path):
+def test_without_noise_there_is_no_autocorrelation_to_look_for(dense_run, tmp_path):
     noise = dataclasses.replace(dense_run.noise, sum_noise_multiplier=0.0)
     folder, run = RunFolder(tmp_path), dataclasses.replace(dense_run, noise=noise)
     show(AggregateWatch(run, folder, 0), aggregates(run))
-    assert echo_from_json(folder.echo.read_bytes()) is None
+    assert autocorrelation_from_json(folder.autocorrelation.read_bytes()) is None
 
 
 def test_a_log_that_should_be_there_is_asked_for(noisy_run, tmp_path):

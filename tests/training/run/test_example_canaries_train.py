@@ -57,7 +57,8 @@ def _runtime(run, name, clients_per_block, folder):
 def _aggregate(runtime, data):
     with runtime.session():
         state = runtime.process.initialize()
-        return run_round(runtime.process, state, runtime.participants(state, data)).aggregate
+        participants = runtime.participants(state, data)
+        return run_round(runtime.process, runtime.mechanism, state, participants).aggregate
 
 
 def test_a_round_holds_clients_and_canaries(run):

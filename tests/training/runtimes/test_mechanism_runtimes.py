@@ -11,7 +11,7 @@ from fl_audit.config import (
     NoPrivacy,
     TreeAggregation,
 )
-from fl_audit.training.algorithm.aggregator_state import noise_in
+from fl_audit.mechanisms import clip_and_noise
 from fl_audit.training.runtimes.local_runtime import LocalContext, local_runtime
 from tests.training.aggregation import Aggregation
 
@@ -29,7 +29,8 @@ def rounds(aggregation):
     random = np.random.default_rng(1)
     lengths = [0.1, 0.6, 1e4, 0.3]
     updates = [length * random.standard_normal(40) / 40**0.5 for length in lengths]
-    return np.array([aggregation.run(updates) for _ in range(3)]), noise_in(aggregation.state)
+    aggregates = np.array([aggregation.run(updates) for _ in range(3)])
+    return aggregates, clip_and_noise(aggregation.config, aggregation.state)
 
 
 def in_both(config, worker):

@@ -17,7 +17,7 @@ from fl_audit.config import (
     ServerSgd,
     ServerYogi,
 )
-from fl_audit.training.algorithm.mechanism import make_aggregator
+from fl_audit.mechanisms import make_aggregator
 from fl_audit.training.algorithm.optimizers import client_optimizer
 from fl_audit.training.algorithm.process import functional_model
 from fl_audit.training.algorithm.round import flatten_weights, model_weights, run_round
@@ -47,7 +47,8 @@ def _train(run, runtime):
     state, results = runtime.process.initialize(), []
     for index in range(run.schedule.num_rounds):
         data = cohort_data.of(run.schedule.cohort(index), index)
-        results.append(run_round(runtime.process, state, runtime.participants(state, data)))
+        participants = runtime.participants(state, data)
+        results.append(run_round(runtime.process, runtime.mechanism, state, participants))
         state = results[-1].state
     return results
 
@@ -180,7 +181,8 @@ def test_a_checkpoint_of_one_runtime_goes_on_under_the_others(
     for runtime in (local, local_blocks):
         with runtime.session():
             state = load_checkpoint(path, runtime.process.initialize()).state
-            result = run_round(runtime.process, state, runtime.participants(state, last))
+            participants = runtime.participants(state, last)
+            result = run_round(runtime.process, runtime.mechanism, state, participants)
         _assert_same([result], native_results[2:], any_run)
 
 
@@ -194,7 +196,8 @@ def test_a_checkpoint_of_local_goes_on_under_native(any_run, native, local, work
     with worker():
         state = load_checkpoint(path, native.process.initialize()).state
         last = native.participants(state, data.of(any_run.schedule.cohort(2), 2))
-        _assert_same([run_round(native.process, state, last)], results[2:], any_run)
+        result = run_round(native.process, native.mechanism, state, last)
+        _assert_same([result], results[2:], any_run)
 
 
 def test_stock_federated_averaging_with_a_dp_aggregator(dense_run, worker):

@@ -8,14 +8,14 @@ import numpy as np
 import numpy.typing as npt
 import scipy.fft
 
-from fl_audit.mechanism_checks.tails import log_p_echo
+from fl_audit.mechanism_checks.tails import log_p_autocorrelation
 
 MOST_COORDINATES = 1 << 25
 """Of a model that is looked at: the transform takes 24 bytes for each."""
 
 
 @dataclass(frozen=True)
-class Echo:
+class Autocorrelation:
     """The lag at which an aggregate is most like itself.
 
     Attributes:
@@ -31,15 +31,15 @@ class Echo:
     num_lags: int
 
 
-def strongest_echo(
-    aggregate: npt.NDArray[np.float32], stddev: float, longest: float
-) -> Echo | None:
+def strongest_autocorrelation(
+    aggregate: npt.NDArray[np.float32], stddev: float, norm_bound: float
+) -> Autocorrelation | None:
     """Looks at every lag at once, by the Fourier transform.
 
     Args:
       aggregate: (dim,).
       stddev: of the noise on a coordinate, positive.
-      longest: that a sum of clipped updates without noise can be, in the aggregate's unit.
+      norm_bound: Largest norm that the aggregate can have without noise.
 
     Returns:
       The lag whose correlation is the least likely by chance; None for one coordinate, or more
@@ -51,13 +51,13 @@ def strongest_echo(
     # In units of the noise, which keeps float32's range whatever the clip norm is. A length that
     # only a broken clip leaves may overflow all the same: it is another check's to find.
     with np.errstate(over="ignore", invalid="ignore"):
-        products = _autocorrelation(aggregate / np.float32(stddev))
+        products = _products_by_lag(aggregate / np.float32(stddev))
     if not np.isfinite(products).all():
         return None
     num_pairs = dim - np.arange(1, dim, dtype=np.float64)
-    log_p = log_p_echo(products, num_pairs, longest / stddev)
+    log_p = log_p_autocorrelation(products, num_pairs, norm_bound / stddev)
     at = int(np.argmax(np.where(log_p == log_p.min(), np.abs(products), -1)))
-    return Echo(
+    return Autocorrelation(
         lag=at + 1,
         product=float(products[at]) * stddev**2,
         num_pairs=dim - 1 - at,
@@ -65,7 +65,7 @@ def strongest_echo(
     )
 
 
-def _autocorrelation(vector: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+def _products_by_lag(vector: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
     """Of lags 1 to the length less one: the sums of products of coordinates so far apart."""
     size = scipy.fft.next_fast_len(2 * len(vector), real=True)  # so that no lag wraps around
     spectrum = scipy.fft.rfft(vector, size)
@@ -73,16 +73,16 @@ def _autocorrelation(vector: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]
     return np.asarray(products[1 : len(vector)], np.float64)
 
 
-def echo_to_json(echo: Echo | None) -> str:
+def autocorrelation_to_json(autocorrelation: Autocorrelation | None) -> str:
     """A line of JSON, `null` for none."""
-    return msgspec.json.encode(echo).decode() + "\n"
+    return msgspec.json.encode(autocorrelation).decode() + "\n"
 
 
-def echo_from_json(text: bytes) -> Echo | None:
-    """What `echo_to_json` wrote.
+def autocorrelation_from_json(text: bytes) -> Autocorrelation | None:
+    """What `autocorrelation_to_json` wrote.
 
     Raises:
       msgspec.MsgspecError: it is something else.
     """
-    made: Any = msgspec.json.decode(text, type=Echo | None)
-    return made if isinstance(made, Echo) else None
+    made: Any = msgspec.json.decode(text, type=Autocorrelation | None)
+    return made if isinstance(made, Autocorrelation) else None

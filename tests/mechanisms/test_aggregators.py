@@ -17,8 +17,7 @@ from fl_audit.config import (
     TreeAggregation,
 )
 from fl_audit.errors import InputError
-from fl_audit.training.algorithm.aggregator_state import canary_norm, noise_in
-from fl_audit.training.algorithm.mechanism import round_noise
+from fl_audit.mechanisms import canary_norm, clip_and_noise, round_noise
 from fl_audit.training.run.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from fl_audit.training.runtimes.local_runtime import LocalContext, local_runtime
 from tests.training.aggregation import Aggregation
@@ -57,8 +56,8 @@ def test_without_privacy_an_update_arrives_as_it_is(aggregation_of):
     norm = canary_norm(config, aggregation.state)
     assert norm == 7.5
     np.testing.assert_allclose(aggregation.run([norm * unit()]), 7.5 / COHORT * unit(), rtol=1e-6)
-    assert noise_in(aggregation.state).clip_norm == math.inf
-    assert noise_in(aggregation.state).stddev == 0
+    assert clip_and_noise(aggregation.config, aggregation.state).clip_norm == math.inf
+    assert clip_and_noise(aggregation.config, aggregation.state).stddev == 0
 
 
 ZEROED = [
@@ -76,7 +75,7 @@ def test_a_canary_survives_zeroing_and_arrives_at_the_clip_norm(aggregation_of, 
     aggregation = aggregation_of(config)
     for seed in range(3):
         canary = GaussianFamily(seed=seed, num_canaries=1, dim=DIM).vector(0)
-        clip_norm = noise_in(aggregation.state).clip_norm
+        clip_norm = clip_and_noise(aggregation.config, aggregation.state).clip_norm
         norm = canary_norm(config, aggregation.state)
         arrived = aggregation.run([norm * canary]) * COHORT
         np.testing.assert_allclose(arrived, clip_norm * canary, rtol=1e-4)
@@ -112,8 +111,8 @@ def test_an_empty_cohort_gives_nothing(aggregation_of):
 
 def noise_of_sums(aggregation, rounds):
     """Of sums over the first rounds, all without anybody; over the noise of a node."""
-    assert noise_in(aggregation.state).stddev == pytest.approx(2.0 * CLIP)
-    assert noise_in(aggregation.state).clip_norm == pytest.approx(CLIP)
+    assert clip_and_noise(aggregation.config, aggregation.state).stddev == pytest.approx(2.0 * CLIP)
+    assert clip_and_noise(aggregation.config, aggregation.state).clip_norm == pytest.approx(CLIP)
     added = [aggregation.run([]) * COHORT / (2.0 * CLIP) for _ in range(rounds)]
     return np.cumsum(np.array(added, np.float64), axis=0)
 
@@ -161,7 +160,7 @@ def test_distributed_noise_zeroing_and_clip(aggregation_of):
     noise = round_noise(config, COHORT)
     assert noise.sum_noise_multiplier == pytest.approx((0.3**-2 - 0.4**-2) ** -0.5)
     aggregation = aggregation_of(config, dim)
-    before = noise_in(aggregation.state)
+    before = clip_and_noise(aggregation.config, aggregation.state)
     assert before.clip_norm == pytest.approx(0.1)
     assert before.stddev == pytest.approx(0.1 * noise.sum_noise_multiplier, rel=1e-4)
     canary = unit(dim)

@@ -1,4 +1,4 @@
-"""The mechanism table of a config."""
+"""The mechanism tables of a config."""
 
 import math
 

@@ -1,0 +1,131 @@
+"""All that accounting needs to know of a run."""
+
+import math
+from dataclasses import dataclass, fields
+
+from fl_audit.formats.run_folder import RunRecord, ZeroingKind
+
+
+@dataclass(frozen=True)
+class Party:
+    """A real client or an included canary, as accounting sees it.
+
+    Attributes:
+      participations: rounds that it takes part in at most; None if they are random.
+      squared_sensitivity: under tree aggregation, how far it moves the nodes of all trees together,
+        squared, in clip norms; None where its rounds are random, and under other noise.
+    """
+
+    participations: int | None
+    squared_sensitivity: int | None
+
+
+@dataclass(frozen=True)
+class NoisyRounds:
+    """All that accounting needs to know of a run.
+
+    Attributes:
+      rounds: rounds of training.
+      delta: in (0, 1).
+      noise_multiplier: effective noise multiplier of one round, everything released counted; of
+        one node under tree aggregation.
+      sum_noise_multiplier: noise on the sum of updates over the clip norm; likewise.
+      count_noise_stddev: noise on the adaptive clip's count, in clients; 0 without one.
+      sampling_probability: of one client in one round under Poisson sampling, which holds for
+        everybody whose participations are None; else None.
+      client_participations: rounds that a real client takes part in at most; None if random.
+      canary_participations: the same for an included canary.
+      sample_size: like `sampling_probability`, how many every round draws uniformly without
+        replacement; else None.
+      sampled_from: out of how many.
+      noise_law: name of the law of the noise, one of `accounting.noise_laws`.
+      zeroing: what is done to updates before they are clipped.
+      client_squared_sensitivity: under tree aggregation, how far a real client moves the nodes of
+        all trees together, squared, in clip norms; None where its rounds are random.
+      canary_squared_sensitivity: the same for an included canary.
+
+    Raises:
+      ValueError: a number is out of range, or the effective noise multiplier is not that of its
+        parts.
+    """
+
+    rounds: int
+    delta: float
+    noise_multiplier: float
+    sum_noise_multiplier: float
+    count_noise_stddev: float = 0.0
+    sampling_probability: float | None = None
+    client_participations: int | None = None
+    canary_participations: int | None = None
+    sample_size: int | None = None
+    sampled_from: int | None = None
+    noise_law: str = "gaussian"
+    zeroing: ZeroingKind = "none"
+    client_squared_sensitivity: int | None = None
+    canary_squared_sensitivity: int | None = None
+
+    def __post_init__(self) -> None:
+        """Checks the fields, so that no accountant has to."""
+        if self.rounds < 1:
+            raise ValueError(f"rounds must be at least 1, got {self.rounds}")
+        if not 0 < self.delta < 1:
+            raise ValueError(f"delta must be in (0, 1), got {self.delta}")
+        if self.sampling_probability is not None and not 0 < self.sampling_probability <= 1:
+            raise ValueError(
+                f"sampling_probability must be in (0, 1], got {self.sampling_probability}"
+            )
+        if self.sample_size is not None and not 0 < self.sample_size <= (self.sampled_from or 0):
+            raise ValueError(
+                f"sample_size must be from 1 to sampled_from, which is {self.sampled_from}, got "
+                f"{self.sample_size}"
+            )
+        parts = effective_noise_multiplier(self.sum_noise_multiplier, self.count_noise_stddev)
+        if not math.isclose(parts, self.noise_multiplier, rel_tol=1e-6):
+            raise ValueError(
+                f"noise_multiplier must be {parts:.6g}, the effective one of its parts "
+                f"(sum_noise_multiplier {self.sum_noise_multiplier:.6g}, count_noise_stddev "
+                f"{self.count_noise_stddev:.6g}), got {self.noise_multiplier:.6g}"
+            )
+
+    @classmethod
+    def of(cls, record: RunRecord) -> "NoisyRounds":
+        """The rounds of a run.
+
+        Raises:
+          ValueError: the record does not describe a mechanism that adds up.
+        """
+        return cls(**{field.name: getattr(record, field.name) for field in fields(cls)})
+
+    @property
+    def client(self) -> Party:
+        """A real client."""
+        return Party(self.client_participations, self.client_squared_sensitivity)
+
+    @property
+    def canary(self) -> Party:
+        """An included canary."""
+        return Party(self.canary_participations, self.canary_squared_sensitivity)
+
+
+def effective_noise_multiplier(sum_noise_multiplier: float, count_noise_stddev: float) -> float:
+    """The noise multiplier of a round that releases a noised sum and a noised count.
+
+    z^-2 = z_sum^-2 + (2 s)^-2, as the count has sensitivity 1/2 (Andrew et al. 2021,
+    arXiv:1905.03871, theorem 1).
+
+    Args:
+      sum_noise_multiplier: z_sum, noise on the sum over the clip norm.
+      count_noise_stddev: s, noise on the count in clients; 0 where no count is released.
+
+    Raises:
+      ValueError: either is negative or not finite.
+
+    >>> round(effective_noise_multiplier(1.0, 0.5), 6)  # both as noisy as z = 1
+    0.707107
+    """
+    for name, value in (("sum", sum_noise_multiplier), ("count", count_noise_stddev)):
+        if not 0 <= value < math.inf:
+            raise ValueError(f"noise on the {name} must be finite and at least 0, got {value}")
+    if count_noise_stddev == 0 or sum_noise_multiplier == 0:
+        return sum_noise_multiplier
+    return 1 / math.hypot(1 / sum_noise_multiplier, 1 / (2 * count_noise_stddev))

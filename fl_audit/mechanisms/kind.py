@@ -1,0 +1,113 @@
+"""What the project knows of one mechanism, in one record."""
+
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from fl_audit.accounting.noise_laws import NoiseLaw, noise_law_named
+from fl_audit.accounting.tree_nodes import Trees
+from fl_audit.formats.run_folder import RunRecord
+from fl_audit.mechanisms.zeroing import Zeroing
+
+if typing.TYPE_CHECKING:  # records are read without TensorFlow
+    import tensorflow_federated as tff
+
+
+class Mechanism:
+    """The base of the tables of mechanisms, beside `Table`.
+
+    Attributes:
+      zeroing: Zeroing of updates before the mechanism sees them; None for none, and for a table
+        without such a key.
+    """
+
+    zeroing: Zeroing | None = None
+
+
+MechanismTable = TypeVar("MechanismTable")
+
+
+@dataclass(frozen=True)
+class RoundNoise:
+    """The noise of one round.
+
+    Attributes:
+      noise_multiplier: The effective one, everything that the round releases counted.
+      sum_noise_multiplier: Noise on the sum of clipped updates, as a multiple of the clip norm; on
+        each node under tree aggregation.
+      count_noise_stddev: Noise on the number of unclipped updates, in clients; 0 without one.
+    """
+
+    noise_multiplier: float
+    sum_noise_multiplier: float
+    count_noise_stddev: float
+
+
+@dataclass(frozen=True)
+class ClipAndNoise:
+    """What a round clips to, and adds.
+
+    Attributes:
+      clip_norm: The norm that this round's updates are clipped to; infinite where they are not.
+      stddev: Standard deviation of the noise on each coordinate of the sum of updates; under tree
+        aggregation, of the noise on each coordinate of a node.
+    """
+
+    clip_norm: float
+    stddev: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class MechanismKind(Generic[MechanismTable]):
+    """All that the project knows of one mechanism.
+
+    Zeroing comes before every mechanism and is none of these functions' business.
+
+    Attributes:
+      table: The config table.
+      round_noise: The noise of a round, for a table and the expected number of participants. May
+        raise an `InputError` for numbers that do not fit together.
+      make_aggregator: TFF's aggregation for the same two; imports TFF when it is called.
+      clip_and_noise: What a round clips to and adds, for a table and the state of the aggregator's
+        process when the round begins.
+      canary_norm: The length that the table fixes for a canary's update; None where updates are
+        clipped, so that a canary is made as long as it takes to be clipped.
+      noise_law: What accounting knows of the noise; a registered law.
+      trees: The trees over so many rounds on whose nodes there is noise; None where every round
+        draws its own.
+      why_not_checked: Why the checks of aggregates do not know this mechanism, in words; None where
+        they do: each round's aggregate is then a sum of updates no longer than the clip norm, with
+        fresh Gaussian noise on each coordinate, over the expected number of participants.
+      clip_words: A main clause on clipping, for people, without a full stop.
+      noise_words: Its continuation on the noise of a run that has any.
+
+    Raises:
+      ValueError: the noise law is not registered.
+    """
+
+    table: type[MechanismTable]
+    round_noise: Callable[[MechanismTable, float], RoundNoise]
+    make_aggregator: Callable[
+        [MechanismTable, float], "tff.aggregators.UnweightedAggregationFactory"
+    ]
+    clip_and_noise: Callable[[MechanismTable, Any], ClipAndNoise]
+    canary_norm: Callable[[MechanismTable], float | None]
+    noise_law: NoiseLaw
+    trees: Callable[[MechanismTable, int], Trees | None]
+    why_not_checked: str | None
+    clip_words: Callable[[MechanismTable], str]
+    noise_words: Callable[[MechanismTable, RunRecord], str]
+
+    def __post_init__(self) -> None:
+        """Finds the law by its name, as the report of a finished run will."""
+        if noise_law_named(self.noise_law.name) is not self.noise_law:
+            raise ValueError(f"another noise law {self.noise_law.name!r} is registered")
+
+
+def made_to_be_clipped(table: object) -> None:
+    """The `canary_norm` of a mechanism that clips."""
+
+
+def fresh_in_each_round(table: object, num_rounds: int) -> None:
+    """The `trees` of a mechanism whose rounds draw noise of their own."""

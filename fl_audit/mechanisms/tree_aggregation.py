@@ -1,0 +1,98 @@
+"""Tree aggregation: noise that is correlated over rounds (Kairouz et al. 2021)."""
+
+import typing
+from typing import Any
+
+from fl_audit.accounting.noise_laws import TREE
+from fl_audit.accounting.tree_nodes import Trees
+from fl_audit.formats.run_folder import RunRecord
+from fl_audit.kinds.table import NonNegativeFloat, PositiveFloat, PositiveInt, Table
+from fl_audit.mechanisms.kind import (
+    ClipAndNoise,
+    Mechanism,
+    MechanismKind,
+    RoundNoise,
+    made_to_be_clipped,
+)
+from fl_audit.mechanisms.zeroing import Zeroing
+from fl_audit.number_words import count
+
+if typing.TYPE_CHECKING:
+    import tensorflow_federated as tff
+
+
+class TreeAggregation(Table, Mechanism, frozen=True, tag_field="kind", tag="tree_aggregation"):
+    """Noise that is correlated over rounds by binary trees: DP-FTRL (Kairouz et al. 2021).
+
+    Attributes:
+      noise_multiplier: noise on each node of a tree, as a multiple of the clip norm.
+      clip_norm: the L2 norm that updates are clipped to.
+      restart_every: rounds of a tree, after which a new one is started; by default one tree spans
+        the run. For an epoch of shuffled clients a tree: clients by clients per round, rounded up.
+      zeroing: of updates before they are clipped; none by default.
+    """
+
+    noise_multiplier: NonNegativeFloat
+    clip_norm: PositiveFloat
+    restart_every: PositiveInt | None = None
+    zeroing: Zeroing | None = None
+
+
+def _noise(table: TreeAggregation, expected_cohort: float) -> RoundNoise:
+    return RoundNoise(table.noise_multiplier, table.noise_multiplier, 0.0)
+
+
+def _aggregator(
+    table: TreeAggregation, expected_cohort: float
+) -> "tff.aggregators.UnweightedAggregationFactory":
+    from fl_audit.mechanisms.query_factories import TreeFactory
+
+    return TreeFactory(
+        noise_multiplier=table.noise_multiplier,
+        clip_norm=table.clip_norm,
+        restart_every=table.restart_every,
+        expected_cohort=expected_cohort,
+    )
+
+
+def _clip_and_noise(table: TreeAggregation, state: Any) -> ClipAndNoise:
+    query_state = state.query_state.numerator_state
+    if table.restart_every is not None:
+        query_state = query_state.inner_query_state
+    stddev = query_state.tree_state.value_generator_state.stddev
+    return ClipAndNoise(float(query_state.clip_value), float(stddev))
+
+
+def _trees(table: TreeAggregation, num_rounds: int) -> Trees:
+    return Trees(num_rounds, table.restart_every)
+
+
+def _clip_words(table: TreeAggregation) -> str:
+    return f"Updates are clipped to norm {table.clip_norm:g}"
+
+
+def _noise_words(table: TreeAggregation, record: RunRecord) -> str:
+    return (
+        f"; tree aggregation (DP-FTRL) adds Gaussian noise of {record.noise_multiplier:g} clip "
+        f"norms to every node of a binary tree over {_rounds_of_tree(table, record)}"
+    )
+
+
+def _rounds_of_tree(table: TreeAggregation, record: RunRecord) -> str:
+    if table.restart_every is None or table.restart_every >= record.rounds:
+        return "all rounds"
+    return f"the rounds, a new tree every {count(table.restart_every, 'round')}"
+
+
+TREE_AGGREGATION = MechanismKind(
+    table=TreeAggregation,
+    round_noise=_noise,
+    make_aggregator=_aggregator,
+    clip_and_noise=_clip_and_noise,
+    canary_norm=made_to_be_clipped,
+    noise_law=TREE,
+    trees=_trees,
+    why_not_checked="the noise of a tree's nodes is not fresh in each round",
+    clip_words=_clip_words,
+    noise_words=_noise_words,
+)

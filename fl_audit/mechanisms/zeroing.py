@@ -1,0 +1,123 @@
+"""Zeroing: updates that are too long count as nothing, before they are clipped."""
+
+import math
+import typing
+from typing import Annotated, Any, assert_never
+
+from msgspec import Meta
+
+from fl_audit.formats.run_folder import ZeroingKind
+from fl_audit.kinds.table import NonNegativeFloat, PositiveFloat, Table
+
+if typing.TYPE_CHECKING:
+    import tensorflow_federated as tff
+
+Share = Annotated[float, Meta(ge=0, le=1)]
+
+
+class FixedZeroing(Table, frozen=True, tag_field="kind", tag="fixed"):
+    """An update with a coordinate larger than a fixed number counts as zero.
+
+    Attributes:
+      norm: the largest absolute coordinate that an update may have.
+    """
+
+    norm: PositiveFloat
+
+
+class AdaptiveZeroing(Table, frozen=True, tag_field="kind", tag="adaptive"):
+    """Zeroing at a norm that follows a quantile of the updates' largest coordinates.
+
+    Defaults are those of `tff.learning.dp_aggregator`. The quantile is *not* noised, so that no
+    analytical epsilon is known for a mechanism with it.
+
+    Attributes:
+      initial_estimate: of the quantile, in the first round.
+      target_quantile: share of updates that should be below the estimate.
+      learning_rate: of the geometric update of the estimate.
+      multiplier: the zeroing norm is the estimate times this,
+      increment: plus this.
+    """
+
+    initial_estimate: PositiveFloat = 10.0
+    target_quantile: Share = 0.98
+    learning_rate: PositiveFloat = math.log(10.0)
+    multiplier: PositiveFloat = 2.0
+    increment: NonNegativeFloat = 1.0
+
+
+Zeroing = FixedZeroing | AdaptiveZeroing
+
+
+def zeroed(
+    zeroing: Zeroing, factory: "tff.aggregators.UnweightedAggregationFactory"
+) -> "tff.aggregators.UnweightedAggregationFactory":
+    """An aggregation behind zeroing by the largest coordinate, as `tff.learning.dp_aggregator`'s.
+
+    Args:
+      zeroing: The table.
+      factory: The aggregation of what is left.
+    """
+    import tensorflow_federated as tff
+
+    match zeroing:
+        case FixedZeroing():
+            return tff.aggregators.zeroing_factory(zeroing.norm, factory)
+        case AdaptiveZeroing():
+            norm = tff.aggregators.PrivateQuantileEstimationProcess.no_noise(
+                initial_estimate=zeroing.initial_estimate,
+                target_quantile=zeroing.target_quantile,
+                learning_rate=zeroing.learning_rate,
+                multiplier=zeroing.multiplier,
+                increment=zeroing.increment,
+            )
+            return tff.aggregators.zeroing_factory(norm, factory)
+        case _:
+            assert_never(zeroing)
+
+
+def inside_zeroing(zeroing: Zeroing | None, aggregator_state: Any) -> Any:
+    """The state of the aggregation that `zeroed` wraps; without zeroing the state itself."""
+    return aggregator_state if zeroing is None else aggregator_state["inner_agg"]
+
+
+def zeroing_norm(zeroing: Zeroing, aggregator_state: Any) -> float:
+    """The largest coordinate that an update may have in the round that starts from a state."""
+    match zeroing:
+        case FixedZeroing(norm=norm):
+            return norm
+        case AdaptiveZeroing(multiplier=multiplier, increment=increment):
+            quantile, _ = aggregator_state["zeroing_norm"]
+            return multiplier * float(quantile.current_estimate) + increment
+        case _:
+            assert_never(zeroing)
+
+
+def zeroing_kind(zeroing: Zeroing | None) -> ZeroingKind:
+    """As run.json has it."""
+    match zeroing:
+        case None:
+            return "none"
+        case FixedZeroing():
+            return "fixed"
+        case AdaptiveZeroing():
+            return "adaptive"
+        case _:
+            assert_never(zeroing)
+
+
+def zeroing_words(zeroing: Zeroing | None) -> str:
+    """A sentence for people with a space behind it; nothing where nothing is zeroed."""
+    match zeroing:
+        case None:
+            return ""
+        case FixedZeroing(norm=norm):
+            return f"An update with a coordinate above {norm:g} counts as zero. "
+        case AdaptiveZeroing(target_quantile=quantile):
+            return (
+                "An update counts as zero if its largest coordinate is above "
+                f"{zeroing.multiplier:g} times a running estimate of the {quantile:g} quantile of "
+                f"all, plus {zeroing.increment:g}; the estimate is not noised. "
+            )
+        case _:
+            assert_never(zeroing)

@@ -1,0 +1,137 @@
+"""One module and one registration add a mechanism, and none can be added in part."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from fl_audit.accounting import NoiseLaw, NoisyRounds, account
+from fl_audit.accounting.accountants import account_gaussian
+from fl_audit.accounting.noise_laws import GAUSSIAN
+from fl_audit.config import Canaries, EveryRound
+from fl_audit.config.file import config_to_toml, load_config
+from fl_audit.errors import InputError
+from fl_audit.mechanism_checks import why_not_checked
+from fl_audit.mechanisms import (
+    MECHANISMS,
+    MechanismKind,
+    canary_norm,
+    clip_and_noise,
+    make_aggregator,
+    round_noise,
+)
+from fl_audit.participation import make_schedule
+from fl_audit.training.run.noise_facts import noise_facts
+from tests.mechanisms.doubled_noise import PARTS, DoubledNoise, doubled_noise
+
+CONFIG = """
+[task]
+kind = "digits"
+
+[participation]
+kind = "every_round"
+rounds = 3
+
+[canaries]
+count = 4
+
+[mechanism]
+kind = "doubled_noise"
+noise_multiplier = 0.7
+"""
+
+
+@pytest.fixture
+def registered():
+    with doubled_noise():
+        yield
+
+
+def test_is_read_and_written(tmp_path, registered):
+    path, again = tmp_path / "config.toml", tmp_path / "again.toml"
+    path.write_text(CONFIG)
+    config = load_config(path)
+    assert config.mechanism == DoubledNoise(noise_multiplier=0.7, clip_norm=0.5)
+    again.write_text(config_to_toml(config))
+    assert load_config(again) == config
+    path.write_text(CONFIG + "clip_nrm = 1.0\n")
+    with pytest.raises(InputError, match=r"`mechanism\.clip_nrm`; did you mean 'clip_norm'"):
+        load_config(path)
+
+
+def test_is_unknown_again_when_it_is_removed(tmp_path):
+    path = tmp_path / "config.toml"
+    path.write_text(CONFIG)
+    with pytest.raises(InputError, match="unknown 'doubled_noise'"):
+        load_config(path)
+    with pytest.raises(TypeError, match="no mechanism is registered for DoubledNoise"):
+        round_noise(DoubledNoise(noise_multiplier=0.7), 4.0)
+
+
+def test_its_noise_is_accounted(registered):
+    table, participation = DoubledNoise(noise_multiplier=0.7), EveryRound(rounds=3)
+    schedule = make_schedule(
+        participation, Canaries(count=4), 1, ["a", "b"], np.array([True, False, True, False])
+    )
+    facts = noise_facts(table, participation, schedule, num_clients=2)
+    noise = round_noise(table, schedule.expected_cohort)
+    assert (facts.noise_law, facts.zeroing, noise.sum_noise_multiplier) == ("gaussian", "none", 1.4)
+    accounting = account(
+        NoisyRounds(
+            rounds=3,
+            delta=1e-5,
+            noise_multiplier=noise.noise_multiplier,
+            sum_noise_multiplier=noise.sum_noise_multiplier,
+            client_participations=schedule.client_participations,
+            canary_participations=schedule.canary_participations,
+            noise_law=facts.noise_law,
+            zeroing=facts.zeroing,
+        )
+    )
+    assert accounting.client.by_accountant == account_gaussian(1.4, 3, 1e-5)
+
+
+def test_its_checks_are_its_own(registered):
+    assert why_not_checked(DoubledNoise(noise_multiplier=0.7)) == "it is a toy"
+
+
+@pytest.mark.tff
+def test_its_aggregator_is_made_and_read(registered):
+    import tensorflow_federated as tff
+
+    table = DoubledNoise(noise_multiplier=0.7)
+    process = make_aggregator(table, 4.0).create(tff.TensorType(np.float32, [3]))
+    state = process.initialize()
+    found = clip_and_noise(table, state)
+    assert (found.clip_norm, found.stddev) == pytest.approx((0.5, 0.7))
+    assert canary_norm(table, state) > 1e10
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_none_can_be_made_in_part(part):
+    with pytest.raises(TypeError, match=f"'{part}'"):
+        MechanismKind(**{name: value for name, value in PARTS.items() if name != part})
+
+
+def test_its_law_must_be_known_to_accounting():
+    unknown = NoiseLaw("toy", lambda run, party: None, False, (), "Noise is a toy.")
+    with pytest.raises(ValueError, match=r"noise_law must be one of .*, got 'toy'"):
+        MechanismKind(**{**PARTS, "noise_law": unknown})
+    other = NoiseLaw(GAUSSIAN.name, lambda run, party: None, False, (), "Noise is a toy.")
+    with pytest.raises(ValueError, match="another noise law 'gaussian' is registered"):
+        MechanismKind(**{**PARTS, "noise_law": other})
+
+
+def test_all_mechanisms_are_known_without_tensorflow():
+    assert [kind.table.__struct_config__.tag for kind in MECHANISMS] == [
+        "gaussian_adaptive",
+        "gaussian_fixed",
+        "tree_aggregation",
+        "distributed",
+        "none",
+    ]
+    heavy = "{'tensorflow', 'tensorflow_federated', 'tensorflow_privacy', 'dp_accounting'}"
+    code = f"import sys, fl_audit.mechanisms; print(sorted({heavy} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
