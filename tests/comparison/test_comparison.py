@@ -134,7 +134,7 @@ def test_a_method_that_was_left_out(make_run, built_report):
 
 
 def test_verdicts_are_shown_where_something_was_claimed(make_run, comparison):
-    reached = Verdict(Outcome.CONTRADICTED, "…", Claim(2.0, 1e-3), confidence=0.95, num_looks=8)
+    reached = Verdict(Outcome.CONTRADICTED, "…", Claim(2.0, 1e-3), confidence=0.95, num_tests=8)
     verdict = reached.to_json()
     claimed = compare([make_run("a", {"verdict": verdict}), make_run("b", {NOISE: 0.1})])
     assert "ε ≤ 2: contradicted" in "\n".join(comparison_lines(claimed))

@@ -74,7 +74,7 @@ def test_its_noise_is_accounted(registered):
     schedule = make_schedule(
         participation, Canaries(count=4), 1, ["a", "b"], np.array([True, False, True, False])
     )
-    facts = noise_facts(table, participation, schedule, num_clients=2)
+    facts = noise_facts(table, schedule)
     noise = round_noise(table, schedule.expected_cohort)
     assert (facts.noise_law, facts.zeroing, noise.sum_noise_multiplier) == ("gaussian", "none", 1.4)
     accounting = account(

@@ -121,8 +121,8 @@ def test_a_mechanism_from_outside_is_in_the_report(run_folder):
         config = parse_config({**CONFIG, "mechanism": table}, "config")
         run_folder.config.write_text(config_to_toml(config))
         report = write_report(run_folder)
-    assert report["config"]["mechanism"] == {**table, "clip_norm": 0.5}
-    assert report["checks"]["not_checked"] == "it is a toy"
+    assert report_to_json(report)["config"]["mechanism"] == {**table, "clip_norm": 0.5}
+    assert report.checks.not_checked == "it is a toy"
     noise = read_record(run_folder).noise_multiplier
     page = " ".join(run_folder.report_html.read_text().split())
     assert f"Toy clip at 0.5, toy noise of {noise:g}." in page
