@@ -6,7 +6,7 @@ from fl_audit.canaries.family import CanaryFamily
 from fl_audit.canaries.hadamard import HadamardFamily
 from fl_audit.canaries.regenerated import GaussianFamily, RademacherFamily
 from fl_audit.canaries.store import StoredGaussianFamily
-from fl_audit.config import Canaries
+from fl_audit.canaries.tables import Canaries
 from fl_audit.errors import InputError
 
 FAMILIES: dict[str, type[CanaryFamily]] = {

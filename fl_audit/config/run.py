@@ -2,8 +2,8 @@
 
 from typing import Literal
 
-from fl_audit.config.audit import Audit
-from fl_audit.config.canaries import AnyCanaries
+from fl_audit.attacks.audit_table import Audit
+from fl_audit.canaries.tables import AnyCanaries
 from fl_audit.config.mechanisms import Mechanism
 from fl_audit.config.participation import Participation
 from fl_audit.config.tasks import Task

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fl_audit.accounting.analytical import NoisyRounds
-from fl_audit.attacks.statistics import Statistic, statistics_of
+from fl_audit.attacks.statistic import RunFacts, Statistic
+from fl_audit.attacks.statistics import statistics_of
 from fl_audit.errors import InputError
 from fl_audit.estimators import CanaryScores
 from fl_audit.estimators.setting import Null
@@ -113,6 +114,7 @@ class _Test:
       num_looks: methods times statistics looked at, simulated or not.
       confidence: of all of them together.
       region: of the guesses by which `one_run_valid` rejects the claim.
+      facts: what null laws depend on.
     """
 
     claim: Claim
@@ -121,12 +123,14 @@ class _Test:
     num_looks: int
     confidence: float
     region: OneRunRegion
+    facts: RunFacts
 
     @classmethod
     def of(cls, run: PlannedRun, claim: Claim) -> "_Test":
         audit = run.config.audit
         chosen = audit.verdict_statistic
-        looked_at = [s for s in statistics_of(run.config) if chosen in ("all", s.name)]
+        logged = statistics_of(run.config.canaries, audit)
+        looked_at = [s for s in logged if chosen in ("all", s.name)]
         statistics = [s for s in predicted_statistics(run.config) if s in looked_at]
         if not statistics:
             raise InputError(f"audit.verdict_statistic: a plan does not cover {chosen!r}")
@@ -138,7 +142,8 @@ class _Test:
             if "one_run_valid" in methods
             else OneRunRegion(None)
         )
-        return cls(claim, statistics, tuple(methods), num_looks, audit.confidence, region)
+        facts = run.null_facts
+        return cls(claim, statistics, tuple(methods), num_looks, audit.confidence, region, facts)
 
     @property
     def level(self) -> float:
@@ -148,14 +153,16 @@ class _Test:
     @property
     def hardest_null(self) -> Null:
         """As the verdict simulates it: a statistic whose null law is unknown, if there is one."""
-        nulls = {statistic.null for statistic in self.statistics}
+        nulls = {statistic.null(self.facts).kind for statistic in self.statistics}
         return "empirical" if "empirical" in nulls else "closed_form"
 
-    def contradicts(self, scores: Mapping[str, CanaryScores], dim: int) -> bool:
+    def contradicts(self, scores: Mapping[str, CanaryScores]) -> bool:
         """Whether any bound exceeds the claim."""
         return any(
             self.region.rejects(scores[s.name])
-            or self._threshold_rejects(Scored(s.name, scores[s.name], s.null, dim))
+            or self._threshold_rejects(
+                Scored(s.name, scores[s.name], s.null(self.facts).kind, self.facts.dim)
+            )
             for s in self.statistics
         )
 
@@ -177,5 +184,5 @@ def _fault_power(run: PlannedRun, factor: float, test: _Test, trials: int) -> Fa
 
 
 def _share(run: PlannedRun, unknowns: Unknowns, test: _Test, trials: int) -> float:
-    found = (test.contradicts(s, run.task.dim) for s in simulated_trials(run, unknowns, trials))
+    found = (test.contradicts(s) for s in simulated_trials(run, unknowns, trials))
     return sum(found) / trials

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from fl_audit.accounting.analytical import Accounting, Guarantee, NoisyRounds, account
-from fl_audit.attacks.statistics import statistics_of
-from fl_audit.attacks.threat_models import ThreatModel, threat_models_of
+from fl_audit.attacks.threat_model import ThreatModel
+from fl_audit.attacks.threat_models import threat_models_of
 from fl_audit.errors import InputError
 from fl_audit.estimators.result import json_value
 from fl_audit.formats.run_folder import RunRecord
@@ -28,8 +28,10 @@ def build_report(run: FinishedRun) -> dict[str, Any]:
     checks = checks_report(run)
     verdict = run_verdict(run, failed_checks(checks))
     return {
-        "statistics": {s.name: statistic_report(run, s) for s in statistics_of(run.config)},
-        "threat_models": {m.name: _threat_model(run, m) for m in threat_models_of(run.config)},
+        "statistics": {s.name: statistic_report(run, s) for s in run.statistics},
+        "threat_models": {
+            m.name: _threat_model(run, m) for m in threat_models_of(run.config.audit)
+        },
         "analytical_epsilon": json_value(accounting.epsilon),
         "accuracy": json_value(run.record.accuracy),
         "verdict": verdict and verdict.to_json(),
@@ -47,13 +49,13 @@ def _run(record: RunRecord) -> dict[str, Any]:
 
 
 def _threat_model(run: FinishedRun, model: ThreatModel) -> dict[str, Any]:
-    first, last = model.rounds or (1, run.record.rounds)
+    rounds = model.rounds(run.config.audit, run.record.rounds)
     return {
         "title": model.title,
-        "sees": model.sees,
-        "first_round": first,
-        "last_round": last,
-        "num_included_in_rounds": run.included_in(first, last),
+        "sees": model.sees(run.config.audit),
+        "first_round": rounds.start + 1,
+        "last_round": rounds.stop,
+        "num_included_in_rounds": run.included_in(rounds),
     }
 
 

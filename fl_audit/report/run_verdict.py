@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Sequence
 
 from fl_audit.accounting.analytical import NoisyRounds
-from fl_audit.attacks.statistics import statistics_of
 from fl_audit.config import Audit
 from fl_audit.formats.run_folder import RunRecord
 from fl_audit.report.finished_run import FinishedRun
@@ -43,11 +42,15 @@ def run_verdict(run: FinishedRun, failed_checks: Sequence[str]) -> Verdict | Non
 
 
 def _looks(run: FinishedRun, audit: Audit) -> Looks:
-    logged = statistics_of(run.config)
     return Looks(
         statistics=[
-            Statistic(s.name, run.scores[s.name].canary_scores(), s.null, run.record.dim)
-            for s in logged
+            Statistic(
+                s.name,
+                run.scores[s.name].canary_scores(),
+                s.null(run.facts).kind,
+                run.record.dim,
+            )
+            for s in run.statistics
             if audit.verdict_statistic in ("all", s.name)
         ],
         confidence=audit.confidence,

@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from fl_audit.attacks.statistics import Statistic
+from fl_audit.attacks.statistic import Statistic
 from fl_audit.errors import InputError
 from fl_audit.estimators import anderson_darling, estimate
 from fl_audit.estimators.scores import CanaryScores, FloatArray
+from fl_audit.estimators.setting import Null
 from fl_audit.report.finished_run import FinishedRun
 
 
@@ -22,27 +23,27 @@ def statistic_report(run: FinishedRun, statistic: Statistic) -> dict[str, Any]:
     Raises:
       InputError: no method can be applied to the scores.
     """
-    scores = run.scores[statistic.name].canary_scores()
+    scores, null = run.scores[statistic.name].canary_scores(), statistic.null(run.facts).kind
     try:
         result = estimate(
             scores,
             delta=run.record.delta,
             dim=run.record.dim,
             confidence=run.config.audit.confidence,
-            null=statistic.null,
+            null=null,
         )
     except InputError as error:
         raise InputError(f"{run.folder.scores(statistic.name)}: {error}") from error
     return {
         **result.to_json(),
         "threat_model": statistic.threat_model,
-        "null": statistic.null,
+        "null": null,
         "left_out": dict(result.left_out),
         "anderson_darling": {
             "included": _normality(scores.included),
             "excluded": _normality(scores.excluded),
         },
-        "null_check": _null_check(statistic, scores, run.record.dim),
+        "null_check": _null_check(null, scores, run.record.dim),
     }
 
 
@@ -55,14 +56,14 @@ def _normality(scores: FloatArray) -> dict[str, Any] | None:
     return {"statistic": test.statistic, "critical_values": critical}
 
 
-def _null_check(statistic: Statistic, scores: CanaryScores, dim: int) -> dict[str, Any] | None:
+def _null_check(null: Null, scores: CanaryScores, dim: int) -> dict[str, Any] | None:
     """Mean and variance of the excluded scores beside those of the null law N(0, 1/dim).
 
     Standard errors are those of the null law. None where the null has no closed form or there
     are fewer than 2 excluded scores.
     """
     num = scores.num_excluded
-    if statistic.null != "closed_form" or num < 2:
+    if null != "closed_form" or num < 2:
         return None
     return {
         "num_excluded": num,

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fl_audit.training.attackers.checkpoints import CheckpointAttacker
 
 from fl_audit.errors import InputError
 from fl_audit.formats.run_folder import RunFolder
 from fl_audit.participation.schedule import Schedule, Turns
 from fl_audit.training.attackers import SeenRound
-from fl_audit.training.attackers.checkpoints import CheckpointAttacker
 from fl_audit.training.run.prepare import PreparedRun
 
 pytestmark = pytest.mark.tff
