@@ -109,10 +109,12 @@ def register_statistic(statistic: Statistic) -> None:
 
 
 def remove_attacker(attacker: type[Attacker]) -> None:
-    """Takes an attacker out again, with its statistics."""
+    """Takes an attacker out again, with the statistics that no other attacker fills."""
     _attackers.remove(attacker)
+    kept = {statistic.name for other in _attackers for statistic in other.statistics}
     for statistic in attacker.statistics:
-        STATISTICS.remove(statistic.name)
+        if statistic.name not in kept:
+            STATISTICS.remove(statistic.name)
 
 
 def remove_threat_model(model: ThreatModel) -> None:

@@ -73,8 +73,10 @@ def test_threat_models_say_what_the_attacker_sees():
     one = config(threat_models=["window"], window_first_round=3, window_last_round=3).audit
     assert threat_models_of(one)[0].sees(one) == "the noised update of round 3 alone"
     every = config(threat_models=["checkpoints"], release_every=1).audit
-    assert threat_models_of(every)[0].sees(every).startswith(
-        "the initial model, the one after every round"
+    assert (
+        threat_models_of(every)[0]
+        .sees(every)
+        .startswith("the initial model, the one after every round")
     )
 
 

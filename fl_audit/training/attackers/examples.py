@@ -85,6 +85,8 @@ class UpdateAttacker(Attacker):
     and what sampling adds to the analytical epsilon holds against attackers who do not.
     """
 
+    statistics = (WHITE_BOX, WHITE_BOX_MAX)
+
     def __init__(
         self, run: PreparedRun, trainer: BlockTrainer, clients_per_block: int, log: CosineLog
     ) -> None:
