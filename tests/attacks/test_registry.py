@@ -74,9 +74,7 @@ def test_a_new_threat_model(tmp_path):
             Audit(threat_models=("first_round",))
         with pytest.raises(InputError, match=r"^run\.toml: key `audit\.threat_models`: 'first_rou"):
             check_rounds(Audit(**audit), 1, "run.toml")
-        with pytest.raises(
-            InputError, match=r"'first_round' is for canaries\.kind 'vectors'"
-        ):
+        with pytest.raises(InputError, match=r"'first_round' is for canaries\.kind 'vectors'"):
             check_scored(EXAMPLES, Audit(**audit))
         check_scored(Canaries(count=12), Audit(**audit))
     assert list(found) == ["max", "sum", "first"]
