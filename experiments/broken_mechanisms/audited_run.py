@@ -13,6 +13,7 @@ import numpy.typing as npt
 import tensorflow_federated as tff
 
 from fl_audit.accounting import NoisyRounds, account
+from fl_audit.attacks.statistic import RunFacts
 from fl_audit.attacks.statistics import statistics_of
 from fl_audit.config import Mechanism
 from fl_audit.formats.run_folder import RunFolder, read_record
@@ -113,13 +114,16 @@ def audited_run(run: PreparedRun, runtime: LocalBlocks, path: Path) -> AuditedRu
     write_identity(folder, run.config, canaries_csv(run))
     train(run, runtime, folder)
     record = read_record(folder)
-    logged = statistics_of(run.config)
+    logged = statistics_of(run.config.canaries, run.config.audit)
+    facts = RunFacts(run.config.audit, record.dim)
     scores = (read_score_file(folder.scores(statistic.name)) for statistic in logged)
     return AuditedRun(
         claimed_epsilon=account(NoisyRounds.of(record)).canary.epsilon or math.inf,
         delta=record.delta,
         statistics=tuple(
-            ScoredStatistic(statistic.name, of.canary_scores(), statistic.null, record.dim)
+            ScoredStatistic(
+                statistic.name, of.canary_scores(), statistic.null(facts).kind, record.dim
+            )
             for statistic, of in zip(logged, scores, strict=True)
         ),
         aggregates=overheard.aggregates,

@@ -1,7 +1,4 @@
-"""The log folder: which file holds what, and scores from it.
-
-A production system in any language writes it, or `RoundScorer` does; docs/logs.md is its format.
-"""
+"""Scores from a log folder, by the attackers who attack a run. docs/logs.md is its format."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -13,44 +10,24 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.attacks.arrays import flatten
-from fl_audit.attacks.over_rounds import OverRounds, over_logged_rounds, over_rounds
-from fl_audit.attacks.statistics import FINAL, FINAL_MINUS_INITIAL, MAX, SUM
+from fl_audit.attacks.attacker import FloatArray, Vector
+from fl_audit.attacks.audit_table import Audit
+from fl_audit.attacks.context import AttackContext
+from fl_audit.attacks.make import make_attackers, scores_of
+from fl_audit.attacks.round_cosines import FinishedRounds, RoundCosines
+from fl_audit.attacks.statistic import Sight
+from fl_audit.attacks.statistics import statistics_for
 from fl_audit.canaries.pool import CanaryPool, read_pool
 from fl_audit.errors import InputError
 from fl_audit.formats.cosine_log import CosineLog
 from fl_audit.formats.csv_file import read_csv
-from fl_audit.formats.run_folder import RunFolder
+from fl_audit.formats.log_folder import LogFolder
 from fl_audit.formats.score_file import ScoreFile
 
 _AGGREGATE = re.compile(r"round_(\d+)\.npy")
 
 Progress = Callable[[list[Path]], Iterable[Path]]
 """Goes through files, and may show how far it has come."""
-
-
-@dataclass(frozen=True)
-class LogFolder(RunFolder):
-    """Paths inside one log's folder; what it shares with a run's folder has the same name."""
-
-    @property
-    def pool(self) -> Path:
-        """The pool: format_version, family, seed, count and dim (JSON)."""
-        return self.path / "pool.json"
-
-    @property
-    def aggregates(self) -> Path:
-        """Folder of the rounds' noised aggregates, `round_000001.npy` and so on."""
-        return self.path / "aggregates"
-
-    @property
-    def initial(self) -> Path:
-        """The model before the first round: float32, dim numbers (NPY); may be missing."""
-        return self.path / "initial.npy"
-
-    @property
-    def final(self) -> Path:
-        """The model after the last round: float32, dim numbers (NPY); may be missing."""
-        return self.path / "final.npy"
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,66 +60,90 @@ def score_log(folder: LogFolder, progress: Progress) -> ScoredLog:
     """
     pool = read_pool(folder.pool)
     included = _read_included(folder.canaries, pool) if folder.canaries.exists() else pool.included
-    rounds = _read_rounds(folder, pool, progress)
-    models = (
+    cosines, num_rounds = _read_rounds(folder, pool, progress)
+    initial, final = (
         _read_vector(path, pool.dim) if path.exists() else None
         for path in (folder.initial, folder.final)
     )
-    scores = {**round_scores(rounds), **model_scores(pool, *models)}
+    scores = score_seen(pool, cosines, num_rounds, initial, final)
     if not scores:
         raise InputError(
             f"{folder.path}: shows nothing to score: needs {folder.aggregates.name}/"
             f"round_000001.npy, {folder.round_cosines.name} or {folder.final.name}"
         )
-    return ScoredLog(pool, rounds.num_rounds, score_files(included, scores))
+    return ScoredLog(pool, num_rounds, score_files(included, scores))
 
 
-def round_scores(rounds: OverRounds) -> dict[str, npt.NDArray[np.float64]]:
-    """Scores of an attacker who sees every round's aggregate; none without a round."""
-    if rounds.num_rounds == 0:
-        return {}
-    return {MAX.name: rounds.maximum, SUM.name: rounds.total}
+def score_seen(
+    pool: CanaryPool,
+    cosines: RoundCosines,
+    num_rounds: int,
+    initial: Vector | None,
+    final: Vector | None,
+) -> Mapping[str, FloatArray]:
+    """Scores every canary by what was seen, under the threat models that need no keys.
 
+    Args:
+      pool: The canaries.
+      cosines: Of the rounds that were seen.
+      num_rounds: How many were; 0 for none.
+      initial: The model before the first round, float32 of shape (dim,); None where nobody says it.
+      final: The model after the last round, likewise.
 
-def model_scores(
-    pool: CanaryPool, initial: npt.NDArray[np.float32] | None, final: npt.NDArray[np.float32] | None
-) -> dict[str, npt.NDArray[np.float64]]:
-    """Scores of an attacker who sees the final model, and maybe knows the initial one."""
-    if final is None:
-        return {}
-    scores = {FINAL.name: pool.cosines(final)}
-    if initial is not None:
-        scores[FINAL_MINUS_INITIAL.name] = pool.cosines(final - initial)
-    return scores
+    Returns:
+      Scores of shape (count,) by statistic, the weakest attacker's first; empty where nothing was
+      seen.
+    """
+    shown: dict[Sight, bool] = {
+        "round_cosines": num_rounds > 0,
+        "initial_model": initial is not None,
+        "final_model": final is not None,
+    }
+    seen = {sight for sight, is_shown in shown.items() if is_shown}
+    audit = Audit()
+    statistics = [s for s in statistics_for("vectors", audit) if s.needs <= seen]
+    context = AttackContext(
+        canaries=pool,
+        num_canaries=pool.count,
+        num_rounds=num_rounds,
+        audit=audit,
+        initial=initial,
+        given_cosines=cosines,
+    )
+    scores = scores_of(make_attackers(context, statistics), final)
+    return {statistic.name: scores[statistic.name] for statistic in statistics}
 
 
 def score_files(
-    included: npt.NDArray[np.bool_], scores: Mapping[str, npt.NDArray[np.float64]]
+    included: npt.NDArray[np.bool_], scores: Mapping[str, FloatArray]
 ) -> dict[str, ScoreFile]:
     """Scores with the coins, canaries named by their number from 0."""
     ids = tuple(map(str, range(len(included))))
     return {name: ScoreFile(ids, included, values) for name, values in scores.items()}
 
 
-def _read_rounds(folder: LogFolder, pool: CanaryPool, progress: Progress) -> OverRounds:
-    """The rounds' cosines: those that are logged, else of the aggregates that are."""
+def _read_rounds(
+    folder: LogFolder, pool: CanaryPool, progress: Progress
+) -> tuple[RoundCosines, int]:
+    """The rounds' cosines, those that are logged, else of the aggregates that are; their number."""
     if folder.round_cosines.exists():
-        return over_logged_rounds(CosineLog.read(folder.round_cosines, pool.count))
-    return over_rounds(_cosines(_aggregates(folder), pool, progress), pool.count)
+        log = CosineLog.read(folder.round_cosines, pool.count)
+        return FinishedRounds(log.rows), int(log.written().sum())
+    paths = _aggregates(folder)
+
+    def rows(rounds: range | None) -> Iterator[Vector]:
+        """In float32, as a log of cosines keeps them; a file's number counts from 1."""
+        asked = [path for number, path in paths.items() if rounds is None or number - 1 in rounds]
+        for path in progress(asked):
+            yield pool.cosines(_read_vector(path, pool.dim)).astype(np.float32)
+
+    return FinishedRounds(rows), len(paths)
 
 
-def _cosines(
-    paths: list[Path], pool: CanaryPool, progress: Progress
-) -> Iterator[npt.NDArray[np.float32]]:
-    """In float32, as a log of cosines keeps them."""
-    for path in progress(paths):
-        yield pool.cosines(_read_vector(path, pool.dim)).astype(np.float32)
-
-
-def _aggregates(folder: LogFolder) -> list[Path]:
-    """The files of aggregates by round; hidden files are such as are still being written."""
+def _aggregates(folder: LogFolder) -> dict[int, Path]:
+    """The files of aggregates by number; hidden files are such as are still being written."""
     if not folder.aggregates.exists():
-        return []
+        return {}
     paths: dict[int, Path] = {}
     try:
         found = sorted(path for path in folder.aggregates.iterdir() if path.name[0] != ".")
@@ -156,10 +157,10 @@ def _aggregates(folder: LogFolder) -> list[Path]:
         if number in paths:
             raise InputError(f"{path}: is round {number} again, after {paths[number].name}")
         paths[number] = path
-    return [paths[number] for number in sorted(paths)]
+    return {number: paths[number] for number in sorted(paths)}
 
 
-def _read_vector(path: Path, dim: int) -> npt.NDArray[np.float32]:
+def _read_vector(path: Path, dim: int) -> Vector:
     try:
         array: npt.NDArray[Any] = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:

@@ -7,11 +7,12 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.attacks.arrays import Arrays, flatten
-from fl_audit.attacks.log_folder import LogFolder, model_scores, round_scores, score_files
-from fl_audit.attacks.over_rounds import over_logged_rounds
+from fl_audit.attacks.log_folder import score_files, score_seen
+from fl_audit.attacks.round_cosines import FinishedRounds
 from fl_audit.canaries.pool import CanaryPool, read_pool, write_pool
 from fl_audit.errors import InputError
 from fl_audit.formats.cosine_log import CosineLog
+from fl_audit.formats.log_folder import LogFolder
 from fl_audit.formats.score_file import write_score_file
 
 
@@ -131,11 +132,12 @@ class RoundScorer:
         """
         if initial is not None and final is None:
             raise InputError("final: must be handed over where initial is")
-        models = [
+        models = (
             None if model is None else flatten(model, self.pool.dim, name)
             for name, model in (("initial", initial), ("final", final))
-        ]
-        scores = round_scores(over_logged_rounds(self._log)) | model_scores(self.pool, *models)
+        )
+        rounds = FinishedRounds(self._log.rows)
+        scores = score_seen(self.pool, rounds, len(self.scored_rounds), *models)
         if not scores:
             raise InputError(f"{self.folder.path}: no round is scored yet")
         paths = {}

@@ -1,76 +1,47 @@
-"""Threat models: what an attacker sees of a run. docs/threat_models.md defines them."""
+"""The threat models of a run. docs/threat_models.md defines them."""
 
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from fl_audit.config import Audit, Config
-from fl_audit.config.audit import ThreatModelName
+from fl_audit.attacks.all_iterates import ALL_ITERATES
+from fl_audit.attacks.checkpoints import CHECKPOINTS
+from fl_audit.attacks.example_statistics import OF_EXAMPLES
+from fl_audit.attacks.final_model import FINAL_AND_INITIAL, FINAL_MODEL
+from fl_audit.attacks.registry import THREAT_MODELS, register_statistic, register_threat_model
+from fl_audit.attacks.threat_model import ThreatModel
+from fl_audit.attacks.window import WINDOW
 from fl_audit.errors import InputError
 
+if TYPE_CHECKING:
+    from fl_audit.attacks.audit_table import Audit
 
-@dataclass(frozen=True)
-class ThreatModel:
-    """What an attacker sees of one run.
+for _model in (FINAL_MODEL, FINAL_AND_INITIAL, ALL_ITERATES, CHECKPOINTS, WINDOW):
+    register_threat_model(_model)
+for _statistic in OF_EXAMPLES:
+    register_statistic(_statistic)
 
-    Attributes:
-      name: in config and report.
-      title: a few words for a heading.
-      sees: goes on from "an attacker who sees".
-      rounds: first and last, from 1, of those whose participants the attacker may find; None for
-        all rounds of the run.
+
+def threat_models_of(audit: "Audit") -> tuple[ThreatModel, ...]:
+    """The threat models that a run is audited under, from the weakest attacker on.
+
+    Args:
+      audit: The table [audit] of its config.
     """
-
-    name: ThreatModelName
-    title: str
-    sees: str
-    rounds: tuple[int, int] | None = None
+    return tuple(model for model in THREAT_MODELS if model.name in audit.threat_models)
 
 
-def threat_models_of(config: Config) -> tuple[ThreatModel, ...]:
-    """The threat models that a run is audited under, from the weakest attacker on."""
-    known = (
-        ThreatModel("final", "Final model", "the final model alone"),
-        ThreatModel(
-            "final_and_initial", "Final and initial model", "the initial and the final model"
-        ),
-        ThreatModel("all_iterates", "All iterates", "the noised update of every round"),
-        _checkpoints(config.audit),
-        _window(config.audit),
-    )
-    return tuple(model for model in known if model.name in config.audit.threat_models)
-
-
-def _checkpoints(audit: Audit) -> ThreatModel:
-    every = "round" if audit.release_every == 1 else f"{audit.release_every} rounds"
-    seen = f"the initial model, the one after every {every} and the final one"
-    return ThreatModel("checkpoints", "Checkpoints", seen)
-
-
-def _window(audit: Audit) -> ThreatModel:
-    first, last = audit.window_first_round or 0, audit.window_last_round or 0
-    seen = f"update of round {first}" if first == last else f"updates of rounds {first} to {last}"
-    return ThreatModel("window", "Window", f"the noised {seen} alone", (first, last))
-
-
-def check_rounds(audit: Audit, num_rounds: int, name: str) -> None:
+def check_rounds(audit: "Audit", num_rounds: int, name: str) -> None:
     """Makes sure that the threat models fit a run of so many rounds.
 
     Args:
-      audit: the config's table.
-      num_rounds: of training.
-      name: what to call the config in an error message.
+      audit: The table [audit] of the config.
+      num_rounds: Rounds of training.
+      name: What to call the config in an error message.
 
     Raises:
-      InputError: the window ends after the run, or no model between the first and the last is
-        released.
+      InputError: One does not, such as a window that ends after the run.
     """
-    last, every = audit.window_last_round, audit.release_every
-    if last is not None and last > num_rounds:
-        raise InputError(
-            f"{name}: key `audit.window_last_round`: is {last} of {num_rounds} rounds; must be at "
-            f"most {num_rounds}"
-        )
-    if every is not None and every >= num_rounds:
-        raise InputError(
-            f"{name}: key `audit.release_every`: is {every} of {num_rounds} rounds; must be less, "
-            "as who sees no model between the first and the last is 'final_and_initial'"
-        )
+    for model in threat_models_of(audit):
+        try:
+            model.check_rounds(audit, num_rounds)
+        except InputError as error:
+            raise InputError(f"{name}: {error}") from error

@@ -7,17 +7,19 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from fl_audit.attacks import statistics
-from fl_audit.attacks.log_folder import LogFolder, score_log
+from fl_audit.attacks.audit_table import Audit
+from fl_audit.attacks.log_folder import score_log
+from fl_audit.attacks.registry import STATISTICS
+from fl_audit.attacks.statistic import RunFacts
 from fl_audit.canaries.pool import read_pool
+from fl_audit.config.file import load_config
 from fl_audit.errors import InputError
 from fl_audit.estimators.setting import Null
-from fl_audit.formats.run_folder import read_record
+from fl_audit.formats.log_folder import LogFolder
+from fl_audit.formats.run_folder import RunFolder, read_record
 from fl_audit.formats.score_file import ScoreFile, read_score_file
+from fl_audit.formats.scored_folder import ScoredFolder
 from fl_audit.verdict import ScoredStatistic
-
-_NULLS: Mapping[str, Null] = {statistic.name: statistic.null for statistic in statistics.ALL}
-"""In the order to show them. A score file of another statistic is compared with its excluded."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,39 +42,48 @@ def folder_statistics(path: Path, dim: int | None, null: Null | None) -> list[Sc
       InputError: the folder holds neither, a file in it is damaged, or what is asked for
         contradicts it.
     """
-    folder = LogFolder(path)
-    found = _read_scores(folder) or _score(folder)
+    found = _read_scores(path) or _score(LogFolder(path))
     if dim is not None and found.dim is not None and dim != found.dim:
         raise InputError(f"--dim: must be {found.dim}, as {path} says, or left out; got {dim}")
-    known = dim if found.dim is None else found.dim
+    facts = RunFacts(_audit(RunFolder(path)), dim if found.dim is None else found.dim)
+    order = STATISTICS.names
     return [
-        ScoredStatistic(name, found.scores[name].canary_scores(), _null(name, known, null), known)
-        for name in sorted(found.scores, key=lambda name: ([*_NULLS, name].index(name), name))
+        ScoredStatistic(
+            name, found.scores[name].canary_scores(), _null(name, facts, null), facts.dim
+        )
+        for name in sorted(found.scores, key=lambda name: ([*order, name].index(name), name))
     ]
 
 
-def _null(name: str, dim: int | None, asked: Null | None) -> Null:
-    law: Null = _NULLS.get(name, "empirical")
-    if asked == "closed_form" and law == "empirical":
+def _audit(folder: RunFolder) -> Audit:
+    """What a run was audited for; a log has the default threat models."""
+    return load_config(folder.config).audit if folder.config.exists() else Audit()
+
+
+def _null(name: str, facts: RunFacts, asked: Null | None) -> Null:
+    """The null law that is asked for, else the statistic's; of an unknown one from the excluded."""
+    statistic = STATISTICS.get(name)
+    if asked == "closed_form" and (statistic is None or statistic.law(facts).kind == "empirical"):
         raise InputError(
             f"--null: the law of an excluded canary's {name} has no closed form; leave --null out, "
             "which takes what is known of each statistic"
         )
-    return asked or ("empirical" if dim is None else law)
+    return asked or ("empirical" if statistic is None else statistic.null(facts).kind)
 
 
-def _read_scores(folder: LogFolder) -> _Scores | None:
+def _read_scores(path: Path) -> _Scores | None:
     """Of the score files that the folder holds; None without any."""
-    names = [path.stem.removeprefix("scores_") for path in folder.path.glob("scores_*.csv")]
+    names = [file.stem.removeprefix("scores_") for file in path.glob("scores_*.csv")]
     if not names:
         return None
-    return _Scores({name: read_score_file(folder.scores(name)) for name in names}, _dim(folder))
+    scores = {name: read_score_file(ScoredFolder(path).scores(name)) for name in names}
+    return _Scores(scores, _dim(LogFolder(path), RunFolder(path)))
 
 
-def _dim(folder: LogFolder) -> int | None:
-    if folder.pool.exists():
-        return read_pool(folder.pool).dim
-    return read_record(folder).dim if folder.record.exists() else None
+def _dim(log: LogFolder, run: RunFolder) -> int | None:
+    if log.pool.exists():
+        return read_pool(log.pool).dim
+    return read_record(run).dim if run.record.exists() else None
 
 
 def _score(folder: LogFolder) -> _Scores:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fl_audit.attacks.statistics import ALL
+from fl_audit.attacks.registry import STATISTICS
 from fl_audit.comparison.comparability import comparability_warnings
 from fl_audit.comparison.pareto import pareto_front
 from fl_audit.comparison.reported_run import PARTIES, Party, ReportedRun, read_reported_runs
@@ -46,7 +46,7 @@ class Comparison:
     def statistics(self) -> tuple[str, ...]:
         """Names of the statistics that any run has, the known ones first."""
         found = dict.fromkeys(name for run in self.runs for name in run.report.statistics)
-        known = [s.name for s in ALL if s.name in found]
+        known = [s.name for s in STATISTICS if s.name in found]
         return tuple(dict.fromkeys([*known, *found]))
 
     @property

@@ -4,8 +4,8 @@ A config is one table per concern. `kind` selects the variant of a task, a parti
 pattern or a mechanism, and each variant knows only its own keys.
 """
 
+from fl_audit.attacks.audit_table import Audit
 from fl_audit.canaries.tables import AnyCanaries, Canaries, ExampleCanaries
-from fl_audit.config.audit import Audit
 from fl_audit.config.run import Config, Log
 from fl_audit.config.training import (
     AdaptiveServer,

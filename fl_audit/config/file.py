@@ -12,6 +12,7 @@ from typing import Any, Literal
 import msgspec
 import tomli_w
 
+from fl_audit.attacks.registry import THREAT_MODELS
 from fl_audit.attacks.statistics import statistics_of
 from fl_audit.attacks.threat_models import check_rounds
 from fl_audit.config import Config, Table
@@ -72,12 +73,23 @@ def parse_config(table: Mapping[str, Any], name: str) -> Config:
     """
     table = {key: _with_kind(key, value) for key, value in table.items()}
     _check_keys(table, Config, name, "")
+    _check_threat_models(table, name)
     try:
         config = msgspec.convert(_with_kinds(table), Config)
     except msgspec.ValidationError as error:
         raise InputError(f"{name}: {_readable(str(error), table)}") from error
     _check_audit(config, name)
     return config
+
+
+def _check_threat_models(table: Mapping[str, Any], name: str) -> None:
+    """Raises an `InputError` for a threat model that is not registered, naming the nearest."""
+    audit = table.get("audit")
+    asked = audit.get("threat_models") if isinstance(audit, Mapping) else None
+    for model in asked if isinstance(asked, list) else ():
+        if model not in THREAT_MODELS.names:
+            hint = nearest(str(model), THREAT_MODELS.names)
+            raise InputError(f"{name}: key `audit.threat_models`: unknown {model!r}; {hint}")
 
 
 def _with_kinds(table: Mapping[str, Any]) -> dict[str, Any]:
@@ -105,7 +117,8 @@ def _check_audit(config: Config, name: str) -> None:
     """What [audit] says of rounds, statistics and methods, which others decide about."""
     if config.participation.rounds is not None:
         check_rounds(config.audit, config.participation.rounds, name)
-    known = ("all", *(statistic.name for statistic in statistics_of(config)))
+    logged = statistics_of(config.canaries, config.audit)
+    known = ("all", *(statistic.name for statistic in logged))
     asked = config.audit.verdict_statistic
     if asked not in known:
         raise InputError(

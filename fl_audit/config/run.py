@@ -1,7 +1,7 @@
 """The config of a run."""
 
+from fl_audit.attacks.audit_table import Audit
 from fl_audit.canaries.tables import AnyCanaries
-from fl_audit.config.audit import Audit
 from fl_audit.config.training import Client, FedAvg, Server, ServerSgd
 from fl_audit.kinds.table import NonNegativeInt, PositiveInt, Table
 from fl_audit.mechanisms import Mechanism

@@ -75,6 +75,11 @@ class CosineLog:
         """Which rounds are written, whole: bool of shape (rounds,)."""
         return np.array([bool(np.isfinite(row).all()) for row in self._cosines], dtype=bool)
 
-    def rows(self, rounds: slice = slice(None)) -> Iterator[npt.NDArray[np.float32]]:
-        """The rows that are written, or those of them in a slice, one at a time."""
-        return (row for row in self._cosines[rounds] if np.isfinite(row).all())
+    def rows(self, rounds: range | None = None) -> Iterator[npt.NDArray[np.float32]]:
+        """The rows that are written, or those of them in some rounds, one at a time.
+
+        Args:
+          rounds: To look at, from 0 and one after the other; None for all.
+        """
+        seen = self._cosines if rounds is None else self._cosines[rounds.start : rounds.stop]
+        return (row for row in seen if np.isfinite(row).all())

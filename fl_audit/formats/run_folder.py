@@ -14,6 +14,7 @@ import msgspec
 
 from fl_audit.errors import InputError
 from fl_audit.formats.atomic import write_text
+from fl_audit.formats.scored_folder import ScoredFolder
 
 FORMAT_VERSION = 1
 
@@ -22,10 +23,8 @@ ZeroingKind = Literal["none", "fixed", "adaptive"]
 
 
 @dataclass(frozen=True)
-class RunFolder:
+class RunFolder(ScoredFolder):
     """Paths inside one run's folder."""
-
-    path: Path
 
     @property
     def config(self) -> Path:
@@ -36,16 +35,6 @@ class RunFolder:
     def metrics(self) -> Path:
         """A row per round (CSV)."""
         return self.path / "metrics.csv"
-
-    @property
-    def canaries(self) -> Path:
-        """The pool: `canary_id,included,rounds`, the rounds (from 1) separated by spaces (CSV)."""
-        return self.path / "canaries.csv"
-
-    @property
-    def round_cosines(self) -> Path:
-        """Cosine of every canary with every round's aggregate: float32, rounds x canaries (NPY)."""
-        return self.path / "round_cosines.npy"
 
     @property
     def round_products(self) -> Path:
@@ -104,10 +93,6 @@ class RunFolder:
     def released_models(self) -> list[Path]:
         """The released models that are there."""
         return sorted(self.path.glob("released_model_*.npy"))
-
-    def scores(self, statistic: str) -> Path:
-        """Score file of one statistic (CSV: canary_id, included, score)."""
-        return self.path / f"scores_{statistic}.csv"
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,24 @@ def _products(vector: Vector, other: Vector | None) -> FloatArray:
     return total
 
 
+class RowsInMemory:
+    """Rows of `measure` of any number of rounds, which nobody needs after a crash."""
+
+    def __init__(self) -> None:
+        """Starts without any."""
+        self._rows: list[FloatArray] = []
+
+    def write_round(self, round_index: int, measured: FloatArray) -> None:
+        """Takes the row of the next round."""
+        if round_index != len(self._rows):
+            raise ValueError(f"round {len(self._rows)} is next, got {round_index}")
+        self._rows.append(measured)
+
+    def rows(self) -> FloatArray:
+        """The rows, float64 of shape (rounds, variables, 2)."""
+        return np.array(self._rows)
+
+
 @dataclass(frozen=True)
 class AggregateLog:
     """Rows of `measure`, float64 of shape (rounds, variables, 2) (see `formats.mapped_log`)."""
@@ -77,6 +95,10 @@ class AggregateLog:
         """Writes what is in memory to the disk."""
         self._rows.flush()
 
+    def rows(self) -> FloatArray:
+        """The rows, float64 of shape (rounds, variables, 2); NaN where a round is not written."""
+        return np.array(self._rows)
+
 
 def read_aggregate_log(path: Path, num_rounds: int, num_variables: int) -> FloatArray:
     """The rows of a finished run, float64 of shape (rounds, variables, 2).
@@ -85,4 +107,4 @@ def read_aggregate_log(path: Path, num_rounds: int, num_variables: int) -> Float
       InputError: the file is missing, damaged, or of another shape.
     """
     shape = (num_rounds, num_variables, 2)
-    return np.array(open_log(path, "r", np.float64, shape, "aggregates"))
+    return AggregateLog(open_log(path, "r", np.float64, shape, "aggregates")).rows()

@@ -87,7 +87,7 @@ def check_rounds(canary_rounds: Sequence[npt.NDArray[np.int64]]) -> Check:
     """No canary takes part twice in a round.
 
     Args:
-      canary_rounds: of each included canary, the rounds that it took part in.
+      canary_rounds: of each included canary, the rounds that it took part in, from 0.
     """
     repeated = [rounds[1:][np.diff(rounds) == 0] for rounds in map(np.sort, canary_rounds)]
     twice = np.concatenate([*repeated, np.zeros(0, np.int64)])
@@ -95,7 +95,7 @@ def check_rounds(canary_rounds: Sequence[npt.NDArray[np.int64]]) -> Check:
         name="once_a_round",
         log_p=-math.inf if len(twice) else 0.0,
         num_tests=len(canary_rounds),
-        round=int(twice.min()) if len(twice) else None,
+        round=int(twice.min()) + 1 if len(twice) else None,
         variable=None,
         ratio=float(len(twice)),
     )

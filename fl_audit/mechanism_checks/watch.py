@@ -5,26 +5,40 @@ from collections.abc import Sequence
 import numpy as np
 
 from fl_audit.errors import InputError
-from fl_audit.mechanism_checks.aggregate_log import FloatArray, Vector, measure
+from fl_audit.mechanism_checks.aggregate_log import AggregateLog, RowsInMemory, Vector, measure
 from fl_audit.mechanism_checks.autocorrelation import Autocorrelation, strongest_autocorrelation
 from fl_audit.mechanism_checks.checks import Check, RunAggregates, check_aggregates
 
 
 class MechanismWatch:
-    """Sees every round's noised aggregate, in order; keeps the last one and some lengths."""
+    """Sees every round's noised aggregate, in order; keeps the last one and some lengths.
 
-    def __init__(self, sizes: Sequence[int]) -> None:
-        """Starts before the first round.
+    Attributes:
+      echo: The strongest lag of the first round; None where it has no noise or was not shown.
+    """
+
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        log: AggregateLog | RowsInMemory | None = None,
+        completed: int = 0,
+    ) -> None:
+        """Starts before the first round, or goes on with the log of rounds that are done.
+
+        After an interruption the last aggregate is gone: one round is not compared with it.
 
         Args:
           sizes: parameters in each variable of the model, in the order of the aggregate.
+          log: Where the measures of each round go; by default into memory.
+          completed: Rounds that are done, whose measures the log holds.
         """
         self._sizes = tuple(sizes)
+        self._log = RowsInMemory() if log is None else log
+        self._first = completed
         self._last: Vector | None = None
-        self._autocorrelation: Autocorrelation | None = None
-        self._rows: list[FloatArray] = []
         self._stddev: list[float] = []
         self._norm_bound: list[float] = []
+        self.autocorrelation: Autocorrelation | None = None
 
     def see_round(self, aggregate: Vector, *, noise_stddev: float, norm_bound: float) -> None:
         """Takes a round's measures.
@@ -51,27 +65,43 @@ class MechanismWatch:
                 f"noise_stddev: must be 0 in all rounds or in none, got {noise_stddev} after "
                 f"{self._stddev[0]}"
             )
-        if not self._rows and noise_stddev > 0:
-            self._autocorrelation = strongest_autocorrelation(aggregate, noise_stddev, norm_bound)
-        self._rows.append(measure(aggregate, self._last, self._sizes))
+        self.measure_round(aggregate.copy(), noise_stddev=noise_stddev, norm_bound=norm_bound)
+
+    def measure_round(self, aggregate: Vector, *, noise_stddev: float, norm_bound: float) -> None:
+        """Takes a round's measures as `see_round` does, of a caller who has checked everything.
+
+        Args:
+          aggregate: As in `see_round`; it must not be written on any more.
+          noise_stddev: As in `see_round`, whatever it is.
+          norm_bound: As in `see_round`, whatever it is.
+        """
+        index = self._first + len(self._stddev)
+        if index == 0 and noise_stddev > 0:
+            self.autocorrelation = strongest_autocorrelation(aggregate, noise_stddev, norm_bound)
+        self._log.write_round(index, measure(aggregate, self._last, self._sizes))
         self._stddev.append(noise_stddev)
         self._norm_bound.append(norm_bound)
-        self._last = aggregate.copy()
+        self._last = aggregate
 
     def checks(self) -> list[Check]:
         """The checks of what was seen.
 
         Raises:
-          InputError: no round was.
+          InputError: no round was, or the first rounds were shown to another watch.
         """
-        if not self._rows:
+        if not self._stddev:
             raise InputError("see_round: must be called for a round before there are checks")
+        if self._first:
+            raise InputError(
+                "see_round: must be called for every round before there are checks, and "
+                f"{self._first} were done before"
+            )
         return check_aggregates(
             RunAggregates(
                 sizes=self._sizes,
                 stddev=np.array(self._stddev),
                 norm_bound=np.array(self._norm_bound),
-                measured=np.array(self._rows),
-                autocorrelation=self._autocorrelation,
+                measured=self._log.rows()[: len(self._stddev)],
+                autocorrelation=self.autocorrelation,
             )
         )

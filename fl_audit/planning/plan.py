@@ -116,7 +116,7 @@ def make_plan(config: Config, trials: int | None = None, task: TaskFacts | None 
     few = min(trials or _TRIALS, _FEWEST_TRIALS if takes_long else _FEW_TRIALS)
     trials = trials or (_FEW_TRIALS if takes_long else _TRIALS)
     rounds = _noisy_rounds(run)
-    logged = [statistic.name for statistic in statistics_of(config)]
+    logged = [statistic.name for statistic in statistics_of(config.canaries, config.audit)]
     return Plan(
         run=run,
         trials=trials,

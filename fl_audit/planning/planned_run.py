@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fl_audit.attacks.statistic import RunFacts
 from fl_audit.canaries.families import make_family
 from fl_audit.canaries.inclusion import flip_coins
 from fl_audit.config import Canaries, Config, GaussianAdaptive, GaussianFixed, ServerSgd
@@ -85,6 +86,11 @@ class PlannedRun:
     def delta(self) -> float:
         """Delta of the audit: the config's, else N^-1.1 for N clients (Andrew et al. section 5)."""
         return self.config.audit.delta or float(len(self.task.client_ids)) ** -1.1
+
+    @property
+    def null_facts(self) -> RunFacts:
+        """What null laws depend on."""
+        return RunFacts(self.config.audit, self.task.dim)
 
     @functools.cached_property
     def canaries(self) -> IndexArray:

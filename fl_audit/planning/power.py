@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fl_audit.accounting import NoisyRounds
-from fl_audit.attacks.statistics import Statistic
+from fl_audit.attacks.statistic import RunFacts, Statistic
 from fl_audit.config import Config
 from fl_audit.errors import InputError
 from fl_audit.estimators import CanaryScores
@@ -19,7 +19,7 @@ from fl_audit.verdict.power import (
     FACTOR,
     RepeatedTests,
     SimulatedAudit,
-    hardest,
+    hardest_null,
 )
 
 _FAULTS = (1.0, 0.5, 0.0)
@@ -97,8 +97,11 @@ def claim_power(run: PlannedRun, rounds: NoisyRounds, trials: int) -> ClaimPower
     claim = Claim(audit.claimed_epsilon, run.delta)
     chosen = chosen_tests(run.config)
     statistics = _simulated(run.config, chosen)
-    simulated = _SimulatedTests(statistics, RepeatedTests(claim, chosen.methods, chosen.level))
-    ideal = SimulatedAudit(claim, chosen.methods, chosen.level, hardest(statistics)[0].null)
+    facts = run.null_facts
+    tests = RepeatedTests(claim, chosen.methods, chosen.level)
+    simulated = _SimulatedTests(statistics, tests, facts)
+    null = hardest_null([statistic.null(facts).kind for statistic in statistics])
+    ideal = SimulatedAudit(claim, chosen.methods, chosen.level, null)
     power = ideal.power(run.num_canaries)
     is_enough = power >= ENOUGH_POWER
     factors = _FAULTS if run.noise.sum_noise_multiplier else _FAULTS[:1]
@@ -122,15 +125,19 @@ class _SimulatedTests:
     Attributes:
       statistics: The statistics that are both tested and simulated.
       tests: What is tested on each of them.
+      facts: What the null laws of the statistics depend on.
     """
 
     statistics: Sequence[Statistic]
     tests: RepeatedTests
+    facts: RunFacts
 
-    def contradict(self, scores: Mapping[str, CanaryScores], dim: int) -> bool:
+    def contradict(self, scores: Mapping[str, CanaryScores]) -> bool:
         """Whether any bound exceeds the claim."""
         return any(
-            self.tests.contradict(ScoredStatistic(s.name, scores[s.name], s.null, dim))
+            self.tests.contradict(
+                ScoredStatistic(s.name, scores[s.name], s.null(self.facts).kind, self.facts.dim)
+            )
             for s in self.statistics
         )
 
@@ -162,4 +169,4 @@ def _fault_power(
 
 def _share(run: PlannedRun, unknowns: Unknowns, simulated: _SimulatedTests, trials: int) -> float:
     samples = simulated_trials(run, unknowns, trials)
-    return sum(simulated.contradict(scores, run.task.dim) for scores in samples) / trials
+    return sum(simulated.contradict(scores) for scores in samples) / trials

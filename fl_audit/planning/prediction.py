@@ -7,14 +7,10 @@ import numpy as np
 import numpy.typing as npt
 from tqdm import tqdm
 
-from fl_audit.attacks.statistics import (
-    FINAL,
-    FINAL_MINUS_INITIAL,
-    MAX,
-    SUM,
-    Statistic,
-    statistics_of,
-)
+from fl_audit.attacks.all_iterates import MAX, SUM
+from fl_audit.attacks.final_model import FINAL, FINAL_MINUS_INITIAL
+from fl_audit.attacks.statistic import Statistic
+from fl_audit.attacks.statistics import statistics_of
 from fl_audit.config import Config, ServerSgd
 from fl_audit.errors import InputError
 from fl_audit.estimators import (
@@ -57,7 +53,7 @@ def predicted_statistics(config: Config) -> tuple[Statistic, ...]:
       InputError: there is none.
     """
     known = _OF_ROUNDS | (_OF_MODELS if isinstance(config.server, ServerSgd) else set())
-    logged = statistics_of(config)
+    logged = statistics_of(config.canaries, config.audit)
     found = tuple(statistic for statistic in logged if statistic.name in known)
     if not found:
         raise InputError(
@@ -126,7 +122,8 @@ def _setting(
 ) -> AuditSetting:
     """As the report of a run has it."""
     confidence, dim = run.config.audit.confidence, run.task.dim
-    return AuditSetting(scores[statistic.name], run.delta, confidence, dim, statistic.null)
+    null = statistic.null(run.null_facts).kind
+    return AuditSetting(scores[statistic.name], run.delta, confidence, dim, null)
 
 
 @dataclass(frozen=True)

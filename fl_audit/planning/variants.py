@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 from tqdm import tqdm
 
-from fl_audit.attacks.statistics import FINAL, Statistic
+from fl_audit.attacks.final_model import FINAL
+from fl_audit.attacks.statistic import Statistic
 from fl_audit.config import Config, DrawnParticipation
 from fl_audit.errors import InputError
 from fl_audit.estimators import valid_methods

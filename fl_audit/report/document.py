@@ -5,8 +5,8 @@ import importlib.metadata
 import msgspec
 
 from fl_audit.accounting import Accounting, NoisyRounds, account
-from fl_audit.attacks.statistics import statistics_of
-from fl_audit.attacks.threat_models import ThreatModel, threat_models_of
+from fl_audit.attacks.threat_model import ThreatModel
+from fl_audit.attacks.threat_models import threat_models_of
 from fl_audit.errors import InputError
 from fl_audit.report.checks import checks_report, failed_checks
 from fl_audit.report.finished_run import FinishedRun
@@ -26,8 +26,8 @@ def build_report(run: FinishedRun) -> Report:
     checks = checks_report(run)
     verdict = run_verdict(run, failed_checks(checks))
     return Report(
-        statistics={s.name: statistic_report(run, s) for s in statistics_of(run.config)},
-        threat_models={m.name: _threat_model(run, m) for m in threat_models_of(run.config)},
+        statistics={s.name: statistic_report(run, s) for s in run.statistics},
+        threat_models={m.name: _threat_model(run, m) for m in threat_models_of(run.config.audit)},
         verdict=None if verdict is None else verdict_from_json(verdict.to_json()),
         checks=checks,
         analytical=msgspec.convert(accounting, AnalyticalReport, from_attributes=True),
@@ -38,13 +38,13 @@ def build_report(run: FinishedRun) -> Report:
 
 
 def _threat_model(run: FinishedRun, model: ThreatModel) -> ThreatModelReport:
-    first, last = model.rounds or (1, run.record.rounds)
+    rounds = model.rounds(run.config.audit, run.record.rounds)
     return ThreatModelReport(
         title=model.title,
-        sees=model.sees,
-        first_round=first,
-        last_round=last,
-        num_included_in_rounds=run.included_in(first, last),
+        sees=model.sees(run.config.audit),
+        first_round=rounds.start + 1,
+        last_round=rounds.stop,
+        num_included_in_rounds=run.included_in(rounds),
     )
 
 

@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from fl_audit.attacks.statistic import RunFacts, Statistic
 from fl_audit.attacks.statistics import statistics_of
 from fl_audit.config import Config
 from fl_audit.config.file import load_config
@@ -53,7 +54,7 @@ class FinishedRun:
       config: what was asked for.
       record: what was done.
       rounds: its curves.
-      canary_rounds: of each included canary, the rounds that it took part in, from 1.
+      canary_rounds: of each included canary, the rounds that it took part in, from 0.
       scores: by statistic.
       aggregates: what the checks of the mechanism look at; None where it is not checked.
     """
@@ -71,10 +72,21 @@ class FinishedRun:
         """[included canaries] how many rounds each took part in."""
         return np.array([len(rounds) for rounds in self.canary_rounds], dtype=np.int64)
 
-    def included_in(self, first: int, last: int) -> int:
-        """Included canaries that took part in any of the rounds `first` to `last`."""
+    @property
+    def statistics(self) -> tuple[Statistic, ...]:
+        """The statistics that the run logged."""
+        return statistics_of(self.config.canaries, self.config.audit)
+
+    @property
+    def facts(self) -> RunFacts:
+        """What null laws depend on."""
+        return RunFacts(self.config.audit, self.record.dim)
+
+    def included_in(self, seen: range) -> int:
+        """Included canaries that took part in any of some rounds, from 0 and one after another."""
         return sum(
-            bool(((first <= rounds) & (rounds <= last)).any()) for rounds in self.canary_rounds
+            bool(((seen.start <= rounds) & (rounds < seen.stop)).any())
+            for rounds in self.canary_rounds
         )
 
 
@@ -99,7 +111,10 @@ def read_finished_run(folder: RunFolder) -> FinishedRun:
         record=record,
         rounds=rounds,
         canary_rounds=tuple(canary.rounds for canary in pool.values() if canary.included),
-        scores={s.name: _read_scores(folder.scores(s.name), pool) for s in statistics_of(config)},
+        scores={
+            s.name: _read_scores(folder.scores(s.name), pool)
+            for s in statistics_of(config.canaries, config.audit)
+        },
         aggregates=(
             _read_aggregates(folder, record, rounds)
             if why_not_checked(config.mechanism) is None
@@ -153,7 +168,7 @@ def _read_autocorrelation(path: Path) -> Autocorrelation | None:
 
 @dataclass(frozen=True, eq=False)
 class _Canary:
-    """A canary of the pool: whether it is included, and in which rounds."""
+    """A canary of the pool: whether it is included, and in which rounds, from 0."""
 
     included: bool
     rounds: npt.NDArray[np.int64]
@@ -169,7 +184,7 @@ def _read_canaries(path: Path) -> dict[str, _Canary]:
     try:
         return {
             row["canary_id"]: _Canary(
-                row["included"] == "1", np.array(row["rounds"].split(), dtype=np.int64)
+                row["included"] == "1", np.array(row["rounds"].split(), dtype=np.int64) - 1
             )
             for row in rows
         }

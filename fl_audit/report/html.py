@@ -4,7 +4,6 @@ from typing import Any
 
 from markupsafe import Markup
 
-from fl_audit.attacks.statistics import statistics_of
 from fl_audit.config.file import config_to_toml
 from fl_audit.estimators import Gaussian
 from fl_audit.estimators.roc.summary import REPORTED_RATES
@@ -51,7 +50,8 @@ def _page(report: Report, run: FinishedRun) -> dict[str, Any]:
         "not_checked": report.checks.not_checked,
         "false_alarm": significant(report.checks.false_alarm, 1),
         "description": description(run),
-        "statistics": {s.name: s for s in statistics_of(run.config)},
+        "statistics": {s.name: s for s in run.statistics},
+        "nulls": {s.name: s.null(run.facts).kind for s in run.statistics},
         "threat_models": threat_model_rows(report),
         "titles": {
             name: report.threat_models[statistic.threat_model].title
@@ -83,9 +83,9 @@ def _histograms(run: FinishedRun) -> dict[str, Markup]:
         s.name: score_histogram(
             s.name,
             run.scores[s.name].canary_scores(),
-            null if s.null == "closed_form" else None,
+            null if s.null(run.facts).kind == "closed_form" else None,
         )
-        for s in statistics_of(run.config)
+        for s in run.statistics
     }
 
 

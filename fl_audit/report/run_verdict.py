@@ -24,7 +24,7 @@ def run_verdict(run: FinishedRun, failed_checks: Sequence[str]) -> Verdict | Non
     chosen = chosen_tests(run.config)
     scores = {s.name: run.scores[s.name].canary_scores() for s in chosen.statistics}
     claim = Claim(audit.claimed_epsilon, run.record.delta)
-    tests = chosen.on(scores, run.record.dim)
+    tests = chosen.on(scores, run.facts)
     verdict = reach_verdict(claim, tests, why_unfit(run.record))
     if not failed_checks or verdict.outcome is Outcome.CONTRADICTED:
         return verdict

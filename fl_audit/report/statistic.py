@@ -5,11 +5,12 @@ import math
 import msgspec
 import numpy as np
 
-from fl_audit.attacks.statistics import Statistic
+from fl_audit.attacks.statistic import Statistic
 from fl_audit.errors import InputError
 from fl_audit.estimators import anderson_darling, estimate
 from fl_audit.estimators.result import Estimate
 from fl_audit.estimators.scores import CanaryScores, FloatArray
+from fl_audit.estimators.setting import Null
 from fl_audit.report.finished_run import FinishedRun
 from fl_audit.report.statistic_model import (
     AndersonDarlingReport,
@@ -32,14 +33,14 @@ def statistic_report(run: FinishedRun, statistic: Statistic) -> StatisticReport:
     Raises:
       InputError: no method can be applied to the scores.
     """
-    scores = run.scores[statistic.name].canary_scores()
+    scores, null = run.scores[statistic.name].canary_scores(), statistic.null(run.facts).kind
     try:
         result = estimate(
             scores,
             delta=run.record.delta,
             dim=run.record.dim,
             confidence=run.config.audit.confidence,
-            null=statistic.null,
+            null=null,
         )
     except InputError as error:
         raise InputError(f"{run.folder.scores(statistic.name)}: {error}") from error
@@ -49,12 +50,12 @@ def statistic_report(run: FinishedRun, statistic: Statistic) -> StatisticReport:
         roc=None if result.roc is None else msgspec.convert(result.roc.to_json(), RocReport),
         estimates=tuple(map(estimate_report, result.estimates)),
         threat_model=statistic.threat_model,
-        null=statistic.null,
+        null=null,
         left_out=result.left_out,
         anderson_darling=AndersonDarlingReport(
             included=_normality(scores.included), excluded=_normality(scores.excluded)
         ),
-        null_check=_null_check(statistic, scores, run.record.dim),
+        null_check=_null_check(null, scores, run.record.dim),
     )
 
 
@@ -85,14 +86,14 @@ def _normality(scores: FloatArray) -> NormalityReport | None:
     return NormalityReport(test.statistic, critical)
 
 
-def _null_check(statistic: Statistic, scores: CanaryScores, dim: int) -> NullCheckReport | None:
+def _null_check(null: Null, scores: CanaryScores, dim: int) -> NullCheckReport | None:
     """Mean and variance of the excluded scores beside those of the null law N(0, 1/dim).
 
     Standard errors are those of the null law. None where the null has no closed form or there
     are fewer than 2 excluded scores.
     """
     num = scores.num_excluded
-    if statistic.null != "closed_form" or num < 2:
+    if null != "closed_form" or num < 2:
         return None
     return NullCheckReport(
         mean=float(np.mean(scores.excluded)),

@@ -3,7 +3,8 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from fl_audit.attacks.statistics import Statistic, statistics_of
+from fl_audit.attacks.statistic import RunFacts, Statistic
+from fl_audit.attacks.statistics import statistics_of
 from fl_audit.config import Config
 from fl_audit.estimators import CanaryScores, valid_methods
 from fl_audit.verdict.claim_tests import ClaimTests, ScoredStatistic, level_of_each
@@ -32,18 +33,21 @@ class ChosenTests:
         """The probability with which each single bound may fail."""
         return level_of_each(self.confidence, len(self))
 
-    def on(self, scores: Mapping[str, CanaryScores], dim: int) -> ClaimTests:
+    def on(self, scores: Mapping[str, CanaryScores], facts: RunFacts) -> ClaimTests:
         """The tests of a run's scores.
 
         Args:
           scores: The scores of canaries by the name of the statistic.
-          dim: Number of trainable parameters.
+          facts: What the null laws of the statistics depend on.
 
         Raises:
           InputError: nothing is chosen.
         """
         return ClaimTests(
-            [ScoredStatistic(s.name, scores[s.name], s.null, dim) for s in self.statistics],
+            [
+                ScoredStatistic(s.name, scores[s.name], s.null(facts).kind, facts.dim)
+                for s in self.statistics
+            ],
             self.confidence,
             self.methods,
         )
@@ -56,7 +60,8 @@ def chosen_tests(config: Config) -> ChosenTests:
       config: The config of the run.
     """
     audit = config.audit
-    statistics = [s for s in statistics_of(config) if audit.verdict_statistic in ("all", s.name)]
+    logged = statistics_of(config.canaries, audit)
+    statistics = [s for s in logged if audit.verdict_statistic in ("all", s.name)]
     methods = chosen_methods(None if audit.verdict_method == "all" else (audit.verdict_method,))
     return ChosenTests(tuple(statistics), methods, audit.confidence)
 

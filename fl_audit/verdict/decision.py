@@ -18,7 +18,7 @@ from fl_audit.verdict.power import (
     FACTOR,
     MOST_CANARIES,
     SimulatedAudit,
-    hardest,
+    hardest_null,
 )
 
 
@@ -158,13 +158,14 @@ def _not_contradicted(
             "Gaussian noise has no finite ε"
         )
         return _verdict(Outcome.INCONCLUSIVE, reason, claim, tests, bounds, p_value=p)
-    hard = hardest(tests.statistics)
+    null = hardest_null([statistic.null for statistic in tests.statistics])
+    hard = [statistic for statistic in tests.statistics if statistic.null == null]
     num_canaries = hard[0].scores.num_included + hard[0].scores.num_excluded
     simulated = SimulatedAudit(
         claim=claim,
         methods=tuple(tests.methods),
         level=tests.level,
-        null=hard[0].null,
+        null=null,
         included_share=hard[0].scores.num_included / num_canaries,
     )
     power = simulated.power(num_canaries)

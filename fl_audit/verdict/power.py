@@ -7,9 +7,8 @@ attack may see less.
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -148,25 +147,13 @@ class SimulatedAudit:
         return RepeatedTests(self.claim, self.methods, self.level)
 
 
-class HasNull(Protocol):
-    """A statistic, with scores or without."""
-
-    @property
-    def null(self) -> Null:
-        """Law of an excluded canary's score."""
-
-
-StatisticType = TypeVar("StatisticType", bound=HasNull)
-
-
-def hardest(statistics: Sequence[StatisticType]) -> list[StatisticType]:
-    """The statistics on which least can be proven: those without a known null law, if any are.
+def hardest_null(nulls: Collection[Null]) -> Null:
+    """The null law under which least can be proven: the unknown one, if any statistic has it.
 
     In every case that we simulated, the power for one of them is below that for a statistic whose
     null law is known.
 
     Args:
-      statistics: The statistics that are tested, at least one.
+      nulls: The laws of the statistics that are tested, at least one.
     """
-    unknown = [statistic for statistic in statistics if statistic.null == "empirical"]
-    return unknown or list(statistics)
+    return "empirical" if "empirical" in nulls else "closed_form"

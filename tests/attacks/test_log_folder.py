@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from fl_audit.attacks import CanaryPool, RoundScorer
-from fl_audit.attacks.log_folder import LogFolder, score_log
+from fl_audit.attacks.log_folder import score_log
 from fl_audit.errors import InputError
+from fl_audit.formats.log_folder import LogFolder
 
 POOL = CanaryPool(seed=3, count=40, dim=500, family="gaussian")
 SEEN = np.random.default_rng(5).normal(size=(3, POOL.dim)).astype(np.float32)

@@ -5,16 +5,16 @@ import shutil
 import numpy as np
 import pytest
 
-from fl_audit.attacks.log_folder import LogFolder, score_log
-from fl_audit.attacks.statistics import ALL
+from fl_audit.attacks.attacker import Attacker
+from fl_audit.attacks.log_folder import score_log
+from fl_audit.attacks.registry import STATISTICS
 from fl_audit.canaries.pool import CanaryPool, write_pool
 from fl_audit.cli import main
 from fl_audit.config import Canaries, Config, DigitsTask, GaussianFixed, Shuffle
 from fl_audit.config.file import config_to_toml
+from fl_audit.formats.log_folder import LogFolder
 from fl_audit.formats.score_file import read_score_file
-from fl_audit.training import run as training_run
-from fl_audit.training.algorithm.round import flatten_weights
-from fl_audit.training.attackers import Attacker
+from fl_audit.training.run import train as training_run
 
 CONFIG = Config(
     task=DigitsTask(num_clients=100, hidden=(8,)),
@@ -29,14 +29,20 @@ POOL = CanaryPool(seed=11, count=30, dim=64 * 8 + 8 + 8 * 10 + 10, family="hadam
 class LoggingServer(Attacker):
     """Writes what docs/logs.md asks for, and leaves the scoring to others."""
 
+    statistics = ()
+
     def __init__(self, folder: LogFolder) -> None:
         self._folder = folder
         folder.aggregates.mkdir(parents=True)
         write_pool(folder.pool, POOL)
 
+    @classmethod
+    def of(cls, context):
+        return cls(LogFolder(context.run_folder.path / "log"))
+
     def see_round(self, seen) -> None:
         if seen.index == 0:
-            np.save(self._folder.initial, flatten_weights(seen.before))
+            np.save(self._folder.initial, seen.before)
         name = f"round_{seen.index + 1:06}.npy"
         np.save(self._folder.aggregates / name, seen.aggregate)
 
@@ -44,7 +50,7 @@ class LoggingServer(Attacker):
         pass
 
     def scores(self, final):
-        np.save(self._folder.final, flatten_weights(final))
+        np.save(self._folder.final, final)
         return {}
 
 
@@ -63,7 +69,7 @@ def test_scores_equal_those_of_a_run_with_the_same_numbers(tmp_path, monkeypatch
     scored = score_log(log, iter)
     assert scored.num_rounds == 3
     assert set(scored.scores) >= {"final", "final_minus_initial", "max", "sum"}
-    for statistic in ALL:
+    for statistic in STATISTICS:
         if statistic.name not in scored.scores:
             continue
         of_run = read_score_file(run / f"scores_{statistic.name}.csv")

@@ -2,9 +2,11 @@
 
 import pytest
 
-from fl_audit.attacks.statistics import ALL, meaning_of, statistics_of, title_of
+from fl_audit.attacks.registry import STATISTICS
+from fl_audit.attacks.statistic import RunFacts
+from fl_audit.attacks.statistics import meaning_of, statistics_of, title_of
 from fl_audit.attacks.threat_models import threat_models_of
-from fl_audit.config import Audit
+from fl_audit.config import Audit, Config
 from fl_audit.config.file import parse_config
 
 EVERY = {
@@ -15,7 +17,7 @@ EVERY = {
 }
 
 
-def config(rounds: int = 20, **audit: object):
+def config(rounds: int = 20, **audit: object) -> Config:
     table = {
         "task": {"kind": "digits"},
         "mechanism": {"kind": "gaussian_fixed", "noise_multiplier": 0.5, "clip_norm": 1.0},
@@ -26,8 +28,13 @@ def config(rounds: int = 20, **audit: object):
     return parse_config(table, "run.toml")
 
 
+def logged(**audit: object):
+    made = config(**audit)
+    return statistics_of(made.canaries, made.audit)
+
+
 def names(**audit: object) -> list[str]:
-    return [statistic.name for statistic in statistics_of(config(**audit))]
+    return [statistic.name for statistic in logged(**audit)]
 
 
 def test_the_default_is_what_the_contract_says():
@@ -49,26 +56,32 @@ def test_each_threat_model_has_its_statistics():
 @pytest.mark.parametrize(("last", "null"), [(3, "closed_form"), (4, "empirical")])
 def test_the_null_of_one_round_is_known_and_that_of_two_is_not(last, null):
     window = {"threat_models": ["window"], "window_first_round": 3, "window_last_round": last}
-    assert {statistic.null for statistic in statistics_of(config(**window))} == {null}
+    facts = RunFacts(config(**window).audit, dim=100)
+    assert {statistic.null(facts).kind for statistic in logged(**window)} == {null}
+    without_dim = RunFacts(facts.audit, dim=None)
+    assert {statistic.null(without_dim).kind for statistic in logged(**window)} == {"empirical"}
 
 
 def test_threat_models_say_what_the_attacker_sees():
-    sees = {model.name: model.sees for model in threat_models_of(config(**EVERY))}
+    audit = config(**EVERY).audit
+    sees = {model.name: model.sees(audit) for model in threat_models_of(audit)}
     assert list(sees) == EVERY["threat_models"]
     assert (
         sees["checkpoints"] == "the initial model, the one after every 5 rounds and the final one"
     )
     assert sees["window"] == "the noised updates of rounds 3 to 9 alone"
-    one = config(threat_models=["window"], window_first_round=3, window_last_round=3)
-    assert threat_models_of(one)[0].sees == "the noised update of round 3 alone"
-    every = config(threat_models=["checkpoints"], release_every=1)
-    assert threat_models_of(every)[0].sees.startswith(
-        "the initial model, the one after every round"
+    one = config(threat_models=["window"], window_first_round=3, window_last_round=3).audit
+    assert threat_models_of(one)[0].sees(one) == "the noised update of round 3 alone"
+    every = config(threat_models=["checkpoints"], release_every=1).audit
+    assert (
+        threat_models_of(every)[0]
+        .sees(every)
+        .startswith("the initial model, the one after every round")
     )
 
 
 def test_names_and_titles_tell_statistics_apart():
-    for values in ([s.name for s in ALL], [s.title for s in ALL]):
+    for values in ([s.name for s in STATISTICS], [s.title for s in STATISTICS]):
         assert len(set(values)) == len(values)
     assert (title_of("max"), title_of("of tomorrow")) == ("Largest round", "of tomorrow")
     assert meaning_of("max")
@@ -76,7 +89,7 @@ def test_names_and_titles_tell_statistics_apart():
 
 
 def test_threat_models_do_not_depend_on_their_order():
-    assert statistics_of(config(threat_models=["all_iterates", "final"])) == statistics_of(
-        config(threat_models=["final", "all_iterates"])
+    assert logged(threat_models=["all_iterates", "final"]) == logged(
+        threat_models=["final", "all_iterates"]
     )
     assert Audit().threat_models == ("final", "final_and_initial", "all_iterates")

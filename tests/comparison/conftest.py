@@ -70,7 +70,7 @@ def built_report() -> dict[str, Any]:
         config=parse_config(CONFIG, "config"),
         record=record,
         rounds=Rounds(train_loss=curve, accuracy=curve, clip_norm=curve, participants=curve),
-        canary_rounds=(np.array([3]),) * int(included.sum()),
+        canary_rounds=(np.array([2]),) * int(included.sum()),
         scores={name: _scores(included, rng) for name in STATISTICS},
         aggregates=None,
     )

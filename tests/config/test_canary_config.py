@@ -2,6 +2,7 @@
 
 import pytest
 
+from fl_audit.attacks.statistic import RunFacts
 from fl_audit.attacks.statistics import statistics_of
 from fl_audit.config import Canaries, ExampleCanaries
 from fl_audit.config.file import config_to_toml, load_config, parse_config
@@ -27,13 +28,14 @@ def test_examples():
     config = config_of(kind="examples", source="mislabelled", count=20, examples_per_canary=2)
     assert config.canaries == ExampleCanaries(source="mislabelled", count=20, examples_per_canary=2)
     assert 'kind = "examples"' in config_to_toml(config)
-    assert [statistic.name for statistic in statistics_of(config)] == [
+    logged = statistics_of(config.canaries, config.audit)
+    assert [statistic.name for statistic in logged] == [
         "final_loss",
         "loss_difference",
         "white_box",
         "white_box_max",
     ]
-    assert {statistic.null for statistic in statistics_of(config)} == {"empirical"}
+    assert {s.null(RunFacts(config.audit, dim=100)).kind for s in logged} == {"empirical"}
 
 
 def test_a_path_starts_at_the_config_files_folder(tmp_path):

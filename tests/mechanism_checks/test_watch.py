@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fl_audit.errors import InputError
-from fl_audit.mechanism_checks import MechanismWatch, check_aggregates
+from fl_audit.mechanism_checks import AggregateLog, MechanismWatch, check_aggregates, measure
 from tests.mechanism_checks.conftest import CLIP_NORM, ROUNDS, SIZES, STDDEV, aggregates_of, signal
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "checks.md"
@@ -22,6 +22,34 @@ def test_the_same_as_of_a_run():
         reused[:] = vector  # a buffer that the loop writes on
         watch.see_round(reused, noise_stddev=STDDEV, norm_bound=CLIP_NORM)
     assert watch.checks() == check_aggregates(aggregates_of(vectors))
+
+
+def test_a_log_on_disk_gives_the_same_checks(tmp_path):
+    random = np.random.default_rng(2)
+    vectors = random.normal(0, STDDEV, (ROUNDS, sum(SIZES))).astype(np.float32)
+    path = tmp_path / "aggregates.npy"
+    in_memory = MechanismWatch(SIZES)
+    on_disk = MechanismWatch(SIZES, AggregateLog.at_round(0, path, ROUNDS + 1, len(SIZES)))
+    for vector in vectors:
+        for watch in (in_memory, on_disk):
+            watch.see_round(vector, noise_stddev=STDDEV, norm_bound=CLIP_NORM)
+    assert on_disk.checks() == in_memory.checks()
+    assert on_disk.autocorrelation == in_memory.autocorrelation
+
+
+def test_who_goes_on_with_a_log_writes_behind_it_and_has_no_checks(tmp_path):
+    random = np.random.default_rng(3)
+    vectors = random.normal(0, STDDEV, (2, sum(SIZES))).astype(np.float32)
+    path = tmp_path / "aggregates.npy"
+    for completed, vector in enumerate(vectors):
+        log = AggregateLog.at_round(completed, path, 2, len(SIZES))
+        watch = MechanismWatch(SIZES, log, completed)
+        watch.see_round(vector, noise_stddev=STDDEV, norm_bound=CLIP_NORM)
+        log.flush()
+    np.testing.assert_array_equal(log.rows()[1], measure(vectors[1], None, SIZES))
+    assert watch.autocorrelation is None
+    with pytest.raises(InputError, match="every round before there are checks, and 1 were done"):
+        watch.checks()
 
 
 def test_the_loop_of_the_document(capsys):

@@ -88,7 +88,7 @@ def test_power_is_that_of_the_verdict():
     for scores in simulated_trials(run, MIDDLE, 3):
         tests = ClaimTests(
             [
-                ScoredStatistic(s.name, scores[s.name], s.null, run.task.dim)
+                ScoredStatistic(s.name, scores[s.name], s.null(run.null_facts).kind, run.task.dim)
                 for s in predicted_statistics(config)
             ],
             0.95,

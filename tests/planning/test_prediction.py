@@ -25,7 +25,9 @@ def test_the_estimate_without_details_is_the_estimate():
     found = sample(run, MIDDLE, 4, [(s, FIT) for s in statistics])
     for trial, scores in enumerate(simulated_trials(run, MIDDLE, 4)):
         for s in statistics:
-            setting = AuditSetting(scores[s.name], run.delta, 0.95, run.task.dim, s.null)
+            setting = AuditSetting(
+                scores[s.name], run.delta, 0.95, run.task.dim, s.null(run.null_facts).kind
+            )
             assert found[s.name, FIT][trial] == METHODS[FIT](setting).epsilon
 
 

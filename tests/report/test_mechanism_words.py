@@ -18,6 +18,7 @@ from fl_audit.errors import InputError
 from fl_audit.formats.run_folder import read_record
 from fl_audit.report import summary_lines, write_report
 from fl_audit.report.mechanism_words import mechanism_words
+from fl_audit.report.report_json import report_to_json
 from tests.mechanisms.doubled_noise import doubled_noise
 from tests.report.conftest import CONFIG
 

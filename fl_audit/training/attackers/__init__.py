@@ -1,6 +1,5 @@
-"""Attackers: what each sees of a run while it trains, and the scores that it gives canaries."""
+"""Attackers of a run that trains: those of `fl_audit.attacks`, and those who need TensorFlow."""
 
-from fl_audit.training.attackers.attacker import Attacker, FloatArray, SeenRound, Weights
 from fl_audit.training.attackers.make import make_attackers
 
-__all__ = ["Attacker", "FloatArray", "SeenRound", "Weights", "make_attackers"]
+__all__ = ["make_attackers"]

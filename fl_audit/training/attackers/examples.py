@@ -9,41 +9,69 @@ the empirical null needs.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Self
 
 import numpy as np
 import tensorflow as tf
 
-from fl_audit.attacks.over_rounds import over_logged_rounds
-from fl_audit.attacks.statistics import FINAL_LOSS, LOSS_DIFFERENCE, WHITE_BOX, WHITE_BOX_MAX
+from fl_audit.attacks.arrays import unflatten
+from fl_audit.attacks.attacker import Attacker, FloatArray, ModelAttacker, SeenRound, Vector
+from fl_audit.attacks.context import AttackContext
+from fl_audit.attacks.example_statistics import (
+    FINAL_LOSS,
+    LOSS_DIFFERENCE,
+    WHITE_BOX,
+    WHITE_BOX_MAX,
+)
+from fl_audit.attacks.over_rounds import over_rounds
+from fl_audit.errors import InputError
 from fl_audit.formats.cosine_log import CosineLog
-from fl_audit.training.attackers.attacker import Attacker, FloatArray, SeenRound, Weights
-from fl_audit.training.attackers.models import ModelAttacker
+from fl_audit.training.attackers.context import run_of
 from fl_audit.training.data.canary_losses import CanaryLosses
 from fl_audit.training.data.cohort_data import CohortData
 from fl_audit.training.run.prepare import PreparedRun
-from fl_audit.training.runtimes.blocks import BlockTrainer, pad_block
+from fl_audit.training.runtimes.block_size import default_clients_per_block
+from fl_audit.training.runtimes.blocks import BlockTrainer, NotVectorizedError, pad_block
+from fl_audit.training.runtimes.local import block_trainer
 from fl_audit.training.runtimes.trained_blocks import as_leaves
 
 
-class FinalLossAttacker(ModelAttacker):
+class LossAttacker(ModelAttacker):
+    """Can query models for losses."""
+
+    def __init__(self, run: PreparedRun) -> None:
+        """Attacks a run's canaries."""
+        self._run = run
+
+    @classmethod
+    def of(cls, context: AttackContext) -> Self:
+        """See `Attacker.of`."""
+        return cls(run_of(context))
+
+    def _losses(self) -> CanaryLosses:
+        return CanaryLosses(self._run.task.classifier, self._run.canary_examples)
+
+
+class FinalLossAttacker(LossAttacker):
     """Can query the final model for losses, and nothing else."""
 
-    def scores(self, final: Weights) -> Mapping[str, FloatArray]:
+    statistics = (FINAL_LOSS,)
+
+    def scores_of_model(self, final: Vector) -> Mapping[str, FloatArray]:
         """Minus the final model's losses."""
-        return {FINAL_LOSS.name: -_losses(self._run).of(final)}
+        weights = unflatten(final, self._run.task.classifier.initial_weights)
+        return {FINAL_LOSS.name: -self._losses().of(weights)}
 
 
-class LossDifferenceAttacker(ModelAttacker):
+class LossDifferenceAttacker(LossAttacker):
     """Can query the final and the initial model for losses (Algorithm 3, black box)."""
 
-    def scores(self, final: Weights) -> Mapping[str, FloatArray]:
+    statistics = (LOSS_DIFFERENCE,)
+
+    def scores_of_model(self, final: Vector) -> Mapping[str, FloatArray]:
         """Losses of the initial model minus those of the final one (line 9)."""
-        losses, initial = _losses(self._run), self._run.task.classifier.initial_weights
-        return {LOSS_DIFFERENCE.name: losses.of(initial) - losses.of(final)}
-
-
-def _losses(run: PreparedRun) -> CanaryLosses:
-    return CanaryLosses(run.task.classifier, run.canary_examples)
+        losses, initial = self._losses(), self._run.task.classifier.initial_weights
+        return {LOSS_DIFFERENCE.name: losses.of(initial) - losses.of(unflatten(final, initial))}
 
 
 class UpdateAttacker(Attacker):
@@ -56,6 +84,8 @@ class UpdateAttacker(Attacker):
     who looked only where a canary took part, or would have, would know which rounds those were,
     and what sampling adds to the analytical epsilon holds against attackers who do not.
     """
+
+    statistics = (WHITE_BOX, WHITE_BOX_MAX)
 
     def __init__(
         self, run: PreparedRun, trainer: BlockTrainer, clients_per_block: int, log: CosineLog
@@ -77,11 +107,32 @@ class UpdateAttacker(Attacker):
         # Canaries with alike numbers of examples share a block, so that little of it is padding.
         self._order = np.argsort([len(canary) for canary in examples], kind="stable")
 
+    @classmethod
+    def of(cls, context: AttackContext) -> Self:
+        """See `Attacker.of`.
+
+        Raises:
+          InputError: the model does not train in blocks of clients, or a log that should be there
+            is not.
+        """
+        run = run_of(context)
+        size = run.config.clients_per_block or default_clients_per_block(run.task.classifier.dim)
+        try:
+            trainer = block_trainer(run)
+        except NotVectorizedError as error:
+            raise InputError(
+                "audit.threat_models: 'all_iterates' for canaries.kind 'examples' needs a model "
+                f"that trains in blocks of clients, and must be left out for this one: {error}"
+            ) from error
+        path, shape = context.run_folder.round_products, (context.num_rounds, context.num_canaries)
+        return cls(run, trainer, size, CosineLog.at_round(context.completed, path, *shape))
+
     def see_round(self, seen: SeenRound) -> None:
         """Logs each canary's inner product with the aggregate."""
-        weights = [tf.constant(array) for array in seen.before]
+        initial = self._run.task.classifier.initial_weights
+        weights = [tf.constant(array) for array in unflatten(seen.before, initial)]
         # As TFF's updates are: initial minus trained weights.
-        shapes = [array.shape for array in seen.before]
+        shapes = [array.shape for array in initial]
         aggregate = [tf.constant(leaf) for leaf in as_leaves(-seen.aggregate, shapes)]
         products = np.empty(len(self._order))
         for start in range(0, len(self._order), self._clients_per_block):
@@ -101,10 +152,10 @@ class UpdateAttacker(Attacker):
         """Writes the log to the disk."""
         self._log.flush()
 
-    def scores(self, final: Weights) -> Mapping[str, FloatArray]:
+    def scores(self, final: Vector | None) -> Mapping[str, FloatArray]:
         """Sum (line 18) and maximum over rounds."""
         del final
-        seen = over_logged_rounds(self._log)
+        seen = over_rounds(self._log.rows(), self._log.num_canaries)
         return {WHITE_BOX.name: seen.total, WHITE_BOX_MAX.name: seen.maximum}
 
 

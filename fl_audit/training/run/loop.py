@@ -6,10 +6,10 @@ from typing import Any
 
 from tqdm import tqdm
 
+from fl_audit.attacks.attacker import Attacker, SeenRound, Vector
 from fl_audit.errors import Interrupted
 from fl_audit.formats.run_folder import RunFolder
-from fl_audit.training.algorithm.round import model_weights, run_round
-from fl_audit.training.attackers import Attacker, SeenRound, Weights
+from fl_audit.training.algorithm.round import flatten_weights, model_weights, run_round
 from fl_audit.training.data.cohort_data import CohortData, RoundData
 from fl_audit.training.data.prefetch import prefetched
 from fl_audit.training.run.aggregate_watch import AggregateWatch
@@ -74,9 +74,10 @@ class RoundLoop:
         state, first = start.state, start.completed_rounds
         end = min(first + (self._runtime.rounds_per_session or self._last), self._last)
         with prefetched(self._data, range(first, end)) as rounds:
-            for completed, data in enumerate(rounds, start=first + 1):
-                state = self._round(state, data, completed)
+            for index, data in enumerate(rounds, start=first):
+                state = self._round(state, data, index)
                 self._bar.update()
+                completed = index + 1
                 is_due = completed % self._run.config.log.checkpoint_every == 0
                 if is_due or completed == self._last or self._stop.signal_number:
                     self._save(Checkpoint(completed, state))
@@ -99,27 +100,32 @@ class RoundLoop:
     def _data(self, round_index: int) -> RoundData:
         return self._cohort_data.of(self._run.schedule.cohort(round_index), round_index)
 
-    def _round(self, state: Any, data: RoundData, number: int) -> Any:
-        """One round; its number counts from 1."""
+    def _round(self, state: Any, data: RoundData, index: int) -> Any:
+        """One round; its index counts from 0, and its number in the metrics from 1."""
         started = time.perf_counter()
         client_data = self._runtime.participants(state, data)
         result = run_round(self._runtime.process, self._run.config.mechanism, state, client_data)
         trained = time.perf_counter()
-        before, after = model_weights(state), model_weights(result.state)
-        seen = SeenRound(number - 1, before, result.aggregate, after, result.clip_norm)
-        participants = len(data.clients) + len(data.canaries)
-        self._watch.see_round(seen, participants)
+        after = model_weights(result.state)
+        seen = SeenRound(
+            index=index,
+            before=flatten_weights(model_weights(state)),
+            aggregate=result.aggregate,
+            after=flatten_weights(after),
+            clip_norm=result.clip_norm,
+        )
+        self._watch.see_round(seen, participants=len(data.clients) + len(data.canaries))
         for attacker in self._attackers:
             attacker.see_round(seen)
         scored = time.perf_counter()
         metrics = RoundMetrics(
-            round=number,
+            round=index + 1,
             num_clients=len(data.clients),
             num_canaries=len(data.canaries),
             clip_norm=result.clip_norm,
             noise_stddev=result.noise_stddev,
             train_loss=result.train_loss,
-            accuracy=self._accuracy(after, number),
+            accuracy=self._accuracy(after, index + 1),
             seconds_training=trained - started,
             seconds_scoring=scored - trained,
         )
@@ -129,7 +135,7 @@ class RoundLoop:
             self._bar.set_postfix(shown)
         return result.state
 
-    def _accuracy(self, weights: Weights, completed: int) -> float | None:
+    def _accuracy(self, weights: Sequence[Vector], completed: int) -> float | None:
         is_due = completed % self._run.config.log.evaluate_every == 0
         if is_due or completed == self._run.schedule.num_rounds:
             return self._evaluator.accuracy(weights)

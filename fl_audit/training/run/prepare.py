@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from fl_audit.attacks.statistics import check_scored
 from fl_audit.attacks.threat_models import check_rounds
 from fl_audit.canaries.families import make_family
 from fl_audit.canaries.family import CanaryFamily
@@ -60,6 +61,7 @@ def prepare(config: Config) -> PreparedRun:
 
 
 def _with_vectors(config: Config, canaries: Canaries) -> PreparedRun:
+    check_scored(canaries, config.audit)
     included = flip_coins(config.seed, canaries.count)
     task = load_task(config.task, config.seed)
     family = make_family(canaries, config.seed, task.classifier.dim)

@@ -9,11 +9,13 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from fl_audit.attacks.attacker import FloatArray
+from fl_audit.attacks.make import scores_of
 from fl_audit.attacks.statistics import statistics_of
 from fl_audit.formats.run_folder import RunFolder, RunRecord, write_record
 from fl_audit.formats.score_file import ScoreFile, write_score_file
-from fl_audit.training.algorithm.round import model_weights
-from fl_audit.training.attackers import FloatArray, make_attackers
+from fl_audit.training.algorithm.round import flatten_weights, model_weights
+from fl_audit.training.attackers import make_attackers
 from fl_audit.training.run.checkpoint import Checkpoint, load_checkpoint
 from fl_audit.training.run.interruption import stop_request
 from fl_audit.training.run.loop import RoundLoop
@@ -56,9 +58,8 @@ def train(run: PreparedRun, runtime: Runtime, folder: RunFolder) -> None:
             with runtime.session():
                 checkpoint = loop.run_rounds(checkpoint)
         loop.close()
-    final = model_weights(checkpoint.state)
-    scores = {name: s for attacker in attackers for name, s in attacker.scores(final).items()}
-    _write_results(run, folder, runtime, scores)
+    final = flatten_weights(model_weights(checkpoint.state))
+    _write_results(run, folder, runtime, scores_of(attackers, final))
 
 
 def _starting_point(folder: RunFolder, initial_state: Any) -> Checkpoint:
@@ -72,7 +73,7 @@ def _write_results(
 ) -> None:
     """Writes the score files, then the record."""
     ids = tuple(str(canary) for canary in range(len(run.included)))
-    for statistic in statistics_of(run.config):
+    for statistic in statistics_of(run.config.canaries, run.config.audit):
         scored = ScoreFile(ids, run.included, scores[statistic.name])
         write_score_file(folder.scores(statistic.name), scored)
     write_record(folder, _record(run, folder, runtime))

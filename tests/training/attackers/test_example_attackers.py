@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from fl_audit.attacks.attacker import SeenRound
+from fl_audit.attacks.make import scores_of
 from fl_audit.config import (
     Audit,
     Bernoulli,
@@ -20,7 +22,7 @@ from fl_audit.config import (
 from fl_audit.errors import InputError
 from fl_audit.formats.run_folder import RunFolder
 from fl_audit.training.algorithm.round import flatten_weights
-from fl_audit.training.attackers import SeenRound, make, make_attackers
+from fl_audit.training.attackers import examples, make_attackers
 from fl_audit.training.attackers.examples import (
     FinalLossAttacker,
     LossDifferenceAttacker,
@@ -76,7 +78,7 @@ def run(request):
 @pytest.fixture(autouse=True)
 def _one_graph_a_model(monkeypatch):
     """Building a trainer takes longer than all that it does here."""
-    monkeypatch.setattr(make, "block_trainer", _trainer_of)
+    monkeypatch.setattr(examples, "block_trainer", _trainer_of)
 
 
 def _trainer_of(run):
@@ -114,9 +116,9 @@ def test_black_box_scores(run):
     initial = run.task.classifier.initial_weights
     before = np.array([mean_loss(run, initial, canary) for canary in run.canary_examples])
     after = np.array([mean_loss(run, final, canary) for canary in run.canary_examples])
-    score = FinalLossAttacker(run).scores(final)
+    score = FinalLossAttacker(run).scores(flatten_weights(final))
     np.testing.assert_allclose(score["final_loss"], -after, rtol=1e-5)
-    score = LossDifferenceAttacker(run).scores(final)
+    score = LossDifferenceAttacker(run).scores(flatten_weights(final))
     np.testing.assert_allclose(score["loss_difference"], before - after, rtol=1e-3, atol=1e-5)
 
 
@@ -137,8 +139,8 @@ def steps(run, weights, examples):
 def seen_round(run, index, clip_norm=CLIP):
     random = np.random.default_rng(index)
     aggregate = random.normal(0, 1, run.task.classifier.dim).astype(np.float32)
-    weights = other_weights(run, index)
-    return SeenRound(index, weights, aggregate, weights, clip_norm)
+    model = flatten_weights(other_weights(run, index))
+    return SeenRound(index, model, aggregate, model, clip_norm)
 
 
 def attacker_of(run, folder, completed=0):
@@ -158,8 +160,9 @@ def test_white_box_scores_are_inner_products_with_clipped_updates(run, tmp_path)
     for index, clip_norm in enumerate(clip_norms):
         seen = seen_round(run, index, clip_norm)
         attacker.see_round(seen)
+        before = other_weights(run, index)
         for canary in range(len(run.included)):
-            update = steps(run, seen.before, data.of_canary(canary, index)).astype(np.float64)
+            update = steps(run, before, data.of_canary(canary, index)).astype(np.float64)
             norm = np.linalg.norm(update)
             clipped += norm > clip_norm
             products[index, canary] = min(1, clip_norm / norm) * update @ seen.aggregate
@@ -179,8 +182,7 @@ def test_a_score_does_not_know_the_coin(digits_run, tmp_path):
         attackers = make_attackers(run, RunFolder(folder), 0)
         for attacker in attackers:
             attacker.see_round(seen_round(run, 0))
-        final = other_weights(run, 7)
-        found.append({n: s for a in attackers for n, s in a.scores(final).items()})
+        found.append(scores_of(attackers, flatten_weights(other_weights(run, 7))))
     assert found[0].keys() == {"final_loss", "loss_difference", "white_box", "white_box_max"}
     for name, scores in found[0].items():
         np.testing.assert_array_equal(scores, found[1][name])

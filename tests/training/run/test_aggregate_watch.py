@@ -5,10 +5,10 @@ import dataclasses
 import numpy as np
 import pytest
 
+from fl_audit.attacks.attacker import SeenRound
 from fl_audit.errors import InputError
 from fl_audit.formats.run_folder import RunFolder
 from fl_audit.mechanism_checks import autocorrelation_from_json, measure
-from fl_audit.training.attackers import SeenRound
 from fl_audit.training.run.aggregate_watch import AggregateWatch
 
 CLIP_NORM, PARTICIPANTS = 0.5, 4
@@ -27,7 +27,8 @@ def aggregates(run, rounds=2):
 
 def show(watch, vectors, first=0):
     for index, vector in enumerate(vectors, start=first):
-        watch.see_round(SeenRound(index, (), vector, (), CLIP_NORM), PARTICIPANTS)
+        model = np.zeros_like(vector)
+        watch.see_round(SeenRound(index, model, vector, model, CLIP_NORM), PARTICIPANTS)
     watch.flush()
 
 

@@ -1,19 +1,46 @@
-"""The attacker who sees a model now and then."""
+"""Threat model `checkpoints`: who sees a model now and then."""
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.attacks.over_rounds import over_logged_rounds
-from fl_audit.attacks.statistics import CHECKPOINTS_MAX, CHECKPOINTS_SUM
+from fl_audit.attacks.attacker import Attacker, FloatArray, SeenRound, Vector
+from fl_audit.attacks.context import AttackContext
+from fl_audit.attacks.over_rounds import over_rounds
+from fl_audit.attacks.statistic import Statistic
+from fl_audit.attacks.threat_model import ThreatModel
 from fl_audit.errors import InputError
 from fl_audit.formats.atomic import atomic_writer
 from fl_audit.formats.cosine_log import CosineLog
-from fl_audit.formats.run_folder import RunFolder
-from fl_audit.training.algorithm.round import flatten_weights
-from fl_audit.training.attackers.attacker import Attacker, FloatArray, SeenRound, Weights
-from fl_audit.training.run.prepare import PreparedRun
+
+if TYPE_CHECKING:
+    from fl_audit.attacks.audit_table import Audit
+
+CHECKPOINTS_MAX = Statistic(
+    name="checkpoints_max",
+    title="Largest step",
+    meaning=(
+        "Largest cosine with the difference of two models released one after the other: the "
+        "attacker sees a model now and then, and looks for a canary that appears once."
+    ),
+    threat_model="checkpoints",
+    canaries="vectors",
+    needs=frozenset({"rounds"}),
+)
+
+CHECKPOINTS_SUM = Statistic(
+    name="checkpoints_sum",
+    title="Sum of steps",
+    meaning=(
+        "Sum of the cosines with the differences of models released one after the other: the "
+        "attacker sees a model now and then, and looks for a canary that appears often."
+    ),
+    threat_model="checkpoints",
+    canaries="vectors",
+    needs=frozenset({"rounds"}),
+)
 
 
 class CheckpointAttacker(Attacker):
@@ -26,26 +53,27 @@ class CheckpointAttacker(Attacker):
     between two released models, the earlier of the two.
     """
 
-    def __init__(self, run: PreparedRun, folder: RunFolder, every: int, completed: int) -> None:
+    statistics = (CHECKPOINTS_MAX, CHECKPOINTS_SUM)
+
+    def __init__(self, context: AttackContext, every: int) -> None:
         """Attacks a run's canaries.
 
         Args:
-          run: of `prepare`.
-          folder: that holds what it remembers.
+          context: The run; what was remembered by the rounds that are done is read.
           every: n, the rounds between released models.
-          completed: rounds that are done; what it remembered by then is read.
 
         Raises:
           InputError: what it should have remembered is missing or damaged.
         """
-        self._run = run
-        self._folder = folder
+        self._cosines = context.canaries.cosines
+        self._dim = len(context.initial_model)
+        self._folder = context.run_folder
         self._every = every
-        self._num_rounds = run.schedule.num_rounds
+        self._num_rounds = context.num_rounds
+        completed, num_canaries = context.completed, context.num_canaries
         num_steps = -(-self._num_rounds // every)
-        num_canaries = len(run.included)
-        log = CosineLog.at_round(completed, folder.release_cosines, num_steps, num_canaries)
-        self._log = log
+        path = self._folder.release_cosines
+        self._log = CosineLog.at_round(completed, path, num_steps, num_canaries)
         self._completed = self._saved = completed
         self._released: npt.NDArray[np.float32] | None = None
         self._on_disk: int | None = None
@@ -53,15 +81,21 @@ class CheckpointAttacker(Attacker):
             self._on_disk = self._release(completed)
             self._released = self._read_released(self._on_disk)
 
+    @classmethod
+    def of(cls, context: AttackContext) -> Self:
+        """See `Attacker.of`."""
+        if context.audit.release_every is None:
+            raise ValueError("threat model 'checkpoints' needs audit.release_every")
+        return cls(context, context.audit.release_every)
+
     def see_round(self, seen: SeenRound) -> None:
         """Remembers a model that is released, and scores by the next one."""
         if seen.index % self._every == 0:
-            self._released = flatten_weights(seen.before)
+            self._released = seen.before
         self._completed = seen.index + 1
         if self._released is not None and not self._is_between(self._completed):
-            moved = flatten_weights(seen.after)
-            moved -= self._released
-            self._log.write_round(seen.index // self._every, self._run.family.cosines(moved))
+            moved = seen.after - self._released
+            self._log.write_round(seen.index // self._every, self._cosines(moved))
             self._released = None
 
     def flush(self) -> None:
@@ -76,11 +110,11 @@ class CheckpointAttacker(Attacker):
             self._on_disk = release
         self._saved = self._completed
 
-    def scores(self, final: Weights) -> Mapping[str, FloatArray]:
+    def scores(self, final: Vector | None) -> Mapping[str, FloatArray]:
         """Maximum and sum over the differences."""
         del final
         self._remove_released(but=set())
-        steps = over_logged_rounds(self._log)
+        steps = over_rounds(self._log.rows(), self._log.num_canaries)
         return {CHECKPOINTS_MAX.name: steps.maximum, CHECKPOINTS_SUM.name: steps.total}
 
     def _is_between(self, completed: int) -> bool:
@@ -97,9 +131,9 @@ class CheckpointAttacker(Attacker):
             model: npt.NDArray[np.float32] = np.load(path, allow_pickle=False)
         except (OSError, ValueError, EOFError) as error:
             raise InputError(f"{path}: is not a released model: {error}") from error
-        dim = self._run.task.classifier.dim
-        if not isinstance(model, np.ndarray) or model.shape != (dim,) or model.dtype != np.float32:
-            raise InputError(f"{path}: must be float32 of shape ({dim},)")
+        shape = (self._dim,)
+        if not isinstance(model, np.ndarray) or model.shape != shape or model.dtype != np.float32:
+            raise InputError(f"{path}: must be float32 of shape {shape}")
         return model
 
     def _remove_released(self, but: set[int]) -> None:
@@ -107,3 +141,27 @@ class CheckpointAttacker(Attacker):
         for path in self._folder.released_models():
             if path not in kept:
                 path.unlink()
+
+
+def _sees(audit: "Audit") -> str:
+    every = "round" if audit.release_every == 1 else f"{audit.release_every} rounds"
+    return f"the initial model, the one after every {every} and the final one"
+
+
+def _check_rounds(audit: "Audit", num_rounds: int) -> None:
+    every = audit.release_every
+    if every is not None and every >= num_rounds:
+        raise InputError(
+            f"key `audit.release_every`: is {every} of {num_rounds} rounds; must be less, as who "
+            "sees no model between the first and the last is 'final_and_initial'"
+        )
+
+
+CHECKPOINTS = ThreatModel(
+    name="checkpoints",
+    title="Checkpoints",
+    sees=_sees,
+    attackers=(CheckpointAttacker,),
+    keys=("release_every",),
+    check_rounds=_check_rounds,
+)

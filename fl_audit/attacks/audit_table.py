@@ -1,20 +1,15 @@
 """Table of what a run is audited for."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
+from fl_audit.attacks.registry import THREAT_MODELS
+from fl_audit.attacks.threat_model import ThreatModel
+from fl_audit.attacks.threat_models import threat_models_of
+from fl_audit.errors import nearest
 from fl_audit.kinds.table import OpenUnitFloat, PositiveInt, Table
-
-ThreatModelName = Literal["final", "final_and_initial", "all_iterates", "checkpoints", "window"]
-
-_NEEDED = {
-    "release_every": "checkpoints",
-    "window_first_round": "window",
-    "window_last_round": "window",
-}
-"""Keys of one threat model: they are there where it is, and only there."""
 
 
 class Audit(Table, frozen=True):
@@ -41,7 +36,7 @@ class Audit(Table, frozen=True):
 
     delta: OpenUnitFloat | None = None
     confidence: OpenUnitFloat = 0.95
-    threat_models: tuple[ThreatModelName, ...] = ("final", "final_and_initial", "all_iterates")
+    threat_models: tuple[str, ...] = ("final", "final_and_initial", "all_iterates")
     release_every: PositiveInt | None = None
     window_first_round: PositiveInt | None = None
     window_last_round: PositiveInt | None = None
@@ -70,16 +65,22 @@ class Audit(Table, frozen=True):
         if not self.threat_models:
             raise ValueError("threat_models must name at least one")
         for name in self.threat_models:
+            if name not in THREAT_MODELS.names:
+                raise ValueError(
+                    f"threat_models: unknown {name!r}; {nearest(name, THREAT_MODELS.names)}"
+                )
             if self.threat_models.count(name) > 1:
                 raise ValueError(f"threat_models names '{name}' more than once")
-        for key, model in _NEEDED.items():
-            if model in self.threat_models and getattr(self, key) is None:
-                raise ValueError(f"threat model '{model}' needs {key}")
-            if model not in self.threat_models and getattr(self, key) is not None:
-                raise ValueError(f"{key} needs '{model}' in threat_models")
-        first, last = self.window_first_round, self.window_last_round
-        if first is not None and last is not None and first > last:
-            raise ValueError(
-                f"window_first_round is {first} and window_last_round {last}; the first must not "
-                "come after the last"
-            )
+        for model in THREAT_MODELS:
+            self._check_keys(model)
+        for model in threat_models_of(self):
+            model.check(self)
+
+    def _check_keys(self, model: ThreatModel) -> None:
+        """Keys are there where a threat model needs them, and only there."""
+        allowed = {key for asked in threat_models_of(self) for key in asked.keys}
+        for key in model.keys:
+            if model.name in self.threat_models and getattr(self, key) is None:
+                raise ValueError(f"threat model '{model.name}' needs {key}")
+            if key not in allowed and getattr(self, key) is not None:
+                raise ValueError(f"{key} needs '{model.name}' in threat_models")

@@ -1,37 +1,26 @@
 """The attacker who sees a model now and then: its scores, and that a crash changes none."""
 
-import dataclasses
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from fl_audit.attacks.attacker import SeenRound
+from fl_audit.attacks.checkpoints import CheckpointAttacker
+from fl_audit.canaries.regenerated import GaussianFamily
 from fl_audit.errors import InputError
 from fl_audit.formats.run_folder import RunFolder
-from fl_audit.participation.possible_rounds import DrawnRounds
-from fl_audit.participation.schedule import Attendance, Schedule
-from fl_audit.training.attackers import SeenRound
-from fl_audit.training.attackers.checkpoints import CheckpointAttacker
-from fl_audit.training.run.prepare import PreparedRun
-
-pytestmark = pytest.mark.tff
+from tests.attacks.attacked import attacked
 
 ROUNDS = 11
 DIM = 30
+FAMILY = GaussianFamily(seed=3, num_canaries=12, dim=DIM)
 
 
-@pytest.fixture(scope="module")
-def run(dense_run: PreparedRun) -> PreparedRun:
-    """Eleven rounds of a model of two parts, which nobody trains."""
-    weights = (np.zeros((5, 4), np.float32), np.zeros(10, np.float32))
-    classifier = dataclasses.replace(dense_run.task.classifier, initial_weights=weights)
-    nobody = Attendance(lambda index: np.zeros(0, np.int64), 0.0, DrawnRounds(0))
-    return dataclasses.replace(
-        dense_run,
-        task=dataclasses.replace(dense_run.task, classifier=classifier),
-        family=dataclasses.replace(dense_run.family, dim=DIM),
-        schedule=Schedule(num_rounds=ROUNDS, client_attendance=nobody, canary_attendance=nobody),
-    )
+def attacker_of(folder: RunFolder, every: int, completed: int) -> CheckpointAttacker:
+    """Of eleven rounds."""
+    models = {"threat_models": ("checkpoints",), "release_every": every}
+    return CheckpointAttacker.of(attacked(folder.path, FAMILY, ROUNDS, completed, **models))
 
 
 def trajectory(seed: int, start: np.ndarray) -> np.ndarray:
@@ -40,18 +29,14 @@ def trajectory(seed: int, start: np.ndarray) -> np.ndarray:
     return np.concatenate([start[None], start + np.cumsum(moves, axis=0)])
 
 
-def parts(model: np.ndarray) -> list[np.ndarray]:
-    return [model[:20].reshape(5, 4), model[20:]]
-
-
 def seen(models: np.ndarray, index: int) -> SeenRound:
-    before, after = parts(models[index]), parts(models[index + 1])
+    before, after = models[index], models[index + 1]
     return SeenRound(index, before, models[index + 1] - models[index], after, clip_norm=1.0)
 
 
 @pytest.fixture(scope="module")
-def vectors(run: PreparedRun) -> np.ndarray:
-    return np.stack([run.family.vector(canary) for canary in range(len(run.included))])
+def vectors() -> np.ndarray:
+    return np.stack([FAMILY.vector(canary) for canary in range(FAMILY.num_canaries)])
 
 
 def brute_force(vectors: np.ndarray, models: np.ndarray, releases: list[int]) -> dict:
@@ -72,20 +57,20 @@ def brute_force(vectors: np.ndarray, models: np.ndarray, releases: list[int]) ->
     ],
 )
 def test_scores_are_the_cosines_with_differences_of_released_models(
-    run, vectors, tmp_path, every, releases
+    vectors, tmp_path, every, releases
 ):
     models = trajectory(1, np.full(DIM, 0.5, np.float32))
-    attacker = CheckpointAttacker(run, RunFolder(tmp_path), every, 0)
+    attacker = attacker_of(RunFolder(tmp_path), every, 0)
     for index in range(ROUNDS):
         attacker.see_round(seen(models, index))
-    found = attacker.scores(parts(models[-1]))
+    found = attacker.scores(models[-1])
     expected = brute_force(vectors, models, releases)
     assert found.keys() == expected.keys()
     for name, scores in expected.items():
         np.testing.assert_allclose(found[name], scores, atol=1e-6)  # in float32
 
 
-def resumed_until(run, folder, every, save_every, models, *, start, stop, crash_in_flush):
+def resumed_until(folder, every, save_every, models, *, start, stop, crash_in_flush):
     """One process: from a checkpoint to a kill. Returns the rounds of the last checkpoint saved.
 
     Args:
@@ -93,7 +78,7 @@ def resumed_until(run, folder, every, save_every, models, *, start, stop, crash_
       stop: the round after which it is killed.
       crash_in_flush: whether the kill comes between the flush and the checkpoint of that round.
     """
-    attacker = CheckpointAttacker(run, folder, every, start)
+    attacker = attacker_of(folder, every, start)
     saved = start
     for index in range(start, stop):
         attacker.see_round(seen(models, index))
@@ -106,7 +91,7 @@ def resumed_until(run, folder, every, save_every, models, *, start, stop, crash_
 
 
 @pytest.mark.parametrize(("every", "save_every"), [(1, 3), (3, 2), (5, 3), (7, 4), (10, 6)])
-def test_a_crash_changes_no_score(run, vectors, tmp_path, every, save_every):
+def test_a_crash_changes_no_score(vectors, tmp_path, every, save_every):
     """Killed wherever it may be, twice, with other noise after the first kill."""
     start = np.full(DIM, 0.5, np.float32)
     releases = [*range(0, ROUNDS, every), ROUNDS]
@@ -117,27 +102,27 @@ def test_a_crash_changes_no_score(run, vectors, tmp_path, every, save_every):
             folder, models = RunFolder(path), trajectory(1, start)
             common = {"every": every, "save_every": save_every}
             saved = resumed_until(
-                run, folder, models=models, start=0, stop=first_kill,
+                folder, models=models, start=0, stop=first_kill,
                 crash_in_flush=crash_in_flush, **common,
             )  # fmt: skip
             # Noise is drawn anew: what was seen and not saved never comes again.
             models = np.concatenate([models[:saved], trajectory(2, models[saved])])[: ROUNDS + 1]
             saved = resumed_until(
-                run, folder, models=models, start=saved, stop=min(saved + 4, ROUNDS),
+                folder, models=models, start=saved, stop=min(saved + 4, ROUNDS),
                 crash_in_flush=crash_in_flush, **common,
             )  # fmt: skip
             resumed_until(
-                run, folder, models=models, start=saved, stop=ROUNDS, crash_in_flush=False, **common
+                folder, models=models, start=saved, stop=ROUNDS, crash_in_flush=False, **common
             )
-            found = CheckpointAttacker(run, folder, every, ROUNDS).scores(parts(models[-1]))
+            found = attacker_of(folder, every, ROUNDS).scores(models[-1])
             for name, scores in brute_force(vectors, models, releases).items():
                 np.testing.assert_allclose(found[name], scores, atol=1e-6)
             assert folder.released_models() == []
 
 
-def test_no_model_is_written_where_checkpoints_are_releases(run, tmp_path):
+def test_no_model_is_written_where_checkpoints_are_releases(tmp_path):
     models, folder = trajectory(1, np.zeros(DIM, np.float32)), RunFolder(tmp_path)
-    attacker = CheckpointAttacker(run, folder, 2, 0)
+    attacker = attacker_of(folder, 2, 0)
     for index in range(8):
         attacker.see_round(seen(models, index))
         if index % 4 == 3:
@@ -154,9 +139,9 @@ def test_no_model_is_written_where_checkpoints_are_releases(run, tmp_path):
         (lambda path: np.save(path, np.zeros(DIM)), r"must be float32 of shape \(30,\)"),
     ],
 )
-def test_what_it_remembered_is_checked(run, tmp_path, damage, message):
+def test_what_it_remembered_is_checked(tmp_path, damage, message):
     models, folder = trajectory(1, np.zeros(DIM, np.float32)), RunFolder(tmp_path)
-    attacker = CheckpointAttacker(run, folder, 5, 0)
+    attacker = attacker_of(folder, 5, 0)
     for index in range(7):
         attacker.see_round(seen(models, index))
     attacker.flush()
@@ -165,4 +150,4 @@ def test_what_it_remembered_is_checked(run, tmp_path, damage, message):
     np.testing.assert_array_equal(np.load(model), models[5])
     damage(model)
     with pytest.raises(InputError, match=message):
-        CheckpointAttacker(run, folder, 5, 7)
+        attacker_of(folder, 5, 7)

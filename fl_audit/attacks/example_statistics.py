@@ -1,0 +1,50 @@
+"""Statistics of canaries that hold examples; their attackers train, and stand in `training`."""
+
+from fl_audit.attacks.statistic import Statistic
+
+FINAL_LOSS = Statistic(
+    name="final_loss",
+    title="Final loss",
+    meaning=(
+        "Minus the final model’s loss on the canary’s data: the attacker may query that model, and "
+        "nothing else."
+    ),
+    threat_model="final",
+    canaries="examples",
+    needs=frozenset({"final_model"}),
+)
+
+LOSS_DIFFERENCE = Statistic(
+    name="loss_difference",
+    title="Loss difference",
+    meaning=(
+        "The initial model’s loss on the canary’s data minus the final one’s: the attacker may "
+        "query both (Steinke et al., black box)."
+    ),
+    threat_model="final_and_initial",
+    canaries="examples",
+    needs=frozenset({"initial_model", "final_model"}),
+)
+
+WHITE_BOX = Statistic(
+    name="white_box",
+    title="White box, sum",
+    meaning=(
+        "Sum over all rounds of the inner product of what the canary would send, clipped, with the "
+        "noised update: the attacker sees every round (Steinke et al., white box)."
+    ),
+    threat_model="all_iterates",
+    canaries="examples",
+    needs=frozenset({"rounds"}),
+)
+
+WHITE_BOX_MAX = Statistic(
+    name="white_box_max",
+    title="White box, largest",
+    meaning=("Largest of these inner products: the attacker looks for a canary that appears once."),
+    threat_model="all_iterates",
+    canaries="examples",
+    needs=frozenset({"rounds"}),
+)
+
+OF_EXAMPLES = (FINAL_LOSS, LOSS_DIFFERENCE, WHITE_BOX, WHITE_BOX_MAX)

@@ -1,0 +1,90 @@
+"""Threat models `final` and `final_and_initial`: who sees the final model and no round."""
+
+from collections.abc import Mapping
+from typing import Self
+
+from fl_audit.attacks.attacker import FloatArray, ModelAttacker, Vector
+from fl_audit.attacks.context import AttackContext, ScoredCanaries
+from fl_audit.attacks.statistic import Statistic, of_one_vector
+from fl_audit.attacks.threat_model import ThreatModel
+
+FINAL = Statistic(
+    name="final",
+    title="Final model",
+    meaning="Cosine of the canary with the final model: the attacker sees nothing else.",
+    threat_model="final",
+    canaries="vectors",
+    needs=frozenset({"final_model"}),
+    law=of_one_vector,
+)
+
+FINAL_MINUS_INITIAL = Statistic(
+    name="final_minus_initial",
+    title="Final − initial",
+    meaning=(
+        "Cosine with the final minus the initial model: the attacker knows where training began."
+    ),
+    threat_model="final_and_initial",
+    canaries="vectors",
+    needs=frozenset({"initial_model", "final_model"}),
+    law=of_one_vector,
+)
+
+
+class FinalModelAttacker(ModelAttacker):
+    """Sees the final model alone."""
+
+    statistics = (FINAL,)
+
+    def __init__(self, canaries: ScoredCanaries) -> None:
+        """Attacks a pool of canaries."""
+        self._canaries = canaries
+
+    @classmethod
+    def of(cls, context: AttackContext) -> Self:
+        """See `Attacker.of`."""
+        return cls(context.canaries)
+
+    def scores_of_model(self, final: Vector) -> Mapping[str, FloatArray]:
+        """Cosines with the final model."""
+        return {FINAL.name: self._canaries.cosines(final)}
+
+
+class FinalAndInitialAttacker(ModelAttacker):
+    """Sees the final model and knows the initial one."""
+
+    statistics = (FINAL_MINUS_INITIAL,)
+
+    def __init__(self, canaries: ScoredCanaries, initial: Vector) -> None:
+        """Attacks a pool of canaries.
+
+        Args:
+          canaries: The pool.
+          initial: The model before the first round, float32 of shape (dim,).
+        """
+        self._canaries = canaries
+        self._initial = initial
+
+    @classmethod
+    def of(cls, context: AttackContext) -> Self:
+        """See `Attacker.of`."""
+        return cls(context.canaries, context.initial_model)
+
+    def scores_of_model(self, final: Vector) -> Mapping[str, FloatArray]:
+        """Cosines with the final minus the initial model."""
+        return {FINAL_MINUS_INITIAL.name: self._canaries.cosines(final - self._initial)}
+
+
+FINAL_MODEL = ThreatModel(
+    name="final",
+    title="Final model",
+    sees=lambda audit: "the final model alone",
+    attackers=(FinalModelAttacker,),
+)
+
+FINAL_AND_INITIAL = ThreatModel(
+    name="final_and_initial",
+    title="Final and initial model",
+    sees=lambda audit: "the initial and the final model",
+    attackers=(FinalAndInitialAttacker,),
+)

@@ -1,0 +1,51 @@
+"""From the statistics of a run or a log to its attackers, and to scores."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from fl_audit.attacks.attacker import Attacker, FloatArray, Vector
+from fl_audit.attacks.context import AttackContext
+from fl_audit.attacks.registry import attackers
+from fl_audit.attacks.statistic import Statistic
+from fl_audit.errors import InputError
+
+
+def make_attackers(
+    context: AttackContext, statistics: Collection[Statistic]
+) -> tuple[Attacker, ...]:
+    """The attackers who fill some statistics; none is made before all are known to be filled.
+
+    Args:
+      context: What is attacked.
+      statistics: Those that are asked for.
+
+    Raises:
+      InputError: A statistic is filled by no attacker or by two, or what an attacker should have
+        remembered is missing or damaged.
+    """
+    asked = {statistic.name for statistic in statistics}
+    kinds = [kind for kind in attackers() if asked & {s.name for s in kind.statistics}]
+    for statistic in statistics:
+        _check_filled(statistic, kinds)
+    return tuple(kind.of(context) for kind in kinds)
+
+
+def _check_filled(statistic: Statistic, kinds: Sequence[type[Attacker]]) -> None:
+    names = [kind.__name__ for kind in kinds if statistic.name in {s.name for s in kind.statistics}]
+    if len(names) != 1:
+        found = f"{' and '.join(names)} do" if names else "none does"
+        raise InputError(
+            f"audit.threat_models: exactly one registered attacker must fill the statistic "
+            f"{statistic.name!r} of {statistic.threat_model!r}; {found}"
+        )
+
+
+def scores_of(attackers: Sequence[Attacker], final: Vector | None) -> Mapping[str, FloatArray]:
+    """Scores by statistic, each of shape (num_canaries,), after the last round.
+
+    Args:
+      attackers: Who have seen what there was to see.
+      final: The trained model, float32 of shape (dim,); None for a log without one.
+    """
+    return {
+        name: scores for attacker in attackers for name, scores in attacker.scores(final).items()
+    }

@@ -1,0 +1,34 @@
+"""The log folder: which file holds what.
+
+A production system in any language writes it, or `RoundScorer` does; docs/logs.md is its format.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from fl_audit.formats.scored_folder import ScoredFolder
+
+
+@dataclass(frozen=True)
+class LogFolder(ScoredFolder):
+    """Paths inside one log's folder; in its `canaries.csv` the column `rounds` may be missing."""
+
+    @property
+    def pool(self) -> Path:
+        """The pool: format_version, family, seed, count and dim (JSON)."""
+        return self.path / "pool.json"
+
+    @property
+    def aggregates(self) -> Path:
+        """Folder of the rounds' noised aggregates, `round_000001.npy` and so on."""
+        return self.path / "aggregates"
+
+    @property
+    def initial(self) -> Path:
+        """The model before the first round: float32, dim numbers (NPY); may be missing."""
+        return self.path / "initial.npy"
+
+    @property
+    def final(self) -> Path:
+        """The model after the last round: float32, dim numbers (NPY); may be missing."""
+        return self.path / "final.npy"

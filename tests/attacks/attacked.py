@@ -1,0 +1,25 @@
+"""A run as attackers know it, without one that trains."""
+
+from pathlib import Path
+
+import numpy as np
+
+from fl_audit.attacks.context import AttackContext
+from fl_audit.canaries.regenerated import GaussianFamily
+from fl_audit.config import Audit
+from fl_audit.formats.run_folder import RunFolder
+
+
+def attacked(
+    folder: Path, family: GaussianFamily, num_rounds: int, completed: int = 0, **audit: object
+) -> AttackContext:
+    """The context of a run whose model is 0 before the first round."""
+    return AttackContext(
+        canaries=family,
+        num_canaries=family.num_canaries,
+        num_rounds=num_rounds,
+        audit=Audit(**audit),
+        initial=np.zeros(family.dim, np.float32),
+        folder=RunFolder(folder),
+        completed=completed,
+    )

@@ -1,0 +1,134 @@
+"""Statistics and threat models from outside the package, and what is refused before round 1."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from fl_audit.attacks import CanaryPool, RoundScorer
+from fl_audit.attacks.all_iterates import ALL_ITERATES, MAX
+from fl_audit.attacks.attacker import SeenRound
+from fl_audit.attacks.log_folder import score_log
+from fl_audit.attacks.make import make_attackers, scores_of
+from fl_audit.attacks.registry import (
+    STATISTICS,
+    THREAT_MODELS,
+    register_statistic,
+    register_threat_model,
+)
+from fl_audit.attacks.statistics import check_scored, statistics_for
+from fl_audit.attacks.threat_models import check_rounds
+from fl_audit.canaries.regenerated import GaussianFamily
+from fl_audit.config import Audit, Canaries, ExampleCanaries
+from fl_audit.config.file import parse_config
+from fl_audit.errors import InputError
+from tests.attacks.attacked import attacked
+from tests.attacks.toys import (
+    FIRST_ROUND,
+    SMALLEST,
+    SmallestAttacker,
+    registered_attacker,
+    registered_threat_model,
+)
+
+FAMILY = GaussianFamily(seed=3, num_canaries=12, dim=300)
+AGGREGATES = np.random.default_rng(1).normal(size=(4, FAMILY.dim)).astype(np.float32)
+COSINES = np.array([FAMILY.cosines(aggregate) for aggregate in AGGREGATES])
+EXAMPLES = ExampleCanaries(source="mislabelled", count=12)
+
+
+def scores(folder, **audit) -> dict:
+    context = attacked(folder, FAMILY, len(AGGREGATES), **audit)
+    made = make_attackers(context, statistics_for("vectors", context.audit))
+    model = np.zeros(FAMILY.dim, np.float32)
+    for index, aggregate in enumerate(AGGREGATES):
+        for attacker in made:
+            attacker.see_round(SeenRound(index, model, aggregate, model, clip_norm=1.0))
+    return scores_of(made, AGGREGATES.sum(axis=0))
+
+
+def test_a_new_statistic_of_a_threat_model_that_is_there(tmp_path):
+    with registered_attacker(SmallestAttacker):
+        found = scores(tmp_path, threat_models=("all_iterates",))
+    assert list(found) == ["max", "sum", "smallest"]
+    np.testing.assert_allclose(found["smallest"], COSINES.min(axis=0), rtol=1e-6)
+    assert SMALLEST.name not in STATISTICS.names
+
+
+def test_a_log_is_scored_by_the_new_statistic_too(tmp_path):
+    pool = CanaryPool(seed=1, count=12, dim=300, family="gaussian")
+    scorer = RoundScorer.create(tmp_path / "audit", pool, num_rounds=4)
+    rows = [scorer.score_round(number, row) for number, row in enumerate(AGGREGATES, start=1)]
+    with registered_attacker(SmallestAttacker):
+        assert set(scorer.finish()) == {"max", "sum", "smallest"}
+        scored = score_log(scorer.folder, iter).scores["smallest"].score
+    np.testing.assert_allclose(scored, np.min(rows, axis=0), rtol=1e-6)
+    assert set(scorer.finish()) == {"max", "sum"}
+
+
+def test_a_new_threat_model(tmp_path):
+    audit = {"threat_models": ("first_round", "all_iterates"), "window_last_round": 7}
+    with registered_threat_model(FIRST_ROUND):
+        found = scores(tmp_path, **audit)
+        with pytest.raises(ValueError, match="threat model 'first_round' needs window_last_round"):
+            Audit(threat_models=("first_round",))
+        with pytest.raises(InputError, match=r"^run\.toml: key `audit\.threat_models`: 'first_rou"):
+            check_rounds(Audit(**audit), 1, "run.toml")
+        with pytest.raises(InputError, match=r"'first_round' is for canaries\.kind 'vectors'"):
+            check_scored(EXAMPLES, Audit(**audit))
+        check_scored(Canaries(count=12), Audit(**audit))
+    assert list(found) == ["max", "sum", "first"]
+    np.testing.assert_allclose(found["first"], COSINES[0], rtol=1e-6)
+    with pytest.raises(ValueError, match="threat_models: unknown 'first_round'; known: all_i"):
+        Audit(**audit)
+
+
+def test_a_config_takes_a_threat_model_while_it_is_registered():
+    table = {
+        "task": {"kind": "digits"},
+        "mechanism": {"kind": "gaussian_fixed", "noise_multiplier": 0.5, "clip_norm": 1.0},
+        "participation": {"kind": "every_round", "rounds": 20},
+        "canaries": {"count": 20},
+        "audit": {"threat_models": ["first_round"], "window_last_round": 7},
+    }
+    with registered_threat_model(FIRST_ROUND):
+        assert parse_config(table, "run.toml").audit.threat_models == ("first_round",)
+    with pytest.raises(InputError, match=r"key `audit.threat_models`: unknown 'first_round'; "):
+        parse_config(table, "run.toml")
+
+
+def test_a_statistic_without_an_attacker_is_refused_before_round_1(tmp_path):
+    lonely = dataclasses.replace(SMALLEST, name="lonely")
+    register_statistic(lonely)
+    try:
+        with pytest.raises(InputError) as caught:
+            scores(tmp_path, threat_models=("all_iterates",))
+    finally:
+        STATISTICS.remove("lonely")
+    assert str(caught.value) == (
+        "audit.threat_models: exactly one registered attacker must fill the statistic 'lonely' of "
+        "'all_iterates'; none does"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_statistic_with_two_attackers_is_refused_before_round_1(tmp_path):
+    class Another(SmallestAttacker):
+        statistics = (MAX,)
+
+    message = "'max' of 'all_iterates'; AllIteratesAttacker and Another do"
+    with registered_attacker(Another), pytest.raises(InputError, match=message):
+        scores(tmp_path, threat_models=("all_iterates",))
+    assert STATISTICS.get("max") is MAX
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_names_are_taken_once():
+    with pytest.raises(ValueError, match="a threat model 'all_iterates' is registered already"):
+        register_threat_model(dataclasses.replace(ALL_ITERATES, title="Another", attackers=()))
+    with pytest.raises(ValueError, match="a statistic 'max' is registered already"):
+        register_statistic(dataclasses.replace(MAX, title="Another"))
+    with pytest.raises(ValueError, match="'toy': no threat model 'of tomorrow' is registered"):
+        register_statistic(dataclasses.replace(MAX, name="toy", threat_model="of tomorrow"))
+    assert THREAT_MODELS.get("all_iterates") is ALL_ITERATES
+    assert STATISTICS.get("max") is MAX

@@ -1,0 +1,84 @@
+"""The null law of each statistic is the same in the report and in `fl-audit estimate RUN`."""
+
+import json
+
+import numpy as np
+import pytest
+
+from fl_audit.attacks.registry import STATISTICS
+from fl_audit.attacks.statistics import statistics_of
+from fl_audit.commands.folder_statistics import folder_statistics
+from fl_audit.config.file import config_to_toml, parse_config
+from fl_audit.formats.score_file import ScoreFile, read_score_file, write_score_file
+from fl_audit.report import Report, write_report
+from tests.attacks.toys import (
+    FIRST_ROUND,
+    SmallestAttacker,
+    registered_attacker,
+    registered_threat_model,
+)
+from tests.report.conftest import CONFIG, DIM, EVERY_THREAT_MODEL
+
+EVERY_MODEL = ["final", "final_and_initial", "all_iterates"]
+OF_EXAMPLES = {
+    "audit": {"threat_models": EVERY_MODEL},
+    "canaries": {"kind": "examples", "source": "mislabelled", "count": 200},
+}
+ONE_ROUND = {"audit": {**EVERY_THREAT_MODEL, "window_last_round": 3}}
+
+
+def reported(folder, changes: dict) -> Report:
+    """The report of the folder, its config changed, and a score file for every statistic."""
+    folder.config.write_text(config_to_toml(parse_config({**CONFIG, **changes}, "config")))
+    final = read_score_file(folder.scores("final"))
+    random = np.random.default_rng(3)
+    for statistic in STATISTICS:
+        values = random.normal(0, DIM**-0.5, len(final.score))
+        write_score_file(
+            folder.scores(statistic.name), ScoreFile(final.canary_id, final.included, values)
+        )
+    return write_report(folder)
+
+
+@pytest.mark.parametrize("changes", [{}, {"audit": EVERY_THREAT_MODEL}, ONE_ROUND, OF_EXAMPLES])
+def test_report_and_estimate_agree_on_every_statistic(run_folder, changes):
+    made = reported(run_folder, changes).statistics
+    of_estimate = {s.name: s.null for s in folder_statistics(run_folder.path, None, None)}
+    assert of_estimate.keys() == set(STATISTICS.names)
+    assert {name: of_estimate[name] for name in made} == {
+        name: statistic.null for name, statistic in made.items()
+    }
+
+
+def test_the_four_configs_have_every_statistic_between_them():
+    configs = [parse_config({**CONFIG, **c}, "config") for c in (ONE_ROUND, OF_EXAMPLES)]
+    names = {s.name for c in configs for s in statistics_of(c.canaries, c.audit)}
+    assert names == set(STATISTICS.names)
+
+
+def test_a_window_of_one_round_is_one_vector_in_both(run_folder):
+    made = reported(run_folder, ONE_ROUND).statistics
+    of_estimate = {s.name: s.null for s in folder_statistics(run_folder.path, None, None)}
+    for name in ("window_max", "window_sum"):
+        assert made[name].null == of_estimate[name] == "closed_form"
+    for name in ("max", "sum", "checkpoints_max", "checkpoints_sum"):
+        assert made[name].null == of_estimate[name] == "empirical"
+
+
+def test_a_report_has_statistics_and_threat_models_from_outside(run_folder):
+    audit = {"threat_models": ["all_iterates", "first_round"], "window_last_round": 7}
+    with registered_attacker(SmallestAttacker), registered_threat_model(FIRST_ROUND):
+        reported(run_folder, {"audit": audit})
+        report = json.loads(run_folder.report_json.read_text())
+        page = run_folder.report_html.read_text()
+    assert list(report["statistics"]) == ["max", "sum", "smallest", "first"]
+    assert report["statistics"]["smallest"]["null"] == "empirical"
+    assert report["statistics"]["first"]["null"] == "closed_form"
+    assert report["threat_models"]["first_round"] == {
+        "title": "First round",
+        "sees": "the first of the rounds, not the 7th",
+        "first_round": 1,
+        "last_round": 1,
+        "num_included_in_rounds": 0,
+    }
+    assert "Smallest cosine with the noised update of any round." in page
