@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from fl_audit.canaries.families import make_family
-from fl_audit.canaries.inclusion import flip_coins
 from fl_audit.config import (
     Canaries,
     Client,
@@ -17,8 +16,7 @@ from fl_audit.config import (
     Shuffle,
     StackOverflowTask,
 )
-from fl_audit.mechanisms import round_noise
-from fl_audit.participation import make_schedule
+from fl_audit.config.design import design_run
 from fl_audit.tasks.classifier import Classifier, Examples, InMemoryPopulation, LearningTask
 from fl_audit.training.algorithm.round import RoundResult, run_round
 from fl_audit.training.data.cohort_data import RoundData
@@ -49,16 +47,9 @@ def run_of(task: LearningTask, client: Client) -> PreparedRun:
         canaries=CANARIES,
         runtime="local",
     )
-    included = flip_coins(made.seed, CANARIES.count)
-    schedule = make_schedule(made.participation, CANARIES, made.seed, client_ids, included)
-    return PreparedRun(
-        config=made,
-        task=task,
-        included=included,
-        family=make_family(CANARIES, made.seed, task.classifier.dim),
-        schedule=schedule,
-        noise=round_noise(made.mechanism, schedule.expected_cohort),
-    )
+    design = design_run(made, task.population.client_ids, CANARIES.count)
+    family = make_family(CANARIES, made.seed, task.classifier.dim)
+    return PreparedRun(**design.shared, task=task, family=family)
 
 
 class OurRound:

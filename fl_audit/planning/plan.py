@@ -1,14 +1,12 @@
 """The whole plan of a run."""
 
-import dataclasses
 from dataclasses import dataclass
 
-from fl_audit.accounting import Accounting, NoisyRounds, account
+from fl_audit.accounting import Accounting, account
 from fl_audit.attacks.statistics import statistics_of
 from fl_audit.config import Config
 from fl_audit.errors import InputError
 from fl_audit.estimators.result import json_value
-from fl_audit.mechanisms import MECHANISMS, zeroing_kind
 from fl_audit.planning.accuracy import AccuracyCost, accuracy_cost
 from fl_audit.planning.cost import Cost, measure_cost
 from fl_audit.planning.interval import coverage
@@ -115,7 +113,7 @@ def make_plan(config: Config, trials: int | None = None, task: TaskFacts | None 
     takes_long = run.num_canaries > _MANY_CANARIES
     few = min(trials or _TRIALS, _FEWEST_TRIALS if takes_long else _FEW_TRIALS)
     trials = trials or (_FEW_TRIALS if takes_long else _TRIALS)
-    rounds = _noisy_rounds(run)
+    rounds = run.noisy_rounds
     logged = [statistic.name for statistic in statistics_of(config.canaries, config.audit)]
     return Plan(
         run=run,
@@ -128,21 +126,4 @@ def make_plan(config: Config, trials: int | None = None, task: TaskFacts | None 
         cost=measure_cost(run),
         accuracy=accuracy_cost(run),
         accounting=account(rounds),
-    )
-
-
-def _noisy_rounds(run: PlannedRun) -> NoisyRounds:
-    """As the record of the run would have it."""
-    schedule = run.schedule
-    return NoisyRounds(
-        rounds=run.num_rounds,
-        delta=run.delta,
-        **dataclasses.asdict(run.noise),
-        sampling_probability=schedule.sampling_probability,
-        client_participations=schedule.client_participations,
-        canary_participations=schedule.canary_participations,
-        sample_size=schedule.sample_size,
-        sampled_from=schedule.sampled_from,
-        noise_law=MECHANISMS.of(run.mechanism).noise_law.name,
-        zeroing=zeroing_kind(run.mechanism.zeroing),
     )

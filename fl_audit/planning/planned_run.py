@@ -11,11 +11,9 @@ import numpy.typing as npt
 
 from fl_audit.attacks.statistic import RunFacts
 from fl_audit.canaries.families import make_family
-from fl_audit.canaries.inclusion import flip_coins
 from fl_audit.config import Canaries, Config, GaussianAdaptive, GaussianFixed, ServerSgd
+from fl_audit.config.design import RunDesign, design_run
 from fl_audit.errors import InputError
-from fl_audit.mechanisms import RoundNoise, round_noise
-from fl_audit.participation import Schedule, make_schedule
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
@@ -42,50 +40,27 @@ class TaskFacts:
 
 
 @dataclass(frozen=True, eq=False)
-class PlannedRun:
+class PlannedRun(RunDesign):
     """A run as its config and seed fix it: coins, cohorts, noise; no real update.
 
     Attributes:
-      config: of the run.
-      mechanism: the config's, of a kind that the simulation knows.
-      pool: the config's canaries, likewise.
-      server: the config's; None where its steps are no sums of aggregates with fixed weights, so
-        that the models' law is not simulated.
-      task: its sizes.
-      included: bool of shape (k,), the coins of the pool.
-      schedule: who takes part when.
-      clients: [rounds] number of real clients, n.
-      canary: [presentations] index in the pool of who is presented.
-      round: [presentations] in which round, from 0.
-      noise: of a round.
+      mechanism: The config's mechanism, of a kind that the simulation knows.
+      server: The config's server; None where its steps are no sums of aggregates with fixed
+        weights, so that the models' law is not simulated.
+      pool: The config's canaries, of a kind that the simulation knows.
+      task: The sizes of the task.
+      clients: Number of real clients in each round, n, int64 of shape (rounds,).
+      canary: Who is presented, as an index in the pool, int64 of shape (presentations,).
+      round: In which round each is presented, from 0, int64 of shape (presentations,).
     """
 
-    config: Config
     mechanism: GaussianAdaptive | GaussianFixed
     server: ServerSgd | None
     pool: Canaries
     task: TaskFacts
-    included: npt.NDArray[np.bool_]
-    schedule: Schedule
     clients: IndexArray
     canary: IndexArray
     round: IndexArray
-    noise: RoundNoise
-
-    @property
-    def num_rounds(self) -> int:
-        """Rounds of training, T."""
-        return self.schedule.num_rounds
-
-    @property
-    def num_canaries(self) -> int:
-        """Size of the pool, k."""
-        return len(self.included)
-
-    @property
-    def delta(self) -> float:
-        """Delta of the audit: the config's, else N^-1.1 for N clients (Andrew et al. section 5)."""
-        return self.config.audit.delta or float(len(self.task.client_ids)) ** -1.1
 
     @property
     def null_facts(self) -> RunFacts:
@@ -94,11 +69,11 @@ class PlannedRun:
 
     @functools.cached_property
     def canaries(self) -> IndexArray:
-        """[rounds] number of canaries, m."""
+        """Number of canaries in each round, m, int64 of shape (rounds,)."""
         return np.bincount(self.round, minlength=self.num_rounds)
 
     @property
-    def cross_talk(self) -> float:
+    def canary_correlation(self) -> float:
         """Variance of the inner product of two canaries times the dimension, h.
 
         1 for independent ones. Distinct rows of an N x N Hadamard matrix cut to d of its columns
@@ -171,22 +146,18 @@ def plan_run(config: Config, task: TaskFacts, clients: IndexArray | None = None)
     mechanism: Any = config.mechanism
     pool: Any = config.canaries
     make_family(pool, config.seed, task.dim)  # refuses a pool that does not fit
-    included = flip_coins(config.seed, pool.count)
-    schedule = make_schedule(config.participation, pool, config.seed, task.client_ids, included)
-    rounds = range(schedule.num_rounds)
+    design = design_run(config, task.client_ids, pool.count)
+    schedule, rounds = design.schedule, range(design.num_rounds)
     cohorts = [schedule.canaries(t) for t in rounds]
     if clients is None:
         clients = np.array([len(schedule.clients(t)) for t in rounds], np.int64)
     return PlannedRun(
-        config=config,
+        **design.shared,
         mechanism=mechanism,
-        pool=pool,
         server=config.server if isinstance(config.server, ServerSgd) else None,
+        pool=pool,
         task=task,
-        included=included,
-        schedule=schedule,
         clients=clients,
         canary=np.concatenate(cohorts).astype(np.int64),
         round=np.repeat(np.arange(len(cohorts)), [len(cohort) for cohort in cohorts]),
-        noise=round_noise(mechanism, schedule.expected_cohort),
     )

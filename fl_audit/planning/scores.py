@@ -54,7 +54,7 @@ def draw_rounds(run: PlannedRun, path: ClipPath, trial: int, random: np.random.G
     """
     m, r = run.canaries, path.real_norm[trial]
     dim, z = run.task.dim, run.noise.sum_noise_multiplier
-    cross = 2 * m * (m - 1) * run.cross_talk + 4 * m * r**2
+    cross = 2 * m * (m - 1) * run.canary_correlation + 4 * m * r**2
     signal = m + r**2 + np.sqrt(cross / dim) * random.standard_normal(len(m))
     squares = _squared_norms(np.maximum(signal, 0), np.full(len(m), z), dim, random)
     return Rounds(path.clip_norm[trial], r, z, np.sqrt(squares))
@@ -125,7 +125,7 @@ def _covariance(
     run: PlannedRun, unknowns: Unknowns, rounds: Rounds, a: _Combination, b: _Combination
 ) -> FloatArray:
     """[k] covariance of a canary's inner products with two combinations, its own part left out."""
-    canaries = run.cross_talk * (a.own @ b.own - a.own * b.own)
+    canaries = run.canary_correlation * (a.own @ b.own - a.own * b.own)
     real = _real_product(unknowns, rounds, a.weights, b.weights)
     noise = rounds.noise**2 * (a.weights @ b.weights)
     return np.asarray((canaries + real) / run.task.dim + noise)
@@ -193,7 +193,7 @@ def _change_square(
     """Squared norm of the final minus the initial model."""
     of_canaries = float(change.own @ change.own)
     fourth = float(np.sum(change.own**4))
-    cross = 2 * run.cross_talk * (of_canaries**2 - fourth) / run.task.dim
+    cross = 2 * run.canary_correlation * (of_canaries**2 - fourth) / run.task.dim
     of_canaries += np.sqrt(max(cross, 0.0)) * random.standard_normal()
     signal = of_canaries + _real_product(unknowns, rounds, change.weights, change.weights)
     noise = rounds.noise * np.linalg.norm(change.weights)
@@ -248,7 +248,7 @@ def _own_cosines(
 
 def _deviation(run: PlannedRun, rounds: Rounds, others: FloatArray) -> FloatArray:
     """[rounds] deviation of a canary's inner product with noise, real sum and `others` canaries."""
-    vectors = others * run.cross_talk + rounds.real_norm**2
+    vectors = others * run.canary_correlation + rounds.real_norm**2
     return np.asarray(np.sqrt(vectors / run.task.dim + rounds.noise**2))
 
 
@@ -258,7 +258,7 @@ def _shared_share(run: PlannedRun, unknowns: Unknowns, rounds: Rounds) -> FloatA
     per_canary = np.bincount(run.canary, minlength=run.num_canaries)
     pairs = float(np.sum(np.sqrt(m))) ** 2 - len(run.canary)
     overlap = float(per_canary @ (per_canary - 1)) / pairs if pairs > 0 else 0.0
-    common = unknowns.drift * rounds.real_norm**2 + overlap * run.cross_talk * m
+    common = unknowns.drift * rounds.real_norm**2 + overlap * run.canary_correlation * m
     return np.clip(_ratio(common, rounds.norm**2), 0.0, 1.0)
 
 

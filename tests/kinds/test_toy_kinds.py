@@ -13,6 +13,7 @@ from fl_audit.config.file import config_to_toml, load_config, parse_config
 from fl_audit.errors import InputError
 from fl_audit.formats.run_folder import RunRecord
 from fl_audit.kinds.table import PositiveInt, Table
+from fl_audit.mechanisms.noise_facts import noise_facts
 from fl_audit.participation import PATTERNS, Participation, ParticipationPattern, make_schedule
 from fl_audit.participation.placement import spread
 from fl_audit.participation.possible_rounds import OneGroup
@@ -20,7 +21,6 @@ from fl_audit.participation.schedule import Attendance, Roster, Schedule
 from fl_audit.report.words import description
 from fl_audit.tasks import load_task
 from fl_audit.tasks.kinds import TASKS, Task, TaskKind
-from fl_audit.training.run.noise_facts import noise_facts
 
 
 class OddAndEven(Table, Participation, frozen=True, tag_field="kind", tag="odd_and_even"):

@@ -21,8 +21,8 @@ from fl_audit.mechanisms import (
     make_aggregator,
     round_noise,
 )
+from fl_audit.mechanisms.noise_facts import noise_facts
 from fl_audit.participation import make_schedule
-from fl_audit.training.run.noise_facts import noise_facts
 from tests.mechanisms.doubled_noise import PARTS, DoubledNoise, doubled_noise
 
 CONFIG = """

@@ -1,14 +1,14 @@
 """Small planned runs without TensorFlow."""
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from fl_audit.canaries.inclusion import flip_coins
+from fl_audit.config.design import design_run
 from fl_audit.config.file import parse_config
 from fl_audit.mechanisms import RoundNoise
-from fl_audit.participation import make_schedule
 from fl_audit.planning.planned_run import PlannedRun, TaskFacts
 
 
@@ -35,22 +35,18 @@ def facts(dim: int = 600, initial_norm: float = 1.5, num_clients: int = 40) -> T
 def planned(config: Any, task: TaskFacts | None = None, count_noise: float = 0.0) -> PlannedRun:
     """As `plan_run`, with all of the noise on the sum."""
     task = task or facts()
-    included = flip_coins(config.seed, config.canaries.count)
-    schedule = make_schedule(
-        config.participation, config.canaries, config.seed, task.client_ids, included
-    )
+    design = design_run(config, task.client_ids, config.canaries.count)
+    schedule = design.schedule
     cohorts = [schedule.canaries(t) for t in range(schedule.num_rounds)]
     noise = config.mechanism.noise_multiplier
+    whole = dataclasses.replace(design, noise=RoundNoise(noise, noise, count_noise))
     return PlannedRun(
-        config=config,
+        **whole.shared,
         mechanism=config.mechanism,
-        pool=config.canaries,
         server=config.server,
+        pool=config.canaries,
         task=task,
-        included=included,
-        schedule=schedule,
         clients=np.array([len(schedule.clients(t)) for t in range(schedule.num_rounds)]),
         canary=np.concatenate(cohorts),
         round=np.repeat(np.arange(len(cohorts)), [len(cohort) for cohort in cohorts]),
-        noise=RoundNoise(noise, noise, count_noise),  # type: ignore[arg-type]
     )

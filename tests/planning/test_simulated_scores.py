@@ -136,9 +136,9 @@ def test_hadamard_canaries_talk_less_across():
     run = planned(config, facts(dim=100_000))
     family = HadamardFamily(1, 40, 100_000)
     products = np.concatenate([family.inner_products(family.vector(j))[:j] for j in range(1, 40)])
-    assert run.cross_talk == pytest.approx(1 - 100_000 / 131_072)
+    assert run.canary_correlation == pytest.approx(1 - 100_000 / 131_072)
     measured = 100_000 * np.mean(products**2)
-    assert measured == pytest.approx(run.cross_talk, rel=6 * np.sqrt(2 / len(products)))
+    assert measured == pytest.approx(run.canary_correlation, rel=6 * np.sqrt(2 / len(products)))
 
 
 def test_without_anything_in_a_round_its_cosines_are_0():

@@ -3,50 +3,30 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
 from fl_audit.attacks.statistics import check_scored
-from fl_audit.attacks.threat_models import check_rounds
 from fl_audit.canaries.families import make_family
 from fl_audit.canaries.family import CanaryFamily
-from fl_audit.canaries.inclusion import flip_coins
 from fl_audit.canaries.regenerated import RademacherFamily
-from fl_audit.config import Canaries, Config, ExampleCanaries
-from fl_audit.mechanisms import RoundNoise, round_noise
-from fl_audit.participation import Schedule, make_schedule
+from fl_audit.config import Config, ExampleCanaries
+from fl_audit.config.design import RunDesign, design_run
 from fl_audit.tasks import load_task
 from fl_audit.tasks.classifier import Examples, LearningTask
-from fl_audit.training.data.example_pool import ExamplePool, make_example_pool
+from fl_audit.training.data.example_pool import make_example_pool
 
 
-@dataclass(frozen=True)
-class PreparedRun:
+@dataclass(frozen=True, eq=False)
+class PreparedRun(RunDesign):
     """Everything that a run is made of, checked.
 
     Attributes:
-      config: of the run.
-      task: model and data.
-      included: bool of shape (num_canaries,), the coins.
-      family: the canaries that are vectors; of none where they hold examples.
-      schedule: who takes part when.
-      noise: of one round.
-      canary_examples: of the canaries that hold examples; empty where they are vectors.
+      task: Model and data.
+      family: The canaries that are vectors; of none where they hold examples.
+      canary_examples: The examples of canaries that hold any; empty where they are vectors.
     """
 
-    config: Config
     task: LearningTask
-    included: npt.NDArray[np.bool_]
     family: CanaryFamily
-    schedule: Schedule
-    noise: RoundNoise
     canary_examples: Sequence[Examples] = ()
-
-    @property
-    def delta(self) -> float:
-        """Delta of the audit: the config's, else N^-1.1 for N clients (Andrew et al. section 5)."""
-        num_clients = len(self.task.population.client_ids)
-        return self.config.audit.delta or float(num_clients) ** -1.1
 
 
 def prepare(config: Config) -> PreparedRun:
@@ -55,43 +35,18 @@ def prepare(config: Config) -> PreparedRun:
     Raises:
       InputError: the data cannot be used, or the parts of the config do not fit together.
     """
-    if isinstance(config.canaries, ExampleCanaries):
-        return _with_examples(config, config.canaries)
-    return _with_vectors(config, config.canaries)
-
-
-def _with_vectors(config: Config, canaries: Canaries) -> PreparedRun:
-    check_scored(canaries, config.audit)
-    included = flip_coins(config.seed, canaries.count)
-    task = load_task(config.task, config.seed)
+    check_scored(config.canaries, config.audit)
+    task, canaries = load_task(config.task, config.seed), config.canaries
+    if isinstance(canaries, ExampleCanaries):
+        pool = make_example_pool(config, canaries, task)
+        no_vectors = RademacherFamily(config.seed, 0, task.classifier.dim)
+        design = design_run(config, pool.task.population.client_ids, len(pool.examples))
+        return PreparedRun(
+            **design.shared, task=pool.task, family=no_vectors, canary_examples=pool.examples
+        )
     family = make_family(canaries, config.seed, task.classifier.dim)
-    return _prepared(config, ExamplePool(task, ()), included, family)
-
-
-def _with_examples(config: Config, canaries: ExampleCanaries) -> PreparedRun:
-    pool = make_example_pool(config, canaries, load_task(config.task, config.seed))
-    included = flip_coins(config.seed, len(pool.examples))
-    no_vectors = RademacherFamily(config.seed, 0, pool.task.classifier.dim)
-    return _prepared(config, pool, included, no_vectors)
-
-
-def _prepared(
-    config: Config, pool: ExamplePool, included: npt.NDArray[np.bool_], family: CanaryFamily
-) -> PreparedRun:
-    client_ids = pool.task.population.client_ids
-    schedule = make_schedule(
-        config.participation, config.canaries, config.seed, client_ids, included
-    )
-    check_rounds(config.audit, schedule.num_rounds, "config")
-    return PreparedRun(
-        config=config,
-        task=pool.task,
-        included=included,
-        family=family,
-        schedule=schedule,
-        noise=round_noise(config.mechanism, schedule.expected_cohort),
-        canary_examples=pool.examples,
-    )
+    design = design_run(config, task.population.client_ids, canaries.count)
+    return PreparedRun(**design.shared, task=task, family=family)
 
 
 def canaries_csv(run: PreparedRun) -> str:

@@ -20,7 +20,6 @@ from fl_audit.training.run.checkpoint import Checkpoint, load_checkpoint
 from fl_audit.training.run.interruption import stop_request
 from fl_audit.training.run.loop import RoundLoop
 from fl_audit.training.run.metrics_log import read_rows
-from fl_audit.training.run.noise_facts import noise_facts
 from fl_audit.training.run.prepare import PreparedRun
 from fl_audit.training.runtimes.runtime import Runtime
 
@@ -85,18 +84,10 @@ def _record(run: PreparedRun, folder: RunFolder, runtime: Runtime) -> RunRecord:
         task=run.task.name,
         runtime=runtime.description,
         dim=run.task.classifier.dim,
-        num_clients=len(run.task.population.client_ids),
-        num_canaries=len(run.included),
+        num_clients=run.num_clients,
+        num_canaries=run.num_canaries,
         num_included=int(run.included.sum()),
-        rounds=run.schedule.num_rounds,
-        delta=run.delta,
-        client_participations=run.schedule.client_participations,
-        canary_participations=run.schedule.canary_participations,
-        sampling_probability=run.schedule.sampling_probability,
-        sample_size=run.schedule.sample_size,
-        sampled_from=run.schedule.sampled_from,
-        **dataclasses.asdict(run.noise),
-        **dataclasses.asdict(noise_facts(run.config.mechanism, run.schedule)),
+        **dataclasses.asdict(run.noisy_rounds),
         denominator=run.schedule.expected_cohort,
         variable_sizes=tuple(run.task.classifier.variable_sizes),
         accuracy=float(rows[-1]["accuracy"]),

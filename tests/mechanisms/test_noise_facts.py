@@ -19,8 +19,8 @@ from fl_audit.config import (
     TreeAggregation,
     Uniform,
 )
+from fl_audit.mechanisms.noise_facts import noise_facts
 from fl_audit.participation import make_schedule
-from fl_audit.training.run.noise_facts import noise_facts
 
 ROUNDS, CLIENTS = 23, 40
 TREE = TreeAggregation(noise_multiplier=1.0, clip_norm=1.0, restart_every=9)

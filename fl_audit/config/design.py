@@ -1,0 +1,99 @@
+"""What a config and its seed fix of a run before any model is there: coins, schedule, noise."""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_audit.accounting import NoisyRounds
+from fl_audit.attacks.threat_models import check_rounds
+from fl_audit.canaries.inclusion import flip_coins
+from fl_audit.config.run import Config
+from fl_audit.mechanisms import RoundNoise, round_noise
+from fl_audit.mechanisms.noise_facts import noise_facts
+from fl_audit.participation import Schedule, make_schedule
+
+
+@dataclass(frozen=True, eq=False)
+class RunDesign:
+    """A run as its config, its seed and the names of its clients fix it.
+
+    A run that is trained (`PreparedRun`) and one that is planned (`PlannedRun`) are such designs.
+
+    Attributes:
+      config: The config of the run.
+      num_clients: Number of real clients in the population, N.
+      included: The coins of the pool, bool of shape (num_canaries,).
+      schedule: Who takes part when.
+      noise: The noise of a round.
+    """
+
+    config: Config
+    num_clients: int
+    included: npt.NDArray[np.bool_]
+    schedule: Schedule
+    noise: RoundNoise
+
+    @property
+    def num_rounds(self) -> int:
+        """Rounds of training, T."""
+        return self.schedule.num_rounds
+
+    @property
+    def num_canaries(self) -> int:
+        """Size of the pool, k."""
+        return len(self.included)
+
+    @property
+    def delta(self) -> float:
+        """Delta of the audit: the config's, else N^-1.1 for N clients (Andrew et al. section 5)."""
+        return self.config.audit.delta or float(self.num_clients) ** -1.1
+
+    @property
+    def noisy_rounds(self) -> NoisyRounds:
+        """All that accounting needs to know of the run."""
+        schedule = self.schedule
+        return NoisyRounds(
+            rounds=schedule.num_rounds,
+            delta=self.delta,
+            **dataclasses.asdict(self.noise),
+            sampling_probability=schedule.sampling_probability,
+            client_participations=schedule.client_participations,
+            canary_participations=schedule.canary_participations,
+            sample_size=schedule.sample_size,
+            sampled_from=schedule.sampled_from,
+            **dataclasses.asdict(noise_facts(self.config.mechanism, schedule)),
+        )
+
+    @property
+    def shared(self) -> dict[str, Any]:
+        """The fields that every design has, as arguments of a class that adds to them."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(RunDesign)}
+
+
+def design_run(config: Config, client_ids: Sequence[str], num_canaries: int) -> RunDesign:
+    """Flips the coins and draws the schedule; may import TensorFlow Federated for its noise.
+
+    Args:
+      config: The config of the run.
+      client_ids: Names of the real clients.
+      num_canaries: Size of the pool.
+
+    Raises:
+      InputError: the parts of the config do not fit together.
+    """
+    included = flip_coins(config.seed, num_canaries)
+    schedule = make_schedule(
+        config.participation, config.canaries, config.seed, client_ids, included
+    )
+    check_rounds(config.audit, schedule.num_rounds, "config")
+    return RunDesign(
+        config=config,
+        num_clients=len(client_ids),
+        included=included,
+        schedule=schedule,
+        noise=round_noise(config.mechanism, schedule.expected_cohort),
+    )
