@@ -9,6 +9,7 @@ from fl_audit.estimators.epsilon_star.empirical import epsilon_star_empirical
 from fl_audit.estimators.epsilon_star.parametric import epsilon_star
 from fl_audit.estimators.gaussian.fit import gaussian_fit
 from fl_audit.estimators.gaussian.gdp import gdp_fit
+from fl_audit.estimators.laws import NullTail
 from fl_audit.estimators.one_run.fdp import one_run_fdp
 from fl_audit.estimators.one_run.search import one_run
 from fl_audit.estimators.one_run.valid import one_run_valid
@@ -83,6 +84,7 @@ def estimate(
     confidence: float = 0.95,
     methods: Sequence[str] | None = None,
     null: Null | None = None,
+    null_tail: NullTail | None = None,
 ) -> AuditResult:
     """Turn canary scores into privacy estimates.
 
@@ -93,6 +95,9 @@ def estimate(
         confidence: of every bound, in (0, 1).
         methods: names in METHODS; by default all that these scores allow.
         null: "closed_form" or "empirical"; by default closed_form where dim is given.
+        null_tail: what is known of an excluded canary's score, for the bounds that have to hold,
+            such as GaussianCanaryNull(dim) for cosines of gaussian canaries; by default, where dim
+            is given, what holds for canaries of every family.
 
     Raises:
         InputError: if an argument is out of range, a method is unknown or cannot be applied, or no
@@ -106,7 +111,7 @@ def estimate(
     'needs at least 1 excluded score, got 0'
     """
     chosen_null: Null = null or ("empirical" if dim is None else "closed_form")
-    setting = AuditSetting(scores, delta, confidence, dim, chosen_null)
+    setting = AuditSetting(scores, delta, confidence, dim, chosen_null, null_tail)
     if methods is not None:
         return _result(setting, [_apply(name, setting) for name in _known(methods)], {})
     estimates, left_out = [], {}
