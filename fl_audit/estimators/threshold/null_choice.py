@@ -42,7 +42,7 @@ class ChosenNull:
         """What an estimate tells of its null."""
         told: dict[str, Detail] = {"null": self.name}
         if self.tail is not None:
-            told["excluded_scores"] = self.tail.description
+            told["null_law"] = self.tail.description
         if self.refutation is not None:
             told["refuted_null"] = self.refutation
         return told
@@ -69,7 +69,7 @@ def chosen_null(setting: AuditSetting) -> ChosenNull:
             f"{refutation}; without it at least 2 excluded scores are needed, "
             f"got {setting.scores.num_excluded}"
         )
-    return ChosenNull(None, f" Not assumed: {refutation}.", refutation)
+    return ChosenNull(None, f" No law of excluded scores is assumed: {refutation}.", refutation)
 
 
 def _refutation(scores: CanaryScores, tail: NullTail) -> str | None:

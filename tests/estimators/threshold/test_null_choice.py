@@ -74,7 +74,7 @@ def test_says_whether_the_null_was_tested(method):
     assert "their 500 scores do not refute it" in made(method, *noise(2, 500), 1000).assumes
     alone = made(method, noise(500), [], 1000)
     assert "no excluded scores to test it on" in alone.assumes
-    assert "gaussian, rademacher or hadamard canaries" in alone.details["excluded_scores"]
+    assert "gaussian, rademacher or hadamard canaries" in alone.details["null_law"]
     assert "null" not in made(method, *noise(2, 500), None).assumes
 
 
