@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fl_audit.errors import InputError, nearest
+from fl_audit.estimators.laws import NullTail
 from fl_audit.estimators.methods import METHODS
 from fl_audit.estimators.result import Estimate
 from fl_audit.estimators.roc import RocSummary, roc_summary
@@ -56,6 +57,7 @@ def estimate(
     confidence: float = 0.95,
     methods: Sequence[str] | None = None,
     null: Null | None = None,
+    null_tail: NullTail | None = None,
 ) -> AuditResult:
     """Turn canary scores into privacy estimates.
 
@@ -66,6 +68,9 @@ def estimate(
         confidence: of every bound, in (0, 1).
         methods: names in METHODS; by default all that these scores allow.
         null: "closed_form" or "empirical"; by default closed_form where dim is given.
+        null_tail: what is known of an excluded canary's score, for the bounds that have to hold,
+            such as GaussianCanaryNull(dim) for cosines of gaussian canaries; by default, where dim
+            is given, what holds for canaries of every family.
 
     Raises:
         InputError: if an argument is out of range, a method is unknown or cannot be applied, or no
@@ -79,7 +84,7 @@ def estimate(
     'needs at least 1 excluded score, got 0'
     """
     chosen_null: Null = null or ("empirical" if dim is None else "closed_form")
-    setting = AuditSetting(scores, delta, confidence, dim, chosen_null)
+    setting = AuditSetting(scores, delta, confidence, dim, chosen_null, null_tail)
     if methods is not None:
         return _result(setting, [_apply(name, setting) for name in _known(methods)], {})
     estimates, left_out = [], {}

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from fl_audit.estimators.audit import estimate
 from fl_audit.estimators.gaussian.mechanism import sigma_of_epsilon
+from fl_audit.estimators.laws import GaussianCanaryNull
 from fl_audit.estimators.one_run.pathological import PathologicalMechanism
 from fl_audit.estimators.scores import CanaryScores, FloatArray
 
@@ -62,7 +63,7 @@ def gaussian(epsilon: float, delta: float, dim: int | None = None) -> KnownMecha
     """Each bit plus Gaussian noise, calibrated to epsilon (Balle & Wang 2018).
 
     Scores are in units of the noise, so that an excluded canary's is standard normal; with `dim`
-    they are cosines, whose null law is N(0, 1 / dim).
+    they are like cosines of gaussian canaries, N(0, 1 / dim) for an excluded one.
     """
     shift, unit = 1 / sigma_of_epsilon(epsilon, delta), (dim or 1) ** -0.5
 
@@ -113,6 +114,7 @@ def bounds_on(
     (5,)
     """
     rng = np.random.default_rng(seed)
+    null_tail = None if mechanism.dim is None else GaussianCanaryNull(mechanism.dim)
     found: dict[str, list[float]] = {method: [] for method in methods}
     for _ in range(runs):
         bits = rng.integers(0, 2, num_canaries)
@@ -121,6 +123,7 @@ def bounds_on(
             CanaryScores(scores[bits == 1], scores[bits == 0]),
             delta=mechanism.delta,
             dim=mechanism.dim,
+            null_tail=null_tail,
             confidence=confidence,
             methods=methods,
         )

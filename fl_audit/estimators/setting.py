@@ -7,7 +7,13 @@ import numpy as np
 
 from fl_audit.errors import InputError
 from fl_audit.estimators.arguments import check_confidence, check_delta
-from fl_audit.estimators.laws import ExactCosine, Gaussian, closed_form_null
+from fl_audit.estimators.laws import (
+    ExactCosine,
+    Gaussian,
+    NullTail,
+    SignCanaryNull,
+    closed_form_null,
+)
 from fl_audit.estimators.scores import CanaryScores
 
 Null = Literal["closed_form", "empirical"]
@@ -31,6 +37,9 @@ class AuditSetting:
         dim: number of trainable parameters; needed by the closed-form null.
         null: law of an excluded canary's score: "closed_form" (a cosine with a random direction
             in dimension dim) or "empirical" (from the excluded scores).
+        null_tail: what is known of an excluded canary's score, for the bounds that have to hold;
+            None for what holds for canaries of every family under the closed-form null, and for
+            nothing under the empirical one.
 
     Raises:
         InputError: if a number is out of range, the null is unknown, or the closed-form null is
@@ -42,6 +51,7 @@ class AuditSetting:
     confidence: float
     dim: int | None
     null: Null
+    null_tail: NullTail | None = None
 
     def __post_init__(self) -> None:
         """Check the fields, so that no estimator has to."""
@@ -70,7 +80,7 @@ class AuditSetting:
                 )
 
     def closed_form_null(self) -> Gaussian | ExactCosine:
-        """The closed-form law of an excluded canary's cosine.
+        """The closed-form law of an excluded canary's cosine, as published methods take it.
 
         Raises:
             InputError: if dim is missing.
@@ -78,6 +88,12 @@ class AuditSetting:
         if self.dim is None:
             raise InputError("the closed_form null needs dim, the number of trainable parameters")
         return closed_form_null(self.dim)
+
+    def known_tail(self) -> NullTail | None:
+        """What is known of an excluded canary's score; None under the empirical null."""
+        if self.null_tail is None and self.null == "closed_form" and self.dim is not None:
+            return SignCanaryNull(self.dim)
+        return self.null_tail
 
     def require_null_scores(self) -> None:
         """Refuse an empirical null with fewer than 2 excluded scores.

@@ -1,15 +1,30 @@
-"""Laws of a canary's score: Gaussians, the exact cosine of a random direction, and a bound."""
+"""Laws of a canary's score, and what is known of those of an excluded one."""
 
+from fl_audit.estimators.laws.concentration import Concentration, concentration_of
 from fl_audit.estimators.laws.cosine import EXACT_COSINE_BELOW, ExactCosine, closed_form_null
 from fl_audit.estimators.laws.gaussian import Gaussian
 from fl_audit.estimators.laws.law import Law
+from fl_audit.estimators.laws.null_tail import (
+    GaussianCanaryNull,
+    LargestOfRoundsNull,
+    NullTail,
+    SignCanaryNull,
+)
 from fl_audit.estimators.laws.rademacher import rademacher_log_tail_bound
+from fl_audit.estimators.laws.rademacher_sum import rademacher_sum_log_tail
 
 __all__ = [
     "EXACT_COSINE_BELOW",
+    "Concentration",
     "ExactCosine",
     "Gaussian",
+    "GaussianCanaryNull",
+    "LargestOfRoundsNull",
     "Law",
+    "NullTail",
+    "SignCanaryNull",
     "closed_form_null",
+    "concentration_of",
     "rademacher_log_tail_bound",
+    "rademacher_sum_log_tail",
 ]

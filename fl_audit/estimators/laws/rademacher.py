@@ -11,6 +11,9 @@ from fl_audit.estimators.scores import FloatArray
 _LOG_FACTOR = -math.log(4) - float(special.log_ndtr(-math.sqrt(2)))
 """Log of 1 / (4 P(Z >= sqrt(2))) = 3.178..., the best factor there is."""
 
+_ABOVE_ONE = 1 + 1e-9
+"""A y that is 1 in exact arithmetic lies below, whatever its rounding."""
+
 
 def rademacher_log_tail_bound(cosine: npt.ArrayLike, dim: int) -> FloatArray:
     """Log of an upper bound on P(cosine of a random canary >= `cosine`), whatever the model.
@@ -22,12 +25,15 @@ def rademacher_log_tail_bound(cosine: npt.ArrayLike, dim: int) -> FloatArray:
     P(S >= sqrt(2)) is 1/4, and P(Z >= sqrt(2)) is 0.079. So neither N(0, 1/dim) nor the exact
     law of a uniform direction is a bound. With y = sqrt(dim) * cosine, this is the least of
 
-    - 1/2, and 1 / (2 y^2) by Chebyshev, both for y > 0 and by symmetry;
+    - 1/2 for y > 0 by symmetry;
+    - 1/4 for y > 1, since P(|S| <= 1) >= 1/2 (Keller & Klein 2022, "Proof of Tomaszewski's
+      conjecture on randomly signed sums", Advances in Mathematics 407, 108558);
     - c P(Z >= y) with c = 1 / (4 P(Z >= sqrt(2))) = 3.178, for a Gaussian Z: the least from
       sqrt(2) on, where two equal weights attain it (Bentkus & Dzindzalieta 2015, "A tight Gaussian
       bound for weighted sums of Rademacher random variables", Bernoulli 21, 1231-1237);
 
-    and 1 for y <= 0. Hoeffding's exp(-y^2 / 2), also for y > 0, is nowhere smaller.
+    and 1 for y <= 0. Each is attained: by one weight up to 1 and by two equal ones up to sqrt(2).
+    Hoeffding's exp(-y^2 / 2), also for y > 0, is nowhere smaller.
 
     Args:
         cosine: [...] cosines, any real numbers.
@@ -47,6 +53,6 @@ def rademacher_log_tail_bound(cosine: npt.ArrayLike, dim: int) -> FloatArray:
     cosine = np.asarray(cosine, dtype=np.float64)
     positive = cosine > 0
     y = math.sqrt(dim) * np.where(positive, cosine, 1.0)
-    chebyshev = -math.log(2) - 2 * np.log(np.maximum(y, 1.0))
+    near = np.where(y > _ABOVE_ONE, math.log(0.25), math.log(0.5))
     gaussian = _LOG_FACTOR + special.log_ndtr(-y)
-    return np.where(positive, np.minimum(chebyshev, gaussian), 0.0)
+    return np.where(positive, np.minimum(near, gaussian), 0.0)

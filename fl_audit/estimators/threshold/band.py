@@ -52,13 +52,13 @@ from scipy import optimize
 
 from fl_audit.estimators.beta_quantile import beta_quantile
 from fl_audit.estimators.scores import FloatArray
+from fl_audit.estimators.spaced_ranks import spaced_ranks
 from fl_audit.estimators.threshold.crossing import Ranks, chance_too_large, chance_too_small
 from fl_audit.estimators.threshold.error_rate_bounds import LogRates, log_rates
 
 _EXACT_UP_TO = 120
 """Ranks further from both ends carry a tenth of the level, and would take most of the time."""
 
-_SPACING = 1.2
 _DECAY = 0.25
 _SMALLEST_SCORES = 0.25
 """The share of level for the smallest scores, relative to the largest."""
@@ -102,7 +102,7 @@ def true_positive_band(n: int, confidence: float) -> TruePositiveBand:
     0.0067
     """
     failing = min(1 - confidence, _LARGEST_FAILURE)
-    ranks = _ranks(n)
+    ranks = spaced_ranks(n)
     weights = _weights(n, ranks)
 
     def excess(log_factor: float) -> float:
@@ -117,14 +117,6 @@ def true_positive_band(n: int, confidence: float) -> TruePositiveBand:
     for shared in (band.ranks, band.levels, band.negatives.error, band.negatives.success):
         shared.flags.writeable = False
     return band
-
-
-def _ranks(n: int) -> Ranks:
-    """Ranks growing by a fifth at each step from 1 and, mirrored, from n, up to the middle."""
-    nearest = [1]
-    while (following := max(nearest[-1] + 1, round(_SPACING * nearest[-1]))) <= n // 2:
-        nearest.append(following)
-    return np.asarray(np.unique(np.concatenate([nearest, n + 1 - np.array(nearest)])))
 
 
 def _weights(n: int, ranks: Ranks) -> FloatArray:

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.estimators.beta_quantile import beta_quantile
-from fl_audit.estimators.laws import Law
+from fl_audit.estimators.laws import Law, NullTail
 from fl_audit.estimators.scores import FloatArray
 
 Counts = npt.NDArray[np.int64]
@@ -68,6 +68,13 @@ def clopper_pearson_upper(errors: Counts, trials: int, confidence: float) -> Log
 def false_positive_rates(law: Law, thresholds: FloatArray) -> LogRates:
     """The exact false positive rates of thresholds where the null law is known."""
     return LogRates(error=law.logsf(thresholds), success=law.logcdf(thresholds))
+
+
+def bounded_false_positives(null: NullTail, thresholds: FloatArray) -> LogRates:
+    """Bounds on the false positive rates of thresholds by what is known of the null."""
+    log_tail = null.log_tail_upper(thresholds)
+    with np.errstate(divide="ignore"):
+        return LogRates(error=log_tail, success=np.log(-np.expm1(log_tail)))
 
 
 def log_rates(success: FloatArray) -> LogRates:

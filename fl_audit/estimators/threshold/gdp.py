@@ -12,9 +12,11 @@ import numpy as np
 from scipy import special
 
 from fl_audit.estimators.gaussian.gdp import epsilon_of_mu
+from fl_audit.estimators.laws import NullTail
 from fl_audit.estimators.result import Detail, Estimate
 from fl_audit.estimators.scores import FloatArray
 from fl_audit.estimators.setting import AuditSetting
+from fl_audit.estimators.threshold.null_choice import ChosenNull, chosen_null
 from fl_audit.estimators.threshold.uniform import bounded_thresholds, strongest_rejection
 
 
@@ -31,17 +33,18 @@ def threshold_gdp(setting: AuditSetting) -> Estimate:
 
     A mu-GDP mechanism allows at most TPR = Phi(Phi^-1(FPR) + mu) (Dong, Roth & Su 2022), so every
     threshold proves mu >= Phi^-1(1 - FPR) - Phi^-1(FNR). The error rates are those of
-    threshold_valid, for all thresholds at once: a band under the closed-form null, tests at ranks
-    of the excluded scores under the empirical one. Epsilon is that of the Gaussian mechanism with
-    noise multiplier 1 / mu (Balle & Wang 2018); with delta 0 it is infinite if mu is above 0.
+    threshold_valid, for all thresholds at once: a band under a known null, tests at ranks of the
+    excluded scores under the empirical one and where they refute the known one. Epsilon is
+    that of the Gaussian mechanism with noise multiplier 1 / mu (Balle & Wang 2018); with delta 0 it
+    is infinite if mu is above 0.
 
     Raises:
-        NotApplicableError: without included scores, or with fewer than 2 excluded scores under
-            the empirical null.
+        NotApplicableError: without included scores, or with fewer than 2 excluded scores where
+            the null is empirical or refuted.
     """
     setting.require(included=1)
-    setting.require_null_scores()
-    proven = _by_band(setting) if setting.null == "closed_form" else _by_ranks(setting)
+    null = chosen_null(setting)
+    proven = _by_ranks(setting) if null.tail is None else _by_band(setting, null.tail)
     epsilon = epsilon_of_mu(proven.mu, setting.delta)
     return Estimate(
         method="threshold_gdp",
@@ -49,7 +52,7 @@ def threshold_gdp(setting: AuditSetting) -> Estimate:
         epsilon=epsilon,
         lower=epsilon,
         valid_for="Gaussian mechanisms",
-        assumes=_assumptions(setting),
+        assumes=_assumptions(null),
         guarantee=(
             f"True epsilon is at least this with {100 * setting.confidence:g} % confidence if the "
             "mechanism is mu-GDP, and valid although the threshold is chosen on the data. Of any "
@@ -59,7 +62,7 @@ def threshold_gdp(setting: AuditSetting) -> Estimate:
             "Nasr et al. (2023), arXiv:2302.07956, section 4; Balle & Wang (2018), "
             "arXiv:1805.06530, theorem 8; error rates as threshold_valid"
         ),
-        details={"null": setting.null, "mu": proven.mu, **proven.threshold},
+        details={**null.details(), "mu": proven.mu, **proven.threshold},
     )
 
 
@@ -72,8 +75,8 @@ def largest_gaussian_rate(false_positive_rate: FloatArray, mu: float) -> FloatAr
     return np.asarray(special.ndtr(special.ndtri(false_positive_rate) + mu))
 
 
-def _by_band(setting: AuditSetting) -> _ProvenMu:
-    bounded = bounded_thresholds(setting)
+def _by_band(setting: AuditSetting, null: NullTail) -> _ProvenMu:
+    bounded = bounded_thresholds(setting, null)
     negatives, positives = bounded.negatives, bounded.positives
     proven = _normal_score(negatives.success, negatives.error) - _normal_score(
         positives.error, positives.success
@@ -102,14 +105,10 @@ def _normal_score(log_p: FloatArray, log_rest: FloatArray) -> FloatArray:
     )
 
 
-def _assumptions(setting: AuditSetting) -> str:
-    null = (
-        " The law of excluded canaries' scores is the closed-form one."
-        if setting.null == "closed_form"
-        else ""
-    )
+def _assumptions(null: ChosenNull) -> str:
     return (
         "The mechanism is mu-GDP for some mu, as the Gaussian mechanism is: its error rates trade "
         "off as those between N(0, 1) and N(mu, 1). Canaries' scores are independent given "
-        f"inclusion, with one law for included canaries and one for excluded ones.{null}"
+        "inclusion, with one law for included canaries and one for excluded ones."
+        f"{null.assumption}"
     )

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fl_audit.estimators.laws import NullTail
 from fl_audit.estimators.result import Detail
 from fl_audit.estimators.scores import FloatArray
 from fl_audit.estimators.setting import AuditSetting
@@ -11,7 +12,7 @@ from fl_audit.estimators.threshold.band import true_positive_band
 from fl_audit.estimators.threshold.error_rate_bounds import (
     Counts,
     LogRates,
-    false_positive_rates,
+    bounded_false_positives,
 )
 from fl_audit.estimators.threshold.rank_tests import (
     LargestRate,
@@ -19,19 +20,16 @@ from fl_audit.estimators.threshold.rank_tests import (
     rank_tests,
 )
 
-_LARGEST_COSINE = 1 - 1e-6
-"""A cosine beyond it may be one that was rounded to 1, which a small dimension makes impossible."""
-
 
 @dataclass(frozen=True, eq=False)
 class BoundedThresholds:
-    """Included scores as thresholds, under the closed-form null: all bounds hold at once.
+    """Included scores as thresholds, where the null is known: all bounds hold at once.
 
     Attributes:
         thresholds: [t] float64; scores at least this are guessed to be included.
         false_negatives: [t] included scores below.
         negatives: [t] bounds on the false negative rates.
-        positives: [t] the exact false positive rates.
+        positives: [t] upper bounds on the false positive rates, which hold with certainty.
         levels: [t] the probability with which each single bound may fail.
     """
 
@@ -78,21 +76,21 @@ class RejectedThreshold:
         }
 
 
-def bounded_thresholds(setting: AuditSetting) -> BoundedThresholds:
+def bounded_thresholds(setting: AuditSetting, null: NullTail) -> BoundedThresholds:
     """The thresholds of the true positive band (band.py), with their error rates.
 
     Args:
-        setting: with a closed-form null and at least one included score.
+        setting: with at least one included score.
+        null: what is known of an excluded canary's score.
     """
     included = np.sort(setting.scores.included)
     band = true_positive_band(len(included), setting.confidence)
-    # A lower threshold has no fewer true positives, so the band's bound holds for it too.
-    thresholds = np.minimum(included[len(included) - band.ranks], _LARGEST_COSINE)
+    thresholds = included[len(included) - band.ranks]
     return BoundedThresholds(
         thresholds=thresholds,
         false_negatives=np.searchsorted(included, thresholds),
         negatives=band.negatives,
-        positives=false_positive_rates(setting.closed_form_null(), thresholds),
+        positives=bounded_false_positives(null, thresholds),
         levels=band.levels,
     )
 

@@ -10,15 +10,14 @@ import math
 import numpy as np
 
 from fl_audit.estimators.gaussian.best_threshold import Guess
-from fl_audit.estimators.laws.rademacher import rademacher_log_tail_bound
+from fl_audit.estimators.laws import NullTail
 from fl_audit.estimators.result import Estimate
 from fl_audit.estimators.scores import FloatArray
 from fl_audit.estimators.setting import AuditSetting
-from fl_audit.estimators.threshold.error_rate_bounds import LogRates
-from fl_audit.estimators.threshold.proven_threshold import ProvenThreshold, strongest_threshold
+from fl_audit.estimators.threshold.null_choice import ChosenNull, chosen_null
+from fl_audit.estimators.threshold.proven_threshold import strongest_threshold
 from fl_audit.estimators.threshold.rank_tests import LargestRate
 from fl_audit.estimators.threshold.uniform import (
-    BoundedThresholds,
     RejectedThreshold,
     bounded_thresholds,
     strongest_rejection,
@@ -34,8 +33,10 @@ def threshold_valid(setting: AuditSetting) -> Estimate:
     """The largest epsilon that any threshold proves, valid after that choice.
 
     Closed-form null: max over t of max(log((1 - delta - FNR) / FPR), log((1 - delta - FPR) / FNR))
-    at included scores t, where "score >= t" means included. FPR is exact, and FNR is bounded for
-    all thresholds at once by a band with probability `confidence` (see band.py).
+    at included scores t, where "score >= t" means included. FPR is at most what is known of the
+    null allows (laws/null_tail.py): for gaussian canaries the exact law, for those of random signs
+    a bound, the tighter the more is known of the vector that they are compared with. FNR is bounded
+    for all thresholds at once by a band with probability `confidence` (see band.py).
 
     Empirical null: the largest epsilon that is rejected at any of some excluded scores t, where a
     score above t means included. An (epsilon, delta)-private mechanism allows at most
@@ -45,18 +46,17 @@ def threshold_valid(setting: AuditSetting) -> Estimate:
     (Kairouz et al. 2015), and the test at each rank of the excluded scores is exact in the unknown
     FPR too (see rank_tests.py). Both hold whatever the laws, and with ties.
 
-    The detail `epsilon_sub_gaussian` is what the same band proves with the tail bound of Rademacher
-    canaries for the false positive rate: it holds for them whatever the model, without the
-    closed-form law. `local_level` is the probability with which the statement at this one threshold
-    may fail.
+    The excluded scores test a known null first; refuted, it makes place for the empirical one (see
+    null_choice.py). The detail `local_level` is the probability with which the statement at this
+    one threshold may fail.
 
     Raises:
-        NotApplicableError: without included scores, or with fewer than 2 excluded scores under
-            the empirical null.
+        NotApplicableError: without included scores, or with fewer than 2 excluded scores where
+            the null is empirical or refuted.
     """
     setting.require(included=1)
-    setting.require_null_scores()
-    return _by_band(setting) if setting.null == "closed_form" else _by_ranks(setting)
+    null = chosen_null(setting)
+    return _by_ranks(setting, null) if null.tail is None else _by_band(setting, null, null.tail)
 
 
 def largest_rate(delta: float) -> LargestRate:
@@ -77,19 +77,22 @@ def largest_rate(delta: float) -> LargestRate:
     return rate
 
 
-def _by_band(setting: AuditSetting) -> Estimate:
-    bounded = bounded_thresholds(setting)
-    best = _strongest(bounded, bounded.positives, setting.delta)
+def _by_band(setting: AuditSetting, null: ChosenNull, tail: NullTail) -> Estimate:
+    bounded = bounded_thresholds(setting, tail)
+    best = strongest_threshold(
+        bounded.thresholds,
+        bounded.false_negatives,
+        bounded.negatives,
+        bounded.positives,
+        setting.delta,
+    )
     return Estimate(
         method="threshold_valid",
         kind="lower_bound",
         epsilon=best.epsilon,
         lower=best.epsilon,
         valid_for="any mechanism",
-        assumes=(
-            f"{_SHARED}; the latter is the closed-form law (for Rademacher canaries, its Gaussian "
-            "limit is an approximation)."
-        ),
+        assumes=f"{_SHARED}.{null.assumption}",
         guarantee=_guarantee(
             setting, "the bounds on the error rates hold for all thresholds at once"
         ),
@@ -98,32 +101,15 @@ def _by_band(setting: AuditSetting) -> Estimate:
             "after Berk & Jones (1979) and its exact level (Moscovich & Nadler 2017)"
         ),
         details={
-            "null": setting.null,
+            **null.details(),
             **best.details(),
             "local_level": float(bounded.levels[best.index]),
             "num_thresholds": len(bounded.thresholds),
-            "epsilon_sub_gaussian": _sub_gaussian(setting, bounded),
         },
     )
 
 
-def _sub_gaussian(setting: AuditSetting, bounded: BoundedThresholds) -> float:
-    """Epsilon by the same band, with the Rademacher tail bound in place of the law."""
-    if setting.dim is None:
-        raise ValueError("the closed-form null is refused without dim")
-    log_tail = rademacher_log_tail_bound(bounded.thresholds, setting.dim)
-    with np.errstate(divide="ignore"):
-        positives = LogRates(error=log_tail, success=np.log(-np.expm1(log_tail)))
-    return _strongest(bounded, positives, setting.delta).epsilon
-
-
-def _strongest(bounded: BoundedThresholds, positives: LogRates, delta: float) -> ProvenThreshold:
-    return strongest_threshold(
-        bounded.thresholds, bounded.false_negatives, bounded.negatives, positives, delta
-    )
-
-
-def _by_ranks(setting: AuditSetting) -> Estimate:
+def _by_ranks(setting: AuditSetting, null: ChosenNull) -> Estimate:
     best = strongest_rejection(setting, largest_rate(setting.delta))
     return Estimate(
         method="threshold_valid",
@@ -131,7 +117,7 @@ def _by_ranks(setting: AuditSetting) -> Estimate:
         epsilon=best.claim,
         lower=best.claim,
         valid_for="any mechanism",
-        assumes=f"{_SHARED}.",
+        assumes=f"{_SHARED}.{null.assumption}",
         guarantee=_guarantee(
             setting,
             "the candidates were fixed ranks of the excluded scores, and corrected for",
@@ -140,7 +126,7 @@ def _by_ranks(setting: AuditSetting) -> Estimate:
             "Andrew et al. (2023), arXiv:2302.03098, section 5, by exact tests at ranks of "
             "excluded scores after Wilks (1941), with a weighted Bonferroni correction"
         ),
-        details={"null": setting.null, "direction": _guess(setting, best), **best.details()},
+        details={**null.details(), "direction": _guess(setting, best), **best.details()},
     )
 
 

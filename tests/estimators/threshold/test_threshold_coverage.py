@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fl_audit.estimators import AuditSetting, CanaryScores
+from fl_audit.estimators import AuditSetting, CanaryScores, GaussianCanaryNull
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_sigma, sigma_of_epsilon
 from fl_audit.estimators.threshold.gdp import threshold_gdp
 from fl_audit.estimators.threshold.published import threshold_clopper_pearson
@@ -51,10 +51,11 @@ def lowered_gaussian(rng, n, epsilon):
 def bounds(method, release, epsilon, *, n, delta=0.0, dim=None):
     rng = np.random.default_rng(1996)
     null = "empirical" if dim is None else "closed_form"
+    tail = None if dim is None else GaussianCanaryNull(dim)
     found = []
     for _ in range(RUNS):
         scores = CanaryScores(*release(rng, n, epsilon))
-        found.append(method(AuditSetting(scores, delta, 0.95, dim, null)).epsilon)
+        found.append(method(AuditSetting(scores, delta, 0.95, dim, null, tail)).epsilon)
     return np.array(found)
 
 

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from fl_audit.errors import InputError
-from fl_audit.estimators import AuditSetting, CanaryScores
+from fl_audit.estimators import AuditSetting, CanaryScores, ExactCosine, GaussianCanaryNull
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_sigma
 from fl_audit.estimators.threshold.band import true_positive_band
 from fl_audit.estimators.threshold.gdp import largest_gaussian_rate, threshold_gdp
@@ -20,14 +20,17 @@ DIM = 10**6
 
 def setting(included, excluded=(), delta=1e-5, confidence=0.95, dim=DIM):
     null = "empirical" if dim is None else "closed_form"
-    return AuditSetting(CanaryScores(included, list(excluded)), delta, confidence, dim, null)
+    tail = None if dim is None else GaussianCanaryNull(dim)
+    return AuditSetting(CanaryScores(included, list(excluded)), delta, confidence, dim, null, tail)
 
 
-def test_equal_scores_by_hand():
+def test_almost_equal_scores_by_hand():
     # 50 cosines of 3 deviations: the true positive rate is at least the 50-th root of the level.
-    made = threshold_gdp(setting(np.full(50, 3e-3)))
+    made = threshold_gdp(setting(np.linspace(3e-3, 3e-3 + 1e-12, 50)))
     rate = made.details["local_level"] ** (1 / 50)
-    assert made.details["mu"] == pytest.approx(3 + stats.norm.ppf(rate), rel=1e-9)
+    tail = stats.beta.sf(9e-6, 0.5, (DIM - 1) / 2) / 2
+    expected = stats.norm.isf(tail) + stats.norm.ppf(rate)
+    assert made.details["mu"] == pytest.approx(expected, rel=1e-9)
     assert made.epsilon == epsilon_of_sigma(1 / made.details["mu"], 1e-5)
 
 
@@ -36,10 +39,10 @@ def test_brute_force_closed_form(seed):
     rng = np.random.default_rng(seed)
     included = rng.normal(seed, 1, 80) / 1000
     band = true_positive_band(80, 0.95)
-    best = 0.0
+    best, law = 0.0, ExactCosine(DIM)
     for threshold in included:
         rank = np.flatnonzero(band.ranks <= np.sum(included >= threshold))[-1]
-        fnr, fpr = math.exp(band.negatives.error[rank]), stats.norm.sf(threshold * 1000)
+        fnr, fpr = math.exp(band.negatives.error[rank]), math.exp(law.logsf(threshold))
         best = max(best, stats.norm.isf(fpr) - stats.norm.ppf(fnr))
     made = threshold_gdp(setting(included))
     assert made.details["mu"] == pytest.approx(best, rel=1e-9)
@@ -69,19 +72,27 @@ def test_proves_more_than_without_the_assumption(dim):
 
 
 def test_far_tails_keep_their_digits():
-    # 1,000 deviations: the false positive rate is e^-500,007.
-    made = threshold_gdp(setting(np.full(20, 1.0), confidence=1 - 1e-11))
+    # The threshold is taken as 1 - 1e-6: of cosines in a million dimensions, e^-6.6e6 reach it. The
+    # tail is C (1 - x^2)^b / (2 b x) to 1e-6 relative, with b = (DIM - 1) / 2.
+    made = threshold_gdp(setting(np.linspace(1 - 1e-9, 1, 20), confidence=1 - 1e-11))
     mpmath.mp.dps = 30
     rate = mpmath.mpf(made.details["local_level"]) ** (mpmath.mpf(1) / 20)
     score = mpmath.sqrt(2) * mpmath.erfinv(2 * rate - 1)
-    # The threshold is 1 - 1e-6, the largest cosine taken at its word.
-    assert made.details["mu"] == pytest.approx(float(1000 - 1e-3 + score), rel=1e-12)
-    assert 4.9e5 < made.epsilon < 5.1e5
+    x, b = 1 - mpmath.mpf(10) ** -6, mpmath.mpf(DIM - 1) / 2
+    peak = mpmath.loggamma(b + 0.5) - mpmath.loggamma(b) - mpmath.log(mpmath.pi) / 2
+    log_tail = peak + b * mpmath.log(1 - x * x) - mpmath.log(2 * b * x)
+    # Phi^-1 of it, where log Phi(-y) = -y^2 / 2 - log(y sqrt(2 pi)) to 1e-7.
+    y = mpmath.findroot(
+        lambda y: y * y / 2 + mpmath.log(y * mpmath.sqrt(2 * mpmath.pi)) + log_tail, 3600
+    )
+    assert made.details["mu"] == pytest.approx(float(y + score), rel=1e-12)
+    assert 6.5e6 < made.epsilon < 6.6e6
 
 
 def test_delta_0_is_infinite_where_mu_is_above_0():
-    assert threshold_gdp(setting(np.full(50, 3e-3), delta=0.0)).epsilon == math.inf
-    assert threshold_gdp(setting(np.full(50, -3e-3), delta=0.0)).epsilon == 0.0
+    scores = np.linspace(3e-3, 3.1e-3, 50)
+    assert threshold_gdp(setting(scores, delta=0.0)).epsilon == math.inf
+    assert threshold_gdp(setting(-scores, delta=0.0)).epsilon == 0.0
 
 
 @pytest.mark.parametrize("dim", [None, DIM])

@@ -1,0 +1,184 @@
+"""What is known of an excluded canary's score, as a value: a bound on its upper tail."""
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from fl_audit.estimators.laws.concentration import Concentration
+from fl_audit.estimators.laws.cosine import ExactCosine
+from fl_audit.estimators.laws.rademacher_sum import rademacher_sum_log_tail
+from fl_audit.estimators.laws.refutation import cosine_p_value, too_large_p_value
+from fl_audit.estimators.scores import FloatArray
+
+_LARGEST_COSINE = 1 - 1e-6
+"""A cosine beyond it may be one that was rounded to 1, which a small dimension makes impossible."""
+
+_ROUNDING = 1e-5
+"""In standard deviations: so much may rounding lift the score of a discrete canary over an atom."""
+
+
+class NullTail(Protocol):
+    """What is known of an excluded canary's score.
+
+    A bound on the true epsilon needs no more than an upper bound on P(score >= t). A new statistic
+    brings its own null as an object with these three.
+    """
+
+    @property
+    def description(self) -> str:
+        """What the scores of excluded canaries are taken to be, after "excluded scores are"."""
+
+    def log_tail_upper(self, thresholds: npt.ArrayLike) -> FloatArray:
+        """Log of an upper bound on P(score >= t), which never rises with t.
+
+        Args:
+            thresholds: t, of any shape.
+
+        Returns:
+            float64 of the shape of the thresholds, at most 0.
+        """
+
+    def p_value(self, excluded: FloatArray) -> float:
+        """The probability under this null of excluded scores that fit it as badly as these do.
+
+        Args:
+            excluded: float64 of shape (n,), at least one.
+
+        Returns:
+            At most p with probability at most p if the null is true, scores being independent.
+        """
+
+
+@dataclass(frozen=True)
+class GaussianCanaryNull:
+    """Cosines of `gaussian` canaries, uniform directions, with any vector: the exact law.
+
+    Attributes:
+        dim: Number of trainable parameters, 2 to 2^53.
+
+    Raises:
+        ValueError: if dim is out of range.
+    """
+
+    dim: int
+
+    def __post_init__(self) -> None:
+        """Check the dimension, so that no later step has to."""
+        ExactCosine(self.dim)
+
+    @property
+    def description(self) -> str:
+        """What the scores of excluded canaries are taken to be."""
+        return f"cosines of uniformly random directions in dimension {self.dim:,} (exact law)"
+
+    def log_tail_upper(self, thresholds: npt.ArrayLike) -> FloatArray:
+        """Log P(cosine >= t)."""
+        return ExactCosine(self.dim).logsf(np.minimum(thresholds, _LARGEST_COSINE))
+
+    def p_value(self, excluded: FloatArray) -> float:
+        """Of the whole law and of its moments (refutation.py)."""
+        root = math.sqrt(self.dim)
+        law = ExactCosine(self.dim)
+        return cosine_p_value(root * excluded, lambda z: law.logsf(z / root))
+
+
+@dataclass(frozen=True)
+class SignCanaryNull:
+    """Cosines of random signs, `rademacher` or `hadamard` canaries, with one vector: a bound.
+
+    Without the vector's concentration the bound holds whatever the vector, and for the cosines of
+    `gaussian` canaries too: theirs is X with X R Gaussian for R^2 ~ chi-square with dim degrees of
+    freedom, independent of X, so P(Z >= z) >= P(X >= z / sqrt(dim)) P(R^2 >= dim), and the last
+    factor is at least P(chi-square(1) >= 1) = 1 / 3.15 where the bound allows 1 / 3.178.
+
+    Attributes:
+        dim: Number of trainable parameters, at least 2.
+        concentration: Of the vector that canaries are compared with; None where it is unknown.
+
+    Raises:
+        ValueError: if dim is below 2, or no vector of that dimension has that concentration.
+    """
+
+    dim: int
+    concentration: Concentration | None = None
+
+    def __post_init__(self) -> None:
+        """Check the fields, so that no later step has to."""
+        if self.dim < 2:
+            raise ValueError(f"dim must be at least 2, got {self.dim}")
+        known = self.concentration
+        if known is not None and known.fourth_powers * self.dim < 1 - _ROUNDING:
+            raise ValueError(
+                f"fourth_powers must be at least 1 / dim = {1 / self.dim:g}, "
+                f"got {known.fourth_powers:g}"
+            )
+
+    @property
+    def description(self) -> str:
+        """What the scores of excluded canaries are taken to be."""
+        if self.concentration is None:
+            return (
+                f"cosines of gaussian, rademacher or hadamard canaries in dimension {self.dim:,} "
+                "with any vector (by a bound that holds for all of these)"
+            )
+        return (
+            f"cosines of random signs in dimension {self.dim:,} with a vector whose concentration "
+            f"is known (by a proven bound; sum of cubes {self.concentration.cubes:.3g})"
+        )
+
+    def log_tail_upper(self, thresholds: npt.ArrayLike) -> FloatArray:
+        """Log of a bound on P(cosine >= t) (rademacher_sum.py)."""
+        cosines = np.minimum(np.asarray(thresholds, dtype=np.float64), _LARGEST_COSINE)
+        return self._of_deviations(math.sqrt(self.dim) * cosines)
+
+    def p_value(self, excluded: FloatArray) -> float:
+        """Of both tails by the bound, and of the moments (refutation.py)."""
+        return cosine_p_value(math.sqrt(self.dim) * excluded, self._of_deviations)
+
+    def _of_deviations(self, z: FloatArray) -> FloatArray:
+        return rademacher_sum_log_tail(z - _ROUNDING, self.concentration)
+
+
+@dataclass(frozen=True)
+class LargestOfRoundsNull:
+    """The largest of several scores of one canary, one per round, by the union bound.
+
+    P(max >= t) <= sum of P(score of round >= t), however the rounds depend on each other.
+
+    Attributes:
+        rounds: The null of every round; the same one several times where nothing tells them apart.
+
+    Raises:
+        ValueError: if there are no rounds.
+    """
+
+    rounds: tuple[NullTail, ...]
+
+    def __post_init__(self) -> None:
+        """Check that there is a round."""
+        if not self.rounds:
+            raise ValueError("rounds must hold at least one null, got none")
+
+    @property
+    def description(self) -> str:
+        """What the scores of excluded canaries are taken to be."""
+        return (
+            f"largest of {len(self.rounds):,} rounds (by the union bound); those of the first "
+            f"round are {self.rounds[0].description}"
+        )
+
+    def log_tail_upper(self, thresholds: npt.ArrayLike) -> FloatArray:
+        """Log of the sum of the rounds' bounds, at most 0."""
+        counted = Counter(self.rounds)
+        tails = np.stack([null.log_tail_upper(thresholds) for null in counted])
+        tails += np.log(list(counted.values())).reshape(-1, *[1] * (tails.ndim - 1))
+        return np.asarray(np.minimum(special.logsumexp(tails, axis=0), 0.0))
+
+    def p_value(self, excluded: FloatArray) -> float:
+        """Of too many large scores; small ones refute nothing, as the rounds may be alike."""
+        return too_large_p_value(excluded, self.log_tail_upper)

@@ -1,0 +1,149 @@
+"""The tail bound for spread-out weights, against exact tails of many shapes."""
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from scipy import special, stats
+
+from fl_audit.estimators.laws import (
+    Concentration,
+    concentration_of,
+    rademacher_log_tail_bound,
+    rademacher_sum_log_tail,
+)
+
+N = 18
+RNG = np.random.default_rng(14)
+
+FEW = {
+    **{f"{m} equal": np.ones(m) for m in (1, 2, 3, 4, 5, 8, 13, N)},
+    **{f"power {p}": np.arange(1, N + 1.0) ** -p for p in (0.25, 0.5, 1.0, 2.0)},
+    **{f"geometric {r}": r ** np.arange(N) for r in (0.5, 0.7, 0.9)},
+    **{f"spike {s}": np.array([s] + [1.0] * (N - 1)) for s in (0.5, 2.0, 4.0, 20.0)},
+    **{f"two spikes {s}": np.array([s] * 2 + [1.0] * (N - 2)) for s in (2.0, 4.0)},
+    **{f"exponential {i}": RNG.exponential(size=N) for i in range(5)},
+    **{f"normal {i}": RNG.normal(size=N) for i in range(5)},
+}
+"""Weights with few enough coordinates for all signs to be tried."""
+
+LATTICES = {
+    "64 ones": {1: 64},
+    "10,000 ones": {1: 10_000},
+    "100,000 ones": {1: 100_000},
+    "1,000,000 ones": {1: 1_000_000},
+    "one of 3 among 400 ones": {3: 1, 1: 400},
+    "one of 30 among 400 ones": {30: 1, 1: 400},
+    "one of 100 among 10,000 ones": {100: 1, 1: 10_000},
+    "heavy": {1: 8000, 4: 400, 20: 8},
+    "three sizes": {1: 7000, 2: 2500, 5: 500},
+}
+"""Whole weights and how many coordinates have each."""
+
+
+def all_sums(weights):
+    """Every sum of signed weights, ascending, each with its exact tail P(S >= s)."""
+    weights = weights / np.linalg.norm(weights)
+    sums = np.zeros(1)
+    for weight in weights:
+        sums = np.concatenate([sums - weight, sums + weight])
+    sums = np.sort(sums)
+    # What exact arithmetic makes equal counts as equal, which can only raise the exact tail.
+    reached = len(sums) - np.searchsorted(sums, sums - 1e-12)
+    return sums, np.log(reached / len(sums))
+
+
+def lattice_tail(counts):
+    """Atoms of a sum of whole weights in deviations, with log P(S >= atom) above 1e-280.
+
+    Binomial laws, convolved directly: all terms are positive, so digits are kept in the tails.
+    """
+    law, step = np.ones(1), 2
+    for weight, count in counts.items():
+        binomial = np.zeros(weight * count + 1)
+        binomial[::weight] = stats.binom.pmf(np.arange(count + 1), count, 0.5)
+        law = np.convolve(law, binomial)
+    total = sum(weight * count for weight, count in counts.items())
+    norm = math.sqrt(sum(weight**2 * count for weight, count in counts.items()))
+    atoms = (step * np.arange(len(law)) - total) / norm
+    tail = np.cumsum(law[::-1])[::-1]
+    kept = (law > 0) & (tail > 1e-280)
+    return atoms[kept], np.log(tail[kept])
+
+
+def concentration(counts):
+    norm = math.sqrt(sum(w * w * m for w, m in counts.items()))
+    return Concentration(
+        sum(m * (w / norm) ** 3 for w, m in counts.items()),
+        sum(m * (w / norm) ** 4 for w, m in counts.items()),
+    )
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_bounds_the_tail_over_all_signs(name):
+    sums, log_tails = all_sums(FEW[name])
+    bound = rademacher_sum_log_tail(sums - 1e-12, concentration_of(FEW[name]))
+    assert np.all(log_tails <= bound + 1e-9)
+
+
+@pytest.mark.parametrize("name", LATTICES)
+def test_bounds_the_tail_of_whole_weights(name):
+    counts = LATTICES[name]
+    atoms, log_tails = lattice_tail(counts)
+    bound = rademacher_sum_log_tail(atoms, concentration(counts))
+    assert np.all(log_tails <= bound + 1e-9)
+    assert len(atoms) > 60
+
+
+@pytest.mark.parametrize("size", [10**4, 10**5, 10**6])
+def test_costs_what_berry_and_esseen_cost_where_weights_are_spread(size):
+    atoms, log_tails = lattice_tail({1: size})
+    gap = rademacher_sum_log_tail(atoms, concentration({1: size})) - log_tails
+    inside = (atoms > 0) & (atoms < 6)
+    # 2 C A3 sqrt(2 pi) z, and half an atom, of this lattice.
+    assert np.max(gap[inside]) < np.log1p(18 * 6**2 / 6 / math.sqrt(size) + 6 / math.sqrt(size))
+
+
+def test_a_dense_target_pays_a_few_percent_at_five_and_a_half_deviations():
+    target = np.random.default_rng(1).normal(size=167_178)
+    known = concentration_of(target)
+    paid = float(rademacher_sum_log_tail(5.5, known) - special.log_ndtr(-5.5))
+    assert math.expm1(paid) == pytest.approx(0.062, abs=0.002)
+    whatever = float(rademacher_log_tail_bound(5.5, 1) - special.log_ndtr(-5.5))
+    assert whatever == pytest.approx(1.156, abs=1e-3)
+
+
+@pytest.mark.parametrize("fourth_powers", [1e-9, 1e-4, 0.01, 0.1, 0.3, 1 / 3, 0.34, 1.0])
+def test_never_rises_and_never_exceeds_what_needs_no_concentration(fourth_powers):
+    z = np.concatenate([np.linspace(-12, 12, 20_001), np.geomspace(12, 1e6, 2000)])
+    for cubes in (fourth_powers, math.sqrt(fourth_powers)):
+        bound = rademacher_sum_log_tail(z, Concentration(cubes, fourth_powers))
+        assert np.all(np.diff(bound) <= 1e-13 * np.abs(bound[1:]))
+        assert np.all(bound <= rademacher_sum_log_tail(z, None))
+        assert np.all(np.isfinite(bound[z < 1e5]))
+        assert not np.isnan(bound).any()
+
+
+@pytest.mark.parametrize("z", [0.1, 1.0, 5.5, 30.0, 60.0])
+@pytest.mark.parametrize("cubes", [1e-6, 1e-3, 0.03])
+def test_tilted_bound_in_exact_arithmetic(z, cubes):
+    fourth_powers = 1.5 * cubes**2
+    with mpmath.workdps(60):
+        x, a4 = mpmath.mpf(z), mpmath.mpf(fourth_powers)
+        root = mpmath.sech(x * mpmath.sqrt(a4))
+        mills = mpmath.exp((x * root) ** 2 / 2) * mpmath.ncdf(-x * root)
+        error = mpmath.mpf(0.56) * mpmath.mpf(cubes) / root**3
+        tilted = mpmath.log(mills + 2 * error) - x * x / 2
+        plain = mpmath.log(mpmath.ncdf(-x) + mpmath.mpf(0.56) * mpmath.mpf(cubes))
+        exact = float(min(tilted, plain))
+    found = float(rademacher_sum_log_tail(z, Concentration(cubes, fourth_powers)))
+    assert found == pytest.approx(min(exact, float(rademacher_log_tail_bound(z, 1))), rel=1e-12)
+
+
+def test_the_variance_of_the_tilted_law_is_bounded_from_below():
+    for weights in FEW.values():
+        a = weights / np.linalg.norm(weights)
+        for z in (0.1, 1.0, 3.0, 10.0, 40.0):
+            variance = np.sum((a / np.cosh(a * z)) ** 2)
+            assert variance >= np.cosh(z * math.sqrt(np.sum(a**4))) ** -2 * (1 - 1e-12)

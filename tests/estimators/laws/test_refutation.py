@@ -1,0 +1,138 @@
+"""Tests of the null by excluded scores: valid by exact chances, and strong where they must be."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import special, stats
+
+from fl_audit.estimators.laws import (
+    GaussianCanaryNull,
+    LargestOfRoundsNull,
+    SignCanaryNull,
+    concentration_of,
+)
+from fl_audit.estimators.laws.refutation import (
+    _large_squares_p_value,
+    _mean_p_value,
+    _small_squares_p_value,
+    too_large_p_value,
+)
+from fl_audit.estimators.spaced_ranks import spaced_ranks
+from fl_audit.estimators.threshold.crossing import chance_too_small
+
+
+@pytest.mark.parametrize("n", [1, 5, 100])
+@pytest.mark.parametrize("level", [0.5, 1e-2, 1e-6])
+def test_too_large_fails_no_more_often_than_its_p_value_says(n, level):
+    # Exactly: p <= level where some of the smallest uniform variables is below its quantile.
+    ranks = spaced_ranks(n)
+    points = stats.beta.ppf(level / len(ranks), ranks, n + 1 - ranks)
+    chance = chance_too_small(n, ranks, np.maximum.accumulate(points))
+    assert level / len(ranks) * 0.99 <= chance <= level
+    # Scores are uniform variables, negated: P(X >= t) = -t. At the first point it is the level.
+    scores = -np.append(points[0], np.ones(n - 1))
+    assert too_large_p_value(scores, lambda t: np.log(-t)) == pytest.approx(level)
+
+
+@pytest.mark.parametrize("n", [1, 10, 100, 10_000])
+def test_moments_of_gaussian_scores_by_their_exact_laws(n):
+    """A Gaussian is the limit of all these cosines, and the extreme case of two of the tests."""
+    for mean in (1.01, 1.3, 2.0, 10.0):
+        exact = stats.chi2.sf(n * mean, n)
+        assert exact <= _large_squares_p_value(np.full(n, math.sqrt(mean))) * (1 + 1e-9)
+    for mean in (0.0, 0.1, 0.7, 0.99):
+        exact = stats.chi2.cdf(n * mean, n)
+        assert exact <= _small_squares_p_value(np.full(n, math.sqrt(mean))) * (1 + 1e-9)
+    for shift in (0.01, 0.3, 2.0):
+        exact = 2 * special.ndtr(-shift * math.sqrt(n))
+        assert exact <= _mean_p_value(np.full(n, shift)) * (1 + 1e-9)
+
+
+def test_narrow_scores_by_hand():
+    # With all scores 0, E exp(-h X^2) <= 5/6 at h = 1/3.
+    assert _small_squares_p_value(np.zeros(76)) == pytest.approx((5 / 6) ** 76, rel=1e-9)
+    assert _small_squares_p_value(np.ones(50)) == 1.0
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize(("ones", "n"), [(1, 40), (2, 12), (4, 6)])
+def test_p_values_of_signs_on_few_coordinates_over_all_outcomes(ones, n, known):
+    # The score of a canary has ones + 1 values; every multiset of n of them, with its chance.
+    dim = 64
+    null = SignCanaryNull(dim, concentration_of(np.ones(ones)) if known else None)
+    values = (2 * np.arange(ones + 1) - ones) / math.sqrt(ones * dim)
+    chances = stats.binom.pmf(np.arange(ones + 1), ones, 0.5)
+    found = []
+    for counts in compositions(n, ones + 1):
+        scores = np.repeat(values, counts)
+        found.append((null.p_value(scores), stats.multinomial.pmf(counts, n, chances)))
+    p_values, masses = np.array(found).T
+    assert masses.sum() == pytest.approx(1)
+    for level in np.unique(p_values[p_values < 1]):
+        assert masses[p_values <= level].sum() <= level * (1 + 1e-9)
+
+
+def compositions(total, parts):
+    """All ways to write the total as that many counts."""
+    if parts == 1:
+        yield (total,)
+        return
+    for first in range(total + 1):
+        for rest in compositions(total - first, parts - 1):
+            yield (first, *rest)
+
+
+def cosines(rng, n, dim):
+    """Of uniform directions."""
+    numbers = rng.normal(size=n)
+    return numbers / np.sqrt(numbers**2 + rng.chisquare(dim - 1, n))
+
+
+@pytest.mark.parametrize("dim", [2, 64, 10**6])
+@pytest.mark.parametrize("n", [1, 30, 1000])
+def test_true_nulls_stand(dim, n):
+    # More p-values below 5 % than the limit have probability below 1e-6 if that is their level.
+    rng, runs = np.random.default_rng(9), 400
+    nulls = {
+        "exact": GaussianCanaryNull(dim),
+        "any": SignCanaryNull(dim),
+        "rounds": LargestOfRoundsNull((SignCanaryNull(dim),) * 3),
+    }
+    samples = [cosines(rng, n, dim) for _ in range(runs)]
+    for name, null in nulls.items():
+        small = sum(null.p_value(sample) <= 0.05 for sample in samples)
+        assert small <= stats.binom.isf(1e-6, runs, 0.05), name
+
+
+@pytest.mark.parametrize("null", [GaussianCanaryNull, SignCanaryNull])
+@pytest.mark.parametrize(
+    ("scores", "wrong_dim"),
+    [
+        # Pure noise of dimension 1,000, as the issue has it, with few scores and with many.
+        (np.random.default_rng(1).normal(size=5) / math.sqrt(1000), 4_050_748),
+        (np.random.default_rng(1).normal(size=500) / math.sqrt(1000), 4_050_748),
+        (np.random.default_rng(1).normal(size=500) / math.sqrt(1000), 2000),
+        (np.random.default_rng(1).normal(size=500) / math.sqrt(1000), 500),
+        (np.random.default_rng(1).normal(0.4, 1, 500) / math.sqrt(1000), 1000),
+        (np.zeros(90), 1000),
+        (np.full(90, 1e-3), 1000),
+        (np.full(30, -1e-3), 10**4),
+    ],
+)
+def test_wrong_nulls_fall(null, scores, wrong_dim):
+    assert null(wrong_dim).p_value(scores) < 1e-6
+
+
+def test_a_known_law_of_the_right_variance_and_another_shape_falls():
+    # Half of the scores at +1, half at -1 deviation: mean 0, variance right, and no cosines of
+    # uniform directions; but cosines of signs with one coordinate.
+    scores = np.repeat([-0.1, 0.1], 250)
+    assert GaussianCanaryNull(100).p_value(scores) < 1e-6
+    assert SignCanaryNull(100, concentration_of([1.0])).p_value(scores) > 0.05
+
+
+def test_rounds_are_refuted_by_large_scores_alone():
+    null = LargestOfRoundsNull((GaussianCanaryNull(10**6),) * 100)
+    assert null.p_value(np.full(10, 0.1)) < 1e-6
+    assert null.p_value(np.full(10, -0.1)) == 1.0

@@ -1,0 +1,129 @@
+"""Audits of every canary family and every shape of target: noise, and Gaussian mechanisms.
+
+Where nothing leaks, included and excluded canaries' scores have one law, and a bound above 0 is
+wrong: in at most 5 % of audits. More than the limit have probability below 1e-6. The Gaussian limit
+failed in all audits of rademacher canaries with one or two nonzeros, and in 17 % with 64.
+"""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fl_audit.canaries.families import FAMILIES
+from fl_audit.estimators import (
+    METHODS,
+    AuditSetting,
+    CanaryScores,
+    Concentration,
+    GaussianCanaryNull,
+    SignCanaryNull,
+    concentration_of,
+)
+from fl_audit.estimators.gaussian.mechanism import epsilon_of_sigma
+
+DIM, DELTA = 64, 1e-5
+SHAPES = ("1", "2", "4", "8", "ones", "dense")
+BOUNDS = ("threshold_valid", "threshold_gdp")
+
+
+def limit(runs):
+    return stats.binom.isf(1e-6, runs, 0.05)
+
+
+def target(shape, dim, rng):
+    """A vector to compare canaries with."""
+    vector = np.zeros(dim, np.float32)
+    if shape == "dense":
+        vector[:] = rng.normal(size=dim)
+    elif shape == "ones":
+        vector[:] = 1
+    else:
+        vector[rng.choice(dim, int(shape), replace=False)] = 1
+    return vector
+
+
+def null_of(family, vector, known):
+    if family == "gaussian" and known:
+        return GaussianCanaryNull(vector.size)
+    return SignCanaryNull(vector.size, concentration_of(vector) if known else None)
+
+
+def false_alarms(family, shape, num_canaries, runs, *, known=True, dim=DIM):
+    """Audits of pure noise with a bound above 0, by method."""
+    rng, found = np.random.default_rng(31), dict.fromkeys(BOUNDS, 0)
+    for run in range(runs):
+        vector = target(shape, dim, rng)
+        scores = FAMILIES[family](7000 + run, num_canaries, dim).cosines(vector)
+        included = rng.random(num_canaries) < 0.5
+        canaries = CanaryScores(scores[included], scores[~included])
+        null = null_of(family, vector, known)
+        setting = AuditSetting(canaries, DELTA, 0.95, dim, "closed_form", null)
+        for method in BOUNDS:
+            found[method] += METHODS[method](setting).epsilon > 0
+    return found
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_noise_proves_nothing(family, shape):
+    found = false_alarms(family, shape, num_canaries=60, runs=60)
+    assert max(found.values()) <= limit(60)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("num_canaries", [50, 500, 2000])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_noise_proves_nothing_at_any_size(family, shape, num_canaries, known):
+    runs = 40 if num_canaries == 2000 else 200
+    found = false_alarms(family, shape, num_canaries, runs, known=known)
+    assert max(found.values()) <= limit(runs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["rademacher", "hadamard"])
+@pytest.mark.parametrize("shape", ["1", "8", "dense"])
+def test_noise_proves_nothing_in_larger_dimensions(family, shape):
+    found = false_alarms(family, shape, num_canaries=500, runs=40, dim=20_000)
+    assert max(found.values()) <= limit(40)
+
+
+@pytest.mark.parametrize("mu", [0.5, 2.0, 4.0])
+@pytest.mark.parametrize("ones", [1, 4, 64])
+def test_gaussian_mechanisms_are_covered_at_their_true_epsilon(ones, mu):
+    """A release with a few large coordinates, and noise on very many that hides a canary.
+
+    A canary's score is what the large ones give it, of variance 0.36, and its noise, of deviation
+    0.8; an included one's is larger by mu times that deviation.
+    """
+    rng, runs, count, noise, dim = np.random.default_rng(77), 120, 200, 0.8, 10**6
+    share = 1 - noise**2
+    null = SignCanaryNull(dim, Concentration(share**1.5 / math.sqrt(ones), share**2 / ones))
+    truth = epsilon_of_sigma(1 / mu, DELTA)
+    found = {method: [] for method in BOUNDS}
+    for _ in range(runs):
+        signs = 2 * rng.integers(0, 2, (2, count, ones)) - 1
+        scores = math.sqrt(share / ones) * signs.sum(axis=2) + noise * rng.normal(size=(2, count))
+        canaries = CanaryScores((scores[0] + mu * noise) / 1000, scores[1] / 1000)
+        setting = AuditSetting(canaries, DELTA, 0.95, dim, "closed_form", null)
+        for method in BOUNDS:
+            found[method].append(METHODS[method](setting).epsilon)
+    for bounds in found.values():
+        assert np.sum(np.array(bounds) > truth) <= limit(runs)
+
+
+@pytest.mark.parametrize("mu", [0.5, 2.0, 6.0])
+def test_exact_cosines_are_covered_and_nearly_proven(mu):
+    rng, runs, count = np.random.default_rng(78), 150, 200
+    truth, found = epsilon_of_sigma(1 / mu, DELTA), []
+    null = GaussianCanaryNull(10**6)
+    for _ in range(runs):
+        seen, unseen = mu + rng.normal(size=count), rng.normal(size=count)
+        canaries = CanaryScores(seen / 1000, unseen / 1000)
+        setting = AuditSetting(canaries, DELTA, 0.95, 10**6, "closed_form", null)
+        found.append(METHODS["threshold_gdp"](setting).epsilon)
+    assert np.sum(np.array(found) > truth) <= limit(runs)
+    assert np.median(found) > 0.85 * truth - 0.5
