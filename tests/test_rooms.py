@@ -8,7 +8,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).parent.parent / "fl_audit"
 
 ORDER = (
-    ("errors", "seeds", "number_words"),
+    ("array_types", "errors", "number_words", "seeds"),
     ("estimators",),
     ("formats",),
     ("kinds",),

@@ -6,12 +6,10 @@ Each sees what the statistics `max` and `sum` see, the aggregate of every round.
 import itertools
 
 import numpy as np
-import numpy.typing as npt
 
 from experiments.broken_mechanisms.audited_run import Aggregates
+from fl_audit.array_types import FloatArray
 from fl_audit.canaries.family import CanaryFamily
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def largest_difference(family: CanaryFamily, aggregates: Aggregates) -> FloatArray:

@@ -6,7 +6,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.canaries.family import CanaryFamily, FloatArray
+from fl_audit.array_types import Float32Array
+from fl_audit.canaries.family import CanaryFamily
 from fl_audit.seeds import Stream, generator
 
 
@@ -18,13 +19,13 @@ class DiracFamily(CanaryFamily):
     of the vector's entries, whatever they are, and not N(0, 1/dim). Takes an empirical null only.
     """
 
-    def vector(self, canary: int) -> FloatArray:
+    def vector(self, canary: int) -> Float32Array:
         """Zeros and one sign."""
         vector = np.zeros(self.dim, np.float32)
         vector[self._coordinates[canary]] = self._signs[canary]
         return vector
 
-    def inner_products(self, target: FloatArray) -> npt.NDArray[np.float64]:
+    def inner_products(self, target: Float32Array) -> npt.NDArray[np.float64]:
         """One entry each, with its sign."""
         self._check_shape(target)
         return self._signs * target[self._coordinates].astype(np.float64)

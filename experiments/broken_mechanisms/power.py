@@ -11,12 +11,11 @@ import sys
 from collections.abc import Callable, Mapping
 
 import numpy as np
-import numpy.typing as npt
 
+from fl_audit.array_types import FloatArray
 from fl_audit.estimators import METHODS, AuditSetting, CanaryScores
 from fl_audit.estimators.gaussian.gdp import epsilon_of_mu
 
-FloatArray = npt.NDArray[np.float64]
 Signals = Callable[[np.random.Generator, int], FloatArray]
 """How far each of so many included canaries moves its score, in deviations of the noise."""
 

@@ -11,14 +11,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special, stats
 
 from experiments.broken_mechanisms.zoo import WORKERS
+from fl_audit.array_types import FloatArray
 from fl_audit.estimators.bisection import supremum
 from fl_audit.estimators.gaussian.gdp import epsilon_of_mu
-
-FloatArray = npt.NDArray[np.float64]
 
 _VARIABLES = 8
 """Matrices and biases of a model with three hidden layers."""

@@ -15,9 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-IndexArray = npt.NDArray[np.int64]
+from fl_audit.array_types import IndexArray
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-from fl_audit.attacks.attacker import Attacker, FloatArray, SeenRound, Vector
+from fl_audit.array_types import Float32Array, FloatArray
+from fl_audit.attacks.attacker import Attacker, SeenRound
 from fl_audit.attacks.over_rounds import over_rounds
 from fl_audit.attacks.round_cosines import RoundCosines
 
@@ -37,7 +38,7 @@ class AggregateAttacker(Attacker):
         """Writes the log to the disk."""
         self._cosines.flush()
 
-    def scores(self, final: Vector | None) -> Mapping[str, FloatArray]:
+    def scores(self, final: Float32Array | None) -> Mapping[str, FloatArray]:
         """Maximum and sum over the rounds that it sees."""
         del final
         seen = over_rounds(self._cosines.rows(self._rounds), self._num_canaries)

@@ -6,15 +6,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fl_audit.array_types import Float32Array
 from fl_audit.errors import InputError
-
-FloatArray = npt.NDArray[np.float32]
 
 Arrays = npt.NDArray[Any] | Sequence[npt.NDArray[Any]]
 """One array of numbers or a list of them, float32 or float64, of any shapes."""
 
 
-def flatten(arrays: Arrays, dim: int, name: str) -> FloatArray:
+def flatten(arrays: Arrays, dim: int, name: str) -> Float32Array:
     """One array or a list of them as one vector, in the list's order, each row by row (C order).
 
     Args:

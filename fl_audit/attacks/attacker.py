@@ -5,14 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-import numpy as np
-import numpy.typing as npt
-
+from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.context import AttackContext
 from fl_audit.attacks.statistic import Statistic
-
-FloatArray = npt.NDArray[np.float64]
-Vector = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,9 +23,9 @@ class SeenRound:
     """
 
     index: int
-    before: Vector
-    aggregate: Vector
-    after: Vector
+    before: Float32Array
+    aggregate: Float32Array
+    after: Float32Array
     clip_norm: float
 
 
@@ -67,7 +62,7 @@ class Attacker(abc.ABC):
         """
 
     @abc.abstractmethod
-    def scores(self, final: Vector | None) -> Mapping[str, FloatArray]:
+    def scores(self, final: Float32Array | None) -> Mapping[str, FloatArray]:
         """Scores by statistic, each of shape (num_canaries,), after the last round.
 
         Args:
@@ -85,7 +80,7 @@ class ModelAttacker(Attacker):
     def flush(self) -> None:
         """Has nothing to remember."""
 
-    def scores(self, final: Vector | None) -> Mapping[str, FloatArray]:
+    def scores(self, final: Float32Array | None) -> Mapping[str, FloatArray]:
         """See `Attacker.scores`.
 
         Raises:
@@ -96,7 +91,7 @@ class ModelAttacker(Attacker):
         return self.scores_of_model(final)
 
     @abc.abstractmethod
-    def scores_of_model(self, final: Vector) -> Mapping[str, FloatArray]:
+    def scores_of_model(self, final: Float32Array) -> Mapping[str, FloatArray]:
         """Scores by statistic, each of shape (num_canaries,).
 
         Args:

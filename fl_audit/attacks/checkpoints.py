@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.attacks.attacker import Attacker, FloatArray, SeenRound, Vector
+from fl_audit.array_types import Float32Array, FloatArray
+from fl_audit.attacks.attacker import Attacker, SeenRound
 from fl_audit.attacks.context import AttackContext
 from fl_audit.attacks.over_rounds import over_rounds
 from fl_audit.attacks.statistic import Statistic
@@ -110,7 +111,7 @@ class CheckpointAttacker(Attacker):
             self._on_disk = release
         self._saved = self._completed
 
-    def scores(self, final: Vector | None) -> Mapping[str, FloatArray]:
+    def scores(self, final: Float32Array | None) -> Mapping[str, FloatArray]:
         """Maximum and sum over the differences."""
         del final
         self._remove_released(but=set())

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Self
 
-from fl_audit.attacks.attacker import FloatArray, ModelAttacker, Vector
+from fl_audit.array_types import Float32Array, FloatArray
+from fl_audit.attacks.attacker import ModelAttacker
 from fl_audit.attacks.context import AttackContext, ScoredCanaries
 from fl_audit.attacks.statistic import Statistic, of_one_vector
 from fl_audit.attacks.threat_model import ThreatModel
@@ -45,7 +46,7 @@ class FinalModelAttacker(ModelAttacker):
         """See `Attacker.of`."""
         return cls(context.canaries)
 
-    def scores_of_model(self, final: Vector) -> Mapping[str, FloatArray]:
+    def scores_of_model(self, final: Float32Array) -> Mapping[str, FloatArray]:
         """Cosines with the final model."""
         return {FINAL.name: self._canaries.cosines(final)}
 
@@ -55,7 +56,7 @@ class FinalAndInitialAttacker(ModelAttacker):
 
     statistics = (FINAL_MINUS_INITIAL,)
 
-    def __init__(self, canaries: ScoredCanaries, initial: Vector) -> None:
+    def __init__(self, canaries: ScoredCanaries, initial: Float32Array) -> None:
         """Attacks a pool of canaries.
 
         Args:
@@ -70,7 +71,7 @@ class FinalAndInitialAttacker(ModelAttacker):
         """See `Attacker.of`."""
         return cls(context.canaries, context.initial_model)
 
-    def scores_of_model(self, final: Vector) -> Mapping[str, FloatArray]:
+    def scores_of_model(self, final: Float32Array) -> Mapping[str, FloatArray]:
         """Cosines with the final minus the initial model."""
         return {FINAL_MINUS_INITIAL.name: self._canaries.cosines(final - self._initial)}
 

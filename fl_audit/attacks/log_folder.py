@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.arrays import flatten
-from fl_audit.attacks.attacker import FloatArray, Vector
 from fl_audit.attacks.audit_table import Audit
 from fl_audit.attacks.context import AttackContext
 from fl_audit.attacks.make import make_attackers, scores_of
@@ -78,8 +78,8 @@ def score_seen(
     pool: CanaryPool,
     cosines: RoundCosines,
     num_rounds: int,
-    initial: Vector | None,
-    final: Vector | None,
+    initial: Float32Array | None,
+    final: Float32Array | None,
 ) -> Mapping[str, FloatArray]:
     """Scores every canary by what was seen, under the threat models that need no keys.
 
@@ -131,7 +131,7 @@ def _read_rounds(
         return FinishedRounds(log.rows), int(log.written().sum())
     paths = _aggregates(folder)
 
-    def rows(rounds: range | None) -> Iterator[Vector]:
+    def rows(rounds: range | None) -> Iterator[Float32Array]:
         """In float32, as a log of cosines keeps them; a file's number counts from 1."""
         asked = [path for number, path in paths.items() if rounds is None or number - 1 in rounds]
         for path in progress(asked):
@@ -160,7 +160,7 @@ def _aggregates(folder: LogFolder) -> dict[int, Path]:
     return {number: paths[number] for number in sorted(paths)}
 
 
-def _read_vector(path: Path, dim: int) -> Vector:
+def _read_vector(path: Path, dim: int) -> Float32Array:
     try:
         array: npt.NDArray[Any] = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:

@@ -2,7 +2,8 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from fl_audit.attacks.attacker import Attacker, FloatArray, Vector
+from fl_audit.array_types import Float32Array, FloatArray
+from fl_audit.attacks.attacker import Attacker
 from fl_audit.attacks.context import AttackContext
 from fl_audit.attacks.registry import attackers
 from fl_audit.attacks.statistic import Statistic
@@ -39,7 +40,9 @@ def _check_filled(statistic: Statistic, kinds: Sequence[type[Attacker]]) -> None
         )
 
 
-def scores_of(attackers: Sequence[Attacker], final: Vector | None) -> Mapping[str, FloatArray]:
+def scores_of(
+    attackers: Sequence[Attacker], final: Float32Array | None
+) -> Mapping[str, FloatArray]:
     """Scores by statistic, each of shape (num_canaries,), after the last round.
 
     Args:

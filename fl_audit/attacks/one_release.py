@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from tqdm import tqdm
 
-from fl_audit.canaries.family import CanaryFamily, FloatArray
+from fl_audit.array_types import Float32Array
+from fl_audit.canaries.family import CanaryFamily
 from fl_audit.canaries.regenerated import GaussianFamily
 from fl_audit.errors import InputError
 from fl_audit.estimators.gaussian.mechanism import (
@@ -94,7 +95,7 @@ def audit_gaussian_mechanism(
     return MechanismAudit(sigma, tuple(epsilon_of_sigma(found, delta) for found in estimates))
 
 
-def release(family: CanaryFamily, sigma: float, rng: np.random.Generator) -> FloatArray:
+def release(family: CanaryFamily, sigma: float, rng: np.random.Generator) -> Float32Array:
     """The sum of all canaries' vectors plus N(0, sigma^2 I) noise, float32 of shape (dim,).
 
     Memory is a few vectors, however many canaries there are.
@@ -110,8 +111,8 @@ def _estimate(sigma: float, dim: int, num_canaries: int, seed: int, trial: int) 
     return estimate_sigma(family.cosines(release(family, sigma, rng)), dim)
 
 
-def _sum_of_vectors(family: CanaryFamily) -> FloatArray:
-    def sum_of_share(share: int) -> FloatArray:
+def _sum_of_vectors(family: CanaryFamily) -> Float32Array:
+    def sum_of_share(share: int) -> Float32Array:
         total = np.zeros(family.dim, np.float32)
         for canary in range(share, family.num_canaries, _SHARES):
             total += family.vector(canary)

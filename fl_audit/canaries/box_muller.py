@@ -5,7 +5,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.canaries.family import FloatArray
+from fl_audit.array_types import Float32Array
 
 LARGEST = math.sqrt(math.log(2**32))
 """Largest absolute value that `HalfNormals` draws, but for rounding in float32."""
@@ -38,7 +38,7 @@ class HalfNormals:
         self._angles = np.empty(pairs, np.float32)
         self._numbers = np.empty(2 * pairs, np.float32)
 
-    def draw(self, bits: np.random.SFC64, count: int) -> FloatArray:
+    def draw(self, bits: np.random.SFC64, count: int) -> Float32Array:
         """The next `count` numbers, float32, good until the next call.
 
         All cosines come first, then all sines; an odd `count` leaves out the last sine.
@@ -56,7 +56,7 @@ class HalfNormals:
         np.multiply(points, radii, out=points)
         return self._numbers[:count]
 
-    def _squared_radii(self, words: npt.NDArray[np.uint32]) -> FloatArray:
+    def _squared_radii(self, words: npt.NDArray[np.uint32]) -> Float32Array:
         """-ln(odd / 2^32), as the logarithm of the inverse, which is never negative."""
         inverses = self._radii[: words.size]
         np.bitwise_or(words, 1, out=words)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float32]
+from fl_audit.array_types import Float32Array
 
 _PIECE = 1 << 20
 """Coordinates converted to float64 at a time, 8 MB; all at once would triple the target."""
@@ -28,11 +28,11 @@ class CanaryFamily(abc.ABC):
     dim: int
 
     @abc.abstractmethod
-    def vector(self, canary: int) -> FloatArray:
+    def vector(self, canary: int) -> Float32Array:
         """The canary's unit vector, float32 of shape (dim,)."""
 
     @abc.abstractmethod
-    def inner_products(self, target: FloatArray) -> npt.NDArray[np.float64]:
+    def inner_products(self, target: Float32Array) -> npt.NDArray[np.float64]:
         """Inner product of every canary's unit vector with one vector.
 
         Args:
@@ -45,19 +45,19 @@ class CanaryFamily(abc.ABC):
           ValueError: `target` has another shape.
         """
 
-    def cosines(self, target: FloatArray) -> npt.NDArray[np.float64]:
+    def cosines(self, target: Float32Array) -> npt.NDArray[np.float64]:
         """Cosine of every canary with `target`; 0 with a zero vector, which points nowhere."""
         norm = euclidean_norm(target)
         products = self.inner_products(target)
         # Rounding in float32 may carry a vector's cosine with itself beyond 1 by 1e-5.
         return np.clip(products / norm, -1.0, 1.0) if norm > 0 else np.zeros_like(products)
 
-    def _check_shape(self, target: FloatArray) -> None:
+    def _check_shape(self, target: Float32Array) -> None:
         if target.shape != (self.dim,):
             raise ValueError(f"target must have shape ({self.dim},), got {target.shape}")
 
 
-def euclidean_norm(vector: FloatArray) -> float:
+def euclidean_norm(vector: Float32Array) -> float:
     """Euclidean norm in float64, which squares of tiny or huge float32 need."""
     squares = 0.0
     for start in range(0, vector.size, _PIECE):

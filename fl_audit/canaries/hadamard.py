@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.canaries.family import CanaryFamily, FloatArray
+from fl_audit.array_types import Float32Array
+from fl_audit.canaries.family import CanaryFamily
 from fl_audit.errors import InputError
 from fl_audit.seeds import Stream, sequence
 
@@ -57,7 +58,7 @@ class HadamardFamily(CanaryFamily):
                 f"parameters, got canaries.count {self.num_canaries:,} (rademacher has no limit)"
             )
 
-    def vector(self, canary: int) -> FloatArray:
+    def vector(self, canary: int) -> Float32Array:
         """The canary's unit vector, float32 of shape (dim,)."""
         row = self._shuffles()[1].apply(np.array([canary], np.uint32))
         scale = np.float32(self.dim**-0.5)
@@ -66,7 +67,7 @@ class HadamardFamily(CanaryFamily):
             vector[start : start + columns.size] = scale * signs * _entries(row, columns)
         return vector
 
-    def inner_products(self, target: FloatArray) -> npt.NDArray[np.float64]:
+    def inner_products(self, target: Float32Array) -> npt.NDArray[np.float64]:
         """Inner product of every canary's unit vector with one vector; see CanaryFamily."""
         self._check_shape(target)
         spread = np.zeros(1 << self._log_size, np.float32)
@@ -85,7 +86,7 @@ class HadamardFamily(CanaryFamily):
         factors = state | np.uint32(1)
         return _Shuffle(self._log_size, factors[:3]), _Shuffle(self._log_size, factors[3:])
 
-    def _pieces(self) -> Iterator[tuple[int, Words, FloatArray]]:
+    def _pieces(self) -> Iterator[tuple[int, Words, Float32Array]]:
         """Start, columns and signs of each piece of coordinates."""
         columns_of = self._shuffles()[0]
         bits = np.random.SFC64(sequence(self.seed, Stream.HADAMARD_SIGNS))
@@ -117,20 +118,20 @@ class _Shuffle:
         return numbers
 
 
-def _entries(row: Words, columns: Words) -> FloatArray:
+def _entries(row: Words, columns: Words) -> Float32Array:
     """Entries of one row of the Sylvester matrix: the parity of the bits shared with a column."""
     shared = row & columns
     halves = (shared ^ (shared >> np.uint32(16))) & np.uint32(0xFFFF)
     return np.asarray(1 - 2 * _PARITY_OF_HALF[halves], np.float32)
 
 
-def _sylvester(size: int) -> FloatArray:
+def _sylvester(size: int) -> Float32Array:
     """The Sylvester matrix of a power of two, float32 of shape (size, size)."""
     numbers = np.arange(size, dtype=np.uint32)
     return _entries(numbers[:, None], numbers[None, :])
 
 
-def _walsh_hadamard(values: FloatArray) -> FloatArray:
+def _walsh_hadamard(values: Float32Array) -> Float32Array:
     """H times a vector of 2^p values, where H = H_a x H_b x H_c (Kronecker) for p = a + b + c.
 
     TensorFlow multiplies where this process has imported it, on the device that it sees, else

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import numpy.typing as npt
 
+from fl_audit.array_types import Float32Array
 from fl_audit.canaries.box_muller import HalfNormals
-from fl_audit.canaries.family import CanaryFamily, FloatArray
+from fl_audit.canaries.family import CanaryFamily
 from fl_audit.canaries.threads import score_on_all_cores
 from fl_audit.seeds import Stream, sequence
 
@@ -25,7 +26,7 @@ _PIECE = 1 << 18
 
 _RUN = 1 << 12
 
-Draw = Callable[[np.random.SFC64, int], FloatArray]
+Draw = Callable[[np.random.SFC64, int], Float32Array]
 """Draws the next so many coordinates, up to a common factor; good until its next call."""
 
 
@@ -36,10 +37,10 @@ class RegeneratedFamily(CanaryFamily):
     def new_draw(self) -> Draw:
         """A way to draw coordinates that has its own buffers, so that each thread takes one."""
 
-    def _sum_of_squares(self, values: FloatArray) -> float:
+    def _sum_of_squares(self, values: Float32Array) -> float:
         return _dot(values, values)
 
-    def vector(self, canary: int) -> FloatArray:
+    def vector(self, canary: int) -> Float32Array:
         """The canary's unit vector, float32 of shape (dim,)."""
         vector = np.empty(self.dim, np.float32)
         squares = 0.0
@@ -49,7 +50,7 @@ class RegeneratedFamily(CanaryFamily):
         vector /= np.float32(math.sqrt(squares))
         return vector
 
-    def inner_products(self, target: FloatArray) -> npt.NDArray[np.float64]:
+    def inner_products(self, target: Float32Array) -> npt.NDArray[np.float64]:
         """Inner product of every canary's unit vector with one vector; see CanaryFamily."""
         self._check_shape(target)
 
@@ -59,7 +60,7 @@ class RegeneratedFamily(CanaryFamily):
 
         return score_on_all_cores(self.num_canaries, new_scorer)
 
-    def _inner_product(self, canary: int, target: FloatArray, draw: Draw) -> float:
+    def _inner_product(self, canary: int, target: Float32Array, draw: Draw) -> float:
         """Inner product of one canary's unit vector with `target`."""
         product = squares = 0.0
         for start, values in self.pieces(canary, draw):
@@ -67,7 +68,7 @@ class RegeneratedFamily(CanaryFamily):
             squares += self._sum_of_squares(values)
         return product / math.sqrt(squares)
 
-    def pieces(self, canary: int, draw: Draw) -> Iterator[tuple[int, FloatArray]]:
+    def pieces(self, canary: int, draw: Draw) -> Iterator[tuple[int, Float32Array]]:
         """Start and values of each piece of a canary's coordinates."""
         bits = np.random.SFC64(sequence(self.seed, Stream.CANARY_VECTOR, canary))
         for start in range(0, self.dim, _PIECE):
@@ -96,23 +97,23 @@ class RademacherFamily(RegeneratedFamily):
         """Signs; each piece is an array of its own."""
         return _signs
 
-    def _sum_of_squares(self, values: FloatArray) -> float:
+    def _sum_of_squares(self, values: Float32Array) -> float:
         return float(values.size)
 
 
 # Row b: the eight signs that the bits of byte b stand for, lowest bit first.
-_SIGNS_OF_BYTE: FloatArray = np.where(
+_SIGNS_OF_BYTE: Float32Array = np.where(
     np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little"), 1.0, -1.0
 ).astype(np.float32)
 
 
-def _signs(bits: np.random.SFC64, count: int) -> FloatArray:
+def _signs(bits: np.random.SFC64, count: int) -> Float32Array:
     """The next `count` signs; a count that is no multiple of 64 wastes the rest of a word."""
     words = bits.random_raw(-(-count // 64)).astype("<u8", copy=False)
     return _SIGNS_OF_BYTE.take(words.view(np.uint8), axis=0).reshape(-1)[:count]
 
 
-def _dot(left: FloatArray, right: FloatArray) -> float:
+def _dot(left: Float32Array, right: Float32Array) -> float:
     """Inner product, in float32 over runs of 4,096 and in float64 over the runs.
 
     Not by BLAS, which would start threads of its own from each of ours.

@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from fl_audit.array_types import Float32Array
 from fl_audit.canaries.box_muller import LARGEST
-from fl_audit.canaries.family import CanaryFamily, FloatArray
+from fl_audit.canaries.family import CanaryFamily
 from fl_audit.canaries.regenerated import Draw, GaussianFamily
 from fl_audit.canaries.store_file import Identity, Put, Rows, StoredPool, open_pool, write_pool
 from fl_audit.canaries.threads import score_on_all_cores
@@ -56,13 +57,13 @@ class StoredGaussianFamily(CanaryFamily):
             free = shutil.disk_usage(self.path.parent).free
             _check_room(size, free, f"the disk of {self.path}")
 
-    def vector(self, canary: int) -> FloatArray:
+    def vector(self, canary: int) -> Float32Array:
         """The canary's unit vector, float32 of shape (dim,)."""
-        vector: FloatArray = self._pool.rows[canary].astype(np.float32)
+        vector: Float32Array = self._pool.rows[canary].astype(np.float32)
         vector /= np.float32(self._pool.norms[canary])
         return vector
 
-    def inner_products(self, target: FloatArray) -> npt.NDArray[np.float64]:
+    def inner_products(self, target: Float32Array) -> npt.NDArray[np.float64]:
         """Inner product of every canary's unit vector with one vector; see CanaryFamily."""
         self._check_shape(target)
         rows = self._pool.rows
@@ -107,7 +108,7 @@ class StoredGaussianFamily(CanaryFamily):
 
         return score_on_all_cores(self.num_canaries, new_rounder)
 
-    def _rounded_pieces(self, canary: int, draw: Draw) -> Iterator[tuple[slice, FloatArray]]:
+    def _rounded_pieces(self, canary: int, draw: Draw) -> Iterator[tuple[slice, Float32Array]]:
         """The canary's coordinates in steps, whole numbers, piece by piece."""
         for start, values in self._exact.pieces(canary, draw):
             np.multiply(values, _STEPS, out=values)

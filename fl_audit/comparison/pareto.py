@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
+from fl_audit.array_types import FloatArray
 
 
 def pareto_front(epsilon: FloatArray, accuracy: FloatArray) -> npt.NDArray[np.bool_]:

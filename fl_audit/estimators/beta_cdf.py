@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from fl_audit.estimators.scores import FloatArray
+from fl_audit.array_types import FloatArray
 
 _FEW = 200_000
 """Sum of the shapes up to which scipy 1.9's betainc is good to 3e-10."""

@@ -4,8 +4,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from fl_audit.array_types import FloatArray
 from fl_audit.estimators.beta_cdf import beta_cdf
-from fl_audit.estimators.scores import FloatArray
 
 _CLOSE = 1e-9
 """A Newton step this small, relative to x and 1 - x, leaves an error below rounding."""

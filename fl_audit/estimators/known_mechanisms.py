@@ -11,11 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from fl_audit.array_types import FloatArray
 from fl_audit.estimators.audit import estimate
 from fl_audit.estimators.gaussian.mechanism import sigma_of_epsilon
 from fl_audit.estimators.laws import GaussianCanaryNull
 from fl_audit.estimators.one_run.pathological import PathologicalMechanism
-from fl_audit.estimators.scores import CanaryScores, FloatArray
+from fl_audit.estimators.scores import CanaryScores
 
 Bits = npt.NDArray[np.int64]
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.estimators.scores import FloatArray
+from fl_audit.array_types import FloatArray
 
 
 def log_minus(log_p: npt.ArrayLike, delta: float) -> FloatArray:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
+from fl_audit.array_types import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

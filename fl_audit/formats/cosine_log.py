@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from fl_audit.array_types import FloatArray
 from fl_audit.formats.mapped_log import MappedArray, create_log, open_log
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -5,18 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
+from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.formats.mapped_log import MappedArray, create_log, open_log
-
-FloatArray = npt.NDArray[np.float64]
-Vector = npt.NDArray[np.float32]
 
 _CHUNK = 1 << 20
 """Coordinates that are held as float64 at a time."""
 
 
-def measure(aggregate: Vector, last: Vector | None, sizes: Sequence[int]) -> FloatArray:
+def measure(aggregate: Float32Array, last: Float32Array | None, sizes: Sequence[int]) -> FloatArray:
     """What is logged of an aggregate.
 
     Args:
@@ -38,7 +35,7 @@ def measure(aggregate: Vector, last: Vector | None, sizes: Sequence[int]) -> Flo
     )
 
 
-def _products(vector: Vector, other: Vector | None) -> FloatArray:
+def _products(vector: Float32Array, other: Float32Array | None) -> FloatArray:
     """Its inner products with itself and with the other one."""
     total = np.array([0.0, np.nan if other is None else 0.0])
     for start in range(0, len(vector), _CHUNK):

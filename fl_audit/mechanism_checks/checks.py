@@ -12,10 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from fl_audit.array_types import FloatArray
 from fl_audit.mechanism_checks.autocorrelation import Autocorrelation
 from fl_audit.mechanism_checks.tails import log_p_autocorrelation, log_p_longer, log_p_shorter
-
-FloatArray = npt.NDArray[np.float64]
 
 FALSE_ALARM = 1e-6
 """How likely a check of a correct mechanism fails, at most, over all its rounds and variables."""

@@ -6,9 +6,8 @@ drawn, the bounds hold: they are p-values for "the noise is as configured".
 """
 
 import numpy as np
-import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
+from fl_audit.array_types import FloatArray
 
 
 def log_p_shorter(squared_length: FloatArray, dof: FloatArray) -> FloatArray:

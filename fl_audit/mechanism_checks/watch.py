@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from fl_audit.array_types import Float32Array
 from fl_audit.errors import InputError
-from fl_audit.mechanism_checks.aggregate_log import AggregateLog, RowsInMemory, Vector, measure
+from fl_audit.mechanism_checks.aggregate_log import AggregateLog, RowsInMemory, measure
 from fl_audit.mechanism_checks.autocorrelation import Autocorrelation, strongest_autocorrelation
 from fl_audit.mechanism_checks.checks import Check, RunAggregates, check_aggregates
 
@@ -35,12 +36,12 @@ class MechanismWatch:
         self._sizes = tuple(sizes)
         self._log = RowsInMemory() if log is None else log
         self._first = completed
-        self._last: Vector | None = None
+        self._last: Float32Array | None = None
         self._stddev: list[float] = []
         self._norm_bound: list[float] = []
         self.autocorrelation: Autocorrelation | None = None
 
-    def see_round(self, aggregate: Vector, *, noise_stddev: float, norm_bound: float) -> None:
+    def see_round(self, aggregate: Float32Array, *, noise_stddev: float, norm_bound: float) -> None:
         """Takes a round's measures.
 
         Args:
@@ -67,7 +68,9 @@ class MechanismWatch:
             )
         self.measure_round(aggregate.copy(), noise_stddev=noise_stddev, norm_bound=norm_bound)
 
-    def measure_round(self, aggregate: Vector, *, noise_stddev: float, norm_bound: float) -> None:
+    def measure_round(
+        self, aggregate: Float32Array, *, noise_stddev: float, norm_bound: float
+    ) -> None:
         """Takes a round's measures as `see_round` does, of a caller who has checked everything.
 
         Args:

@@ -2,11 +2,12 @@
 
 import numpy as np
 
+from fl_audit.array_types import IndexArray
 from fl_audit.formats.run_folder import RunRecord
 from fl_audit.kinds.table import PositiveInt, Table
 from fl_audit.participation.pattern import Participation, ParticipationPattern
 from fl_audit.participation.possible_rounds import DrawnRounds
-from fl_audit.participation.schedule import Attendance, IndexArray, Roster, Schedule
+from fl_audit.participation.schedule import Attendance, Roster, Schedule
 
 
 class EveryRound(Table, Participation, frozen=True, tag_field="kind", tag="every_round"):

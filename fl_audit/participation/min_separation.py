@@ -4,6 +4,7 @@ from typing import Literal, assert_never
 
 import numpy as np
 
+from fl_audit.array_types import IndexArray
 from fl_audit.errors import InputError
 from fl_audit.formats.run_folder import RunRecord
 from fl_audit.kinds.table import PositiveInt, Table
@@ -11,13 +12,7 @@ from fl_audit.number_words import count
 from fl_audit.participation.pattern import Participation, ParticipationPattern
 from fl_audit.participation.possible_rounds import OneGroup
 from fl_audit.participation.presentations import Presentations
-from fl_audit.participation.schedule import (
-    Draw,
-    IndexArray,
-    Roster,
-    Schedule,
-    check_cohort_size,
-)
+from fl_audit.participation.schedule import Draw, Roster, Schedule, check_cohort_size
 from fl_audit.participation.urn import Urn, sample
 from fl_audit.participation.words import most_rounds_of_a_client
 from fl_audit.seeds import Stream, generator

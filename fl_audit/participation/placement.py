@@ -5,12 +5,13 @@ from typing import Literal, assert_never
 
 import numpy as np
 
+from fl_audit.array_types import IndexArray
 from fl_audit.errors import InputError
 from fl_audit.kinds.table import PositiveFloat, PositiveInt, Table
 from fl_audit.number_words import count
 from fl_audit.participation.pattern import Participation
 from fl_audit.participation.presentations import Presentations
-from fl_audit.participation.schedule import Attendance, IndexArray, Roster
+from fl_audit.participation.schedule import Attendance, Roster
 from fl_audit.seeds import Stream, generator
 
 

@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fl_audit.array_types import IndexArray
 from fl_audit.participation.possible_rounds import DrawnRounds
-from fl_audit.participation.schedule import Attendance, IndexArray
+from fl_audit.participation.schedule import Attendance
 
 
 class Presentations:

@@ -5,13 +5,14 @@ from typing import ClassVar, Literal, assert_never
 
 import numpy as np
 
+from fl_audit.array_types import IndexArray
 from fl_audit.errors import InputError
 from fl_audit.formats.run_folder import RunRecord
 from fl_audit.kinds.table import PositiveInt, Table
 from fl_audit.participation.pattern import Participation, ParticipationPattern
 from fl_audit.participation.presentations import Presentations
 from fl_audit.participation.replay_log import ReplayLog, read_replay_log
-from fl_audit.participation.schedule import IndexArray, Roster, Schedule
+from fl_audit.participation.schedule import Roster, Schedule
 from fl_audit.participation.words import most_rounds_of_a_client
 from fl_audit.seeds import Stream, generator
 

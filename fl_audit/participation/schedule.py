@@ -6,10 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from fl_audit.array_types import IndexArray
 from fl_audit.errors import InputError
 from fl_audit.participation.possible_rounds import PossibleRounds, most_participations
-
-IndexArray = npt.NDArray[np.int64]
 
 Draw = Callable[[int], IndexArray]
 """From a round, counted from 0, to the indices of those who take part in it."""

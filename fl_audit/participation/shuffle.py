@@ -5,6 +5,7 @@ from typing import Literal
 
 import numpy as np
 
+from fl_audit.array_types import IndexArray
 from fl_audit.formats.run_folder import RunRecord
 from fl_audit.number_words import count
 from fl_audit.participation.pattern import ParticipationPattern
@@ -16,14 +17,7 @@ from fl_audit.participation.placement import (
     placement_words,
 )
 from fl_audit.participation.possible_rounds import OncePerBlock
-from fl_audit.participation.schedule import (
-    Attendance,
-    Draw,
-    IndexArray,
-    Roster,
-    Schedule,
-    check_cohort_size,
-)
+from fl_audit.participation.schedule import Attendance, Draw, Roster, Schedule, check_cohort_size
 from fl_audit.participation.words import most_rounds_of_a_client
 from fl_audit.seeds import Stream, generator
 

@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from fl_audit.array_types import IndexArray
 from fl_audit.formats.run_folder import RunRecord
 from fl_audit.participation.pattern import ParticipationPattern
 from fl_audit.participation.placement import (
@@ -11,7 +12,7 @@ from fl_audit.participation.placement import (
     placement_words,
 )
 from fl_audit.participation.possible_rounds import Sampled
-from fl_audit.participation.schedule import IndexArray, Roster, Schedule, check_cohort_size
+from fl_audit.participation.schedule import Roster, Schedule, check_cohort_size
 from fl_audit.participation.urn import Urn, sample
 from fl_audit.seeds import Stream, generator
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fl_audit.array_types import IndexArray
 from fl_audit.participation.possible_rounds import PossibleRounds
-from fl_audit.participation.schedule import Attendance, Draw, IndexArray, Roster
+from fl_audit.participation.schedule import Attendance, Draw, Roster
 
 
 @dataclass(frozen=True, eq=False)

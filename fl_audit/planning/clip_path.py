@@ -4,13 +4,11 @@ from dataclasses import dataclass
 from typing import assert_never
 
 import numpy as np
-import numpy.typing as npt
 
+from fl_audit.array_types import FloatArray
 from fl_audit.config import GaussianAdaptive, GaussianFixed
 from fl_audit.planning.planned_run import PlannedRun
 from fl_audit.planning.unknowns import SPREAD, Unknowns
-
-FloatArray = npt.NDArray[np.float64]
 
 _MOST_CLIENTS = 1_000
 """More clients of one round than that are stood for by so many of them."""

@@ -4,11 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from fl_audit.array_types import FloatArray
 from fl_audit.estimators.result import json_value
-
-FloatArray = npt.NDArray[np.float64]
 
 _LEVEL = 0.95
 

@@ -7,16 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from fl_audit.array_types import FloatArray, IndexArray
 from fl_audit.attacks.statistic import RunFacts
 from fl_audit.canaries.families import make_family
 from fl_audit.config import Canaries, Config, GaussianAdaptive, GaussianFixed, ServerSgd
 from fl_audit.config.design import RunDesign, design_run
 from fl_audit.errors import InputError
-
-FloatArray = npt.NDArray[np.float64]
-IndexArray = npt.NDArray[np.int64]
 
 _LEAST_LOG_HADAMARD = 17
 """As in `HadamardFamily`: a matrix of 2^17 rows at least."""

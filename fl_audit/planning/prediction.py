@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from tqdm import tqdm
 
+from fl_audit.array_types import FloatArray
 from fl_audit.attacks.all_iterates import MAX, SUM
 from fl_audit.attacks.final_model import FINAL, FINAL_MINUS_INITIAL
 from fl_audit.attacks.statistic import Statistic
@@ -27,8 +27,6 @@ from fl_audit.planning.interval import Interval, interval_over, median_of
 from fl_audit.planning.planned_run import PlannedRun
 from fl_audit.planning.scores import draw_rounds, draw_scores
 from fl_audit.planning.unknowns import ENDS, MIDDLE, Unknowns
-
-FloatArray = npt.NDArray[np.float64]
 
 _OF_ROUNDS = frozenset(statistic.name for statistic in (MAX, SUM))
 _OF_MODELS = frozenset(statistic.name for statistic in (FINAL, FINAL_MINUS_INITIAL))

@@ -15,12 +15,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from fl_audit.array_types import FloatArray
 from fl_audit.estimators import CanaryScores
 from fl_audit.planning.clip_path import ClipPath
 from fl_audit.planning.planned_run import PlannedRun
 from fl_audit.planning.unknowns import Unknowns
-
-FloatArray = npt.NDArray[np.float64]
 
 _GROUPS = 8
 """Of rounds alike in what they share with others, for the maximum over rounds."""

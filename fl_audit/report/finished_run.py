@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from fl_audit.array_types import FloatArray
 from fl_audit.attacks.statistic import RunFacts, Statistic
 from fl_audit.attacks.statistics import statistics_of
 from fl_audit.config import Config
@@ -24,8 +25,6 @@ from fl_audit.mechanism_checks import (
     read_aggregate_log,
     why_not_checked,
 )
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

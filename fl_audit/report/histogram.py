@@ -7,8 +7,9 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from scipy import special
 
+from fl_audit.array_types import FloatArray
 from fl_audit.estimators import Gaussian
-from fl_audit.estimators.scores import CanaryScores, FloatArray
+from fl_audit.estimators.scores import CanaryScores
 from fl_audit.report.figure import BLUE, INK, ORANGE, draw
 
 _MOST_BINS = 90

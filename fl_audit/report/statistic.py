@@ -5,11 +5,12 @@ import math
 import msgspec
 import numpy as np
 
+from fl_audit.array_types import FloatArray
 from fl_audit.attacks.statistic import Statistic
 from fl_audit.errors import InputError
 from fl_audit.estimators import anderson_darling, estimate
 from fl_audit.estimators.result import Estimate
-from fl_audit.estimators.scores import CanaryScores, FloatArray
+from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import Null
 from fl_audit.report.finished_run import FinishedRun
 from fl_audit.report.statistic_model import (

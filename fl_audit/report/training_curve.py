@@ -6,7 +6,7 @@ import numpy as np
 from markupsafe import Markup
 from matplotlib.axes import Axes
 
-from fl_audit.estimators.scores import FloatArray
+from fl_audit.array_types import FloatArray
 from fl_audit.report.figure import BLUE, draw
 from fl_audit.report.finished_run import Rounds
 

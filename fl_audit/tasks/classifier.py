@@ -12,9 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from fl_audit.array_types import Float32Array
 from fl_audit.tasks.cross_entropy import cross_entropy, cross_entropy_in_blocks
-
-FloatArray = npt.NDArray[np.float32]
 
 Logits = Callable[[Sequence[tf.Tensor], tf.Tensor], tf.Tensor]
 """From (weights, inputs)."""
@@ -70,7 +69,7 @@ class Classifier:
         that differ along the block; None where `logits` is.
     """
 
-    initial_weights: tuple[FloatArray, ...]
+    initial_weights: tuple[Float32Array, ...]
     logits: Logits
     input_spec: tf.TensorSpec
     label_spec: tf.TensorSpec

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import tensorflow as tf
 
+from fl_audit.array_types import Float32Array
 from fl_audit.seeds import Stream, generator
-from fl_audit.tasks.classifier import NO_CLASS, Classifier, Examples, FloatArray, LearningTask
+from fl_audit.tasks.classifier import NO_CLASS, Classifier, Examples, LearningTask
 from fl_audit.tasks.initializers import glorot_uniform, zeros
 from fl_audit.tasks.sqlite_clients import Features, SqliteClients
 from fl_audit.tasks.tables import EmnistTask
@@ -61,7 +62,7 @@ def cnn_logits(
     return tf.nn.relu(hidden @ wide + wide_bias) @ output + output_bias
 
 
-def _initial_weights(seed: int) -> tuple[FloatArray, ...]:
+def _initial_weights(seed: int) -> tuple[Float32Array, ...]:
     random = generator(seed, Stream.INITIAL_WEIGHTS)
     return (
         glorot_uniform(random, (3, 3, 1, 32), 9, 9 * 32),

@@ -1,12 +1,11 @@
 """Initial weights, drawn by NumPy so that they are a function of the seed on every device."""
 
 import numpy as np
-import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float32]
+from fl_audit.array_types import Float32Array
 
 
-def he_normal(random: np.random.Generator, rows: int, columns: int) -> FloatArray:
+def he_normal(random: np.random.Generator, rows: int, columns: int) -> Float32Array:
     """Normal with variance 2 / rows (He et al. 2015), for layers before a ReLU."""
     values = random.standard_normal((rows, columns), np.float32)
     return values * np.float32((2 / rows) ** 0.5)
@@ -14,18 +13,18 @@ def he_normal(random: np.random.Generator, rows: int, columns: int) -> FloatArra
 
 def glorot_uniform(
     random: np.random.Generator, shape: tuple[int, ...], fan_in: int, fan_out: int
-) -> FloatArray:
+) -> Float32Array:
     """Uniform with variance 2 / (fan_in + fan_out) (Glorot & Bengio 2010), Keras' default."""
     limit = np.sqrt(6 / (fan_in + fan_out))
     return random.uniform(-limit, limit, shape).astype(np.float32)
 
 
-def orthogonal(random: np.random.Generator, rows: int, columns: int) -> FloatArray:
+def orthogonal(random: np.random.Generator, rows: int, columns: int) -> Float32Array:
     """A matrix with orthonormal rows (rows <= columns), Keras' default for recurrent weights."""
     q, r = np.linalg.qr(random.standard_normal((columns, rows)))
     return np.ascontiguousarray((q * np.sign(np.diag(r))).T).astype(np.float32)
 
 
-def zeros(size: int) -> FloatArray:
+def zeros(size: int) -> Float32Array:
     """A bias of zeros."""
     return np.zeros(size, np.float32)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import tensorflow as tf
 
+from fl_audit.array_types import Float32Array
 from fl_audit.seeds import Stream, generator
-from fl_audit.tasks.classifier import Classifier, FloatArray
+from fl_audit.tasks.classifier import Classifier
 from fl_audit.tasks.initializers import glorot_uniform, orthogonal, zeros
 from fl_audit.tasks.lstm import lstm_outputs
 from fl_audit.tasks.vocabulary import PADDING, Vocabulary
@@ -33,11 +34,13 @@ def next_word_logits(weights: Sequence[tf.Tensor], tokens: tf.Tensor) -> tf.Tens
     return tf.reshape(logits, [-1, tokens.shape[1], output.shape[1]])
 
 
-def _initial_weights(config: "NextWordTask", num_tokens: int, seed: int) -> tuple[FloatArray, ...]:
+def _initial_weights(
+    config: "NextWordTask", num_tokens: int, seed: int
+) -> tuple[Float32Array, ...]:
     random = generator(seed, Stream.INITIAL_WEIGHTS)
     width, units = config.embedding_size, config.lstm_size
 
-    def matrix(rows: int, columns: int) -> FloatArray:
+    def matrix(rows: int, columns: int) -> Float32Array:
         return glorot_uniform(random, (rows, columns), rows, columns)
 
     bias = zeros(4 * units)

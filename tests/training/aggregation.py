@@ -7,10 +7,9 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow_federated as tff
 
+from fl_audit.array_types import Float32Array
 from fl_audit.config import Mechanism
 from fl_audit.mechanisms import make_aggregator
-
-FloatArray = npt.NDArray[np.float32]
 
 
 class Aggregation:
@@ -36,7 +35,7 @@ class Aggregation:
         self.next = next_fn
         self.initial_state = self.state = process.initialize()
 
-    def run(self, updates: Sequence[npt.NDArray[Any]]) -> FloatArray:
+    def run(self, updates: Sequence[npt.NDArray[Any]]) -> Float32Array:
         """A round: the aggregate of some updates."""
         pairs = [
             (update[: self._first].astype(np.float32), update[self._first :].astype(np.float32))

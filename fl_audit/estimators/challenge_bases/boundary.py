@@ -20,8 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from fl_audit.array_types import FloatArray
 from fl_audit.estimators.challenge_bases.counts import ChallengeCounts
-from fl_audit.estimators.scores import FloatArray
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(32)
 _DROP = 40.0

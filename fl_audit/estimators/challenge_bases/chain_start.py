@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fl_audit.array_types import FloatArray
 from fl_audit.errors import InputError
 from fl_audit.estimators.challenge_bases.chain_parameters import Parameters
 from fl_audit.estimators.challenge_bases.count_models import Correlations, ErrorRates
 from fl_audit.estimators.challenge_bases.prior import BetaStrength, FixedStrength
 from fl_audit.estimators.challenge_bases.regions import below_diagonal
-from fl_audit.estimators.scores import FloatArray
 
 _EPSILONS = np.geomspace(1e-3, 700.0, 200)
 _HALVINGS = 100

@@ -11,10 +11,10 @@ from typing import Protocol
 import numpy as np
 from scipy import special
 
+from fl_audit.array_types import FloatArray
 from fl_audit.errors import InputError
 from fl_audit.estimators.challenge_bases.counts import ChallengeCounts
 from fl_audit.estimators.challenge_bases.prior import CorrelationPrior
-from fl_audit.estimators.scores import FloatArray
 
 _SPREADS = np.array([0.0, 0.3, 1.0, 3.0])
 """Auxiliary error rates spread as far as tau of so many prior deviations makes likely."""

@@ -6,7 +6,7 @@ Gelman, Carlin, Stern, Dunson, Vehtari & Rubin (2013), Bayesian Data Analysis, s
 
 import numpy as np
 
-from fl_audit.estimators.scores import FloatArray
+from fl_audit.array_types import FloatArray
 
 
 def split_r_hat(chains: FloatArray) -> float:

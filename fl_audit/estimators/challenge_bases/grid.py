@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fl_audit.array_types import FloatArray
 from fl_audit.estimators.challenge_bases.counts import ChallengeCounts
 from fl_audit.estimators.challenge_bases.grid_cells import (
     LinearDensity,
@@ -25,7 +26,6 @@ from fl_audit.estimators.challenge_bases.prior import FixedStrength, Prior
 from fl_audit.estimators.challenge_bases.region_mass import RegionMass
 from fl_audit.estimators.challenge_bases.strength_rows import StrengthRows
 from fl_audit.estimators.challenge_bases.summary import Marginal, PosteriorSummary
-from fl_audit.estimators.scores import FloatArray
 
 _START = np.concatenate([[0.0], np.geomspace(5e-5, 1, 64)])
 _SMALLEST = 1e-9

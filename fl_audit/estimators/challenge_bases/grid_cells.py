@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fl_audit.estimators.scores import FloatArray
+from fl_audit.array_types import FloatArray
 
 _MOST_PARTS = 8
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from fl_audit.array_types import FloatArray
 from fl_audit.errors import InputError
 from fl_audit.estimators.challenge_bases.chain_parameters import Coordinates, LearnedStep
 from fl_audit.estimators.challenge_bases.chain_start import find_start
@@ -33,7 +34,6 @@ from fl_audit.estimators.challenge_bases.diagnostics import effective_sample_siz
 from fl_audit.estimators.challenge_bases.prior import FixedStrength, Prior
 from fl_audit.estimators.challenge_bases.regions import FoldedRates, below_diagonal, log_reach
 from fl_audit.estimators.challenge_bases.summary import Marginal, PosteriorSummary
-from fl_audit.estimators.scores import FloatArray
 
 _START_POINTS = 256
 """Error rates per base among which those to start from are sought."""

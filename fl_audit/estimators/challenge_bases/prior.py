@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import special
 
+from fl_audit.array_types import FloatArray
 from fl_audit.errors import InputError, nearest
-from fl_audit.estimators.scores import FloatArray
 
 
 @dataclass(frozen=True)

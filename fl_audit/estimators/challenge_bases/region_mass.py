@@ -16,6 +16,7 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.interpolate import CubicSpline
 
+from fl_audit.array_types import FloatArray
 from fl_audit.estimators.challenge_bases.boundary import boundary_density
 from fl_audit.estimators.challenge_bases.counts import ChallengeCounts
 from fl_audit.estimators.challenge_bases.regions import (
@@ -25,7 +26,6 @@ from fl_audit.estimators.challenge_bases.regions import (
     log_reach_slope,
 )
 from fl_audit.estimators.challenge_bases.table_grid import Spline, TableGrid, cell_masses
-from fl_audit.estimators.scores import FloatArray
 
 _BEYOND = 40.0
 """The tables reach this far beyond the largest epsilon: the rest is e^-40 of it."""

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fl_audit.array_types import FloatArray
 from fl_audit.estimators.challenge_bases.grid_cells import trapezoid_errors
 from fl_audit.estimators.challenge_bases.prior import BetaStrength
-from fl_audit.estimators.scores import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

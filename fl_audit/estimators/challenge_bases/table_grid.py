@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.interpolate import CubicSpline
 
+from fl_audit.array_types import FloatArray
 from fl_audit.estimators.challenge_bases.counts import ChallengeCounts
-from fl_audit.estimators.scores import FloatArray
 
 _NUM_POINTS = 128
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(4)

@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy import optimize, special
 
+from fl_audit.array_types import FloatArray
 from fl_audit.errors import InputError
 from fl_audit.estimators.arguments import check_confidence, check_delta
 from fl_audit.estimators.counts.confusion import ConfusionCounts, Interval
 from fl_audit.estimators.counts.region_mass import RateLaws, corner_density, corner_mass
-from fl_audit.estimators.scores import FloatArray
 
 _PRECISION = 1e-12
 """Of a quantile, absolute."""

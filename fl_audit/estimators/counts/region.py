@@ -6,10 +6,10 @@ Zanella-Béguelin et al. (2022), Theorem 2.2 and section 2.4, after Kairouz, Oh 
 import numpy as np
 import numpy.typing as npt
 
+from fl_audit.array_types import FloatArray
 from fl_audit.errors import InputError
 from fl_audit.estimators.arguments import check_delta
 from fl_audit.estimators.rates import log_ratio
-from fl_audit.estimators.scores import FloatArray
 
 
 def epsilon_of_rates(

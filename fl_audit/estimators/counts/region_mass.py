@@ -25,9 +25,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from fl_audit.array_types import FloatArray
 from fl_audit.estimators.beta_cdf import beta_cdf
 from fl_audit.estimators.beta_quantile import beta_quantile
-from fl_audit.estimators.scores import FloatArray
 
 _CUT = 1e-14
 """Tail probability beyond which a law is taken to have no mass."""

@@ -5,10 +5,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from fl_audit.array_types import FloatArray
 from fl_audit.estimators.counts.confusion import ConfusionCounts
 from fl_audit.estimators.counts.posterior import EpsilonPosterior
 from fl_audit.estimators.counts.region_mass import RateLaws, corner_mass
-from fl_audit.estimators.scores import CanaryScores, FloatArray
+from fl_audit.estimators.scores import CanaryScores
 
 Indices = npt.NDArray[np.int64]
 

@@ -5,12 +5,12 @@ from typing import get_args
 import numpy as np
 import numpy.typing as npt
 
+from fl_audit.array_types import FloatArray
 from fl_audit.estimators.arguments import check_delta
 from fl_audit.estimators.epsilon_star.losses import checked_losses
 from fl_audit.estimators.epsilon_star.model_epsilon import GUARANTEE, SOURCE, ModelEpsilon, Ratio
 from fl_audit.estimators.rates import log_ratio
 from fl_audit.estimators.result import Estimate
-from fl_audit.estimators.scores import FloatArray
 from fl_audit.estimators.setting import AuditSetting
 
 TRIMMED_BELOW = 0.001

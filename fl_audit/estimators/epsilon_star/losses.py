@@ -3,8 +3,8 @@
 import numpy as np
 import numpy.typing as npt
 
+from fl_audit.array_types import FloatArray
 from fl_audit.errors import InputError
-from fl_audit.estimators.scores import FloatArray
 
 
 def checked_losses(name: str, values: npt.ArrayLike) -> FloatArray:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from fl_audit.array_types import FloatArray
 from fl_audit.estimators.arguments import check_delta
 from fl_audit.estimators.epsilon_star.model_epsilon import ModelEpsilon, Ratio
 from fl_audit.estimators.gaussian.best_threshold import Guess, epsilon_of_laws
 from fl_audit.estimators.laws import Law
-from fl_audit.estimators.scores import FloatArray
 
 
 def epsilon_star_of_laws(members: Law, non_members: Law, delta: float) -> ModelEpsilon:

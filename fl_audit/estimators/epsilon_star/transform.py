@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from fl_audit.array_types import FloatArray
 from fl_audit.estimators.epsilon_star.losses import checked_losses
-from fl_audit.estimators.scores import FloatArray
 
 
 @dataclass(frozen=True)

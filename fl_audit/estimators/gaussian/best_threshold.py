@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from fl_audit.array_types import FloatArray
 from fl_audit.estimators.arguments import check_delta
 from fl_audit.estimators.laws import Gaussian, Law
 from fl_audit.estimators.rates import log_ratio
-from fl_audit.estimators.scores import FloatArray
 
 Guess = Literal["included", "excluded"]
 

@@ -1,11 +1,11 @@
 """The paper's estimate: a Gaussian fitted to the included scores (Andrew et al., Alg. 1 and 2)."""
 
+from fl_audit.array_types import FloatArray
 from fl_audit.estimators.gaussian.best_threshold import BestThreshold, epsilon_of_laws
 from fl_audit.estimators.gaussian.normality import anderson_darling
 from fl_audit.estimators.gaussian.regions import epsilon_over_all_regions
 from fl_audit.estimators.laws import ExactCosine, Gaussian
 from fl_audit.estimators.result import Detail, Estimate
-from fl_audit.estimators.scores import FloatArray
 from fl_audit.estimators.setting import AuditSetting
 
 

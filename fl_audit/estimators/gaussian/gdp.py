@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from fl_audit.array_types import FloatArray
 from fl_audit.errors import InputError
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_sigma
 from fl_audit.estimators.result import Estimate
-from fl_audit.estimators.scores import FloatArray
 from fl_audit.estimators.setting import AuditSetting
 
 _LEAST_MU, _LARGEST_MU = 1e-150, 1e150

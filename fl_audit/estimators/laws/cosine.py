@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from fl_audit.array_types import FloatArray
 from fl_audit.estimators.laws.cosine_quantile import upper_quantile
 from fl_audit.estimators.laws.cosine_tail import central_mass, log_outside, log_tail, switch_point
 from fl_audit.estimators.laws.gaussian import Gaussian
-from fl_audit.estimators.scores import FloatArray
 
 EXACT_COSINE_BELOW = 1000
 """Below this dimension the closed-form null is the exact cosine law, from it on N(0, 1/dim)."""

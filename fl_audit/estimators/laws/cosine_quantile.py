@@ -5,8 +5,8 @@ import math
 import numpy as np
 from scipy import special
 
+from fl_audit.array_types import FloatArray
 from fl_audit.estimators.laws.cosine_tail import central_mass, log_peak, log_tail, switch_point
-from fl_audit.estimators.scores import FloatArray
 
 _CLOSE = 1e-9
 """After a Newton step this small, relative to the point, the error is below rounding."""

@@ -15,7 +15,7 @@ import math
 
 import numpy as np
 
-from fl_audit.estimators.scores import FloatArray
+from fl_audit.array_types import FloatArray
 
 _SWITCH_STANDARD = 3.0
 _SWITCH_COSINE = 0.5

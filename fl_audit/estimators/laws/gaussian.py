@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from fl_audit.estimators.scores import FloatArray
+from fl_audit.array_types import FloatArray
 
 
 @dataclass(frozen=True)

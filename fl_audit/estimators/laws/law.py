@@ -4,7 +4,7 @@ from typing import Protocol
 
 import numpy.typing as npt
 
-from fl_audit.estimators.scores import FloatArray
+from fl_audit.array_types import FloatArray
 
 
 class Law(Protocol):

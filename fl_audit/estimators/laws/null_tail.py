@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from fl_audit.array_types import FloatArray
 from fl_audit.estimators.laws.concentration import Concentration
 from fl_audit.estimators.laws.cosine import ExactCosine
 from fl_audit.estimators.laws.rademacher_sum import rademacher_sum_log_tail
 from fl_audit.estimators.laws.refutation import cosine_p_value, too_large_p_value
-from fl_audit.estimators.scores import FloatArray
 
 _LARGEST_COSINE = 1 - 1e-6
 """A cosine beyond it may be one that was rounded to 1, which a small dimension makes impossible."""

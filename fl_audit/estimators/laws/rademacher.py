@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from fl_audit.estimators.scores import FloatArray
+from fl_audit.array_types import FloatArray
 
 _LOG_FACTOR = -math.log(4) - float(special.log_ndtr(-math.sqrt(2)))
 """Log of 1 / (4 P(Z >= sqrt(2))) = 3.178..., the best factor there is."""

@@ -37,9 +37,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from fl_audit.array_types import FloatArray
 from fl_audit.estimators.laws.concentration import Concentration
 from fl_audit.estimators.laws.rademacher import rademacher_log_tail_bound
-from fl_audit.estimators.scores import FloatArray
 
 _BERRY_ESSEEN = 0.5600
 """Shevtsova (2010), for independent summands that need not have one law."""

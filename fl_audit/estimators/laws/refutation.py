@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from fl_audit.array_types import FloatArray
 from fl_audit.estimators.beta_cdf import beta_cdf
-from fl_audit.estimators.scores import FloatArray
 from fl_audit.estimators.spaced_ranks import spaced_ranks
 
 LogTail = Callable[[FloatArray], FloatArray]

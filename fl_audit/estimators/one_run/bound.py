@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from fl_audit.array_types import FloatArray
 from fl_audit.errors import InputError
 from fl_audit.estimators.arguments import check_confidence, check_delta, check_epsilon
 from fl_audit.estimators.beta_cdf import beta_cdf
 from fl_audit.estimators.bisection import supremum
-from fl_audit.estimators.scores import FloatArray
 
 
 def p_value(m: int, r: int, v: int, epsilon: float, delta: float) -> float:

@@ -33,6 +33,7 @@ by (epsilon, delta)-DP. Hence P(event) <= E f + m delta max g.
 import numpy as np
 from scipy import special
 
+from fl_audit.array_types import FloatArray
 from fl_audit.estimators.arguments import check_confidence, check_delta
 from fl_audit.estimators.one_run.bound import (
     binomial_probability,
@@ -41,7 +42,6 @@ from fl_audit.estimators.one_run.bound import (
 )
 from fl_audit.estimators.one_run.guesses import Counts
 from fl_audit.estimators.one_run.largest_rejected import largest_rejected
-from fl_audit.estimators.scores import FloatArray
 
 _UNDERFLOW = 1e-290
 

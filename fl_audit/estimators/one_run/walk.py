@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from fl_audit.array_types import FloatArray
 from fl_audit.estimators.beta_quantile import beta_quantile
 from fl_audit.estimators.one_run.bound import binomial_probability, binomial_tail
 from fl_audit.estimators.one_run.guesses import Counts
 from fl_audit.estimators.one_run.sharp import delta_factors
-from fl_audit.estimators.scores import FloatArray
 
 _LARGEST_R0 = 10_000
 """A larger r0 is not tried; it would gain next to nothing and cost time."""

@@ -5,10 +5,11 @@ import math
 import numpy as np
 from scipy import special
 
+from fl_audit.array_types import FloatArray
 from fl_audit.estimators.arguments import check_confidence
 from fl_audit.estimators.roc.interval import ApproximateInterval
 from fl_audit.estimators.roc.roc import require_both_classes
-from fl_audit.estimators.scores import CanaryScores, FloatArray
+from fl_audit.estimators.scores import CanaryScores
 
 
 def auc(scores: CanaryScores) -> float:

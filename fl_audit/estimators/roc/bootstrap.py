@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from fl_audit.array_types import FloatArray
 from fl_audit.errors import InputError
 from fl_audit.estimators.arguments import check_confidence
 from fl_audit.estimators.roc.interval import ApproximateInterval
-from fl_audit.estimators.scores import CanaryScores, FloatArray
+from fl_audit.estimators.scores import CanaryScores
 
 Statistic = Callable[[CanaryScores], float]
 

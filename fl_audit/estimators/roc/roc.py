@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fl_audit.array_types import FloatArray
 from fl_audit.errors import InputError
 from fl_audit.estimators.counts.confusion import ConfusionCounts
 from fl_audit.estimators.counts.roc import RocCounts
-from fl_audit.estimators.scores import CanaryScores, FloatArray
+from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import NotApplicableError
 
 

@@ -2,11 +2,12 @@
 
 import numpy as np
 
+from fl_audit.array_types import FloatArray
 from fl_audit.estimators.arguments import check_confidence
 from fl_audit.estimators.roc.bootstrap import bias_corrected_interval, check_resamples
 from fl_audit.estimators.roc.interval import ApproximateInterval
 from fl_audit.estimators.roc.roc import allowed_false_positives, require_both_classes, tpr_at_fpr
-from fl_audit.estimators.scores import CanaryScores, FloatArray
+from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import NotApplicableError
 
 LEAST_FALSE_POSITIVES = 10

@@ -50,8 +50,8 @@ from functools import lru_cache
 import numpy as np
 from scipy import optimize
 
+from fl_audit.array_types import FloatArray
 from fl_audit.estimators.beta_quantile import beta_quantile
-from fl_audit.estimators.scores import FloatArray
 from fl_audit.estimators.spaced_ranks import spaced_ranks
 from fl_audit.estimators.threshold.crossing import Ranks, chance_too_large, chance_too_small
 from fl_audit.estimators.threshold.error_rate_bounds import LogRates, log_rates

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from fl_audit.array_types import FloatArray
 from fl_audit.estimators.beta_cdf import beta_cdf
-from fl_audit.estimators.scores import FloatArray
 
 Ranks = npt.NDArray[np.int64]
 

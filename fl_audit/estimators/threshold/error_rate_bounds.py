@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from fl_audit.array_types import FloatArray
 from fl_audit.estimators.beta_quantile import beta_quantile
 from fl_audit.estimators.laws import Law, NullTail
-from fl_audit.estimators.scores import FloatArray
 
 Counts = npt.NDArray[np.int64]
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from fl_audit.array_types import FloatArray
 from fl_audit.estimators.gaussian.gdp import epsilon_of_mu
 from fl_audit.estimators.laws import NullTail
 from fl_audit.estimators.result import Detail, Estimate
-from fl_audit.estimators.scores import FloatArray
 from fl_audit.estimators.setting import AuditSetting
 from fl_audit.estimators.threshold.null_choice import ChosenNull, chosen_null
 from fl_audit.estimators.threshold.uniform import bounded_thresholds, strongest_rejection

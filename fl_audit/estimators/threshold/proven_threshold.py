@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fl_audit.array_types import FloatArray
 from fl_audit.estimators.gaussian.best_threshold import Guess
 from fl_audit.estimators.rates import log_ratio
 from fl_audit.estimators.result import Detail
-from fl_audit.estimators.scores import FloatArray
 from fl_audit.estimators.threshold.error_rate_bounds import Counts, LogRates
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fl_audit.array_types import FloatArray
 from fl_audit.estimators.result import Estimate
-from fl_audit.estimators.scores import FloatArray
 from fl_audit.estimators.setting import AuditSetting
 from fl_audit.estimators.threshold.error_rate_bounds import (
     Counts,

@@ -36,9 +36,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import optimize, special
 
+from fl_audit.array_types import FloatArray
 from fl_audit.estimators.beta_cdf import beta_cdf
 from fl_audit.estimators.beta_quantile import beta_quantile
-from fl_audit.estimators.scores import FloatArray
 from fl_audit.estimators.threshold.error_rate_bounds import Counts
 
 LargestRate = Callable[[FloatArray, float], FloatArray]

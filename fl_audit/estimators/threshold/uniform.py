@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fl_audit.array_types import FloatArray
 from fl_audit.estimators.laws import NullTail
 from fl_audit.estimators.result import Detail
-from fl_audit.estimators.scores import FloatArray
 from fl_audit.estimators.setting import AuditSetting
 from fl_audit.estimators.threshold.band import true_positive_band
 from fl_audit.estimators.threshold.error_rate_bounds import (

@@ -9,10 +9,10 @@ import math
 
 import numpy as np
 
+from fl_audit.array_types import FloatArray
 from fl_audit.estimators.gaussian.best_threshold import Guess
 from fl_audit.estimators.laws import NullTail
 from fl_audit.estimators.result import Estimate
-from fl_audit.estimators.scores import FloatArray
 from fl_audit.estimators.setting import AuditSetting
 from fl_audit.estimators.threshold.null_choice import ChosenNull, chosen_null
 from fl_audit.estimators.threshold.proven_threshold import strongest_threshold

@@ -14,8 +14,9 @@ from typing import Self
 import numpy as np
 import tensorflow as tf
 
+from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.arrays import unflatten
-from fl_audit.attacks.attacker import Attacker, FloatArray, ModelAttacker, SeenRound, Vector
+from fl_audit.attacks.attacker import Attacker, ModelAttacker, SeenRound
 from fl_audit.attacks.context import AttackContext
 from fl_audit.attacks.example_statistics import (
     FINAL_LOSS,
@@ -57,7 +58,7 @@ class FinalLossAttacker(LossAttacker):
 
     statistics = (FINAL_LOSS,)
 
-    def scores_of_model(self, final: Vector) -> Mapping[str, FloatArray]:
+    def scores_of_model(self, final: Float32Array) -> Mapping[str, FloatArray]:
         """Minus the final model's losses."""
         weights = unflatten(final, self._run.task.classifier.initial_weights)
         return {FINAL_LOSS.name: -self._losses().of(weights)}
@@ -68,7 +69,7 @@ class LossDifferenceAttacker(LossAttacker):
 
     statistics = (LOSS_DIFFERENCE,)
 
-    def scores_of_model(self, final: Vector) -> Mapping[str, FloatArray]:
+    def scores_of_model(self, final: Float32Array) -> Mapping[str, FloatArray]:
         """Losses of the initial model minus those of the final one (line 9)."""
         losses, initial = self._losses(), self._run.task.classifier.initial_weights
         return {LOSS_DIFFERENCE.name: losses.of(initial) - losses.of(unflatten(final, initial))}
@@ -152,7 +153,7 @@ class UpdateAttacker(Attacker):
         """Writes the log to the disk."""
         self._log.flush()
 
-    def scores(self, final: Vector | None) -> Mapping[str, FloatArray]:
+    def scores(self, final: Float32Array | None) -> Mapping[str, FloatArray]:
         """Sum (line 18) and maximum over rounds."""
         del final
         seen = over_rounds(self._log.rows(), self._log.num_canaries)

@@ -13,10 +13,10 @@ import numpy.typing as npt
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from fl_audit.array_types import IndexArray
 from fl_audit.attacks import CanaryPool
 from fl_audit.errors import InputError
 from fl_audit.participation.placement import spread
-from fl_audit.participation.schedule import IndexArray
 from fl_audit.training.algorithm.audited_process import canary_dim
 from fl_audit.training.data.small_data_set import small_data_set
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from fl_audit.array_types import IndexArray
 from fl_audit.canaries.family import CanaryFamily
 from fl_audit.config import Client
 from fl_audit.participation import Cohort
-from fl_audit.participation.schedule import IndexArray
 from fl_audit.seeds import Stream, generator
 from fl_audit.tasks.classifier import Examples, LearningTask
 from fl_audit.training.data.small_data_set import small_data_set

@@ -6,7 +6,8 @@ from typing import Any
 
 from tqdm import tqdm
 
-from fl_audit.attacks.attacker import Attacker, SeenRound, Vector
+from fl_audit.array_types import Float32Array
+from fl_audit.attacks.attacker import Attacker, SeenRound
 from fl_audit.errors import Interrupted
 from fl_audit.formats.run_folder import RunFolder
 from fl_audit.training.algorithm.round import flatten_weights, model_weights, run_round
@@ -135,7 +136,7 @@ class RoundLoop:
             self._bar.set_postfix(shown)
         return result.state
 
-    def _accuracy(self, weights: Sequence[Vector], completed: int) -> float | None:
+    def _accuracy(self, weights: Sequence[Float32Array], completed: int) -> float | None:
         is_due = completed % self._run.config.log.evaluate_every == 0
         if is_due or completed == self._run.schedule.num_rounds:
             return self._evaluator.accuracy(weights)

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from fl_audit.attacks.attacker import FloatArray
+from fl_audit.array_types import FloatArray
 from fl_audit.attacks.make import scores_of
 from fl_audit.attacks.statistics import statistics_of
 from fl_audit.formats.run_folder import RunFolder, RunRecord, write_record

@@ -6,7 +6,7 @@ canaries is simulated with a few thousand numbers.
 
 import numpy as np
 
-from fl_audit.estimators.scores import FloatArray
+from fl_audit.array_types import FloatArray
 
 
 def sample_mean_cosine(

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from fl_audit.array_types import FloatArray
 from fl_audit.errors import InputError
 from fl_audit.estimators.papers.negoescu2023.mixture import fitted_mixture
-from fl_audit.estimators.scores import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

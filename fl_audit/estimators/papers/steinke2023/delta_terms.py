@@ -16,9 +16,9 @@ from collections.abc import Callable
 import numpy as np
 from scipy import special
 
+from fl_audit.array_types import FloatArray
 from fl_audit.estimators.one_run.bound import binomial_probability
 from fl_audit.estimators.one_run.guesses import Counts
-from fl_audit.estimators.scores import FloatArray
 
 Tail = Callable[[Counts], FloatArray]
 """From an array of integers k to the chances that an integer law is at least k."""

@@ -7,13 +7,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from fl_audit.array_types import FloatArray
 from fl_audit.errors import InputError
 from fl_audit.estimators.arguments import check_confidence, check_delta, check_epsilon
 from fl_audit.estimators.beta_quantile import beta_quantile
 from fl_audit.estimators.one_run.bound import binomial_tail
 from fl_audit.estimators.one_run.guesses import Counts
 from fl_audit.estimators.papers.steinke2023.many_bounds import checked_counts
-from fl_audit.estimators.scores import FloatArray
 
 
 def dynamic_p_values(

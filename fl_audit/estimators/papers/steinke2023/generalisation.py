@@ -12,10 +12,10 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from fl_audit.array_types import FloatArray
 from fl_audit.errors import InputError
 from fl_audit.estimators.arguments import check_delta, check_epsilon
 from fl_audit.estimators.one_run.bound import p_values
-from fl_audit.estimators.scores import FloatArray
 
 _ROUNDING = 1e-9
 _ETAS = 200

@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from fl_audit.array_types import FloatArray
 from fl_audit.errors import InputError
 from fl_audit.estimators.arguments import check_confidence, check_delta, check_epsilon
 from fl_audit.estimators.one_run.largest_rejected import largest_rejected
-from fl_audit.estimators.scores import FloatArray
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from fl_audit.array_types import FloatArray
 from fl_audit.errors import InputError
 from fl_audit.estimators.arguments import check_confidence, check_delta, check_epsilon
 from fl_audit.estimators.one_run.bound import (
@@ -23,7 +24,6 @@ from fl_audit.estimators.one_run.guesses import Guesses
 from fl_audit.estimators.one_run.largest_rejected import largest_rejected
 from fl_audit.estimators.one_run.sharp import delta_factors
 from fl_audit.estimators.papers.steinke2023.delta_terms import mean_mode, steepest
-from fl_audit.estimators.scores import FloatArray
 
 _DEVIATIONS = 12
 _MARGIN = 100

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from fl_audit.array_types import FloatArray
 from fl_audit.errors import InputError
 from fl_audit.estimators.arguments import check_epsilon
 from fl_audit.estimators.one_run.bound import binomial_probability
 from fl_audit.estimators.one_run.guesses import Counts
-from fl_audit.estimators.scores import FloatArray
 
 _NEGLIGIBLE = 1e-25
 """Ends of a law where each mass is below this are cut off: the lower is moved up, the upper lost.

@@ -7,12 +7,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy import optimize, special
 
+from fl_audit.array_types import FloatArray
 from fl_audit.errors import InputError
 from fl_audit.estimators.arguments import check_confidence, check_delta
 from fl_audit.estimators.beta_quantile import beta_quantile
 from fl_audit.estimators.one_run.bound import binomial_probability, binomial_tail, p_values
 from fl_audit.estimators.one_run.guesses import Counts
-from fl_audit.estimators.scores import FloatArray
 
 _CLOSE = 1e-9
 """Relative change of epsilon at which the search ends: that step leaves about its square."""

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fl_audit.array_types import FloatArray
 from fl_audit.errors import InputError
 from fl_audit.estimators.one_run.guesses import Counts
-from fl_audit.estimators.scores import CanaryScores, FloatArray
+from fl_audit.estimators.scores import CanaryScores
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from fl_audit.array_types import FloatArray
 from fl_audit.errors import InputError
 from fl_audit.estimators.challenge_bases.counts import ChallengeCounts
-from fl_audit.estimators.scores import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,8 @@
+"""The types of arrays that travel between rooms."""
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+Float32Array = npt.NDArray[np.float32]
+IndexArray = npt.NDArray[np.int64]
