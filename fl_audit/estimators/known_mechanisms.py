@@ -26,12 +26,12 @@ class KnownMechanism:
     """A mechanism that releases a score for each canary's inclusion bit.
 
     Attributes:
-        name: of the mechanism.
-        epsilon: the least with which it is (epsilon, delta)-private.
-        delta: at which.
-        release: random numbers and [k] bits, 0 or 1, to [k] scores.
-        dim: where scores are cosines in that many dimensions, which is what the closed-form null
-            needs; else None.
+      name: of the mechanism.
+      epsilon: the least with which it is (epsilon, delta)-private.
+      delta: at which.
+      release: random numbers and [k] bits, 0 or 1, to [k] scores.
+      dim: where scores are cosines in that many dimensions, which is what the closed-form null
+        needs; else None.
     """
 
     name: str
@@ -98,15 +98,15 @@ def bounds_on(
     """What methods find on independent releases, each canary included by a fair coin.
 
     Args:
-        mechanism: to audit, at its own delta.
-        methods: names in METHODS; they see the same releases.
-        num_canaries: k, in each release.
-        runs: number of releases.
-        seed: of coins and releases.
-        confidence: of each bound.
+      mechanism: to audit, at its own delta.
+      methods: names in METHODS; they see the same releases.
+      num_canaries: k, in each release.
+      runs: number of releases.
+      seed: of coins and releases.
+      confidence: of each bound.
 
     Returns:
-        A [runs] array by method: lower ends, or epsilons where a method has none.
+      A [runs] array by method: lower ends, or epsilons where a method has none.
 
     >>> found = bounds_on(
     ...     randomised_response(1.0), ["one_run_valid"], num_canaries=100, runs=5, seed=1

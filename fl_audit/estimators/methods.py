@@ -33,17 +33,17 @@ class Method:
     """One way to turn scores into epsilon, and what it claims.
 
     Attributes:
-        name: Name of the method, such as "one_run".
-        estimate: The estimate from scores; it refuses scores that it cannot use by a
-            `NotApplicableError`.
-        kind: Kind of every estimate that it makes.
-        valid_for: Mechanisms on which its bound holds, as every estimate of it says.
-        fast_rejection: Given (epsilon, delta, level), a quick way to tell of many samples whether
-            the lower bound at confidence 1 - level and at delta exceeds epsilon; for simulations.
-            None where they make the bound and compare.
+      name: Name of the method, such as "one_run".
+      estimate: The estimate from scores; it refuses scores that it cannot use by a
+        `NotApplicableError`.
+      kind: Kind of every estimate that it makes.
+      valid_for: Mechanisms on which its bound holds, as every estimate of it says.
+      fast_rejection: Given (epsilon, delta, level), a quick way to tell of many samples whether
+        the lower bound at confidence 1 - level and at delta exceeds epsilon; for simulations.
+        None where they make the bound and compare.
 
     Raises:
-        ValueError: if the kind or what it is valid for is unknown.
+      ValueError: if the kind or what it is valid for is unknown.
     """
 
     name: str
@@ -70,8 +70,8 @@ class Method:
         """The estimate from the scores of a setting.
 
         Raises:
-            NotApplicableError: if the scores do not allow the method.
-            ValueError: if the estimate says something else of itself than this record.
+          NotApplicableError: if the scores do not allow the method.
+          ValueError: if the estimate says something else of itself than this record.
         """
         made = self.estimate(setting)
         says = (made.method, made.kind, made.valid_for)
@@ -121,7 +121,7 @@ def register_method(method: Method) -> Method:
     """Add a method, the last in the order of reports, and return it.
 
     Raises:
-        ValueError: if its name is taken.
+      ValueError: if its name is taken.
     """
     if method.name in ("all", *_methods):
         raise ValueError(f"the name {method.name!r} of a method is taken")

@@ -15,11 +15,11 @@ class CanaryScores:
     Either array may be empty (some estimators need no excluded canaries), but not both.
 
     Attributes:
-        included: [n1] float64, scores of the canaries that took part in training.
-        excluded: [n0] float64, scores of the canaries that did not.
+      included: [n1] float64, scores of the canaries that took part in training.
+      excluded: [n0] float64, scores of the canaries that did not.
 
     Raises:
-        ValueError: if an array is not one-dimensional, holds a non-finite score, or both are empty.
+      ValueError: if an array is not one-dimensional, holds a non-finite score, or both are empty.
 
     >>> scores = CanaryScores(included=[0.5, 0.25], excluded=[0.0])
     >>> scores.num_included, scores.num_excluded

@@ -10,10 +10,10 @@ def spaced_ranks(n: int) -> npt.NDArray[np.int64]:
     """Ranks growing by a fifth at each step from 1 and, mirrored, from n, up to the middle.
 
     Args:
-        n: sample size, at least 1.
+      n: sample size, at least 1.
 
     Returns:
-        int64 of shape (r,), ascending, in [1, n].
+      int64 of shape (r,), ascending, in [1, n].
 
     >>> spaced_ranks(20).tolist()
     [1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 13, 14, 15, 16, 17, 18, 19, 20]

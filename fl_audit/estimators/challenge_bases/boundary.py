@@ -33,8 +33,8 @@ class BoundaryDensity:
     """Logs of -dC/d epsilon and -dC/d delta, a row per challenge base.
 
     Attributes:
-        by_epsilon: [n, k] float64.
-        by_delta: [n, k] float64.
+      by_epsilon: [n, k] float64.
+      by_delta: [n, k] float64.
     """
 
     by_epsilon: FloatArray
@@ -45,9 +45,9 @@ def boundary_density(counts: ChallengeCounts, epsilon: FloatArray, delta: float)
     """How fast the posterior mass outside R(epsilon, delta) falls with epsilon and with delta.
 
     Args:
-        counts: of n challenge bases.
-        epsilon: [n, k] float64, at least 0, points for each base.
-        delta: in [0, 1).
+      counts: of n challenge bases.
+      epsilon: [n, k] float64, at least 0, points for each base.
+      delta: in [0, 1).
 
     >>> flat = ChallengeCounts([0], [0], [0], [0])  # C = 2 / (1 + e^epsilon) where delta = 0
     >>> slope = boundary_density(flat, np.log([[3.0]]), 0.0).by_epsilon

@@ -16,9 +16,9 @@ class Parameters:
     """The parameters of c chains.
 
     Attributes:
-        epsilon: [c] float64, above 0.
-        strength: [c] float64, s in [0, 1].
-        correlations: tau and rho; zeros in the model of independent counts.
+      epsilon: [c] float64, above 0.
+      strength: [c] float64, s in [0, 1].
+      correlations: tau and rho; zeros in the model of independent counts.
     """
 
     epsilon: FloatArray

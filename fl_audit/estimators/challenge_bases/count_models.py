@@ -27,8 +27,8 @@ class ErrorRates:
     """Error rates, for chains c, bases n and points k.
 
     Attributes:
-        alpha: [c, n, k] float64, false positive rates.
-        beta: [c, n, k] float64, false negative rates.
+      alpha: [c, n, k] float64, false positive rates.
+      beta: [c, n, k] float64, false negative rates.
     """
 
     alpha: FloatArray
@@ -40,8 +40,8 @@ class Correlations:
     """Of each chain.
 
     Attributes:
-        tau: [c] float64, of two decisions on the same side.
-        rho: [c] float64, of two decisions on different sides.
+      tau: [c] float64, of two decisions on the same side.
+      rho: [c] float64, of two decisions on different sides.
     """
 
     tau: FloatArray
@@ -87,7 +87,7 @@ class CorrelatedCounts:
     0 and 1.
 
     Raises:
-        InputError: if a base has no challenge on one of its sides.
+      InputError: if a base has no challenge on one of its sides.
     """
 
     def __init__(self, counts: ChallengeCounts, prior: CorrelationPrior) -> None:

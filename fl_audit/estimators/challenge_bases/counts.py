@@ -18,14 +18,14 @@ class ChallengeCounts:
     D from models trained on D and z. Yıldırım et al. (2025), Definitions 2 and 3, section 2.1.
 
     Attributes:
-        fp: [n] int64, X: models trained on D that the attack took for models trained on D and z.
-        n0: [n] int64, N0: models trained on D, at least 0.
-        fn: [n] int64, Y: models trained on D and z that the attack took for models trained on D.
-        n1: [n] int64, N1: models trained on D and z, at least 0.
+      fp: [n] int64, X: models trained on D that the attack took for models trained on D and z.
+      n0: [n] int64, N0: models trained on D, at least 0.
+      fn: [n] int64, Y: models trained on D and z that the attack took for models trained on D.
+      n1: [n] int64, N1: models trained on D and z, at least 0.
 
     Raises:
-        InputError: if there is no base, the lengths differ, a count is negative or no whole
-            number, or there are more errors than challenges.
+      InputError: if there is no base, the lengths differ, a count is negative or no whole
+        number, or there are more errors than challenges.
 
     >>> ChallengeCounts(fp=[1, 0], n0=[100, 100], fn=[20, 30], n1=[100, 100]).num_bases
     2

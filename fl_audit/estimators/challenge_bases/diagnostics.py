@@ -16,7 +16,7 @@ def split_r_hat(chains: FloatArray) -> float:
     and B / m the variance of their means.
 
     Args:
-        chains: [c, 2 m or 2 m + 1] float64, m at least 2.
+      chains: [c, 2 m or 2 m + 1] float64, m at least 2.
 
     >>> split_r_hat(np.array([[0.0, 1.0, 0.0, 1.0]])) < 1 < split_r_hat(np.array([[0, 1, 5, 6.0]]))
     True
@@ -37,7 +37,7 @@ def effective_sample_size(chains: FloatArray) -> float:
     initial monotone sequence). At most the number of draws; 0 if the chains never moved.
 
     Args:
-        chains: [c, 2 m or 2 m + 1] float64, m at least 2.
+      chains: [c, 2 m or 2 m + 1] float64, m at least 2.
 
     >>> draws = np.random.default_rng(0).normal(size=(4, 1000))
     >>> 3000 < effective_sample_size(draws) <= 4000

@@ -47,8 +47,8 @@ class GridPosterior:
     """The posterior of epsilon and s.
 
     Attributes:
-        epsilon: [i] posterior density of epsilon.
-        strength: of s given each of these epsilons; or the fixed s.
+      epsilon: [i] posterior density of epsilon.
+      strength: of s given each of these epsilons; or the fixed s.
     """
 
     epsilon: LinearDensity
@@ -82,9 +82,9 @@ def grid_posterior(counts: ChallengeCounts, delta: float, prior: Prior) -> GridP
     quantiles are right to about 1e-3.
 
     Args:
-        counts: of the challenge bases.
-        delta: in [0, 1).
-        prior: of epsilon and s.
+      counts: of the challenge bases.
+      delta: in [0, 1).
+      prior: of epsilon and s.
     """
     largest = _DEVIATIONS * math.sqrt(prior.epsilon_variance)
     while True:

@@ -16,11 +16,11 @@ def trapezoid_errors(points: FloatArray, values: FloatArray) -> FloatArray:
     Cells of no width have no error and hide their neighbours' changes of slope.
 
     Args:
-        points: [..., k] float64, ascending.
-        values: [..., k] float64.
+      points: [..., k] float64, ascending.
+      values: [..., k] float64.
 
     Returns:
-        [..., k - 1] float64.
+      [..., k - 1] float64.
 
     >>> trapezoid_errors(np.array([0.0, 1.0, 2.0, 3.0]), np.array([0.0, 0.0, 0.0, 12.0])).tolist()
     [0.0, 1.0, 1.0]
@@ -39,9 +39,9 @@ def refined(points: FloatArray, errors: FloatArray, tolerance: float) -> FloatAr
     An error is taken to fall with the third power of a cell's width.
 
     Args:
-        points: [k] float64, ascending.
-        errors: [k - 1] float64, of the cells.
-        tolerance: largest error allowed to a cell.
+      points: [k] float64, ascending.
+      errors: [k - 1] float64, of the cells.
+      tolerance: largest error allowed to a cell.
 
     >>> refined(np.array([0.0, 1.0, 2.0]), np.array([0.0, 0.8]), 0.1).tolist()
     [0.0, 1.0, 1.5, 2.0]
@@ -58,9 +58,9 @@ def counting(points: FloatArray, masses: FloatArray, negligible: float) -> Float
     """The points of the cells that count, and of one more cell on each side.
 
     Args:
-        points: [k] float64, ascending.
-        masses: [k - 1] float64, of the cells.
-        negligible: a mass below this share of the largest does not count.
+      points: [k] float64, ascending.
+      masses: [k - 1] float64, of the cells.
+      negligible: a mass below this share of the largest does not count.
 
     >>> points = np.arange(6.0)
     >>> counting(points, np.array([0.0, 0.0, 1.0, 0.0, 0.0]), 1e-9).tolist()
@@ -75,8 +75,8 @@ class LinearDensity:
     """A density that is linear between points, normalised.
 
     Attributes:
-        points: [k] float64, ascending.
-        density: [k] float64, at least 0.
+      points: [k] float64, ascending.
+      density: [k] float64, at least 0.
     """
 
     points: FloatArray

@@ -46,13 +46,13 @@ class ChainSettings:
     """How long and how wide the Markov chains run.
 
     Attributes:
-        draws: kept from all chains together; rounded up to a multiple of the chains.
-        burn_in: iterations of each chain that are thrown away; the steps are learned in them.
-        chains: side by side, at least 4.
-        auxiliary: K, error rates per base that a move is averaged over, at least 2.
+      draws: kept from all chains together; rounded up to a multiple of the chains.
+      burn_in: iterations of each chain that are thrown away; the steps are learned in them.
+      chains: side by side, at least 4.
+      auxiliary: K, error rates per base that a move is averaged over, at least 2.
 
     Raises:
-        InputError: if a number is out of range.
+      InputError: if a number is out of range.
     """
 
     draws: int = 20_000
@@ -77,11 +77,11 @@ class MhaarDraws:
     """What the chains visited after the burn-in.
 
     Attributes:
-        epsilon: [c, m] float64.
-        strength: [c, m] float64.
-        tau: [c, m] float64, zeros in the model of independent counts.
-        rho: [c, m] float64, zeros in the model of independent counts.
-        acceptance: share of accepted moves.
+      epsilon: [c, m] float64.
+      strength: [c, m] float64.
+      tau: [c, m] float64, zeros in the model of independent counts.
+      rho: [c, m] float64, zeros in the model of independent counts.
+      acceptance: share of accepted moves.
     """
 
     epsilon: FloatArray
@@ -116,17 +116,17 @@ def mhaar_posterior(
     """Draws from the posterior, by Algorithm 1.
 
     Args:
-        counts: of the challenge bases.
-        delta: in [0, 1).
-        prior: of all parameters.
-        correlated: whether counts follow equation 7 instead of equation 1.
-        settings: of the chains.
-        rng: the only source of randomness.
+      counts: of the challenge bases.
+      delta: in [0, 1).
+      prior: of all parameters.
+      correlated: whether counts follow equation 7 instead of equation 1.
+      settings: of the chains.
+      rng: the only source of randomness.
 
     Raises:
-        InputError: if a base has no challenge on a side in the correlated model, if the strength is
-            fixed at 1 (R_s then has no area), or if no parameters were found that the chains can
-            start from.
+      InputError: if a base has no challenge on a side in the correlated model, if the strength is
+        fixed at 1 (R_s then has no area), or if no parameters were found that the chains can
+        start from.
     """
     if isinstance(prior.strength, FixedStrength) and prior.strength.value == 1:
         raise InputError("mhaar needs a strength below 1, got a fixed strength of 1 (use grid)")

@@ -38,20 +38,20 @@ def posterior(
     and its upper end depends on the prior: no counts rule out a larger epsilon.
 
     Args:
-        counts: of the challenge bases.
-        delta: in [0, 1).
-        method: "grid" integrates without Monte Carlo; "mhaar" is the paper's Markov chain. By
-            default grid for independent counts and mhaar for correlated ones, which the grid
-            cannot do.
-        correlated: whether decisions on a base share their shadow models (Algorithm 5), so that
-            counts follow equation 7 with unknown tau and rho instead of equation 1.
-        confidence: of the intervals, in (0, 1).
-        prior: by default epsilon half-normal with variance 10 and strength Beta(1, 1).
-        settings: of the Markov chains; the grid needs none.
-        seed: of the Markov chains.
+      counts: of the challenge bases.
+      delta: in [0, 1).
+      method: "grid" integrates without Monte Carlo; "mhaar" is the paper's Markov chain. By
+        default grid for independent counts and mhaar for correlated ones, which the grid
+        cannot do.
+      correlated: whether decisions on a base share their shadow models (Algorithm 5), so that
+        counts follow equation 7 with unknown tau and rho instead of equation 1.
+      confidence: of the intervals, in (0, 1).
+      prior: by default epsilon half-normal with variance 10 and strength Beta(1, 1).
+      settings: of the Markov chains; the grid needs none.
+      seed: of the Markov chains.
 
     Raises:
-        InputError: if an argument is out of range or the method cannot be applied.
+      InputError: if an argument is out of range or the method cannot be applied.
 
     >>> counts = ChallengeCounts(fp=[10, 5], n0=[100, 100], fn=[10, 20], n1=[100, 100])
     >>> result = posterior(counts, 1e-5)

@@ -64,11 +64,11 @@ class RegionMass:
         """Log likelihood of all counts, up to a constant that is the same for every call.
 
         Args:
-            epsilon: [i] float64, above 0, at most the largest tabulated.
-            shrunk: [1, k] or [i, 1] float64, v = s epsilon, at least 0.
+          epsilon: [i] float64, above 0, at most the largest tabulated.
+          shrunk: [1, k] or [i, 1] float64, v = s epsilon, at least 0.
 
         Returns:
-            [i, k] or [i, 1] float64, where v < epsilon; -inf elsewhere.
+          [i, k] or [i, 1] float64, where v < epsilon; -inf elsewhere.
         """
         column = epsilon[:, None]
         below = shrunk < column
@@ -83,10 +83,10 @@ class RegionMass:
         """The limit of the log likelihood as s tends to 1, with the same constant.
 
         Args:
-            epsilon: [i] float64, above 0, at most the largest tabulated.
+          epsilon: [i] float64, above 0, at most the largest tabulated.
 
         Returns:
-            [i] float64.
+          [i] float64.
         """
         bases = slice(None)
         mass = self._grid.evaluate(self._by_epsilon, bases, epsilon)

@@ -21,10 +21,10 @@ def inside(
     """Whether error rates lie in R(epsilon, delta), elementwise.
 
     Args:
-        alpha: false positive rates, in [0, 1].
-        beta: false negative rates, in [0, 1].
-        epsilon: at least 0.
-        delta: in [0, 1).
+      alpha: false positive rates, in [0, 1].
+      beta: false negative rates, in [0, 1].
+      epsilon: at least 0.
+      delta: in [0, 1).
 
     >>> inside(np.array([0.2, 0.5]), np.array([0.2, 0.5]), np.log(3), 0.0).tolist()
     [False, True]
@@ -37,8 +37,8 @@ class FoldedRates:
     """Error rates mirrored at both diagonals, so that a single line bounds R(epsilon, delta).
 
     Attributes:
-        low: [...] float64, the smaller of the two rates, below the line alpha + beta = 1.
-        high: [...] float64, the larger.
+      low: [...] float64, the smaller of the two rates, below the line alpha + beta = 1.
+      high: [...] float64, the larger.
     """
 
     low: FloatArray
@@ -87,9 +87,9 @@ def log_reach(epsilon: FloatArray, shrunk: FloatArray, delta: float) -> FloatArr
     two terms that are never negative. Yıldırım et al. (2025), below equation 3.
 
     Args:
-        epsilon: above 0.
-        shrunk: s epsilon, in [0, epsilon]; broadcast with epsilon.
-        delta: in [0, 1).
+      epsilon: above 0.
+      shrunk: s epsilon, in [0, epsilon]; broadcast with epsilon.
+      delta: in [0, 1).
 
     >>> area = 2 * (0.5 - 0.25)
     >>> bool(np.isclose(log_reach(np.log([3.0]), np.array([0.0]), 0.0)[0], np.log(area)))
@@ -114,8 +114,8 @@ def log_reach_slope(epsilon: FloatArray, delta: float) -> FloatArray:
     """Log of |R_s(epsilon, delta)| / (1 - s) as s tends to 1, times 1/epsilon if delta is 0.
 
     Args:
-        epsilon: at least 0; above 0 unless delta is.
-        delta: in [0, 1).
+      epsilon: at least 0; above 0 unless delta is.
+      delta: in [0, 1).
     """
     by_epsilon = (
         np.log(2) + 2 * np.log1p(-delta) + special.log_expit(epsilon) + special.log_expit(-epsilon)

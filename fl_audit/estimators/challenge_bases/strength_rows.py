@@ -17,10 +17,10 @@ class StrengthRows:
     even where the prior's density is infinite.
 
     Attributes:
-        prior: of s.
-        strength: [i, k] float64, in [0, 1], each row ascending.
-        likelihood: [i, k] float64, each row on its own scale.
-        moments: [3, i, k - 1] float64, the prior's integrals of 1, s and s^2 over each cell.
+      prior: of s.
+      strength: [i, k] float64, in [0, 1], each row ascending.
+      likelihood: [i, k] float64, each row on its own scale.
+      moments: [3, i, k - 1] float64, the prior's integrals of 1, s and s^2 over each cell.
     """
 
     prior: BetaStrength

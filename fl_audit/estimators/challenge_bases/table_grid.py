@@ -18,7 +18,7 @@ class Spline:
     """A cubic spline for each base, in units of the grid's steps.
 
     Attributes:
-        coefficients: [4, k - 1, n, ...] float64, the highest power first.
+      coefficients: [4, k - 1, n, ...] float64, the highest power first.
     """
 
     coefficients: FloatArray
@@ -34,10 +34,10 @@ class TableGrid:
     """For base j the points centre_j + width_j sinh(z) for equally spaced z.
 
     Attributes:
-        centre: [n, 1] float64.
-        width: [n, 1] float64.
-        start: [n, 1] float64, the first z.
-        step: [n, 1] float64, from one z to the next.
+      centre: [n, 1] float64.
+      width: [n, 1] float64.
+      start: [n, 1] float64, the first z.
+      step: [n, 1] float64, from one z to the next.
     """
 
     centre: FloatArray
@@ -75,12 +75,12 @@ class TableGrid:
         """The splines of some bases at common points.
 
         Args:
-            spline: of all bases.
-            bases: those to evaluate.
-            x: [m] float64, in the grid's range.
+          spline: of all bases.
+          bases: those to evaluate.
+          x: [m] float64, in the grid's range.
 
         Returns:
-            [n, m, ...] float64.
+          [n, m, ...] float64.
         """
         index = (np.arcsinh((x - self.centre[bases]) / self.width[bases]) - self.start[bases]) / (
             self.step[bases]
@@ -98,10 +98,10 @@ def cell_masses(log_density: FloatArray) -> FloatArray:
     The logarithm is taken to be a cubic spline.
 
     Args:
-        log_density: [..., k] float64.
+      log_density: [..., k] float64.
 
     Returns:
-        [..., k - 1] float64.
+      [..., k - 1] float64.
 
     >>> np.exp(cell_masses(np.log([[1.0, 2.0, 4.0, 8.0]]))).round(6).tolist()  # 1 / log 2, ...
     [[1.442695, 2.88539, 5.77078]]

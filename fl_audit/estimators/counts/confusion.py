@@ -11,14 +11,14 @@ class ConfusionCounts:
     """How often an attack guessed right and wrong, on members and on non-members.
 
     Attributes:
-        false_negatives: members guessed to be non-members.
-        true_positives: members guessed to be members.
-        false_positives: non-members guessed to be members.
-        true_negatives: non-members guessed to be non-members.
+      false_negatives: members guessed to be non-members.
+      true_positives: members guessed to be members.
+      false_positives: non-members guessed to be members.
+      true_negatives: non-members guessed to be non-members.
 
     Raises:
-        InputError: if a count is negative or no integer, or there are no members or no
-            non-members.
+      InputError: if a count is negative or no integer, or there are no members or no
+        non-members.
 
     >>> counts = ConfusionCounts(35, 65, 25, 75)
     >>> counts.members, counts.non_members
@@ -55,8 +55,8 @@ class Interval:
     """An interval on epsilon.
 
     Attributes:
-        lower: in nats, at least 0, possibly infinite.
-        upper: in nats, at least `lower`, possibly infinite.
+      lower: in nats, at least 0, possibly infinite.
+      upper: in nats, at least `lower`, possibly infinite.
     """
 
     lower: float

@@ -30,11 +30,11 @@ class CountsIntervals:
     """Intervals on epsilon at one confidence.
 
     Attributes:
-        clopper_pearson: a confidence interval, exact for each rate: covers epsilon of the attack's
-            rates at least as often as it says.
-        jeffreys: a confidence interval by Jeffreys intervals for the rates: covers about as often.
-        bayes: equal-tailed credible interval under Jeffreys priors: holds that posterior
-            probability; not a confidence interval.
+      clopper_pearson: a confidence interval, exact for each rate: covers epsilon of the attack's
+        rates at least as often as it says.
+      jeffreys: a confidence interval by Jeffreys intervals for the rates: covers about as often.
+      bayes: equal-tailed credible interval under Jeffreys priors: holds that posterior
+        probability; not a confidence interval.
     """
 
     clopper_pearson: Interval
@@ -57,12 +57,12 @@ def intervals(counts: ConfusionCounts, delta: float, confidence: float) -> Count
     training too, the upper ends do not: a stronger attack may reveal more (section 2.5).
 
     Args:
-        counts: of the attack's guesses.
-        delta: in [0, 1).
-        confidence: of each interval, in (0, 1).
+      counts: of the attack's guesses.
+      delta: in [0, 1).
+      confidence: of each interval, in (0, 1).
 
     Raises:
-        InputError: if delta or confidence is out of range.
+      InputError: if delta or confidence is out of range.
 
     >>> found = intervals(ConfusionCounts(35, 65, 25, 75), delta=0.05, confidence=0.95)
     >>> round(found.jeffreys.lower, 3), round(found.jeffreys.upper, 3)
@@ -98,13 +98,13 @@ def interval_of_rates(
     log((1 - delta - 0) / FNR+) = 1.736.
 
     Args:
-        counts: of the attack's guesses.
-        delta: in [0, 1).
-        confidence: 1 - alpha, in (0, 1).
-        upper_bound: of a rate, such as `jeffreys_upper`; used on its complement for a lower bound.
+      counts: of the attack's guesses.
+      delta: in [0, 1).
+      confidence: 1 - alpha, in (0, 1).
+      upper_bound: of a rate, such as `jeffreys_upper`; used on its complement for a lower bound.
 
     Raises:
-        InputError: if delta or confidence is out of range.
+      InputError: if delta or confidence is out of range.
     """
     check_delta(delta)
     check_confidence(confidence)

@@ -32,11 +32,11 @@ class EpsilonPosterior:
     appendix A.2. (There the upper boundary lacks "1 +" in front of (delta - x) e^-epsilon.)
 
     Attributes:
-        counts: of the attack's guesses.
-        delta: in [0, 1).
+      counts: of the attack's guesses.
+      delta: in [0, 1).
 
     Raises:
-        InputError: if delta is out of range.
+      InputError: if delta is out of range.
 
     >>> posterior = EpsilonPosterior(ConfusionCounts(35, 65, 25, 75), delta=0.05)
     >>> interval = posterior.interval(0.95)  # the paper's example
@@ -67,10 +67,10 @@ class EpsilonPosterior:
         """P(epsilon > x), elementwise, with an absolute error below 1e-8 (see `corner_mass`).
 
         Args:
-            epsilon: x, finite, at least 0.
+          epsilon: x, finite, at least 0.
 
         Raises:
-            InputError: if an x is negative, infinite or NaN.
+          InputError: if an x is negative, infinite or NaN.
         """
         return np.clip(self._over_corners(corner_mass, epsilon), 0.0, 1.0)
 
@@ -78,10 +78,10 @@ class EpsilonPosterior:
         """P(epsilon <= x), elementwise; definition 3.1, equation 3.
 
         Args:
-            epsilon: x, finite, at least 0.
+          epsilon: x, finite, at least 0.
 
         Raises:
-            InputError: if an x is negative, infinite or NaN.
+          InputError: if an x is negative, infinite or NaN.
         """
         return np.asarray(1.0 - self.sf(epsilon))
 
@@ -91,10 +91,10 @@ class EpsilonPosterior:
         It integrates to 1 - `atom` over epsilon > 0.
 
         Args:
-            epsilon: in nats, finite, at least 0.
+          epsilon: in nats, finite, at least 0.
 
         Raises:
-            InputError: if an epsilon is negative, infinite or NaN.
+          InputError: if an epsilon is negative, infinite or NaN.
         """
         return self._over_corners(corner_density, epsilon)
 
@@ -102,10 +102,10 @@ class EpsilonPosterior:
         """The epsilon at which the cdf reaches a probability; 0 if the atom does.
 
         Args:
-            probability: in (0, 1).
+          probability: in (0, 1).
 
         Raises:
-            InputError: if the probability is out of range.
+          InputError: if the probability is out of range.
         """
         if not 0 < probability < 1:
             raise InputError(f"probability must be in (0, 1), got {probability}")
@@ -117,10 +117,10 @@ class EpsilonPosterior:
         (Section 3.3 puts the lower end at the alpha quantile: that is of a one-sided interval.)
 
         Args:
-            confidence: in (0, 1).
+          confidence: in (0, 1).
 
         Raises:
-            InputError: if confidence is out of range.
+          InputError: if confidence is out of range.
         """
         check_confidence(confidence)
         tail = (1 - confidence) / 2

@@ -31,12 +31,12 @@ def epsilon_of_rates(
     for rates where both are defined.)
 
     Args:
-        false_negative_rates: in [0, 1]; broadcast with the others.
-        false_positive_rates: in [0, 1].
-        delta: in [0, 1).
+      false_negative_rates: in [0, 1]; broadcast with the others.
+      false_positive_rates: in [0, 1].
+      delta: in [0, 1).
 
     Raises:
-        InputError: if a rate or delta is out of range.
+      InputError: if a rate or delta is out of range.
 
     >>> epsilon_of_rates([0.4, 0.5, 0.6, 0.1], [0.4, 0.5, 0.6, 0.0], 0).round(4).tolist()
     [0.4055, 0.0, 0.4055, inf]
@@ -64,14 +64,14 @@ def beyond_chance(
     """max(log((1 - delta - x) / y), log((1 - delta - y) / x)), equation 1, decreasing in x and y.
 
     Args:
-        log_x: log of an error rate x; broadcast with the others.
-        log_rest_x: log(1 - x).
-        log_y: log of the other error rate y.
-        log_rest_y: log(1 - y).
-        delta: in [0, 1).
+      log_x: log of an error rate x; broadcast with the others.
+      log_rest_x: log(1 - x).
+      log_y: log of the other error rate y.
+      log_rest_y: log(1 - y).
+      delta: in [0, 1).
 
     Returns:
-        float64, -inf where neither numerator is positive.
+      float64, -inf where neither numerator is positive.
     """
     return np.maximum(log_ratio(log_rest_x, log_y, delta), log_ratio(log_rest_y, log_x, delta))
 

@@ -42,9 +42,9 @@ class RateLaws:
     """Beta laws of error rates, and where their mass lies.
 
     Attributes:
-        rows: [4, m] float64: first shapes; second shapes; rates below which the probability is
-            1e-14; and the same for one minus the rates. (In one array, as much of the time for a
-            single table is that of handling small arrays.)
+      rows: [4, m] float64: first shapes; second shapes; rates below which the probability is
+        1e-14; and the same for one minus the rates. (In one array, as much of the time for a
+        single table is that of handling small arrays.)
     """
 
     rows: FloatArray
@@ -95,14 +95,14 @@ def corner_mass(x: RateLaws, y: RateLaws, delta: float, epsilon: FloatArray) -> 
     It falls as X or Y grows in law, that is with more errors among as many guesses.
 
     Args:
-        x: [m] laws of one error rate.
-        y: [m] laws of the other, independent of x.
-        delta: in [0, 1).
-        epsilon: [m] float64, at least 0.
+      x: [m] laws of one error rate.
+      y: [m] laws of the other, independent of x.
+      delta: in [0, 1).
+      epsilon: [m] float64, at least 0.
 
     Returns:
-        [m] float64, in [0, 1], to about 1e-10 (1e-9 for counts near a million, where scipy's
-        betaln is known no better).
+      [m] float64, in [0, 1], to about 1e-10 (1e-9 for counts near a million, where scipy's
+      betaln is known no better).
     """
     wings = _Wings.between(x, y, delta, epsilon)
     below = beta_cdf(wings.outer.a, wings.outer.b, wings.crossing)
@@ -122,13 +122,13 @@ def corner_density(x: RateLaws, y: RateLaws, delta: float, epsilon: FloatArray) 
     Zanella-Béguelin et al. (2022), equations 7 to 12.
 
     Args:
-        x: [m] laws of one error rate.
-        y: [m] laws of the other, independent of x.
-        delta: in [0, 1).
-        epsilon: [m] float64, at least 0.
+      x: [m] laws of one error rate.
+      y: [m] laws of the other, independent of x.
+      delta: in [0, 1).
+      epsilon: [m] float64, at least 0.
 
     Returns:
-        [m] float64, at least 0.
+      [m] float64, at least 0.
     """
     wings = _Wings.between(x, y, delta, epsilon)
     rows, t, density = wings.points()
@@ -145,13 +145,13 @@ class _Wings:
     """Both wings of m corners: first those along y, then those along x.
 
     Attributes:
-        outer: [2 m] laws of the rate along the axis.
-        inner: [2 m] laws of the other rate, below (1 - delta - outer) e^-epsilon.
-        delta: in [0, 1).
-        epsilon: [2 m] float64.
-        crossing: [2 m] float64, c, where the wings start.
-        full_until: [2 m] float64, at least c: up to here the inner cdf is 1.
-        end: [2 m] float64: from here on, the outer density or the inner cdf is 0.
+      outer: [2 m] laws of the rate along the axis.
+      inner: [2 m] laws of the other rate, below (1 - delta - outer) e^-epsilon.
+      delta: in [0, 1).
+      epsilon: [2 m] float64.
+      crossing: [2 m] float64, c, where the wings start.
+      full_until: [2 m] float64, at least c: up to here the inner cdf is 1.
+      end: [2 m] float64: from here on, the outer density or the inner cdf is 0.
     """
 
     outer: RateLaws

@@ -31,11 +31,11 @@ class RocCounts:
     """False negatives and false positives where "score >= threshold" is guessed to be a member.
 
     Attributes:
-        thresholds: [t] float64, ascending: every distinct score, and infinity.
-        false_negatives: [t] int, ascending from 0 to `members`.
-        false_positives: [t] int, descending from `non_members` to 0.
-        members: number of included canaries.
-        non_members: number of excluded canaries.
+      thresholds: [t] float64, ascending: every distinct score, and infinity.
+      false_negatives: [t] int, ascending from 0 to `members`.
+      false_positives: [t] int, descending from `non_members` to 0.
+      members: number of included canaries.
+      non_members: number of excluded canaries.
     """
 
     thresholds: FloatArray
@@ -90,10 +90,10 @@ class _Best:
     """The best threshold so far.
 
     Attributes:
-        index: of the threshold.
-        lower: the lower end of its credible interval.
-        beyond: the posterior probability of an epsilon above `lower`; another threshold is better
-            if its own is larger.
+      index: of the threshold.
+      lower: the lower end of its credible interval.
+      beyond: the posterior probability of an epsilon above `lower`; another threshold is better
+        if its own is larger.
     """
 
     index: int
@@ -116,9 +116,9 @@ def best_threshold(roc: RocCounts, delta: float, confidence: float) -> int:
     ties of 1e-9 in probability.
 
     Args:
-        roc: counts at each threshold.
-        delta: in [0, 1).
-        confidence: of the interval, 1 - alpha, in (0, 1).
+      roc: counts at each threshold.
+      delta: in [0, 1).
+      confidence: of the interval, 1 - alpha, in (0, 1).
     """
     count = len(roc.thresholds)
     width = 1

@@ -34,12 +34,12 @@ def empirical_epsilon_star(
     observed losses, so all of them are tried instead, in O(n log n).
 
     Args:
-        member_losses: [n1] losses of the model on its training points.
-        non_member_losses: [n0] losses on points of the population that it was not trained on.
-        delta: in [0, 1).
+      member_losses: [n1] losses of the model on its training points.
+      non_member_losses: [n0] losses on points of the population that it was not trained on.
+      delta: in [0, 1).
 
     Raises:
-        InputError: if delta is out of range, a sample is empty or a loss is not finite.
+      InputError: if delta is out of range, a sample is empty or a loss is not finite.
 
     >>> found = empirical_epsilon_star([1, 2, 3, 4], [2, 3, 5, 6], 0.0)
     >>> round(float(np.exp(found.epsilon)), 3), found.threshold, found.ratio
@@ -77,7 +77,7 @@ def epsilon_star_empirical(setting: AuditSetting) -> Estimate:
     See `empirical_epsilon_star`. A single score has no rate but 0 and 1, which are left out.
 
     Raises:
-        NotApplicableError: with fewer than 2 included or 2 excluded scores.
+      NotApplicableError: with fewer than 2 included or 2 excluded scores.
     """
     setting.require(included=2, excluded=2)
     scores = setting.scores

@@ -34,10 +34,10 @@ class ModelEpsilon:
     """The largest ratio that any threshold attains.
 
     Attributes:
-        epsilon: log of the largest ratio, in nats, at least 0, possibly infinite.
-        threshold: where it is attained, in the units of what was given; None where no ratio
-            exceeds 1, or where the largest is only approached as the threshold goes to infinity.
-        ratio: which of the four; None where there is no threshold.
+      epsilon: log of the largest ratio, in nats, at least 0, possibly infinite.
+      threshold: where it is attained, in the units of what was given; None where no ratio
+        exceeds 1, or where the largest is only approached as the threshold goes to infinity.
+      ratio: which of the four; None where there is no threshold.
     """
 
     epsilon: float

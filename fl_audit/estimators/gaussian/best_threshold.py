@@ -22,11 +22,11 @@ class BestThreshold:
     """The largest epsilon that any threshold proves.
 
     Attributes:
-        epsilon: in nats, at least 0, possibly infinite.
-        threshold: "score >= threshold" means included; None where no threshold proves anything
-            or where epsilon is only approached as the threshold runs off to infinity.
-        guess: the guess that gives the member away: "included" for (TPR - delta) / FPR,
-            "excluded" for (TNR - delta) / FNR; None where there is no threshold.
+      epsilon: in nats, at least 0, possibly infinite.
+      threshold: "score >= threshold" means included; None where no threshold proves anything
+        or where epsilon is only approached as the threshold runs off to infinity.
+      guess: the guess that gives the member away: "included" for (TPR - delta) / FPR,
+        "excluded" for (TNR - delta) / FNR; None where there is no threshold.
     """
 
     epsilon: float
@@ -45,12 +45,12 @@ def epsilon_of_laws(null: Law, alternative: Law, delta: float) -> BestThreshold:
     is a point mass: wherever it can be told from the other law without error, epsilon is infinite.
 
     Args:
-        null: F0, the law of an excluded canary's score.
-        alternative: F1, the law of an included canary's score.
-        delta: in [0, 1).
+      null: F0, the law of an excluded canary's score.
+      alternative: F1, the law of an included canary's score.
+      delta: in [0, 1).
 
     Raises:
-        InputError: if delta is out of range.
+      InputError: if delta is out of range.
 
     >>> epsilon_of_laws(Gaussian(0, 1), Gaussian(0, 1), 1e-5).epsilon
     0.0

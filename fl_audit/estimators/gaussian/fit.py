@@ -18,8 +18,8 @@ def gaussian_fit(setting: AuditSetting) -> Estimate:
     delta below it.
 
     Raises:
-        NotApplicableError: with fewer than 2 included scores, or fewer than 2 excluded scores
-            under the empirical null.
+      NotApplicableError: with fewer than 2 included scores, or fewer than 2 excluded scores
+        under the empirical null.
     """
     setting.require(included=2)
     setting.require_null_scores()

@@ -15,8 +15,8 @@ class AndersonDarling:
     """The statistic and the values it exceeds by chance.
 
     Attributes:
-        statistic: A^2; larger means further from Gaussian.
-        critical_values: significance level to critical value, at this sample size.
+      statistic: A^2; larger means further from Gaussian.
+      critical_values: significance level to critical value, at this sample size.
     """
 
     statistic: float
@@ -31,10 +31,10 @@ def anderson_darling(values: npt.ArrayLike) -> AndersonDarling:
     sample one (ddof=1), as in that test.
 
     Args:
-        values: [n] finite scores, n >= 3, not all equal.
+      values: [n] finite scores, n >= 3, not all equal.
 
     Raises:
-        ValueError: if there are fewer than 3 values or they are all equal.
+      ValueError: if there are fewer than 3 values or they are all equal.
 
     >>> test = anderson_darling(np.linspace(-1, 1, 1000))
     >>> round(test.critical_values[0.01], 3), test.statistic > test.critical_values[0.01]

@@ -23,11 +23,11 @@ class Concentration:
     could replace it without loss.
 
     Attributes:
-        cubes: The sum of |a_i|^3, in (0, 1].
-        fourth_powers: The sum of a_i^4, in (0, 1].
+      cubes: The sum of |a_i|^3, in (0, 1].
+      fourth_powers: The sum of a_i^4, in (0, 1].
 
     Raises:
-        ValueError: if no vector of norm 1 has these sums.
+      ValueError: if no vector of norm 1 has these sums.
 
     >>> Concentration(cubes=0.5, fourth_powers=0.25)  # four equal coordinates
     Concentration(cubes=0.5, fourth_powers=0.25)
@@ -57,11 +57,11 @@ def concentration_of(vector: npt.ArrayLike) -> Concentration | None:
     """The concentration of a vector; None for the zero vector, which has no direction.
 
     Args:
-        vector: Real numbers of shape (d,), of any scale and floating-point type. Pieces of it are
-            converted to float64, so that it takes little memory.
+      vector: Real numbers of shape (d,), of any scale and floating-point type. Pieces of it are
+        converted to float64, so that it takes little memory.
 
     Raises:
-        ValueError: if a coordinate is not finite.
+      ValueError: if a coordinate is not finite.
 
     >>> concentration_of([3.0, 0.0, -3.0, 3.0, 3.0])
     Concentration(cubes=0.5, fourth_powers=0.25)

@@ -73,9 +73,9 @@ def log_tail(x: FloatArray, log_rest: FloatArray, dim: int) -> FloatArray:
     """Log P(X >= x) for x [n] in [switch_point, 1].
 
     Args:
-        x: the cosines.
-        log_rest: [n] log(1 - x^2), which tells apart cosines that round to 1.
-        dim: at least 2.
+      x: the cosines.
+      log_rest: [n] log(1 - x^2), which tells apart cosines that round to 1.
+      dim: at least 2.
     """
     b = (dim - 1) / 2
     w = np.where(x < 0.5, (1 - x) / 2, np.exp(log_rest) / (2 * (1 + x)))

@@ -37,20 +37,20 @@ class NullTail(Protocol):
         """Log of an upper bound on P(score >= t), which never rises with t.
 
         Args:
-            thresholds: t, of any shape.
+          thresholds: t, of any shape.
 
         Returns:
-            float64 of the shape of the thresholds, at most 0.
+          float64 of the shape of the thresholds, at most 0.
         """
 
     def p_value(self, excluded: FloatArray) -> float:
         """The probability under this null of excluded scores that fit it as badly as these do.
 
         Args:
-            excluded: float64 of shape (n,), at least one.
+          excluded: float64 of shape (n,), at least one.
 
         Returns:
-            At most p with probability at most p if the null is true, scores being independent.
+          At most p with probability at most p if the null is true, scores being independent.
         """
 
 
@@ -59,10 +59,10 @@ class GaussianCanaryNull:
     """Cosines of `gaussian` canaries, uniform directions, with any vector: the exact law.
 
     Attributes:
-        dim: Number of trainable parameters, 2 to 2^53.
+      dim: Number of trainable parameters, 2 to 2^53.
 
     Raises:
-        ValueError: if dim is out of range.
+      ValueError: if dim is out of range.
     """
 
     dim: int
@@ -97,11 +97,11 @@ class SignCanaryNull:
     factor is at least P(chi-square(1) >= 1) = 1 / 3.15 where the bound allows 1 / 3.178.
 
     Attributes:
-        dim: Number of trainable parameters, at least 2.
-        concentration: Of the vector that canaries are compared with; None where it is unknown.
+      dim: Number of trainable parameters, at least 2.
+      concentration: Of the vector that canaries are compared with; None where it is unknown.
 
     Raises:
-        ValueError: if dim is below 2, or no vector of that dimension has that concentration.
+      ValueError: if dim is below 2, or no vector of that dimension has that concentration.
     """
 
     dim: int
@@ -151,10 +151,10 @@ class LargestOfRoundsNull:
     P(max >= t) <= sum of P(score of round >= t), however the rounds depend on each other.
 
     Attributes:
-        rounds: The null of every round; the same one several times where nothing tells them apart.
+      rounds: The null of every round; the same one several times where nothing tells them apart.
 
     Raises:
-        ValueError: if there are no rounds.
+      ValueError: if there are no rounds.
     """
 
     rounds: tuple[NullTail, ...]

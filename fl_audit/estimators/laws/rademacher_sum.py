@@ -55,11 +55,11 @@ def rademacher_sum_log_tail(z: npt.ArrayLike, concentration: Concentration | Non
     by the same theorem under the tilted law (at the top of this file). It never rises with z.
 
     Args:
-        z: Any shape; in standard deviations of S.
-        concentration: What is known of the weights; None if nothing is.
+      z: Any shape; in standard deviations of S.
+      concentration: What is known of the weights; None if nothing is.
 
     Returns:
-        float64 of the shape of z, at most 0.
+      float64 of the shape of z, at most 0.
 
     >>> dense = Concentration(cubes=0.0039, fourth_powers=1.8e-5)
     >>> excess = rademacher_sum_log_tail([0.0, 5.5], dense) - special.log_ndtr([0.0, -5.5])

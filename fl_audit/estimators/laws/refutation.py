@@ -29,8 +29,8 @@ def too_large_p_value(scores: FloatArray, log_tail_upper: LogTail) -> float:
     the test of Berk & Jones (1979) does, and on the reflected scores from below.
 
     Args:
-        scores: float64 of shape (n,), at least one.
-        log_tail_upper: U in log space.
+      scores: float64 of shape (n,), at least one.
+      log_tail_upper: U in log space.
     """
     n = len(scores)
     ranks = spaced_ranks(n)
@@ -47,8 +47,8 @@ def cosine_p_value(deviations: FloatArray, log_tail_upper: LogTail) -> float:
     last three need nothing but what all these cosines have in common (see the functions).
 
     Args:
-        deviations: float64 of shape (n,), scores times sqrt(dim), at least one.
-        log_tail_upper: Log of a bound on the tail of one of them, which is symmetric about 0.
+      deviations: float64 of shape (n,), scores times sqrt(dim), at least one.
+      log_tail_upper: Log of a bound on the tail of one of them, which is symmetric about 0.
     """
     p_values = (
         too_large_p_value(deviations, log_tail_upper),

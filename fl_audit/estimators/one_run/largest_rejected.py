@@ -25,9 +25,9 @@ def largest_rejected(
     chance at delta = 0 reaches alpha; 1e-9 is taken off, so that it errs to the valid side.
 
     Args:
-        p_value: of epsilon; at least `chance`.
-        chance: of epsilon; grows with it.
-        alpha: in (0, 1).
+      p_value: of epsilon; at least `chance`.
+      chance: of epsilon; grows with it.
+      alpha: in (0, 1).
 
     >>> round(largest_rejected(lambda x: x / 10 + 0.01, lambda x: x / 10, 0.05), 6)
     0.4

@@ -27,14 +27,14 @@ class PathologicalMechanism:
     """Algorithm 4, which is (epsilon, delta)-DP in each canary's inclusion.
 
     Attributes:
-        num_canaries: m.
-        num_guesses: r, in [1, m].
-        epsilon: finite and at least 0.
-        delta: in [0, 1); with 0 this is randomised response on r canaries.
-        beta: the probability of the bad case, in (0, 1], at least m delta / r.
+      num_canaries: m.
+      num_guesses: r, in [1, m].
+      epsilon: finite and at least 0.
+      delta: in [0, 1); with 0 this is randomised response on r canaries.
+      beta: the probability of the bad case, in (0, 1], at least m delta / r.
 
     Raises:
-        InputError: if a field is out of range.
+      InputError: if a field is out of range.
     """
 
     num_canaries: int
@@ -65,11 +65,11 @@ class PathologicalMechanism:
         """One run: [m] guesses T in {-1, 0, 1}, of which r are not 0.
 
         Args:
-            inclusion: [m] S, 1 for an included canary and -1 for an excluded.
-            rng: the source of all randomness.
+          inclusion: [m] S, 1 for an included canary and -1 for an excluded.
+          rng: the source of all randomness.
 
         Raises:
-            InputError: if inclusion is not [m] of signs.
+          InputError: if inclusion is not [m] of signs.
         """
         signs = np.asarray(inclusion)
         if signs.shape != (self.num_canaries,) or not np.all(np.abs(signs) == 1):
@@ -108,14 +108,14 @@ def worst_beta(m: int, r: int, v: int, *, epsilon: float, delta: float) -> Patho
     """Of the mechanisms of Algorithm 4, the one most likely to be right v times or more.
 
     Args:
-        m: number of canaries.
-        r: number of guesses, in [1, m].
-        v: right guesses, in [0, r].
-        epsilon: finite and at least 0.
-        delta: in [0, 1), at most r / m.
+      m: number of canaries.
+      r: number of guesses, in [1, m].
+      v: right guesses, in [0, r].
+      epsilon: finite and at least 0.
+      delta: in [0, 1), at most r / m.
 
     Raises:
-        InputError: if an argument is out of range.
+      InputError: if an argument is out of range.
 
     >>> bad = worst_beta(1000, 100, 75, epsilon=0.7, delta=1e-4)
     >>> round(bad.beta, 3), round(float(bad.tail(75)), 3)

@@ -46,10 +46,10 @@ def one_run_region(epsilon: float, delta: float, num_canaries: int, level: float
     delta is smaller: with many canaries times delta it rejects a little more.
 
     Args:
-        epsilon: The epsilon to reject, above 0.
-        delta: The delta of it, in [0, 1).
-        num_canaries: Number of canaries m, at least 2.
-        level: What the chance of the region has to be below under (epsilon, delta)-DP.
+      epsilon: The epsilon to reject, above 0.
+      delta: The delta of it, in [0, 1).
+      num_canaries: Number of canaries m, at least 2.
+      level: What the chance of the region has to be below under (epsilon, delta)-DP.
     """
     totals = numbers_of_guesses(num_canaries, delta, level)
     m_delta = num_canaries * delta
@@ -76,9 +76,9 @@ def one_run_rejection(epsilon: float, delta: float, level: float) -> Callable[[C
     """Whether scores make `one_run_valid` exceed epsilon, by a region for each number of canaries.
 
     Args:
-        epsilon: The epsilon to reject, above 0.
-        delta: The delta of it, in [0, 1).
-        level: One minus the confidence of the bound.
+      epsilon: The epsilon to reject, above 0.
+      delta: The delta of it, in [0, 1).
+      level: One minus the confidence of the bound.
     """
     region_of = functools.cache(
         lambda num_canaries: one_run_region(epsilon, delta, num_canaries, level)

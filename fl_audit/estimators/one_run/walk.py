@@ -31,8 +31,8 @@ class Boundary:
     """The event that W_r >= b_r for one of several r at least; it increases with every guess.
 
     Attributes:
-        totals: [n] numbers of guesses r, increasing, at least 1.
-        heights: [n] right guesses b_r, in [1, r].
+      totals: [n] numbers of guesses r, increasing, at least 1.
+      heights: [n] right guesses b_r, in [1, r].
     """
 
     totals: Counts
@@ -42,9 +42,9 @@ class Boundary:
         """The chance of the event if each guess is right with e^epsilon / (1 + e^epsilon).
 
         Args:
-            epsilon: finite.
-            negligible: walks less likely than this are no longer followed at each r. They count
-                as crossed, so that the chance errs upwards.
+          epsilon: finite.
+          negligible: walks less likely than this are no longer followed at each r. They count
+            as crossed, so that the chance errs upwards.
 
         >>> boundary = Boundary(np.array([1, 3]), np.array([1, 2]))  # right, or wrong right right
         >>> boundary.crossing(0.0)
@@ -88,7 +88,7 @@ class _Walk:
     """The law of a walk of independent steps that stops at a boundary.
 
     Attributes:
-        stopped: the chance that it has stopped.
+      stopped: the chance that it has stopped.
     """
 
     def __init__(self, epsilon: float, negligible: float) -> None:
@@ -141,9 +141,9 @@ def single_bounds(totals: Counts, correct: Counts, level: float) -> FloatArray:
     not, and -inf if none is right.
 
     Args:
-        totals: [n] numbers of guesses r.
-        correct: [n] right guesses, in [0, r].
-        level: in (0, 1).
+      totals: [n] numbers of guesses r.
+      correct: [n] right guesses, in [0, r].
+      level: in (0, 1).
     """
     right = np.maximum(correct, 1)
     bounds = special.logit(beta_quantile(right, totals - right + 1, level))

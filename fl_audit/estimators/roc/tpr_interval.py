@@ -30,16 +30,16 @@ def tpr_at_fpr_interval(
     is (100 to 10,000 scores a class, 400 trials): with fewer than 10 there is no interval.
 
     Args:
-        scores: of included and excluded canaries.
-        false_positive_rate: in [0, 1].
-        confidence: in (0, 1), in the limit of many scores.
-        seed: of the resampling; the same seed gives the same interval.
-        resamples: number of draws, at least 1.
+      scores: of included and excluded canaries.
+      false_positive_rate: in [0, 1].
+      confidence: in (0, 1), in the limit of many scores.
+      seed: of the resampling; the same seed gives the same interval.
+      resamples: number of draws, at least 1.
 
     Raises:
-        InputError: if a number is out of range.
-        NotApplicableError: without included scores, or with too few excluded ones for 10 false
-            positives.
+      InputError: if a number is out of range.
+      NotApplicableError: without included scores, or with too few excluded ones for 10 false
+        positives.
     """
     require_both_classes(scores)
     check_confidence(confidence)

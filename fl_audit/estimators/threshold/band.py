@@ -72,10 +72,10 @@ class TruePositiveBand:
     """Bounds on the error rates of included scores taken as thresholds, all valid at once.
 
     Attributes:
-        ranks: [r] k, ascending, in [1, n]: the threshold is the k-th largest included score, and
-            scores equal to it count as positive.
-        levels: [r] the probability with which the single bound at each rank fails.
-        negatives: [r] bounds on the false negative rates.
+      ranks: [r] k, ascending, in [1, n]: the threshold is the k-th largest included score, and
+        scores equal to it count as positive.
+      levels: [r] the probability with which the single bound at each rank fails.
+      negatives: [r] bounds on the false negative rates.
     """
 
     ranks: Ranks
@@ -92,8 +92,8 @@ def true_positive_band(n: int, confidence: float) -> TruePositiveBand:
     """The band for n included scores.
 
     Args:
-        n: number of included scores, at least 1.
-        confidence: of the whole band, in (0, 1).
+      n: number of included scores, at least 1.
+      confidence: of the whole band, in (0, 1).
 
     >>> band = true_positive_band(1000, 0.95)
     >>> band.ranks[:6].tolist(), int(band.ranks[-1])

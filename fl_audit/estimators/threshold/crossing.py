@@ -23,9 +23,9 @@ def chance_too_small(n: int, ranks: Ranks, points: FloatArray) -> float:
     """P(U_(k) < b_k for some k): some of the smallest of n uniform variables are too small.
 
     Args:
-        n: sample size, at least 1.
-        ranks: [r] k, ascending, in [1, n].
-        points: [r] b_k, not descending, in [0, 1).
+      n: sample size, at least 1.
+      ranks: [r] k, ascending, in [1, n].
+      points: [r] b_k, not descending, in [0, 1).
 
     >>> round(chance_too_small(2, np.array([1, 2]), np.array([0.5, 0.5])), 12)
     0.75
@@ -48,9 +48,9 @@ def chance_too_large(n: int, ranks: Ranks, points: FloatArray) -> float:
     """P(U_(k) > a_k for some k): some of the smallest of n uniform variables are too large.
 
     Args:
-        n: sample size, at least 1.
-        ranks: [r] k, ascending, in [1, n].
-        points: [r] a_k, not descending, in [0, 1).
+      n: sample size, at least 1.
+      ranks: [r] k, ascending, in [1, n].
+      points: [r] a_k, not descending, in [0, 1).
 
     >>> round(chance_too_large(2, np.array([1, 2]), np.array([0.5, 0.5])), 12)
     0.75

@@ -17,8 +17,8 @@ class LogRates:
     """Bounds on an error rate and on its complement, as logarithms, one per threshold.
 
     Attributes:
-        error: [t] log of the upper bound on the error rate.
-        success: [t] log of the lower bound on one minus the error rate.
+      error: [t] log of the upper bound on the error rate.
+      success: [t] log of the lower bound on one minus the error rate.
     """
 
     error: FloatArray
@@ -32,9 +32,9 @@ def jeffreys_upper(errors: Counts, trials: int, confidence: float) -> LogRates:
     bound is 1 (Brown, Cai & DasGupta 2001), so that such a threshold proves nothing.
 
     Args:
-        errors: [t] int, k, in [0, trials].
-        trials: n, at least 1.
-        confidence: of each bound, in (0, 1).
+      errors: [t] int, k, in [0, trials].
+      trials: n, at least 1.
+      confidence: of each bound, in (0, 1).
 
     >>> bounds = jeffreys_upper(np.array([0, 1000]), 1000, 0.95)
     >>> np.exp(bounds.error).round(7).tolist()
@@ -52,9 +52,9 @@ def clopper_pearson_upper(errors: Counts, trials: int, confidence: float) -> Log
     Pearson 1934).
 
     Args:
-        errors: [t] int, k, in [0, trials].
-        trials: n, at least 1.
-        confidence: of each bound, in (0, 1).
+      errors: [t] int, k, in [0, trials].
+      trials: n, at least 1.
+      confidence: of each bound, in (0, 1).
 
     >>> bounds = clopper_pearson_upper(np.array([0, 1000]), 1000, 0.95)
     >>> np.exp(bounds.error).round(7).tolist()  # 1 - 0.05^(1/1000)

@@ -39,8 +39,8 @@ def threshold_gdp(setting: AuditSetting) -> Estimate:
     is infinite if mu is above 0.
 
     Raises:
-        NotApplicableError: without included scores, or with fewer than 2 excluded scores where
-            the null is empirical or refuted.
+      NotApplicableError: without included scores, or with fewer than 2 excluded scores where
+        the null is empirical or refuted.
     """
     setting.require(included=1)
     null = chosen_null(setting)

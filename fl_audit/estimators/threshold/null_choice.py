@@ -24,9 +24,9 @@ class ChosenNull:
     """The null that a bound stands on.
 
     Attributes:
-        tail: What is known of an excluded canary's score; None for the empirical null.
-        assumption: What that assumes, as a sentence after a space; empty if nothing.
-        refutation: Why a known null is not used; None where there is none or it is used.
+      tail: What is known of an excluded canary's score; None for the empirical null.
+      assumption: What that assumes, as a sentence after a space; empty if nothing.
+      refutation: Why a known null is not used; None where there is none or it is used.
     """
 
     tail: NullTail | None
@@ -55,7 +55,7 @@ def chosen_null(setting: AuditSetting) -> ChosenNull:
     law, so no known null is used for them either.
 
     Raises:
-        NotApplicableError: where the empirical null is needed, with fewer than 2 excluded scores.
+      NotApplicableError: where the empirical null is needed, with fewer than 2 excluded scores.
     """
     tail = setting.known_tail()
     if tail is None:

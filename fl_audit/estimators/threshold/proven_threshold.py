@@ -17,14 +17,14 @@ class ProvenThreshold:
     """A threshold and the epsilon that bounds on its error rates prove.
 
     Attributes:
-        epsilon: in nats, at least 0, possibly infinite.
-        threshold: larger scores are guessed to be included; equal ones as the method says.
-        guess: the guess that proves it: "included" by (TPR - delta) / FPR, "excluded" by
-            (TNR - delta) / FNR.
-        false_negatives: included canaries guessed to be excluded.
-        fnr_upper: upper bound on the false negative rate.
-        log_fpr_upper: log of the (upper bound on the) false positive rate.
-        index: of the threshold among those compared.
+      epsilon: in nats, at least 0, possibly infinite.
+      threshold: larger scores are guessed to be included; equal ones as the method says.
+      guess: the guess that proves it: "included" by (TPR - delta) / FPR, "excluded" by
+        (TNR - delta) / FNR.
+      false_negatives: included canaries guessed to be excluded.
+      fnr_upper: upper bound on the false negative rate.
+      log_fpr_upper: log of the (upper bound on the) false positive rate.
+      index: of the threshold among those compared.
     """
 
     epsilon: float
@@ -56,11 +56,11 @@ def strongest_threshold(
     """The threshold with the largest max(log((TPR - delta) / FPR), log((TNR - delta) / FNR)).
 
     Args:
-        thresholds: [t] float64, at least one.
-        false_negatives: [t] int.
-        negatives: [t] bounds on the false negative rates.
-        positives: [t] bounds on the false positive rates, or these rates.
-        delta: in [0, 1).
+      thresholds: [t] float64, at least one.
+      false_negatives: [t] int.
+      negatives: [t] bounds on the false negative rates.
+      positives: [t] bounds on the false positive rates, or these rates.
+      delta: in [0, 1).
 
     >>> rates = LogRates(error=np.log([0.1, 0.2]), success=np.log([0.9, 0.8]))
     >>> strongest_threshold(np.array([1.0, 2.0]), np.array([0, 0]), rates, rates, 0).threshold

@@ -31,9 +31,9 @@ class PublishedBounds:
     """The bounds on error rates that a paper takes, and where it says so.
 
     Attributes:
-        method: Name of the method that uses them.
-        upper: The upper bounds, for one threshold each.
-        intervals: Whose intervals they are, in words.
+      method: Name of the method that uses them.
+      upper: The upper bounds, for one threshold each.
+      intervals: Whose intervals they are, in words.
     """
 
     method: str
@@ -49,8 +49,8 @@ def threshold_as_published(setting: AuditSetting, bounds: PublishedBounds) -> Es
     closed-form null and its upper bound under the empirical one.
 
     Raises:
-        NotApplicableError: without included scores, or with fewer than 2 excluded scores under
-            the empirical null.
+      NotApplicableError: without included scores, or with fewer than 2 excluded scores under
+        the empirical null.
     """
     best = _best_threshold(setting, bounds.upper)
     return Estimate(

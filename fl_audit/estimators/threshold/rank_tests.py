@@ -65,10 +65,10 @@ class RankTests:
     too large by about a tenth, which costs next to nothing, and never too small.
 
     Attributes:
-        ranks: [r] j, ascending, in [1, n0]: the threshold is the j-th largest excluded score.
-        levels: [r] the probability with which each test may fail.
-        cells: [r, c] upper ends of the cells.
-        masses: [c] the probability of each cell.
+      ranks: [r] j, ascending, in [1, n0]: the threshold is the j-th largest excluded score.
+      levels: [r] the probability with which each test may fail.
+      cells: [r, c] upper ends of the cells.
+      masses: [c] the probability of each cell.
     """
 
     ranks: npt.NDArray[np.int64]
@@ -82,8 +82,8 @@ class RejectedClaim:
     """The largest claim that one of several tests rejects.
 
     Attributes:
-        claim: such as epsilon; 0 if nothing is rejected.
-        index: of the test, into the ranks.
+      claim: such as epsilon; 0 if nothing is rejected.
+      index: of the test, into the ranks.
     """
 
     claim: float
@@ -95,8 +95,8 @@ def rank_tests(n0: int, confidence: float) -> RankTests:
     """Tests at ranks of n0 excluded scores, dense near the top and the bottom.
 
     Args:
-        n0: number of excluded scores, at least 2.
-        confidence: that no test fails, in (0, 1).
+      n0: number of excluded scores, at least 2.
+      confidence: that no test fails, in (0, 1).
 
     >>> rank_tests(100, 0.95).ranks.tolist()[:12]
     [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 17]
@@ -136,10 +136,10 @@ def largest_rejected_claim(
     """The largest claim that any of the tests rejects.
 
     Args:
-        tests: at ranks of the excluded scores.
-        above: [r] included scores above each of these excluded ones.
-        n1: number of included scores.
-        largest_rate: what a claim allows.
+      tests: at ranks of the excluded scores.
+      above: [r] included scores above each of these excluded ones.
+      n1: number of included scores.
+      largest_rate: what a claim allows.
     """
     middle = int(np.searchsorted(np.cumsum(tests.masses), 0.5))
     log_upper_half = math.log(tests.masses[middle:].sum())

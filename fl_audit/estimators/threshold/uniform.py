@@ -26,11 +26,11 @@ class BoundedThresholds:
     """Included scores as thresholds, where the null is known: all bounds hold at once.
 
     Attributes:
-        thresholds: [t] float64; scores at least this are guessed to be included.
-        false_negatives: [t] included scores below.
-        negatives: [t] bounds on the false negative rates.
-        positives: [t] upper bounds on the false positive rates, which hold with certainty.
-        levels: [t] the probability with which each single bound may fail.
+      thresholds: [t] float64; scores at least this are guessed to be included.
+      false_negatives: [t] included scores below.
+      negatives: [t] bounds on the false negative rates.
+      positives: [t] upper bounds on the false positive rates, which hold with certainty.
+      levels: [t] the probability with which each single bound may fail.
     """
 
     thresholds: FloatArray
@@ -45,14 +45,14 @@ class RejectedThreshold:
     """The excluded score that, as a threshold, rejects the largest claim of privacy.
 
     Attributes:
-        claim: the largest one rejected, such as epsilon; 0 if none is.
-        threshold: larger scores are guessed to be included.
-        rank: its place among the excluded scores, 1 for the largest.
-        num_excluded: number of excluded scores.
-        false_negatives: included scores not above it.
-        false_positives: excluded scores above it.
-        level: the probability with which the test at this rank may fail.
-        num_tests: number of ranks tested.
+      claim: the largest one rejected, such as epsilon; 0 if none is.
+      threshold: larger scores are guessed to be included.
+      rank: its place among the excluded scores, 1 for the largest.
+      num_excluded: number of excluded scores.
+      false_negatives: included scores not above it.
+      false_positives: excluded scores above it.
+      level: the probability with which the test at this rank may fail.
+      num_tests: number of ranks tested.
     """
 
     claim: float
@@ -80,8 +80,8 @@ def bounded_thresholds(setting: AuditSetting, null: NullTail) -> BoundedThreshol
     """The thresholds of the true positive band (band.py), with their error rates.
 
     Args:
-        setting: with at least one included score.
-        null: what is known of an excluded canary's score.
+      setting: with at least one included score.
+      null: what is known of an excluded canary's score.
     """
     included = np.sort(setting.scores.included)
     band = true_positive_band(len(included), setting.confidence)
@@ -99,8 +99,8 @@ def strongest_rejection(setting: AuditSetting, largest_rate: LargestRate) -> Rej
     """The largest claim that a test at some excluded score rejects (rank_tests.py).
 
     Args:
-        setting: with at least one included and one excluded score.
-        largest_rate: the true positive rates that a claim allows.
+      setting: with at least one included and one excluded score.
+      largest_rate: the true positive rates that a claim allows.
     """
     included, excluded = np.sort(setting.scores.included), np.sort(setting.scores.excluded)
     tests = rank_tests(len(excluded), setting.confidence)

@@ -51,8 +51,8 @@ def threshold_valid(setting: AuditSetting) -> Estimate:
     one threshold may fail.
 
     Raises:
-        NotApplicableError: without included scores, or with fewer than 2 excluded scores where
-            the null is empirical or refuted.
+      NotApplicableError: without included scores, or with fewer than 2 excluded scores where
+        the null is empirical or refuted.
     """
     setting.require(included=1)
     null = chosen_null(setting)

@@ -19,14 +19,14 @@ def sample_mean_cosine(
     with the sum so far; then Z is its component along C and the length of the rest.
 
     Args:
-        sigma: noise, a multiple of a canary's length, at least 0.
-        dim: d, at least 2.
-        num_canaries: k, at least 1.
-        trials: number of releases.
-        rng: source of the randomness.
+      sigma: noise, a multiple of a canary's length, at least 0.
+      dim: d, at least 2.
+      num_canaries: k, at least 1.
+      trials: number of releases.
+      rng: source of the randomness.
 
     Returns:
-        [trials] float64; `estimate_sigma` of one of them is that release's estimate.
+      [trials] float64; `estimate_sigma` of one of them is that release's estimate.
 
     >>> found = sample_mean_cosine(2.0, 10**6, 1000, 3, np.random.default_rng(1))
     >>> (1 / (found * 1000)).round(1).tolist()

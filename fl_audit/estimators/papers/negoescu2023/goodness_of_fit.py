@@ -16,9 +16,9 @@ class KolmogorovSmirnovTable:
     """P-values of the hypothesis that a fitted mixture is the law of held-out values.
 
     Attributes:
-        num_components: [c] components of the mixture, by row.
-        num_samples: [s] held-out values, and as many draws from the fit, by column.
-        p_values: [c, s] of the two-sample Kolmogorov-Smirnov test.
+      num_components: [c] components of the mixture, by row.
+      num_samples: [s] held-out values, and as many draws from the fit, by column.
+      p_values: [c, s] of the two-sample Kolmogorov-Smirnov test.
     """
 
     num_components: tuple[int, ...]
@@ -48,14 +48,14 @@ def kolmogorov_smirnov_table(
     which decide Epsilon*.
 
     Args:
-        values: [n] transformed losses of members or of non-members (`LossTransform.logits`).
-        num_components: of the mixtures, each at least 1.
-        num_samples: sizes of the evaluation set, each at least 1.
-        seed: of splits, fits and draws; a cell's depends on its own numbers only.
+      values: [n] transformed losses of members or of non-members (`LossTransform.logits`).
+      num_components: of the mixtures, each at least 1.
+      num_samples: sizes of the evaluation set, each at least 1.
+      seed: of splits, fits and draws; a cell's depends on its own numbers only.
 
     Raises:
-        InputError: if a fitting set would be smaller than its number of components, or an
-            evaluation set empty.
+      InputError: if a fitting set would be smaller than its number of components, or an
+        evaluation set empty.
     """
     sample = np.asarray(values, dtype=np.float64)
     if len(num_components) == 0 or len(num_samples) == 0:

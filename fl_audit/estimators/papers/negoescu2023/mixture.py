@@ -23,12 +23,12 @@ class GaussianMixture:
     """A law that draws from one of several Gaussians.
 
     Attributes:
-        weights: [k] probability of each component, positive, with sum 1.
-        components: [k] the Gaussians.
+      weights: [k] probability of each component, positive, with sum 1.
+      components: [k] the Gaussians.
 
     Raises:
-        ValueError: if there is no component, the lengths differ, or the weights are no
-            probabilities.
+      ValueError: if there is no component, the lengths differ, or the weights are no
+        probabilities.
 
     >>> law = GaussianMixture((0.25, 0.75), (Gaussian(-1, 0.1), Gaussian(1, 0.1)))
     >>> float(np.exp(law.logsf(0.0)).round(6)), float(law.ppf(0.125).round(6))
@@ -97,12 +97,12 @@ def fitted_mixture(values: npt.ArrayLike, num_components: int, seed: int) -> Gau
     scikit-learn is imported here alone and takes seconds to load.
 
     Args:
-        values: [n] finite values, at least as many as components.
-        num_components: at least 1.
-        seed: of the starting point, a k-means clustering.
+      values: [n] finite values, at least as many as components.
+      num_components: at least 1.
+      seed: of the starting point, a k-means clustering.
 
     Raises:
-        InputError: if there are fewer values than components, or no component is asked for.
+      InputError: if there are fewer values than components, or no component is asked for.
     """
     sample = np.asarray(values, dtype=np.float64)
     if not 1 <= num_components <= sample.size:
@@ -143,18 +143,18 @@ def epsilon_star_of_mixtures(
     several components of the other law are narrower than that, it may miss up to 0.1.
 
     Args:
-        member_losses: [n1] losses of the model on its training points.
-        non_member_losses: [n0] losses on other points.
-        delta: in [0, 1).
-        num_components: of each mixture.
-        seed: of the fits.
+      member_losses: [n1] losses of the model on its training points.
+      non_member_losses: [n0] losses on other points.
+      delta: in [0, 1).
+      num_components: of each mixture.
+      seed: of the fits.
 
     Returns:
-        The threshold is one on the loss: "at most the threshold" means member.
+      The threshold is one on the loss: "at most the threshold" means member.
 
     Raises:
-        InputError: if delta is out of range, a loss is not finite, or a sample has fewer losses
-            than components.
+      InputError: if delta is out of range, a loss is not finite, or a sample has fewer losses
+        than components.
     """
     check_delta(delta)
     transform = LossTransform.of(member_losses, non_member_losses)

@@ -31,9 +31,9 @@ def steepest(tail: Tail, v: int, largest: int) -> float:
     """Alpha of Theorem 5.2, equation 9: max over i in 1..largest of (f(v - i) - f(v)) / i.
 
     Args:
-        tail: f, of a unimodal law on the integers from 0 on.
-        v: where, at least 0.
-        largest: m, at least 1.
+      tail: f, of a unimodal law on the integers from 0 on.
+      v: where, at least 0.
+      largest: m, at least 1.
 
     >>> steepest(lambda k: np.where(k <= 0, 1.0, np.where(k <= 2, 0.5, 0.0)), 2, 10)
     0.25

@@ -26,9 +26,9 @@ class LatticeWeights:
     is observed is never rounded. They are exact if the weights are multiples of the unit.
 
     Attributes:
-        unit: above 0.
-        multiples: [n] different weights, in units, increasing, at least 1.
-        numbers: [n] how many guesses have each.
+      unit: above 0.
+      multiples: [n] different weights, in units, increasing, at least 1.
+      numbers: [n] how many guesses have each.
     """
 
     unit: float
@@ -40,12 +40,12 @@ class LatticeWeights:
         """Round weights up to a lattice; guesses of weight 0 are abstentions.
 
         Args:
-            weights: [r] |t_i|, in [0, 1].
-            unit: in (0, 1]; rounding adds half of it per guess on average, to be compared with the
-                standard deviation of W.
+          weights: [r] |t_i|, in [0, 1].
+          unit: in (0, 1]; rounding adds half of it per guess on average, to be compared with the
+            standard deviation of W.
 
         Raises:
-            InputError: if a weight or the unit is out of range.
+          InputError: if a weight or the unit is out of range.
 
         >>> LatticeWeights.of([0.5, 0.0, 1.0, 0.4], unit=0.25).multiples.tolist()
         [2, 4]
@@ -90,11 +90,11 @@ class LatticeWeights:
         """The chances of a right weight of at least so much under epsilon-DP.
 
         Args:
-            at_least: [n] right weights.
-            epsilon: finite and at least 0.
+          at_least: [n] right weights.
+          epsilon: finite and at least 0.
 
         Raises:
-            InputError: if epsilon is out of range.
+          InputError: if epsilon is out of range.
 
         >>> LatticeWeights.of([0.5, 1.0], unit=0.5).tail([0, 0.5, 1.0, 1.5], 0.0).tolist()
         [1.0, 0.75, 0.5, 0.25]

@@ -15,13 +15,13 @@ class PairScores:
     """Scores of pairs; a LARGER score looks MORE like a member.
 
     Attributes:
-        included: [m] float64, the score of the example of each pair that was trained on.
-        excluded: [m] float64, that of its partner, in the same order.
+      included: [m] float64, the score of the example of each pair that was trained on.
+      excluded: [m] float64, that of its partner, in the same order.
 
     Raises:
-        ValueError: if an array is not one-dimensional or holds a non-finite score, or both are
-            empty.
-        InputError: if their lengths differ.
+      ValueError: if an array is not one-dimensional or holds a non-finite score, or both are
+        empty.
+      InputError: if their lengths differ.
 
     >>> PairScores(included=[0.5, 0.2], excluded=[0.1, 0.3]).num_pairs
     2

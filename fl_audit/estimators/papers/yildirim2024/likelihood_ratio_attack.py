@@ -19,8 +19,8 @@ class NormalFit:
     """Normal laws of the loss, one per entry.
 
     Attributes:
-        mean: [...] float64.
-        deviation: [...] float64, with divisor M - 1, above 0.
+      mean: [...] float64.
+      deviation: [...] float64, with divisor M - 1, above 0.
     """
 
     mean: FloatArray
@@ -47,13 +47,13 @@ def decide_member(
     own program has the sign used here.
 
     Args:
-        loss: [...] float64, of the point under the models in question.
-        without: H0, fitted to losses of models trained without the point; broadcast with loss.
-        having: H1, fitted to losses of models trained with it; broadcast with loss.
-        false_positive_rate: that the test aims at, alpha*, in (0, 1).
+      loss: [...] float64, of the point under the models in question.
+      without: H0, fitted to losses of models trained without the point; broadcast with loss.
+      having: H1, fitted to losses of models trained with it; broadcast with loss.
+      false_positive_rate: that the test aims at, alpha*, in (0, 1).
 
     Raises:
-        InputError: if false_positive_rate is out of range.
+      InputError: if false_positive_rate is out of range.
 
     >>> fits = [NormalFit(np.array([m]), np.array([s])) for m, s in [(0, 2), (3, 1)]]
     >>> [bool(decide_member(np.array([loss]), *fits, 0.1)[0]) for loss in (-4.0, 4.0)]
@@ -92,13 +92,13 @@ def cross_fed_counts(
     correlated (equation 7). Algorithm 5.
 
     Args:
-        losses_without: [n, N0] float64, loss of each base's point under models trained without it.
-        losses_having: [n, N1] float64, under models trained with it.
-        false_positive_rate: that the test aims at, in (0, 1).
+      losses_without: [n, N0] float64, loss of each base's point under models trained without it.
+      losses_having: [n, N1] float64, under models trained with it.
+      false_positive_rate: that the test aims at, in (0, 1).
 
     Raises:
-        InputError: if a side has fewer than 3 models, a loss is not finite, the shapes disagree, or
-            the losses that a law is fitted to are all equal.
+      InputError: if a side has fewer than 3 models, a loss is not finite, the shapes disagree, or
+        the losses that a law is fitted to are all equal.
 
     >>> rng = np.random.default_rng(0)
     >>> losses = rng.normal(size=(1, 100)), rng.normal(2, 1, size=(1, 100))
