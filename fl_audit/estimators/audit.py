@@ -19,12 +19,12 @@ class AuditResult:
     Attributes:
       delta: in [0, 1).
       confidence: of every bound, in (0, 1).
-      dim: number of trainable parameters, where known.
-      num_included: canaries that took part in training.
-      num_excluded: canaries that did not.
-      roc: how well the scores tell the two kinds apart; None without scores of either.
-      estimates: one per method, in the order asked for.
-      left_out: default methods that these scores do not allow, each with the reason.
+      dim: Number of trainable parameters, where known.
+      num_included: Canaries that took part in training.
+      num_excluded: Canaries that did not.
+      roc: How well the scores tell the two kinds apart; None without scores of either.
+      estimates: One per method, in the order asked for.
+      left_out: Default methods that these scores do not allow, each with the reason.
     """
 
     delta: float
@@ -62,18 +62,18 @@ def estimate(
     """Turn canary scores into privacy estimates.
 
     Args:
-      scores: the canaries' scores; larger means more like a member.
+      scores: The canaries' scores; larger means more like a member.
       delta: in [0, 1).
-      dim: number of trainable parameters, at least 2; needed by the closed-form null.
+      dim: Number of trainable parameters, at least 2; needed by the closed-form null.
       confidence: of every bound, in (0, 1).
-      methods: names in METHODS; by default all that these scores allow.
+      methods: Names in METHODS; by default all that these scores allow.
       null: "closed_form" or "empirical"; by default closed_form where dim is given.
-      null_tail: what is known of an excluded canary's score, for the bounds that have to hold,
+      null_tail: What is known of an excluded canary's score, for the bounds that have to hold,
         such as GaussianCanaryNull(dim) for cosines of gaussian canaries; by default, where dim
         is given, what holds for canaries of every family.
 
     Raises:
-      InputError: if an argument is out of range, a method is unknown or cannot be applied, or no
+      InputError: If an argument is out of range, a method is unknown or cannot be applied, or no
         default method can be.
 
     >>> scores = CanaryScores(included=[0.1, 0.2, 0.3], excluded=[])

@@ -18,8 +18,8 @@ def beta_quantile(a: npt.ArrayLike, b: npt.ArrayLike, p: npt.ArrayLike) -> Float
     entirely wrong (1 - betaincinv(0.5, 1000.5, 1 - 1e-9) is 3e-9 in scipy 1.9 instead of 0.98).
 
     Args:
-      a: first shape, above 0; broadcast with the others.
-      b: second shape, above 0.
+      a: First shape, above 0; broadcast with the others.
+      b: Second shape, above 0.
       p: probability, in (0, 1).
 
     >>> round(float(beta_quantile(1.0, 2.0, 0.19)), 12)  # 1 - sqrt(1 - p)

@@ -10,7 +10,7 @@ def supremum(holds: Callable[[float], bool]) -> float:
     Returns 0 if it does not hold at 0, and infinity if it holds at every finite number.
 
     Args:
-      holds: true up to some number and false from there on.
+      holds: True up to some number and false from there on.
 
     >>> supremum(lambda x: x < 3.5)
     3.5

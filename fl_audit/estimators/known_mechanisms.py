@@ -27,9 +27,9 @@ class KnownMechanism:
 
     Attributes:
       name: of the mechanism.
-      epsilon: the least with which it is (epsilon, delta)-private.
+      epsilon: The least with which it is (epsilon, delta)-private.
       delta: at which.
-      release: random numbers and [k] bits, 0 or 1, to [k] scores.
+      release: Random numbers and [k] bits, 0 or 1, to [k] scores.
       dim: where scores are cosines in that many dimensions, which is what the closed-form null
         needs; else None.
     """
@@ -99,9 +99,9 @@ def bounds_on(
 
     Args:
       mechanism: to audit, at its own delta.
-      methods: names in METHODS; they see the same releases.
+      methods: Names in METHODS; they see the same releases.
       num_canaries: k, in each release.
-      runs: number of releases.
+      runs: Number of releases.
       seed: of coins and releases.
       confidence: of each bound.
 

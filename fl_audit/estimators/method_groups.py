@@ -9,8 +9,8 @@ class MethodGroup:
 
     Attributes:
       title: of the group.
-      meaning: how far its numbers may be relied on.
-      kinds: kind of the estimate, and the mechanisms for which it is valid.
+      meaning: How far its numbers may be relied on.
+      kinds: Kind of the estimate, and the mechanisms for which it is valid.
     """
 
     title: str

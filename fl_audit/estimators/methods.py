@@ -43,7 +43,7 @@ class Method:
         None where they make the bound and compare.
 
     Raises:
-      ValueError: if the kind or what it is valid for is unknown.
+      ValueError: If the kind or what it is valid for is unknown.
     """
 
     name: str
@@ -70,8 +70,8 @@ class Method:
         """The estimate from the scores of a setting.
 
         Raises:
-          NotApplicableError: if the scores do not allow the method.
-          ValueError: if the estimate says something else of itself than this record.
+          NotApplicableError: If the scores do not allow the method.
+          ValueError: If the estimate says something else of itself than this record.
         """
         made = self.estimate(setting)
         says = (made.method, made.kind, made.valid_for)
@@ -121,7 +121,7 @@ def register_method(method: Method) -> Method:
     """Add a method, the last in the order of reports, and return it.
 
     Raises:
-      ValueError: if its name is taken.
+      ValueError: If its name is taken.
     """
     if method.name in ("all", *_methods):
         raise ValueError(f"the name {method.name!r} of a method is taken")

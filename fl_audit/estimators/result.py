@@ -15,20 +15,20 @@ class Estimate:
     """One privacy estimate, with its kind, assumptions and guarantee.
 
     Attributes:
-      method: name in the registry, such as "one_run".
+      method: Name in the registry, such as "one_run".
       kind: "estimate" (a point value without a confidence), "lower_bound" or "interval".
-      epsilon: the headline value, in nats, at least 0, possibly infinite.
-      assumes: what has to hold for the value to mean anything, in words.
-      guarantee: what the value guarantees, and what it does not, in words.
+      epsilon: The headline value, in nats, at least 0, possibly infinite.
+      assumes: What has to hold for the value to mean anything, in words.
+      guarantee: What the value guarantees, and what it does not, in words.
       source: paper, section and equation.
-      lower: lower end of a bound or interval; None for a point estimate.
-      upper: upper end of an interval; else None.
-      valid_for: mechanisms on which a lower bound holds at its confidence, everything that was
+      lower: Lower end of a bound or interval; None for a point estimate.
+      upper: Upper end of an interval; else None.
+      valid_for: Mechanisms on which a lower bound holds at its confidence, everything that was
         chosen on the data included; None if it claims no such thing.
-      details: how the value came about (threshold, counts, ...).
+      details: How the value came about (threshold, counts, ...).
 
     Raises:
-      ValueError: if epsilon is negative or NaN.
+      ValueError: If epsilon is negative or NaN.
     """
 
     method: str
@@ -53,7 +53,7 @@ class Estimate:
         The words travel inside `details`, so that they stay with the number in every report.
 
         Raises:
-          ValueError: if a detail is NaN.
+          ValueError: If a detail is NaN.
 
         >>> flat = Estimate("m", "lower_bound", math.inf, "a", "g", "s", lower=math.inf)
         >>> flat.to_json()["epsilon"], flat.to_json()["upper"]
@@ -79,7 +79,7 @@ def json_value(value: Detail) -> object:
     """A value as JSON may print it: "inf" and "-inf" for infinities, never NaN.
 
     Raises:
-      ValueError: if the value is NaN.
+      ValueError: If the value is NaN.
 
     >>> json_value({"threshold": -math.inf, "mean": 0.5})
     {'threshold': '-inf', 'mean': 0.5}

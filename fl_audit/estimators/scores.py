@@ -19,7 +19,7 @@ class CanaryScores:
       excluded: [n0] float64, scores of the canaries that did not.
 
     Raises:
-      ValueError: if an array is not one-dimensional, holds a non-finite score, or both are empty.
+      ValueError: If an array is not one-dimensional, holds a non-finite score, or both are empty.
 
     >>> scores = CanaryScores(included=[0.5, 0.25], excluded=[0.0])
     >>> scores.num_included, scores.num_excluded

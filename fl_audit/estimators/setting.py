@@ -31,18 +31,18 @@ class AuditSetting:
     """The common arguments of all estimators, checked.
 
     Attributes:
-      scores: the canaries' scores.
+      scores: The canaries' scores.
       delta: in [0, 1).
       confidence: in (0, 1), of every bound.
-      dim: number of trainable parameters; needed by the closed-form null.
-      null: law of an excluded canary's score: "closed_form" (a cosine with a random direction
+      dim: Number of trainable parameters; needed by the closed-form null.
+      null: Law of an excluded canary's score: "closed_form" (a cosine with a random direction
         in dimension dim) or "empirical" (from the excluded scores).
-      null_tail: what is known of an excluded canary's score, for the bounds that have to hold;
+      null_tail: What is known of an excluded canary's score, for the bounds that have to hold;
         None for what holds for canaries of every family under the closed-form null, and for
         nothing under the empirical one.
 
     Raises:
-      InputError: if a number is out of range, the null is unknown, or the closed-form null is
+      InputError: If a number is out of range, the null is unknown, or the closed-form null is
         asked for without dim or for scores that are no cosines.
     """
 
@@ -68,7 +68,7 @@ class AuditSetting:
         """Refuse scores with fewer included or excluded canaries than a method needs.
 
         Raises:
-          NotApplicableError: naming what is missing.
+          NotApplicableError: Naming what is missing.
         """
         for name, needed, found in (
             ("included", included, self.scores.num_included),
@@ -83,7 +83,7 @@ class AuditSetting:
         """The closed-form law of an excluded canary's cosine, as published methods take it.
 
         Raises:
-          InputError: if dim is missing.
+          InputError: If dim is missing.
         """
         if self.dim is None:
             raise InputError("the closed_form null needs dim, the number of trainable parameters")
@@ -99,7 +99,7 @@ class AuditSetting:
         """Refuse an empirical null with fewer than 2 excluded scores.
 
         Raises:
-          NotApplicableError: naming what is missing.
+          NotApplicableError: Naming what is missing.
         """
         if self.null == "empirical" and self.scores.num_excluded < 2:
             raise NotApplicableError(

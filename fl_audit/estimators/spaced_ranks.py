@@ -10,7 +10,7 @@ def spaced_ranks(n: int) -> npt.NDArray[np.int64]:
     """Ranks growing by a fifth at each step from 1 and, mirrored, from n, up to the middle.
 
     Args:
-      n: sample size, at least 1.
+      n: Sample size, at least 1.
 
     Returns:
       int64 of shape (r,), ascending, in [1, n].

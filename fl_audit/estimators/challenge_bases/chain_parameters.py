@@ -18,7 +18,7 @@ class Parameters:
     Attributes:
       epsilon: [c] float64, above 0.
       strength: [c] float64, s in [0, 1].
-      correlations: tau and rho; zeros in the model of independent counts.
+      correlations: Tau and rho; zeros in the model of independent counts.
     """
 
     epsilon: FloatArray

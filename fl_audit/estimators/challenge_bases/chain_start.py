@@ -20,8 +20,8 @@ class Start:
     """Of each chain.
 
     Attributes:
-      parameters: tau and rho are 0.
-      rates: one point for each base, in R_s(epsilon, delta).
+      parameters: Tau and rho are 0.
+      rates: One point for each base, in R_s(epsilon, delta).
     """
 
     parameters: Parameters
@@ -43,11 +43,11 @@ def find_start(
     Args:
       rates: candidates; of a free strength, only the first of each base counts.
       delta: in [0, 1).
-      strength: its prior.
-      rng: the only source of randomness.
+      strength: Its prior.
+      rng: The only source of randomness.
 
     Raises:
-      InputError: if a fixed strength allows no epsilon for these candidates.
+      InputError: If a fixed strength allows no epsilon for these candidates.
     """
     if isinstance(strength, FixedStrength):
         return _start_fixed(rates, delta, strength.value, rng)

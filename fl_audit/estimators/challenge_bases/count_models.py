@@ -87,7 +87,7 @@ class CorrelatedCounts:
     0 and 1.
 
     Raises:
-      InputError: if a base has no challenge on one of its sides.
+      InputError: If a base has no challenge on one of its sides.
     """
 
     def __init__(self, counts: ChallengeCounts, prior: CorrelationPrior) -> None:

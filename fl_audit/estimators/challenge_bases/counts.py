@@ -24,7 +24,7 @@ class ChallengeCounts:
       n1: [n] int64, N1: models trained on D and z, at least 0.
 
     Raises:
-      InputError: if there is no base, the lengths differ, a count is negative or no whole
+      InputError: If there is no base, the lengths differ, a count is negative or no whole
         number, or there are more errors than challenges.
 
     >>> ChallengeCounts(fp=[1, 0], n0=[100, 100], fn=[20, 30], n1=[100, 100]).num_bases

@@ -41,7 +41,7 @@ def refined(points: FloatArray, errors: FloatArray, tolerance: float) -> FloatAr
     Args:
       points: [k] float64, ascending.
       errors: [k - 1] float64, of the cells.
-      tolerance: largest error allowed to a cell.
+      tolerance: Largest error allowed to a cell.
 
     >>> refined(np.array([0.0, 1.0, 2.0]), np.array([0.0, 0.8]), 0.1).tolist()
     [0.0, 1.0, 1.5, 2.0]

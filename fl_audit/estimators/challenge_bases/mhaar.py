@@ -46,13 +46,13 @@ class ChainSettings:
     """How long and how wide the Markov chains run.
 
     Attributes:
-      draws: kept from all chains together; rounded up to a multiple of the chains.
-      burn_in: iterations of each chain that are thrown away; the steps are learned in them.
-      chains: side by side, at least 4.
+      draws: Kept from all chains together; rounded up to a multiple of the chains.
+      burn_in: Iterations of each chain that are thrown away; the steps are learned in them.
+      chains: Side by side, at least 4.
       auxiliary: K, error rates per base that a move is averaged over, at least 2.
 
     Raises:
-      InputError: if a number is out of range.
+      InputError: If a number is out of range.
     """
 
     draws: int = 20_000
@@ -81,7 +81,7 @@ class MhaarDraws:
       strength: [c, m] float64.
       tau: [c, m] float64, zeros in the model of independent counts.
       rho: [c, m] float64, zeros in the model of independent counts.
-      acceptance: share of accepted moves.
+      acceptance: Share of accepted moves.
     """
 
     epsilon: FloatArray
@@ -119,12 +119,12 @@ def mhaar_posterior(
       counts: of the challenge bases.
       delta: in [0, 1).
       prior: of all parameters.
-      correlated: whether counts follow equation 7 instead of equation 1.
+      correlated: Whether counts follow equation 7 instead of equation 1.
       settings: of the chains.
-      rng: the only source of randomness.
+      rng: The only source of randomness.
 
     Raises:
-      InputError: if a base has no challenge on a side in the correlated model, if the strength is
+      InputError: If a base has no challenge on a side in the correlated model, if the strength is
         fixed at 1 (R_s then has no area), or if no parameters were found that the chains can
         start from.
     """

@@ -43,7 +43,7 @@ def posterior(
       method: "grid" integrates without Monte Carlo; "mhaar" is the paper's Markov chain. By
         default grid for independent counts and mhaar for correlated ones, which the grid
         cannot do.
-      correlated: whether decisions on a base share their shadow models (Algorithm 5), so that
+      correlated: Whether decisions on a base share their shadow models (Algorithm 5), so that
         counts follow equation 7 with unknown tau and rho instead of equation 1.
       confidence: of the intervals, in (0, 1).
       prior: by default epsilon half-normal with variance 10 and strength Beta(1, 1).
@@ -51,7 +51,7 @@ def posterior(
       seed: of the Markov chains.
 
     Raises:
-      InputError: if an argument is out of range or the method cannot be applied.
+      InputError: If an argument is out of range or the method cannot be applied.
 
     >>> counts = ChallengeCounts(fp=[10, 5], n0=[100, 100], fn=[10, 20], n1=[100, 100])
     >>> result = posterior(counts, 1e-5)

@@ -17,11 +17,11 @@ class BetaStrength:
     Yıldırım et al. (2025), section 2.1. Their experiments use a = b = 1.
 
     Attributes:
-      a: first shape, above 0.
-      b: second shape, above 0.
+      a: First shape, above 0.
+      b: Second shape, above 0.
 
     Raises:
-      InputError: if a shape is not a finite number above 0.
+      InputError: If a shape is not a finite number above 0.
     """
 
     a: float = 1.0
@@ -70,7 +70,7 @@ class FixedStrength:
       value: s, in [0, 1].
 
     Raises:
-      InputError: if it is out of range.
+      InputError: If it is out of range.
     """
 
     value: float
@@ -91,10 +91,10 @@ class CorrelationPrior:
     these are the choices of its authors' public program, with its variance of 1e-4.
 
     Attributes:
-      tau_variance: above 0.
+      tau_variance: Above 0.
 
     Raises:
-      InputError: if it is not a finite number above 0.
+      InputError: If it is not a finite number above 0.
     """
 
     tau_variance: float = 1e-4
@@ -112,14 +112,14 @@ class Prior:
     """The priors of the model, independent of each other.
 
     Attributes:
-      epsilon_variance: variance of the normal law that, cut to [0, inf), is epsilon's prior.
+      epsilon_variance: Variance of the normal law that, cut to [0, inf), is epsilon's prior.
       strength: of the attacks' strength s. Given epsilon and s, the error rates of each attack
         are uniform on R_s(epsilon, delta), R(epsilon, delta) without R(s epsilon, s delta)
         (equation 2): a larger s keeps them away from blind guessing.
       correlation: of tau and rho; only the correlated model uses it.
 
     Raises:
-      InputError: if a number is out of range.
+      InputError: If a number is out of range.
     """
 
     epsilon_variance: float = 10.0
@@ -155,7 +155,7 @@ def alpha_prior(name: str) -> BetaStrength | FixedStrength:
     """The prior of the strength that goes by this name, or a fixed strength given as a number.
 
     Raises:
-      InputError: if it is neither.
+      InputError: If it is neither.
 
     >>> alpha_prior("uniform"), alpha_prior("0.6")
     (FixedStrength(value=0.0), FixedStrength(value=0.6))

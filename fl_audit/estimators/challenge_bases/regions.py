@@ -21,8 +21,8 @@ def inside(
     """Whether error rates lie in R(epsilon, delta), elementwise.
 
     Args:
-      alpha: false positive rates, in [0, 1].
-      beta: false negative rates, in [0, 1].
+      alpha: False positive rates, in [0, 1].
+      beta: False negative rates, in [0, 1].
       epsilon: at least 0.
       delta: in [0, 1).
 
@@ -87,7 +87,7 @@ def log_reach(epsilon: FloatArray, shrunk: FloatArray, delta: float) -> FloatArr
     two terms that are never negative. Yıldırım et al. (2025), below equation 3.
 
     Args:
-      epsilon: above 0.
+      epsilon: Above 0.
       shrunk: s epsilon, in [0, epsilon]; broadcast with epsilon.
       delta: in [0, 1).
 

@@ -10,9 +10,9 @@ class Marginal:
     """Mean and equal-tailed credible interval of one unknown.
 
     Attributes:
-      mean: posterior mean.
-      lower: lower end, with (1 - confidence) / 2 of the posterior below.
-      upper: upper end, with (1 - confidence) / 2 of the posterior above.
+      mean: Posterior mean.
+      lower: Lower end, with (1 - confidence) / 2 of the posterior below.
+      upper: Upper end, with (1 - confidence) / 2 of the posterior above.
     """
 
     mean: float
@@ -31,9 +31,9 @@ class PosteriorSummary:
     Attributes:
       epsilon: in nats.
       strength: s, in [0, 1].
-      acceptance: share of accepted moves of a Markov chain; None without a chain.
-      ess: effective sample size of epsilon, over all chains; None without a chain.
-      r_hat: split R-hat of epsilon over the chains, near 1 where they agree; None without one.
+      acceptance: Share of accepted moves of a Markov chain; None without a chain.
+      ess: Effective sample size of epsilon, over all chains; None without a chain.
+      r_hat: Split R-hat of epsilon over the chains, near 1 where they agree; None without one.
       tau: of the correlated model: the correlation of two decisions on the same side.
       rho: of the correlated model: the correlation of a decision on each side.
     """

@@ -76,7 +76,7 @@ class TableGrid:
 
         Args:
           spline: of all bases.
-          bases: those to evaluate.
+          bases: Those to evaluate.
           x: [m] float64, in the grid's range.
 
         Returns:

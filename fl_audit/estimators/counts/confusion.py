@@ -11,13 +11,13 @@ class ConfusionCounts:
     """How often an attack guessed right and wrong, on members and on non-members.
 
     Attributes:
-      false_negatives: members guessed to be non-members.
-      true_positives: members guessed to be members.
+      false_negatives: Members guessed to be non-members.
+      true_positives: Members guessed to be members.
       false_positives: non-members guessed to be members.
       true_negatives: non-members guessed to be non-members.
 
     Raises:
-      InputError: if a count is negative or no integer, or there are no members or no
+      InputError: If a count is negative or no integer, or there are no members or no
         non-members.
 
     >>> counts = ConfusionCounts(35, 65, 25, 75)

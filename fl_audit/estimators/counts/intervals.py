@@ -62,7 +62,7 @@ def intervals(counts: ConfusionCounts, delta: float, confidence: float) -> Count
       confidence: of each interval, in (0, 1).
 
     Raises:
-      InputError: if delta or confidence is out of range.
+      InputError: If delta or confidence is out of range.
 
     >>> found = intervals(ConfusionCounts(35, 65, 25, 75), delta=0.05, confidence=0.95)
     >>> round(found.jeffreys.lower, 3), round(found.jeffreys.upper, 3)
@@ -104,7 +104,7 @@ def interval_of_rates(
       upper_bound: of a rate, such as `jeffreys_upper`; used on its complement for a lower bound.
 
     Raises:
-      InputError: if delta or confidence is out of range.
+      InputError: If delta or confidence is out of range.
     """
     check_delta(delta)
     check_confidence(confidence)

@@ -36,7 +36,7 @@ class EpsilonPosterior:
       delta: in [0, 1).
 
     Raises:
-      InputError: if delta is out of range.
+      InputError: If delta is out of range.
 
     >>> posterior = EpsilonPosterior(ConfusionCounts(35, 65, 25, 75), delta=0.05)
     >>> interval = posterior.interval(0.95)  # the paper's example
@@ -70,7 +70,7 @@ class EpsilonPosterior:
           epsilon: x, finite, at least 0.
 
         Raises:
-          InputError: if an x is negative, infinite or NaN.
+          InputError: If an x is negative, infinite or NaN.
         """
         return np.clip(self._over_corners(corner_mass, epsilon), 0.0, 1.0)
 
@@ -81,7 +81,7 @@ class EpsilonPosterior:
           epsilon: x, finite, at least 0.
 
         Raises:
-          InputError: if an x is negative, infinite or NaN.
+          InputError: If an x is negative, infinite or NaN.
         """
         return np.asarray(1.0 - self.sf(epsilon))
 
@@ -94,7 +94,7 @@ class EpsilonPosterior:
           epsilon: in nats, finite, at least 0.
 
         Raises:
-          InputError: if an epsilon is negative, infinite or NaN.
+          InputError: If an epsilon is negative, infinite or NaN.
         """
         return self._over_corners(corner_density, epsilon)
 
@@ -105,7 +105,7 @@ class EpsilonPosterior:
           probability: in (0, 1).
 
         Raises:
-          InputError: if the probability is out of range.
+          InputError: If the probability is out of range.
         """
         if not 0 < probability < 1:
             raise InputError(f"probability must be in (0, 1), got {probability}")
@@ -120,7 +120,7 @@ class EpsilonPosterior:
           confidence: in (0, 1).
 
         Raises:
-          InputError: if confidence is out of range.
+          InputError: If confidence is out of range.
         """
         check_confidence(confidence)
         tail = (1 - confidence) / 2

@@ -36,7 +36,7 @@ def epsilon_of_rates(
       delta: in [0, 1).
 
     Raises:
-      InputError: if a rate or delta is out of range.
+      InputError: If a rate or delta is out of range.
 
     >>> epsilon_of_rates([0.4, 0.5, 0.6, 0.1], [0.4, 0.5, 0.6, 0.0], 0).round(4).tolist()
     [0.4055, 0.0, 0.4055, inf]

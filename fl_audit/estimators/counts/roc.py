@@ -34,8 +34,8 @@ class RocCounts:
       thresholds: [t] float64, ascending: every distinct score, and infinity.
       false_negatives: [t] int, ascending from 0 to `members`.
       false_positives: [t] int, descending from `non_members` to 0.
-      members: number of included canaries.
-      non_members: number of excluded canaries.
+      members: Number of included canaries.
+      non_members: Number of excluded canaries.
     """
 
     thresholds: FloatArray
@@ -91,8 +91,8 @@ class _Best:
 
     Attributes:
       index: of the threshold.
-      lower: the lower end of its credible interval.
-      beyond: the posterior probability of an epsilon above `lower`; another threshold is better
+      lower: The lower end of its credible interval.
+      beyond: The posterior probability of an epsilon above `lower`; another threshold is better
         if its own is larger.
     """
 
@@ -116,7 +116,7 @@ def best_threshold(roc: RocCounts, delta: float, confidence: float) -> int:
     ties of 1e-9 in probability.
 
     Args:
-      roc: counts at each threshold.
+      roc: Counts at each threshold.
       delta: in [0, 1).
       confidence: of the interval, 1 - alpha, in (0, 1).
     """

@@ -39,7 +39,7 @@ def empirical_epsilon_star(
       delta: in [0, 1).
 
     Raises:
-      InputError: if delta is out of range, a sample is empty or a loss is not finite.
+      InputError: If delta is out of range, a sample is empty or a loss is not finite.
 
     >>> found = empirical_epsilon_star([1, 2, 3, 4], [2, 3, 5, 6], 0.0)
     >>> round(float(np.exp(found.epsilon)), 3), found.threshold, found.ratio
@@ -77,7 +77,7 @@ def epsilon_star_empirical(setting: AuditSetting) -> Estimate:
     See `empirical_epsilon_star`. A single score has no rate but 0 and 1, which are left out.
 
     Raises:
-      NotApplicableError: with fewer than 2 included or 2 excluded scores.
+      NotApplicableError: With fewer than 2 included or 2 excluded scores.
     """
     setting.require(included=2, excluded=2)
     scores = setting.scores

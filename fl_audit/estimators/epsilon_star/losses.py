@@ -11,7 +11,7 @@ def checked_losses(name: str, values: npt.ArrayLike) -> FloatArray:
     """[n] float64 losses.
 
     Raises:
-      InputError: if there is none, one is not finite, or they are not one-dimensional.
+      InputError: If there is none, one is not finite, or they are not one-dimensional.
     """
     losses = np.asarray(values, dtype=np.float64)
     if losses.ndim != 1 or losses.size == 0 or not np.isfinite(losses).all():

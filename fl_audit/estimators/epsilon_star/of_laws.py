@@ -23,8 +23,8 @@ def epsilon_star_of_laws(members: Law, non_members: Law, delta: float) -> ModelE
     not resolve rates near 1e-6 and below; here it is the supremum, to about 1e-9 relative.
 
     Args:
-      members: law of a statistic on training points; exchanging the laws changes nothing.
-      non_members: its law on other points.
+      members: Law of a statistic on training points; exchanging the laws changes nothing.
+      non_members: Its law on other points.
       delta: in [0, 1). With delta 0 nothing is left out, and the tails of two different laws
         give infinity.
 
@@ -32,7 +32,7 @@ def epsilon_star_of_laws(members: Law, non_members: Law, delta: float) -> ModelE
       The threshold is one on the statistic: "at least the threshold" means member.
 
     Raises:
-      InputError: if delta is out of range.
+      InputError: If delta is out of range.
 
     >>> from fl_audit.estimators.laws import Gaussian
     >>> found = epsilon_star_of_laws(Gaussian(1, 1), Gaussian(0, 1), 1e-5)
@@ -56,7 +56,7 @@ def epsilon_star_over_all_thresholds(members: Law, non_members: Law, delta: floa
     result are those of `epsilon_star_of_laws`.
 
     Raises:
-      InputError: if delta is out of range.
+      InputError: If delta is out of range.
 
     >>> from fl_audit.estimators.laws import Gaussian
     >>> found = epsilon_star_over_all_thresholds(Gaussian(1, 1), Gaussian(0, 1), 1e-5)

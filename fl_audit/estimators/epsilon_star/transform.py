@@ -26,8 +26,8 @@ class LossTransform:
     same effect and also widens its own sample's Gaussian.
 
     Attributes:
-      smallest: loss of members and non-members together.
-      largest: the same.
+      smallest: Loss of members and non-members together.
+      largest: The same.
 
     >>> transform = LossTransform.of([1.0, 2.0], [3.0, 5.0])
     >>> transform.logits([1.0, 5.0]).round(3).tolist()
@@ -44,7 +44,7 @@ class LossTransform:
         """The transformation that both samples share.
 
         Raises:
-          InputError: if a sample is empty or a loss is not finite.
+          InputError: If a sample is empty or a loss is not finite.
         """
         samples = (
             checked_losses("member_losses", member_losses),

@@ -25,7 +25,7 @@ class BestThreshold:
       epsilon: in nats, at least 0, possibly infinite.
       threshold: "score >= threshold" means included; None where no threshold proves anything
         or where epsilon is only approached as the threshold runs off to infinity.
-      guess: the guess that gives the member away: "included" for (TPR - delta) / FPR,
+      guess: The guess that gives the member away: "included" for (TPR - delta) / FPR,
         "excluded" for (TNR - delta) / FNR; None where there is no threshold.
     """
 
@@ -50,7 +50,7 @@ def epsilon_of_laws(null: Law, alternative: Law, delta: float) -> BestThreshold:
       delta: in [0, 1).
 
     Raises:
-      InputError: if delta is out of range.
+      InputError: If delta is out of range.
 
     >>> epsilon_of_laws(Gaussian(0, 1), Gaussian(0, 1), 1e-5).epsilon
     0.0

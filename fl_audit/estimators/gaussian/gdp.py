@@ -28,8 +28,8 @@ class _FittedMu:
     Attributes:
       mu: of either sign, infinite if there is a distance but no deviation.
       standard_error: None where mu is infinite or there is no deviation.
-      std: the deviation that both laws are taken to have.
-      std_ratio: deviation of the included scores in units of the null's; None if that is 0.
+      std: The deviation that both laws are taken to have.
+      std_ratio: Deviation of the included scores in units of the null's; None if that is 0.
     """
 
     mu: float
@@ -51,7 +51,7 @@ def gdp_fit(setting: AuditSetting) -> Estimate:
     under the closed-form null, else 1 / n1 + 1 / n0 + mu^2 / (2 (n1 + n0 - 2)).
 
     Raises:
-      NotApplicableError: with fewer than 2 included scores, or fewer than 2 excluded scores
+      NotApplicableError: With fewer than 2 included scores, or fewer than 2 excluded scores
         under the empirical null.
     """
     setting.require(included=2)
@@ -87,11 +87,11 @@ def epsilon_of_mu(mu: float, delta: float) -> float:
     """The epsilon of mu-GDP at delta (Dong, Roth & Su 2022, corollary 2.13); 0 if mu is below 0.
 
     Args:
-      mu: any number or infinity.
+      mu: Any number or infinity.
       delta: in [0, 1); with 0 epsilon is infinite unless mu is 0.
 
     Raises:
-      InputError: if mu is NaN or delta is out of range.
+      InputError: If mu is NaN or delta is out of range.
 
     >>> round(epsilon_of_mu(1.0, 1e-5), 2)
     4.38
@@ -114,7 +114,7 @@ def mu_from_auc(auc: float) -> float:
       auc: in [0, 1].
 
     Raises:
-      InputError: if auc is out of range.
+      InputError: If auc is out of range.
 
     >>> round(mu_from_auc(0.76025), 4)
     1.0

@@ -25,12 +25,12 @@ def epsilon_of_sigma(sigma: float, delta: float) -> float:
     Exact, by the optimal calibration of Balle & Wang (2018), arXiv:1805.06530, theorem 8.
 
     Args:
-      sigma: standard deviation of the noise, at least 1e-150; with an infinite one epsilon is 0.
+      sigma: Standard deviation of the noise, at least 1e-150; with an infinite one epsilon is 0.
       delta: in [0, 1); with 0 and finite noise epsilon is infinite.
 
     Raises:
-      ValueError: if sigma is smaller or NaN.
-      InputError: if delta is out of range.
+      ValueError: If sigma is smaller or NaN.
+      InputError: If delta is out of range.
 
     >>> round(epsilon_of_sigma(1.0, 1e-5), 2)
     4.38
@@ -50,7 +50,7 @@ def sigma_of_epsilon(epsilon: float, delta: float) -> float:
       delta: in (0, 1).
 
     Raises:
-      InputError: if epsilon or delta is out of range.
+      InputError: If epsilon or delta is out of range.
 
     >>> [float(f"{sigma_of_epsilon(epsilon, 1e-6):.3g}") for epsilon in (1, 3, 10)]
     [4.22, 1.54, 0.541]
@@ -75,10 +75,10 @@ def estimate_sigma(cosines: npt.ArrayLike, dim: int) -> float:
 
     Args:
       cosines: [k] cosine of each canary with the release.
-      dim: length of the release, at least 1.
+      dim: Length of the release, at least 1.
 
     Raises:
-      ValueError: if there are no cosines, one is not finite, or dim is below 1.
+      ValueError: If there are no cosines, one is not finite, or dim is below 1.
 
     >>> estimate_sigma([0.01, 0.02, 0.03], 10_000)
     0.5

@@ -16,7 +16,7 @@ class AndersonDarling:
 
     Attributes:
       statistic: A^2; larger means further from Gaussian.
-      critical_values: significance level to critical value, at this sample size.
+      critical_values: Significance level to critical value, at this sample size.
     """
 
     statistic: float
@@ -34,7 +34,7 @@ def anderson_darling(values: npt.ArrayLike) -> AndersonDarling:
       values: [n] finite scores, n >= 3, not all equal.
 
     Raises:
-      ValueError: if there are fewer than 3 values or they are all equal.
+      ValueError: If there are fewer than 3 values or they are all equal.
 
     >>> test = anderson_darling(np.linspace(-1, 1, 1000))
     >>> round(test.critical_values[0.01], 3), test.statistic > test.critical_values[0.01]

@@ -25,12 +25,12 @@ def epsilon_over_all_regions(first: Gaussian, second: Gaussian, delta: float) ->
     Infinite where delta is 0 or a deviation is 0, unless the laws are equal.
 
     Args:
-      first: law of the scores on one side; the order of the two does not matter.
-      second: law of the scores on the other side.
+      first: Law of the scores on one side; the order of the two does not matter.
+      second: Law of the scores on the other side.
       delta: in [0, 1).
 
     Raises:
-      InputError: if delta is out of range.
+      InputError: If delta is out of range.
 
     >>> round(epsilon_over_all_regions(Gaussian(0, 1), Gaussian(1, 1), 1e-5), 2)
     4.38

@@ -27,7 +27,7 @@ class Concentration:
       fourth_powers: The sum of a_i^4, in (0, 1].
 
     Raises:
-      ValueError: if no vector of norm 1 has these sums.
+      ValueError: If no vector of norm 1 has these sums.
 
     >>> Concentration(cubes=0.5, fourth_powers=0.25)  # four equal coordinates
     Concentration(cubes=0.5, fourth_powers=0.25)
@@ -61,7 +61,7 @@ def concentration_of(vector: npt.ArrayLike) -> Concentration | None:
         converted to float64, so that it takes little memory.
 
     Raises:
-      ValueError: if a coordinate is not finite.
+      ValueError: If a coordinate is not finite.
 
     >>> concentration_of([3.0, 0.0, -3.0, 3.0, 3.0])
     Concentration(cubes=0.5, fourth_powers=0.25)

@@ -33,7 +33,7 @@ class ExactCosine:
       dim: dimension, 2 to 2^53.
 
     Raises:
-      ValueError: if dim is out of range.
+      ValueError: If dim is out of range.
 
     >>> round(float(np.exp(ExactCosine(3).logsf(0.5))), 12)  # Archimedes: uniform on [-1, 1]
     0.25
@@ -97,7 +97,7 @@ def closed_form_null(dim: int) -> Gaussian | ExactCosine:
     choice. ExactCosine itself serves any dimension.
 
     Raises:
-      ValueError: if dim is below 2.
+      ValueError: If dim is below 2.
 
     >>> closed_form_null(10_000)
     Gaussian(mean=0.0, std=0.01)

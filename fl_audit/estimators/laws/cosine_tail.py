@@ -73,7 +73,7 @@ def log_tail(x: FloatArray, log_rest: FloatArray, dim: int) -> FloatArray:
     """Log P(X >= x) for x [n] in [switch_point, 1].
 
     Args:
-      x: the cosines.
+      x: The cosines.
       log_rest: [n] log(1 - x^2), which tells apart cosines that round to 1.
       dim: at least 2.
     """

@@ -15,7 +15,7 @@ class Gaussian:
     """N(mean, std^2); with std 0, all mass at the mean.
 
     Raises:
-      ValueError: if mean or std is not finite, or std is negative.
+      ValueError: If mean or std is not finite, or std is negative.
 
     >>> bool(Gaussian(0.0, 1.0).logsf(50.0) < -1250)
     True
@@ -38,7 +38,7 @@ class Gaussian:
         Equal values give std exactly 0, which rounding in the mean would otherwise hide.
 
         Raises:
-          ValueError: if there are no values.
+          ValueError: If there are no values.
         """
         sample = np.asarray(values, dtype=np.float64)
         if sample.size == 0:

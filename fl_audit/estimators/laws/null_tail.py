@@ -62,7 +62,7 @@ class GaussianCanaryNull:
       dim: Number of trainable parameters, 2 to 2^53.
 
     Raises:
-      ValueError: if dim is out of range.
+      ValueError: If dim is out of range.
     """
 
     dim: int
@@ -101,7 +101,7 @@ class SignCanaryNull:
       concentration: Of the vector that canaries are compared with; None where it is unknown.
 
     Raises:
-      ValueError: if dim is below 2, or no vector of that dimension has that concentration.
+      ValueError: If dim is below 2, or no vector of that dimension has that concentration.
     """
 
     dim: int
@@ -154,7 +154,7 @@ class LargestOfRoundsNull:
       rounds: The null of every round; the same one several times where nothing tells them apart.
 
     Raises:
-      ValueError: if there are no rounds.
+      ValueError: If there are no rounds.
     """
 
     rounds: tuple[NullTail, ...]

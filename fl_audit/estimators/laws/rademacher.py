@@ -37,13 +37,13 @@ def rademacher_log_tail_bound(cosine: npt.ArrayLike, dim: int) -> FloatArray:
 
     Args:
       cosine: [...] cosines, any real numbers.
-      dim: number of entries of a canary, at least 1.
+      dim: Number of entries of a canary, at least 1.
 
     Returns:
       [...] float64, at most 0.
 
     Raises:
-      ValueError: if dim is below 1.
+      ValueError: If dim is below 1.
 
     >>> np.exp(rademacher_log_tail_bound([-0.1, 0.05, 0.1, 0.2], 200)).round(4).tolist()
     [1.0, 0.5, 0.25, 0.0074]

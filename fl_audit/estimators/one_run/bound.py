@@ -23,14 +23,14 @@ def p_value(m: int, r: int, v: int, epsilon: float, delta: float) -> float:
     and appendix D.
 
     Args:
-      m: number of canaries, each included with probability 1/2.
-      r: number of guesses, at most m; on the others the auditor abstains.
-      v: number of correct guesses, at most r.
+      m: Number of canaries, each included with probability 1/2.
+      r: Number of guesses, at most m; on the others the auditor abstains.
+      v: Number of correct guesses, at most r.
       epsilon: of the null hypothesis, finite and at least 0.
       delta: of the null hypothesis, in [0, 1).
 
     Raises:
-      InputError: if an argument is out of range.
+      InputError: If an argument is out of range.
 
     >>> round(p_value(100, 100, 75, np.log(3), 0), 3)
     0.553
@@ -48,14 +48,14 @@ def epsilon_lower_bound(m: int, r: int, v: int, delta: float, confidence: float)
     confidence if r was fixed before the scores were seen.
 
     Args:
-      m: number of canaries, each included with probability 1/2.
-      r: number of guesses, at most m.
-      v: number of correct guesses, at most r.
+      m: Number of canaries, each included with probability 1/2.
+      r: Number of guesses, at most m.
+      v: Number of correct guesses, at most r.
       delta: in [0, 1).
       confidence: in (0, 1).
 
     Raises:
-      InputError: if an argument is out of range.
+      InputError: If an argument is out of range.
 
     >>> round(epsilon_lower_bound(100, 100, 75, 1e-4, 0.95), 3)
     0.699
@@ -134,7 +134,7 @@ def check_counts(m: int, r: int, v: int) -> None:
     """Refuse counts unless 0 <= v <= r <= m and m is at least 1.
 
     Raises:
-      InputError: naming the count that is out of range.
+      InputError: Naming the count that is out of range.
     """
     if m < 1:
         raise InputError(f"examples (m) must be at least 1, got {m}")

@@ -18,9 +18,9 @@ class Guesses:
     """Numbers of guesses and how many of them were right.
 
     Attributes:
-      k_plus: canaries with the largest scores, guessed to be included.
-      k_minus: canaries with the smallest scores, guessed to be excluded.
-      correct: right guesses among the k_plus + k_minus.
+      k_plus: Canaries with the largest scores, guessed to be included.
+      k_minus: Canaries with the smallest scores, guessed to be excluded.
+      correct: Right guesses among the k_plus + k_minus.
     """
 
     k_plus: int
@@ -69,7 +69,7 @@ def best_total(m: int, correct: Counts, delta: float, confidence: float) -> int:
     where any rejects, only those that do can be the largest.
 
     Args:
-      m: number of canaries.
+      m: Number of canaries.
       correct: [m + 1] right guesses for each r, negative for an r that is no candidate.
       delta: in [0, 1).
       confidence: in (0, 1), of each bound.

@@ -29,12 +29,12 @@ class PathologicalMechanism:
     Attributes:
       num_canaries: m.
       num_guesses: r, in [1, m].
-      epsilon: finite and at least 0.
+      epsilon: Finite and at least 0.
       delta: in [0, 1); with 0 this is randomised response on r canaries.
-      beta: the probability of the bad case, in (0, 1], at least m delta / r.
+      beta: The probability of the bad case, in (0, 1], at least m delta / r.
 
     Raises:
-      InputError: if a field is out of range.
+      InputError: If a field is out of range.
     """
 
     num_canaries: int
@@ -66,10 +66,10 @@ class PathologicalMechanism:
 
         Args:
           inclusion: [m] S, 1 for an included canary and -1 for an excluded.
-          rng: the source of all randomness.
+          rng: The source of all randomness.
 
         Raises:
-          InputError: if inclusion is not [m] of signs.
+          InputError: If inclusion is not [m] of signs.
         """
         signs = np.asarray(inclusion)
         if signs.shape != (self.num_canaries,) or not np.all(np.abs(signs) == 1):
@@ -108,14 +108,14 @@ def worst_beta(m: int, r: int, v: int, *, epsilon: float, delta: float) -> Patho
     """Of the mechanisms of Algorithm 4, the one most likely to be right v times or more.
 
     Args:
-      m: number of canaries.
-      r: number of guesses, in [1, m].
-      v: right guesses, in [0, r].
-      epsilon: finite and at least 0.
+      m: Number of canaries.
+      r: Number of guesses, in [1, m].
+      v: Right guesses, in [0, r].
+      epsilon: Finite and at least 0.
       delta: in [0, 1), at most r / m.
 
     Raises:
-      InputError: if an argument is out of range.
+      InputError: If an argument is out of range.
 
     >>> bad = worst_beta(1000, 100, 75, epsilon=0.7, delta=1e-4)
     >>> round(bad.beta, 3), round(float(bad.tail(75)), 3)

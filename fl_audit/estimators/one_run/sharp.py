@@ -56,7 +56,7 @@ def sharp_p_values(m: int, r: Counts, v: Counts, epsilon: float, delta: float) -
     (epsilon, delta)-DP.
 
     Args:
-      m: number of canaries, each included with probability 1/2.
+      m: Number of canaries, each included with probability 1/2.
       r: [n] numbers of guesses, in [1, m], each fixed in advance.
       v: [n] numbers of right guesses, in [1, r].
       epsilon: at least 0.
@@ -79,14 +79,14 @@ def sharp_epsilon_lower_bound(m: int, r: int, v: int, delta: float, confidence: 
     seen. With delta 0 it is that of Steinke et al. (2023), Corollary 5.4.
 
     Args:
-      m: number of canaries, each included with probability 1/2.
-      r: number of guesses, at most m.
-      v: number of right guesses, at most r.
+      m: Number of canaries, each included with probability 1/2.
+      r: Number of guesses, at most m.
+      v: Number of right guesses, at most r.
       delta: in [0, 1).
       confidence: in (0, 1).
 
     Raises:
-      InputError: if an argument is out of range.
+      InputError: If an argument is out of range.
 
     >>> round(sharp_epsilon_lower_bound(100, 100, 75, 1e-3, 0.95), 3)  # Corollary 5.4: 0.673
     0.695

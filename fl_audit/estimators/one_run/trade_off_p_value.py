@@ -64,7 +64,7 @@ def gaussian_trade_off(mu: float) -> LeastProbability:
     """L(x) = Phi(Phi^-1(x) - mu), the curve of mu-GDP (Dong, Roth & Su 2022, definition 2.6).
 
     Args:
-      mu: the difference of means, in deviations, at least 0.
+      mu: The difference of means, in deviations, at least 0.
 
     >>> round(gaussian_trade_off(1.0)(0.5), 4)
     0.1587
@@ -93,13 +93,13 @@ def rejects(trade_off: LeastProbability, m: int, r: int, v: int, alpha: float) -
 
     Args:
       trade_off: f, as L(x) = f(1 - x).
-      m: number of canaries, each included with probability 1/2.
-      r: number of guesses, at most m, fixed in advance.
-      v: number of right guesses, at most r.
+      m: Number of canaries, each included with probability 1/2.
+      r: Number of guesses, at most m, fixed in advance.
+      v: Number of right guesses, at most r.
       alpha: level, in (0, 1).
 
     Raises:
-      InputError: if a count or alpha is out of range.
+      InputError: If a count or alpha is out of range.
 
     >>> [rejects(gaussian_trade_off(0.5), 1000, 100, v, alpha=0.05) for v in (86, 87)]
     [False, True]
@@ -127,12 +127,12 @@ def f_dp_p_value(trade_off: LeastProbability, m: int, r: int, v: int) -> float:
 
     Args:
       trade_off: f, as L(x) = f(1 - x).
-      m: number of canaries, each included with probability 1/2.
-      r: number of guesses, at most m, fixed in advance.
-      v: number of right guesses, at most r.
+      m: Number of canaries, each included with probability 1/2.
+      r: Number of guesses, at most m, fixed in advance.
+      v: Number of right guesses, at most r.
 
     Raises:
-      InputError: if a count is out of range.
+      InputError: If a count is out of range.
 
     >>> round(f_dp_p_value(gaussian_trade_off(0.5), 1000, 100, 88), 4)
     0.0251
@@ -150,13 +150,13 @@ def mu_lower_bound(m: int, r: int, v: int, alpha: float) -> float:
     the larger mu, the less is private, so all below are rejected too.
 
     Args:
-      m: number of canaries, each included with probability 1/2.
-      r: number of guesses, at most m.
-      v: number of right guesses, at most r.
+      m: Number of canaries, each included with probability 1/2.
+      r: Number of guesses, at most m.
+      v: Number of right guesses, at most r.
       alpha: level, in (0, 1).
 
     Raises:
-      InputError: if a count or alpha is out of range.
+      InputError: If a count or alpha is out of range.
 
     >>> round(mu_lower_bound(1000, 100, 88, alpha=0.05), 3)
     0.546

@@ -55,7 +55,7 @@ def one_run_valid(setting: AuditSetting) -> Estimate:
     even where the bound on the chance does not grow with epsilon, as with delta > 0.
 
     Raises:
-      NotApplicableError: without included or without excluded scores.
+      NotApplicableError: Without included or without excluded scores.
     """
     setting.require(included=1, excluded=1)
     m = setting.scores.num_included + setting.scores.num_excluded
@@ -133,9 +133,9 @@ class _Event:
     """That the walk crosses the boundary.
 
     Attributes:
-      m_delta: number of canaries times delta.
-      negligible: what is called so in `Boundary.crossing`.
-      boundary: drawn through the observed right guesses.
+      m_delta: Number of canaries times delta.
+      negligible: What is called so in `Boundary.crossing`.
+      boundary: Drawn through the observed right guesses.
     """
 
     m_delta: float

@@ -43,7 +43,7 @@ class Boundary:
 
         Args:
           epsilon: finite.
-          negligible: walks less likely than this are no longer followed at each r. They count
+          negligible: Walks less likely than this are no longer followed at each r. They count
             as crossed, so that the chance errs upwards.
 
         >>> boundary = Boundary(np.array([1, 3]), np.array([1, 2]))  # right, or wrong right right
@@ -88,7 +88,7 @@ class _Walk:
     """The law of a walk of independent steps that stops at a boundary.
 
     Attributes:
-      stopped: the chance that it has stopped.
+      stopped: The chance that it has stopped.
     """
 
     def __init__(self, epsilon: float, negligible: float) -> None:

@@ -18,7 +18,7 @@ def auc(scores: CanaryScores) -> float:
     The Mann-Whitney statistic over the number of pairs, which is the area under the ROC curve.
 
     Raises:
-      NotApplicableError: without included or without excluded scores.
+      NotApplicableError: Without included or without excluded scores.
 
     >>> auc(CanaryScores(included=[1.0, 2.0], excluded=[0.0, 1.0]))
     0.875
@@ -46,8 +46,8 @@ def auc_interval(scores: CanaryScores, confidence: float) -> ApproximateInterval
       confidence: in (0, 1), in the limit of many scores.
 
     Raises:
-      InputError: if the confidence is out of range.
-      NotApplicableError: without included or without excluded scores.
+      InputError: If the confidence is out of range.
+      NotApplicableError: Without included or without excluded scores.
 
     >>> rng = np.random.default_rng(1)
     >>> scores = CanaryScores(included=rng.normal(1, 1, 500), excluded=rng.normal(0, 1, 500))

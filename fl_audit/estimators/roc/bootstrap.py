@@ -36,15 +36,15 @@ def bootstrap_interval(
     an interval of an epsilon proves nothing; `threshold_valid` does.
 
     Args:
-      scores: the canaries' scores.
+      scores: The canaries' scores.
       statistic: a function of scores, such as `auc`; not NaN.
       confidence: in (0, 1).
       seed: of the resampling; the same seed gives the same interval.
-      resamples: number of draws, at least 1.
+      resamples: Number of draws, at least 1.
 
     Raises:
-      InputError: if the confidence or the number of resamples is out of range.
-      ValueError: if the statistic is NaN.
+      InputError: If the confidence or the number of resamples is out of range.
+      ValueError: If the statistic is NaN.
 
     >>> scores = CanaryScores(included=np.arange(3.0, 203.0), excluded=[0.0])
     >>> interval = bootstrap_interval(
@@ -64,7 +64,7 @@ def check_resamples(resamples: int) -> None:
     """Refuse a bootstrap without any resample.
 
     Raises:
-      InputError: if it is.
+      InputError: If it is.
     """
     if resamples < 1:
         raise InputError(f"resamples must be at least 1, got {resamples}")
@@ -81,12 +81,12 @@ def bias_corrected_interval(
     acceleration of BCa is left out, as it needs the statistic without each score in turn.
 
     Args:
-      estimate: the statistic of the scores themselves.
+      estimate: The statistic of the scores themselves.
       replicates: [r] the statistic of each resample, possibly infinite.
       confidence: in (0, 1).
 
     Raises:
-      ValueError: if a value is NaN.
+      ValueError: If a value is NaN.
     """
     values = np.sort(np.asarray(replicates, dtype=np.float64))
     count = len(values)

@@ -12,8 +12,8 @@ class ApproximateInterval:
     It is no bound on epsilon and proves nothing about privacy.
 
     Attributes:
-      lower: lower end.
-      upper: upper end, at least `lower`.
+      lower: Lower end.
+      upper: Upper end, at least `lower`.
     """
 
     lower: float

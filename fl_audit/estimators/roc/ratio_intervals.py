@@ -23,12 +23,12 @@ class RatioBound:
     """An approximate lower bound on epsilon at delta 0, from a ratio of rates.
 
     Attributes:
-      method: name of the interval of the ratio.
-      guess: whose rates: "included" for TPR / FPR, "excluded" for TNR / FNR.
+      method: Name of the interval of the ratio.
+      guess: Whose rates: "included" for TPR / FPR, "excluded" for TNR / FNR.
       epsilon: log of the ratio's lower end, in nats, at least 0.
       log_ratio: log of the observed ratio; negative where the guesses are worse than chance.
-      confidence: that epsilon is no more than the true one, in the limit of large counts.
-      guarantee: what the bound guarantees, and what it does not, in words.
+      confidence: That epsilon is no more than the true one, in the limit of large counts.
+      guarantee: What the bound guarantees, and what it does not, in words.
     """
 
     method: str
@@ -69,8 +69,8 @@ def katz_log_bound(counts: ConfusionCounts, guess: Guess, confidence: float) -> 
       confidence: in [0.5, 1).
 
     Raises:
-      InputError: if the confidence is out of range.
-      NotApplicableError: without a wrong guess, where the interval is not defined.
+      InputError: If the confidence is out of range.
+      NotApplicableError: Without a wrong guess, where the interval is not defined.
 
     >>> bound = katz_log_bound(ConfusionCounts(10, 1000, 10, 10000), "included", 0.95)
     >>> round(math.exp(bound.epsilon), 2), round(math.exp(bound.log_ratio), 2)

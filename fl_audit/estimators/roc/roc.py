@@ -35,7 +35,7 @@ class RocCurve:
         """The curve of some scores.
 
         Raises:
-          NotApplicableError: without included or without excluded scores.
+          NotApplicableError: Without included or without excluded scores.
 
         >>> curve = RocCurve.of(CanaryScores(included=[1.0, 3.0], excluded=[0.0, 1.0]))
         >>> curve.thresholds.tolist(), curve.true_positive_rates.tolist()
@@ -54,7 +54,7 @@ def require_both_classes(scores: CanaryScores) -> None:
     """Refuse scores of one class only, which have no ROC curve.
 
     Raises:
-      NotApplicableError: naming the class that is missing.
+      NotApplicableError: Naming the class that is missing.
     """
     for name, found in (("included", scores.num_included), ("excluded", scores.num_excluded)):
         if found == 0:
@@ -65,7 +65,7 @@ def counts_at(scores: CanaryScores, threshold: float) -> ConfusionCounts:
     """The right and wrong guesses of "score >= threshold".
 
     Raises:
-      NotApplicableError: without included or without excluded scores.
+      NotApplicableError: Without included or without excluded scores.
 
     >>> counts_at(CanaryScores(included=[1.0, 3.0], excluded=[0.0, 1.0]), 1.0)
     ConfusionCounts(false_negatives=0, true_positives=2, false_positives=1, true_negatives=1)
@@ -93,8 +93,8 @@ def tpr_at_fpr(scores: CanaryScores, false_positive_rate: float) -> float:
       false_positive_rate: in [0, 1].
 
     Raises:
-      InputError: if the rate is out of range.
-      NotApplicableError: without included or without excluded scores.
+      InputError: If the rate is out of range.
+      NotApplicableError: Without included or without excluded scores.
 
     >>> tpr_at_fpr(CanaryScores(included=[1.0, 2.0, 3.0, 4.0], excluded=[0.0, 2.0]), 0.01)
     0.5
@@ -112,7 +112,7 @@ def allowed_false_positives(false_positive_rate: float, num_excluded: int) -> in
     """The most false positives of some excluded scores at a false positive rate of at most this.
 
     Raises:
-      InputError: if the rate is not in [0, 1].
+      InputError: If the rate is not in [0, 1].
 
     >>> allowed_false_positives(0.29, 100)  # 0.29 * 100 is below 29 in floating point
     29
@@ -130,7 +130,7 @@ def balanced_accuracy(scores: CanaryScores) -> float:
     ones it does worse, and of scores that tell nothing too it comes out above 1/2.
 
     Raises:
-      NotApplicableError: without included or without excluded scores.
+      NotApplicableError: Without included or without excluded scores.
 
     >>> balanced_accuracy(CanaryScores(included=[1.0, 2.0], excluded=[0.0, 1.0]))
     0.75

@@ -19,8 +19,8 @@ class OperatingPoint:
 
     Attributes:
       false_positive_rate: at most allowed.
-      false_positives: the count that this allows; 0 where there are too few excluded scores.
-      true_positive_rate: the largest one of a threshold within it.
+      false_positives: The count that this allows; 0 where there are too few excluded scores.
+      true_positive_rate: The largest one of a threshold within it.
       interval: bias-corrected bootstrap; None with fewer than 10 false positives allowed, where
         the bootstrap fails.
     """
@@ -45,12 +45,12 @@ class RocSummary:
     """How well the scores tell included from excluded canaries. No bound on epsilon.
 
     Attributes:
-      num_included: canaries that took part in training.
-      num_excluded: canaries that did not.
+      num_included: Canaries that took part in training.
+      num_excluded: Canaries that did not.
       confidence: of each interval, in the limit of many scores.
-      auc: area under the ROC curve; 1/2 for scores that tell nothing.
+      auc: Area under the ROC curve; 1/2 for scores that tell nothing.
       auc_interval: DeLong's.
-      operating_points: the true positive rate at each of REPORTED_RATES.
+      operating_points: The true positive rate at each of REPORTED_RATES.
       balanced_accuracy: of the best threshold, which is chosen on the same scores.
     """
 
@@ -84,8 +84,8 @@ def roc_summary(scores: CanaryScores, confidence: float = 0.95, seed: int = 0) -
       seed: of the bootstrap; the same seed gives the same intervals.
 
     Raises:
-      InputError: if the confidence is out of range.
-      NotApplicableError: without included or without excluded scores.
+      InputError: If the confidence is out of range.
+      NotApplicableError: Without included or without excluded scores.
 
     >>> summary = roc_summary(CanaryScores(included=[1.0, 2.0], excluded=[0.0, 1.0]))
     >>> summary.auc, summary.balanced_accuracy

@@ -34,11 +34,11 @@ def tpr_at_fpr_interval(
       false_positive_rate: in [0, 1].
       confidence: in (0, 1), in the limit of many scores.
       seed: of the resampling; the same seed gives the same interval.
-      resamples: number of draws, at least 1.
+      resamples: Number of draws, at least 1.
 
     Raises:
-      InputError: if a number is out of range.
-      NotApplicableError: without included scores, or with too few excluded ones for 10 false
+      InputError: If a number is out of range.
+      NotApplicableError: Without included scores, or with too few excluded ones for 10 false
         positives.
     """
     require_both_classes(scores)

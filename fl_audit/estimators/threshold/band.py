@@ -92,7 +92,7 @@ def true_positive_band(n: int, confidence: float) -> TruePositiveBand:
     """The band for n included scores.
 
     Args:
-      n: number of included scores, at least 1.
+      n: Number of included scores, at least 1.
       confidence: of the whole band, in (0, 1).
 
     >>> band = true_positive_band(1000, 0.95)

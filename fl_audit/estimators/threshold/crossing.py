@@ -23,7 +23,7 @@ def chance_too_small(n: int, ranks: Ranks, points: FloatArray) -> float:
     """P(U_(k) < b_k for some k): some of the smallest of n uniform variables are too small.
 
     Args:
-      n: sample size, at least 1.
+      n: Sample size, at least 1.
       ranks: [r] k, ascending, in [1, n].
       points: [r] b_k, not descending, in [0, 1).
 
@@ -48,7 +48,7 @@ def chance_too_large(n: int, ranks: Ranks, points: FloatArray) -> float:
     """P(U_(k) > a_k for some k): some of the smallest of n uniform variables are too large.
 
     Args:
-      n: sample size, at least 1.
+      n: Sample size, at least 1.
       ranks: [r] k, ascending, in [1, n].
       points: [r] a_k, not descending, in [0, 1).
 

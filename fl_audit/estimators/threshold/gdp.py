@@ -39,7 +39,7 @@ def threshold_gdp(setting: AuditSetting) -> Estimate:
     is infinite if mu is above 0.
 
     Raises:
-      NotApplicableError: without included scores, or with fewer than 2 excluded scores where
+      NotApplicableError: Without included scores, or with fewer than 2 excluded scores where
         the null is empirical or refuted.
     """
     setting.require(included=1)

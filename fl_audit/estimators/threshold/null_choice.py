@@ -55,7 +55,7 @@ def chosen_null(setting: AuditSetting) -> ChosenNull:
     law, so no known null is used for them either.
 
     Raises:
-      NotApplicableError: where the empirical null is needed, with fewer than 2 excluded scores.
+      NotApplicableError: Where the empirical null is needed, with fewer than 2 excluded scores.
     """
     tail = setting.known_tail()
     if tail is None:

@@ -18,11 +18,11 @@ class ProvenThreshold:
 
     Attributes:
       epsilon: in nats, at least 0, possibly infinite.
-      threshold: larger scores are guessed to be included; equal ones as the method says.
-      guess: the guess that proves it: "included" by (TPR - delta) / FPR, "excluded" by
+      threshold: Larger scores are guessed to be included; equal ones as the method says.
+      guess: The guess that proves it: "included" by (TPR - delta) / FPR, "excluded" by
         (TNR - delta) / FNR.
-      false_negatives: included canaries guessed to be excluded.
-      fnr_upper: upper bound on the false negative rate.
+      false_negatives: Included canaries guessed to be excluded.
+      fnr_upper: Upper bound on the false negative rate.
       log_fpr_upper: log of the (upper bound on the) false positive rate.
       index: of the threshold among those compared.
     """

@@ -49,7 +49,7 @@ def threshold_as_published(setting: AuditSetting, bounds: PublishedBounds) -> Es
     closed-form null and its upper bound under the empirical one.
 
     Raises:
-      NotApplicableError: without included scores, or with fewer than 2 excluded scores under
+      NotApplicableError: Without included scores, or with fewer than 2 excluded scores under
         the empirical null.
     """
     best = _best_threshold(setting, bounds.upper)

@@ -82,7 +82,7 @@ class RejectedClaim:
     """The largest claim that one of several tests rejects.
 
     Attributes:
-      claim: such as epsilon; 0 if nothing is rejected.
+      claim: Such as epsilon; 0 if nothing is rejected.
       index: of the test, into the ranks.
     """
 
@@ -95,8 +95,8 @@ def rank_tests(n0: int, confidence: float) -> RankTests:
     """Tests at ranks of n0 excluded scores, dense near the top and the bottom.
 
     Args:
-      n0: number of excluded scores, at least 2.
-      confidence: that no test fails, in (0, 1).
+      n0: Number of excluded scores, at least 2.
+      confidence: That no test fails, in (0, 1).
 
     >>> rank_tests(100, 0.95).ranks.tolist()[:12]
     [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 17]
@@ -138,8 +138,8 @@ def largest_rejected_claim(
     Args:
       tests: at ranks of the excluded scores.
       above: [r] included scores above each of these excluded ones.
-      n1: number of included scores.
-      largest_rate: what a claim allows.
+      n1: Number of included scores.
+      largest_rate: What a claim allows.
     """
     middle = int(np.searchsorted(np.cumsum(tests.masses), 0.5))
     log_upper_half = math.log(tests.masses[middle:].sum())

@@ -45,14 +45,14 @@ class RejectedThreshold:
     """The excluded score that, as a threshold, rejects the largest claim of privacy.
 
     Attributes:
-      claim: the largest one rejected, such as epsilon; 0 if none is.
-      threshold: larger scores are guessed to be included.
-      rank: its place among the excluded scores, 1 for the largest.
-      num_excluded: number of excluded scores.
-      false_negatives: included scores not above it.
-      false_positives: excluded scores above it.
-      level: the probability with which the test at this rank may fail.
-      num_tests: number of ranks tested.
+      claim: The largest one rejected, such as epsilon; 0 if none is.
+      threshold: Larger scores are guessed to be included.
+      rank: Its place among the excluded scores, 1 for the largest.
+      num_excluded: Number of excluded scores.
+      false_negatives: Included scores not above it.
+      false_positives: Excluded scores above it.
+      level: The probability with which the test at this rank may fail.
+      num_tests: Number of ranks tested.
     """
 
     claim: float
@@ -81,7 +81,7 @@ def bounded_thresholds(setting: AuditSetting, null: NullTail) -> BoundedThreshol
 
     Args:
       setting: with at least one included score.
-      null: what is known of an excluded canary's score.
+      null: What is known of an excluded canary's score.
     """
     included = np.sort(setting.scores.included)
     band = true_positive_band(len(included), setting.confidence)
@@ -100,7 +100,7 @@ def strongest_rejection(setting: AuditSetting, largest_rate: LargestRate) -> Rej
 
     Args:
       setting: with at least one included and one excluded score.
-      largest_rate: the true positive rates that a claim allows.
+      largest_rate: The true positive rates that a claim allows.
     """
     included, excluded = np.sort(setting.scores.included), np.sort(setting.scores.excluded)
     tests = rank_tests(len(excluded), setting.confidence)

@@ -51,7 +51,7 @@ def threshold_valid(setting: AuditSetting) -> Estimate:
     one threshold may fail.
 
     Raises:
-      NotApplicableError: without included scores, or with fewer than 2 excluded scores where
+      NotApplicableError: Without included scores, or with fewer than 2 excluded scores where
         the null is empirical or refuted.
     """
     setting.require(included=1)

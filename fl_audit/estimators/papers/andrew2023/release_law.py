@@ -22,8 +22,8 @@ def sample_mean_cosine(
       sigma: noise, a multiple of a canary's length, at least 0.
       dim: d, at least 2.
       num_canaries: k, at least 1.
-      trials: number of releases.
-      rng: source of the randomness.
+      trials: Number of releases.
+      rng: Source of the randomness.
 
     Returns:
       [trials] float64; `estimate_sigma` of one of them is that release's estimate.

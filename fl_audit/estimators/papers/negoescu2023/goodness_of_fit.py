@@ -50,11 +50,11 @@ def kolmogorov_smirnov_table(
     Args:
       values: [n] transformed losses of members or of non-members (`LossTransform.logits`).
       num_components: of the mixtures, each at least 1.
-      num_samples: sizes of the evaluation set, each at least 1.
+      num_samples: Sizes of the evaluation set, each at least 1.
       seed: of splits, fits and draws; a cell's depends on its own numbers only.
 
     Raises:
-      InputError: if a fitting set would be smaller than its number of components, or an
+      InputError: If a fitting set would be smaller than its number of components, or an
         evaluation set empty.
     """
     sample = np.asarray(values, dtype=np.float64)

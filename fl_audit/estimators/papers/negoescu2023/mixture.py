@@ -27,7 +27,7 @@ class GaussianMixture:
       components: [k] the Gaussians.
 
     Raises:
-      ValueError: if there is no component, the lengths differ, or the weights are no
+      ValueError: If there is no component, the lengths differ, or the weights are no
         probabilities.
 
     >>> law = GaussianMixture((0.25, 0.75), (Gaussian(-1, 0.1), Gaussian(1, 0.1)))
@@ -102,7 +102,7 @@ def fitted_mixture(values: npt.ArrayLike, num_components: int, seed: int) -> Gau
       seed: of the starting point, a k-means clustering.
 
     Raises:
-      InputError: if there are fewer values than components, or no component is asked for.
+      InputError: If there are fewer values than components, or no component is asked for.
     """
     sample = np.asarray(values, dtype=np.float64)
     if not 1 <= num_components <= sample.size:
@@ -153,7 +153,7 @@ def epsilon_star_of_mixtures(
       The threshold is one on the loss: "at most the threshold" means member.
 
     Raises:
-      InputError: if delta is out of range, a loss is not finite, or a sample has fewer losses
+      InputError: If delta is out of range, a loss is not finite, or a sample has fewer losses
         than components.
     """
     check_delta(delta)

@@ -18,7 +18,7 @@ class ModelsMean:
       epsilon: log((1/m) sum of exp(epsilon_i)), in nats, at least 0, possibly infinite.
       standard_error: of epsilon, in nats, by the delta method; None with one model or an
         infinite epsilon. It means little where one model has most of the sum.
-      largest_share: share of the sum that the largest model has, in (0, 1].
+      largest_share: Share of the sum that the largest model has, in (0, 1].
       num_models: m.
     """
 
@@ -56,7 +56,7 @@ def log_mean_exp_epsilon(epsilons: npt.ArrayLike) -> ModelsMean:
       epsilons: [m] Epsilon* of the models, each at least 0, possibly infinite.
 
     Raises:
-      InputError: if there is none, or one is negative or NaN.
+      InputError: If there is none, or one is negative or NaN.
 
     >>> log_mean_exp_epsilon([0.5, 0.5]).epsilon
     0.5

@@ -28,15 +28,15 @@ def dynamic_p_values(
     proposition (see sharp.py) does no harm here.
 
     Args:
-      m: number of canaries, each included with probability 1/2.
+      m: Number of canaries, each included with probability 1/2.
       r: [n] numbers of guesses, in [0, m]; any function of the scores, but not of the coins.
       v: [n] numbers of right guesses, in [0, r].
       epsilon: of the null hypothesis, finite and at least 0.
       delta: of the null hypothesis, in [0, 1).
-      tau: right guesses given away to failures, above 0, chosen before the scores are seen.
+      tau: Right guesses given away to failures, above 0, chosen before the scores are seen.
 
     Raises:
-      InputError: if an argument is out of range.
+      InputError: If an argument is out of range.
 
     >>> p = dynamic_p_values(100, [30, 100], [28, 75], epsilon=np.log(3), delta=1e-5, tau=1)
     >>> p.round(3).tolist()
@@ -60,15 +60,15 @@ def dynamic_epsilon_bounds(
     largest of several, with r chosen by several rules, is not.
 
     Args:
-      m: number of canaries, each included with probability 1/2.
+      m: Number of canaries, each included with probability 1/2.
       r: [n] numbers of guesses, in [0, m]; any function of the scores, but not of the coins.
       v: [n] numbers of right guesses, in [0, r].
       delta: in [0, 1).
       confidence: in (0, 1).
-      tau: right guesses given away to failures, above 0, chosen before the scores are seen.
+      tau: Right guesses given away to failures, above 0, chosen before the scores are seen.
 
     Raises:
-      InputError: if an argument is out of range.
+      InputError: If an argument is out of range.
 
     >>> found = dynamic_epsilon_bounds(
     ...     100, [30, 100], [28, 75], delta=1e-5, confidence=0.95, tau=1

@@ -27,14 +27,14 @@ def fresh_sample_bound(n: int, gamma: float, eta: float, *, epsilon: float, delt
     The p-value of (1 + gamma - eta) n / 2 right guesses out of n, plus e^(-n eta^2 / 2), at most 1.
 
     Args:
-      n: number of draws, at least 1.
+      n: Number of draws, at least 1.
       gamma: in [0, 1].
-      eta: what is left to the rounding of guesses, in [0, gamma]; 0 gives 1.
-      epsilon: finite and at least 0.
+      eta: What is left to the rounding of guesses, in [0, gamma]; 0 gives 1.
+      epsilon: Finite and at least 0.
       delta: in [0, 1).
 
     Raises:
-      InputError: if an argument is out of range.
+      InputError: If an argument is out of range.
 
     >>> round(fresh_sample_bound(2000, 0.4, 0.08, epsilon=1 / 3, delta=1e-6), 4)
     0.0017
@@ -53,14 +53,14 @@ def generalisation_bound(
     most 1.
 
     Args:
-      n: number of draws, at least 1.
+      n: Number of draws, at least 1.
       gamma: in [0, 1].
       eta: in [0, 2/3 gamma].
-      epsilon: finite and at least 0.
+      epsilon: Finite and at least 0.
       delta: in [0, 1).
 
     Raises:
-      InputError: if an argument is out of range.
+      InputError: If an argument is out of range.
     """
     _check(n, gamma, eta, 1.5)
     guessed = float(_guessed(n, gamma - 1.5 * eta, epsilon, delta))
@@ -71,13 +71,13 @@ def least_generalisation_bound(n: int, gamma: float, *, epsilon: float, delta: f
     """`generalisation_bound` with the best of 200 values of eta, which no data enters.
 
     Args:
-      n: number of draws, at least 1.
+      n: Number of draws, at least 1.
       gamma: in [0, 1].
-      epsilon: finite and at least 0.
+      epsilon: Finite and at least 0.
       delta: in [0, 1).
 
     Raises:
-      InputError: if an argument is out of range.
+      InputError: If an argument is out of range.
 
     >>> round(least_generalisation_bound(2000, 0.3, epsilon=1 / 3, delta=0.0), 4)
     0.0697
@@ -96,14 +96,14 @@ def accuracy_bound(n: int, gamma: float, beta: float, *, epsilon: float, delta: 
     missing; see `printed_accuracy_bound`.
 
     Args:
-      n: number of draws, at least 1.
+      n: Number of draws, at least 1.
       gamma: in [0, 1].
       beta: in [0, 1].
-      epsilon: finite and at least 0.
+      epsilon: Finite and at least 0.
       delta: in [0, 1).
 
     Raises:
-      InputError: if an argument is out of range.
+      InputError: If an argument is out of range.
     """
     _check_beta(beta)
     bound = least_generalisation_bound(n, gamma, epsilon=epsilon, delta=delta)
@@ -119,14 +119,14 @@ def printed_accuracy_bound(
     0.05 at gamma 0.308 (0.322 with both sides paid for).
 
     Args:
-      n: number of draws, at least 1.
+      n: Number of draws, at least 1.
       gamma: in [0, 1].
       beta: in [0, 1].
-      epsilon: finite and at least 0.
+      epsilon: Finite and at least 0.
       delta: in [0, 1).
 
     Raises:
-      InputError: if an argument is out of range.
+      InputError: If an argument is out of range.
     """
     _check_beta(beta)
     return min(beta + least_generalisation_bound(n, gamma, epsilon=epsilon, delta=delta), 1.0)
@@ -138,12 +138,12 @@ def pure_accuracy_bound(n: int, c: float, beta: float) -> float:
     beta + 3 e^(-2/25 n c^2), at most 1; as printed, for one side (see `accuracy_bound`).
 
     Args:
-      n: number of draws, at least 1.
+      n: Number of draws, at least 1.
       c: at least 0.
       beta: in [0, 1].
 
     Raises:
-      InputError: if an argument is out of range.
+      InputError: If an argument is out of range.
 
     >>> round(pure_accuracy_bound(2000, 0.2, 0.0), 4)
     0.005
@@ -174,11 +174,11 @@ def jung_failure(beta: float, delta: float, c: float, d: float) -> float:
     Args:
       beta: in [0, 1].
       delta: in [0, 1).
-      c: above 0.
-      d: above 0.
+      c: Above 0.
+      d: Above 0.
 
     Raises:
-      InputError: if an argument is out of range.
+      InputError: If an argument is out of range.
 
     >>> round(jung_failure(1e-5, 1e-5, 0.0005, 0.0005), 3)
     0.04

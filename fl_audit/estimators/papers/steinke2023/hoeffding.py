@@ -27,7 +27,7 @@ class Norms:
       r2: at least the root of the sum of T_i^2, with certainty.
 
     Raises:
-      InputError: if one is not positive and finite.
+      InputError: If one is not positive and finite.
     """
 
     r1: float
@@ -50,10 +50,10 @@ def hoeffding_tail(norms: Norms, v: npt.ArrayLike, epsilon: float) -> FloatArray
     Args:
       norms: of the guesses.
       v: [n] right weights.
-      epsilon: finite and at least 0.
+      epsilon: Finite and at least 0.
 
     Raises:
-      InputError: if epsilon is out of range.
+      InputError: If epsilon is out of range.
 
     >>> hoeffding_tail(Norms(r1=100, r2=10), [40, 60], 0.0).round(4).tolist()
     [1.0, 0.1353]
@@ -69,14 +69,14 @@ def equation_10(m: int, norms: Norms, v: float, *, epsilon: float, delta: float)
     As printed; for delta > 0 the proof of Theorem 5.2 has a gap (see delta_terms.py).
 
     Args:
-      m: number of canaries, each included with probability 1/2.
+      m: Number of canaries, each included with probability 1/2.
       norms: of the guesses.
-      v: right weight.
+      v: Right weight.
       epsilon: of the null hypothesis, finite and at least 0.
       delta: of the null hypothesis, in [0, 1).
 
     Raises:
-      InputError: if an argument is out of range.
+      InputError: If an argument is out of range.
 
     >>> round(equation_10(100, Norms(100, 10), 75, epsilon=0.5, delta=1e-4), 4)
     0.0403
@@ -95,14 +95,14 @@ def equation_11(m: int, norms: Norms, v: float, *, epsilon: float, delta: float)
     (v < mean + 2).
 
     Args:
-      m: number of canaries, each included with probability 1/2.
+      m: Number of canaries, each included with probability 1/2.
       norms: of the guesses.
-      v: right weight.
+      v: Right weight.
       epsilon: of the null hypothesis, finite and at least 0.
       delta: of the null hypothesis, in [0, 1).
 
     Raises:
-      InputError: if an argument is out of range.
+      InputError: If an argument is out of range.
 
     >>> round(equation_11(100, Norms(100, 10), 75, epsilon=0.5, delta=1e-4), 4)
     0.0475
@@ -123,13 +123,13 @@ def equation_12(m: int, norms: Norms, beta: float, *, delta: float) -> float:
     not follow from it; here the factor 2 is kept.
 
     Args:
-      m: number of canaries, each included with probability 1/2.
+      m: Number of canaries, each included with probability 1/2.
       norms: of the guesses.
       beta: in (0, 1).
       delta: in [0, 1).
 
     Raises:
-      InputError: if an argument is out of range.
+      InputError: If an argument is out of range.
 
     >>> round(equation_12(100, Norms(100, 10), 0.05, delta=1e-4), 4)
     0.0595
@@ -150,14 +150,14 @@ def hoeffding_p_value(m: int, norms: Norms, v: float, *, epsilon: float, delta: 
     2 m delta / i over i in 1..m (Proposition 5.7's failures, Markov's inequality), at most 1.
 
     Args:
-      m: number of canaries, each included with probability 1/2.
+      m: Number of canaries, each included with probability 1/2.
       norms: of the guesses.
-      v: right weight.
+      v: Right weight.
       epsilon: of the null hypothesis, finite and at least 0.
       delta: of the null hypothesis, in [0, 1).
 
     Raises:
-      InputError: if an argument is out of range.
+      InputError: If an argument is out of range.
     """
     _check(m, v, delta)
     i = np.arange(1, min(m, math.ceil(max(v, 0.0)) + 1) + 1)
@@ -174,14 +174,14 @@ def hoeffding_epsilon_lower_bound(
     At delta = 0 explicit: the logit of (v - r2 sqrt(log(1 / alpha) / 2)) / r1, where f(v) is alpha.
 
     Args:
-      m: number of canaries, each included with probability 1/2.
+      m: Number of canaries, each included with probability 1/2.
       norms: of the guesses.
-      v: right weight, at most r1.
+      v: Right weight, at most r1.
       delta: in [0, 1).
       confidence: in (0, 1).
 
     Raises:
-      InputError: if an argument is out of range.
+      InputError: If an argument is out of range.
 
     >>> made = hoeffding_epsilon_lower_bound(100, Norms(100, 10), 75, delta=0.0, confidence=0.95)
     >>> round(made, 3)

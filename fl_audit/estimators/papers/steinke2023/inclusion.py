@@ -59,13 +59,13 @@ def right_guesses_tail(
     F = 0. Every summand is positive, so small chances keep their digits.
 
     Args:
-      guesses: their numbers k+ and k-.
+      guesses: Their numbers k+ and k-.
       at_least: [n] integers.
       inclusion: pi, in (0, 1).
-      epsilon: finite and at least 0.
+      epsilon: Finite and at least 0.
 
     Raises:
-      InputError: if an argument is out of range.
+      InputError: If an argument is out of range.
 
     >>> two = Guesses(k_plus=1, k_minus=1, correct=0)
     >>> right_guesses_tail(two, [0, 1, 2], inclusion=0.5, epsilon=0.0).tolist()
@@ -96,14 +96,14 @@ def inclusion_p_value(
     delta_terms.py for g and the proof. At inclusion 1/2 f is that of Corollary 5.4.
 
     Args:
-      m: number of canaries, each included independently.
+      m: Number of canaries, each included independently.
       guesses: of m canaries, k+ and k- fixed in advance.
       inclusion: pi, in (0, 1).
       epsilon: of the null hypothesis, finite and at least 0.
       delta: of the null hypothesis, in [0, 1).
 
     Raises:
-      InputError: if an argument is out of range.
+      InputError: If an argument is out of range.
 
     >>> seen = Guesses(k_plus=50, k_minus=50, correct=75)
     >>> null = {"epsilon": float(np.log(3)), "delta": 0.0}
@@ -132,14 +132,14 @@ def printed_inclusion_p_value(
     that proof has a gap (see delta_terms.py): rely on `inclusion_p_value`.
 
     Args:
-      m: number of canaries, each included independently.
+      m: Number of canaries, each included independently.
       guesses: of m canaries, k+ and k- fixed in advance.
       inclusion: pi, in (0, 1).
       epsilon: of the null hypothesis, finite and at least 0.
       delta: of the null hypothesis, in [0, 1).
 
     Raises:
-      InputError: if an argument is out of range.
+      InputError: If an argument is out of range.
     """
     chance = _checked_chance(m, guesses, inclusion, epsilon, delta)
     if delta == 0:
@@ -156,14 +156,14 @@ def inclusion_epsilon_lower_bound(
     A valid lower bound at the given confidence if k+ and k- were fixed before scores were seen.
 
     Args:
-      m: number of canaries, each included independently.
+      m: Number of canaries, each included independently.
       guesses: of m canaries.
       inclusion: pi, in (0, 1).
       delta: in [0, 1).
       confidence: in (0, 1).
 
     Raises:
-      InputError: if an argument is out of range.
+      InputError: If an argument is out of range.
 
     >>> seen = Guesses(k_plus=50, k_minus=50, correct=75)
     >>> made = inclusion_epsilon_lower_bound(100, seen, inclusion=0.5, delta=0.0, confidence=0.95)

@@ -26,7 +26,7 @@ class LatticeWeights:
     is observed is never rounded. They are exact if the weights are multiples of the unit.
 
     Attributes:
-      unit: above 0.
+      unit: Above 0.
       multiples: [n] different weights, in units, increasing, at least 1.
       numbers: [n] how many guesses have each.
     """
@@ -45,7 +45,7 @@ class LatticeWeights:
             standard deviation of W.
 
         Raises:
-          InputError: if a weight or the unit is out of range.
+          InputError: If a weight or the unit is out of range.
 
         >>> LatticeWeights.of([0.5, 0.0, 1.0, 0.4], unit=0.25).multiples.tolist()
         [2, 4]
@@ -91,10 +91,10 @@ class LatticeWeights:
 
         Args:
           at_least: [n] right weights.
-          epsilon: finite and at least 0.
+          epsilon: Finite and at least 0.
 
         Raises:
-          InputError: if epsilon is out of range.
+          InputError: If epsilon is out of range.
 
         >>> LatticeWeights.of([0.5, 1.0], unit=0.5).tail([0, 0.5, 1.0, 1.5], 0.0).tolist()
         [1.0, 0.75, 0.5, 0.25]

@@ -32,7 +32,7 @@ def epsilon_lower_bounds(
     searched for together, by Newton's method.
 
     Args:
-      m: number of canaries, each included with probability 1/2.
+      m: Number of canaries, each included with probability 1/2.
       r: [n] numbers of guesses, in [0, m].
       v: [n] numbers of right guesses, in [0, r].
       delta: in [0, 1).
@@ -42,7 +42,7 @@ def epsilon_lower_bounds(
       [n] lower bounds on epsilon, at least 0 and finite.
 
     Raises:
-      InputError: if an argument is out of range.
+      InputError: If an argument is out of range.
 
     >>> epsilon_lower_bounds(1000, 100, [60, 75, 90], delta=1e-4, confidence=0.95).round(3).tolist()
     [0.027, 0.673, 1.581]
@@ -68,7 +68,7 @@ def checked_counts(m: int, r: npt.ArrayLike, v: npt.ArrayLike) -> tuple[Counts, 
     """Numbers of guesses and of right guesses as integer arrays of one shape.
 
     Raises:
-      InputError: unless 0 <= v <= r <= m, 1 <= m, all of them whole numbers.
+      InputError: Unless 0 <= v <= r <= m, 1 <= m, all of them whole numbers.
     """
     if m < 1:
         raise InputError(f"examples (m) must be at least 1, got {m}")

@@ -21,13 +21,13 @@ def mutual_information_bound(
     and else giving randomised response.
 
     Args:
-      n: number of coins, at least 1.
-      epsilon: finite and at least 0.
+      n: Number of coins, at least 1.
+      epsilon: Finite and at least 0.
       delta: in [0, 1).
       inclusion: p, the probability of 1, in [0, 1].
 
     Raises:
-      InputError: if an argument is out of range.
+      InputError: If an argument is out of range.
 
     >>> round(mutual_information_bound(1, epsilon=math.log(3), delta=0.0), 4)
     0.1308

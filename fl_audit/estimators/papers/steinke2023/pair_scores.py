@@ -19,9 +19,9 @@ class PairScores:
       excluded: [m] float64, that of its partner, in the same order.
 
     Raises:
-      ValueError: if an array is not one-dimensional or holds a non-finite score, or both are
+      ValueError: If an array is not one-dimensional or holds a non-finite score, or both are
         empty.
-      InputError: if their lengths differ.
+      InputError: If their lengths differ.
 
     >>> PairScores(included=[0.5, 0.2], excluded=[0.1, 0.3]).num_pairs
     2

@@ -39,11 +39,11 @@ def replacement_parameters(epsilon: float, delta: float) -> PrivacyParameters:
     (2 epsilon, (e^epsilon + 1) delta): Steinke et al. (2023), appendix A, footnote 5.
 
     Args:
-      epsilon: finite and at least 0.
+      epsilon: Finite and at least 0.
       delta: in [0, 1).
 
     Raises:
-      InputError: if an argument is out of range.
+      InputError: If an argument is out of range.
 
     >>> replacement_parameters(0.0, 0.25)
     PrivacyParameters(epsilon=0.0, delta=0.5)
@@ -61,14 +61,14 @@ def paired_p_value(m: int, r: int, v: int, *, epsilon: float, delta: float) -> f
     proven and smaller delta term of sharp.py.
 
     Args:
-      m: number of pairs.
-      r: number of guesses, at most m, fixed in advance.
-      v: number of right guesses, at most r.
+      m: Number of pairs.
+      r: Number of guesses, at most m, fixed in advance.
+      v: Number of right guesses, at most r.
       epsilon: of the null hypothesis, finite and at least 0.
       delta: of the null hypothesis, in [0, 1).
 
     Raises:
-      InputError: if an argument is out of range.
+      InputError: If an argument is out of range.
 
     >>> round(paired_p_value(100, 100, 75, epsilon=float(np.log(3)), delta=0.0), 3)
     0.553
@@ -85,14 +85,14 @@ def paired_epsilon_lower_bound(m: int, r: int, v: int, *, delta: float, confiden
     """The largest epsilon under replacement that v right guesses out of r pairs reject.
 
     Args:
-      m: number of pairs.
-      r: number of guesses, at most m, fixed in advance.
-      v: number of right guesses, at most r.
+      m: Number of pairs.
+      r: Number of guesses, at most m, fixed in advance.
+      v: Number of right guesses, at most r.
       delta: in [0, 1).
       confidence: in (0, 1).
 
     Raises:
-      InputError: if an argument is out of range.
+      InputError: If an argument is out of range.
 
     >>> round(paired_epsilon_lower_bound(100, 100, 75, delta=0.0, confidence=0.95), 3)
     0.702
@@ -106,14 +106,14 @@ def add_remove_p_value(m: int, r: int, v: int, *, epsilon: float, delta: float) 
     `paired_p_value` for the parameters that follow for replacement; 1 where their delta reaches 1.
 
     Args:
-      m: number of pairs.
-      r: number of guesses, at most m.
-      v: number of right guesses, at most r.
+      m: Number of pairs.
+      r: Number of guesses, at most m.
+      v: Number of right guesses, at most r.
       epsilon: of the null hypothesis, finite and at least 0.
       delta: of the null hypothesis, in [0, 1).
 
     Raises:
-      InputError: if an argument is out of range.
+      InputError: If an argument is out of range.
     """
     implied = replacement_parameters(epsilon, delta)
     if implied.delta >= 1:
@@ -129,14 +129,14 @@ def add_remove_epsilon_lower_bound(
     At delta = 0 half the bound for replacement.
 
     Args:
-      m: number of pairs.
-      r: number of guesses, at most m.
-      v: number of right guesses, at most r.
+      m: Number of pairs.
+      r: Number of guesses, at most m.
+      v: Number of right guesses, at most r.
       delta: in [0, 1).
       confidence: in (0, 1).
 
     Raises:
-      InputError: if an argument is out of range.
+      InputError: If an argument is out of range.
 
     >>> made = add_remove_epsilon_lower_bound(100, 100, 75, delta=0.0, confidence=0.95)
     >>> round(made, 3)
@@ -168,7 +168,7 @@ def paired_one_run(
       guesses: r, fixed before the scores were seen; by default all pairs.
 
     Raises:
-      InputError: if an argument is out of range.
+      InputError: If an argument is out of range.
 
     >>> scores = PairScores(included=np.arange(1.0, 51.0), excluded=np.zeros(50))
     >>> round(paired_one_run(scores, delta=0.0, confidence=0.95).epsilon, 3)

@@ -36,7 +36,7 @@ def right_weight(guesses: npt.ArrayLike, inclusion: npt.ArrayLike) -> float:
       inclusion: [m] S, -1 or 1.
 
     Raises:
-      InputError: if shapes differ, or a value is out of range.
+      InputError: If shapes differ, or a value is out of range.
 
     >>> right_weight([0.5, -1.0, 0.25], [1, 1, 1])
     0.75
@@ -63,14 +63,14 @@ def weighted_p_value(
     guess decides, see delta_terms.py and `_decides`.
 
     Args:
-      m: number of canaries, each included with probability 1/2.
+      m: Number of canaries, each included with probability 1/2.
       weights: of the guesses, fixed in advance as a multiset.
-      v: right weight, at most that of all guesses.
+      v: Right weight, at most that of all guesses.
       epsilon: of the null hypothesis, finite and at least 0.
       delta: of the null hypothesis, in [0, 1).
 
     Raises:
-      InputError: if an argument is out of range.
+      InputError: If an argument is out of range.
 
     >>> equal = LatticeWeights.of(np.ones(100), unit=1.0)
     >>> round(weighted_p_value(100, equal, 75, epsilon=float(np.log(3)), delta=0.0), 3)
@@ -95,14 +95,14 @@ def printed_weighted_p_value(
     For delta > 0 its proof has a gap (see delta_terms.py): rely on `weighted_p_value`.
 
     Args:
-      m: number of canaries, each included with probability 1/2.
+      m: Number of canaries, each included with probability 1/2.
       weights: of the guesses, fixed in advance as a multiset.
-      v: right weight, at most that of all guesses.
+      v: Right weight, at most that of all guesses.
       epsilon: of the null hypothesis, finite and at least 0.
       delta: of the null hypothesis, in [0, 1).
 
     Raises:
-      InputError: if an argument is out of range.
+      InputError: If an argument is out of range.
     """
     _check(m, weights, v, delta)
     i = np.arange(min(m, math.ceil(v) + 1) + 1)
@@ -117,14 +117,14 @@ def weighted_epsilon_lower_bound(
     """The largest epsilon that right weight v rejects by `weighted_p_value`, 0 if none.
 
     Args:
-      m: number of canaries, each included with probability 1/2.
+      m: Number of canaries, each included with probability 1/2.
       weights: of the guesses, fixed in advance as a multiset.
-      v: right weight, at most that of all guesses.
+      v: Right weight, at most that of all guesses.
       delta: in [0, 1).
       confidence: in (0, 1).
 
     Raises:
-      InputError: if an argument is out of range.
+      InputError: If an argument is out of range.
 
     >>> equal = LatticeWeights.of(np.ones(100), unit=1.0)
     >>> round(weighted_epsilon_lower_bound(100, equal, 75, delta=0.0, confidence=0.95), 3)

@@ -50,10 +50,10 @@ def decide_member(
       loss: [...] float64, of the point under the models in question.
       without: H0, fitted to losses of models trained without the point; broadcast with loss.
       having: H1, fitted to losses of models trained with it; broadcast with loss.
-      false_positive_rate: that the test aims at, alpha*, in (0, 1).
+      false_positive_rate: That the test aims at, alpha*, in (0, 1).
 
     Raises:
-      InputError: if false_positive_rate is out of range.
+      InputError: If false_positive_rate is out of range.
 
     >>> fits = [NormalFit(np.array([m]), np.array([s])) for m, s in [(0, 2), (3, 1)]]
     >>> [bool(decide_member(np.array([loss]), *fits, 0.1)[0]) for loss in (-4.0, 4.0)]
@@ -94,10 +94,10 @@ def cross_fed_counts(
     Args:
       losses_without: [n, N0] float64, loss of each base's point under models trained without it.
       losses_having: [n, N1] float64, under models trained with it.
-      false_positive_rate: that the test aims at, in (0, 1).
+      false_positive_rate: That the test aims at, in (0, 1).
 
     Raises:
-      InputError: if a side has fewer than 3 models, a loss is not finite, the shapes disagree, or
+      InputError: If a side has fewer than 3 models, a loss is not finite, the shapes disagree, or
         the losses that a law is fitted to are all equal.
 
     >>> rng = np.random.default_rng(0)
