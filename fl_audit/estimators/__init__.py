@@ -1,4 +1,4 @@
-"""Scores and counts in, epsilon out: privacy estimates with numpy and scipy alone.
+"""Estimators: scores and counts in, epsilon out, with numpy and scipy alone.
 
 Nothing here imports TensorFlow, so that a log of scores can be audited anywhere. A LARGER score
 always means MORE like a member.

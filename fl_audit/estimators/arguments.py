@@ -11,7 +11,7 @@ def check_delta(delta: float) -> None:
     """Refuse a delta outside [0, 1).
 
     Raises:
-      InputError: If it is out of range or NaN.
+      InputError: If delta is out of range or NaN.
     """
     if not 0 <= delta < 1:
         raise InputError(f"delta must be in [0, 1), got {delta}")
@@ -21,7 +21,7 @@ def check_confidence(confidence: float) -> None:
     """Refuse a confidence outside (0, 1), such as 95 for 0.95.
 
     Raises:
-      InputError: If it is out of range or NaN.
+      InputError: If the confidence is out of range or NaN.
     """
     if not 0 < confidence < 1:
         raise InputError(f"confidence must be in (0, 1), such as 0.95, got {confidence}")
@@ -31,7 +31,7 @@ def check_epsilon(epsilon: float) -> None:
     """Refuse an epsilon that is negative, infinite or NaN.
 
     Raises:
-      InputError: If it is.
+      InputError: If epsilon is negative, infinite or NaN.
     """
     if not 0 <= epsilon < float("inf"):
         raise InputError(f"epsilon must be finite and at least 0, got {epsilon}")

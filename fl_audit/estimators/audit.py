@@ -1,4 +1,4 @@
-"""All estimators behind one door."""
+"""Privacy estimates from canary scores by all methods, or by those asked for."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,13 +17,13 @@ class AuditResult:
     """The estimates from one set of canary scores.
 
     Attributes:
-      delta: in [0, 1).
-      confidence: of every bound, in (0, 1).
+      delta: The delta of differential privacy, in [0, 1).
+      confidence: Confidence of every bound, in (0, 1).
       dim: Number of trainable parameters, where known.
-      num_included: Canaries that took part in training.
-      num_excluded: Canaries that did not.
+      num_included: Number of canaries that took part in training.
+      num_excluded: Number of canaries that did not.
       roc: How well the scores tell the two kinds apart; None without scores of either.
-      estimates: One per method, in the order asked for.
+      estimates: One estimate per method, in the order asked for.
       left_out: Default methods that these scores do not allow, each with the reason.
     """
 
@@ -63,10 +63,10 @@ def estimate(
 
     Args:
       scores: The canaries' scores; larger means more like a member.
-      delta: in [0, 1).
-      dim: Number of trainable parameters, at least 2; needed by the closed-form null.
-      confidence: of every bound, in (0, 1).
-      methods: Names in METHODS; by default all that these scores allow.
+      delta: The delta of differential privacy, in [0, 1).
+      dim: Number of trainable parameters, at least 2; the closed-form null needs it.
+      confidence: Confidence of every bound, in (0, 1).
+      methods: Names of methods in METHODS; by default all that these scores allow.
       null: "closed_form" or "empirical"; by default closed_form where dim is given.
       null_tail: What is known of an excluded canary's score, for the bounds that have to hold,
         such as GaussianCanaryNull(dim) for cosines of gaussian canaries; by default, where dim
@@ -99,7 +99,7 @@ def estimate(
 
 
 def reasons(left_out: Mapping[str, str]) -> list[str]:
-    """Why methods were left out, each reason once, with the methods that it is about.
+    """The reasons why methods were left out, each once, with the methods that it is about.
 
     >>> reasons({"a": "needs more", "b": "needs more", "c": "needs dim"})
     ['a, b: needs more', 'c: needs dim']
@@ -111,7 +111,7 @@ def reasons(left_out: Mapping[str, str]) -> list[str]:
 
 
 def _known(methods: Sequence[str]) -> Sequence[str]:
-    """The method names, all of them known, before any of them runs."""
+    """The method names, all of them known, checked before any of them runs."""
     if not methods:
         raise InputError(f"methods must name at least one of: {', '.join(METHODS)}")
     for name in methods:

@@ -19,9 +19,9 @@ def beta_cdf(a: npt.ArrayLike, b: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray
     import.
 
     Args:
-      a: First shapes, above 0, broadcast with x.
+      a: First shapes, above 0; broadcast with x.
       b: Second shapes, above 0.
-      x: in [0, 1].
+      x: Points in [0, 1].
 
     >>> round(float(beta_cdf(np.array(1.0), np.array(2.0), np.array(0.1))), 12)  # 1 - (1 - x)^2
     0.19

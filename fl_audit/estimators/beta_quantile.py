@@ -8,7 +8,7 @@ from fl_audit.array_types import FloatArray
 from fl_audit.estimators.beta_cdf import beta_cdf
 
 _CLOSE = 1e-9
-"""A Newton step this small, relative to x and 1 - x, leaves an error below rounding."""
+"""The relative size of a Newton step that leaves an error below rounding."""
 
 
 def beta_quantile(a: npt.ArrayLike, b: npt.ArrayLike, p: npt.ArrayLike) -> FloatArray:
@@ -20,7 +20,7 @@ def beta_quantile(a: npt.ArrayLike, b: npt.ArrayLike, p: npt.ArrayLike) -> Float
     Args:
       a: First shape, above 0; broadcast with the others.
       b: Second shape, above 0.
-      p: probability, in (0, 1).
+      p: Probability, in (0, 1).
 
     >>> round(float(beta_quantile(1.0, 2.0, 0.19)), 12)  # 1 - sqrt(1 - p)
     0.1

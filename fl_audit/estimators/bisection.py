@@ -1,4 +1,4 @@
-"""The largest number at which something still holds."""
+"""The largest number at which a condition still holds."""
 
 import math
 from collections.abc import Callable
@@ -10,7 +10,7 @@ def supremum(holds: Callable[[float], bool]) -> float:
     Returns 0 if it does not hold at 0, and infinity if it holds at every finite number.
 
     Args:
-      holds: True up to some number and false from there on.
+      holds: A condition that is true up to some number and false from there on.
 
     >>> supremum(lambda x: x < 3.5)
     3.5

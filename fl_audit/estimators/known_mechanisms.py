@@ -26,12 +26,13 @@ class KnownMechanism:
     """A mechanism that releases a score for each canary's inclusion bit.
 
     Attributes:
-      name: of the mechanism.
-      epsilon: The least with which it is (epsilon, delta)-private.
-      delta: at which.
-      release: Random numbers and [k] bits, 0 or 1, to [k] scores.
-      dim: where scores are cosines in that many dimensions, which is what the closed-form null
-        needs; else None.
+      name: Name of the mechanism.
+      epsilon: The least epsilon with which it is (epsilon, delta)-private.
+      delta: The delta at which that epsilon holds.
+      release: Function that takes random numbers and bits, 0 or 1, of shape (k,), and returns
+        float64 scores of shape (k,).
+      dim: Number of dimensions where scores are cosines, which the closed-form null needs; None
+        where they are not.
     """
 
     name: str
@@ -42,7 +43,7 @@ class KnownMechanism:
 
 
 def randomised_response(epsilon: float) -> KnownMechanism:
-    """Each bit as it is with probability e^epsilon / (1 + e^epsilon), else the other: delta 0."""
+    """Randomised response, which keeps a bit with probability e^epsilon / (1 + e^epsilon)."""
 
     def release(rng: np.random.Generator, bits: Bits) -> FloatArray:
         lies = rng.random(len(bits)) < 1 / (1 + math.exp(epsilon))
@@ -52,7 +53,7 @@ def randomised_response(epsilon: float) -> KnownMechanism:
 
 
 def laplace(epsilon: float) -> KnownMechanism:
-    """Each bit plus Laplace noise of scale 1 / epsilon: delta 0."""
+    """The Laplace mechanism, with delta 0: each bit plus noise of scale 1 / epsilon."""
 
     def release(rng: np.random.Generator, bits: Bits) -> FloatArray:
         return bits + rng.laplace(scale=1 / epsilon, size=len(bits))
@@ -61,10 +62,10 @@ def laplace(epsilon: float) -> KnownMechanism:
 
 
 def gaussian(epsilon: float, delta: float, dim: int | None = None) -> KnownMechanism:
-    """Each bit plus Gaussian noise, calibrated to epsilon (Balle & Wang 2018).
+    """The Gaussian mechanism: each bit plus noise calibrated to epsilon (Balle & Wang 2018).
 
-    Scores are in units of the noise, so that an excluded canary's is standard normal; with `dim`
-    they are like cosines of gaussian canaries, N(0, 1 / dim) for an excluded one.
+    Scores are in units of the noise, so that an excluded canary's score is standard normal; with
+    `dim` they are like cosines of gaussian canaries, N(0, 1 / dim) for an excluded one.
     """
     shift, unit = 1 / sigma_of_epsilon(epsilon, delta), (dim or 1) ** -0.5
 
@@ -76,7 +77,7 @@ def gaussian(epsilon: float, delta: float, dim: int | None = None) -> KnownMecha
 
 
 def pathological(epsilon: float, delta: float, beta: float) -> KnownMechanism:
-    """Steinke et al. (2023), Algorithm 4: randomised response that is better with chance beta."""
+    """Algorithm 4 of Steinke et al. (2023): randomised response that is better with chance beta."""
 
     def release(rng: np.random.Generator, bits: Bits) -> FloatArray:
         k = len(bits)
@@ -95,18 +96,18 @@ def bounds_on(
     seed: int,
     confidence: float = 0.95,
 ) -> Mapping[str, FloatArray]:
-    """What methods find on independent releases, each canary included by a fair coin.
+    """The bounds that methods find on independent releases, each canary included by a fair coin.
 
     Args:
-      mechanism: to audit, at its own delta.
-      methods: Names in METHODS; they see the same releases.
-      num_canaries: k, in each release.
+      mechanism: The mechanism to audit, at its own delta.
+      methods: Names of methods in METHODS; they see the same releases.
+      num_canaries: Number of canaries k in each release.
       runs: Number of releases.
-      seed: of coins and releases.
-      confidence: of each bound.
+      seed: Seed of the coins and the releases.
+      confidence: Confidence of each bound, in (0, 1).
 
     Returns:
-      A [runs] array by method: lower ends, or epsilons where a method has none.
+      An array by method, float64 of shape (runs,): lower ends, or epsilons where a method has none.
 
     >>> found = bounds_on(
     ...     randomised_response(1.0), ["one_run_valid"], num_canaries=100, runs=5, seed=1

@@ -1,4 +1,4 @@
-"""Methods in groups of what may be relied on, for whoever prints estimates."""
+"""Groups of methods by how far their numbers may be relied on, for whoever prints estimates."""
 
 from dataclasses import dataclass
 
@@ -8,9 +8,9 @@ class MethodGroup:
     """Methods whose numbers may be relied on to the same degree.
 
     Attributes:
-      title: of the group.
-      meaning: How far its numbers may be relied on.
-      kinds: Kind of the estimate, and the mechanisms for which it is valid.
+      title: Title of the group.
+      meaning: How far the numbers of the group may be relied on.
+      kinds: Pairs of the kind of an estimate and the mechanisms for which it is valid.
     """
 
     title: str
@@ -18,7 +18,7 @@ class MethodGroup:
     kinds: frozenset[tuple[str, str | None]]
 
     def has(self, kind: str, valid_for: str | None) -> bool:
-        """Whether an estimate of this kind, valid for these mechanisms, is of this group."""
+        """Whether an estimate of this kind, valid for these mechanisms, belongs to this group."""
         return (kind, valid_for) in self.kinds
 
 
@@ -65,4 +65,4 @@ METHOD_GROUPS = (
         ),
     ),
 )
-"""From what may be relied on to what is only an estimate; every kind of method is in one group."""
+"""The groups, from what may be relied on to what is only an estimate; every method is in one."""

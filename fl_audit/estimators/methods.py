@@ -1,4 +1,4 @@
-"""The methods: one record for each, from which everything that lists methods is derived.
+"""The registry of methods: one record for each, from which every list of methods is derived.
 
 A method of another package is one function and one call of `register_method`.
 """
@@ -34,16 +34,16 @@ class Method:
 
     Attributes:
       name: Name of the method, such as "one_run".
-      estimate: The estimate from scores; it refuses scores that it cannot use by a
-        `NotApplicableError`.
-      kind: Kind of every estimate that it makes.
-      valid_for: Mechanisms on which its bound holds, as every estimate of it says.
-      fast_rejection: Given (epsilon, delta, level), a quick way to tell of many samples whether
-        the lower bound at confidence 1 - level and at delta exceeds epsilon; for simulations.
-        None where they make the bound and compare.
+      estimate: Function that makes the estimate from scores; it refuses scores that it cannot use
+        by a `NotApplicableError`.
+      kind: Kind of every estimate that the method makes.
+      valid_for: Mechanisms on which the method's bound holds, as every estimate of it says.
+      fast_rejection: Given (epsilon, delta, level), a quick way to tell of many samples whether the
+        lower bound at confidence 1 - level and at delta exceeds epsilon; for simulations. None
+        where they make the bound and compare.
 
     Raises:
-      ValueError: If the kind or what it is valid for is unknown.
+      ValueError: If the kind is unknown, or what the method is valid for.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Method:
     fast_rejection: Callable[[float, float, float], Rejection] | None = None
 
     def __post_init__(self) -> None:
-        """Check what the groups of methods are made by."""
+        """Check the kind and the validity, by which methods are grouped."""
         if self.kind not in get_args(Kind):
             raise ValueError(f"kind must be one of {get_args(Kind)}, got {self.kind!r}")
         if self.valid_for not in (None, *get_args(ValidFor)):
@@ -63,7 +63,7 @@ class Method:
 
     @property
     def is_valid(self) -> bool:
-        """Whether it makes lower bounds that hold for any mechanism, whatever it chooses."""
+        """Whether the method makes lower bounds that hold for any mechanism."""
         return self.kind == "lower_bound" and self.valid_for == "any mechanism"
 
     def __call__(self, setting: AuditSetting) -> Estimate:
@@ -71,7 +71,7 @@ class Method:
 
         Raises:
           NotApplicableError: If the scores do not allow the method.
-          ValueError: If the estimate says something else of itself than this record.
+          ValueError: If the estimate contradicts this record of the method.
         """
         made = self.estimate(setting)
         says = (made.method, made.kind, made.valid_for)
@@ -121,7 +121,7 @@ def register_method(method: Method) -> Method:
     """Add a method, the last in the order of reports, and return it.
 
     Raises:
-      ValueError: If its name is taken.
+      ValueError: If the name of the method is taken.
     """
     if method.name in ("all", *_methods):
         raise ValueError(f"the name {method.name!r} of a method is taken")

@@ -1,4 +1,4 @@
-"""What an estimator returns: the number together with what it means."""
+"""The record that an estimator returns: the number together with what it means."""
 
 import math
 from collections.abc import Mapping
@@ -15,17 +15,17 @@ class Estimate:
     """One privacy estimate, with its kind, assumptions and guarantee.
 
     Attributes:
-      method: Name in the registry, such as "one_run".
+      method: Name of the method in the registry, such as "one_run".
       kind: "estimate" (a point value without a confidence), "lower_bound" or "interval".
       epsilon: The headline value, in nats, at least 0, possibly infinite.
       assumes: What has to hold for the value to mean anything, in words.
       guarantee: What the value guarantees, and what it does not, in words.
-      source: paper, section and equation.
+      source: Paper, section and equation of the estimator.
       lower: Lower end of a bound or interval; None for a point estimate.
       upper: Upper end of an interval; else None.
       valid_for: Mechanisms on which a lower bound holds at its confidence, everything that was
         chosen on the data included; None if it claims no such thing.
-      details: How the value came about (threshold, counts, ...).
+      details: Numbers that tell how the value came about (threshold, counts, ...).
 
     Raises:
       ValueError: If epsilon is negative or NaN.

@@ -15,8 +15,8 @@ class CanaryScores:
     Either array may be empty (some estimators need no excluded canaries), but not both.
 
     Attributes:
-      included: [n1] float64, scores of the canaries that took part in training.
-      excluded: [n0] float64, scores of the canaries that did not.
+      included: Scores of the canaries that took part in training, float64 of shape (n1,).
+      excluded: Scores of the canaries that did not, float64 of shape (n0,).
 
     Raises:
       ValueError: If an array is not one-dimensional, holds a non-finite score, or both are empty.

@@ -1,4 +1,4 @@
-"""What every estimator is asked: which scores, at which delta, against which null law."""
+"""The arguments that all estimators share: the scores, delta, confidence and the null law."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -19,11 +19,11 @@ from fl_audit.estimators.scores import CanaryScores
 Null = Literal["closed_form", "empirical"]
 
 _ROUNDING = 1e-6
-"""How far beyond 1 a cosine computed in float32 may lie."""
+"""The largest excess over 1 of a cosine that was computed in float32."""
 
 
 class NotApplicableError(InputError):
-    """A method cannot be applied to these scores: among default methods, it is left out."""
+    """The error that a method cannot be applied to these scores; a default one is left out."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class AuditSetting:
 
     Attributes:
       scores: The canaries' scores.
-      delta: in [0, 1).
-      confidence: in (0, 1), of every bound.
-      dim: Number of trainable parameters; needed by the closed-form null.
+      delta: The delta of differential privacy, in [0, 1).
+      confidence: Confidence of every bound, in (0, 1).
+      dim: Number of trainable parameters; the closed-form null needs it.
       null: Law of an excluded canary's score: "closed_form" (a cosine with a random direction
         in dimension dim) or "empirical" (from the excluded scores).
       null_tail: What is known of an excluded canary's score, for the bounds that have to hold;
@@ -68,7 +68,7 @@ class AuditSetting:
         """Refuse scores with fewer included or excluded canaries than a method needs.
 
         Raises:
-          NotApplicableError: Naming what is missing.
+          NotApplicableError: If there are too few; the message names what is missing.
         """
         for name, needed, found in (
             ("included", included, self.scores.num_included),
@@ -99,7 +99,7 @@ class AuditSetting:
         """Refuse an empirical null with fewer than 2 excluded scores.
 
         Raises:
-          NotApplicableError: Naming what is missing.
+          NotApplicableError: If there are too few; the message names what is missing.
         """
         if self.null == "empirical" and self.scores.num_excluded < 2:
             raise NotApplicableError(

@@ -47,7 +47,7 @@ def boundary_density(counts: ChallengeCounts, epsilon: FloatArray, delta: float)
     Args:
       counts: of n challenge bases.
       epsilon: [n, k] float64, at least 0, points for each base.
-      delta: in [0, 1).
+      delta: The delta of differential privacy, in [0, 1).
 
     >>> flat = ChallengeCounts([0], [0], [0], [0])  # C = 2 / (1 + e^epsilon) where delta = 0
     >>> slope = boundary_density(flat, np.log([[3.0]]), 0.0).by_epsilon

@@ -42,7 +42,7 @@ def find_start(
 
     Args:
       rates: candidates; of a free strength, only the first of each base counts.
-      delta: in [0, 1).
+      delta: The delta of differential privacy, in [0, 1).
       strength: Its prior.
       rng: The only source of randomness.
 

@@ -82,9 +82,9 @@ def grid_posterior(counts: ChallengeCounts, delta: float, prior: Prior) -> GridP
     quantiles are right to about 1e-3.
 
     Args:
-      counts: of the challenge bases.
-      delta: in [0, 1).
-      prior: of epsilon and s.
+      counts: Counts of the challenge bases.
+      delta: The delta of differential privacy, in [0, 1).
+      prior: Prior of epsilon and s.
     """
     largest = _DEVIATIONS * math.sqrt(prior.epsilon_variance)
     while True:

@@ -116,8 +116,8 @@ def mhaar_posterior(
     """Draws from the posterior, by Algorithm 1.
 
     Args:
-      counts: of the challenge bases.
-      delta: in [0, 1).
+      counts: Counts of the challenge bases.
+      delta: The delta of differential privacy, in [0, 1).
       prior: of all parameters.
       correlated: Whether counts follow equation 7 instead of equation 1.
       settings: of the chains.

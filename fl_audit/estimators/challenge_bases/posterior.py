@@ -38,8 +38,8 @@ def posterior(
     and its upper end depends on the prior: no counts rule out a larger epsilon.
 
     Args:
-      counts: of the challenge bases.
-      delta: in [0, 1).
+      counts: Counts of the challenge bases.
+      delta: The delta of differential privacy, in [0, 1).
       method: "grid" integrates without Monte Carlo; "mhaar" is the paper's Markov chain. By
         default grid for independent counts and mhaar for correlated ones, which the grid
         cannot do.

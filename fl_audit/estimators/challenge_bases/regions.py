@@ -24,7 +24,7 @@ def inside(
       alpha: False positive rates, in [0, 1].
       beta: False negative rates, in [0, 1].
       epsilon: at least 0.
-      delta: in [0, 1).
+      delta: The delta of differential privacy, in [0, 1).
 
     >>> inside(np.array([0.2, 0.5]), np.array([0.2, 0.5]), np.log(3), 0.0).tolist()
     [False, True]
@@ -89,7 +89,7 @@ def log_reach(epsilon: FloatArray, shrunk: FloatArray, delta: float) -> FloatArr
     Args:
       epsilon: Above 0.
       shrunk: s epsilon, in [0, epsilon]; broadcast with epsilon.
-      delta: in [0, 1).
+      delta: The delta of differential privacy, in [0, 1).
 
     >>> area = 2 * (0.5 - 0.25)
     >>> bool(np.isclose(log_reach(np.log([3.0]), np.array([0.0]), 0.0)[0], np.log(area)))
@@ -115,7 +115,7 @@ def log_reach_slope(epsilon: FloatArray, delta: float) -> FloatArray:
 
     Args:
       epsilon: at least 0; above 0 unless delta is.
-      delta: in [0, 1).
+      delta: The delta of differential privacy, in [0, 1).
     """
     by_epsilon = (
         np.log(2) + 2 * np.log1p(-delta) + special.log_expit(epsilon) + special.log_expit(-epsilon)

@@ -57,8 +57,8 @@ def intervals(counts: ConfusionCounts, delta: float, confidence: float) -> Count
     training too, the upper ends do not: a stronger attack may reveal more (section 2.5).
 
     Args:
-      counts: of the attack's guesses.
-      delta: in [0, 1).
+      counts: Counts of the attack's right and wrong guesses.
+      delta: The delta of differential privacy, in [0, 1).
       confidence: of each interval, in (0, 1).
 
     Raises:
@@ -98,8 +98,8 @@ def interval_of_rates(
     log((1 - delta - 0) / FNR+) = 1.736.
 
     Args:
-      counts: of the attack's guesses.
-      delta: in [0, 1).
+      counts: Counts of the attack's right and wrong guesses.
+      delta: The delta of differential privacy, in [0, 1).
       confidence: 1 - alpha, in (0, 1).
       upper_bound: of a rate, such as `jeffreys_upper`; used on its complement for a lower bound.
 

@@ -32,8 +32,8 @@ class EpsilonPosterior:
     appendix A.2. (There the upper boundary lacks "1 +" in front of (delta - x) e^-epsilon.)
 
     Attributes:
-      counts: of the attack's guesses.
-      delta: in [0, 1).
+      counts: Counts of the attack's right and wrong guesses.
+      delta: The delta of differential privacy, in [0, 1).
 
     Raises:
       InputError: If delta is out of range.
@@ -117,7 +117,7 @@ class EpsilonPosterior:
         (Section 3.3 puts the lower end at the alpha quantile: that is of a one-sided interval.)
 
         Args:
-          confidence: in (0, 1).
+          confidence: Confidence of the bound, in (0, 1).
 
         Raises:
           InputError: If confidence is out of range.

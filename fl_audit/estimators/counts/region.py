@@ -33,7 +33,7 @@ def epsilon_of_rates(
     Args:
       false_negative_rates: in [0, 1]; broadcast with the others.
       false_positive_rates: in [0, 1].
-      delta: in [0, 1).
+      delta: The delta of differential privacy, in [0, 1).
 
     Raises:
       InputError: If a rate or delta is out of range.
@@ -68,7 +68,7 @@ def beyond_chance(
       log_rest_x: log(1 - x).
       log_y: log of the other error rate y.
       log_rest_y: log(1 - y).
-      delta: in [0, 1).
+      delta: The delta of differential privacy, in [0, 1).
 
     Returns:
       float64, -inf where neither numerator is positive.

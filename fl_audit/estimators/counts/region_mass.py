@@ -97,7 +97,7 @@ def corner_mass(x: RateLaws, y: RateLaws, delta: float, epsilon: FloatArray) -> 
     Args:
       x: [m] laws of one error rate.
       y: [m] laws of the other, independent of x.
-      delta: in [0, 1).
+      delta: The delta of differential privacy, in [0, 1).
       epsilon: [m] float64, at least 0.
 
     Returns:
@@ -124,7 +124,7 @@ def corner_density(x: RateLaws, y: RateLaws, delta: float, epsilon: FloatArray) 
     Args:
       x: [m] laws of one error rate.
       y: [m] laws of the other, independent of x.
-      delta: in [0, 1).
+      delta: The delta of differential privacy, in [0, 1).
       epsilon: [m] float64, at least 0.
 
     Returns:
@@ -147,7 +147,7 @@ class _Wings:
     Attributes:
       outer: [2 m] laws of the rate along the axis.
       inner: [2 m] laws of the other rate, below (1 - delta - outer) e^-epsilon.
-      delta: in [0, 1).
+      delta: The delta of differential privacy, in [0, 1).
       epsilon: [2 m] float64.
       crossing: [2 m] float64, c, where the wings start.
       full_until: [2 m] float64, at least c: up to here the inner cdf is 1.

@@ -117,7 +117,7 @@ def best_threshold(roc: RocCounts, delta: float, confidence: float) -> int:
 
     Args:
       roc: Counts at each threshold.
-      delta: in [0, 1).
+      delta: The delta of differential privacy, in [0, 1).
       confidence: of the interval, 1 - alpha, in (0, 1).
     """
     count = len(roc.thresholds)

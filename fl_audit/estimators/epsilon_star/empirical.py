@@ -36,7 +36,7 @@ def empirical_epsilon_star(
     Args:
       member_losses: [n1] losses of the model on its training points.
       non_member_losses: [n0] losses on points of the population that it was not trained on.
-      delta: in [0, 1).
+      delta: The delta of differential privacy, in [0, 1).
 
     Raises:
       InputError: If delta is out of range, a sample is empty or a loss is not finite.

@@ -47,7 +47,7 @@ def epsilon_of_laws(null: Law, alternative: Law, delta: float) -> BestThreshold:
     Args:
       null: F0, the law of an excluded canary's score.
       alternative: F1, the law of an included canary's score.
-      delta: in [0, 1).
+      delta: The delta of differential privacy, in [0, 1).
 
     Raises:
       InputError: If delta is out of range.

@@ -27,7 +27,7 @@ def epsilon_over_all_regions(first: Gaussian, second: Gaussian, delta: float) ->
     Args:
       first: Law of the scores on one side; the order of the two does not matter.
       second: Law of the scores on the other side.
-      delta: in [0, 1).
+      delta: The delta of differential privacy, in [0, 1).
 
     Raises:
       InputError: If delta is out of range.

@@ -26,8 +26,8 @@ def p_value(m: int, r: int, v: int, epsilon: float, delta: float) -> float:
       m: Number of canaries, each included with probability 1/2.
       r: Number of guesses, at most m; on the others the auditor abstains.
       v: Number of correct guesses, at most r.
-      epsilon: of the null hypothesis, finite and at least 0.
-      delta: of the null hypothesis, in [0, 1).
+      epsilon: The epsilon of the null hypothesis, finite and at least 0.
+      delta: The delta of the null hypothesis, in [0, 1).
 
     Raises:
       InputError: If an argument is out of range.
@@ -51,8 +51,8 @@ def epsilon_lower_bound(m: int, r: int, v: int, delta: float, confidence: float)
       m: Number of canaries, each included with probability 1/2.
       r: Number of guesses, at most m.
       v: Number of correct guesses, at most r.
-      delta: in [0, 1).
-      confidence: in (0, 1).
+      delta: The delta of differential privacy, in [0, 1).
+      confidence: Confidence of the bound, in (0, 1).
 
     Raises:
       InputError: If an argument is out of range.

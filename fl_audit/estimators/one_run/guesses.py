@@ -71,7 +71,7 @@ def best_total(m: int, correct: Counts, delta: float, confidence: float) -> int:
     Args:
       m: Number of canaries.
       correct: [m + 1] right guesses for each r, negative for an r that is no candidate.
-      delta: in [0, 1).
+      delta: The delta of differential privacy, in [0, 1).
       confidence: in (0, 1), of each bound.
     """
     alpha = 1 - confidence

@@ -27,7 +27,7 @@ def largest_rejected(
     Args:
       p_value: of epsilon; at least `chance`.
       chance: of epsilon; grows with it.
-      alpha: in (0, 1).
+      alpha: Level of the test, in (0, 1).
 
     >>> round(largest_rejected(lambda x: x / 10 + 0.01, lambda x: x / 10, 0.05), 6)
     0.4

@@ -29,7 +29,7 @@ class PathologicalMechanism:
     Attributes:
       num_canaries: m.
       num_guesses: r, in [1, m].
-      epsilon: Finite and at least 0.
+      epsilon: The epsilon of differential privacy, finite and at least 0.
       delta: in [0, 1); with 0 this is randomised response on r canaries.
       beta: The probability of the bad case, in (0, 1], at least m delta / r.
 
@@ -111,7 +111,7 @@ def worst_beta(m: int, r: int, v: int, *, epsilon: float, delta: float) -> Patho
       m: Number of canaries.
       r: Number of guesses, in [1, m].
       v: Right guesses, in [0, r].
-      epsilon: Finite and at least 0.
+      epsilon: The epsilon of differential privacy, finite and at least 0.
       delta: in [0, 1), at most r / m.
 
     Raises:

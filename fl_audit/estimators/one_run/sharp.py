@@ -60,7 +60,7 @@ def sharp_p_values(m: int, r: Counts, v: Counts, epsilon: float, delta: float) -
       r: [n] numbers of guesses, in [1, m], each fixed in advance.
       v: [n] numbers of right guesses, in [1, r].
       epsilon: at least 0.
-      delta: in [0, 1).
+      delta: The delta of differential privacy, in [0, 1).
 
     >>> two, one = np.array([2]), np.array([1])
     >>> sharp_p_values(2, two, one, epsilon=1.0, delta=0.1).round(4).tolist()
@@ -82,8 +82,8 @@ def sharp_epsilon_lower_bound(m: int, r: int, v: int, delta: float, confidence: 
       m: Number of canaries, each included with probability 1/2.
       r: Number of guesses, at most m.
       v: Number of right guesses, at most r.
-      delta: in [0, 1).
-      confidence: in (0, 1).
+      delta: The delta of differential privacy, in [0, 1).
+      confidence: Confidence of the bound, in (0, 1).
 
     Raises:
       InputError: If an argument is out of range.

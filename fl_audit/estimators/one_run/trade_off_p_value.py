@@ -92,11 +92,11 @@ def rejects(trade_off: LeastProbability, m: int, r: int, v: int, alpha: float) -
     which rejects then is valid at level alpha. Mahloujifar et al. (2024), Algorithm 3.
 
     Args:
-      trade_off: f, as L(x) = f(1 - x).
+      trade_off: The trade-off curve f, given as L(x) = f(1 - x).
       m: Number of canaries, each included with probability 1/2.
       r: Number of guesses, at most m, fixed in advance.
       v: Number of right guesses, at most r.
-      alpha: level, in (0, 1).
+      alpha: Level of the test, in (0, 1).
 
     Raises:
       InputError: If a count or alpha is out of range.
@@ -126,7 +126,7 @@ def f_dp_p_value(trade_off: LeastProbability, m: int, r: int, v: int) -> float:
     The smallest level at which they reject; 1 if none does (Mahloujifar et al. 2024, section 3.1).
 
     Args:
-      trade_off: f, as L(x) = f(1 - x).
+      trade_off: The trade-off curve f, given as L(x) = f(1 - x).
       m: Number of canaries, each included with probability 1/2.
       r: Number of guesses, at most m, fixed in advance.
       v: Number of right guesses, at most r.
@@ -153,7 +153,7 @@ def mu_lower_bound(m: int, r: int, v: int, alpha: float) -> float:
       m: Number of canaries, each included with probability 1/2.
       r: Number of guesses, at most m.
       v: Number of right guesses, at most r.
-      alpha: level, in (0, 1).
+      alpha: Level of the test, in (0, 1).
 
     Raises:
       InputError: If a count or alpha is out of range.

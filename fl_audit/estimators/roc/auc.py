@@ -42,7 +42,7 @@ def auc_interval(scores: CanaryScores, confidence: float) -> ApproximateInterval
     it is [0, 1].
 
     Args:
-      scores: of included and excluded canaries.
+      scores: Scores of included and excluded canaries.
       confidence: in (0, 1), in the limit of many scores.
 
     Raises:

@@ -38,7 +38,7 @@ def bootstrap_interval(
     Args:
       scores: The canaries' scores.
       statistic: a function of scores, such as `auc`; not NaN.
-      confidence: in (0, 1).
+      confidence: Confidence of the bound, in (0, 1).
       seed: of the resampling; the same seed gives the same interval.
       resamples: Number of draws, at least 1.
 
@@ -83,7 +83,7 @@ def bias_corrected_interval(
     Args:
       estimate: The statistic of the scores themselves.
       replicates: [r] the statistic of each resample, possibly infinite.
-      confidence: in (0, 1).
+      confidence: Confidence of the bound, in (0, 1).
 
     Raises:
       ValueError: If a value is NaN.

@@ -89,7 +89,7 @@ def tpr_at_fpr(scores: CanaryScores, false_positive_rate: float) -> float:
     scores, it is the rate at no false positive at all.
 
     Args:
-      scores: of included and excluded canaries.
+      scores: Scores of included and excluded canaries.
       false_positive_rate: in [0, 1].
 
     Raises:

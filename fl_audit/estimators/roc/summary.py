@@ -45,8 +45,8 @@ class RocSummary:
     """How well the scores tell included from excluded canaries. No bound on epsilon.
 
     Attributes:
-      num_included: Canaries that took part in training.
-      num_excluded: Canaries that did not.
+      num_included: Number of canaries that took part in training.
+      num_excluded: Number of canaries that did not.
       confidence: of each interval, in the limit of many scores.
       auc: Area under the ROC curve; 1/2 for scores that tell nothing.
       auc_interval: DeLong's.
@@ -79,7 +79,7 @@ def roc_summary(scores: CanaryScores, confidence: float = 0.95, seed: int = 0) -
     """The usual numbers of a membership inference attack by these scores.
 
     Args:
-      scores: of included and excluded canaries.
+      scores: Scores of included and excluded canaries.
       confidence: of each interval, in (0, 1).
       seed: of the bootstrap; the same seed gives the same intervals.
 

@@ -30,7 +30,7 @@ def tpr_at_fpr_interval(
     is (100 to 10,000 scores a class, 400 trials): with fewer than 10 there is no interval.
 
     Args:
-      scores: of included and excluded canaries.
+      scores: Scores of included and excluded canaries.
       false_positive_rate: in [0, 1].
       confidence: in (0, 1), in the limit of many scores.
       seed: of the resampling; the same seed gives the same interval.

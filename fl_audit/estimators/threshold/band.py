@@ -57,14 +57,14 @@ from fl_audit.estimators.threshold.crossing import Ranks, chance_too_large, chan
 from fl_audit.estimators.threshold.error_rate_bounds import LogRates, log_rates
 
 _EXACT_UP_TO = 120
-"""Ranks further from both ends carry a tenth of the level, and would take most of the time."""
+"""Ranks at either end. Those between get a tenth of the level and would cost most of the time."""
 
 _DECAY = 0.25
 _SMALLEST_SCORES = 0.25
-"""The share of level for the smallest scores, relative to the largest."""
+"""The share of the level for the smallest scores, relative to the largest."""
 
 _LARGEST_FAILURE = 0.999
-"""A band at a confidence below 0.001 is no use to anyone, and its levels would reach 1."""
+"""The largest failure probability of a band: beyond it levels would reach 1."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,10 +72,10 @@ class TruePositiveBand:
     """Bounds on the error rates of included scores taken as thresholds, all valid at once.
 
     Attributes:
-      ranks: [r] k, ascending, in [1, n]: the threshold is the k-th largest included score, and
-        scores equal to it count as positive.
-      levels: [r] the probability with which the single bound at each rank fails.
-      negatives: [r] bounds on the false negative rates.
+      ranks: Ranks k in [1, n], ascending, int64 of shape (r,): the threshold is the k-th largest
+        included score, and scores equal to it count as positive.
+      levels: Probabilities with which the single bound at each rank fails, float64 of shape (r,).
+      negatives: Bounds on the false negative rates, of shape (r,).
     """
 
     ranks: Ranks
@@ -83,17 +83,17 @@ class TruePositiveBand:
     negatives: LogRates
 
     def thresholds(self, included: FloatArray) -> FloatArray:
-        """[r] the included scores [n] at the ranks."""
+        """The included scores at the ranks, float64 of shape (r,)."""
         return np.asarray(np.sort(included)[::-1][self.ranks - 1])
 
 
 @lru_cache(maxsize=256)
 def true_positive_band(n: int, confidence: float) -> TruePositiveBand:
-    """The band for n included scores.
+    """The band on the true positive rates for n included scores.
 
     Args:
       n: Number of included scores, at least 1.
-      confidence: of the whole band, in (0, 1).
+      confidence: Confidence of the whole band, in (0, 1).
 
     >>> band = true_positive_band(1000, 0.95)
     >>> band.ranks[:6].tolist(), int(band.ranks[-1])
@@ -120,13 +120,13 @@ def true_positive_band(n: int, confidence: float) -> TruePositiveBand:
 
 
 def _weights(n: int, ranks: Ranks) -> FloatArray:
-    """The levels of ranks, up to a common factor: that of rank 1 is 1."""
+    """The levels of ranks up to a common factor, by which the level of rank 1 is 1."""
     from_end = np.minimum(ranks, n + 1 - ranks)
     return np.asarray(np.where(from_end == ranks, 1.0, _SMALLEST_SCORES) * from_end**-_DECAY)
 
 
 def _points(n: int, ranks: Ranks, levels: FloatArray) -> FloatArray:
-    """[r] lower bounds b_k on U_(k)."""
+    """Lower bounds b_k on U_(k), float64 of shape (r,)."""
     # U_(k) is at least what bounds a smaller rank; that matters for levels near 1 only.
     return np.maximum.accumulate(beta_quantile(ranks, n + 1 - ranks, levels))
 

@@ -20,12 +20,12 @@ Ranks = npt.NDArray[np.int64]
 
 
 def chance_too_small(n: int, ranks: Ranks, points: FloatArray) -> float:
-    """P(U_(k) < b_k for some k): some of the smallest of n uniform variables are too small.
+    """P(U_(k) < b_k for some k): the chance that one of the smallest uniforms is too small.
 
     Args:
       n: Sample size, at least 1.
-      ranks: [r] k, ascending, in [1, n].
-      points: [r] b_k, not descending, in [0, 1).
+      ranks: Ranks k in [1, n], ascending, int64 of shape (r,).
+      points: Boundary b_k in [0, 1), not descending, float64 of shape (r,).
 
     >>> round(chance_too_small(2, np.array([1, 2]), np.array([0.5, 0.5])), 12)
     0.75
@@ -45,12 +45,12 @@ def chance_too_small(n: int, ranks: Ranks, points: FloatArray) -> float:
 
 
 def chance_too_large(n: int, ranks: Ranks, points: FloatArray) -> float:
-    """P(U_(k) > a_k for some k): some of the smallest of n uniform variables are too large.
+    """P(U_(k) > a_k for some k): the chance that one of the smallest uniforms is too large.
 
     Args:
       n: Sample size, at least 1.
-      ranks: [r] k, ascending, in [1, n].
-      points: [r] a_k, not descending, in [0, 1).
+      ranks: Ranks k in [1, n], ascending, int64 of shape (r,).
+      points: Boundary a_k in [0, 1), not descending, float64 of shape (r,).
 
     >>> round(chance_too_large(2, np.array([1, 2]), np.array([0.5, 0.5])), 12)
     0.75
@@ -73,7 +73,7 @@ def chance_too_large(n: int, ranks: Ranks, points: FloatArray) -> float:
 
 
 def _steps(n: int, before: range, after: range, share: float) -> FloatArray:
-    """[before, after] the chances of the next count, where `share` of what is above now counts."""
+    """The chances of the next count, by the count before, where `share` of what is above counts."""
     more = np.maximum(np.array(after) - np.array(before)[:, None], 0)
     rest = n - np.array(after)
     log_chance = special.xlogy(more, share) + special.xlog1py(rest, -share)
@@ -82,7 +82,7 @@ def _steps(n: int, before: range, after: range, share: float) -> FloatArray:
 
 @lru_cache(maxsize=64)
 def _log_choices(n: int, before: range, after: range) -> FloatArray:
-    """[before, after] log of the ways to choose what is added of what is left; -inf for none."""
+    """Log of the ways to choose what is added of what is left, by both counts; -inf for none."""
     left = n - np.array(before)[:, None]
     more = np.array(after) - np.array(before)[:, None]
     possible = more >= 0

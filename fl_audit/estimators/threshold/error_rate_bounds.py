@@ -17,8 +17,8 @@ class LogRates:
     """Bounds on an error rate and on its complement, as logarithms, one per threshold.
 
     Attributes:
-      error: [t] log of the upper bound on the error rate.
-      success: [t] log of the lower bound on one minus the error rate.
+      error: Logs of the upper bounds on the error rates, float64 of shape (t,).
+      success: Logs of the lower bounds on one minus the error rates, float64 of shape (t,).
     """
 
     error: FloatArray
@@ -28,13 +28,13 @@ class LogRates:
 def jeffreys_upper(errors: Counts, trials: int, confidence: float) -> LogRates:
     """One-sided Jeffreys upper bounds on an error rate.
 
-    The `confidence` quantile of Beta(k + 1/2, n - k + 1/2); where every trial is an error the
-    bound is 1 (Brown, Cai & DasGupta 2001), so that such a threshold proves nothing.
+    The bound is the `confidence` quantile of Beta(k + 1/2, n - k + 1/2); where every trial is an
+    error it is 1 (Brown, Cai & DasGupta 2001), so that such a threshold proves nothing.
 
     Args:
-      errors: [t] int, k, in [0, trials].
-      trials: n, at least 1.
-      confidence: of each bound, in (0, 1).
+      errors: Numbers of errors k in [0, trials], int64 of shape (t,).
+      trials: Number of trials n, at least 1.
+      confidence: Confidence of each bound, in (0, 1).
 
     >>> bounds = jeffreys_upper(np.array([0, 1000]), 1000, 0.95)
     >>> np.exp(bounds.error).round(7).tolist()
@@ -46,15 +46,15 @@ def jeffreys_upper(errors: Counts, trials: int, confidence: float) -> LogRates:
 
 
 def clopper_pearson_upper(errors: Counts, trials: int, confidence: float) -> LogRates:
-    """One-sided Clopper-Pearson upper bounds on an error rate: exact, never too small too often.
+    """One-sided Clopper-Pearson upper bounds on an error rate, which are exact.
 
-    The `confidence` quantile of Beta(k + 1, n - k), and 1 where every trial is an error (Clopper &
-    Pearson 1934).
+    The bound is the `confidence` quantile of Beta(k + 1, n - k), and 1 where every trial is an
+    error; it is too small at most as often as the confidence allows (Clopper & Pearson 1934).
 
     Args:
-      errors: [t] int, k, in [0, trials].
-      trials: n, at least 1.
-      confidence: of each bound, in (0, 1).
+      errors: Numbers of errors k in [0, trials], int64 of shape (t,).
+      trials: Number of trials n, at least 1.
+      confidence: Confidence of each bound, in (0, 1).
 
     >>> bounds = clopper_pearson_upper(np.array([0, 1000]), 1000, 0.95)
     >>> np.exp(bounds.error).round(7).tolist()  # 1 - 0.05^(1/1000)
@@ -78,6 +78,6 @@ def bounded_false_positives(null: NullTail, thresholds: FloatArray) -> LogRates:
 
 
 def log_rates(success: FloatArray) -> LogRates:
-    """The bounds for lower bounds [t] on one minus the error rate."""
+    """The bounds that follow from lower bounds of shape (t,) on one minus the error rate."""
     with np.errstate(divide="ignore"):
         return LogRates(error=np.log1p(-success), success=np.log(success))

@@ -1,4 +1,4 @@
-"""A lower bound for a mechanism known to be Gaussian differentially private, by its best threshold.
+"""A lower bound for Gaussian differentially private mechanisms, by the best threshold.
 
 Nasr et al. (2023), "Tight Auditing of Differentially Private Machine Learning", arXiv:2302.07956,
 section 4: where the shape of the trade-off between the error rates is known, one point of it
@@ -22,7 +22,7 @@ from fl_audit.estimators.threshold.uniform import bounded_thresholds, strongest_
 
 @dataclass(frozen=True)
 class _ProvenMu:
-    """The largest mu that a threshold proves, at least 0, and what to tell of the threshold."""
+    """The largest mu that a threshold proves, at least 0, and the details of the threshold."""
 
     mu: float
     threshold: Mapping[str, Detail]
@@ -39,8 +39,8 @@ def threshold_gdp(setting: AuditSetting) -> Estimate:
     is infinite if mu is above 0.
 
     Raises:
-      NotApplicableError: Without included scores, or with fewer than 2 excluded scores where
-        the null is empirical or refuted.
+      NotApplicableError: If there are no included scores, or fewer than 2 excluded scores where the
+        null is empirical or refuted.
     """
     setting.require(included=1)
     null = chosen_null(setting)
@@ -99,7 +99,7 @@ def _by_ranks(setting: AuditSetting) -> _ProvenMu:
 
 
 def _normal_score(log_p: FloatArray, log_rest: FloatArray) -> FloatArray:
-    """Phi^-1(p) from log p and log(1 - p), by the smaller of the two: the other has no digits."""
+    """Phi^-1(p) from log p and log(1 - p), by the smaller of the two, which keeps its digits."""
     return np.where(
         log_p < log_rest, special.ndtri_exp(log_p), -np.asarray(special.ndtri_exp(log_rest))
     )

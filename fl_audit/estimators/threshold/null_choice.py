@@ -1,4 +1,4 @@
-"""Which null a valid threshold bound stands on: what is known of it, unless the scores refute it.
+"""The null that a valid threshold bound stands on: what is known, unless the scores refute it.
 
 With a known null, excluded scores are not needed for the bound, so they can test that null. Where
 they refute it, the empirical null is used. That choice costs next to nothing of the confidence: a
@@ -25,7 +25,7 @@ class ChosenNull:
 
     Attributes:
       tail: What is known of an excluded canary's score; None for the empirical null.
-      assumption: What that assumes, as a sentence after a space; empty if nothing.
+      assumption: What the tail assumes, as a sentence after a space; empty if nothing.
       refutation: Why a known null is not used; None where there is none or it is used.
     """
 
@@ -35,11 +35,11 @@ class ChosenNull:
 
     @property
     def name(self) -> Null:
-        """The null as settings name it."""
+        """The name of the null in settings."""
         return "empirical" if self.tail is None else "closed_form"
 
     def details(self) -> dict[str, Detail]:
-        """What an estimate tells of its null."""
+        """The details of an estimate that tell of its null."""
         told: dict[str, Detail] = {"null": self.name}
         if self.tail is not None:
             told["null_law"] = self.tail.description
@@ -55,7 +55,8 @@ def chosen_null(setting: AuditSetting) -> ChosenNull:
     law, so no known null is used for them either.
 
     Raises:
-      NotApplicableError: Where the empirical null is needed, with fewer than 2 excluded scores.
+      NotApplicableError: If the empirical null is needed and there are fewer than 2 excluded
+        scores.
     """
     tail = setting.known_tail()
     if tail is None:
@@ -73,7 +74,7 @@ def chosen_null(setting: AuditSetting) -> ChosenNull:
 
 
 def _refutation(scores: CanaryScores, tail: NullTail) -> str | None:
-    """Why the scores cannot be held against the null; None if they can."""
+    """The reason why the scores cannot be held against the null; None if they can."""
     everything = np.concatenate([scores.included, scores.excluded])
     if len(everything) > 1 and np.ptp(everything) == 0:
         return (

@@ -17,14 +17,15 @@ class ProvenThreshold:
     """A threshold and the epsilon that bounds on its error rates prove.
 
     Attributes:
-      epsilon: in nats, at least 0, possibly infinite.
-      threshold: Larger scores are guessed to be included; equal ones as the method says.
+      epsilon: The largest epsilon proven, in nats, at least 0, possibly infinite.
+      threshold: Threshold above which scores are guessed to be included; equal ones as the method
+        says.
       guess: The guess that proves it: "included" by (TPR - delta) / FPR, "excluded" by
         (TNR - delta) / FNR.
-      false_negatives: Included canaries guessed to be excluded.
+      false_negatives: Number of included canaries guessed to be excluded.
       fnr_upper: Upper bound on the false negative rate.
-      log_fpr_upper: log of the (upper bound on the) false positive rate.
-      index: of the threshold among those compared.
+      log_fpr_upper: Log of the (upper bound on the) false positive rate.
+      index: Index of the threshold among those compared.
     """
 
     epsilon: float
@@ -36,7 +37,7 @@ class ProvenThreshold:
     index: int
 
     def details(self) -> dict[str, Detail]:
-        """What an estimate tells of its threshold."""
+        """The details of an estimate that tell of its threshold."""
         return {
             "threshold": self.threshold,
             "direction": self.guess,
@@ -56,11 +57,11 @@ def strongest_threshold(
     """The threshold with the largest max(log((TPR - delta) / FPR), log((TNR - delta) / FNR)).
 
     Args:
-      thresholds: [t] float64, at least one.
-      false_negatives: [t] int.
-      negatives: [t] bounds on the false negative rates.
-      positives: [t] bounds on the false positive rates, or these rates.
-      delta: in [0, 1).
+      thresholds: At least one threshold, float64 of shape (t,).
+      false_negatives: Numbers of false negatives, int64 of shape (t,).
+      negatives: Bounds on the false negative rates, of shape (t,).
+      positives: Bounds on the false positive rates, or these rates, of shape (t,).
+      delta: The delta of differential privacy, in [0, 1).
 
     >>> rates = LogRates(error=np.log([0.1, 0.2]), success=np.log([0.9, 0.8]))
     >>> strongest_threshold(np.array([1.0, 2.0]), np.array([0, 0]), rates, rates, 0).threshold

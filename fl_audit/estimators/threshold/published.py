@@ -1,4 +1,4 @@
-"""The lower bounds of papers as published: the best threshold, by one of two bounds on its rates.
+"""Lower bounds as papers publish them: the best threshold, with one of two bounds on its rates.
 
 Andrew et al. (2023), section 5, after Jagielski et al. (2020). The bounds are for one threshold
 each; nothing corrects for the choice among thresholds.
@@ -23,7 +23,7 @@ from fl_audit.estimators.threshold.error_rate_bounds import (
 from fl_audit.estimators.threshold.proven_threshold import ProvenThreshold, strongest_threshold
 
 UpperBounds = Callable[[Counts, int, float], LogRates]
-"""Bounds on error rates, from [t] errors, the trials and the confidence of each."""
+"""Bounds on error rates, from numbers of errors of shape (t,), the trials and the confidence."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class PublishedBounds:
     Attributes:
       method: Name of the method that uses them.
       upper: The upper bounds, for one threshold each.
-      intervals: Whose intervals they are, in words.
+      intervals: The authors of the intervals, in words.
     """
 
     method: str
@@ -49,8 +49,8 @@ def threshold_as_published(setting: AuditSetting, bounds: PublishedBounds) -> Es
     closed-form null and its upper bound under the empirical one.
 
     Raises:
-      NotApplicableError: Without included scores, or with fewer than 2 excluded scores under
-        the empirical null.
+      NotApplicableError: If there are no included scores, or fewer than 2 excluded scores under the
+        empirical null.
     """
     best = _best_threshold(setting, bounds.upper)
     return Estimate(
@@ -84,7 +84,7 @@ threshold_clopper_pearson = functools.partial(
         "Clopper-Pearson intervals (Clopper & Pearson 1934)",
     ),
 )
-"""The same with the exact intervals of Jagielski et al. (2020)."""
+"""The same bound with the exact intervals of Jagielski et al. (2020)."""
 
 
 def _best_threshold(setting: AuditSetting, upper: UpperBounds) -> ProvenThreshold:
@@ -99,7 +99,7 @@ def _best_threshold(setting: AuditSetting, upper: UpperBounds) -> ProvenThreshol
 
 
 def _guarantee(setting: AuditSetting) -> str:
-    """What such a bound would guarantee, and that it does not."""
+    """A statement of what such a bound would guarantee, and that it does not."""
     level = f"{100 * setting.confidence:g} %"
     rates = (
         "the false negative rate (the false positive rate is exact)"

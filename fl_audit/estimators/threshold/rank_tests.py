@@ -48,13 +48,13 @@ The claim is a number at least 0, such as epsilon; G increases with the rate and
 """
 
 _SPACING = 1.2
-"""Dense ranks: where scores lie in clusters, only a threshold at the edge of one proves much."""
+"""Step between ranks. They are dense: in clustered scores, only the edge of one proves much."""
 
 _LOWEST_SCORES = 0.25
-"""The share of level for thresholds among the lowest scores, relative to the highest."""
+"""The share of the level for thresholds among the lowest scores, relative to the highest."""
 
 _LEFT_END, _STEP = -5.0, 0.05
-"""Cells of V, in normal scores of its distribution; see RankTests."""
+"""Left end and width of the cells of V, in normal scores of its distribution; see RankTests."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,10 +65,11 @@ class RankTests:
     too large by about a tenth, which costs next to nothing, and never too small.
 
     Attributes:
-      ranks: [r] j, ascending, in [1, n0]: the threshold is the j-th largest excluded score.
-      levels: [r] the probability with which each test may fail.
-      cells: [r, c] upper ends of the cells.
-      masses: [c] the probability of each cell.
+      ranks: Ranks j in [1, n0], ascending, int64 of shape (r,): the threshold is the j-th largest
+        excluded score.
+      levels: Probabilities with which each test may fail, float64 of shape (r,).
+      cells: Upper ends of the cells, float64 of shape (r, c).
+      masses: Probabilities of the cells, float64 of shape (c,).
     """
 
     ranks: npt.NDArray[np.int64]
@@ -82,8 +83,8 @@ class RejectedClaim:
     """The largest claim that one of several tests rejects.
 
     Attributes:
-      claim: Such as epsilon; 0 if nothing is rejected.
-      index: of the test, into the ranks.
+      claim: The rejected claim, such as epsilon; 0 if nothing is rejected.
+      index: Index of the test among the ranks.
     """
 
     claim: float
@@ -96,7 +97,7 @@ def rank_tests(n0: int, confidence: float) -> RankTests:
 
     Args:
       n0: Number of excluded scores, at least 2.
-      confidence: That no test fails, in (0, 1).
+      confidence: Probability that no test fails, in (0, 1).
 
     >>> rank_tests(100, 0.95).ranks.tolist()[:12]
     [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 17]
@@ -116,7 +117,7 @@ def rank_tests(n0: int, confidence: float) -> RankTests:
 
 
 def _weighted_ranks(n0: int) -> tuple[npt.NDArray[np.int64], FloatArray]:
-    """Ranks growing by a fifth at each step, from both ends, and their shares of the level.
+    """Ranks that grow by a fifth at each step, from both ends, and their shares of the level.
 
     A share is the step in log j to the next rank, over sqrt(j): the loss of epsilon at rank j is
     about z / sqrt(j), as in band.py.
@@ -136,10 +137,10 @@ def largest_rejected_claim(
     """The largest claim that any of the tests rejects.
 
     Args:
-      tests: at ranks of the excluded scores.
-      above: [r] included scores above each of these excluded ones.
+      tests: Tests at ranks of the excluded scores.
+      above: Numbers of included scores above each of these excluded ones, int64 of shape (r,).
       n1: Number of included scores.
-      largest_rate: What a claim allows.
+      largest_rate: The largest true positive rates that a claim allows.
     """
     middle = int(np.searchsorted(np.cumsum(tests.masses), 0.5))
     log_upper_half = math.log(tests.masses[middle:].sum())
@@ -174,7 +175,7 @@ def largest_rejected_claim(
 
 
 def _root(excess: Callable[[float], float], low: float) -> float:
-    """Where the excess, negative at `low`, becomes positive."""
+    """The point at which the excess, negative at `low`, becomes positive."""
     step = 1.0
     while excess(low + step) < 0:
         step *= 2

@@ -1,4 +1,4 @@
-"""What scores prove at many thresholds at once, so that one may be chosen on the data."""
+"""Bounds and tests at many thresholds at once, so that one may be chosen on the data."""
 
 from dataclasses import dataclass
 
@@ -26,11 +26,12 @@ class BoundedThresholds:
     """Included scores as thresholds, where the null is known: all bounds hold at once.
 
     Attributes:
-      thresholds: [t] float64; scores at least this are guessed to be included.
-      false_negatives: [t] included scores below.
-      negatives: [t] bounds on the false negative rates.
-      positives: [t] upper bounds on the false positive rates, which hold with certainty.
-      levels: [t] the probability with which each single bound may fail.
+      thresholds: Thresholds, float64 of shape (t,); scores at least this are guessed to be
+        included.
+      false_negatives: Numbers of included scores below the thresholds, int64 of shape (t,).
+      negatives: Bounds on the false negative rates, of shape (t,).
+      positives: Upper bounds on the false positive rates, which hold with certainty, of shape (t,).
+      levels: Probabilities with which each single bound may fail, float64 of shape (t,).
     """
 
     thresholds: FloatArray
@@ -45,12 +46,12 @@ class RejectedThreshold:
     """The excluded score that, as a threshold, rejects the largest claim of privacy.
 
     Attributes:
-      claim: The largest one rejected, such as epsilon; 0 if none is.
-      threshold: Larger scores are guessed to be included.
-      rank: Its place among the excluded scores, 1 for the largest.
+      claim: The largest claim rejected, such as epsilon; 0 if none is.
+      threshold: Threshold above which scores are guessed to be included.
+      rank: Rank of the threshold among the excluded scores, 1 for the largest.
       num_excluded: Number of excluded scores.
-      false_negatives: Included scores not above it.
-      false_positives: Excluded scores above it.
+      false_negatives: Number of included scores not above the threshold.
+      false_positives: Number of excluded scores above the threshold.
       level: The probability with which the test at this rank may fail.
       num_tests: Number of ranks tested.
     """
@@ -65,7 +66,7 @@ class RejectedThreshold:
     num_tests: int
 
     def details(self) -> dict[str, Detail]:
-        """What an estimate tells of its threshold."""
+        """The details of an estimate that tell of its threshold."""
         return {
             "threshold": self.threshold,
             "excluded_rank": self.rank,
@@ -80,7 +81,7 @@ def bounded_thresholds(setting: AuditSetting, null: NullTail) -> BoundedThreshol
     """The thresholds of the true positive band (band.py), with their error rates.
 
     Args:
-      setting: with at least one included score.
+      setting: Setting with at least one included score.
       null: What is known of an excluded canary's score.
     """
     included = np.sort(setting.scores.included)
@@ -99,8 +100,8 @@ def strongest_rejection(setting: AuditSetting, largest_rate: LargestRate) -> Rej
     """The largest claim that a test at some excluded score rejects (rank_tests.py).
 
     Args:
-      setting: with at least one included and one excluded score.
-      largest_rate: The true positive rates that a claim allows.
+      setting: Setting with at least one included and one excluded score.
+      largest_rate: The largest true positive rates that a claim allows.
     """
     included, excluded = np.sort(setting.scores.included), np.sort(setting.scores.excluded)
     tests = rank_tests(len(excluded), setting.confidence)

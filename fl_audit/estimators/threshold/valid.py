@@ -46,13 +46,13 @@ def threshold_valid(setting: AuditSetting) -> Estimate:
     (Kairouz et al. 2015), and the test at each rank of the excluded scores is exact in the unknown
     FPR too (see rank_tests.py). Both hold whatever the laws, and with ties.
 
-    The excluded scores test a known null first; refuted, it makes place for the empirical one (see
-    null_choice.py). The detail `local_level` is the probability with which the statement at this
-    one threshold may fail.
+    The excluded scores test a known null first; where they refute it, the empirical null is used
+    (see null_choice.py). The detail `local_level` is the probability with which the statement at
+    this one threshold may fail.
 
     Raises:
-      NotApplicableError: Without included scores, or with fewer than 2 excluded scores where
-        the null is empirical or refuted.
+      NotApplicableError: If there are no included scores, or fewer than 2 excluded scores where the
+        null is empirical or refuted.
     """
     setting.require(included=1)
     null = chosen_null(setting)
@@ -60,7 +60,7 @@ def threshold_valid(setting: AuditSetting) -> Estimate:
 
 
 def largest_rate(delta: float) -> LargestRate:
-    """The largest true positive rate that (epsilon, delta)-privacy allows, epsilon as the claim.
+    """The largest true positive rate under (epsilon, delta)-privacy, with epsilon as the claim.
 
     Kairouz, Oh & Viswanath (2015), arXiv:1311.0776, theorem 2.1.
 
@@ -78,6 +78,7 @@ def largest_rate(delta: float) -> LargestRate:
 
 
 def _by_band(setting: AuditSetting, null: ChosenNull, tail: NullTail) -> Estimate:
+    """The bound from a band on the true positive rates and a known tail of the null."""
     bounded = bounded_thresholds(setting, tail)
     best = strongest_threshold(
         bounded.thresholds,

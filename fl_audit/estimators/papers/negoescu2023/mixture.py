@@ -145,7 +145,7 @@ def epsilon_star_of_mixtures(
     Args:
       member_losses: [n1] losses of the model on its training points.
       non_member_losses: [n0] losses on other points.
-      delta: in [0, 1).
+      delta: The delta of differential privacy, in [0, 1).
       num_components: of each mixture.
       seed: of the fits.
 

@@ -31,8 +31,8 @@ def dynamic_p_values(
       m: Number of canaries, each included with probability 1/2.
       r: [n] numbers of guesses, in [0, m]; any function of the scores, but not of the coins.
       v: [n] numbers of right guesses, in [0, r].
-      epsilon: of the null hypothesis, finite and at least 0.
-      delta: of the null hypothesis, in [0, 1).
+      epsilon: The epsilon of the null hypothesis, finite and at least 0.
+      delta: The delta of the null hypothesis, in [0, 1).
       tau: Right guesses given away to failures, above 0, chosen before the scores are seen.
 
     Raises:
@@ -63,8 +63,8 @@ def dynamic_epsilon_bounds(
       m: Number of canaries, each included with probability 1/2.
       r: [n] numbers of guesses, in [0, m]; any function of the scores, but not of the coins.
       v: [n] numbers of right guesses, in [0, r].
-      delta: in [0, 1).
-      confidence: in (0, 1).
+      delta: The delta of differential privacy, in [0, 1).
+      confidence: Confidence of the bound, in (0, 1).
       tau: Right guesses given away to failures, above 0, chosen before the scores are seen.
 
     Raises:

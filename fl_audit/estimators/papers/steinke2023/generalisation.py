@@ -30,8 +30,8 @@ def fresh_sample_bound(n: int, gamma: float, eta: float, *, epsilon: float, delt
       n: Number of draws, at least 1.
       gamma: in [0, 1].
       eta: What is left to the rounding of guesses, in [0, gamma]; 0 gives 1.
-      epsilon: Finite and at least 0.
-      delta: in [0, 1).
+      epsilon: The epsilon of differential privacy, finite and at least 0.
+      delta: The delta of differential privacy, in [0, 1).
 
     Raises:
       InputError: If an argument is out of range.
@@ -56,8 +56,8 @@ def generalisation_bound(
       n: Number of draws, at least 1.
       gamma: in [0, 1].
       eta: in [0, 2/3 gamma].
-      epsilon: Finite and at least 0.
-      delta: in [0, 1).
+      epsilon: The epsilon of differential privacy, finite and at least 0.
+      delta: The delta of differential privacy, in [0, 1).
 
     Raises:
       InputError: If an argument is out of range.
@@ -73,8 +73,8 @@ def least_generalisation_bound(n: int, gamma: float, *, epsilon: float, delta: f
     Args:
       n: Number of draws, at least 1.
       gamma: in [0, 1].
-      epsilon: Finite and at least 0.
-      delta: in [0, 1).
+      epsilon: The epsilon of differential privacy, finite and at least 0.
+      delta: The delta of differential privacy, in [0, 1).
 
     Raises:
       InputError: If an argument is out of range.
@@ -99,8 +99,8 @@ def accuracy_bound(n: int, gamma: float, beta: float, *, epsilon: float, delta: 
       n: Number of draws, at least 1.
       gamma: in [0, 1].
       beta: in [0, 1].
-      epsilon: Finite and at least 0.
-      delta: in [0, 1).
+      epsilon: The epsilon of differential privacy, finite and at least 0.
+      delta: The delta of differential privacy, in [0, 1).
 
     Raises:
       InputError: If an argument is out of range.
@@ -122,8 +122,8 @@ def printed_accuracy_bound(
       n: Number of draws, at least 1.
       gamma: in [0, 1].
       beta: in [0, 1].
-      epsilon: Finite and at least 0.
-      delta: in [0, 1).
+      epsilon: The epsilon of differential privacy, finite and at least 0.
+      delta: The delta of differential privacy, in [0, 1).
 
     Raises:
       InputError: If an argument is out of range.
@@ -173,7 +173,7 @@ def jung_failure(beta: float, delta: float, c: float, d: float) -> float:
 
     Args:
       beta: in [0, 1].
-      delta: in [0, 1).
+      delta: The delta of differential privacy, in [0, 1).
       c: Above 0.
       d: Above 0.
 

@@ -48,9 +48,9 @@ def hoeffding_tail(norms: Norms, v: npt.ArrayLike, epsilon: float) -> FloatArray
     """[n] f(v) = exp(-2 (v - mean)^2 / r2^2) above the mean, 1 below: Corollary 5.3.
 
     Args:
-      norms: of the guesses.
+      norms: Norms of the guesses.
       v: [n] right weights.
-      epsilon: Finite and at least 0.
+      epsilon: The epsilon of differential privacy, finite and at least 0.
 
     Raises:
       InputError: If epsilon is out of range.
@@ -70,10 +70,10 @@ def equation_10(m: int, norms: Norms, v: float, *, epsilon: float, delta: float)
 
     Args:
       m: Number of canaries, each included with probability 1/2.
-      norms: of the guesses.
-      v: Right weight.
-      epsilon: of the null hypothesis, finite and at least 0.
-      delta: of the null hypothesis, in [0, 1).
+      norms: Norms of the guesses.
+      v: Weight of the right guesses.
+      epsilon: The epsilon of the null hypothesis, finite and at least 0.
+      delta: The delta of the null hypothesis, in [0, 1).
 
     Raises:
       InputError: If an argument is out of range.
@@ -96,10 +96,10 @@ def equation_11(m: int, norms: Norms, v: float, *, epsilon: float, delta: float)
 
     Args:
       m: Number of canaries, each included with probability 1/2.
-      norms: of the guesses.
-      v: Right weight.
-      epsilon: of the null hypothesis, finite and at least 0.
-      delta: of the null hypothesis, in [0, 1).
+      norms: Norms of the guesses.
+      v: Weight of the right guesses.
+      epsilon: The epsilon of the null hypothesis, finite and at least 0.
+      delta: The delta of the null hypothesis, in [0, 1).
 
     Raises:
       InputError: If an argument is out of range.
@@ -124,9 +124,9 @@ def equation_12(m: int, norms: Norms, beta: float, *, delta: float) -> float:
 
     Args:
       m: Number of canaries, each included with probability 1/2.
-      norms: of the guesses.
+      norms: Norms of the guesses.
       beta: in (0, 1).
-      delta: in [0, 1).
+      delta: The delta of differential privacy, in [0, 1).
 
     Raises:
       InputError: If an argument is out of range.
@@ -151,10 +151,10 @@ def hoeffding_p_value(m: int, norms: Norms, v: float, *, epsilon: float, delta: 
 
     Args:
       m: Number of canaries, each included with probability 1/2.
-      norms: of the guesses.
-      v: Right weight.
-      epsilon: of the null hypothesis, finite and at least 0.
-      delta: of the null hypothesis, in [0, 1).
+      norms: Norms of the guesses.
+      v: Weight of the right guesses.
+      epsilon: The epsilon of the null hypothesis, finite and at least 0.
+      delta: The delta of the null hypothesis, in [0, 1).
 
     Raises:
       InputError: If an argument is out of range.
@@ -175,10 +175,10 @@ def hoeffding_epsilon_lower_bound(
 
     Args:
       m: Number of canaries, each included with probability 1/2.
-      norms: of the guesses.
+      norms: Norms of the guesses.
       v: Right weight, at most r1.
-      delta: in [0, 1).
-      confidence: in (0, 1).
+      delta: The delta of differential privacy, in [0, 1).
+      confidence: Confidence of the bound, in (0, 1).
 
     Raises:
       InputError: If an argument is out of range.

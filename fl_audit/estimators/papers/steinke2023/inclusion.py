@@ -61,8 +61,8 @@ def right_guesses_tail(
     Args:
       guesses: Their numbers k+ and k-.
       at_least: [n] integers.
-      inclusion: pi, in (0, 1).
-      epsilon: Finite and at least 0.
+      inclusion: Probability pi of inclusion, in (0, 1).
+      epsilon: The epsilon of differential privacy, finite and at least 0.
 
     Raises:
       InputError: If an argument is out of range.
@@ -98,9 +98,9 @@ def inclusion_p_value(
     Args:
       m: Number of canaries, each included independently.
       guesses: of m canaries, k+ and k- fixed in advance.
-      inclusion: pi, in (0, 1).
-      epsilon: of the null hypothesis, finite and at least 0.
-      delta: of the null hypothesis, in [0, 1).
+      inclusion: Probability pi of inclusion, in (0, 1).
+      epsilon: The epsilon of the null hypothesis, finite and at least 0.
+      delta: The delta of the null hypothesis, in [0, 1).
 
     Raises:
       InputError: If an argument is out of range.
@@ -134,9 +134,9 @@ def printed_inclusion_p_value(
     Args:
       m: Number of canaries, each included independently.
       guesses: of m canaries, k+ and k- fixed in advance.
-      inclusion: pi, in (0, 1).
-      epsilon: of the null hypothesis, finite and at least 0.
-      delta: of the null hypothesis, in [0, 1).
+      inclusion: Probability pi of inclusion, in (0, 1).
+      epsilon: The epsilon of the null hypothesis, finite and at least 0.
+      delta: The delta of the null hypothesis, in [0, 1).
 
     Raises:
       InputError: If an argument is out of range.
@@ -158,9 +158,9 @@ def inclusion_epsilon_lower_bound(
     Args:
       m: Number of canaries, each included independently.
       guesses: of m canaries.
-      inclusion: pi, in (0, 1).
-      delta: in [0, 1).
-      confidence: in (0, 1).
+      inclusion: Probability pi of inclusion, in (0, 1).
+      delta: The delta of differential privacy, in [0, 1).
+      confidence: Confidence of the bound, in (0, 1).
 
     Raises:
       InputError: If an argument is out of range.

@@ -91,7 +91,7 @@ class LatticeWeights:
 
         Args:
           at_least: [n] right weights.
-          epsilon: Finite and at least 0.
+          epsilon: The epsilon of differential privacy, finite and at least 0.
 
         Raises:
           InputError: If epsilon is out of range.

@@ -35,7 +35,7 @@ def epsilon_lower_bounds(
       m: Number of canaries, each included with probability 1/2.
       r: [n] numbers of guesses, in [0, m].
       v: [n] numbers of right guesses, in [0, r].
-      delta: in [0, 1).
+      delta: The delta of differential privacy, in [0, 1).
       confidence: in (0, 1), of each bound by itself.
 
     Returns:
@@ -159,7 +159,7 @@ class _Search:
       low: [n] the p-value here is below alpha.
       high: [n] and here it is not.
       weight: 2 m delta.
-      alpha: in (0, 1).
+      alpha: Level of the test, in (0, 1).
     """
 
     r: Counts

@@ -22,8 +22,8 @@ def mutual_information_bound(
 
     Args:
       n: Number of coins, at least 1.
-      epsilon: Finite and at least 0.
-      delta: in [0, 1).
+      epsilon: The epsilon of differential privacy, finite and at least 0.
+      delta: The delta of differential privacy, in [0, 1).
       inclusion: p, the probability of 1, in [0, 1].
 
     Raises:

@@ -39,8 +39,8 @@ def replacement_parameters(epsilon: float, delta: float) -> PrivacyParameters:
     (2 epsilon, (e^epsilon + 1) delta): Steinke et al. (2023), appendix A, footnote 5.
 
     Args:
-      epsilon: Finite and at least 0.
-      delta: in [0, 1).
+      epsilon: The epsilon of differential privacy, finite and at least 0.
+      delta: The delta of differential privacy, in [0, 1).
 
     Raises:
       InputError: If an argument is out of range.
@@ -64,8 +64,8 @@ def paired_p_value(m: int, r: int, v: int, *, epsilon: float, delta: float) -> f
       m: Number of pairs.
       r: Number of guesses, at most m, fixed in advance.
       v: Number of right guesses, at most r.
-      epsilon: of the null hypothesis, finite and at least 0.
-      delta: of the null hypothesis, in [0, 1).
+      epsilon: The epsilon of the null hypothesis, finite and at least 0.
+      delta: The delta of the null hypothesis, in [0, 1).
 
     Raises:
       InputError: If an argument is out of range.
@@ -88,8 +88,8 @@ def paired_epsilon_lower_bound(m: int, r: int, v: int, *, delta: float, confiden
       m: Number of pairs.
       r: Number of guesses, at most m, fixed in advance.
       v: Number of right guesses, at most r.
-      delta: in [0, 1).
-      confidence: in (0, 1).
+      delta: The delta of differential privacy, in [0, 1).
+      confidence: Confidence of the bound, in (0, 1).
 
     Raises:
       InputError: If an argument is out of range.
@@ -109,8 +109,8 @@ def add_remove_p_value(m: int, r: int, v: int, *, epsilon: float, delta: float) 
       m: Number of pairs.
       r: Number of guesses, at most m.
       v: Number of right guesses, at most r.
-      epsilon: of the null hypothesis, finite and at least 0.
-      delta: of the null hypothesis, in [0, 1).
+      epsilon: The epsilon of the null hypothesis, finite and at least 0.
+      delta: The delta of the null hypothesis, in [0, 1).
 
     Raises:
       InputError: If an argument is out of range.
@@ -132,8 +132,8 @@ def add_remove_epsilon_lower_bound(
       m: Number of pairs.
       r: Number of guesses, at most m.
       v: Number of right guesses, at most r.
-      delta: in [0, 1).
-      confidence: in (0, 1).
+      delta: The delta of differential privacy, in [0, 1).
+      confidence: Confidence of the bound, in (0, 1).
 
     Raises:
       InputError: If an argument is out of range.
@@ -163,8 +163,8 @@ def paired_one_run(
 
     Args:
       scores: of all pairs.
-      delta: in [0, 1).
-      confidence: in (0, 1).
+      delta: The delta of differential privacy, in [0, 1).
+      confidence: Confidence of the bound, in (0, 1).
       guesses: r, fixed before the scores were seen; by default all pairs.
 
     Raises:

@@ -64,10 +64,10 @@ def weighted_p_value(
 
     Args:
       m: Number of canaries, each included with probability 1/2.
-      weights: of the guesses, fixed in advance as a multiset.
-      v: Right weight, at most that of all guesses.
-      epsilon: of the null hypothesis, finite and at least 0.
-      delta: of the null hypothesis, in [0, 1).
+      weights: Weights of the guesses, fixed in advance as a multiset.
+      v: Weight of the right guesses, at most that of all guesses.
+      epsilon: The epsilon of the null hypothesis, finite and at least 0.
+      delta: The delta of the null hypothesis, in [0, 1).
 
     Raises:
       InputError: If an argument is out of range.
@@ -96,10 +96,10 @@ def printed_weighted_p_value(
 
     Args:
       m: Number of canaries, each included with probability 1/2.
-      weights: of the guesses, fixed in advance as a multiset.
-      v: Right weight, at most that of all guesses.
-      epsilon: of the null hypothesis, finite and at least 0.
-      delta: of the null hypothesis, in [0, 1).
+      weights: Weights of the guesses, fixed in advance as a multiset.
+      v: Weight of the right guesses, at most that of all guesses.
+      epsilon: The epsilon of the null hypothesis, finite and at least 0.
+      delta: The delta of the null hypothesis, in [0, 1).
 
     Raises:
       InputError: If an argument is out of range.
@@ -118,10 +118,10 @@ def weighted_epsilon_lower_bound(
 
     Args:
       m: Number of canaries, each included with probability 1/2.
-      weights: of the guesses, fixed in advance as a multiset.
-      v: Right weight, at most that of all guesses.
-      delta: in [0, 1).
-      confidence: in (0, 1).
+      weights: Weights of the guesses, fixed in advance as a multiset.
+      v: Weight of the right guesses, at most that of all guesses.
+      delta: The delta of differential privacy, in [0, 1).
+      confidence: Confidence of the bound, in (0, 1).
 
     Raises:
       InputError: If an argument is out of range.
