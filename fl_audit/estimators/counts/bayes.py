@@ -18,7 +18,7 @@ def bayes(setting: AuditSetting) -> Estimate:
     100,000 included and 1 excluded canary its interval starts at 4.81 (95 %, delta 0).
 
     Raises:
-      NotApplicableError: Without included or without excluded scores.
+      NotApplicableError: If there are no included or no excluded scores.
     """
     setting.require(included=1, excluded=1)
     roc = RocCounts.of(setting.scores)

@@ -77,7 +77,7 @@ def epsilon_star_empirical(setting: AuditSetting) -> Estimate:
     See `empirical_epsilon_star`. A single score has no rate but 0 and 1, which are left out.
 
     Raises:
-      NotApplicableError: With fewer than 2 included or 2 excluded scores.
+      NotApplicableError: If there are fewer than 2 included or 2 excluded scores.
     """
     setting.require(included=2, excluded=2)
     scores = setting.scores

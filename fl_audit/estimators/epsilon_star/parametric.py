@@ -26,7 +26,7 @@ def epsilon_star(setting: AuditSetting) -> Estimate:
     unless both fits are the same.
 
     Raises:
-      NotApplicableError: With fewer than 2 included or 2 excluded scores.
+      NotApplicableError: If there are fewer than 2 included or 2 excluded scores.
     """
     setting.require(included=2, excluded=2)
     delta = setting.delta

@@ -18,7 +18,7 @@ def gaussian_fit(setting: AuditSetting) -> Estimate:
     delta below it.
 
     Raises:
-      NotApplicableError: With fewer than 2 included scores, or fewer than 2 excluded scores
+      NotApplicableError: If there are fewer than 2 included scores, or fewer than 2 excluded scores
         under the empirical null.
     """
     setting.require(included=2)

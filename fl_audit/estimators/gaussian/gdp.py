@@ -51,7 +51,7 @@ def gdp_fit(setting: AuditSetting) -> Estimate:
     under the closed-form null, else 1 / n1 + 1 / n0 + mu^2 / (2 (n1 + n0 - 2)).
 
     Raises:
-      NotApplicableError: With fewer than 2 included scores, or fewer than 2 excluded scores
+      NotApplicableError: If there are fewer than 2 included scores, or fewer than 2 excluded scores
         under the empirical null.
     """
     setting.require(included=2)

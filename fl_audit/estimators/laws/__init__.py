@@ -1,4 +1,4 @@
-"""Laws of a canary's score, and what is known of those of an excluded one."""
+"""Laws of a canary's score, and what is known of the score of an excluded canary."""
 
 from fl_audit.estimators.laws.concentration import Concentration, concentration_of
 from fl_audit.estimators.laws.cosine import EXACT_COSINE_BELOW, ExactCosine, closed_form_null

@@ -1,4 +1,4 @@
-"""How much of a vector lies on few coordinates, as far as a tail bound needs to know."""
+"""The concentration of a vector on few coordinates, as far as a tail bound needs to know it."""
 
 import math
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ _PIECE = 1 << 15
 """Coordinates converted to float64 at a time: 256 kB, which a cache holds."""
 
 _ROUNDING = 1e-6
-"""Relative; a record may have gone through a text file."""
+"""Relative tolerance of the checks, as a record may have gone through a text file."""
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from fl_audit.estimators.laws.cosine_tail import central_mass, log_outside, log_
 from fl_audit.estimators.laws.gaussian import Gaussian
 
 EXACT_COSINE_BELOW = 1000
-"""Below this dimension the closed-form null is the exact cosine law, from it on N(0, 1/dim)."""
+"""The dimension from which on the closed-form null is N(0, 1/dim) and not the exact cosine law."""
 
 _LARGEST_DIM = 2**53
-"""Beyond it floats skip integers."""
+"""The largest dimension; beyond it floats skip integers."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class ExactCosine:
     by a factor of about exp(dim x^4 / 4).
 
     Attributes:
-      dim: dimension, 2 to 2^53.
+      dim: Dimension of the space, 2 to 2^53.
 
     Raises:
       ValueError: If dim is out of range.
@@ -50,12 +50,12 @@ class ExactCosine:
 
     @property
     def mean(self) -> float:
-        """Mean of the cosine: 0 by symmetry."""
+        """Mean of the cosine, which is 0 by symmetry."""
         return 0.0
 
     @property
     def std(self) -> float:
-        """Deviation of the cosine: exactly dim^(-1/2)."""
+        """Deviation of the cosine, which is exactly dim^(-1/2)."""
         return 1 / math.sqrt(self.dim)
 
     def logsf(self, x: npt.ArrayLike) -> FloatArray:
@@ -86,15 +86,15 @@ class ExactCosine:
         return -self.isf(p)
 
     def reflected(self) -> "ExactCosine":
-        """The law of -X: the same, by symmetry."""
+        """The law of -X, which is the same by symmetry."""
         return self
 
 
 def closed_form_null(dim: int) -> Gaussian | ExactCosine:
     """The law of an excluded canary's cosine in dimension `dim` (Andrew et al., section 4).
 
-    The exact law below EXACT_COSINE_BELOW and its Gaussian limit from there on: the paper's
-    choice. ExactCosine itself serves any dimension.
+    It is the exact law below EXACT_COSINE_BELOW and its Gaussian limit from there on, which is the
+    paper's choice. ExactCosine itself serves any dimension.
 
     Raises:
       ValueError: If dim is below 2.

@@ -9,13 +9,13 @@ from fl_audit.array_types import FloatArray
 from fl_audit.estimators.laws.cosine_tail import central_mass, log_peak, log_tail, switch_point
 
 _CLOSE = 1e-9
-"""After a Newton step this small, relative to the point, the error is below rounding."""
+"""A Newton step this small, relative to the point, leaves an error below rounding."""
 
 _MOST_STEPS = 30
 
 
 def upper_quantile(p: FloatArray, dim: int) -> FloatArray:
-    """The x >= 0 with P(X >= x) = p, for p [n] in [0, 1/2].
+    """The x >= 0 with P(X >= x) = p, for p in [0, 1/2] of shape (n,).
 
     The unknown is s = sqrt(-log(1 - x^2)), in which the law is nearly Gaussian (Wallace 1959,
     "Bounds on normal approximations to Student's and the chi-square distributions", gives the

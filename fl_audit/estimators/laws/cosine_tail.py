@@ -19,19 +19,19 @@ from fl_audit.array_types import FloatArray
 
 _SWITCH_STANDARD = 3.0
 _SWITCH_COSINE = 0.5
-"""The series is used up to this many deviations and up to this cosine, the fraction beyond."""
+"""The series is used up to so many deviations and up to this cosine, the fraction beyond."""
 
 _SERIES_TERMS = 50
 _FRACTION_TERMS = 40
-"""With these, what is cut off is below 1e-13 of the value up to the switch, in any dimension."""
+"""Number of terms that cuts off less than 1e-13 of the value at the switch, in any dimension."""
 
 _RATIO_TERMS = (1 / 64, -5 / 2048, 61 / 49152, -1385 / 1048576)
 _RATIO_SERIES_FROM = 16.0
-"""From here on the next term is below rounding."""
+"""From this b on, the next term is below rounding."""
 
 
 def switch_point(dim: int) -> float:
-    """The cosine up to which `central_mass` is to be used, and from which on `log_tail`."""
+    """The cosine up to which `central_mass` is to be used, and from which on `log_tail` is."""
     return min(_SWITCH_COSINE, _SWITCH_STANDARD / math.sqrt(dim))
 
 
@@ -53,7 +53,7 @@ def log_peak(dim: int) -> float:
 
 
 def central_mass(x: FloatArray, dim: int) -> FloatArray:
-    """P(0 <= X <= x) for x [n] in [0, switch_point], to full relative precision near 0."""
+    """P(0 <= X <= x) for x in [0, switch_point] of shape (n,), to full relative precision."""
     b = (dim - 1) / 2
     square = x * x
     series = np.ones_like(x)
@@ -64,18 +64,18 @@ def central_mass(x: FloatArray, dim: int) -> FloatArray:
 
 
 def log_outside(x: FloatArray) -> FloatArray:
-    """Log(1 - x^2) for x [n] in [0, 1], to full relative precision at both ends."""
+    """Log(1 - x^2) for x in [0, 1] of shape (n,), to full relative precision at both ends."""
     with np.errstate(divide="ignore"):
         return np.where(x < 0.5, np.log1p(-x * x), np.log(1 - x) + np.log1p(x))
 
 
 def log_tail(x: FloatArray, log_rest: FloatArray, dim: int) -> FloatArray:
-    """Log P(X >= x) for x [n] in [switch_point, 1].
+    """Log P(X >= x) for x in [switch_point, 1] of shape (n,).
 
     Args:
-      x: The cosines.
-      log_rest: [n] log(1 - x^2), which tells apart cosines that round to 1.
-      dim: at least 2.
+      x: The cosines, float64 of shape (n,).
+      log_rest: Log(1 - x^2), float64 of shape (n,), which tells apart cosines that round to 1.
+      dim: Dimension of the space, at least 2.
     """
     b = (dim - 1) / 2
     w = np.where(x < 0.5, (1 - x) / 2, np.exp(log_rest) / (2 * (1 + x)))

@@ -12,7 +12,7 @@ from fl_audit.array_types import FloatArray
 
 @dataclass(frozen=True)
 class Gaussian:
-    """N(mean, std^2); with std 0, all mass at the mean.
+    """The normal law N(mean, std^2); with std 0, all mass lies at the mean.
 
     Raises:
       ValueError: If mean or std is not finite, or std is negative.

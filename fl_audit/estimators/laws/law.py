@@ -1,4 +1,4 @@
-"""What every law of a canary's score can tell: both tails in log space, and quantiles."""
+"""The protocol of a law of a canary's score: both tails in log space, and quantiles."""
 
 from typing import Protocol
 

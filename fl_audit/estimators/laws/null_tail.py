@@ -16,17 +16,17 @@ from fl_audit.estimators.laws.rademacher_sum import rademacher_sum_log_tail
 from fl_audit.estimators.laws.refutation import cosine_p_value, too_large_p_value
 
 _LARGEST_COSINE = 1 - 1e-6
-"""A cosine beyond it may be one that was rounded to 1, which a small dimension makes impossible."""
+"""A cosine beyond this may have been rounded to 1, which a small dimension makes impossible."""
 
 _ROUNDING = 1e-5
-"""In standard deviations: so much may rounding lift the score of a discrete canary over an atom."""
+"""How far rounding may lift the score of a discrete canary over an atom, in deviations."""
 
 
 class NullTail(Protocol):
-    """What is known of an excluded canary's score.
+    """A record of what is known of an excluded canary's score.
 
     A bound on the true epsilon needs no more than an upper bound on P(score >= t). A new statistic
-    brings its own null as an object with these three.
+    brings its own null as an object with these three members.
     """
 
     @property
@@ -37,26 +37,27 @@ class NullTail(Protocol):
         """Log of an upper bound on P(score >= t), which never rises with t.
 
         Args:
-          thresholds: t, of any shape.
+          thresholds: Thresholds t, float64 of any shape.
 
         Returns:
-          float64 of the shape of the thresholds, at most 0.
+          Logs of the bounds, float64 of the shape of the thresholds, at most 0.
         """
 
     def p_value(self, excluded: FloatArray) -> float:
-        """The probability under this null of excluded scores that fit it as badly as these do.
+        """A p-value of the excluded scores under this null: small if they do not fit it.
 
         Args:
-          excluded: float64 of shape (n,), at least one.
+          excluded: Scores of the excluded canaries, float64 of shape (n,), at least one.
 
         Returns:
-          At most p with probability at most p if the null is true, scores being independent.
+          A number that is at most p with probability at most p if the null is true and the scores
+          are independent.
         """
 
 
 @dataclass(frozen=True)
 class GaussianCanaryNull:
-    """Cosines of `gaussian` canaries, uniform directions, with any vector: the exact law.
+    """The exact null law of `gaussian` canaries, which are uniform directions, and any vector.
 
     Attributes:
       dim: Number of trainable parameters, 2 to 2^53.
@@ -81,7 +82,7 @@ class GaussianCanaryNull:
         return ExactCosine(self.dim).logsf(np.minimum(thresholds, _LARGEST_COSINE))
 
     def p_value(self, excluded: FloatArray) -> float:
-        """Of the whole law and of its moments (refutation.py)."""
+        """A p-value of the whole law and of its moments (refutation.py)."""
         root = math.sqrt(self.dim)
         law = ExactCosine(self.dim)
         return cosine_p_value(root * excluded, lambda z: law.logsf(z / root))
@@ -89,7 +90,7 @@ class GaussianCanaryNull:
 
 @dataclass(frozen=True)
 class SignCanaryNull:
-    """Cosines of random signs, `rademacher` or `hadamard` canaries, with one vector: a bound.
+    """A bound for random signs, `rademacher` or `hadamard` canaries, compared with one vector.
 
     Without the vector's concentration the bound holds whatever the vector, and for the cosines of
     `gaussian` canaries too: theirs is X with X R Gaussian for R^2 ~ chi-square with dim degrees of
@@ -98,7 +99,7 @@ class SignCanaryNull:
 
     Attributes:
       dim: Number of trainable parameters, at least 2.
-      concentration: Of the vector that canaries are compared with; None where it is unknown.
+      concentration: Concentration of the vector that canaries are compared with; None if unknown.
 
     Raises:
       ValueError: If dim is below 2, or no vector of that dimension has that concentration.
@@ -137,7 +138,7 @@ class SignCanaryNull:
         return self._of_deviations(math.sqrt(self.dim) * cosines)
 
     def p_value(self, excluded: FloatArray) -> float:
-        """Of both tails by the bound, and of the moments (refutation.py)."""
+        """A p-value of both tails by the bound, and of the moments (refutation.py)."""
         return cosine_p_value(math.sqrt(self.dim) * excluded, self._of_deviations)
 
     def _of_deviations(self, z: FloatArray) -> FloatArray:
@@ -146,12 +147,12 @@ class SignCanaryNull:
 
 @dataclass(frozen=True)
 class LargestOfRoundsNull:
-    """The largest of several scores of one canary, one per round, by the union bound.
+    """A bound for the largest of several scores of one canary, one per round (union bound).
 
     P(max >= t) <= sum of P(score of round >= t), however the rounds depend on each other.
 
     Attributes:
-      rounds: The null of every round; the same one several times where nothing tells them apart.
+      rounds: Nulls of the rounds; the same one several times where nothing tells them apart.
 
     Raises:
       ValueError: If there are no rounds.
@@ -180,5 +181,5 @@ class LargestOfRoundsNull:
         return np.asarray(np.minimum(special.logsumexp(tails, axis=0), 0.0))
 
     def p_value(self, excluded: FloatArray) -> float:
-        """Of too many large scores; small ones refute nothing, as the rounds may be alike."""
+        """A p-value of too many large scores; small ones refute nothing, as rounds may be alike."""
         return too_large_p_value(excluded, self.log_tail_upper)

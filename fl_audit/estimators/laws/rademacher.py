@@ -9,10 +9,10 @@ from scipy import special
 from fl_audit.array_types import FloatArray
 
 _LOG_FACTOR = -math.log(4) - float(special.log_ndtr(-math.sqrt(2)))
-"""Log of 1 / (4 P(Z >= sqrt(2))) = 3.178..., the best factor there is."""
+"""Log of 1 / (4 P(Z >= sqrt(2))) = 3.178..., the smallest factor for which the bound holds."""
 
 _ABOVE_ONE = 1 + 1e-9
-"""A y that is 1 in exact arithmetic lies below, whatever its rounding."""
+"""The largest y taken to be at most 1, as one that is 1 in exact arithmetic may be rounded up."""
 
 
 def rademacher_log_tail_bound(cosine: npt.ArrayLike, dim: int) -> FloatArray:
@@ -36,11 +36,11 @@ def rademacher_log_tail_bound(cosine: npt.ArrayLike, dim: int) -> FloatArray:
     Hoeffding's exp(-y^2 / 2), also for y > 0, is nowhere smaller.
 
     Args:
-      cosine: [...] cosines, any real numbers.
+      cosine: Cosines, any real numbers, of any shape.
       dim: Number of entries of a canary, at least 1.
 
     Returns:
-      [...] float64, at most 0.
+      Logs of the bounds, float64 of the shape of the cosines, at most 0.
 
     Raises:
       ValueError: If dim is below 1.

@@ -42,10 +42,10 @@ from fl_audit.estimators.laws.concentration import Concentration
 from fl_audit.estimators.laws.rademacher import rademacher_log_tail_bound
 
 _BERRY_ESSEEN = 0.5600
-"""Shevtsova (2010), for independent summands that need not have one law."""
+"""The constant of Shevtsova (2010), for independent summands that need not have one law."""
 
 _LARGEST_FOURTH_POWERS = 1 / 3
-"""See the last paragraph above; beyond, the bound that holds for all weights is the smaller one."""
+"""The largest A4 of the last paragraph above; beyond, the bound for all weights is smaller."""
 
 
 def rademacher_sum_log_tail(z: npt.ArrayLike, concentration: Concentration | None) -> FloatArray:
@@ -55,11 +55,11 @@ def rademacher_sum_log_tail(z: npt.ArrayLike, concentration: Concentration | Non
     by the same theorem under the tilted law (at the top of this file). It never rises with z.
 
     Args:
-      z: Any shape; in standard deviations of S.
+      z: Points in standard deviations of S, float64 of any shape.
       concentration: What is known of the weights; None if nothing is.
 
     Returns:
-      float64 of the shape of z, at most 0.
+      Logs of the bounds, float64 of the shape of z, at most 0.
 
     >>> dense = Concentration(cubes=0.0039, fourth_powers=1.8e-5)
     >>> excess = rademacher_sum_log_tail([0.0, 5.5], dense) - special.log_ndtr([0.0, -5.5])

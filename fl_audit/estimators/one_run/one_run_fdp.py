@@ -32,7 +32,7 @@ def one_run_fdp(setting: AuditSetting) -> Estimate:
     if mu is above 0.
 
     Raises:
-      NotApplicableError: Without included or without excluded scores.
+      NotApplicableError: If there are no included or no excluded scores.
     """
     setting.require(included=1, excluded=1)
     m = setting.scores.num_included + setting.scores.num_excluded

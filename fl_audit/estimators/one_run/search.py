@@ -29,7 +29,7 @@ def one_run(setting: AuditSetting) -> Estimate:
     canaries; for more, k+ and k- take all values up to 200 and then grow by 5 % a step.
 
     Raises:
-      NotApplicableError: Without included or without excluded scores.
+      NotApplicableError: If there are no included or no excluded scores.
     """
     setting.require(included=1, excluded=1)
     m = setting.scores.num_included + setting.scores.num_excluded

@@ -55,7 +55,7 @@ def one_run_valid(setting: AuditSetting) -> Estimate:
     even where the bound on the chance does not grow with epsilon, as with delta > 0.
 
     Raises:
-      NotApplicableError: Without included or without excluded scores.
+      NotApplicableError: If there are no included or no excluded scores.
     """
     setting.require(included=1, excluded=1)
     m = setting.scores.num_included + setting.scores.num_excluded

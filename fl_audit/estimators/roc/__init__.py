@@ -1,4 +1,4 @@
-"""How well scores tell members from others, as attack papers report it. No bounds on epsilon."""
+"""Measures of how well scores tell members from others, as attack papers report it: no bounds."""
 
 from fl_audit.estimators.roc.auc import auc, auc_interval
 from fl_audit.estimators.roc.bootstrap import bootstrap_interval

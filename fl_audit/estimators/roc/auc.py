@@ -1,4 +1,4 @@
-"""The area under the ROC curve, and how well the scores determine it."""
+"""The area under the ROC curve, and how precisely the scores determine it."""
 
 import math
 
@@ -13,12 +13,12 @@ from fl_audit.estimators.scores import CanaryScores
 
 
 def auc(scores: CanaryScores) -> float:
-    """The chance that a random included score exceeds a random excluded one, ties half.
+    """The chance that a random included score exceeds a random excluded one, with ties as a half.
 
-    The Mann-Whitney statistic over the number of pairs, which is the area under the ROC curve.
+    It is the Mann-Whitney statistic over the number of pairs: the area under the ROC curve.
 
     Raises:
-      NotApplicableError: Without included or without excluded scores.
+      NotApplicableError: If there are no included or no excluded scores.
 
     >>> auc(CanaryScores(included=[1.0, 2.0], excluded=[0.0, 1.0]))
     0.875
@@ -30,10 +30,10 @@ def auc(scores: CanaryScores) -> float:
 def auc_interval(scores: CanaryScores, confidence: float) -> ApproximateInterval:
     """A two-sided interval for the area under the ROC curve, in O(n log n).
 
-    By the variance of DeLong, DeLong & Clarke-Pearson (1988), "Comparing the areas under two or
-    more correlated receiver operating characteristic curves", Biometrics 44, from the ranks (Sun &
-    Xu 2014), and a normal approximation of the area's log odds (Pepe 2003, "The statistical
-    evaluation of medical tests", chapter 5), which stays within [0, 1].
+    The interval is by the variance of DeLong, DeLong & Clarke-Pearson (1988), "Comparing the areas
+    under two or more correlated receiver operating characteristic curves", Biometrics 44, from the
+    ranks (Sun & Xu 2014), and a normal approximation of the area's log odds (Pepe 2003, "The
+    statistical evaluation of medical tests", chapter 5), which stays within [0, 1].
 
     That variance is 0 exactly if all pairs of an included and an excluded score come out the same
     way: w = 1, 0 or, all tied, 1/2. Then the smaller class gives m disjoint pairs, all of that
@@ -43,11 +43,11 @@ def auc_interval(scores: CanaryScores, confidence: float) -> ApproximateInterval
 
     Args:
       scores: Scores of included and excluded canaries.
-      confidence: in (0, 1), in the limit of many scores.
+      confidence: Confidence in (0, 1), which holds in the limit of many scores.
 
     Raises:
       InputError: If the confidence is out of range.
-      NotApplicableError: Without included or without excluded scores.
+      NotApplicableError: If there are no included or no excluded scores.
 
     >>> rng = np.random.default_rng(1)
     >>> scores = CanaryScores(included=rng.normal(1, 1, 500), excluded=rng.normal(0, 1, 500))
@@ -75,7 +75,7 @@ def auc_interval(scores: CanaryScores, confidence: float) -> ApproximateInterval
 
 
 def _shares_below(points: FloatArray, others: FloatArray) -> FloatArray:
-    """[n] the share of the others below each point, ties half; in the order of size."""
+    """Shares of the others below each point, ties half, in the order of size, of shape (n,)."""
     points, others = np.sort(points), np.sort(others)
     below = np.searchsorted(others, points, "left") + np.searchsorted(others, points, "right")
     return np.asarray(below / (2 * len(others)))

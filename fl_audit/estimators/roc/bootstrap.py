@@ -37,9 +37,9 @@ def bootstrap_interval(
 
     Args:
       scores: The canaries' scores.
-      statistic: a function of scores, such as `auc`; not NaN.
-      confidence: Confidence of the bound, in (0, 1).
-      seed: of the resampling; the same seed gives the same interval.
+      statistic: A function of scores, such as `auc`, that is not NaN.
+      confidence: Confidence of the interval, in (0, 1).
+      seed: Seed of the resampling; the same seed gives the same interval.
       resamples: Number of draws, at least 1.
 
     Raises:
@@ -64,7 +64,7 @@ def check_resamples(resamples: int) -> None:
     """Refuse a bootstrap without any resample.
 
     Raises:
-      InputError: If it is.
+      InputError: If the number of resamples is below 1.
     """
     if resamples < 1:
         raise InputError(f"resamples must be at least 1, got {resamples}")
@@ -82,8 +82,8 @@ def bias_corrected_interval(
 
     Args:
       estimate: The statistic of the scores themselves.
-      replicates: [r] the statistic of each resample, possibly infinite.
-      confidence: Confidence of the bound, in (0, 1).
+      replicates: The statistic of each resample, possibly infinite, float64 of shape (r,).
+      confidence: Confidence of the interval, in (0, 1).
 
     Raises:
       ValueError: If a value is NaN.

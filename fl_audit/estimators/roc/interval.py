@@ -12,13 +12,13 @@ class ApproximateInterval:
     It is no bound on epsilon and proves nothing about privacy.
 
     Attributes:
-      lower: Lower end.
-      upper: Upper end, at least `lower`.
+      lower: Lower end of the interval.
+      upper: Upper end of the interval, at least `lower`.
     """
 
     lower: float
     upper: float
 
     def to_json(self) -> list[object]:
-        """The two ends, lower first."""
+        """The two ends, the lower one first."""
         return [json_value(self.lower), json_value(self.upper)]

@@ -4,7 +4,7 @@ Its epsilon_lower_bound has five: KATZ_LOG, ADJUSTED_LOG, BAILEY, INV_SINH and C
 module is not in the installed release, 0.9.0, and it needs statsmodels, which is not installed
 either. scipy has the first of them, which is called here, and `threshold_clopper_pearson` is the
 last. The other three are in no installed library and are left out: they are approximate like
-Katz's, and `threshold_valid` is not.
+Katz's, and `threshold_valid` is exact.
 """
 
 import math
@@ -24,10 +24,12 @@ class RatioBound:
 
     Attributes:
       method: Name of the interval of the ratio.
-      guess: Whose rates: "included" for TPR / FPR, "excluded" for TNR / FNR.
-      epsilon: log of the ratio's lower end, in nats, at least 0.
-      log_ratio: log of the observed ratio; negative where the guesses are worse than chance.
-      confidence: That epsilon is no more than the true one, in the limit of large counts.
+      guess: The guess whose rates form the ratio: "included" for TPR / FPR, "excluded" for TNR /
+        FNR.
+      epsilon: Log of the ratio's lower end, in nats, at least 0.
+      log_ratio: Log of the observed ratio; negative where the guesses are worse than chance.
+      confidence: Confidence that epsilon is no more than the true one, in the limit of large
+        counts.
       guarantee: What the bound guarantees, and what it does not, in words.
     """
 
@@ -59,18 +61,20 @@ def katz_log_bound(counts: ConfusionCounts, guess: Guess, confidence: float) -> 
     it see Lu et al. (2022), "A general framework for auditing differentially private machine
     learning", arXiv:2210.08643.
 
-    By how much it fails, by its exact law: at 95 % it exceeds log(TPR / FPR) in 7.2 % of audits
-    with 100 members, 10,000 others and rates of 0.002 and 0.001, in 6.1 % with rates of 0.05 and
-    0.01; with 100 of each and rates of 0.5 and 0.01 in none, but 37 % have no bound at all.
+    The exact law of the ratio tells how often the bound fails: at 95 % it exceeds log(TPR / FPR) in
+    7.2 % of audits with 100 members, 10,000 others and rates of 0.002 and 0.001, in 6.1 % with
+    rates of 0.05 and 0.01; with 100 of each and rates of 0.5 and 0.01 in none, but 37 % have no
+    bound at all.
 
     Args:
-      counts: at one threshold, such as those of `counts_at`.
-      guess: "included" for TPR / FPR, "excluded" for TNR / FNR.
-      confidence: in [0.5, 1).
+      counts: Counts at one threshold, such as those of `counts_at`.
+      guess: The guess whose rates form the ratio: "included" for TPR / FPR, "excluded" for TNR /
+        FNR.
+      confidence: Confidence of the bound, in [0.5, 1).
 
     Raises:
       InputError: If the confidence is out of range.
-      NotApplicableError: Without a wrong guess, where the interval is not defined.
+      NotApplicableError: If no guess is wrong, where the interval is not defined.
 
     >>> bound = katz_log_bound(ConfusionCounts(10, 1000, 10, 10000), "included", 0.95)
     >>> round(math.exp(bound.epsilon), 2), round(math.exp(bound.log_ratio), 2)

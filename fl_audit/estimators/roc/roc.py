@@ -21,9 +21,9 @@ class RocCurve:
     """The error rates at every threshold that tells some scores apart.
 
     Attributes:
-      thresholds: [t] float64, descending: infinity and every distinct score.
-      false_positive_rates: [t] ascending from 0 to 1.
-      true_positive_rates: [t] ascending from 0 to 1.
+      thresholds: Infinity and every distinct score, descending, float64 of shape (t,).
+      false_positive_rates: False positive rates, ascending from 0 to 1, float64 of shape (t,).
+      true_positive_rates: True positive rates, ascending from 0 to 1, float64 of shape (t,).
     """
 
     thresholds: FloatArray
@@ -32,10 +32,10 @@ class RocCurve:
 
     @classmethod
     def of(cls, scores: CanaryScores) -> "RocCurve":
-        """The curve of some scores.
+        """The curve of a set of scores.
 
         Raises:
-          NotApplicableError: Without included or without excluded scores.
+          NotApplicableError: If there are no included or no excluded scores.
 
         >>> curve = RocCurve.of(CanaryScores(included=[1.0, 3.0], excluded=[0.0, 1.0]))
         >>> curve.thresholds.tolist(), curve.true_positive_rates.tolist()
@@ -54,7 +54,7 @@ def require_both_classes(scores: CanaryScores) -> None:
     """Refuse scores of one class only, which have no ROC curve.
 
     Raises:
-      NotApplicableError: Naming the class that is missing.
+      NotApplicableError: If a class is missing; the message names it.
     """
     for name, found in (("included", scores.num_included), ("excluded", scores.num_excluded)):
         if found == 0:
@@ -62,10 +62,10 @@ def require_both_classes(scores: CanaryScores) -> None:
 
 
 def counts_at(scores: CanaryScores, threshold: float) -> ConfusionCounts:
-    """The right and wrong guesses of "score >= threshold".
+    """The counts of right and wrong guesses by "score >= threshold".
 
     Raises:
-      NotApplicableError: Without included or without excluded scores.
+      NotApplicableError: If there are no included or no excluded scores.
 
     >>> counts_at(CanaryScores(included=[1.0, 3.0], excluded=[0.0, 1.0]), 1.0)
     ConfusionCounts(false_negatives=0, true_positives=2, false_positives=1, true_negatives=1)
@@ -84,17 +84,17 @@ def counts_at(scores: CanaryScores, threshold: float) -> ConfusionCounts:
 def tpr_at_fpr(scores: CanaryScores, false_positive_rate: float) -> float:
     """The largest true positive rate among thresholds with at most this false positive rate.
 
-    Without interpolation, as in Carlini et al. (2022), "Membership inference attacks from first
-    principles", arXiv:2112.03570. With fewer than 1 / false_positive_rate excluded
-    scores, it is the rate at no false positive at all.
+    There is no interpolation, as in Carlini et al. (2022), "Membership inference attacks from first
+    principles", arXiv:2112.03570. With fewer than 1 / false_positive_rate excluded scores, it is
+    the rate at no false positive at all.
 
     Args:
       scores: Scores of included and excluded canaries.
-      false_positive_rate: in [0, 1].
+      false_positive_rate: The false positive rate allowed, in [0, 1].
 
     Raises:
       InputError: If the rate is out of range.
-      NotApplicableError: Without included or without excluded scores.
+      NotApplicableError: If there are no included or no excluded scores.
 
     >>> tpr_at_fpr(CanaryScores(included=[1.0, 2.0, 3.0, 4.0], excluded=[0.0, 2.0]), 0.01)
     0.5
@@ -109,7 +109,7 @@ def tpr_at_fpr(scores: CanaryScores, false_positive_rate: float) -> float:
 
 
 def allowed_false_positives(false_positive_rate: float, num_excluded: int) -> int:
-    """The most false positives of some excluded scores at a false positive rate of at most this.
+    """The largest number of false positives whose rate among excluded scores is at most this one.
 
     Raises:
       InputError: If the rate is not in [0, 1].
@@ -130,7 +130,7 @@ def balanced_accuracy(scores: CanaryScores) -> float:
     ones it does worse, and of scores that tell nothing too it comes out above 1/2.
 
     Raises:
-      NotApplicableError: Without included or without excluded scores.
+      NotApplicableError: If there are no included or no excluded scores.
 
     >>> balanced_accuracy(CanaryScores(included=[1.0, 2.0], excluded=[0.0, 1.0]))
     0.75

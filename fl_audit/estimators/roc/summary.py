@@ -1,4 +1,4 @@
-"""What papers on membership inference report of an attack, in one go."""
+"""The numbers that papers on membership inference report of an attack, all together."""
 
 from dataclasses import dataclass
 
@@ -18,11 +18,12 @@ class OperatingPoint:
     """The best true positive rate at a false positive rate.
 
     Attributes:
-      false_positive_rate: at most allowed.
-      false_positives: The count that this allows; 0 where there are too few excluded scores.
-      true_positive_rate: The largest one of a threshold within it.
-      interval: bias-corrected bootstrap; None with fewer than 10 false positives allowed, where
-        the bootstrap fails.
+      false_positive_rate: The largest false positive rate allowed.
+      false_positives: The number of them that this allows; 0 where there are too few excluded
+        scores.
+      true_positive_rate: The largest true positive rate of a threshold within it.
+      interval: Bias-corrected bootstrap interval; None with fewer than 10 false positives allowed,
+        where the bootstrap fails.
     """
 
     false_positive_rate: float
@@ -42,16 +43,17 @@ class OperatingPoint:
 
 @dataclass(frozen=True)
 class RocSummary:
-    """How well the scores tell included from excluded canaries. No bound on epsilon.
+    """How well the scores tell included from excluded canaries, without a bound on epsilon.
 
     Attributes:
       num_included: Number of canaries that took part in training.
       num_excluded: Number of canaries that did not.
-      confidence: of each interval, in the limit of many scores.
+      confidence: Confidence of each interval, in the limit of many scores.
       auc: Area under the ROC curve; 1/2 for scores that tell nothing.
-      auc_interval: DeLong's.
-      operating_points: The true positive rate at each of REPORTED_RATES.
-      balanced_accuracy: of the best threshold, which is chosen on the same scores.
+      auc_interval: DeLong's interval of the area.
+      operating_points: The best true positive rate at each of REPORTED_RATES.
+      balanced_accuracy: Balanced accuracy of the best threshold, which is chosen on the same
+        scores.
     """
 
     num_included: int
@@ -80,12 +82,12 @@ def roc_summary(scores: CanaryScores, confidence: float = 0.95, seed: int = 0) -
 
     Args:
       scores: Scores of included and excluded canaries.
-      confidence: of each interval, in (0, 1).
-      seed: of the bootstrap; the same seed gives the same intervals.
+      confidence: Confidence of each interval, in (0, 1).
+      seed: Seed of the bootstrap; the same seed gives the same intervals.
 
     Raises:
       InputError: If the confidence is out of range.
-      NotApplicableError: Without included or without excluded scores.
+      NotApplicableError: If there are no included or no excluded scores.
 
     >>> summary = roc_summary(CanaryScores(included=[1.0, 2.0], excluded=[0.0, 1.0]))
     >>> summary.auc, summary.balanced_accuracy

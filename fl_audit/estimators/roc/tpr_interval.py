@@ -11,7 +11,7 @@ from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import NotApplicableError
 
 LEAST_FALSE_POSITIVES = 10
-"""With fewer of them allowed, the bootstrap covers much less than it says."""
+"""The fewest false positives allowed at which the bootstrap covers about what it says."""
 
 
 def tpr_at_fpr_interval(
@@ -31,14 +31,14 @@ def tpr_at_fpr_interval(
 
     Args:
       scores: Scores of included and excluded canaries.
-      false_positive_rate: in [0, 1].
-      confidence: in (0, 1), in the limit of many scores.
-      seed: of the resampling; the same seed gives the same interval.
+      false_positive_rate: The false positive rate allowed, in [0, 1].
+      confidence: Confidence in (0, 1), which holds in the limit of many scores.
+      seed: Seed of the resampling; the same seed gives the same interval.
       resamples: Number of draws, at least 1.
 
     Raises:
       InputError: If a number is out of range.
-      NotApplicableError: Without included scores, or with too few excluded ones for 10 false
+      NotApplicableError: If there are no included scores, or too few excluded ones for 10 false
         positives.
     """
     require_both_classes(scores)
@@ -59,9 +59,9 @@ def tpr_at_fpr_interval(
 def tpr_at_fpr_replicates(
     scores: CanaryScores, false_positive_rate: float, resamples: int, rng: np.random.Generator
 ) -> FloatArray:
-    """[resamples] draws of `tpr_at_fpr` from scores drawn with replacement.
+    """Draws of `tpr_at_fpr` from scores drawn with replacement, float64 of shape (resamples,).
 
-    Of n excluded scores in descending order, the one drawn has index floor(n U) with U uniform.
+    Among n excluded scores in descending order, the one drawn has index floor(n U) with U uniform.
     So the (k + 1)-th largest of n drawn, which decides where k false positives are allowed, has
     index floor(n U_(k + 1)) with U_(k + 1) ~ Beta(k + 1, n - k); and the number of drawn included
     scores above it is binomial.
