@@ -13,9 +13,10 @@ def bayes(setting: AuditSetting) -> Estimate:
     error rates come from the counts, whatever the null: the paper's model has no known rate. The
     headline epsilon is the posterior median, which lies in the interval at every confidence.
 
-    Beware of unequal numbers: the prior lets a threshold below all scores, which says nothing, put
-    FNR near 1 / included and 1 - FPR near 1 / excluded, and their ratio counts as evidence. With
-    100,000 included and 1 excluded canary its interval starts at 4.81 (95 %, delta 0).
+    With unequal numbers the interval misleads: the prior lets a threshold below all scores, which
+    says nothing, put FNR near 1 / included and 1 - FPR near 1 / excluded, and their ratio counts as
+    evidence. With 100,000 included and 1 excluded canary its interval starts at 4.81 (95 %, delta
+    0).
 
     Raises:
       NotApplicableError: If there are no included or no excluded scores.

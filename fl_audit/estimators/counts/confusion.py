@@ -1,4 +1,4 @@
-"""The tally of a membership inference attack, and an interval on epsilon."""
+"""The error counts of a membership inference attack, and an interval on epsilon."""
 
 import operator
 from dataclasses import dataclass, fields
@@ -8,13 +8,13 @@ from fl_audit.errors import InputError
 
 @dataclass(frozen=True)
 class ConfusionCounts:
-    """How often an attack guessed right and wrong, on members and on non-members.
+    """Counts of right and wrong guesses of an attack, on members and on non-members.
 
     Attributes:
-      false_negatives: Members guessed to be non-members.
-      true_positives: Members guessed to be members.
-      false_positives: non-members guessed to be members.
-      true_negatives: non-members guessed to be non-members.
+      false_negatives: Number of members guessed to be non-members.
+      true_positives: Number of members guessed to be members.
+      false_positives: Number of non-members guessed to be members.
+      true_negatives: Number of non-members guessed to be non-members.
 
     Raises:
       InputError: If a count is negative or no integer, or there are no members or no
@@ -55,8 +55,8 @@ class Interval:
     """An interval on epsilon.
 
     Attributes:
-      lower: in nats, at least 0, possibly infinite.
-      upper: in nats, at least `lower`, possibly infinite.
+      lower: Lower end in nats, at least 0, possibly infinite.
+      upper: Upper end in nats, at least `lower`, possibly infinite.
     """
 
     lower: float

@@ -22,7 +22,7 @@ from fl_audit.estimators.threshold.error_rate_bounds import (
 )
 
 UpperBound = Callable[[Counts, int, float], LogRates]
-"""One-sided upper bounds on error rates from errors, trials and confidence."""
+"""Function that gives one-sided upper bounds on error rates from errors, trials and confidence."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,12 @@ class CountsIntervals:
     """Intervals on epsilon at one confidence.
 
     Attributes:
-      clopper_pearson: a confidence interval, exact for each rate: covers epsilon of the attack's
-        rates at least as often as it says.
-      jeffreys: a confidence interval by Jeffreys intervals for the rates: covers about as often.
-      bayes: equal-tailed credible interval under Jeffreys priors: holds that posterior
-        probability; not a confidence interval.
+      clopper_pearson: Confidence interval by Clopper-Pearson intervals for the rates, which are
+        exact: it covers epsilon of the attack's rates at least as often as it says.
+      jeffreys: Confidence interval by Jeffreys intervals for the rates, which covers about as
+        often.
+      bayes: Equal-tailed credible interval under Jeffreys priors, which holds that posterior
+        probability; it is not a confidence interval.
     """
 
     clopper_pearson: Interval
@@ -51,7 +52,7 @@ class CountsIntervals:
 
 
 def intervals(counts: ConfusionCounts, delta: float, confidence: float) -> CountsIntervals:
-    """All three intervals on epsilon; section 3.2's example.
+    """All three intervals on epsilon, as in the example of section 3.2.
 
     They bound the epsilon of this attack's error rates. The lower ends bound epsilon of the
     training too, the upper ends do not: a stronger attack may reveal more (section 2.5).
@@ -59,7 +60,7 @@ def intervals(counts: ConfusionCounts, delta: float, confidence: float) -> Count
     Args:
       counts: Counts of the attack's right and wrong guesses.
       delta: The delta of differential privacy, in [0, 1).
-      confidence: of each interval, in (0, 1).
+      confidence: Confidence of each interval, in (0, 1).
 
     Raises:
       InputError: If delta or confidence is out of range.
@@ -78,7 +79,7 @@ def intervals(counts: ConfusionCounts, delta: float, confidence: float) -> Count
 def interval_of_rates(
     counts: ConfusionCounts, delta: float, confidence: float, upper_bound: UpperBound
 ) -> Interval:
-    """The smallest and the largest epsilon over a rectangle of error rates; section 2.5.
+    """The smallest and the largest epsilon over a rectangle of error rates (section 2.5).
 
     Each rate gets a two-sided interval at 1 - alpha / 2, so that by the union bound both hold at
     confidence 1 - alpha. Over their rectangle, epsilon (see `epsilon_of_rates`) is max(0, g(x, y),
@@ -100,8 +101,9 @@ def interval_of_rates(
     Args:
       counts: Counts of the attack's right and wrong guesses.
       delta: The delta of differential privacy, in [0, 1).
-      confidence: 1 - alpha, in (0, 1).
-      upper_bound: of a rate, such as `jeffreys_upper`; used on its complement for a lower bound.
+      confidence: Confidence of the interval, 1 - alpha, in (0, 1).
+      upper_bound: Upper bound on a rate, such as `jeffreys_upper`; a lower one is by its
+        complement.
 
     Raises:
       InputError: If delta or confidence is out of range.
@@ -131,7 +133,7 @@ def _beyond_chance(x: LogRates, y: LogRates, delta: float) -> float:
 
 
 def _opposite(rates: LogRates) -> LogRates:
-    """An upper bound on a rate as a lower bound on its complement."""
+    """An upper bound on a rate, as a lower bound on its complement."""
     return LogRates(error=rates.success, success=rates.error)
 
 

@@ -15,10 +15,10 @@ from fl_audit.estimators.counts.confusion import ConfusionCounts, Interval
 from fl_audit.estimators.counts.region_mass import RateLaws, corner_density, corner_mass
 
 _PRECISION = 1e-12
-"""Of a quantile, absolute."""
+"""The absolute precision of a quantile."""
 
 _SCORED = (1e-300, 1 - 2**-53)
-"""Probabilities with finite normal scores."""
+"""The range of probabilities with finite normal scores."""
 
 
 @dataclass(frozen=True)
@@ -60,14 +60,14 @@ class EpsilonPosterior:
 
     @property
     def atom(self) -> float:
-        """P(epsilon = 0), the posterior mass of R(0, delta); equation 13."""
+        """P(epsilon = 0), the posterior mass of R(0, delta) (equation 13)."""
         return float(self.cdf(0.0))
 
     def sf(self, epsilon: npt.ArrayLike) -> FloatArray:
         """P(epsilon > x), elementwise, with an absolute error below 1e-8 (see `corner_mass`).
 
         Args:
-          epsilon: x, finite, at least 0.
+          epsilon: Points x, finite, at least 0, of any shape.
 
         Raises:
           InputError: If an x is negative, infinite or NaN.
@@ -75,10 +75,10 @@ class EpsilonPosterior:
         return np.clip(self._over_corners(corner_mass, epsilon), 0.0, 1.0)
 
     def cdf(self, epsilon: npt.ArrayLike) -> FloatArray:
-        """P(epsilon <= x), elementwise; definition 3.1, equation 3.
+        """P(epsilon <= x), elementwise (definition 3.1, equation 3).
 
         Args:
-          epsilon: x, finite, at least 0.
+          epsilon: Points x, finite, at least 0, of any shape.
 
         Raises:
           InputError: If an x is negative, infinite or NaN.
@@ -86,12 +86,12 @@ class EpsilonPosterior:
         return np.asarray(1.0 - self.sf(epsilon))
 
     def pdf(self, epsilon: npt.ArrayLike) -> FloatArray:
-        """The density of the part without the atom, elementwise; equations 7 to 12.
+        """The density of the part without the atom, elementwise (equations 7 to 12).
 
         It integrates to 1 - `atom` over epsilon > 0.
 
         Args:
-          epsilon: in nats, finite, at least 0.
+          epsilon: Points in nats, finite, at least 0, of any shape.
 
         Raises:
           InputError: If an epsilon is negative, infinite or NaN.
@@ -102,7 +102,7 @@ class EpsilonPosterior:
         """The epsilon at which the cdf reaches a probability; 0 if the atom does.
 
         Args:
-          probability: in (0, 1).
+          probability: The probability to reach, in (0, 1).
 
         Raises:
           InputError: If the probability is out of range.
@@ -112,15 +112,15 @@ class EpsilonPosterior:
         return self._where_sf_is(1 - probability)
 
     def interval(self, confidence: float) -> Interval:
-        """The equal-tailed credible interval; equations 4 and 5.
+        """The equal-tailed credible interval (equations 4 and 5).
 
         (Section 3.3 puts the lower end at the alpha quantile: that is of a one-sided interval.)
 
         Args:
-          confidence: Confidence of the bound, in (0, 1).
+          confidence: Posterior probability of the interval, in (0, 1).
 
         Raises:
-          InputError: If confidence is out of range.
+          InputError: If the confidence is out of range.
         """
         check_confidence(confidence)
         tail = (1 - confidence) / 2

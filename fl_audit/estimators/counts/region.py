@@ -1,4 +1,4 @@
-"""The epsilon that a pair of error rates gives away.
+"""The epsilon that a pair of error rates proves.
 
 Zanella-Béguelin et al. (2022), Theorem 2.2 and section 2.4, after Kairouz, Oh & Viswanath (2017).
 """
@@ -31,8 +31,8 @@ def epsilon_of_rates(
     for rates where both are defined.)
 
     Args:
-      false_negative_rates: in [0, 1]; broadcast with the others.
-      false_positive_rates: in [0, 1].
+      false_negative_rates: Rates in [0, 1]; broadcast with the others.
+      false_positive_rates: Rates in [0, 1].
       delta: The delta of differential privacy, in [0, 1).
 
     Raises:
@@ -64,14 +64,14 @@ def beyond_chance(
     """max(log((1 - delta - x) / y), log((1 - delta - y) / x)), equation 1, decreasing in x and y.
 
     Args:
-      log_x: log of an error rate x; broadcast with the others.
-      log_rest_x: log(1 - x).
-      log_y: log of the other error rate y.
-      log_rest_y: log(1 - y).
+      log_x: Log of an error rate x; broadcast with the others.
+      log_rest_x: Log of 1 - x.
+      log_y: Log of the other error rate y.
+      log_rest_y: Log of 1 - y.
       delta: The delta of differential privacy, in [0, 1).
 
     Returns:
-      float64, -inf where neither numerator is positive.
+      The larger of the two logs, float64, -inf where neither numerator is positive.
     """
     return np.maximum(log_ratio(log_rest_x, log_y, delta), log_ratio(log_rest_y, log_x, delta))
 

@@ -30,7 +30,7 @@ from fl_audit.estimators.beta_cdf import beta_cdf
 from fl_audit.estimators.beta_quantile import beta_quantile
 
 _CUT = 1e-14
-"""Tail probability beyond which a law is taken to have no mass."""
+"""The tail probability beyond which a law is taken to have no mass."""
 
 _U, _W = np.polynomial.legendre.leggauss(60)
 _NODES = (2 - _U) * (1 + _U) ** 2 / 4
@@ -42,9 +42,9 @@ class RateLaws:
     """Beta laws of error rates, and where their mass lies.
 
     Attributes:
-      rows: [4, m] float64: first shapes; second shapes; rates below which the probability is
-        1e-14; and the same for one minus the rates. (In one array, as much of the time for a
-        single table is that of handling small arrays.)
+      rows: First shapes; second shapes; rates below which the probability is 1e-14; and the same
+        for one minus the rates: float64 of shape (4, m). They are in one array because much of the
+        time for a single table is that of handling small arrays.
     """
 
     rows: FloatArray
@@ -57,22 +57,22 @@ class RateLaws:
 
     @property
     def a(self) -> FloatArray:
-        """[m] float64, first shapes."""
+        """First shapes, float64 of shape (m,)."""
         return np.asarray(self.rows[0])
 
     @property
     def b(self) -> FloatArray:
-        """[m] float64, second shapes."""
+        """Second shapes, float64 of shape (m,)."""
         return np.asarray(self.rows[1])
 
     @property
     def start(self) -> FloatArray:
-        """[m] float64, rates below which the probability is 1e-14."""
+        """Rates below which the probability is 1e-14, float64 of shape (m,)."""
         return np.asarray(self.rows[2])
 
     @property
     def rest(self) -> FloatArray:
-        """[m] float64, the same for one minus the rates."""
+        """One minus the rates above which the probability is 1e-14, float64 of shape (m,)."""
         return np.asarray(self.rows[3])
 
     @property
@@ -85,24 +85,24 @@ class RateLaws:
         return RateLaws(self.rows[:, laws])
 
     def then(self, other: "RateLaws") -> "RateLaws":
-        """These laws, and after them the others."""
+        """These laws followed by the others."""
         return RateLaws(np.concatenate([self.rows, other.rows], axis=1))
 
 
 def corner_mass(x: RateLaws, y: RateLaws, delta: float, epsilon: FloatArray) -> FloatArray:
     """P((1 - delta - X) / Y > e^epsilon or (1 - delta - Y) / X > e^epsilon), row by row.
 
-    It falls as X or Y grows in law, that is with more errors among as many guesses.
+    The mass falls as X or Y grows in law, that is with more errors among as many guesses.
 
     Args:
-      x: [m] laws of one error rate.
-      y: [m] laws of the other, independent of x.
+      x: Laws of one error rate, m of them.
+      y: Laws of the other, m of them, independent of x.
       delta: The delta of differential privacy, in [0, 1).
-      epsilon: [m] float64, at least 0.
+      epsilon: Values at least 0, float64 of shape (m,).
 
     Returns:
-      [m] float64, in [0, 1], to about 1e-10 (1e-9 for counts near a million, where scipy's
-      betaln is known no better).
+      The probabilities, float64 of shape (m,), to about 1e-10 (1e-9 for counts near a million,
+      where scipy's betaln is known no better).
     """
     wings = _Wings.between(x, y, delta, epsilon)
     below = beta_cdf(wings.outer.a, wings.outer.b, wings.crossing)
@@ -122,13 +122,13 @@ def corner_density(x: RateLaws, y: RateLaws, delta: float, epsilon: FloatArray) 
     Zanella-Béguelin et al. (2022), equations 7 to 12.
 
     Args:
-      x: [m] laws of one error rate.
-      y: [m] laws of the other, independent of x.
+      x: Laws of one error rate, m of them.
+      y: Laws of the other, m of them, independent of x.
       delta: The delta of differential privacy, in [0, 1).
-      epsilon: [m] float64, at least 0.
+      epsilon: Values at least 0, float64 of shape (m,).
 
     Returns:
-      [m] float64, at least 0.
+      The densities, float64 of shape (m,), at least 0.
     """
     wings = _Wings.between(x, y, delta, epsilon)
     rows, t, density = wings.points()
@@ -145,13 +145,13 @@ class _Wings:
     """Both wings of m corners: first those along y, then those along x.
 
     Attributes:
-      outer: [2 m] laws of the rate along the axis.
-      inner: [2 m] laws of the other rate, below (1 - delta - outer) e^-epsilon.
+      outer: Laws of the rate along the axis, 2 m of them.
+      inner: Laws of the other rate, 2 m of them, below (1 - delta - outer) e^-epsilon.
       delta: The delta of differential privacy, in [0, 1).
-      epsilon: [2 m] float64.
-      crossing: [2 m] float64, c, where the wings start.
-      full_until: [2 m] float64, at least c: up to here the inner cdf is 1.
-      end: [2 m] float64: from here on, the outer density or the inner cdf is 0.
+      epsilon: Values of epsilon, float64 of shape (2 m,).
+      crossing: Points c where the wings start, float64 of shape (2 m,).
+      full_until: Points, at least c, up to which the inner cdf is 1, float64 of shape (2 m,).
+      end: Points from which on the outer density or inner cdf is 0, float64 of shape (2 m,).
     """
 
     outer: RateLaws
@@ -174,7 +174,7 @@ class _Wings:
         return cls(outer, inner, delta, epsilon, crossing, full_until, end)
 
     def points(self) -> tuple[npt.NDArray[np.intp], FloatArray, FloatArray]:
-        """Where there is something to integrate: rows [k], t [k, n], outer density [k, n].
+        """The points to integrate at: rows (k,), t (k, n) and outer density (k, n), by shape.
 
         The outer density is that of the points' theta, times their weights.
         """

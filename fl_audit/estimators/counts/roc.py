@@ -14,16 +14,16 @@ from fl_audit.estimators.scores import CanaryScores
 Indices = npt.NDArray[np.int64]
 
 _SPLIT = 8
-"""A block of thresholds that may hold the best one is cut into so many."""
+"""The number of parts into which a block of thresholds that may hold the best one is cut."""
 
 _MOST_BLOCKS = 512
-"""At first."""
+"""The largest number of blocks at the start."""
 
 _AT_ONCE = 4096
-"""Thresholds looked at in one go, to bound memory."""
+"""The number of thresholds looked at together, which bounds memory."""
 
 _TIE = 1e-9
-"""Probabilities this close are equal: they are known to about as much."""
+"""The difference up to which probabilities are equal, which is about how well they are known."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,9 +31,9 @@ class RocCounts:
     """False negatives and false positives where "score >= threshold" is guessed to be a member.
 
     Attributes:
-      thresholds: [t] float64, ascending: every distinct score, and infinity.
-      false_negatives: [t] int, ascending from 0 to `members`.
-      false_positives: [t] int, descending from `non_members` to 0.
+      thresholds: Every distinct score, ascending, and infinity, float64 of shape (t,).
+      false_negatives: Counts ascending from 0 to `members`, int64 of shape (t,).
+      false_positives: Counts descending from `non_members` to 0, int64 of shape (t,).
       members: Number of included canaries.
       non_members: Number of excluded canaries.
     """
@@ -90,7 +90,7 @@ class _Best:
     """The best threshold so far.
 
     Attributes:
-      index: of the threshold.
+      index: Index of the threshold.
       lower: The lower end of its credible interval.
       beyond: The posterior probability of an epsilon above `lower`; another threshold is better
         if its own is larger.
@@ -104,8 +104,8 @@ class _Best:
 def best_threshold(roc: RocCounts, delta: float, confidence: float) -> int:
     """The index of the threshold whose credible interval has the largest lower end.
 
-    Zanella-Béguelin et al. (2022), section 4, "Privacy Estimation". If all lower ends are 0, the
-    threshold with the largest posterior probability of an epsilon above 0.
+    Zanella-Béguelin et al. (2022), section 4, "Privacy Estimation". If all lower ends are 0, it is
+    the threshold with the largest posterior probability of an epsilon above 0.
 
     The lower end exceeds L exactly if P(epsilon > L) exceeds 1 - alpha / 2, so one probability per
     threshold tells which beat the best so far. And few thresholds need be looked at: in a block of
@@ -118,7 +118,7 @@ def best_threshold(roc: RocCounts, delta: float, confidence: float) -> int:
     Args:
       roc: Counts at each threshold.
       delta: The delta of differential privacy, in [0, 1).
-      confidence: of the interval, 1 - alpha, in (0, 1).
+      confidence: Confidence of the interval, 1 - alpha, in (0, 1).
     """
     count = len(roc.thresholds)
     width = 1
@@ -140,7 +140,7 @@ def best_threshold(roc: RocCounts, delta: float, confidence: float) -> int:
 def _improved(
     best: _Best, roc: RocCounts, indices: Indices, delta: float, confidence: float
 ) -> _Best:
-    """The best of the best so far and of some thresholds."""
+    """The best of the best so far and a set of thresholds."""
     target = 1 - (1 - confidence) / 2
     while True:
         beyond = _mass_outside(roc, indices, indices, delta, best.lower)
@@ -159,7 +159,7 @@ def _improved(
 def _mass_outside(
     roc: RocCounts, first: Indices, last: Indices, delta: float, epsilon: float
 ) -> FloatArray:
-    """[n] no less than P(epsilon > x) at any threshold from first to last; it, if they are one."""
+    """An upper bound on P(epsilon > x) in each block of thresholds; exact for a block of one."""
     mass = np.empty(len(first))
     for start in range(0, len(first), _AT_ONCE):
         part = slice(start, start + _AT_ONCE)

@@ -22,9 +22,9 @@ def empirical_epsilon_star(
 ) -> ModelEpsilon:
     """Epsilon* with the error rates of the samples themselves.
 
-    log max over thresholds and over (TPR - delta) / FPR, (TNR - delta) / FNR,
-    (FNR - delta) / TNR, (FPR - delta) / TPR and 1, where "loss <= threshold" means member.
-    Negoescu et al. (2024), equations 7 and 22.
+    It is log max over thresholds and over (TPR - delta) / FPR, (TNR - delta) / FNR, (FNR - delta) /
+    TNR, (FPR - delta) / TPR and 1, where "loss <= threshold" means member. Negoescu et al. (2024),
+    equations 7 and 22.
 
     Thresholds whose FPR or FNR lies outside (0.001, 0.999) are left out (appendix B, 8.1), so that
     the value is at most log(999) = 6.907. Where that leaves none (separated samples, or all losses
@@ -34,8 +34,9 @@ def empirical_epsilon_star(
     observed losses, so all of them are tried instead, in O(n log n).
 
     Args:
-      member_losses: [n1] losses of the model on its training points.
-      non_member_losses: [n0] losses on points of the population that it was not trained on.
+      member_losses: Losses of the model on its training points, float64 of shape (n1,).
+      non_member_losses: Losses on points of the population outside its training set, of shape
+        (n0,).
       delta: The delta of differential privacy, in [0, 1).
 
     Raises:
@@ -112,7 +113,7 @@ def _inside(rates: FloatArray) -> npt.NDArray[np.bool_]:
 
 
 def _largest(thresholds: FloatArray, log_ratios: FloatArray) -> ModelEpsilon:
-    """The largest of [4, t] log ratios, at least 0."""
+    """The largest of log ratios of shape (4, t), at least 0."""
     ratio, at = np.unravel_index(int(np.argmax(log_ratios)), log_ratios.shape)
     largest = float(log_ratios[ratio, at])
     if largest <= 0:

@@ -1,4 +1,4 @@
-"""Losses of one trained model, as they come in."""
+"""A check of losses of one trained model, as they come in."""
 
 import numpy as np
 import numpy.typing as npt
@@ -8,10 +8,10 @@ from fl_audit.errors import InputError
 
 
 def checked_losses(name: str, values: npt.ArrayLike) -> FloatArray:
-    """[n] float64 losses.
+    """The losses as float64 of shape (n,), checked.
 
     Raises:
-      InputError: If there is none, one is not finite, or they are not one-dimensional.
+      InputError: If there are no losses, one is not finite, or they are not one-dimensional.
     """
     losses = np.asarray(values, dtype=np.float64)
     if losses.ndim != 1 or losses.size == 0 or not np.isfinite(losses).all():

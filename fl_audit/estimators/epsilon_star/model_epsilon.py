@@ -1,4 +1,4 @@
-"""What Epsilon* is: the largest of four ratios of error rates, over thresholds on the loss.
+"""The definition of Epsilon*: the largest of four ratios of error rates, over loss thresholds.
 
 Negoescu et al. (2024), Definition 2. A point is called a member if its loss is at most a
 threshold; t = FPR is the share of non-members so called, and eta = FNR the share of members not.
@@ -34,10 +34,11 @@ class ModelEpsilon:
     """The largest ratio that any threshold attains.
 
     Attributes:
-      epsilon: log of the largest ratio, in nats, at least 0, possibly infinite.
-      threshold: where it is attained, in the units of what was given; None where no ratio
-        exceeds 1, or where the largest is only approached as the threshold goes to infinity.
-      ratio: which of the four; None where there is no threshold.
+      epsilon: Log of the largest ratio, in nats, at least 0, possibly infinite.
+      threshold: Threshold where the ratio is attained, in the units of what was given; None where
+        no ratio exceeds 1, or where the largest is only approached as the threshold goes to
+        infinity.
+      ratio: Name of the ratio among the four; None where there is no threshold.
     """
 
     epsilon: float

@@ -24,12 +24,13 @@ def epsilon_star_of_laws(members: Law, non_members: Law, delta: float) -> ModelE
 
     Args:
       members: Law of a statistic on training points; exchanging the laws changes nothing.
-      non_members: Its law on other points.
-      delta: in [0, 1). With delta 0 nothing is left out, and the tails of two different laws
-        give infinity.
+      non_members: Law of the statistic on other points.
+      delta: The delta of differential privacy, in [0, 1). With delta 0 nothing is left out, and the
+        tails of two different laws give infinity.
 
     Returns:
-      The threshold is one on the statistic: "at least the threshold" means member.
+      The largest ratio; its threshold is one on the statistic: "at least the threshold" means
+      member.
 
     Raises:
       InputError: If delta is out of range.
@@ -52,8 +53,8 @@ def epsilon_star_of_laws(members: Law, non_members: Law, delta: float) -> ModelE
 def epsilon_star_over_all_thresholds(members: Law, non_members: Law, delta: float) -> ModelEpsilon:
     """Epsilon* over all thresholds, however small the rates: Definition 2 with all thresholds.
 
-    log sup of the four ratios and 1; Negoescu et al. (2024), equation after 9. Arguments and
-    result are those of `epsilon_star_of_laws`.
+    It is the log sup of the four ratios and 1; Negoescu et al. (2024), equation after 9. Arguments
+    and result are those of `epsilon_star_of_laws`.
 
     Raises:
       InputError: If delta is out of range.
@@ -81,7 +82,7 @@ _MEMBERS_BELOW: dict[Guess, Ratio] = {
     "included": "(FPR - delta) / TPR",
     "excluded": "(FNR - delta) / TNR",
 }
-"""The ratio that each guess is about, where the laws were exchanged."""
+"""The ratio to which each guess belongs where the laws were exchanged."""
 
 
 def _ratio(names: dict[Guess, Ratio], guess: Guess | None) -> Ratio | None:
@@ -105,23 +106,23 @@ class _Clipped:
     rate: float
 
     def logsf(self, x: npt.ArrayLike) -> FloatArray:
-        """Log P(X >= x), moved."""
+        """Log P(X >= x), moved into the interval."""
         return self._moved(self.law.logsf(x))
 
     def logcdf(self, x: npt.ArrayLike) -> FloatArray:
-        """Log P(X <= x), moved."""
+        """Log P(X <= x), moved into the interval."""
         return self._moved(self.law.logcdf(x))
 
     def isf(self, p: npt.ArrayLike) -> FloatArray:
-        """The law's own quantile: thresholds are not moved."""
+        """The quantile of the law itself, as thresholds are not moved."""
         return self.law.isf(p)
 
     def ppf(self, p: npt.ArrayLike) -> FloatArray:
-        """The law's own quantile."""
+        """The quantile of the law itself."""
         return self.law.ppf(p)
 
     def reflected(self) -> "_Clipped":
-        """The law of -X, moved."""
+        """The law of -X, clipped at the same rate."""
         return _Clipped(self.law.reflected(), self.rate)
 
     def _moved(self, log_p: FloatArray) -> FloatArray:

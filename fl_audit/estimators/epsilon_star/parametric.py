@@ -69,7 +69,7 @@ def _score_threshold(found: ModelEpsilon, transform: LossTransform) -> float | N
 
 
 def _largest_possible(delta: float) -> float:
-    """What trimming leaves at most: log((1 - 2 delta) / delta)."""
+    """The largest value that trimming leaves: log((1 - 2 delta) / delta)."""
     if delta == 0:
         return math.inf
     return max(0.0, math.log1p(-2 * min(delta, 1 / 3)) - math.log(delta))

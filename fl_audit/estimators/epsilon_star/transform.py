@@ -12,7 +12,7 @@ from fl_audit.estimators.epsilon_star.losses import checked_losses
 
 @dataclass(frozen=True)
 class LossTransform:
-    """Losses to logits, in four steps (Negoescu et al. 2024, appendix B, 8.1).
+    """The transformation of losses to logits, in four steps (Negoescu et al. 2024, app. B, 8.1).
 
     1. normalise: subtract the smallest loss of members and non-members together and divide by
        the largest less the smallest;
@@ -26,8 +26,8 @@ class LossTransform:
     same effect and also widens its own sample's Gaussian.
 
     Attributes:
-      smallest: Loss of members and non-members together.
-      largest: The same.
+      smallest: The smallest loss of members and non-members together.
+      largest: The largest loss of members and non-members together.
 
     >>> transform = LossTransform.of([1.0, 2.0], [3.0, 5.0])
     >>> transform.logits([1.0, 5.0]).round(3).tolist()
@@ -56,7 +56,7 @@ class LossTransform:
         )
 
     def logits(self, losses: npt.ArrayLike) -> FloatArray:
-        """Phi of losses; the same for all where the smallest loss is the largest."""
+        """The values phi of losses; the same for all where the smallest loss is the largest."""
         unit, width = self._unit_and_width()
         above = unit * np.asarray(losses, dtype=np.float64) - unit * self.smallest
         normalised = above / width if width > 0 else np.zeros_like(above)

@@ -1,4 +1,4 @@
-"""Epsilon of two laws by the best threshold (Andrew et al., section 4)."""
+"""The epsilon of two laws by the best threshold (Andrew et al., section 4)."""
 
 import math
 from collections.abc import Callable
@@ -22,9 +22,9 @@ class BestThreshold:
     """The largest epsilon that any threshold proves.
 
     Attributes:
-      epsilon: in nats, at least 0, possibly infinite.
-      threshold: "score >= threshold" means included; None where no threshold proves anything
-        or where epsilon is only approached as the threshold runs off to infinity.
+      epsilon: The largest epsilon proven, in nats, at least 0, possibly infinite.
+      threshold: Threshold from which on scores mean included; None where no threshold proves
+        anything or where epsilon is only approached as the threshold runs off to infinity.
       guess: The guess that gives the member away: "included" for (TPR - delta) / FPR,
         "excluded" for (TNR - delta) / FNR; None where there is no threshold.
     """
@@ -37,8 +37,8 @@ class BestThreshold:
 def epsilon_of_laws(null: Law, alternative: Law, delta: float) -> BestThreshold:
     """The supremum of epsilon over all thresholds between two laws.
 
-    max over a of max(log((F0(a) - delta) / F1(a)), log((1 - delta - F1(a)) / (1 - F0(a)))), never
-    below 0, exact to about 1e-9 relative. Andrew et al. (2023), section 4.
+    It is the max over a of max(log((F0(a) - delta) / F1(a)), log((1 - delta - F1(a)) / (1 -
+    F0(a)))), never below 0, exact to about 1e-9 relative. Andrew et al. (2023), section 4.
 
     With delta 0 and continuous laws the supremum lies in the tails: infinite, unless both are
     Gaussian with one deviation and the alternative's mean is not the larger one. A deviation of 0

@@ -17,17 +17,18 @@ from fl_audit.estimators.result import Estimate
 from fl_audit.estimators.setting import AuditSetting
 
 _LEAST_MU, _LARGEST_MU = 1e-150, 1e150
-"""Below, epsilon is 0 for any delta a float can tell from 0; above, it leaves the range of floats.
+"""Below the first, epsilon is 0 for any delta a float can tell from 0; above the other, it
+leaves the range of floats.
 """
 
 
 @dataclass(frozen=True)
 class _FittedMu:
-    """The distance of the means in deviations.
+    """The distance mu of the means in deviations.
 
     Attributes:
-      mu: of either sign, infinite if there is a distance but no deviation.
-      standard_error: None where mu is infinite or there is no deviation.
+      mu: The distance, of either sign, infinite if there is one but no deviation.
+      standard_error: Standard error of mu; None where mu is infinite or there is no deviation.
       std: The deviation that both laws are taken to have.
       std_ratio: Deviation of the included scores in units of the null's; None if that is 0.
     """
@@ -87,8 +88,9 @@ def epsilon_of_mu(mu: float, delta: float) -> float:
     """The epsilon of mu-GDP at delta (Dong, Roth & Su 2022, corollary 2.13); 0 if mu is below 0.
 
     Args:
-      mu: Any number or infinity.
-      delta: in [0, 1); with 0 epsilon is infinite unless mu is 0.
+      mu: The distance of the means, any number or infinity.
+      delta: The delta of differential privacy, in [0, 1); with 0 epsilon is infinite unless mu is
+        0.
 
     Raises:
       InputError: If mu is NaN or delta is out of range.
@@ -106,12 +108,12 @@ def epsilon_of_mu(mu: float, delta: float) -> float:
 def mu_from_auc(auc: float) -> float:
     """The mu of N(0, 1) and N(mu, 1), whose scores give this area under the ROC curve.
 
-    sqrt(2) Phi^-1(auc), since a member's score exceeds a non-member's with probability
-    Phi(mu / sqrt(2)). Negative if auc is below 1/2. It needs no scale: it is the same for any
+    It is sqrt(2) Phi^-1(auc), since a member's score exceeds a non-member's with probability Phi(mu
+    / sqrt(2)). It is negative if auc is below 1/2. It needs no scale: it is the same for any
     increasing function of the scores.
 
     Args:
-      auc: in [0, 1].
+      auc: Area under the ROC curve, in [0, 1].
 
     Raises:
       InputError: If auc is out of range.
@@ -148,5 +150,5 @@ def _pooled(setting: AuditSetting) -> _FittedMu:
 
 
 def _sum_of_squares(values: FloatArray) -> float:
-    """About the mean; exactly 0 if all are equal, where the mean itself may round."""
+    """The sum of squares about the mean; exactly 0 if all values are equal, despite rounding."""
     return float(np.sum((values - np.mean(values)) ** 2)) if np.ptp(values) else 0.0

@@ -16,20 +16,21 @@ from fl_audit.estimators.laws import Gaussian
 
 _LEAST_SIGMA = 1e-150
 _LARGEST_EPSILON = 1e299
-"""Beyond these (1 / sigma)^2, and with it epsilon, leaves the range of floats."""
+"""The largest epsilon: beyond it, (1 / sigma)^2 and so epsilon leave the range of floats."""
 
 
 def epsilon_of_sigma(sigma: float, delta: float) -> float:
-    """Epsilon of one release with noise N(0, sigma^2 I) and sensitivity 1.
+    """The epsilon of one release with noise N(0, sigma^2 I) and sensitivity 1.
 
-    Exact, by the optimal calibration of Balle & Wang (2018), arXiv:1805.06530, theorem 8.
+    It is exact, by the optimal calibration of Balle & Wang (2018), arXiv:1805.06530, theorem 8.
 
     Args:
       sigma: Standard deviation of the noise, at least 1e-150; with an infinite one epsilon is 0.
-      delta: in [0, 1); with 0 and finite noise epsilon is infinite.
+      delta: The delta of differential privacy, in [0, 1); with 0 and finite noise epsilon is
+        infinite.
 
     Raises:
-      ValueError: If sigma is smaller or NaN.
+      ValueError: If sigma is below 1e-150 or NaN.
       InputError: If delta is out of range.
 
     >>> round(epsilon_of_sigma(1.0, 1e-5), 2)
@@ -43,11 +44,11 @@ def epsilon_of_sigma(sigma: float, delta: float) -> float:
 def sigma_of_epsilon(epsilon: float, delta: float) -> float:
     """The least sigma with which one release is (epsilon, delta)-private at sensitivity 1.
 
-    The inverse of epsilon_of_sigma (Balle & Wang 2018, algorithm 1).
+    It is the inverse of epsilon_of_sigma (Balle & Wang 2018, algorithm 1).
 
     Args:
-      epsilon: in [0, 1e299].
-      delta: in (0, 1).
+      epsilon: The epsilon of differential privacy, in [0, 1e299].
+      delta: The delta of differential privacy, in (0, 1).
 
     Raises:
       InputError: If epsilon or delta is out of range.
@@ -65,16 +66,17 @@ def sigma_of_epsilon(epsilon: float, delta: float) -> float:
 
 
 def estimate_sigma(cosines: npt.ArrayLike, dim: int) -> float:
-    """The noise of one release, from the cosines of the canaries in it with it.
+    """The noise of one release, from the cosines between it and the canaries that are part of it.
 
-    1 / (mean(cosines) sqrt(dim)), Andrew et al. (2023), arXiv:2302.03098, section 3. A mean that
-    is not positive shows no trace of the canaries: infinite, for which epsilon_of_sigma gives 0.
+    It is 1 / (mean(cosines) sqrt(dim)), Andrew et al. (2023), arXiv:2302.03098, section 3. A mean
+    that is not positive shows no trace of the canaries: the estimate is infinite, for which
+    epsilon_of_sigma gives 0.
 
     For k canaries the relative deviation of 1 / estimate is about sqrt(sigma^2 / k + 2 / dim),
     and the canaries' own length makes the estimate sqrt(sigma^2 + k / dim) in the middle.
 
     Args:
-      cosines: [k] cosine of each canary with the release.
+      cosines: Cosine of each canary with the release, float64 of shape (k,).
       dim: Length of the release, at least 1.
 
     Raises:
@@ -95,5 +97,5 @@ def estimate_sigma(cosines: npt.ArrayLike, dim: int) -> float:
 
 
 def _epsilon_of_shift(shift: float, delta: float) -> float:
-    """Epsilon of N(0, 1) and N(shift, 1), the mechanism along the one direction that differs."""
+    """The epsilon of N(0, 1) and N(shift, 1), the mechanism along the direction that differs."""
     return epsilon_over_all_regions(Gaussian(0.0, 1.0), Gaussian(shift, 1.0), delta)

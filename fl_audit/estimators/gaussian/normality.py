@@ -1,4 +1,4 @@
-"""How far a sample is from any Gaussian: the Anderson-Darling statistic."""
+"""The Anderson-Darling statistic: how far a sample is from any Gaussian."""
 
 from dataclasses import dataclass
 
@@ -12,11 +12,11 @@ _ASYMPTOTIC_CRITICAL_VALUES = {0.15: 0.576, 0.10: 0.656, 0.05: 0.787, 0.025: 0.9
 
 @dataclass(frozen=True)
 class AndersonDarling:
-    """The statistic and the values it exceeds by chance.
+    """The Anderson-Darling statistic and the values it exceeds by chance.
 
     Attributes:
-      statistic: A^2; larger means further from Gaussian.
-      critical_values: Significance level to critical value, at this sample size.
+      statistic: A^2; a larger value means further from Gaussian.
+      critical_values: Critical value at this sample size for each significance level.
     """
 
     statistic: float
@@ -24,14 +24,14 @@ class AndersonDarling:
 
 
 def anderson_darling(values: npt.ArrayLike) -> AndersonDarling:
-    """Anderson-Darling statistic for normality with mean and deviation estimated.
+    """The Anderson-Darling statistic for normality with mean and deviation estimated.
 
-    Stephens (1974), "EDF statistics for goodness of fit", case 3, with his correction of the
-    critical values for sample size; Andrew et al. (2023), Table 4. The deviation here is the
+    The test is case 3 of Stephens (1974), "EDF statistics for goodness of fit", with his correction
+    of the critical values for sample size; Andrew et al. (2023), Table 4. The deviation here is the
     sample one (ddof=1), as in that test.
 
     Args:
-      values: [n] finite scores, n >= 3, not all equal.
+      values: Finite scores, not all equal, float64 of shape (n,) with n >= 3.
 
     Raises:
       ValueError: If there are fewer than 3 values or they are all equal.

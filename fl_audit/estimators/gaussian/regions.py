@@ -1,4 +1,4 @@
-"""Epsilon of two Gaussians over all regions, not only those that a threshold cuts off.
+"""The epsilon of two Gaussians over all regions, not only those that a threshold cuts off.
 
 The best region for an attacker is where the log likelihood ratio exceeds epsilon (Neyman and
 Pearson). Between Gaussians of unequal deviations it is an interval or the outside of one.
@@ -19,10 +19,10 @@ from fl_audit.estimators.rates import log_ratio
 def epsilon_over_all_regions(first: Gaussian, second: Gaussian, delta: float) -> float:
     """The smallest epsilon with which two Gaussians are (epsilon, delta)-indistinguishable.
 
-    Solves max over both orders of P(L > epsilon) - e^epsilon Q(L > epsilon) = delta, where
-    L = log(p / q) (Steinke 2022, "Composition of differential privacy", arXiv:2210.00597,
-    Prop. 7). With equal deviations it is the analytic Gaussian mechanism of Balle & Wang (2018).
-    Infinite where delta is 0 or a deviation is 0, unless the laws are equal.
+    It solves max over both orders of P(L > epsilon) - e^epsilon Q(L > epsilon) = delta, where L =
+    log(p / q) (Steinke 2022, "Composition of differential privacy", arXiv:2210.00597, Prop. 7).
+    With equal deviations it is the analytic Gaussian mechanism of Balle & Wang (2018). It is
+    infinite where delta is 0 or a deviation is 0, unless the laws are equal.
 
     Args:
       first: Law of the scores on one side; the order of the two does not matter.
@@ -80,7 +80,7 @@ class _LikelihoodRatio:
         return measure(*p_roots), measure(*q_roots)
 
     def _crossings(self, epsilon: float) -> tuple[float, float] | None:
-        """Where L = epsilon, in increasing order; one end is infinite if L is a line."""
+        """The points where L = epsilon, in increasing order; one is infinite if L is a line."""
         offset = self.constant - epsilon
         if self.square == 0 and self.slope == 0:
             return None

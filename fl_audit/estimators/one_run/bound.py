@@ -16,11 +16,11 @@ from fl_audit.estimators.bisection import supremum
 
 
 def p_value(m: int, r: int, v: int, epsilon: float, delta: float) -> float:
-    """Bound on the chance of v or more correct guesses under (epsilon, delta)-DP.
+    """A bound on the chance of v or more correct guesses under (epsilon, delta)-DP.
 
-    f(v) + 2 m delta max over i of (f(v - i) - f(v)) / i, at most 1, where f(v) is the chance that
-    Binomial(r, e^epsilon / (1 + e^epsilon)) is at least v. Steinke et al. (2023), Corollary 5.4
-    and appendix D.
+    It is f(v) + 2 m delta max over i of (f(v - i) - f(v)) / i, at most 1, where f(v) is the chance
+    that Binomial(r, e^epsilon / (1 + e^epsilon)) is at least v. Steinke et al. (2023), Corollary
+    5.4 and appendix D.
 
     Args:
       m: Number of canaries, each included with probability 1/2.
@@ -44,8 +44,8 @@ def p_value(m: int, r: int, v: int, epsilon: float, delta: float) -> float:
 def epsilon_lower_bound(m: int, r: int, v: int, delta: float, confidence: float) -> float:
     """The largest epsilon that v correct guesses out of r reject, 0 if they reject none.
 
-    Steinke et al. (2023), appendix D, to the last bit. A valid lower bound on epsilon at the given
-    confidence if r was fixed before the scores were seen.
+    It is found to the last bit (Steinke et al. 2023, appendix D). It is a valid lower bound on
+    epsilon at the given confidence if r was fixed before the scores were seen.
 
     Args:
       m: Number of canaries, each included with probability 1/2.
@@ -134,7 +134,7 @@ def check_counts(m: int, r: int, v: int) -> None:
     """Refuse counts unless 0 <= v <= r <= m and m is at least 1.
 
     Raises:
-      InputError: Naming the count that is out of range.
+      InputError: If a count is out of range; the message names it.
     """
     if m < 1:
         raise InputError(f"examples (m) must be at least 1, got {m}")

@@ -18,9 +18,9 @@ class Guesses:
     """Numbers of guesses and how many of them were right.
 
     Attributes:
-      k_plus: Canaries with the largest scores, guessed to be included.
-      k_minus: Canaries with the smallest scores, guessed to be excluded.
-      correct: Right guesses among the k_plus + k_minus.
+      k_plus: Number of canaries with the largest scores, guessed to be included.
+      k_minus: Number of canaries with the smallest scores, guessed to be excluded.
+      correct: Number of right guesses among the k_plus + k_minus.
     """
 
     k_plus: int
@@ -33,7 +33,7 @@ class Guesses:
         return self.k_plus + self.k_minus
 
     def details(self, m: int, delta: float) -> dict[str, Detail]:
-        """What an estimate from m canaries tells of its guesses."""
+        """The details of an estimate from m canaries that tell of its guesses."""
         return {
             "m": m,
             "guesses": self.total,
@@ -45,7 +45,7 @@ class Guesses:
 
 
 def correct_among_top(scores: CanaryScores) -> Counts:
-    """[m + 1] right guesses if the k largest scores are guessed to be included.
+    """Right guesses if the k largest are guessed included, by k, int64 of shape (m + 1,).
 
     The order of guesses may depend on the scores only. Among equal scores any fixed order would do;
     taking the wrong guesses first counts no more right ones than any of them, so the bound holds.
@@ -57,7 +57,7 @@ def correct_among_top(scores: CanaryScores) -> Counts:
 
 
 def correct_among_bottom(scores: CanaryScores) -> Counts:
-    """[m + 1] right guesses if the k smallest scores are guessed to be excluded."""
+    """Right guesses if the k smallest are guessed excluded, by k, int64 of shape (m + 1,)."""
     # The same question with scores negated and the two groups exchanged.
     return correct_among_top(CanaryScores(-scores.excluded, -scores.included))
 
@@ -70,9 +70,9 @@ def best_total(m: int, correct: Counts, delta: float, confidence: float) -> int:
 
     Args:
       m: Number of canaries.
-      correct: [m + 1] right guesses for each r, negative for an r that is no candidate.
+      correct: Right guesses for each r, negative for no candidate, int64 of shape (m + 1,).
       delta: The delta of differential privacy, in [0, 1).
-      confidence: in (0, 1), of each bound.
+      confidence: Confidence of each bound, in (0, 1).
     """
     alpha = 1 - confidence
     rivals, best = np.flatnonzero(2 * correct > np.arange(m + 1)), 0

@@ -17,7 +17,7 @@ def largest_rejected(
 ) -> float:
     """An epsilon with a p-value below alpha, the largest on a grid, refined; 0 if there is none.
 
-    And 700, beyond which e^epsilon leaves the range of floats, if all up to there are rejected.
+    It is 700, beyond which e^epsilon leaves the range of floats, if all up to there are rejected.
 
     Who rejects (epsilon, delta)-DP may reject all smaller epsilons with it, since they imply it
     (Steinke et al. 2023, Lemma 4.7). So wherever the p-value is below alpha is a valid bound, also
@@ -25,8 +25,8 @@ def largest_rejected(
     chance at delta = 0 reaches alpha; 1e-9 is taken off, so that it errs to the valid side.
 
     Args:
-      p_value: of epsilon; at least `chance`.
-      chance: of epsilon; grows with it.
+      p_value: The p-value by epsilon, at least `chance`.
+      chance: The p-value at delta = 0 by epsilon, which grows with it.
       alpha: Level of the test, in (0, 1).
 
     >>> round(largest_rejected(lambda x: x / 10 + 0.01, lambda x: x / 10, 0.05), 6)
@@ -51,7 +51,7 @@ def largest_rejected(
 def crossing_point(
     p_value: Callable[[float], float], alpha: float, low: float, high: float, xtol: float
 ) -> float:
-    """Where a p-value below alpha at `low` reaches it, to xtol; `high` if it does not before."""
+    """The point where a p-value below alpha at `low` reaches it, to xtol; `high` if none does."""
 
     def excess(epsilon: float) -> float:
         # Normal quantiles, since they grow nearly in proportion to epsilon.

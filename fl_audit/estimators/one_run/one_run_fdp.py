@@ -18,8 +18,8 @@ from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting
 
 _RATIO = 8
-"""Between two numbers of guesses. The best number is not sharp: next to one off by a factor of 2 or
-3, a stricter level costs more, and so fewer numbers serve better than the best of many."""
+"""The ratio of one number of guesses to the next. The best number is not sharp: next to one off
+by a factor of 2 or 3, a stricter level costs more, so fewer numbers serve better than many."""
 
 
 def one_run_fdp(setting: AuditSetting) -> Estimate:
@@ -80,10 +80,10 @@ def one_run_fdp(setting: AuditSetting) -> Estimate:
 
 
 def few_numbers_of_guesses(m: int, alpha: float) -> tuple[int, ...]:
-    """Half of m, m / 16, m / 128 ... guesses, down to where too few are left to reject anything.
+    """The numbers of guesses m / 2, m / 16, m / 128 ..., as long as they can reject anything.
 
-    All m are next to never the best number, as the middle half of the scores tell least. Fewer than
-    4 log2(1 / alpha) guesses prove little even if all are right.
+    All m are hardly ever the best number, as the middle half of the scores tell least. Fewer than 4
+    log2(1 / alpha) guesses prove little even if all are right.
 
     >>> few_numbers_of_guesses(2000, alpha=0.05)
     (1000, 125)

@@ -1,8 +1,9 @@
 """A mechanism for which the one-run test is nearly tight: Steinke et al. (2023), Algorithm 4.
 
 It guesses about r canaries drawn at random by randomised response. With probability beta, all its
-guesses are better at once: each canary's delta, m / (r beta) times over. So delta matters far more
-than it "should": what is guessed about different canaries is private for each, but not independent.
+guesses are better at once: each canary's delta counts m / (r beta) times over. So delta matters far
+more than for independent guesses: what is guessed about different canaries is private for each, but
+not independent.
 """
 
 import math
@@ -27,10 +28,11 @@ class PathologicalMechanism:
     """Algorithm 4, which is (epsilon, delta)-DP in each canary's inclusion.
 
     Attributes:
-      num_canaries: m.
-      num_guesses: r, in [1, m].
+      num_canaries: Number of canaries m.
+      num_guesses: Number of guesses r, in [1, m].
       epsilon: The epsilon of differential privacy, finite and at least 0.
-      delta: in [0, 1); with 0 this is randomised response on r canaries.
+      delta: The delta of differential privacy, in [0, 1); 0 gives randomised response on r
+        canaries.
       beta: The probability of the bad case, in (0, 1], at least m delta / r.
 
     Raises:
@@ -62,14 +64,14 @@ class PathologicalMechanism:
         return min(self.num_canaries * self.delta / (self.num_guesses * self.beta), 1.0)
 
     def guesses(self, inclusion: Signs, rng: np.random.Generator) -> Signs:
-        """One run: [m] guesses T in {-1, 0, 1}, of which r are not 0.
+        """One run: the guesses T in {-1, 0, 1} of shape (m,), of which r are not 0.
 
         Args:
-          inclusion: [m] S, 1 for an included canary and -1 for an excluded.
+          inclusion: Signs S of shape (m,), 1 for an included canary and -1 for an excluded one.
           rng: The source of all randomness.
 
         Raises:
-          InputError: If inclusion is not [m] of signs.
+          InputError: If inclusion does not have shape (m,) or holds other values than signs.
         """
         signs = np.asarray(inclusion)
         if signs.shape != (self.num_canaries,) or not np.all(np.abs(signs) == 1):
@@ -82,9 +84,10 @@ class PathologicalMechanism:
         return guesses
 
     def bad_logit(self) -> float:
-        """Log odds of a right guess in the bad case, infinite if everything is revealed.
+        """The log odds of a right guess in the bad case, infinite if everything is revealed.
 
-        x + (1 - x) p to (1 - x) (1 - p) for x revealed, so log(e^epsilon + x) - log(1 - x).
+        The odds are x + (1 - x) p to (1 - x) (1 - p) for x revealed, so the result is log(e^epsilon
+        + x) - log(1 - x).
         """
         x = self.revealed
         if x == 1:
@@ -92,7 +95,7 @@ class PathologicalMechanism:
         return self.epsilon + math.log1p(x * math.exp(-self.epsilon)) - math.log1p(-x)
 
     def tail(self, v: npt.ArrayLike) -> FloatArray:
-        """[n] the exact chances of v or more right guesses, whatever the canaries.
+        """The exact chances of v or more right guesses for any canaries, float64 of shape (n,).
 
         >>> PathologicalMechanism(2, 2, 0.0, 0.25, 0.5).tail([0, 1, 2]).round(9).tolist()
         [1.0, 0.84375, 0.40625]
@@ -105,14 +108,14 @@ class PathologicalMechanism:
 
 
 def worst_beta(m: int, r: int, v: int, *, epsilon: float, delta: float) -> PathologicalMechanism:
-    """Of the mechanisms of Algorithm 4, the one most likely to be right v times or more.
+    """The mechanism of Algorithm 4 that is most likely to be right v times or more.
 
     Args:
       m: Number of canaries.
       r: Number of guesses, in [1, m].
-      v: Right guesses, in [0, r].
+      v: Number of right guesses, in [0, r].
       epsilon: The epsilon of differential privacy, finite and at least 0.
-      delta: in [0, 1), at most r / m.
+      delta: The delta of differential privacy, in [0, 1), at most r / m.
 
     Raises:
       InputError: If an argument is out of range.

@@ -1,4 +1,4 @@
-"""Which right guesses make `one_run_valid` exceed an epsilon, for many samples of one size.
+"""The right guesses that make `one_run_valid` exceed an epsilon, for many samples of one size.
 
 `one_run_valid` finds a bound for the guesses at hand. A simulation asks many times whether that
 bound exceeds one epsilon: the guesses for which it does are a region, found once.
@@ -18,7 +18,7 @@ _SINGLE_LEVEL = 1 / 8
 _NEGLIGIBLE = 1e-9
 _STEP = 0.01
 _FARTHEST = 8.0
-"""Beyond epsilon: no boundary that far is tried."""
+"""How far beyond epsilon a boundary is tried."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,9 +47,9 @@ def one_run_region(epsilon: float, delta: float, num_canaries: int, level: float
 
     Args:
       epsilon: The epsilon to reject, above 0.
-      delta: The delta of it, in [0, 1).
+      delta: The delta of the claim to reject, in [0, 1).
       num_canaries: Number of canaries m, at least 2.
-      level: What the chance of the region has to be below under (epsilon, delta)-DP.
+      level: Upper limit of the region's chance under (epsilon, delta)-DP.
     """
     totals = numbers_of_guesses(num_canaries, delta, level)
     m_delta = num_canaries * delta
@@ -73,11 +73,11 @@ def one_run_region(epsilon: float, delta: float, num_canaries: int, level: float
 
 
 def one_run_rejection(epsilon: float, delta: float, level: float) -> Callable[[CanaryScores], bool]:
-    """Whether scores make `one_run_valid` exceed epsilon, by a region for each number of canaries.
+    """A test of whether scores make `one_run_valid` exceed epsilon, by a region for each size.
 
     Args:
       epsilon: The epsilon to reject, above 0.
-      delta: The delta of it, in [0, 1).
+      delta: The delta of the claim to reject, in [0, 1).
       level: One minus the confidence of the bound.
     """
     region_of = functools.cache(

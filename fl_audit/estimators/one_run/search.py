@@ -15,7 +15,7 @@ from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting
 
 EXHAUSTIVE_UP_TO = 5000
-"""With more canaries than this, k+ and k- come from a grid instead of all pairs."""
+"""The largest number of canaries for which all pairs of k+ and k- are tried instead of a grid."""
 
 _DENSE_UP_TO = 200
 _GRID_RATIO = 1.05
@@ -81,14 +81,14 @@ def best_guesses(
 
 
 def _growing_cuts(m: int) -> Counts:
-    """0 to _DENSE_UP_TO, then a geometric grid up to m."""
+    """The numbers from 0 to _DENSE_UP_TO, then a geometric grid up to m."""
     steps = int(np.log(m / _DENSE_UP_TO) / np.log(_GRID_RATIO)) + 1
     sparse = (_DENSE_UP_TO * _GRID_RATIO ** np.arange(1, steps + 1)).astype(np.int64)
     return np.concatenate([np.arange(_DENSE_UP_TO + 1), sparse[sparse < m], [m]])
 
 
 def _most_correct(plus: Counts, minus: Counts, cuts: Counts) -> Counts:
-    """[m + 1] the most right guesses over all splits k+ + k- = r of cuts; -1 where there is none.
+    """The most right guesses over all splits k+ + k- = r of cuts, by r; -1 where there is none.
 
     The bound grows with the right guesses, so for each r no other split can be better.
     """

@@ -47,20 +47,23 @@ _UNDERFLOW = 1e-290
 
 
 def sharp_p_values(m: int, r: Counts, v: Counts, epsilon: float, delta: float) -> FloatArray:
-    """[n] the largest chance of v or more right guesses out of r under (epsilon, delta)-DP.
+    """The largest chance of v or more right guesses out of r under (epsilon, delta)-DP.
 
-    f(v) + m delta g, at most 1, with f(v) the chance that Binomial(r, p) is at least v for
-    p = e^epsilon / (1 + e^epsilon), and g from `delta_factors`. The proof that it is a bound is
+    It is f(v) + m delta g, at most 1, with f(v) the chance that Binomial(r, p) is at least v for p
+    = e^epsilon / (1 + e^epsilon), and g from `delta_factors`. The proof that it is a bound is
     above. It is reached: on r canaries drawn at random give randomised response, conditional on v
-    or more right answers with probability min(1, m delta g / (1 - f(v))). That satisfies
-    (epsilon, delta)-DP.
+    or more right answers with probability min(1, m delta g / (1 - f(v))). That satisfies (epsilon,
+    delta)-DP.
 
     Args:
       m: Number of canaries, each included with probability 1/2.
-      r: [n] numbers of guesses, in [1, m], each fixed in advance.
-      v: [n] numbers of right guesses, in [1, r].
-      epsilon: at least 0.
+      r: Numbers of guesses in [1, m], each fixed in advance, int64 of shape (n,).
+      v: Numbers of right guesses in [1, r], int64 of shape (n,).
+      epsilon: The epsilon of differential privacy, at least 0.
       delta: The delta of differential privacy, in [0, 1).
+
+    Returns:
+      The chances, float64 of shape (n,).
 
     >>> two, one = np.array([2]), np.array([1])
     >>> sharp_p_values(2, two, one, epsilon=1.0, delta=0.1).round(4).tolist()
@@ -75,8 +78,8 @@ def sharp_p_values(m: int, r: Counts, v: Counts, epsilon: float, delta: float) -
 def sharp_epsilon_lower_bound(m: int, r: int, v: int, delta: float, confidence: float) -> float:
     """The largest epsilon that v right guesses out of r reject by `sharp_p_values`, or 0.
 
-    A valid lower bound on epsilon at the given confidence if r was fixed before the scores were
-    seen. With delta 0 it is that of Steinke et al. (2023), Corollary 5.4.
+    It is a valid lower bound on epsilon at the given confidence if r was fixed before the scores
+    were seen. With delta 0 it is that of Steinke et al. (2023), Corollary 5.4.
 
     Args:
       m: Number of canaries, each included with probability 1/2.
@@ -105,10 +108,10 @@ def sharp_epsilon_lower_bound(m: int, r: int, v: int, delta: float, confidence: 
 
 
 def delta_factors(r: Counts, v: Counts, epsilon: float) -> FloatArray:
-    """[n] the largest g in (2) if the event is v or more right guesses.
+    """The largest g in (2) if the event is v or more right guesses, float64 of shape (n,).
 
-    f(v) (1 - f(v)) / (v P(Binomial(r, p) = v)): there g depends on the number of right guesses
-    alone, (1) is Stein's equation of the binomial law, and its solution is largest at v.
+    It is f(v) (1 - f(v)) / (v P(Binomial(r, p) = v)): there g depends on the number of right
+    guesses alone, (1) is Stein's equation of the binomial law, and its solution is largest at v.
     """
     chance = binomial_tail(r, v, epsilon)
     at_v = binomial_probability(r, v, epsilon)

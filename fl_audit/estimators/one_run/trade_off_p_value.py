@@ -53,8 +53,8 @@ from fl_audit.estimators.bisection import supremum
 from fl_audit.estimators.one_run.bound import check_counts
 
 LeastProbability = Callable[[float], float]
-"""A trade-off curve as L(x) = f(1 - x): the least probability, on a neighbouring input, of an event
-that has probability x. Increasing and convex, and x at most."""
+"""A trade-off curve as L(x) = f(1 - x): the least probability, on a neighbouring input, of an
+event that has probability x. It is increasing and convex, and x at most."""
 
 _ROUNDING = 1e-9
 """By how much, relatively, (2) has to exceed what is possible. A million steps lose less."""
@@ -88,7 +88,8 @@ def approximate_trade_off(epsilon: float, delta: float) -> LeastProbability:
 def rejects(trade_off: LeastProbability, m: int, r: int, v: int, alpha: float) -> bool:
     """Whether v right guesses out of r prove, at level alpha, that a mechanism is not f-DP.
 
-    True only if v or more right guesses have probability below alpha under f-DP, so that a test
+    The answer is true only if v or more right guesses have probability below alpha under f-DP, so
+    that a test which rejects then is valid at level alpha. Mahloujifar et al. (2024), Algorithm 3.
     which rejects then is valid at level alpha. Mahloujifar et al. (2024), Algorithm 3.
 
     Args:
@@ -121,9 +122,10 @@ def rejects(trade_off: LeastProbability, m: int, r: int, v: int, alpha: float) -
 
 
 def f_dp_p_value(trade_off: LeastProbability, m: int, r: int, v: int) -> float:
-    """Bound on the chance of v or more right guesses out of r under f-DP.
+    """A bound on the chance of v or more right guesses out of r under f-DP.
 
-    The smallest level at which they reject; 1 if none does (Mahloujifar et al. 2024, section 3.1).
+    It is the smallest level at which they reject; 1 if none does (Mahloujifar et al. 2024, section
+    3.1).
 
     Args:
       trade_off: The trade-off curve f, given as L(x) = f(1 - x).

@@ -22,18 +22,18 @@ from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting
 
 _LEVEL = 1 / 8
-"""Level of the single numbers of guesses, in units of alpha. Any is valid; with this one, the
-boundary is crossed with probability about alpha at the epsilon that it was drawn at."""
+"""The level of the single numbers of guesses, in units of alpha. Any is valid; with this one,
+the boundary is crossed with probability about alpha at the epsilon that it was drawn at."""
 
 _PER_DOUBLING = 32
 """Numbers of guesses between r and 2 r. With all of them, the bound would gain less than 1 %."""
 
 _NEGLIGIBLE = 1e-9
-"""What the walk may lose at each r, in units of alpha."""
+"""The probability that the walk may lose at each r, in units of alpha."""
 
 _TRIED = 5
 _TOLERANCE = 1e-7
-"""Taken off the bound, so that it errs to the valid side."""
+"""The amount taken off the bound, so that it errs to the valid side."""
 
 
 def one_run_valid(setting: AuditSetting) -> Estimate:
@@ -98,10 +98,10 @@ def one_run_valid(setting: AuditSetting) -> Estimate:
 def numbers_of_guesses(m: int, delta: float, alpha: float) -> Counts:
     """Even numbers of guesses for m >= 2 canaries: from r0 all to 128, each 2nd to 256, and so on.
 
-    Even, so that neither the included nor the excluded are favoured; the largest is m or m - 1.
-    r0 = (0.6 m delta / alpha)^2, at least 2 and at most m / 2: at epsilon near 1.4, all r >= r0
-    together then lose up to two thirds of alpha to delta (`Boundary.delta_factor`), and less at a
-    larger epsilon.
+    They are even, so that neither the included nor the excluded are favoured; the largest is m or m
+    - 1. r0 = (0.6 m delta / alpha)^2, at least 2 and at most m / 2: at epsilon near 1.4, all r >=
+    r0 together then lose up to two thirds of alpha to delta (`Boundary.delta_factor`), and less at
+    a larger epsilon.
 
     >>> numbers_of_guesses(9, delta=0.0, alpha=0.05).tolist()
     [2, 4, 6, 8]
@@ -117,7 +117,7 @@ def numbers_of_guesses(m: int, delta: float, alpha: float) -> Counts:
 
 
 def _correct(scores: CanaryScores, totals: Counts) -> Counts:
-    """[n] right guesses if half of each total is guessed from either end of the scores."""
+    """Right guesses if half of each total is guessed from either end of the scores."""
     halves = totals // 2
     return np.asarray(correct_among_top(scores)[halves] + correct_among_bottom(scores)[halves])
 
@@ -130,12 +130,12 @@ class _Rejected:
 
 @dataclass(frozen=True)
 class _Event:
-    """That the walk crosses the boundary.
+    """The event that the walk crosses the boundary.
 
     Attributes:
       m_delta: Number of canaries times delta.
-      negligible: What is called so in `Boundary.crossing`.
-      boundary: Drawn through the observed right guesses.
+      negligible: Probability of walks to drop, as in `Boundary.crossing`.
+      boundary: The boundary drawn through the observed right guesses.
     """
 
     m_delta: float
@@ -143,18 +143,19 @@ class _Event:
     boundary: Boundary
 
     def crossing(self, epsilon: float) -> float:
-        """A bound on its probability under epsilon-DP."""
+        """A bound on the probability of the event under epsilon-DP."""
         return self.boundary.crossing(epsilon, self.negligible)
 
     def chance(self, epsilon: float) -> float:
-        """A bound on its probability under (epsilon, delta)-DP, possibly above 1."""
+        """A bound on the probability of the event under (epsilon, delta)-DP, possibly above 1."""
         return self.crossing(epsilon) + self.m_delta * self.boundary.delta_factor(epsilon)
 
     def largest_epsilon_below(self, alpha: float, start: float) -> _Rejected:
         """The largest epsilon found at which the chance of the event is below alpha, or 0.
 
-        At delta = 0 the chance grows with epsilon. Else it may fall first, and the search goes
-        down from where the chance at delta = 0 reaches alpha, the nearer to `start` the faster.
+        At delta = 0 the chance grows with epsilon. With a larger delta it may fall first, and the
+        search goes down from where the chance at delta = 0 reaches alpha, the nearer to `start` the
+        faster.
         """
         crossing = functools.cache(self.crossing)
         if crossing(0.0) >= alpha:
@@ -179,6 +180,6 @@ class _Event:
 
 
 def _reaches(alpha: float, chance: Callable[[float], float], low: float, high: float) -> float:
-    """Where a chance that is below alpha at `low` reaches it; `high` if it does not before."""
+    """The point where a chance below alpha at `low` reaches it; `high` if it does not before."""
     point = crossing_point(chance, alpha, low, high, _TOLERANCE)
     return point if point == high else max(point - _TOLERANCE, low)

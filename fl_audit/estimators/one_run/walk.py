@@ -1,4 +1,4 @@
-"""Right guesses counted one by one, and the chance that they ever reach a boundary.
+"""The walk of right guesses counted one by one, and the chance that it reaches a boundary.
 
 Guess about the canaries in an order that may depend on all scores but on no coin, and let W_r be
 the number right among the first r. Under epsilon-DP, given the scores, each guess is right with
@@ -20,19 +20,19 @@ from fl_audit.estimators.one_run.guesses import Counts
 from fl_audit.estimators.one_run.sharp import delta_factors
 
 _LARGEST_R0 = 10_000
-"""A larger r0 is not tried; it would gain next to nothing and cost time."""
+"""The largest r0 tried; a larger one would gain next to nothing and cost time."""
 
 _SLACK = 1e-6
-"""Relative room for rounding, so that a boundary drawn through a count is reached by it."""
+"""The relative room for rounding, so that a boundary drawn through a count is reached by it."""
 
 
 @dataclass(frozen=True)
 class Boundary:
-    """The event that W_r >= b_r for one of several r at least; it increases with every guess.
+    """The event that W_r >= b_r for at least one of several r; it increases with every guess.
 
     Attributes:
-      totals: [n] numbers of guesses r, increasing, at least 1.
-      heights: [n] right guesses b_r, in [1, r].
+      totals: Numbers of guesses r, increasing, at least 1, int64 of shape (n,).
+      heights: Right guesses b_r in [1, r], int64 of shape (n,).
     """
 
     totals: Counts
@@ -42,7 +42,7 @@ class Boundary:
         """The chance of the event if each guess is right with e^epsilon / (1 + e^epsilon).
 
         Args:
-          epsilon: finite.
+          epsilon: The epsilon of the chance of a right guess, finite.
           negligible: Walks less likely than this are no longer followed at each r. They count
             as crossed, so that the chance errs upwards.
 
@@ -60,7 +60,8 @@ class Boundary:
     def delta_factor(self, epsilon: float) -> float:
         """A bound on g, equation (2) of sharp.py, for this event.
 
-        So its chance under (epsilon, delta)-DP with m canaries is at most crossing + m delta g.
+        So the chance of the event under (epsilon, delta)-DP with m canaries is at most crossing + m
+        delta g.
 
         Two bounds are combined. A flip that decides whether any of several events is true decides
         about at least one of them, so single events W_r >= b_r add up. And for all r >= r0
@@ -88,7 +89,7 @@ class _Walk:
     """The law of a walk of independent steps that stops at a boundary.
 
     Attributes:
-      stopped: The chance that it has stopped.
+      stopped: The chance that the walk has stopped.
     """
 
     def __init__(self, epsilon: float, negligible: float) -> None:
@@ -135,15 +136,18 @@ def _law_of_steps(n: int, epsilon: float, negligible: float) -> tuple[int, Float
 
 
 def single_bounds(totals: Counts, correct: Counts, level: float) -> FloatArray:
-    """[n] the epsilon at which W_r >= correct has probability `level` in the walk, for each r.
+    """The epsilon at which W_r >= correct has probability `level` in the walk, for each r.
 
-    The Clopper-Pearson bound of a single r: negative if the guesses are wrong more often than
+    It is the Clopper-Pearson bound of a single r: negative if the guesses are wrong more often than
     not, and -inf if none is right.
 
     Args:
-      totals: [n] numbers of guesses r.
-      correct: [n] right guesses, in [0, r].
-      level: in (0, 1).
+      totals: Numbers of guesses r, int64 of shape (n,).
+      correct: Right guesses in [0, r], int64 of shape (n,).
+      level: The probability, in (0, 1).
+
+    Returns:
+      The bounds, float64 of shape (n,).
     """
     right = np.maximum(correct, 1)
     bounds = special.logit(beta_quantile(right, totals - right + 1, level))
