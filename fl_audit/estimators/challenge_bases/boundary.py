@@ -25,16 +25,16 @@ from fl_audit.estimators.challenge_bases.counts import ChallengeCounts
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(32)
 _DROP = 40.0
-"""Where the integrand is e^-40 of its largest value, it ends."""
+"""The integrand ends where its log is so far below that of its largest value."""
 
 
 @dataclass(frozen=True, eq=False)
 class BoundaryDensity:
-    """Logs of -dC/d epsilon and -dC/d delta, a row per challenge base.
+    """The logs of -dC/d epsilon and -dC/d delta, a row per challenge base.
 
     Attributes:
-      by_epsilon: [n, k] float64.
-      by_delta: [n, k] float64.
+      by_epsilon: Logs of -dC/d epsilon, float64 of shape (n, k).
+      by_delta: Logs of -dC/d delta, float64 of shape (n, k).
     """
 
     by_epsilon: FloatArray
@@ -42,11 +42,11 @@ class BoundaryDensity:
 
 
 def boundary_density(counts: ChallengeCounts, epsilon: FloatArray, delta: float) -> BoundaryDensity:
-    """How fast the posterior mass outside R(epsilon, delta) falls with epsilon and with delta.
+    """The rates at which the posterior mass outside R(epsilon, delta) falls with both arguments.
 
     Args:
-      counts: of n challenge bases.
-      epsilon: [n, k] float64, at least 0, points for each base.
+      counts: Counts of n challenge bases.
+      epsilon: Points for each base, at least 0, float64 of shape (n, k).
       delta: The delta of differential privacy, in [0, 1).
 
     >>> flat = ChallengeCounts([0], [0], [0], [0])  # C = 2 / (1 + e^epsilon) where delta = 0
@@ -68,7 +68,7 @@ def boundary_density(counts: ChallengeCounts, epsilon: FloatArray, delta: float)
 
 @dataclass(frozen=True, eq=False)
 class _Rates:
-    """An error rate's law, Beta(errors + 1, trials - errors + 1), for each base."""
+    """The law of an error rate, Beta(errors + 1, trials - errors + 1), for each base."""
 
     errors: FloatArray
     trials: FloatArray
@@ -81,7 +81,7 @@ class _Rates:
 class _Piece:
     """One piece of the boundary: x = steep t and y = c - slope t for t in [0, 1].
 
-    a0 log x + a1 log(1 - x) + b0 log y + b1 log(1 - y) + constant is the log density.
+    The log density is a0 log x + a1 log(1 - x) + b0 log y + b1 log(1 - y) + constant.
     """
 
     a0: FloatArray
@@ -110,7 +110,7 @@ class _Piece:
         )  # fmt: skip
 
     def log_density(self, t: FloatArray) -> FloatArray:
-        """Up to the constant; t has a trailing axis beyond those of the boundary points, or not."""
+        """The log density up to the constant; t may have a trailing axis beyond the points'."""
         a0, a1, b0, b1, steep, slope = (
             np.expand_dims(v, tuple(range(2, t.ndim)))
             for v in (self.a0, self.a1, self.b0, self.b1, self.steep, self.slope)

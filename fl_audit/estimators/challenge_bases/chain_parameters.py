@@ -1,4 +1,4 @@
-"""What the chains move: epsilon, s, tau and rho, in coordinates where a normal step suits them."""
+"""The parameters that the chains move, in coordinates where a normal step suits them."""
 
 import math
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ class Parameters:
     """The parameters of c chains.
 
     Attributes:
-      epsilon: [c] float64, above 0.
-      strength: [c] float64, s in [0, 1].
-      correlations: Tau and rho; zeros in the model of independent counts.
+      epsilon: Epsilon of each chain, above 0, float64 of shape (c,).
+      strength: Strength s of each chain in [0, 1], float64 of shape (c,).
+      correlations: Correlations tau and rho; zeros in the model of independent counts.
     """
 
     epsilon: FloatArray
@@ -30,17 +30,17 @@ class Coordinates:
     """The free parameters as rows (log epsilon, s, tau, rho / its largest value given tau)."""
 
     def __init__(self, prior: Prior, correlated: CorrelatedCounts | None) -> None:
-        """Of the independent model, or of the correlated one."""
+        """Choose the coordinates of the independent model, or of the correlated one."""
         self._prior, self._correlated = prior, correlated
         self._free_strength = isinstance(prior.strength, BetaStrength)
         free = 1 + self._free_strength
         self.privacy: IntArray = np.arange(free)
-        """Columns of log epsilon and, where it is free, s."""
+        """The columns of log epsilon and, where it is free, s."""
         self.correlation: IntArray = free + np.arange(2 if correlated else 0)
-        """Columns of tau and rho's share of its largest value, if any."""
+        """The columns of tau and rho's share of its largest value, if any."""
 
     def of(self, parameters: Parameters) -> FloatArray:
-        """[c, d] coordinates of parameters with rho = 0."""
+        """The coordinates of parameters with rho = 0, float64 of shape (c, d)."""
         columns = [np.log(parameters.epsilon)]
         if self._free_strength:
             columns.append(parameters.strength)
@@ -49,7 +49,7 @@ class Coordinates:
         return np.stack(columns, axis=1)
 
     def parameters(self, coordinates: FloatArray) -> Parameters:
-        """The parameters at coordinates [c, d] that the prior allows."""
+        """The parameters at coordinates of shape (c, d) that the prior allows."""
         columns = list(coordinates.T)
         epsilon = np.exp(columns.pop(0))
         zeros = np.zeros_like(epsilon)
@@ -64,7 +64,10 @@ class Coordinates:
         return Parameters(epsilon, strength, Correlations(tau, rho))
 
     def log_prior(self, coordinates: FloatArray) -> FloatArray:
-        """[c] log prior density of coordinates [c, d], up to a constant; -inf where forbidden."""
+        """Log prior density of coordinates (c, d), of shape (c,); -inf where forbidden.
+
+        It is known up to a constant.
+        """
         columns = list(coordinates.T)
         log_epsilon = columns.pop(0)
         # epsilon^2 must not overflow; a prior as wide as that forbids nothing else.
@@ -81,7 +84,7 @@ class Coordinates:
 
 
 class LearnedStep:
-    """A normal step in some coordinates, whose covariance and length the burn-in teaches.
+    """A normal step in some coordinates, whose covariance and length are learned in the burn-in.
 
     The covariance is that of the last half of what the chains have visited; the length aims at an
     acceptance of about 0.3.
@@ -91,7 +94,7 @@ class LearnedStep:
     _EVERY = 50
 
     def __init__(self, columns: IntArray) -> None:
-        """Of these coordinates; at first of about a tenth in each, as the paper's."""
+        """Start with steps of about a tenth in each of the columns, as the paper's are."""
         self._columns = columns
         self._root = 0.1 * np.eye(len(columns))
         self._length = 1.0
@@ -99,18 +102,18 @@ class LearnedStep:
         self._accepted: list[float] = []
 
     def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
-        """[c, d] steps, 0 in the other coordinates."""
+        """Random steps, 0 in the other coordinates, float64 of shape (c, d)."""
         steps = np.zeros(shape)
         noise = rng.standard_normal((shape[0], len(self._columns)))
         steps[:, self._columns] = self._length * noise @ self._root.T
         return steps
 
     def count(self, accepted: float) -> None:
-        """Take in which share of the chains accepted such a step."""
+        """Record the share of the chains that accepted such a step."""
         self._accepted.append(accepted)
 
     def learn(self, position: FloatArray) -> None:
-        """Take in where the chains are, [c, d]."""
+        """Record the positions of the chains, float64 of shape (c, d)."""
         self._visited.append(position[:, self._columns])
         if len(self._visited) % self._EVERY or not len(self._columns):
             return

@@ -1,4 +1,4 @@
-"""Where the chains start: parameters under which every base has error rates of positive weight."""
+"""The start of the chains: parameters under which every base has rates of positive weight."""
 
 from dataclasses import dataclass
 
@@ -17,10 +17,10 @@ _HALVINGS = 100
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """Of each chain.
+    """The start of each chain.
 
     Attributes:
-      parameters: Tau and rho are 0.
+      parameters: Parameters of each chain, with tau and rho at 0.
       rates: One point for each base, in R_s(epsilon, delta).
     """
 
@@ -41,9 +41,9 @@ def find_start(
     is chosen at random among those under which each base has a pair in R_s(epsilon, delta).
 
     Args:
-      rates: candidates; of a free strength, only the first of each base counts.
+      rates: Candidates; with a free strength, only the first of each base counts.
       delta: The delta of differential privacy, in [0, 1).
-      strength: Its prior.
+      strength: Prior of the strength.
       rng: The only source of randomness.
 
     Raises:

@@ -17,18 +17,18 @@ from fl_audit.estimators.challenge_bases.counts import ChallengeCounts
 from fl_audit.estimators.challenge_bases.prior import CorrelationPrior
 
 _SPREADS = np.array([0.0, 0.3, 1.0, 3.0])
-"""Auxiliary error rates spread as far as tau of so many prior deviations makes likely."""
+"""Multiples of the prior deviation: auxiliary rates spread as far as such a tau makes likely."""
 _NARROW = 6.0
-"""Some spread as little as so many times the counts would, as a negative tau makes likely."""
+"""A factor: some spread as little as so many times the counts would, as a negative tau does."""
 
 
 @dataclass(frozen=True, eq=False)
 class ErrorRates:
-    """Error rates, for chains c, bases n and points k.
+    """Pairs of error rates for chains c, bases n and points k.
 
     Attributes:
-      alpha: [c, n, k] float64, false positive rates.
-      beta: [c, n, k] float64, false negative rates.
+      alpha: False positive rates, float64 of shape (c, n, k).
+      beta: False negative rates, float64 of shape (c, n, k).
     """
 
     alpha: FloatArray
@@ -37,11 +37,11 @@ class ErrorRates:
 
 @dataclass(frozen=True, eq=False)
 class Correlations:
-    """Of each chain.
+    """The correlations of decisions in each chain.
 
     Attributes:
-      tau: [c] float64, of two decisions on the same side.
-      rho: [c] float64, of two decisions on different sides.
+      tau: Correlation of two decisions on the same side, float64 of shape (c,).
+      rho: Correlation of two decisions on different sides, float64 of shape (c,).
     """
 
     tau: FloatArray
@@ -52,27 +52,30 @@ class CountModel(Protocol):
     """A law of the counts given the error rates."""
 
     def draw(self, rng: np.random.Generator, chains: int, points: int) -> ErrorRates:
-        """Auxiliary error rates."""
+        """Auxiliary error rates, `points` of them for each chain and base."""
 
     def log_weights(self, rates: ErrorRates, correlations: Correlations) -> FloatArray:
-        """[c, n, k] or [1, 1, 1] log of likelihood over density, up to a constant per base."""
+        """Log of likelihood over density, float64 of shape (c, n, k) or (1, 1, 1).
+
+        It is known up to a constant per base.
+        """
 
 
 class IndependentCounts:
-    """Binomial counts, equation 1: the auxiliary law is the posterior itself, all weights equal."""
+    """Binomial counts (equation 1): the auxiliary law is the posterior, with equal weights."""
 
     def __init__(self, counts: ChallengeCounts) -> None:
-        """For the counts of n bases."""
+        """Take the counts of n bases."""
         self._alpha = (counts.fp + 1)[:, None], (counts.n0 - counts.fp + 1)[:, None]
         self._beta = (counts.fn + 1)[:, None], (counts.n1 - counts.fn + 1)[:, None]
 
     def draw(self, rng: np.random.Generator, chains: int, points: int) -> ErrorRates:
-        """From Beta(X + 1, N0 - X + 1) and Beta(Y + 1, N1 - Y + 1)."""
+        """Draws from Beta(X + 1, N0 - X + 1) and Beta(Y + 1, N1 - Y + 1)."""
         shape = chains, len(self._alpha[0]), points
         return ErrorRates(rng.beta(*self._alpha, shape), rng.beta(*self._beta, shape))
 
     def log_weights(self, rates: ErrorRates, correlations: Correlations) -> FloatArray:
-        """Zeros."""
+        """Zeros, since all weights are equal."""
         return np.zeros((1, 1, 1))
 
 
@@ -91,7 +94,7 @@ class CorrelatedCounts:
     """
 
     def __init__(self, counts: ChallengeCounts, prior: CorrelationPrior) -> None:
-        """For the counts of n bases."""
+        """Take the counts of n bases."""
         smallest = min(int(np.min(counts.n0)), int(np.min(counts.n1)))
         if smallest < 1:
             raise InputError(
@@ -114,17 +117,17 @@ class CorrelatedCounts:
         self._normaliser = special.betaln(a0, a1) + special.betaln(b0, b1)
 
     def smallest_tau(self) -> float:
-        """All variances of equation 7 are positive for tau above this."""
+        """The tau above which all variances of equation 7 are positive."""
         most = max(float(np.max(self._n0)), float(np.max(self._n1)))
         return -1.0 if most == 1 else -1 / (most - 1)
 
     def largest_rho(self, tau: FloatArray) -> FloatArray:
-        """[c] All covariance matrices of equation 7 are positive definite for |rho| below this."""
+        """The bound on |rho| that keeps all covariances of equation 7 definite, of shape (c,)."""
         a0, a1 = self._relative_deviations(tau)
         return np.asarray(np.min(a0 * a1, axis=1))
 
     def draw(self, rng: np.random.Generator, chains: int, points: int) -> ErrorRates:
-        """From the mixture of Beta laws."""
+        """Draws from the mixture of Beta laws."""
         n = len(self._n0)
         component = rng.integers(len(self._normaliser), size=(chains, n, points))
         base = np.arange(n)[:, None]
@@ -158,7 +161,7 @@ class CorrelatedCounts:
         return np.asarray(np.logaddexp.reduce(terms))
 
     def _relative_deviations(self, tau: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """[c, n] a0 and a1."""
+        """The deviations a0 and a1, each of shape (c, n)."""
         tau = tau[:, None]
         a0, a1 = (np.sqrt(1 / n + (1 - 1 / n) * tau) for n in (self._n0, self._n1))
         return a0, a1

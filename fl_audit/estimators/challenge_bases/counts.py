@@ -18,10 +18,12 @@ class ChallengeCounts:
     D from models trained on D and z. Yıldırım et al. (2025), Definitions 2 and 3, section 2.1.
 
     Attributes:
-      fp: [n] int64, X: models trained on D that the attack took for models trained on D and z.
-      n0: [n] int64, N0: models trained on D, at least 0.
-      fn: [n] int64, Y: models trained on D and z that the attack took for models trained on D.
-      n1: [n] int64, N1: models trained on D and z, at least 0.
+      fp: False positives X, int64 of shape (n,): models trained on D that the attack took for ones
+        trained on D and z.
+      n0: Numbers N0 of models trained on D, at least 0, int64 of shape (n,).
+      fn: False negatives Y, int64 of shape (n,): models trained on D and z that it took for ones
+        trained on D.
+      n1: Numbers N1 of models trained on D and z, at least 0, int64 of shape (n,).
 
     Raises:
       InputError: If there is no base, the lengths differ, a count is negative or no whole

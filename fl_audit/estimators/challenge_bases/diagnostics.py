@@ -1,4 +1,4 @@
-"""How well Markov chains have mixed.
+"""Diagnostics of how well Markov chains have mixed.
 
 Gelman, Carlin, Stern, Dunson, Vehtari & Rubin (2013), Bayesian Data Analysis, sections 11.4 and
 11.5; Geyer (1992) for where to end the sum of autocorrelations.
@@ -12,11 +12,11 @@ from fl_audit.array_types import FloatArray
 def split_r_hat(chains: FloatArray) -> float:
     """The potential scale reduction of chains cut in halves: near 1 where all of them agree.
 
-    sqrt(((m - 1) / m W + B / m) / W) for halves of length m, with W the mean of their variances
-    and B / m the variance of their means.
+    It is sqrt(((m - 1) / m W + B / m) / W) for halves of length m, with W the mean of their
+    variances and B / m the variance of their means.
 
     Args:
-      chains: [c, 2 m or 2 m + 1] float64, m at least 2.
+      chains: Draws of c chains, float64 of shape (c, 2 m) or (c, 2 m + 1), m at least 2.
 
     >>> split_r_hat(np.array([[0.0, 1.0, 0.0, 1.0]])) < 1 < split_r_hat(np.array([[0, 1, 5, 6.0]]))
     True
@@ -32,12 +32,13 @@ def split_r_hat(chains: FloatArray) -> float:
 def effective_sample_size(chains: FloatArray) -> float:
     """The number of independent draws that would tell as much about the mean.
 
-    Draws over (1 + 2 sum of autocorrelations), from halves of all chains, the sum ended where a
-    pair of neighbouring autocorrelations is no longer positive and made to decrease (Geyer's
-    initial monotone sequence). At most the number of draws; 0 if the chains never moved.
+    It is the draws over (1 + 2 sum of autocorrelations), from halves of all chains, the sum ended
+    where a pair of neighbouring autocorrelations is no longer positive and made to decrease
+    (Geyer's initial monotone sequence). It is at most the number of draws, and 0 if the chains
+    never moved.
 
     Args:
-      chains: [c, 2 m or 2 m + 1] float64, m at least 2.
+      chains: Draws of c chains, float64 of shape (c, 2 m) or (c, 2 m + 1), m at least 2.
 
     >>> draws = np.random.default_rng(0).normal(size=(4, 1000))
     >>> 3000 < effective_sample_size(draws) <= 4000
@@ -65,13 +66,13 @@ def _halves(chains: FloatArray) -> FloatArray:
 
 
 def _variances(halves: FloatArray) -> tuple[float, float]:
-    """Mean variance within the halves, and variance of their means."""
+    """The mean variance within the halves, and the variance of their means."""
     within = float(np.mean(np.var(halves, axis=1, ddof=1)))
     return within, float(np.var(np.mean(halves, axis=1), ddof=1))
 
 
 def _autocovariances(halves: FloatArray) -> FloatArray:
-    """[m] mean over the halves of their autocovariances at lags 0 ... m - 1."""
+    """The mean over the halves of their autocovariances at lags 0 to m - 1, of shape (m,)."""
     m = halves.shape[1]
     centred = halves - np.mean(halves, axis=1, keepdims=True)
     size = 1 << (2 * m - 1).bit_length()

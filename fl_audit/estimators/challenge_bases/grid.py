@@ -29,17 +29,17 @@ from fl_audit.estimators.challenge_bases.summary import Marginal, PosteriorSumma
 
 _START = np.concatenate([[0.0], np.geomspace(5e-5, 1, 64)])
 _SMALLEST = 1e-9
-"""The grid of epsilon starts here, as a share of its largest value, instead of at 0."""
+"""The start of the grid of epsilon, as a share of its largest value, instead of 0."""
 _PASSES = 20
 _PASSES_BEFORE_CUTTING = 4
 _EPSILON_ERROR = 5e-7
 _SHRUNK_ERROR = 1e-5
-"""Errors allowed to a cell's share of the posterior."""
+"""The errors allowed to a cell's share of the posterior."""
 _MOST_POINTS = 500
-"""A grid with more points than this in one direction is not split further in it."""
+"""The number of points from which on a grid is not split further in one direction."""
 _NEGLIGIBLE = math.exp(-30)
 _DEVIATIONS = 7.5
-"""Of the prior of epsilon: where the grid ends, unless the counts reach further."""
+"""The end of the grid in deviations of epsilon's prior, unless the counts reach further."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,15 +47,15 @@ class GridPosterior:
     """The posterior of epsilon and s.
 
     Attributes:
-      epsilon: [i] posterior density of epsilon.
-      strength: of s given each of these epsilons; or the fixed s.
+      epsilon: Posterior density of epsilon at i points.
+      strength: Posterior of s given each of these epsilons; or the fixed s.
     """
 
     epsilon: LinearDensity
     strength: StrengthRows | FixedStrength
 
     def summary(self, confidence: float) -> PosteriorSummary:
-        """Means and equal-tailed intervals at a confidence in (0, 1)."""
+        """The means and equal-tailed intervals at a confidence in (0, 1)."""
         tail = (1 - confidence) / 2
         return PosteriorSummary(
             Marginal(

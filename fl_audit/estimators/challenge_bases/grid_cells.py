@@ -1,4 +1,4 @@
-"""Cells of a one-dimensional grid: where to split them, and a density that is linear in each."""
+"""The cells of a one-dimensional grid: where to split them, and a density linear in each."""
 
 from dataclasses import dataclass
 
@@ -10,17 +10,17 @@ _MOST_PARTS = 8
 
 
 def trapezoid_errors(points: FloatArray, values: FloatArray) -> FloatArray:
-    """About the error of the trapezoidal rule in each cell, per unit of the cell's width.
+    """The approximate error of the trapezoidal rule in each cell, per unit of the cell's width.
 
     It is h^2 f'' / 12 for a cell of width h; h f'' is the larger change of slope at its two ends.
     Cells of no width have no error and hide their neighbours' changes of slope.
 
     Args:
-      points: [..., k] float64, ascending.
-      values: [..., k] float64.
+      points: Points, ascending, float64 of shape (..., k).
+      values: Values at the points, float64 of shape (..., k).
 
     Returns:
-      [..., k - 1] float64.
+      The errors of the cells, float64 of shape (..., k - 1).
 
     >>> trapezoid_errors(np.array([0.0, 1.0, 2.0, 3.0]), np.array([0.0, 0.0, 0.0, 12.0])).tolist()
     [0.0, 1.0, 1.0]
@@ -39,8 +39,8 @@ def refined(points: FloatArray, errors: FloatArray, tolerance: float) -> FloatAr
     An error is taken to fall with the third power of a cell's width.
 
     Args:
-      points: [k] float64, ascending.
-      errors: [k - 1] float64, of the cells.
+      points: Points, ascending, float64 of shape (k,).
+      errors: Errors of the cells, float64 of shape (k - 1,).
       tolerance: Largest error allowed to a cell.
 
     >>> refined(np.array([0.0, 1.0, 2.0]), np.array([0.0, 0.8]), 0.1).tolist()
@@ -58,9 +58,9 @@ def counting(points: FloatArray, masses: FloatArray, negligible: float) -> Float
     """The points of the cells that count, and of one more cell on each side.
 
     Args:
-      points: [k] float64, ascending.
-      masses: [k - 1] float64, of the cells.
-      negligible: a mass below this share of the largest does not count.
+      points: Points, ascending, float64 of shape (k,).
+      masses: Masses of the cells, float64 of shape (k - 1,).
+      negligible: A share of the largest mass; a cell with less does not count.
 
     >>> points = np.arange(6.0)
     >>> counting(points, np.array([0.0, 0.0, 1.0, 0.0, 0.0]), 1e-9).tolist()
@@ -75,8 +75,8 @@ class LinearDensity:
     """A density that is linear between points, normalised.
 
     Attributes:
-      points: [k] float64, ascending.
-      density: [k] float64, at least 0.
+      points: Points, ascending, float64 of shape (k,).
+      density: Density at the points, at least 0, float64 of shape (k,).
     """
 
     points: FloatArray
@@ -84,12 +84,12 @@ class LinearDensity:
 
     @property
     def masses(self) -> FloatArray:
-        """[k - 1] float64, of the cells."""
+        """Masses of the cells, float64 of shape (k - 1,)."""
         return np.asarray(np.diff(self.points) * (self.density[:-1] + self.density[1:]) / 2)
 
     @property
     def weights(self) -> FloatArray:
-        """[k] float64, the probability that each point stands for."""
+        """The probability that each point stands for, float64 of shape (k,)."""
         halves = np.diff(self.points) / 2
         left, right = np.concatenate([[0.0], halves]), np.concatenate([halves, [0.0]])
         return np.asarray((left + right) * self.density)

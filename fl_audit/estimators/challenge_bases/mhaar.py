@@ -5,12 +5,13 @@ epsilon, s, one pair of error rates per base and, in the correlated model, tau a
 the parameters is judged by likelihoods averaged over each base's pair and K - 1 auxiliary ones;
 then each base picks one of its K pairs.
 
-What differs from the printed algorithm is not the law it samples. Auxiliary pairs come from a law
-that the counts suggest, not from the unit square (see count_models.py). Given the K pairs, epsilon
-and s move several times before each base picks its pair: the joint law of the parameters and the
-picks stays the same under each of these moves. Their normal step, in log epsilon and s, has a
-covariance learned in the burn-in. Tau and rho, whose moves the paper leaves to a supplement, move
-given the picked pairs. And several chains run side by side, so that their agreement can be seen.
+It differs from the printed algorithm in how it moves, not in the law it samples. Auxiliary pairs
+come from a law that the counts suggest, not from the unit square (see count_models.py). Given the K
+pairs, epsilon and s move several times before each base picks its pair: the joint law of the
+parameters and the picks stays the same under each of these moves. Their normal step, in log epsilon
+and s, has a covariance learned in the burn-in. Tau and rho, whose moves the paper leaves to a
+supplement, move given the picked pairs. And several chains run side by side, so that their
+agreement can be seen.
 """
 
 from dataclasses import dataclass
@@ -38,18 +39,18 @@ from fl_audit.estimators.challenge_bases.summary import Marginal, PosteriorSumma
 _START_POINTS = 256
 """Error rates per base among which those to start from are sought."""
 _MOVES = 4
-"""Of epsilon and s given the K pairs, and of tau and rho given the picked ones."""
+"""The moves of epsilon and s given the K pairs, and of tau and rho given the picked ones."""
 
 
 @dataclass(frozen=True)
 class ChainSettings:
-    """How long and how wide the Markov chains run.
+    """The length and number of the Markov chains.
 
     Attributes:
-      draws: Kept from all chains together; rounded up to a multiple of the chains.
+      draws: Draws kept from all chains together; rounded up to a multiple of the chains.
       burn_in: Iterations of each chain that are thrown away; the steps are learned in them.
-      chains: Side by side, at least 4.
-      auxiliary: K, error rates per base that a move is averaged over, at least 2.
+      chains: Number of chains side by side, at least 4.
+      auxiliary: Number K of error rates per base that a move is averaged over, at least 2.
 
     Raises:
       InputError: If a number is out of range.
@@ -74,13 +75,13 @@ class ChainSettings:
 
 @dataclass(frozen=True, eq=False)
 class MhaarDraws:
-    """What the chains visited after the burn-in.
+    """The values that the chains visited after the burn-in.
 
     Attributes:
-      epsilon: [c, m] float64.
-      strength: [c, m] float64.
-      tau: [c, m] float64, zeros in the model of independent counts.
-      rho: [c, m] float64, zeros in the model of independent counts.
+      epsilon: Draws of epsilon, float64 of shape (c, m).
+      strength: Draws of s, float64 of shape (c, m).
+      tau: Draws of tau, float64 of shape (c, m), zeros in the model of independent counts.
+      rho: Draws of rho, float64 of shape (c, m), zeros in the model of independent counts.
       acceptance: Share of accepted moves.
     """
 
@@ -91,7 +92,7 @@ class MhaarDraws:
     acceptance: float
 
     def summary(self, confidence: float, correlated: bool) -> PosteriorSummary:
-        """Means, equal-tailed intervals and how well the chains of epsilon mixed."""
+        """The means, equal-tailed intervals and how well the chains of epsilon mixed."""
         tail = (1 - confidence) / 2
         return PosteriorSummary(
             _marginal(self.epsilon, tail),
@@ -118,9 +119,9 @@ def mhaar_posterior(
     Args:
       counts: Counts of the challenge bases.
       delta: The delta of differential privacy, in [0, 1).
-      prior: of all parameters.
+      prior: Prior of all parameters.
       correlated: Whether counts follow equation 7 instead of equation 1.
-      settings: of the chains.
+      settings: Settings of the chains.
       rng: The only source of randomness.
 
     Raises:
@@ -178,12 +179,12 @@ class _Chain:
         self._correlation = LearnedStep(self._coordinates.correlation)
 
     def learn(self) -> None:
-        """Let the steps learn from where the chains are."""
+        """Let the steps learn from the positions of the chains."""
         for step in (self._privacy, self._correlation):
             step.learn(self.position)
 
     def iterate(self) -> float:
-        """One iteration of Algorithm 1; returns the share of moves of epsilon and s accepted."""
+        """Run one iteration of Algorithm 1; return the share of accepted epsilon and s moves."""
         drawn = self._model.draw(self._rng, self._settings.chains, self._settings.auxiliary - 1)
         rates = ErrorRates(
             np.concatenate([self._rates.alpha, drawn.alpha], axis=2),
@@ -212,7 +213,7 @@ class _Chain:
         return accepted / _MOVES
 
     def _move_correlations(self) -> None:
-        """A move of tau and rho given the error rates."""
+        """Move tau and rho given the error rates."""
         proposed = self._propose(self._correlation)
         new, old = (
             self._model.log_weights(self._rates, at.correlations)
@@ -229,7 +230,7 @@ class _Chain:
     def _move(
         self, step: LearnedStep, proposed: FloatArray, log_ratio: FloatArray
     ) -> npt.NDArray[np.bool_]:
-        """Accept or reject proposals by their ratio of likelihoods; returns which were accepted."""
+        """Accept or reject proposals by their likelihood ratio; return which were accepted."""
         log_prior = self._coordinates.log_prior(proposed)
         level = np.log(self._rng.random(len(proposed)))
         accept = level < log_ratio + log_prior - self._log_prior
@@ -243,14 +244,17 @@ class _Chain:
         return self._coordinates.parameters(self.position).correlations
 
     def _reached(self, folded: FoldedRates, position: FloatArray) -> npt.NDArray[np.bool_]:
-        """[c, n, k] whether pairs lie in R_s(epsilon, delta)."""
+        """Whether pairs lie in R_s(epsilon, delta), bool of shape (c, n, k)."""
         at = self._coordinates.parameters(position)
         epsilon, strength = at.epsilon[:, None, None], at.strength[:, None, None]
         inner = folded.inside(strength * epsilon, strength * self._delta)
         return folded.inside(epsilon, self._delta) & ~inner
 
     def _log_average(self, weights: FloatArray, position: FloatArray) -> FloatArray:
-        """[c] log of the product of the bases' averaged likelihoods, up to a constant."""
+        """Log of the product of the bases' averaged likelihoods, float64 of shape (c,).
+
+        It is known up to a constant.
+        """
         at = self._coordinates.parameters(position)
         with np.errstate(divide="ignore"):
             total = np.sum(np.log(np.sum(weights, axis=2)), axis=1)
@@ -258,7 +262,7 @@ class _Chain:
         return np.asarray(total - weights.shape[1] * area)
 
     def _pick(self, rates: ErrorRates, weights: FloatArray) -> ErrorRates:
-        """For each chain and base one of the K pairs, with probability by weight."""
+        """Pick for each chain and base one of the K pairs, with probability by weight."""
         sums = np.cumsum(weights, axis=2)
         level = self._rng.random((*sums.shape[:2], 1)) * sums[:, :, -1:]
         # The first sum above the level is at a pair of positive weight.

@@ -1,4 +1,4 @@
-"""What is believed of epsilon and of the attacks' strength before any count is seen."""
+"""The priors of epsilon and of the attacks' strength, before any count is seen."""
 
 import math
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from fl_audit.errors import InputError, nearest
 
 @dataclass(frozen=True)
 class BetaStrength:
-    """The strength s of the attacks is unknown: s ~ Beta(a, b).
+    """The prior of an unknown strength s of the attacks: s ~ Beta(a, b).
 
     Yıldırım et al. (2025), section 2.1. Their experiments use a = b = 1.
 
@@ -34,7 +34,7 @@ class BetaStrength:
                 raise InputError(f"strength's {name} must be a finite number above 0, got {shape}")
 
     def moments_below(self, strength: FloatArray) -> FloatArray:
-        """[3, ...] expectations of 1, s and s^2 over s <= strength, for strengths in [0, 1].
+        """The expectations of 1, s and s^2 over s <= strength, for strengths in [0, 1].
 
         >>> BetaStrength().moments_below(np.array(0.5)).round(6).tolist()
         [0.5, 0.125, 0.041667]
@@ -60,17 +60,17 @@ class BetaStrength:
 
 @dataclass(frozen=True)
 class FixedStrength:
-    """The strength s of the attacks is taken as known.
+    """The strength s of the attacks, taken as known.
 
-    0: the error rates of an attack are uniform on all of R(epsilon, delta). 1: every attack is the
-    best possible one on the worst challenge base, as most auditing assumes (Yıldırım et al. 2025,
-    Remark 2, which warns of the overconfidence that follows).
+    With 0 the error rates of an attack are uniform on all of R(epsilon, delta). With 1 every attack
+    is the best possible one on the worst challenge base, as most auditing assumes (Yıldırım et al.
+    2025, Remark 2, which warns of the overconfidence that follows).
 
     Attributes:
-      value: s, in [0, 1].
+      value: The strength s, in [0, 1].
 
     Raises:
-      InputError: If it is out of range.
+      InputError: If the value is out of range.
     """
 
     value: float
@@ -83,7 +83,7 @@ class FixedStrength:
 
 @dataclass(frozen=True)
 class CorrelationPrior:
-    """What is believed of tau and rho, the two correlations of equation 7.
+    """The prior of tau and rho, the two correlations of equation 7.
 
     tau ~ normal(0, tau_variance) cut to (-1/(N - 1), 1) for the largest N, where every variance is
     positive; and rho given tau is uniform where every covariance matrix is positive definite:
@@ -91,10 +91,10 @@ class CorrelationPrior:
     these are the choices of its authors' public program, with its variance of 1e-4.
 
     Attributes:
-      tau_variance: Above 0.
+      tau_variance: Variance of tau's prior before it is cut, above 0.
 
     Raises:
-      InputError: If it is not a finite number above 0.
+      InputError: If the variance is not a finite number above 0.
     """
 
     tau_variance: float = 1e-4
@@ -113,10 +113,10 @@ class Prior:
 
     Attributes:
       epsilon_variance: Variance of the normal law that, cut to [0, inf), is epsilon's prior.
-      strength: of the attacks' strength s. Given epsilon and s, the error rates of each attack
-        are uniform on R_s(epsilon, delta), R(epsilon, delta) without R(s epsilon, s delta)
-        (equation 2): a larger s keeps them away from blind guessing.
-      correlation: of tau and rho; only the correlated model uses it.
+      strength: Prior of the attacks' strength s. Given epsilon and s, the error rates of each
+        attack are uniform on R_s(epsilon, delta), which is R(epsilon, delta) without R(s epsilon, s
+        delta) (equation 2): a larger s keeps them away from blind guessing.
+      correlation: Prior of tau and rho; only the correlated model uses it.
 
     Raises:
       InputError: If a number is out of range.
@@ -155,7 +155,7 @@ def alpha_prior(name: str) -> BetaStrength | FixedStrength:
     """The prior of the strength that goes by this name, or a fixed strength given as a number.
 
     Raises:
-      InputError: If it is neither.
+      InputError: If the name is neither a known one nor a number in [0, 1].
 
     >>> alpha_prior("uniform"), alpha_prior("0.6")
     (FixedStrength(value=0.0), FixedStrength(value=0.6))

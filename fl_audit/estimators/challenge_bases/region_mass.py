@@ -32,14 +32,14 @@ _BEYOND = 40.0
 _STEPS_PER_DEVIATION = 8
 _MOST_STEPS = 64
 _CHUNK = 1_000_000
-"""Numbers in one array of bases by epsilons by shrunk epsilons."""
+"""The size of the largest array of bases by epsilons by shrunk epsilons."""
 
 
 class RegionMass:
     """The tables of n challenge bases at one delta, and the likelihood they give."""
 
     def __init__(self, counts: ChallengeCounts, delta: float, largest: float) -> None:
-        """Tabulate for epsilons in [0, largest]."""
+        """Make the tables for epsilons in [0, largest]."""
         self._num_bases, self._delta = counts.num_bases, delta
         self._grid = TableGrid.around(counts, largest + _BEYOND)
         x = self._grid.points
@@ -61,14 +61,14 @@ class RegionMass:
         self._gained = Spline.through(np.concatenate([first, gained], axis=1))
 
     def log_likelihood(self, epsilon: FloatArray, shrunk: FloatArray) -> FloatArray:
-        """Log likelihood of all counts, up to a constant that is the same for every call.
+        """The log likelihood of all counts, up to a constant that is the same for every call.
 
         Args:
-          epsilon: [i] float64, above 0, at most the largest tabulated.
-          shrunk: [1, k] or [i, 1] float64, v = s epsilon, at least 0.
+          epsilon: Values above 0, at most the largest tabulated, float64 of shape (i,).
+          shrunk: Values v = s epsilon, at least 0, float64 of shape (1, k) or (i, 1).
 
         Returns:
-          [i, k] or [i, 1] float64, where v < epsilon; -inf elsewhere.
+          The log likelihoods where v < epsilon, -inf elsewhere, float64 of shape (i, k) or (i, 1).
         """
         column = epsilon[:, None]
         below = shrunk < column
@@ -83,10 +83,10 @@ class RegionMass:
         """The limit of the log likelihood as s tends to 1, with the same constant.
 
         Args:
-          epsilon: [i] float64, above 0, at most the largest tabulated.
+          epsilon: Values above 0, at most the largest tabulated, float64 of shape (i,).
 
         Returns:
-          [i] float64.
+          The limits, float64 of shape (i,).
         """
         bases = slice(None)
         mass = self._grid.evaluate(self._by_epsilon, bases, epsilon)
@@ -101,7 +101,7 @@ class RegionMass:
             yield slice(start, start + step)
 
     def _log_mass(self, bases: slice, epsilon: FloatArray, shrunk: FloatArray) -> FloatArray:
-        """[n, i, k] log of the masses in R_s for some bases, meaningless where v >= epsilon."""
+        """Log of the masses in R_s of some bases, of shape (n, i, k); no use where v >= epsilon."""
         flat = shrunk.ravel()
         shape = (-1, *shrunk.shape)
         inner_outside = self._log_outside(bases, flat).reshape(shape)
@@ -121,11 +121,11 @@ class RegionMass:
         return self._grid.evaluate(self._outside, bases, x) + log_forbidden(x, self._delta)
 
     def _log_gained(self, bases: slice, x: FloatArray) -> FloatArray:
-        """[n, m] log of C(0, delta) - C(x, delta)."""
+        """Log of C(0, delta) - C(x, delta), float64 of shape (n, m)."""
         return self._grid.evaluate(self._gained, bases, x) + log_growth(x, self._delta)
 
     def _log_shift(self, bases: slice, epsilon: FloatArray, shrunk: FloatArray) -> FloatArray:
-        """[n, i, k] log of C(v, s delta) - C(v, delta)."""
+        """Log of C(v, s delta) - C(v, delta), float64 of shape (n, i, k)."""
         strength = np.minimum(shrunk / epsilon[:, None], 1.0)
         means = self._grid.evaluate(self._mean_shift, bases, shrunk.ravel())
         steps = means.shape[-1] - 1
@@ -139,7 +139,7 @@ class RegionMass:
 
 
 def _delta_steps(counts: ChallengeCounts, delta: float) -> int:
-    """Steps from 0 to delta, several to a standard deviation of an error rate."""
+    """The steps from 0 to delta, several to a standard deviation of an error rate."""
     if delta == 0:
         return 0
     most = float(max(np.max(counts.n0), np.max(counts.n1)))
@@ -147,7 +147,7 @@ def _delta_steps(counts: ChallengeCounts, delta: float) -> int:
 
 
 def _mean_shift(by_delta: FloatArray, delta: float) -> FloatArray:
-    """[n, k, r] log of the mean of -dC/d delta from s delta to delta, for s = 0 ... 1."""
+    """Log of the mean of -dC/d delta from s delta to delta, for s = 0 to 1, of shape (n, k, r)."""
     steps = by_delta.shape[-1] - 1
     cells = cell_masses(by_delta) - math.log(steps)
     sums = np.logaddexp.accumulate(cells[..., ::-1], axis=-1)[..., ::-1]

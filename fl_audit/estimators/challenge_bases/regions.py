@@ -23,7 +23,7 @@ def inside(
     Args:
       alpha: False positive rates, in [0, 1].
       beta: False negative rates, in [0, 1].
-      epsilon: at least 0.
+      epsilon: The epsilon of differential privacy, at least 0.
       delta: The delta of differential privacy, in [0, 1).
 
     >>> inside(np.array([0.2, 0.5]), np.array([0.2, 0.5]), np.log(3), 0.0).tolist()
@@ -37,22 +37,22 @@ class FoldedRates:
     """Error rates mirrored at both diagonals, so that a single line bounds R(epsilon, delta).
 
     Attributes:
-      low: [...] float64, the smaller of the two rates, below the line alpha + beta = 1.
-      high: [...] float64, the larger.
+      low: The smaller of the two rates, below the line alpha + beta = 1, float64 of any shape.
+      high: The larger of the two rates, float64 of the same shape.
     """
 
     low: FloatArray
     high: FloatArray
 
     def inside(self, epsilon: npt.ArrayLike, delta: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-        """Whether they lie in R(epsilon, delta), elementwise: high + e^epsilon low >= 1 - delta."""
+        """Whether the rates lie in R(epsilon, delta), that is high + e^epsilon low >= 1 - delta."""
         # Divided by e^epsilon, nothing overflows.
         shrink = np.exp(-np.asarray(epsilon, dtype=np.float64))
         return np.asarray(self.low >= shrink * (1 - np.asarray(delta) - self.high))
 
 
 def below_diagonal(alpha: FloatArray, beta: FloatArray) -> FoldedRates:
-    """Error rates, exchanged and replaced by their complements where they have to be.
+    """The error rates, exchanged and replaced by their complements where they have to be.
 
     R(epsilon, delta) is symmetric under both. Below alpha + beta = 1 its other lines do not bind.
     """
@@ -83,12 +83,12 @@ def log_growth(epsilon: FloatArray, delta: float) -> FloatArray:
 def log_reach(epsilon: FloatArray, shrunk: FloatArray, delta: float) -> FloatArray:
     """Log of |R_s(epsilon, delta)|, the area of R(epsilon, delta) without R(s epsilon, s delta).
 
-    2 [(1 - s delta)^2 / (1 + e^(s epsilon)) - (1 - delta)^2 / (1 + e^epsilon)], written as a sum of
-    two terms that are never negative. Yıldırım et al. (2025), below equation 3.
+    It is 2 [(1 - s delta)^2 / (1 + e^(s epsilon)) - (1 - delta)^2 / (1 + e^epsilon)], written as a
+    sum of two terms that are never negative. Yıldırım et al. (2025), below equation 3.
 
     Args:
-      epsilon: Above 0.
-      shrunk: s epsilon, in [0, epsilon]; broadcast with epsilon.
+      epsilon: The epsilon of differential privacy, above 0.
+      shrunk: The product s epsilon, in [0, epsilon]; broadcast with epsilon.
       delta: The delta of differential privacy, in [0, 1).
 
     >>> area = 2 * (0.5 - 0.25)
@@ -114,7 +114,7 @@ def log_reach_slope(epsilon: FloatArray, delta: float) -> FloatArray:
     """Log of |R_s(epsilon, delta)| / (1 - s) as s tends to 1, times 1/epsilon if delta is 0.
 
     Args:
-      epsilon: at least 0; above 0 unless delta is.
+      epsilon: The epsilon of differential privacy, at least 0; above 0 unless delta is.
       delta: The delta of differential privacy, in [0, 1).
     """
     by_epsilon = (

@@ -17,10 +17,10 @@ class StrengthRows:
     even where the prior's density is infinite.
 
     Attributes:
-      prior: of s.
-      strength: [i, k] float64, in [0, 1], each row ascending.
-      likelihood: [i, k] float64, each row on its own scale.
-      moments: [3, i, k - 1] float64, the prior's integrals of 1, s and s^2 over each cell.
+      prior: Prior of s.
+      strength: Strengths in [0, 1], each row ascending, float64 of shape (i, k).
+      likelihood: Likelihoods, each row on its own scale, float64 of shape (i, k).
+      moments: The prior's integrals of 1, s and s^2 over each cell, float64 of shape (3, i, k - 1).
     """
 
     prior: BetaStrength
@@ -32,28 +32,28 @@ class StrengthRows:
     def of(
         cls, prior: BetaStrength, strength: FloatArray, likelihood: FloatArray
     ) -> "StrengthRows":
-        """The rows for likelihoods [i, k] at strengths [i, k]."""
+        """The rows for likelihoods and strengths, both of shape (i, k)."""
         return cls(prior, strength, likelihood, np.diff(prior.moments_below(strength), axis=-1))
 
     @property
     def totals(self) -> FloatArray:
-        """[i] float64, the integral of prior times likelihood over each row."""
+        """The integral of prior times likelihood over each row, float64 of shape (i,)."""
         return np.asarray(np.sum(self._integrals(self.moments[0], self.moments[1]), axis=1))
 
     def cell_shares(self) -> FloatArray:
-        """[i, k - 1] posterior probabilities of the cells of each row."""
+        """The posterior probabilities of the cells of each row, float64 of shape (i, k - 1)."""
         return self._per_total(self._integrals(self.moments[0], self.moments[1]))
 
     def cell_errors(self) -> FloatArray:
-        """[i, k - 1] errors of these probabilities from taking likelihoods to be linear."""
+        """The errors of `cell_shares` from taking likelihoods to be linear, of the same shape."""
         return self._per_total(self.moments[0] * trapezoid_errors(self.strength, self.likelihood))
 
     def mean(self, weights: FloatArray) -> float:
-        """Posterior mean of s, for weights [i] of the rows."""
+        """The posterior mean of s, for weights of the rows of shape (i,)."""
         return float(np.sum(weights @ self._per_total(self._integrals(*self.moments[1:]))))
 
     def below(self, strength: float, weights: FloatArray) -> float:
-        """Posterior probability that s is at most `strength`, for weights [i] of the rows."""
+        """The posterior probability that s is at most `strength`, for weights of the rows."""
         ends = np.minimum(self.strength, strength)
         zeroth, first, _ = np.diff(self.prior.moments_below(ends), axis=-1)
         return float(np.sum(weights @ self._per_total(self._integrals(zeroth, first))))
@@ -67,7 +67,7 @@ class StrengthRows:
         return (low + high) / 2
 
     def _integrals(self, zeroth: FloatArray, first: FloatArray) -> FloatArray:
-        """Integrals of the likelihood, given those of 1 and s in some measure over each cell."""
+        """The integrals of the likelihood, from those of 1 and s in some measure over each cell."""
         widths = np.diff(self.strength, axis=1)
         slopes = np.diff(self.likelihood, axis=1) / np.where(widths > 0, widths, np.inf)
         rises = slopes * (first - self.strength[:, :-1] * zeroth)

@@ -1,4 +1,4 @@
-"""What a posterior of epsilon and strength is summarised by."""
+"""The summary of a posterior of epsilon and strength."""
 
 from dataclasses import dataclass
 
@@ -20,7 +20,7 @@ class Marginal:
     upper: float
 
     def details(self) -> dict[str, Detail]:
-        """As a report prints it."""
+        """The details of a report on this unknown."""
         return {"mean": self.mean, "lower": self.lower, "upper": self.upper}
 
 
@@ -29,13 +29,13 @@ class PosteriorSummary:
     """The posterior of epsilon and of the attacks' strength, given error counts.
 
     Attributes:
-      epsilon: in nats.
-      strength: s, in [0, 1].
+      epsilon: Marginal of epsilon, in nats.
+      strength: Marginal of s, in [0, 1].
       acceptance: Share of accepted moves of a Markov chain; None without a chain.
       ess: Effective sample size of epsilon, over all chains; None without a chain.
       r_hat: Split R-hat of epsilon over the chains, near 1 where they agree; None without one.
-      tau: of the correlated model: the correlation of two decisions on the same side.
-      rho: of the correlated model: the correlation of a decision on each side.
+      tau: Marginal of tau, the correlation of two decisions on the same side; None without it.
+      rho: Marginal of rho, the correlation of a decision on each side; None without it.
     """
 
     epsilon: Marginal

@@ -18,26 +18,26 @@ class Spline:
     """A cubic spline for each base, in units of the grid's steps.
 
     Attributes:
-      coefficients: [4, k - 1, n, ...] float64, the highest power first.
+      coefficients: Coefficients, the highest power first, float64 of shape (4, k - 1, n, ...).
     """
 
     coefficients: FloatArray
 
     @classmethod
     def through(cls, values: FloatArray) -> "Spline":
-        """The spline through values [n, k, ...]."""
+        """The spline through values of shape (n, k, ...)."""
         return cls(CubicSpline(np.arange(values.shape[1]), values, axis=1).c)
 
 
 @dataclass(frozen=True, eq=False)
 class TableGrid:
-    """For base j the points centre_j + width_j sinh(z) for equally spaced z.
+    """The points centre_j + width_j sinh(z) of base j, for equally spaced z.
 
     Attributes:
-      centre: [n, 1] float64.
-      width: [n, 1] float64.
-      start: [n, 1] float64, the first z.
-      step: [n, 1] float64, from one z to the next.
+      centre: Centre of each base's grid, float64 of shape (n, 1).
+      width: Width of each base's grid, float64 of shape (n, 1).
+      start: The first z, float64 of shape (n, 1).
+      step: Step from one z to the next, float64 of shape (n, 1).
     """
 
     centre: FloatArray
@@ -60,14 +60,14 @@ class TableGrid:
 
     @property
     def points(self) -> FloatArray:
-        """[n, k] float64, the points of each base."""
+        """The points of each base, float64 of shape (n, k)."""
         z = self.start + self.step * np.arange(_NUM_POINTS)
         # The first is 0 but for rounding.
         return np.asarray(np.maximum(self.centre + self.width * np.sinh(z), 0.0))
 
     @property
     def log_stretch(self) -> FloatArray:
-        """[n, k] float64, log of the derivative of a point with respect to its index."""
+        """Log of the derivative of a point with respect to its index, float64 of shape (n, k)."""
         z = self.start + self.step * np.arange(_NUM_POINTS)
         return np.asarray(np.log(self.width * self.step) + np.log(np.cosh(z)))
 
@@ -75,12 +75,12 @@ class TableGrid:
         """The splines of some bases at common points.
 
         Args:
-          spline: of all bases.
-          bases: Those to evaluate.
-          x: [m] float64, in the grid's range.
+          spline: Splines of all bases.
+          bases: The bases to evaluate.
+          x: Points in the grid's range, float64 of shape (m,).
 
         Returns:
-          [n, m, ...] float64.
+          The values, float64 of shape (n, m, ...).
         """
         index = (np.arcsinh((x - self.centre[bases]) / self.width[bases]) - self.start[bases]) / (
             self.step[bases]
@@ -98,10 +98,10 @@ def cell_masses(log_density: FloatArray) -> FloatArray:
     The logarithm is taken to be a cubic spline.
 
     Args:
-      log_density: [..., k] float64.
+      log_density: Log density at the points, float64 of shape (..., k).
 
     Returns:
-      [..., k - 1] float64.
+      The logs of the masses, float64 of shape (..., k - 1).
 
     >>> np.exp(cell_masses(np.log([[1.0, 2.0, 4.0, 8.0]]))).round(6).tolist()  # 1 / log 2, ...
     [[1.442695, 2.88539, 5.77078]]

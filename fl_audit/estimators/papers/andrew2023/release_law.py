@@ -19,14 +19,15 @@ def sample_mean_cosine(
     with the sum so far; then Z is its component along C and the length of the rest.
 
     Args:
-      sigma: noise, a multiple of a canary's length, at least 0.
-      dim: d, at least 2.
-      num_canaries: k, at least 1.
+      sigma: Noise, as a multiple of a canary's length, at least 0.
+      dim: Dimension d of the release, at least 2.
+      num_canaries: Number of canaries k, at least 1.
       trials: Number of releases.
       rng: Source of the randomness.
 
     Returns:
-      [trials] float64; `estimate_sigma` of one of them is that release's estimate.
+      The mean cosines, float64 of shape (trials,); `estimate_sigma` of one of them is that
+      release's estimate.
 
     >>> found = sample_mean_cosine(2.0, 10**6, 1000, 3, np.random.default_rng(1))
     >>> (1 / (found * 1000)).round(1).tolist()

@@ -1,4 +1,4 @@
-"""Whether Gaussian mixtures fit the losses: the Kolmogorov-Smirnov table of Negoescu et al."""
+"""The Kolmogorov-Smirnov table of Negoescu et al.: whether Gaussian mixtures fit the losses."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ class KolmogorovSmirnovTable:
     """P-values of the hypothesis that a fitted mixture is the law of held-out values.
 
     Attributes:
-      num_components: [c] components of the mixture, by row.
-      num_samples: [s] held-out values, and as many draws from the fit, by column.
-      p_values: [c, s] of the two-sample Kolmogorov-Smirnov test.
+      num_components: Numbers of components of the mixture, by row (c of them).
+      num_samples: Numbers of held-out values, and of draws from the fit, by column (s of them).
+      p_values: P-values of the two-sample Kolmogorov-Smirnov test, float64 of shape (c, s).
     """
 
     num_components: tuple[int, ...]
@@ -26,7 +26,7 @@ class KolmogorovSmirnovTable:
     p_values: FloatArray
 
     def not_rejected(self, level: float = 0.05) -> FloatArray:
-        """[c] share of columns whose p-value exceeds the level."""
+        """The share of columns whose p-value exceeds the level, float64 of shape (c,)."""
         return np.asarray(np.mean(self.p_values > level, axis=1))
 
 
@@ -37,7 +37,7 @@ def kolmogorov_smirnov_table(
     num_samples: Sequence[int] = range(100, 1001, 100),
     seed: int,
 ) -> KolmogorovSmirnovTable:
-    """How well mixtures of 1 to 20 Gaussians fit, each judged on values held out of its fit.
+    """A test of how well mixtures of 1 to 20 Gaussians fit values held out of their fit.
 
     For each cell: split the values at random into an evaluation set of `num_samples` and a
     fitting set of the rest; fit the mixture to the latter; draw `num_samples` from the fit; test
@@ -48,10 +48,11 @@ def kolmogorov_smirnov_table(
     which decide Epsilon*.
 
     Args:
-      values: [n] transformed losses of members or of non-members (`LossTransform.logits`).
-      num_components: of the mixtures, each at least 1.
+      values: Transformed losses of members or of non-members (`LossTransform.logits`), of shape
+        (n,).
+      num_components: Numbers of components of the mixtures, each at least 1.
       num_samples: Sizes of the evaluation set, each at least 1.
-      seed: of splits, fits and draws; a cell's depends on its own numbers only.
+      seed: Seed of splits, fits and draws; those of a cell depend on its own numbers only.
 
     Raises:
       InputError: If a fitting set would be smaller than its number of components, or an

@@ -15,7 +15,7 @@ from fl_audit.estimators.epsilon_star.transform import LossTransform
 from fl_audit.estimators.laws import Gaussian
 
 _HALVINGS = 200
-"""More than enough to narrow any interval of floats to two neighbours near its quantile."""
+"""The number of halvings; enough to narrow any interval of floats to two neighbours."""
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,8 @@ class GaussianMixture:
     """A law that draws from one of several Gaussians.
 
     Attributes:
-      weights: [k] probability of each component, positive, with sum 1.
-      components: [k] the Gaussians.
+      weights: Probability of each component, positive, with sum 1 (k of them).
+      components: The k Gaussians.
 
     Raises:
       ValueError: If there is no component, the lengths differ, or the weights are no
@@ -54,7 +54,7 @@ class GaussianMixture:
         return self._log_mixed([component.logcdf(x) for component in self.components])
 
     def isf(self, p: npt.ArrayLike) -> FloatArray:
-        """The point with P(X >= x) = p, between the components' own."""
+        """The point with P(X >= x) = p, which lies between the components' own."""
         p = np.asarray(p, dtype=np.float64)
         ends = np.stack([component.isf(p) for component in self.components])
         left, right = ends.min(axis=0), ends.max(axis=0)
@@ -75,7 +75,7 @@ class GaussianMixture:
         return GaussianMixture(self.weights, tuple(law.reflected() for law in self.components))
 
     def sample(self, size: int, rng: np.random.Generator) -> FloatArray:
-        """[size] independent draws."""
+        """Independent draws, float64 of shape (size,)."""
         chosen = rng.choice(len(self.weights), size=size, p=self.weights)
         means = np.array([law.mean for law in self.components])[chosen]
         stds = np.array([law.std for law in self.components])[chosen]
@@ -97,9 +97,9 @@ def fitted_mixture(values: npt.ArrayLike, num_components: int, seed: int) -> Gau
     scikit-learn is imported here alone and takes seconds to load.
 
     Args:
-      values: [n] finite values, at least as many as components.
-      num_components: at least 1.
-      seed: of the starting point, a k-means clustering.
+      values: Finite values, at least as many as components, float64 of shape (n,).
+      num_components: Number of components, at least 1.
+      seed: Seed of the starting point, a k-means clustering.
 
     Raises:
       InputError: If there are fewer values than components, or no component is asked for.
@@ -137,20 +137,20 @@ def epsilon_star_of_mixtures(
 ) -> ModelEpsilon:
     """Epsilon* of Gaussian mixtures fitted to the transformed losses.
 
-    As `epsilon_star`, with mixtures of `num_components` in place of single Gaussians; Negoescu et
-    al. (2024), appendix B, 8.2, fit them but report Epsilon* for one component only. The search
-    for the best threshold starts from points a tenth apart in the log odds of a rate: where
-    several components of the other law are narrower than that, it may miss up to 0.1.
+    This is `epsilon_star` with mixtures of `num_components` in place of single Gaussians; Negoescu
+    et al. (2024), appendix B, 8.2, fit them but report Epsilon* for one component only. The search
+    for the best threshold starts from points a tenth apart in the log odds of a rate: where several
+    components of the other law are narrower than that, it may miss up to 0.1.
 
     Args:
-      member_losses: [n1] losses of the model on its training points.
-      non_member_losses: [n0] losses on other points.
+      member_losses: Losses of the model on its training points, float64 of shape (n1,).
+      non_member_losses: Losses on other points, float64 of shape (n0,).
       delta: The delta of differential privacy, in [0, 1).
-      num_components: of each mixture.
-      seed: of the fits.
+      num_components: Number of components of each mixture.
+      seed: Seed of the fits.
 
     Returns:
-      The threshold is one on the loss: "at most the threshold" means member.
+      The largest ratio; its threshold is one on the loss: "at most the threshold" means member.
 
     Raises:
       InputError: If delta is out of range, a loss is not finite, or a sample has fewer losses

@@ -12,14 +12,14 @@ from fl_audit.errors import InputError
 
 @dataclass(frozen=True)
 class ModelsMean:
-    """log of the mean of exp(Epsilon*) over models.
+    """The log of the mean of exp(Epsilon*) over models.
 
     Attributes:
-      epsilon: log((1/m) sum of exp(epsilon_i)), in nats, at least 0, possibly infinite.
-      standard_error: of epsilon, in nats, by the delta method; None with one model or an
-        infinite epsilon. It means little where one model has most of the sum.
+      epsilon: Log of (1/m) sum of exp(epsilon_i), in nats, at least 0, possibly infinite.
+      standard_error: Standard error of epsilon, in nats, by the delta method; None with one model
+        or an infinite epsilon. It means little where one model has most of the sum.
       largest_share: Share of the sum that the largest model has, in (0, 1].
-      num_models: m.
+      num_models: Number of models m.
     """
 
     epsilon: float
@@ -53,10 +53,10 @@ def log_mean_exp_epsilon(epsilons: npt.ArrayLike) -> ModelsMean:
       theorem is about.
 
     Args:
-      epsilons: [m] Epsilon* of the models, each at least 0, possibly infinite.
+      epsilons: Epsilon* of the models, each at least 0, possibly infinite, float64 of shape (m,).
 
     Raises:
-      InputError: If there is none, or one is negative or NaN.
+      InputError: If there is no value, or one is negative or NaN.
 
     >>> log_mean_exp_epsilon([0.5, 0.5]).epsilon
     0.5

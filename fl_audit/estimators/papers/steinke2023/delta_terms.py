@@ -1,4 +1,4 @@
-"""What delta adds to the chance of many right guesses, in laws other than one binomial.
+"""The terms that delta adds to the chance of many right guesses, in laws of several kinds.
 
 `steepest` is the term of Steinke et al. (2023), Theorem 5.2, as printed. Its proof takes the number
 of failures to be independent of the right guesses, which it is not (see sharp.py for a case in
@@ -21,19 +21,19 @@ from fl_audit.estimators.one_run.bound import binomial_probability
 from fl_audit.estimators.one_run.guesses import Counts
 
 Tail = Callable[[Counts], FloatArray]
-"""From an array of integers k to the chances that an integer law is at least k."""
+"""Function from an array of integers k to the chances that an integer law is at least k."""
 
 _DENSE_UP_TO = 1000
 _GRID_RATIO = 1.01
 
 
 def steepest(tail: Tail, v: int, largest: int) -> float:
-    """Alpha of Theorem 5.2, equation 9: max over i in 1..largest of (f(v - i) - f(v)) / i.
+    """The alpha of Theorem 5.2, equation 9: max over i in 1..largest of (f(v - i) - f(v)) / i.
 
     Args:
-      tail: f, of a unimodal law on the integers from 0 on.
-      v: where, at least 0.
-      largest: m, at least 1.
+      tail: Tail f of a unimodal law on the integers from 0 on.
+      v: The point at which the term is taken, at least 0.
+      largest: The largest i, m, at least 1.
 
     >>> steepest(lambda k: np.where(k <= 0, 1.0, np.where(k <= 2, 0.5, 0.0)), 2, 10)
     0.25
@@ -55,12 +55,12 @@ def steepest(tail: Tail, v: int, largest: int) -> float:
 
 
 def mean_mode(n: int, logit: float) -> float:
-    """Mean over N = 0..n-1 of the largest probability of Binomial(N, p), p = expit(logit).
+    """The mean over N = 0..n-1 of the largest probability of Binomial(N, p), p = expit(logit).
 
-    A bound on the mean chance that one of n equal guesses decides about an event: of the n - 1
-    others, the number that is drawn anew is uniform on 0..n-1, and given all else the guess decides
-    at one value of their sum. More than 1000 values of N are taken in blocks, each by its first,
-    which is at most 1 % too much.
+    It is a bound on the mean chance that one of n equal guesses decides about an event: of the n -
+    1 others, the number that is drawn anew is uniform on 0..n-1, and given all else the guess
+    decides at one value of their sum. More than 1000 values of N are taken in blocks, each by its
+    first, which is at most 1 % too much.
 
     >>> mean_mode(1, 0.0), mean_mode(2, 0.0)
     (1.0, 0.75)

@@ -1,4 +1,4 @@
-"""A number of guesses that is chosen after the scores are seen, but without looking at the coins.
+"""The one-run test with a number of guesses chosen from the scores, but not from the coins.
 
 Steinke et al. (2023), Corollary 5.8, for guesses that are right (1), wrong or not made (0).
 """
@@ -21,19 +21,20 @@ def dynamic_p_values(
 ) -> FloatArray:
     """P-values of v right guesses out of r for (epsilon, delta)-DP, r chosen from the scores.
 
-    The chance that Binomial(r, e^epsilon / (1 + e^epsilon)) is at least v - tau, plus
-    2 m delta / tau, at most 1. It is at most gamma + 2 m delta / tau exactly if
-    v >= g(T, gamma) + tau for some g that Corollary 5.8 allows. The corollary needs from
-    Proposition 5.7 no more than the mean number of failures, so that what is wrong with the
-    proposition (see sharp.py) does no harm here.
+    Each is the chance that Binomial(r, e^epsilon / (1 + e^epsilon)) is at least v - tau, plus 2 m
+    delta / tau, at most 1. It is at most gamma + 2 m delta / tau exactly if v >= g(T, gamma) + tau
+    for some g that Corollary 5.8 allows. The corollary needs from Proposition 5.7 no more than the
+    mean number of failures, so that what is wrong with the proposition (see sharp.py) does no harm
+    here.
 
     Args:
       m: Number of canaries, each included with probability 1/2.
-      r: [n] numbers of guesses, in [0, m]; any function of the scores, but not of the coins.
-      v: [n] numbers of right guesses, in [0, r].
+      r: Numbers of guesses in [0, m], any function of the scores, but not of the coins, int64 (n,).
+      v: Numbers of right guesses in [0, r], int64 of shape (n,).
       epsilon: The epsilon of the null hypothesis, finite and at least 0.
       delta: The delta of the null hypothesis, in [0, 1).
-      tau: Right guesses given away to failures, above 0, chosen before the scores are seen.
+      tau: Number of right guesses given away to failures, above 0, chosen before the scores are
+        seen.
 
     Raises:
       InputError: If an argument is out of range.
@@ -55,17 +56,18 @@ def dynamic_epsilon_bounds(
 ) -> FloatArray:
     """The largest epsilon that v right guesses out of r reject, r chosen from the scores.
 
-    0 where they reject none. Each is a valid lower bound on epsilon at the given confidence: the
-    Clopper-Pearson bound of v - tau right guesses at level 1 - confidence - 2 m delta / tau. The
-    largest of several, with r chosen by several rules, is not.
+    It is 0 where they reject none. Each is a valid lower bound on epsilon at the given confidence:
+    the Clopper-Pearson bound of v - tau right guesses at level 1 - confidence - 2 m delta / tau.
+    The largest of several, with r chosen by several rules, is not.
 
     Args:
       m: Number of canaries, each included with probability 1/2.
-      r: [n] numbers of guesses, in [0, m]; any function of the scores, but not of the coins.
-      v: [n] numbers of right guesses, in [0, r].
+      r: Numbers of guesses in [0, m], any function of the scores, but not of the coins, int64 (n,).
+      v: Numbers of right guesses in [0, r], int64 of shape (n,).
       delta: The delta of differential privacy, in [0, 1).
       confidence: Confidence of the bound, in (0, 1).
-      tau: Right guesses given away to failures, above 0, chosen before the scores are seen.
+      tau: Number of right guesses given away to failures, above 0, chosen before the scores are
+        seen.
 
     Raises:
       InputError: If an argument is out of range.

@@ -22,14 +22,15 @@ _ETAS = 200
 
 
 def fresh_sample_bound(n: int, gamma: float, eta: float, *, epsilon: float, delta: float) -> float:
-    """P(q(Y, X) - q(Y, X') >= gamma) for a fresh sample X' of n draws: Proposition B.3.
+    """P(q(Y, X) - q(Y, X') >= gamma) for a fresh sample X' of n draws (Proposition B.3).
 
-    The p-value of (1 + gamma - eta) n / 2 right guesses out of n, plus e^(-n eta^2 / 2), at most 1.
+    The bound is the p-value of (1 + gamma - eta) n / 2 right guesses out of n, plus e^(-n eta^2 /
+    2), at most 1.
 
     Args:
       n: Number of draws, at least 1.
-      gamma: in [0, 1].
-      eta: What is left to the rounding of guesses, in [0, gamma]; 0 gives 1.
+      gamma: Difference of the means, in [0, 1].
+      eta: Part of gamma left to the rounding of guesses, in [0, gamma]; 0 gives 1.
       epsilon: The epsilon of differential privacy, finite and at least 0.
       delta: The delta of differential privacy, in [0, 1).
 
@@ -47,15 +48,15 @@ def fresh_sample_bound(n: int, gamma: float, eta: float, *, epsilon: float, delt
 def generalisation_bound(
     n: int, gamma: float, eta: float, *, epsilon: float, delta: float
 ) -> float:
-    """P(q(Y, X) - q(Y, P) >= gamma), for one side: Theorem B.1.
+    """A bound on P(q(Y, X) - q(Y, P) >= gamma), for one side (Theorem B.1).
 
-    The p-value of (1 + gamma - 3/2 eta) n / 2 right guesses out of n, plus 2 e^(-n eta^2 / 2), at
-    most 1.
+    It is the p-value of (1 + gamma - 3/2 eta) n / 2 right guesses out of n, plus 2 e^(-n eta^2 /
+    2), at most 1.
 
     Args:
       n: Number of draws, at least 1.
-      gamma: in [0, 1].
-      eta: in [0, 2/3 gamma].
+      gamma: Difference of the means, in [0, 1].
+      eta: Part of gamma left to the rounding of guesses, in [0, 2/3 gamma].
       epsilon: The epsilon of differential privacy, finite and at least 0.
       delta: The delta of differential privacy, in [0, 1).
 
@@ -68,11 +69,11 @@ def generalisation_bound(
 
 
 def least_generalisation_bound(n: int, gamma: float, *, epsilon: float, delta: float) -> float:
-    """`generalisation_bound` with the best of 200 values of eta, which no data enters.
+    """The `generalisation_bound` with the best of 200 values of eta, which no data enters.
 
     Args:
       n: Number of draws, at least 1.
-      gamma: in [0, 1].
+      gamma: Difference of the means, in [0, 1].
       epsilon: The epsilon of differential privacy, finite and at least 0.
       delta: The delta of differential privacy, in [0, 1).
 
@@ -97,8 +98,8 @@ def accuracy_bound(n: int, gamma: float, beta: float, *, epsilon: float, delta: 
 
     Args:
       n: Number of draws, at least 1.
-      gamma: in [0, 1].
-      beta: in [0, 1].
+      gamma: Excess of the error over alpha, in [0, 1].
+      beta: Chance that Z is off by alpha or more on the sample, in [0, 1].
       epsilon: The epsilon of differential privacy, finite and at least 0.
       delta: The delta of differential privacy, in [0, 1).
 
@@ -120,8 +121,8 @@ def printed_accuracy_bound(
 
     Args:
       n: Number of draws, at least 1.
-      gamma: in [0, 1].
-      beta: in [0, 1].
+      gamma: Excess of the error over alpha, in [0, 1].
+      beta: Chance that Z is off by alpha or more on the sample, in [0, 1].
       epsilon: The epsilon of differential privacy, finite and at least 0.
       delta: The delta of differential privacy, in [0, 1).
 
@@ -135,12 +136,13 @@ def printed_accuracy_bound(
 def pure_accuracy_bound(n: int, c: float, beta: float) -> float:
     """P(|Z - q(Y, P)| >= alpha + (e^eps - 1) / (e^eps + 1) + c) at delta = 0: equation 15.
 
-    beta + 3 e^(-2/25 n c^2), at most 1; as printed, for one side (see `accuracy_bound`).
+    The bound is beta + 3 e^(-2/25 n c^2), at most 1; as printed, for one side (see
+    `accuracy_bound`).
 
     Args:
       n: Number of draws, at least 1.
-      c: at least 0.
-      beta: in [0, 1].
+      c: Excess of the error beyond that of epsilon, at least 0.
+      beta: Chance that Z is off by alpha or more on the sample, in [0, 1].
 
     Raises:
       InputError: If an argument is out of range.
@@ -155,9 +157,9 @@ def pure_accuracy_bound(n: int, c: float, beta: float) -> float:
 
 
 def jung_error(epsilon: float, c: float, d: float) -> float:
-    """What the error may exceed alpha by, e^epsilon - 1 + c + 2 d: Theorem B.4, equation 13.
+    """The error allowed beyond alpha, e^epsilon - 1 + c + 2 d (Theorem B.4, equation 13).
 
-    Jung et al. (2019), arXiv:1909.03577, Theorem 3.5. That fails with probability at most
+    Jung et al. (2019), arXiv:1909.03577, Theorem 3.5. A larger error has probability at most
     `jung_failure`.
 
     >>> round(jung_error(1 / 3, 0.0005, 0.0002), 3)
@@ -172,10 +174,10 @@ def jung_failure(beta: float, delta: float, c: float, d: float) -> float:
     Theorem B.4, equation 13; equation 16 for delta = 0.
 
     Args:
-      beta: in [0, 1].
+      beta: Chance that Z is off by alpha or more on the sample, in [0, 1].
       delta: The delta of differential privacy, in [0, 1).
-      c: Above 0.
-      d: Above 0.
+      c: The c of `jung_error`, above 0.
+      d: The d of `jung_error`, above 0.
 
     Raises:
       InputError: If an argument is out of range.

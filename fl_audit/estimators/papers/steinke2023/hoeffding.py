@@ -23,11 +23,11 @@ class Norms:
     """Bounds on the norms of the guesses T in [-1, 1]^m.
 
     Attributes:
-      r1: at least the sum of |T_i|, with certainty.
-      r2: at least the root of the sum of T_i^2, with certainty.
+      r1: Number that is at least the sum of |T_i|, with certainty.
+      r2: Number that is at least the root of the sum of T_i^2, with certainty.
 
     Raises:
-      InputError: If one is not positive and finite.
+      InputError: If a bound is not positive and finite.
     """
 
     r1: float
@@ -45,11 +45,11 @@ class Norms:
 
 
 def hoeffding_tail(norms: Norms, v: npt.ArrayLike, epsilon: float) -> FloatArray:
-    """[n] f(v) = exp(-2 (v - mean)^2 / r2^2) above the mean, 1 below: Corollary 5.3.
+    """f(v) = exp(-2 (v - mean)^2 / r2^2) above the mean, 1 below (Corollary 5.3).
 
     Args:
       norms: Norms of the guesses.
-      v: [n] right weights.
+      v: Weights of right guesses, float64 of shape (n,).
       epsilon: The epsilon of differential privacy, finite and at least 0.
 
     Raises:
@@ -66,7 +66,8 @@ def hoeffding_tail(norms: Norms, v: npt.ArrayLike, epsilon: float) -> FloatArray
 def equation_10(m: int, norms: Norms, v: float, *, epsilon: float, delta: float) -> float:
     """Corollary 5.3, equation 10: f(v) + 2 m delta max (f(v - i) - f(v)) / i, at most 1.
 
-    As printed; for delta > 0 the proof of Theorem 5.2 has a gap (see delta_terms.py).
+    This is the bound as printed; for delta > 0 the proof of Theorem 5.2 has a gap (see
+    delta_terms.py).
 
     Args:
       m: Number of canaries, each included with probability 1/2.
@@ -91,8 +92,8 @@ def equation_10(m: int, norms: Norms, v: float, *, epsilon: float, delta: float)
 def equation_11(m: int, norms: Norms, v: float, *, epsilon: float, delta: float) -> float:
     """Corollary 5.3, equation 11: f(v) + 2 m delta max{2 / (v - mean), f((v + mean) / 2)}.
 
-    Simpler and weaker than equation 10. As printed; at most 1, and 1 where it does not apply
-    (v < mean + 2).
+    It is simpler and weaker than equation 10. It is the bound as printed, at most 1, and 1 where it
+    does not apply (v < mean + 2).
 
     Args:
       m: Number of canaries, each included with probability 1/2.
@@ -118,14 +119,14 @@ def equation_11(m: int, norms: Norms, v: float, *, epsilon: float, delta: float)
 def equation_12(m: int, norms: Norms, beta: float, *, delta: float) -> float:
     """Corollary 5.3, equation 12: the chance of right weight mean + r2 sqrt(log(1 / beta) / 2).
 
-    beta + 2 m delta max{1 / (r2 sqrt(log(1 / beta) / 2)), beta^(1/4)}, at most 1. Equation 11 has
-    twice the first term of the maximum, 2 / (v - mean), at this v. So as printed, equation 12 does
-    not follow from it; here the factor 2 is kept.
+    It is beta + 2 m delta max{1 / (r2 sqrt(log(1 / beta) / 2)), beta^(1/4)}, at most 1. Equation 11
+    has twice the first term of the maximum, 2 / (v - mean), at this v. So as printed, equation 12
+    does not follow from it; here the factor 2 is kept.
 
     Args:
       m: Number of canaries, each included with probability 1/2.
       norms: Norms of the guesses.
-      beta: in (0, 1).
+      beta: Value of f at that right weight, in (0, 1).
       delta: The delta of differential privacy, in [0, 1).
 
     Raises:
@@ -144,10 +145,10 @@ def equation_12(m: int, norms: Norms, beta: float, *, delta: float) -> float:
 
 
 def hoeffding_p_value(m: int, norms: Norms, v: float, *, epsilon: float, delta: float) -> float:
-    """A bound on the chance of right weight v or more under (epsilon, delta)-DP, proven.
+    """A proven bound on the chance of right weight v or more under (epsilon, delta)-DP.
 
-    The least of f(v) + m delta / (1 + e^epsilon) (see delta_terms.py) and f(v - i + 1) +
-    2 m delta / i over i in 1..m (Proposition 5.7's failures, Markov's inequality), at most 1.
+    It is the least of f(v) + m delta / (1 + e^epsilon) (see delta_terms.py) and f(v - i + 1) + 2 m
+    delta / i over i in 1..m (Proposition 5.7's failures, Markov's inequality), at most 1.
 
     Args:
       m: Number of canaries, each included with probability 1/2.
@@ -171,12 +172,13 @@ def hoeffding_epsilon_lower_bound(
 ) -> float:
     """The largest epsilon that right weight v rejects by `hoeffding_p_value`, 0 if none.
 
-    At delta = 0 explicit: the logit of (v - r2 sqrt(log(1 / alpha) / 2)) / r1, where f(v) is alpha.
+    At delta = 0 it is explicit: the logit of (v - r2 sqrt(log(1 / alpha) / 2)) / r1, where f(v) is
+    alpha.
 
     Args:
       m: Number of canaries, each included with probability 1/2.
       norms: Norms of the guesses.
-      v: Right weight, at most r1.
+      v: Weight of the right guesses, at most r1.
       delta: The delta of differential privacy, in [0, 1).
       confidence: Confidence of the bound, in (0, 1).
 

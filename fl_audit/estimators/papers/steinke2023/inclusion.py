@@ -31,7 +31,7 @@ _MARGIN = 100
 
 
 def included_logit(inclusion: float, epsilon: float) -> float:
-    """Log odds of a right guess "included" in the worst case: epsilon + log(pi / (1 - pi)).
+    """The log odds of a right guess "included" in the worst case: epsilon + log(pi / (1 - pi)).
 
     Steinke et al. (2023), Proposition 5.7, with e^eps for e^-eps.
 
@@ -42,7 +42,7 @@ def included_logit(inclusion: float, epsilon: float) -> float:
 
 
 def excluded_logit(inclusion: float, epsilon: float) -> float:
-    """Log odds of a right guess "excluded" in the worst case: epsilon - log(pi / (1 - pi)).
+    """The log odds of a right guess "excluded" in the worst case: epsilon - log(pi / (1 - pi)).
 
     >>> round(float(special.expit(excluded_logit(0.25, float(np.log(3))))), 12)
     0.9
@@ -55,12 +55,12 @@ def right_guesses_tail(
 ) -> FloatArray:
     """The worst-case chances of so many right guesses or more under epsilon-DP.
 
-    The sum of two binomials, one per kind of guess: Steinke et al. (2023), Proposition 5.7 with
-    F = 0. Every summand is positive, so small chances keep their digits.
+    They are those of the sum of two binomials, one per kind of guess: Steinke et al. (2023),
+    Proposition 5.7 with F = 0. Every summand is positive, so small chances keep their digits.
 
     Args:
-      guesses: Their numbers k+ and k-.
-      at_least: [n] integers.
+      guesses: Guesses, of which the numbers k+ and k- are used.
+      at_least: Numbers of right guesses, int64 of shape (n,).
       inclusion: Probability pi of inclusion, in (0, 1).
       epsilon: The epsilon of differential privacy, finite and at least 0.
 
@@ -90,14 +90,14 @@ def right_guesses_tail(
 def inclusion_p_value(
     m: int, guesses: Guesses, *, inclusion: float, epsilon: float, delta: float
 ) -> float:
-    """A bound on the chance of so many right guesses under (epsilon, delta)-DP, proven.
+    """A proven bound on the chance of so many right guesses under (epsilon, delta)-DP.
 
-    f(v) + m delta (pi g+ + (1 - pi) g-), at most 1, with f from `right_guesses_tail`; see
+    It is f(v) + m delta (pi g+ + (1 - pi) g-), at most 1, with f from `right_guesses_tail`; see
     delta_terms.py for g and the proof. At inclusion 1/2 f is that of Corollary 5.4.
 
     Args:
       m: Number of canaries, each included independently.
-      guesses: of m canaries, k+ and k- fixed in advance.
+      guesses: Guesses about m canaries, k+ and k- fixed in advance.
       inclusion: Probability pi of inclusion, in (0, 1).
       epsilon: The epsilon of the null hypothesis, finite and at least 0.
       delta: The delta of the null hypothesis, in [0, 1).
@@ -126,14 +126,14 @@ def inclusion_p_value(
 def printed_inclusion_p_value(
     m: int, guesses: Guesses, *, inclusion: float, epsilon: float, delta: float
 ) -> float:
-    """The same with the delta term of Theorem 5.2: f(v) + 2 m delta max (f(v - i) - f(v)) / i.
+    """The bound with the delta term of Theorem 5.2: f(v) + 2 m delta max (f(v - i) - f(v)) / i.
 
     Steinke et al. (2023), Proposition 5.7, simplified as in the proof of Theorem 5.2. For delta > 0
     that proof has a gap (see delta_terms.py): rely on `inclusion_p_value`.
 
     Args:
       m: Number of canaries, each included independently.
-      guesses: of m canaries, k+ and k- fixed in advance.
+      guesses: Guesses about m canaries, k+ and k- fixed in advance.
       inclusion: Probability pi of inclusion, in (0, 1).
       epsilon: The epsilon of the null hypothesis, finite and at least 0.
       delta: The delta of the null hypothesis, in [0, 1).
@@ -153,11 +153,12 @@ def inclusion_epsilon_lower_bound(
 ) -> float:
     """The largest epsilon that these guesses reject by `inclusion_p_value`, 0 if none.
 
-    A valid lower bound at the given confidence if k+ and k- were fixed before scores were seen.
+    It is a valid lower bound at the given confidence if k+ and k- were fixed before scores were
+    seen.
 
     Args:
       m: Number of canaries, each included independently.
-      guesses: of m canaries.
+      guesses: Guesses about m canaries.
       inclusion: Probability pi of inclusion, in (0, 1).
       delta: The delta of differential privacy, in [0, 1).
       confidence: Confidence of the bound, in (0, 1).

@@ -12,7 +12,7 @@ from fl_audit.estimators.one_run.bound import binomial_probability
 from fl_audit.estimators.one_run.guesses import Counts
 
 _NEGLIGIBLE = 1e-25
-"""Ends of a law where each mass is below this are cut off: the lower is moved up, the upper lost.
+"""The mass below which the ends of a law are cut off: the lower end is moved up, the upper lost.
 What is lost is far below any level of a test."""
 
 _ROUNDING = 1e-12
@@ -26,9 +26,9 @@ class LatticeWeights:
     is observed is never rounded. They are exact if the weights are multiples of the unit.
 
     Attributes:
-      unit: Above 0.
-      multiples: [n] different weights, in units, increasing, at least 1.
-      numbers: [n] how many guesses have each.
+      unit: Unit of the lattice, above 0.
+      multiples: Different weights in units, increasing, at least 1, int64 of shape (n,).
+      numbers: Numbers of guesses of each weight, int64 of shape (n,).
     """
 
     unit: float
@@ -37,12 +37,12 @@ class LatticeWeights:
 
     @classmethod
     def of(cls, weights: npt.ArrayLike, unit: float) -> "LatticeWeights":
-        """Round weights up to a lattice; guesses of weight 0 are abstentions.
+        """The weights rounded up to a lattice; guesses of weight 0 are abstentions.
 
         Args:
-          weights: [r] |t_i|, in [0, 1].
-          unit: in (0, 1]; rounding adds half of it per guess on average, to be compared with the
-            standard deviation of W.
+          weights: Weights |t_i| in [0, 1], float64 of shape (r,).
+          unit: Unit of the lattice, in (0, 1]; rounding adds half of it per guess on average, to be
+            compared with the standard deviation of W.
 
         Raises:
           InputError: If a weight or the unit is out of range.
@@ -90,7 +90,7 @@ class LatticeWeights:
         """The chances of a right weight of at least so much under epsilon-DP.
 
         Args:
-          at_least: [n] right weights.
+          at_least: Weights of right guesses, float64 of shape (n,).
           epsilon: The epsilon of differential privacy, finite and at least 0.
 
         Raises:
@@ -124,7 +124,7 @@ def _add_multiple(masses: FloatArray, chances: FloatArray, multiple: int) -> Flo
 
 
 def _without_ends(masses: FloatArray) -> tuple[int, FloatArray]:
-    """Leave out the ends of a law; what was below moves up, so it can only grow."""
+    """The law without its ends; what was below moves up, so it can only grow."""
     kept = np.flatnonzero(masses > _NEGLIGIBLE)
     low, high = int(kept[0]), int(kept[-1]) + 1
     inner = masses[low:high].copy()

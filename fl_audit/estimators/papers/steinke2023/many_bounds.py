@@ -20,26 +20,26 @@ _CLOSE = 1e-9
 _MOST_STEPS = 40
 _HALVINGS = 55
 _IN_TURN = 8
-"""After so many steps of both together, epsilon waits until its window is the best."""
+"""The number of steps of both together, after which epsilon waits until its window is the best."""
 
 
 def epsilon_lower_bounds(
     m: int, r: npt.ArrayLike, v: npt.ArrayLike, *, delta: float, confidence: float
 ) -> FloatArray:
-    """`bound.epsilon_lower_bound` for arrays of guesses and of right guesses.
+    """The bounds of `bound.epsilon_lower_bound` for arrays of guesses and of right guesses.
 
     Steinke et al. (2023), Theorem 5.2 in the form of Corollary 5.4 and appendix D. All bounds are
     searched for together, by Newton's method.
 
     Args:
       m: Number of canaries, each included with probability 1/2.
-      r: [n] numbers of guesses, in [0, m].
-      v: [n] numbers of right guesses, in [0, r].
+      r: Numbers of guesses in [0, m], int64 of shape (n,).
+      v: Numbers of right guesses in [0, r], int64 of shape (n,).
       delta: The delta of differential privacy, in [0, 1).
-      confidence: in (0, 1), of each bound by itself.
+      confidence: Confidence of each bound by itself, in (0, 1).
 
     Returns:
-      [n] lower bounds on epsilon, at least 0 and finite.
+      The lower bounds on epsilon, at least 0 and finite, float64 of shape (n,).
 
     Raises:
       InputError: If an argument is out of range.
@@ -68,7 +68,7 @@ def checked_counts(m: int, r: npt.ArrayLike, v: npt.ArrayLike) -> tuple[Counts, 
     """Numbers of guesses and of right guesses as integer arrays of one shape.
 
     Raises:
-      InputError: Unless 0 <= v <= r <= m, 1 <= m, all of them whole numbers.
+      InputError: If not 0 <= v <= r <= m and 1 <= m, or a number is not whole.
     """
     if m < 1:
         raise InputError(f"examples (m) must be at least 1, got {m}")
@@ -152,13 +152,13 @@ class _Search:
     envelope theorem it is that of the maximum; so i and epsilon are improved in turn.
 
     Attributes:
-      r: [n] numbers of guesses.
-      v: [n] numbers of right guesses, at least 1.
-      epsilon: [n] where the p-value is taken next.
-      window: [n] i, in [1, v].
-      low: [n] the p-value here is below alpha.
-      high: [n] and here it is not.
-      weight: 2 m delta.
+      r: Numbers of guesses, int64 of shape (n,).
+      v: Numbers of right guesses, at least 1, int64 of shape (n,).
+      epsilon: Points where the p-value is taken next, float64 of shape (n,).
+      window: Windows i in [1, v], int64 of shape (n,).
+      low: Points where the p-value is below alpha, float64 of shape (n,).
+      high: Points where the p-value is not below alpha, float64 of shape (n,).
+      weight: The factor 2 m delta.
       alpha: Level of the test, in (0, 1).
     """
 
@@ -187,7 +187,7 @@ class _Search:
         )
 
     def roots(self) -> FloatArray:
-        """[n] where the p-value reaches alpha; NaN where the search did not settle."""
+        """The points where the p-value reaches alpha, of shape (n,); NaN if none was found."""
         found = np.full(len(self.r), np.nan)
         open_ = np.arange(len(self.r))
         for step in range(_MOST_STEPS):
@@ -201,7 +201,7 @@ class _Search:
         return found
 
     def _step(self, waits: bool) -> npt.NDArray[np.bool_]:
-        """One step for all; tells which have arrived."""
+        """Take one step for all, and return which have arrived."""
         i, epsilon = self.window, self.epsilon
         at_v = binomial_tail(self.r, self.v, epsilon)
         slope = self.weight / i
@@ -230,7 +230,7 @@ class _Search:
         return np.where(inside, newton, middle)
 
     def _growth(self, k: Counts) -> FloatArray:
-        """Derivative by epsilon of the chance of k or more right guesses."""
+        """The derivative by epsilon of the chance of k or more right guesses."""
         safe = np.clip(k, 1, self.r)
         grown = (
             safe * binomial_probability(self.r, safe, self.epsilon) * special.expit(-self.epsilon)
@@ -238,7 +238,7 @@ class _Search:
         return np.where(k < 1, 0.0, grown)
 
     def _improve_window(self, mass: FloatArray) -> npt.NDArray[np.bool_]:
-        """Move each window towards its best; tells which were best already.
+        """Move each window towards its best, and return which were best already.
 
         The mean of the i probabilities below v is largest where the last of them is at least this
         mean and the next is not: where i times the last is the sum, for which Newton steps lead.

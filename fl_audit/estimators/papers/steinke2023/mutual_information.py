@@ -1,6 +1,7 @@
 """Mutual information of coins and output under differential privacy: Steinke et al., appendix C.
 
-S are n independent coins, M(S) the output of an (epsilon, delta)-DP mechanism. All in nats.
+S are n independent coins and M(S) is the output of an (epsilon, delta)-DP mechanism. All values are
+in nats.
 """
 
 import math
@@ -14,17 +15,17 @@ from fl_audit.estimators.arguments import check_delta, check_epsilon
 def mutual_information_bound(
     n: int, *, epsilon: float, delta: float, inclusion: float = 0.5
 ) -> float:
-    """The most nats that M(S) can tell about S: Proposition C.1. It is reached.
+    """The most nats that M(S) can tell about S (Proposition C.1), which some mechanism reaches.
 
-    n delta h(p) + n (1 - delta) (h(p') - h(e^eps / (e^eps + 1))), where h is the entropy of a coin
-    and p' = (p e^eps + 1 - p) / (e^eps + 1). Reached by revealing each coin with probability delta
-    and else giving randomised response.
+    It is n delta h(p) + n (1 - delta) (h(p') - h(e^eps / (e^eps + 1))), where h is the entropy of a
+    coin and p' = (p e^eps + 1 - p) / (e^eps + 1). It is reached by revealing each coin with
+    probability delta and else giving randomised response.
 
     Args:
       n: Number of coins, at least 1.
       epsilon: The epsilon of differential privacy, finite and at least 0.
       delta: The delta of differential privacy, in [0, 1).
-      inclusion: p, the probability of 1, in [0, 1].
+      inclusion: Probability p of a 1, in [0, 1].
 
     Raises:
       InputError: If an argument is out of range.

@@ -15,8 +15,8 @@ class PairScores:
     """Scores of pairs; a LARGER score looks MORE like a member.
 
     Attributes:
-      included: [m] float64, the score of the example of each pair that was trained on.
-      excluded: [m] float64, that of its partner, in the same order.
+      included: Score of the example of each pair that was trained on, float64 of shape (m,).
+      excluded: Score of its partner, in the same order, float64 of shape (m,).
 
     Raises:
       ValueError: If an array is not one-dimensional or holds a non-finite score, or both are
@@ -43,12 +43,12 @@ class PairScores:
 
     @property
     def num_pairs(self) -> int:
-        """Number of pairs, the theory's m."""
+        """Number of pairs, the m of the theory."""
         return len(self.included)
 
 
 def right_among_surest(scores: PairScores) -> Counts:
-    """[m + 1] right guesses among the r surest, for r = 0..m.
+    """The right guesses among the r surest, for r = 0..m, int64 of shape (m + 1,).
 
     The guess of a pair is the example with the larger score, and it is the surer the further apart
     the scores are; this does not depend on the coins. Equal scores count as a wrong guess, and of

@@ -25,8 +25,8 @@ class PrivacyParameters:
     """Epsilon and delta of a definition of differential privacy.
 
     Attributes:
-      epsilon: at least 0.
-      delta: at least 0; with 1 or more nothing is private.
+      epsilon: Value of epsilon, at least 0.
+      delta: Value of delta, at least 0; with 1 or more nothing is private.
     """
 
     epsilon: float
@@ -34,9 +34,9 @@ class PrivacyParameters:
 
 
 def replacement_parameters(epsilon: float, delta: float) -> PrivacyParameters:
-    """What (epsilon, delta)-DP for addition or removal implies for replacement.
+    """The parameters for replacement that (epsilon, delta)-DP for addition or removal implies.
 
-    (2 epsilon, (e^epsilon + 1) delta): Steinke et al. (2023), appendix A, footnote 5.
+    They are (2 epsilon, (e^epsilon + 1) delta): Steinke et al. (2023), appendix A, footnote 5.
 
     Args:
       epsilon: The epsilon of differential privacy, finite and at least 0.
@@ -57,8 +57,8 @@ def replacement_parameters(epsilon: float, delta: float) -> PrivacyParameters:
 def paired_p_value(m: int, r: int, v: int, *, epsilon: float, delta: float) -> float:
     """The p-value of v right guesses out of r pairs for (epsilon, delta)-DP under replacement.
 
-    At delta = 0 that of Corollary 5.4 for m pairs in place of canaries. For delta > 0 with the
-    proven and smaller delta term of sharp.py.
+    At delta = 0 it is that of Corollary 5.4 for m pairs in place of canaries. For delta > 0 it has
+    the proven and smaller delta term of sharp.py.
 
     Args:
       m: Number of pairs.
@@ -103,7 +103,8 @@ def paired_epsilon_lower_bound(m: int, r: int, v: int, *, delta: float, confiden
 def add_remove_p_value(m: int, r: int, v: int, *, epsilon: float, delta: float) -> float:
     """The p-value of v right guesses out of r pairs for (epsilon, delta)-DP under add or remove.
 
-    `paired_p_value` for the parameters that follow for replacement; 1 where their delta reaches 1.
+    It is `paired_p_value` for the parameters that follow for replacement; 1 where their delta
+    reaches 1.
 
     Args:
       m: Number of pairs.
@@ -126,7 +127,7 @@ def add_remove_epsilon_lower_bound(
 ) -> float:
     """The largest epsilon under add or remove that v right guesses out of r pairs reject.
 
-    At delta = 0 half the bound for replacement.
+    At delta = 0 it is half the bound for replacement.
 
     Args:
       m: Number of pairs.
@@ -159,13 +160,13 @@ def paired_one_run(
 ) -> Estimate:
     """The one-run bound from pairs, for epsilon under replacement.
 
-    Steinke et al. (2023), appendix A: the surest guesses, as many as said.
+    Steinke et al. (2023), appendix A; only the surest guesses are made, as many as asked for.
 
     Args:
-      scores: of all pairs.
+      scores: Scores of all pairs.
       delta: The delta of differential privacy, in [0, 1).
       confidence: Confidence of the bound, in (0, 1).
-      guesses: r, fixed before the scores were seen; by default all pairs.
+      guesses: Number of guesses r, fixed before the scores were seen; by default all pairs.
 
     Raises:
       InputError: If an argument is out of range.

@@ -29,11 +29,11 @@ _ROUNDING = 1e-12
 
 
 def right_weight(guesses: npt.ArrayLike, inclusion: npt.ArrayLike) -> float:
-    """W, the sum of max(0, T_i S_i): Steinke et al. (2023), section 5.
+    """The right weight W, the sum of max(0, T_i S_i): Steinke et al. (2023), section 5.
 
     Args:
-      guesses: [m] T, in [-1, 1]; 0 abstains.
-      inclusion: [m] S, -1 or 1.
+      guesses: Guesses T in [-1, 1], of shape (m,); 0 abstains.
+      inclusion: Signs S, -1 or 1, of shape (m,).
 
     Raises:
       InputError: If shapes differ, or a value is out of range.
@@ -54,13 +54,13 @@ def right_weight(guesses: npt.ArrayLike, inclusion: npt.ArrayLike) -> float:
 def weighted_p_value(
     m: int, weights: LatticeWeights, v: float, *, epsilon: float, delta: float
 ) -> float:
-    """A bound on the chance of right weight v or more under (epsilon, delta)-DP, proven.
+    """A proven bound on the chance of right weight v or more under (epsilon, delta)-DP.
 
-    The least of f(v) + m delta g and of f(v - i + 1) + 2 m delta / i over i in 1..m, at most 1,
-    where f is `LatticeWeights.tail`. The second is Proposition 5.7's mean number of failures F and
-    Markov's inequality, as in Corollary 5.8: W >= v needs W' >= v - i + 1 or F >= i, as F is whole
-    and no guess weighs more than 1. For the first, with g at most (1 - p) times the chance that a
-    guess decides, see delta_terms.py and `_decides`.
+    It is the least of f(v) + m delta g and of f(v - i + 1) + 2 m delta / i over i in 1..m, at most
+    1, where f is `LatticeWeights.tail`. The second is Proposition 5.7's mean number of failures F
+    and Markov's inequality, as in Corollary 5.8: W >= v needs W' >= v - i + 1 or F >= i, as F is
+    whole and no guess weighs more than 1. For the first, with g at most (1 - p) times the chance
+    that a guess decides, see delta_terms.py and `_decides`.
 
     Args:
       m: Number of canaries, each included with probability 1/2.
@@ -90,7 +90,7 @@ def weighted_p_value(
 def printed_weighted_p_value(
     m: int, weights: LatticeWeights, v: float, *, epsilon: float, delta: float
 ) -> float:
-    """The same by Theorem 5.2 as printed: f(v) + 2 m delta max (f(v - i) - f(v)) / i, at most 1.
+    """The bound by Theorem 5.2 as printed: f(v) + 2 m delta max (f(v - i) - f(v)) / i, at most 1.
 
     For delta > 0 its proof has a gap (see delta_terms.py): rely on `weighted_p_value`.
 
@@ -140,7 +140,7 @@ def weighted_epsilon_lower_bound(
 
 
 def _largest_g(weights: LatticeWeights, v: float, epsilon: float) -> float:
-    """A bound on g: exact if all guesses weigh the same, else see `_decides`."""
+    """A bound on g, which is exact if all guesses weigh the same; for others see `_decides`."""
     if len(weights.multiples) == 1:
         weight = weights.unit * int(weights.multiples[0])
         needed = math.ceil(v / weight * (1 - _ROUNDING))

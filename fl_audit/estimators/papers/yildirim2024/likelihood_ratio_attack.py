@@ -19,8 +19,8 @@ class NormalFit:
     """Normal laws of the loss, one per entry.
 
     Attributes:
-      mean: [...] float64.
-      deviation: [...] float64, with divisor M - 1, above 0.
+      mean: Means, float64 of any shape.
+      deviation: Deviations with divisor M - 1, above 0, float64 of the same shape.
     """
 
     mean: FloatArray
@@ -47,10 +47,10 @@ def decide_member(
     own program has the sign used here.
 
     Args:
-      loss: [...] float64, of the point under the models in question.
-      without: H0, fitted to losses of models trained without the point; broadcast with loss.
-      having: H1, fitted to losses of models trained with it; broadcast with loss.
-      false_positive_rate: That the test aims at, alpha*, in (0, 1).
+      loss: Losses of the point under the models in question, float64 of any shape.
+      without: Law H0, fitted to losses of models trained without the point; broadcast with loss.
+      having: Law H1, fitted to losses of models trained with it; broadcast with loss.
+      false_positive_rate: False positive rate alpha* that the test aims at, in (0, 1).
 
     Raises:
       InputError: If false_positive_rate is out of range.
@@ -88,13 +88,13 @@ def cross_fed_counts(
     """The attack's error counts when each model's shadow models are all the others.
 
     Each loss is judged by normal laws fitted to the other losses of its own side and to all losses
-    of the other side. Cheap, but decisions on a base share their shadow models: the counts are
-    correlated (equation 7). Algorithm 5.
+    of the other side. This is cheap, but decisions on a base share their shadow models: the counts
+    are correlated (equation 7). Algorithm 5.
 
     Args:
-      losses_without: [n, N0] float64, loss of each base's point under models trained without it.
-      losses_having: [n, N1] float64, under models trained with it.
-      false_positive_rate: That the test aims at, in (0, 1).
+      losses_without: Loss of each base's point under models without it, float64 of shape (n, N0).
+      losses_having: Loss of each base's point under models with it, float64 of shape (n, N1).
+      false_positive_rate: False positive rate that the test aims at, in (0, 1).
 
     Raises:
       InputError: If a side has fewer than 3 models, a loss is not finite, the shapes disagree, or
@@ -150,7 +150,7 @@ def _fit_all(losses: FloatArray) -> NormalFit:
 
 
 def _fit_others(losses: FloatArray) -> NormalFit:
-    """[n, N] fits to the other N - 1 losses of the same base."""
+    """Fits to the other N - 1 losses of the same base, each of shape (n, N)."""
     n, models = losses.shape
     others = ~np.eye(models, dtype=np.bool_)
     rest = np.broadcast_to(losses[:, None, :], (n, models, models))[:, others]
