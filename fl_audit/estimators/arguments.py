@@ -1,7 +1,7 @@
 """Checks of the arguments that every estimator takes.
 
-They come from the command line as often as from code, so a bad one is an InputError (which is a
-ValueError).
+The arguments come from the command line as often as from code, so a bad one is an InputError, which
+is a ValueError.
 """
 
 from fl_audit.errors import InputError

@@ -9,7 +9,7 @@ from fl_audit.array_types import FloatArray
 
 
 def log_minus(log_p: npt.ArrayLike, delta: float) -> FloatArray:
-    """log(p - delta) for p given as log p; -inf where p <= delta.
+    """The log of p - delta for p given as log p; -inf where p <= delta.
 
     >>> float(log_minus(math.log(0.5), 0.25)) == math.log(0.25)
     True
@@ -26,7 +26,7 @@ def log_minus(log_p: npt.ArrayLike, delta: float) -> FloatArray:
 
 
 def log_ratio(log_p: npt.ArrayLike, log_q: npt.ArrayLike, delta: float) -> FloatArray:
-    """log((p - delta) / q): the epsilon that a region with masses p and q proves.
+    """The log of (p - delta) / q: the epsilon that a region with masses p and q proves.
 
     A region whose mass p does not exceed delta proves nothing: -inf, also where q is 0.
     Andrew et al. (2023), section 4; Kairouz et al. (2015).

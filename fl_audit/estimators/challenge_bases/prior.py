@@ -85,8 +85,8 @@ class FixedStrength:
 class CorrelationPrior:
     """The prior of tau and rho, the two correlations of equation 7.
 
-    tau ~ normal(0, tau_variance) cut to (-1/(N - 1), 1) for the largest N, where every variance is
-    positive; and rho given tau is uniform where every covariance matrix is positive definite:
+    Here tau ~ normal(0, tau_variance) cut to (-1/(N - 1), 1) for the largest N, where every
+    variance is positive; and rho given tau is uniform where every covariance matrix is definite:
     rho^2 < (1/N0 + (1 - 1/N0) tau) (1/N1 + (1 - 1/N1) tau). The paper leaves both to a supplement;
     these are the choices of its authors' public program, with its variance of 1e-4.
 

@@ -61,7 +61,9 @@ def beyond_chance(
     log_rest_y: npt.ArrayLike,
     delta: float,
 ) -> FloatArray:
-    """max(log((1 - delta - x) / y), log((1 - delta - y) / x)), equation 1, decreasing in x and y.
+    """The larger of log((1 - delta - x) / y) and log((1 - delta - y) / x) (equation 1).
+
+    It decreases in x and in y.
 
     Args:
       log_x: Log of an error rate x; broadcast with the others.

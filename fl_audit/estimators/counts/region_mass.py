@@ -102,7 +102,7 @@ def corner_mass(x: RateLaws, y: RateLaws, delta: float, epsilon: FloatArray) -> 
 
     Returns:
       The probabilities, float64 of shape (m,), to about 1e-10 (1e-9 for counts near a million,
-      where scipy's betaln is known no better).
+        where scipy's betaln is known no better).
     """
     wings = _Wings.between(x, y, delta, epsilon)
     below = beta_cdf(wings.outer.a, wings.outer.b, wings.crossing)

@@ -30,7 +30,7 @@ def epsilon_star_of_laws(members: Law, non_members: Law, delta: float) -> ModelE
 
     Returns:
       The largest ratio; its threshold is one on the statistic: "at least the threshold" means
-      member.
+        member.
 
     Raises:
       InputError: If delta is out of range.

@@ -46,7 +46,7 @@ def epsilon_over_all_regions(first: Gaussian, second: Gaussian, delta: float) ->
 
 @dataclass(frozen=True)
 class _LikelihoodRatio:
-    """log(p / q) = square x^2 + slope x + constant, for p = N(0, 1) and q = N(mean, std^2)."""
+    """The log ratio square x^2 + slope x + constant of p = N(0, 1) to q = N(mean, std^2)."""
 
     square: float
     slope: float

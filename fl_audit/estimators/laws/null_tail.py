@@ -1,4 +1,4 @@
-"""What is known of an excluded canary's score, as a value: a bound on its upper tail."""
+"""Nulls as values: what is known of an excluded canary's score, a bound on its upper tail."""
 
 import math
 from collections import Counter
@@ -31,7 +31,7 @@ class NullTail(Protocol):
 
     @property
     def description(self) -> str:
-        """What the scores of excluded canaries are taken to be, after "excluded scores are"."""
+        """What excluded scores are taken to be, in words that follow "excluded scores are"."""
 
     def log_tail_upper(self, thresholds: npt.ArrayLike) -> FloatArray:
         """Log of an upper bound on P(score >= t), which never rises with t.
@@ -51,7 +51,7 @@ class NullTail(Protocol):
 
         Returns:
           A number that is at most p with probability at most p if the null is true and the scores
-          are independent.
+            are independent.
         """
 
 
@@ -74,7 +74,7 @@ class GaussianCanaryNull:
 
     @property
     def description(self) -> str:
-        """What the scores of excluded canaries are taken to be."""
+        """What excluded scores are taken to be, in words."""
         return f"cosines of uniformly random directions in dimension {self.dim:,} (exact law)"
 
     def log_tail_upper(self, thresholds: npt.ArrayLike) -> FloatArray:
@@ -121,7 +121,7 @@ class SignCanaryNull:
 
     @property
     def description(self) -> str:
-        """What the scores of excluded canaries are taken to be."""
+        """What excluded scores are taken to be, in words."""
         if self.concentration is None:
             return (
                 f"cosines of gaussian, rademacher or hadamard canaries in dimension {self.dim:,} "
@@ -167,7 +167,7 @@ class LargestOfRoundsNull:
 
     @property
     def description(self) -> str:
-        """What the scores of excluded canaries are taken to be."""
+        """What excluded scores are taken to be, in words."""
         return (
             f"largest of {len(self.rounds):,} rounds (by the union bound); those of the first "
             f"round are {self.rounds[0].description}"

@@ -76,7 +76,7 @@ def p_values(
     epsilon: float | FloatArray,
     delta: float,
 ) -> FloatArray:
-    """`p_value` for arrays of guesses r, correct guesses v and perhaps epsilons, unchecked."""
+    """The p-values for arrays of guesses r, correct guesses v and perhaps epsilons, unchecked."""
     chance = binomial_tail(r, v, epsilon)
     if delta == 0:
         return chance
@@ -86,7 +86,7 @@ def p_values(
 def binomial_tail(
     r: npt.NDArray[np.int64], v: npt.NDArray[np.int64], epsilon: float | FloatArray
 ) -> FloatArray:
-    """f(v), the chance that Binomial(r, e^epsilon / (1 + e^epsilon)) is at least v."""
+    """The tail f(v), the chance that Binomial(r, e^epsilon / (1 + e^epsilon)) is at least v."""
     wrong = special.expit(-epsilon)
     safe = np.clip(v, 1, r)
     below = beta_cdf(r - safe + 1, safe, wrong)

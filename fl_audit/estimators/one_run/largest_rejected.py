@@ -51,7 +51,7 @@ def largest_rejected(
 def crossing_point(
     p_value: Callable[[float], float], alpha: float, low: float, high: float, xtol: float
 ) -> float:
-    """The point where a p-value below alpha at `low` reaches it, to xtol; `high` if none does."""
+    """The point where a p-value below alpha at `low` reaches it, to xtol; `high` if not before."""
 
     def excess(epsilon: float) -> float:
         # Normal quantiles, since they grow nearly in proportion to epsilon.

@@ -1,1 +1,1 @@
-"""What only a paper needs: its figures, tables and variants, which no audit of ours runs."""
+"""Figures, tables and variants that only a paper needs, and that no audit here runs."""

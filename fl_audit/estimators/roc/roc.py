@@ -126,8 +126,8 @@ def allowed_false_positives(false_positive_rate: float, num_excluded: int) -> in
 def balanced_accuracy(scores: CanaryScores) -> float:
     """The best mean of true positive and true negative rate over all thresholds.
 
-    (1 + max(TPR - FPR)) / 2, at least 1/2. The threshold is chosen on these same scores: on fresh
-    ones it does worse, and of scores that tell nothing too it comes out above 1/2.
+    It is (1 + max(TPR - FPR)) / 2, at least 1/2. The threshold is chosen on these same scores: on
+    fresh ones it does worse, and for scores that tell nothing too it comes out above 1/2.
 
     Raises:
       NotApplicableError: If there are no included or no excluded scores.

@@ -19,9 +19,9 @@ class OperatingPoint:
 
     Attributes:
       false_positive_rate: The largest false positive rate allowed.
-      false_positives: The number of them that this allows; 0 where there are too few excluded
-        scores.
-      true_positive_rate: The largest true positive rate of a threshold within it.
+      false_positives: The number of false positives that this allows; 0 where there are too few
+        excluded scores.
+      true_positive_rate: The largest true positive rate of a threshold that keeps to it.
       interval: Bias-corrected bootstrap interval; None with fewer than 10 false positives allowed,
         where the bootstrap fails.
     """
@@ -43,7 +43,7 @@ class OperatingPoint:
 
 @dataclass(frozen=True)
 class RocSummary:
-    """How well the scores tell included from excluded canaries, without a bound on epsilon.
+    """A summary of how well scores tell included from excluded canaries, no bound on epsilon.
 
     Attributes:
       num_included: Number of canaries that took part in training.

@@ -44,9 +44,9 @@ class PublishedBounds:
 def threshold_as_published(setting: AuditSetting, bounds: PublishedBounds) -> Estimate:
     """The largest epsilon that a threshold on the scores proves, as papers report it.
 
-    max over thresholds of max(log((1 - delta - FNR) / FPR), log((1 - delta - FPR) / FNR)), where
-    "score >= threshold" means included, FNR is its upper bound, and FPR is exact under the
-    closed-form null and its upper bound under the empirical one.
+    It is the max over thresholds of max(log((1 - delta - FNR) / FPR), log((1 - delta - FPR) /
+    FNR)), where "score >= threshold" means included, FNR is its upper bound, and FPR is exact under
+    the closed-form null and its upper bound under the empirical one.
 
     Raises:
       NotApplicableError: If there are no included scores, or fewer than 2 excluded scores under the

@@ -27,7 +27,7 @@ def sample_mean_cosine(
 
     Returns:
       The mean cosines, float64 of shape (trials,); `estimate_sigma` of one of them is that
-      release's estimate.
+        release's estimate.
 
     >>> found = sample_mean_cosine(2.0, 10**6, 1000, 3, np.random.default_rng(1))
     >>> (1 / (found * 1000)).round(1).tolist()

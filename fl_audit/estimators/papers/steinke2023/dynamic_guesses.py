@@ -29,7 +29,8 @@ def dynamic_p_values(
 
     Args:
       m: Number of canaries, each included with probability 1/2.
-      r: Numbers of guesses in [0, m], any function of the scores, but not of the coins, int64 (n,).
+      r: Numbers of guesses in [0, m], int64 of shape (n,); any function of the scores, but not of
+        the coins.
       v: Numbers of right guesses in [0, r], int64 of shape (n,).
       epsilon: The epsilon of the null hypothesis, finite and at least 0.
       delta: The delta of the null hypothesis, in [0, 1).
@@ -62,7 +63,8 @@ def dynamic_epsilon_bounds(
 
     Args:
       m: Number of canaries, each included with probability 1/2.
-      r: Numbers of guesses in [0, m], any function of the scores, but not of the coins, int64 (n,).
+      r: Numbers of guesses in [0, m], int64 of shape (n,); any function of the scores, but not of
+        the coins.
       v: Numbers of right guesses in [0, r], int64 of shape (n,).
       delta: The delta of differential privacy, in [0, 1).
       confidence: Confidence of the bound, in (0, 1).

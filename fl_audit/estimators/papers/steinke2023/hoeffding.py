@@ -45,7 +45,7 @@ class Norms:
 
 
 def hoeffding_tail(norms: Norms, v: npt.ArrayLike, epsilon: float) -> FloatArray:
-    """f(v) = exp(-2 (v - mean)^2 / r2^2) above the mean, 1 below (Corollary 5.3).
+    """The bound f(v) = exp(-2 (v - mean)^2 / r2^2) above the mean, 1 below (Corollary 5.3).
 
     Args:
       norms: Norms of the guesses.

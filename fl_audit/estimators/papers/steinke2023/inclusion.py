@@ -27,7 +27,7 @@ from fl_audit.estimators.papers.steinke2023.delta_terms import mean_mode, steepe
 
 _DEVIATIONS = 12
 _MARGIN = 100
-"""What lies beyond 12 standard deviations and 100 has probability below 1e-30."""
+"""Counts farther from the mean than 12 deviations and this have probability below 1e-30."""
 
 
 def included_logit(inclusion: float, epsilon: float) -> float:
