@@ -23,8 +23,8 @@ def read_counts_file(path: str | os.PathLike[str]) -> ChallengeCounts:
     """Read and check a count file.
 
     Raises:
-        InputError: naming the file, row and column, if the file cannot be read, a column is missing
-            or unknown, or a count is not valid.
+      InputError: naming the file, row and column, if the file cannot be read, a column is missing
+        or unknown, or a count is not valid.
     """
     path = Path(path)
     rows = read_csv(path, COLUMNS)

@@ -28,13 +28,13 @@ class ScoreFile:
     """The columns of a score file, a row per canary.
 
     Attributes:
-        canary_id: [n] unique names.
-        included: [n] bool, whether the canary took part in training.
-        score: [n] float64, finite; larger means more like a member.
+      canary_id: [n] unique names.
+      included: [n] bool, whether the canary took part in training.
+      score: [n] float64, finite; larger means more like a member.
 
     Raises:
-        ValueError: if the lengths differ, there is no row, an id repeats or is empty, or a score
-            is not finite.
+      ValueError: if the lengths differ, there is no row, an id repeats or is empty, or a score
+        is not finite.
     """
 
     canary_id: tuple[str, ...]
@@ -77,8 +77,8 @@ def read_score_file(path: str | os.PathLike[str]) -> ScoreFile:
     """Read and check a score file, CSV or (by its suffix) Parquet.
 
     Raises:
-        InputError: naming the file and the row (of a CSV: the line), if the file cannot be read, a
-            column is missing, or a row is not valid.
+      InputError: naming the file and the row (of a CSV: the line), if the file cannot be read, a
+        column is missing, or a row is not valid.
     """
     path = Path(path)
     table = _read_parquet(path) if path.suffix == ".parquet" else _read_csv(path)
@@ -100,7 +100,7 @@ def write_score_file(path: str | os.PathLike[str], scores: ScoreFile) -> None:
     Scores are written with all their digits, so that reading gives back the same numbers.
 
     Raises:
-        OSError: if the folder cannot be written to.
+      OSError: if the folder cannot be written to.
     """
     path = Path(path)
     with atomic_writer(path) as file:
