@@ -17,8 +17,8 @@ class Interrupted(Exception):  # noqa: N818 - it is no error
     """A run was asked to stop and has saved its state.
 
     Attributes:
-      completed_rounds: rounds that are done.
-      signal_number: that asked.
+      completed_rounds: Rounds that are done.
+      signal_number: That asked.
     """
 
     def __init__(self, completed_rounds: int, signal_number: int) -> None:

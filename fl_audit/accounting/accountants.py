@@ -52,7 +52,7 @@ class SampledRounds:
     Attributes:
       probability: of a client in a round, in (0, 1).
       noise_multiplier: of one round.
-      rounds: how many.
+      rounds: How many.
     """
 
     probability: float
@@ -73,9 +73,9 @@ class FixedSizeRounds:
 
     Attributes:
       sample_size: of each round.
-      sampled_from: how many it is drawn from, at least `sample_size`.
+      sampled_from: How many it is drawn from, at least `sample_size`.
       noise_multiplier: of one round, over the clip norm.
-      rounds: how many.
+      rounds: How many.
     """
 
     sample_size: int
@@ -105,9 +105,9 @@ def account_gaussian(
 
     Args:
       noise_multiplier: of one release; 0 for none.
-      squared_sensitivity: sum over releases of how far a client moves them, squared, in clip
+      squared_sensitivity: Sum over releases of how far a client moves them, squared, in clip
         norms. Where it moves each by one, how many it takes part in.
-      delta: in (0, 1).
+      delta: In (0, 1).
     """
     event = dp_accounting.GaussianDpEvent(noise_multiplier)
     composed = dp_accounting.SelfComposedDpEvent(event, squared_sensitivity)
@@ -125,8 +125,8 @@ def account_sampled(rounds: SampledRounds, delta: float) -> tuple[AccountedEpsil
     """Epsilon of rounds on Poisson samples.
 
     Args:
-      rounds: what was released.
-      delta: in (0, 1).
+      rounds: What was released.
+      delta: In (0, 1).
     """
     rdp = AccountedEpsilon("rdp", epsilon_rdp(rounds.event, delta))
     return rdp, epsilon_pld(rounds, delta)
@@ -136,8 +136,8 @@ def account_fixed_size(rounds: FixedSizeRounds, delta: float) -> tuple[Accounted
     """Epsilon of rounds on samples of fixed size, one client replaced by one that sends nothing.
 
     Args:
-      rounds: what was released.
-      delta: in (0, 1).
+      rounds: What was released.
+      delta: In (0, 1).
     """
     return (
         AccountedEpsilon("rdp", epsilon_rdp_fixed_size(rounds, delta)),
@@ -152,8 +152,8 @@ def epsilon_rdp_fixed_size(rounds: FixedSizeRounds, delta: float) -> float:
     nobody sees who was drawn. Where the theorem gains nothing, sampling is left out.
 
     Args:
-      rounds: what was released.
-      delta: in (0, 1).
+      rounds: What was released.
+      delta: In (0, 1).
     """
     if rounds.noise_multiplier == 0:
         return math.inf
@@ -174,8 +174,8 @@ def epsilon_seen_samples(rounds: FixedSizeRounds, delta: float) -> float:
     2018, arXiv:1805.06530, theorem 8). Holds for one client replaced by one that sends nothing.
 
     Args:
-      rounds: what was released.
-      delta: in (0, 1).
+      rounds: What was released.
+      delta: In (0, 1).
     """
     counts = np.arange(1, rounds.rounds + 1)
     share = rounds.sample_size / rounds.sampled_from
@@ -203,8 +203,8 @@ def epsilon_rdp(
     """Epsilon by Renyi DP (Mironov et al. 2019, arXiv:1908.10530).
 
     Args:
-      event: what was released.
-      delta: in (0, 1).
+      event: What was released.
+      delta: In (0, 1).
       orders: Renyi orders to take the best of, each above 1.
     """
     accountant = RdpAccountant(orders=list(orders)).compose(event)
@@ -226,8 +226,8 @@ def epsilon_pld(rounds: SampledRounds, delta: float) -> AccountedEpsilon:
     of the FFT can understate it, by less than 0.2 % as measured at delta 1e-10.
 
     Args:
-      rounds: what was released.
-      delta: in (0, 1).
+      rounds: What was released.
+      delta: In (0, 1).
     """
     if rounds.noise_multiplier == 0:
         return AccountedEpsilon("pld", math.inf)

@@ -22,10 +22,10 @@ class Accounting:
 
     Attributes:
       delta: of (epsilon, delta)-DP.
-      neighbours: which two runs are compared, in words.
-      assumes: what has to hold, in words.
-      client: guarantee to a real client.
-      canary: guarantee to an included canary.
+      neighbours: Which two runs are compared, in words.
+      assumes: What has to hold, in words.
+      client: Guarantee to a real client.
+      canary: Guarantee to an included canary.
     """
 
     delta: float
@@ -48,7 +48,7 @@ def account(run: NoisyRounds) -> Accounting:
     """The analytical epsilon of a run, to a real client and to an included canary.
 
     Raises:
-      ValueError: its noise law is not registered.
+      ValueError: Its noise law is not registered.
     """
     law = noise_law_named(run.noise_law)
     return Accounting(

@@ -12,9 +12,9 @@ class AccountedEpsilon:
     """Epsilon by one accountant.
 
     Attributes:
-      accountant: which one.
-      epsilon: possibly infinite; None where the accountant cannot tell.
-      reason: why it cannot, in words; None where it can.
+      accountant: Which one.
+      epsilon: Possibly infinite; None where the accountant cannot tell.
+      reason: Why it cannot, in words; None where it can.
     """
 
     accountant: AccountantName
@@ -27,8 +27,8 @@ class Guarantee:
     """What the noise guarantees to one party.
 
     Attributes:
-      participations: rounds it takes part in at most; None where sampling decides, or unknown.
-      by_accountant: each of them an upper bound on the same epsilon.
+      participations: Rounds it takes part in at most; None where sampling decides, or unknown.
+      by_accountant: Each of them an upper bound on the same epsilon.
     """
 
     participations: int | None

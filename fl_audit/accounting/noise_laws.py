@@ -38,7 +38,7 @@ def register_noise_law(law: NoiseLaw) -> NoiseLaw:
     """Adds a law and returns it.
 
     Raises:
-      ValueError: the name is taken.
+      ValueError: The name is taken.
     """
     if law.name in _laws:
         raise ValueError(f"a noise law {law.name!r} is registered already")
@@ -55,7 +55,7 @@ def noise_law_named(name: str) -> NoiseLaw:
     """The law of a name.
 
     Raises:
-      ValueError: no law of this name is registered.
+      ValueError: No law of this name is registered.
     """
     if name not in _laws:
         raise ValueError(f"noise_law must be one of {', '.join(_laws)}, got {name!r}")

@@ -11,8 +11,8 @@ class Party:
     """A real client or an included canary, as accounting sees it.
 
     Attributes:
-      participations: rounds that it takes part in at most; None if they are random.
-      squared_sensitivity: under tree aggregation, how far it moves the nodes of all trees together,
+      participations: Rounds that it takes part in at most; None if they are random.
+      squared_sensitivity: Under tree aggregation, how far it moves the nodes of all trees together,
         squared, in clip norms; None where its rounds are random, and under other noise.
     """
 
@@ -25,27 +25,27 @@ class NoisyRounds:
     """All that accounting needs to know of a run.
 
     Attributes:
-      rounds: rounds of training.
-      delta: in (0, 1).
-      noise_multiplier: effective noise multiplier of one round, everything released counted; of
+      rounds: Rounds of training.
+      delta: In (0, 1).
+      noise_multiplier: Effective noise multiplier of one round, everything released counted; of
         one node under tree aggregation.
-      sum_noise_multiplier: noise on the sum of updates over the clip norm; likewise.
-      count_noise_stddev: noise on the adaptive clip's count, in clients; 0 without one.
+      sum_noise_multiplier: Noise on the sum of updates over the clip norm; likewise.
+      count_noise_stddev: Noise on the adaptive clip's count, in clients; 0 without one.
       sampling_probability: of one client in one round under Poisson sampling, which holds for
         everybody whose participations are None; else None.
-      client_participations: rounds that a real client takes part in at most; None if random.
-      canary_participations: the same for an included canary.
-      sample_size: like `sampling_probability`, how many every round draws uniformly without
+      client_participations: Rounds that a real client takes part in at most; None if random.
+      canary_participations: The same for an included canary.
+      sample_size: Like `sampling_probability`, how many every round draws uniformly without
         replacement; else None.
-      sampled_from: out of how many.
-      noise_law: name of the law of the noise, one of `accounting.noise_laws`.
-      zeroing: what is done to updates before they are clipped.
-      client_squared_sensitivity: under tree aggregation, how far a real client moves the nodes of
+      sampled_from: Out of how many.
+      noise_law: Name of the law of the noise, one of `accounting.noise_laws`.
+      zeroing: What is done to updates before they are clipped.
+      client_squared_sensitivity: Under tree aggregation, how far a real client moves the nodes of
         all trees together, squared, in clip norms; None where its rounds are random.
-      canary_squared_sensitivity: the same for an included canary.
+      canary_squared_sensitivity: The same for an included canary.
 
     Raises:
-      ValueError: a number is out of range, or the effective noise multiplier is not that of its
+      ValueError: A number is out of range, or the effective noise multiplier is not that of its
         parts.
     """
 
@@ -92,7 +92,7 @@ class NoisyRounds:
         """The rounds of a run.
 
         Raises:
-          ValueError: the record does not describe a mechanism that adds up.
+          ValueError: The record does not describe a mechanism that adds up.
         """
         return cls(**{field.name: getattr(record, field.name) for field in fields(cls)})
 
@@ -118,7 +118,7 @@ def effective_noise_multiplier(sum_noise_multiplier: float, count_noise_stddev: 
       count_noise_stddev: s, noise on the count in clients; 0 where no count is released.
 
     Raises:
-      ValueError: either is negative or not finite.
+      ValueError: Either is negative or not finite.
 
     >>> round(effective_noise_multiplier(1.0, 0.5), 6)  # both as noisy as z = 1
     0.707107

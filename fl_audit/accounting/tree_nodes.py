@@ -24,8 +24,8 @@ class Trees:
     """The trees of a run, one after the other.
 
     Attributes:
-      num_rounds: rounds of training, at least 1.
-      restart_every: rounds of a tree; the last one may have fewer. None for one tree.
+      num_rounds: Rounds of training, at least 1.
+      restart_every: Rounds of a tree; the last one may have fewer. None for one tree.
     """
 
     num_rounds: int
@@ -80,7 +80,7 @@ def largest_squared_sensitivity(block: int, trees: Trees) -> int:
     """The same of a party in one round of each block, for the worst choice of its rounds.
 
     Args:
-      block: rounds of a block, such as an epoch that deals every client into one of its rounds.
+      block: Rounds of a block, such as an epoch that deals every client into one of its rounds.
         Blocks start with the first round; the last one may have fewer.
       trees: of the run.
     """
@@ -118,11 +118,11 @@ def _best_in(start: int, height: int, first: bool, last: bool, block: int) -> in
     """The largest sum over a node and those in it.
 
     Args:
-      start: the node's first round.
-      height: it has 2^height rounds.
-      first: whether a block that began before the node has its round in the node.
-      last: the same of a block that ends behind the node.
-      block: rounds of a block.
+      start: The node's first round.
+      height: It has 2^height rounds.
+      first: Whether a block that began before the node has its round in the node.
+      last: The same of a block that ends behind the node.
+      block: Rounds of a block.
     """
     end, middle = start + (1 << height), start + (1 << height >> 1)
     if start // block == (end - 1) // block:

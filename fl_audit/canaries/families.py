@@ -23,10 +23,10 @@ def make_family(config: Canaries, seed: int, dim: int) -> CanaryFamily:
     Args:
       config: of the pool.
       seed: of the run.
-      dim: number of trainable parameters.
+      dim: Number of trainable parameters.
 
     Raises:
-      InputError: the keys of the store do not fit together, or the pool does not fit.
+      InputError: The keys of the store do not fit together, or the pool does not fit.
     """
     if (config.store == "disk") != (config.store_path is not None):
         raise InputError(

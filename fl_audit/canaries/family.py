@@ -19,8 +19,8 @@ class CanaryFamily(abc.ABC):
 
     Attributes:
       seed: of the run.
-      num_canaries: size of the pool, included and excluded together.
-      dim: length of a vector, the number of trainable parameters.
+      num_canaries: Size of the pool, included and excluded together.
+      dim: Length of a vector, the number of trainable parameters.
     """
 
     seed: int

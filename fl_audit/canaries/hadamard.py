@@ -50,7 +50,7 @@ class HadamardFamily(CanaryFamily):
         """Check that there are rows enough.
 
         Raises:
-          InputError: more canaries than the matrix has rows.
+          InputError: More canaries than the matrix has rows.
         """
         if self.num_canaries > 1 << self._log_size:
             raise InputError(

@@ -17,7 +17,7 @@ def flip_coins(seed: int, num_canaries: int) -> npt.NDArray[np.bool_]:
       bool of shape (num_canaries,), True where the canary is included.
 
     Raises:
-      InputError: all coins fell alike, so that there is nothing to compare.
+      InputError: All coins fell alike, so that there is nothing to compare.
     """
     included = generator(seed, Stream.INCLUSION).random(num_canaries) < 0.5
     if included.all() or not included.any():

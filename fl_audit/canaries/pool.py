@@ -29,12 +29,12 @@ class CanaryPool:
 
     Attributes:
       seed: of coins and vectors, at least 0; a new one for every audit.
-      count: size of the pool, included and excluded together, at least 2.
-      dim: number of trainable parameters, at least 2.
-      family: law of the vectors: "gaussian", "rademacher" or "hadamard" (docs/canaries.md).
+      count: Size of the pool, included and excluded together, at least 2.
+      dim: Number of trainable parameters, at least 2.
+      family: Law of the vectors: "gaussian", "rademacher" or "hadamard" (docs/canaries.md).
 
     Raises:
-      InputError: a field is out of its range, or no pool of this family is that large.
+      InputError: A field is out of its range, or no pool of this family is that large.
     """
 
     seed: int
@@ -63,7 +63,7 @@ class CanaryPool:
         """Which canaries take part in training: a fair coin each, bool of shape (count,).
 
         Raises:
-          InputError: all coins fell alike.
+          InputError: All coins fell alike.
         """
         return flip_coins(self.seed, self.count)
 
@@ -77,7 +77,7 @@ class CanaryPool:
         of clients with such updates, and says nothing of longer ones.
 
         Raises:
-          InputError: there is no such canary.
+          InputError: There is no such canary.
         """
         if not 0 <= canary < self.count:
             raise InputError(f"canary: must be in 0 to {self.count - 1}, got {canary}")
@@ -98,7 +98,7 @@ def read_pool(path: Path) -> CanaryPool:
     """Reads a `pool.json`.
 
     Raises:
-      InputError: it is missing or no JSON object, lacks a key or has one too many, is of another
+      InputError: It is missing or no JSON object, lacks a key or has one too many, is of another
         format version, or a value is out of its range.
     """
     try:

@@ -46,7 +46,7 @@ class StoredGaussianFamily(CanaryFamily):
         """Check that there is room.
 
         Raises:
-          InputError: the pool does not fit in memory, or on the disk of `path`.
+          InputError: The pool does not fit in memory, or on the disk of `path`.
         """
         size = 2 * self.num_canaries * self.dim
         if self.path is None:

@@ -45,10 +45,10 @@ def write_pool(
     Args:
       path: of the file.
       identity: of the pool.
-      put_all: puts every piece of every row, and returns the norms.
+      put_all: Puts every piece of every row, and returns the norms.
 
     Raises:
-      InputError: the file cannot be written.
+      InputError: The file cannot be written.
     """
     count, dim = _shape(identity)
     try:
@@ -75,7 +75,7 @@ def open_pool(path: Path, identity: Identity) -> StoredPool:
     """Maps a pool into memory, to be read only.
 
     Raises:
-      InputError: the file is none of this format and version, holds another pool, or is damaged.
+      InputError: The file is none of this format and version, holds another pool, or is damaged.
     """
     count, dim = _shape(identity)
     try:

@@ -14,8 +14,8 @@ def score_on_all_cores(
     """Scores every canary, each core taking the next one that is left.
 
     Args:
-      num_canaries: size of the pool.
-      new_scorer: makes a function from canary to score; each thread has one, with its buffers.
+      num_canaries: Size of the pool.
+      new_scorer: Makes a function from canary to score; each thread has one, with its buffers.
 
     Returns:
       float64 of shape (num_canaries,).

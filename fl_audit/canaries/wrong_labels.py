@@ -15,10 +15,10 @@ def wrong_labels(
     Padding stays padding, and no label becomes padding.
 
     Args:
-      labels: classes, and padding; of any shape.
-      num_classes: at least 2 without the padding's.
+      labels: Classes, and padding; of any shape.
+      num_classes: At least 2 without the padding's.
       padding_label: of positions that do not count; a class of its own or none.
-      random: what draws.
+      random: What draws.
 
     >>> wrong_labels(np.int32([0, 1, 1]), 2, -1, np.random.default_rng(0)).tolist()
     [1, 0, 0]

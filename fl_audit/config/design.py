@@ -83,7 +83,7 @@ def design_run(config: Config, client_ids: Sequence[str], num_canaries: int) -> 
       num_canaries: Size of the pool.
 
     Raises:
-      InputError: the parts of the config do not fit together.
+      InputError: The parts of the config do not fit together.
     """
     included = flip_coins(config.seed, num_canaries)
     schedule = make_schedule(

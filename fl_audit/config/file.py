@@ -28,11 +28,11 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
     """Reads a config file and applies `section.key=value` overrides.
 
     Args:
-      path: the TOML file.
+      path: The TOML file.
       overrides: `section.key=value`, the value as TOML, or else as a bare string.
 
     Raises:
-      InputError: the file cannot be read, is not TOML, or does not describe a run.
+      InputError: The file cannot be read, is not TOML, or does not describe a run.
     """
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -65,11 +65,11 @@ def parse_config(table: Mapping[str, Any], name: str) -> Config:
     """Turns parsed TOML into a `Config`.
 
     Args:
-      table: the parsed file.
-      name: what to call it in an error message.
+      table: The parsed file.
+      name: What to call it in an error message.
 
     Raises:
-      InputError: a key is unknown or missing, or a value is of the wrong type or out of range.
+      InputError: A key is unknown or missing, or a value is of the wrong type or out of range.
     """
     table = {key: _with_kind(key, value) for key, value in table.items()}
     _check_keys(table, Config, name, "")
@@ -96,7 +96,7 @@ def _with_kinds(table: Mapping[str, Any]) -> dict[str, Any]:
     """The file's tables, those of registered kinds as what they describe.
 
     Raises:
-      msgspec.ValidationError: a value is of the wrong type or out of range.
+      Msgspec.ValidationError: a value is of the wrong type or out of range.
     """
     return {key: _with_kind_of(key, value) for key, value in table.items()}
 

@@ -13,8 +13,8 @@ class Log(Table, frozen=True):
     """How often a run writes things down, in rounds.
 
     Attributes:
-      checkpoint_every: rounds between checkpoints.
-      evaluate_every: rounds between evaluations on held-out data.
+      checkpoint_every: Rounds between checkpoints.
+      evaluate_every: Rounds between evaluations on held-out data.
     """
 
     checkpoint_every: PositiveInt = 10
@@ -25,10 +25,10 @@ class Config(Table, frozen=True):
     """Everything that defines a run.
 
     Attributes:
-      runtime: what runs TFF's process: `local` in this Python process, on a GPU where there is one;
+      runtime: What runs TFF's process: `local` in this Python process, on a GPU where there is one;
         `native` in TFF's C++ worker, on CPUs; `auto` is `local` where it can run the process.
         Who runs the config checks the name, as others may be registered.
-      clients_per_block: real clients that train at once under `local`; by default as many as suit
+      clients_per_block: Real clients that train at once under `local`; by default as many as suit
         the device and the model. More than 1 trains in batched operations, with the same
         updates to rounding.
     """

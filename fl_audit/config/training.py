@@ -15,8 +15,8 @@ class LocalSteps(Table, frozen=True, kw_only=True):
 
     Attributes:
       learning_rate: of the local steps.
-      batch_size: examples a step.
-      epochs: passes over the client's examples.
+      batch_size: Examples a step.
+      epochs: Passes over the client's examples.
       optimizer: of the local steps, without a memory of earlier rounds; what an adaptive one has
         beside its learning rate is as TFF sets it.
       momentum: of `sgd`.
@@ -54,7 +54,7 @@ class FedSgd(Table, frozen=True, kw_only=True, tag_field="kind", tag="fed_sgd"):
     McMahan et al. 2017, section 2. The server's learning rate is the only one.
 
     Attributes:
-      batch_size: examples whose gradient is computed at once; changes nothing but rounding, and
+      batch_size: Examples whose gradient is computed at once; changes nothing but rounding, and
         memory.
     """
 
@@ -80,8 +80,8 @@ class AdaptiveServer(Table, frozen=True, kw_only=True):
     """What adaptive servers have in common (Reddi et al. 2020, algorithm 2).
 
     Attributes:
-      learning_rate: eta.
-      tau: how little the server adapts: coordinates whose past aggregates are far below it move
+      learning_rate: Eta.
+      tau: How little the server adapts: coordinates whose past aggregates are far below it move
         in proportion to the aggregate, those far above it all alike.
     """
 

@@ -27,7 +27,7 @@ class CosineLog:
         """Opens the log of an interrupted run, to write on.
 
         Raises:
-          InputError: the file is missing, damaged, or of another shape.
+          InputError: The file is missing, damaged, or of another shape.
         """
         return cls(open_log(path, "r+", np.float32, (num_rounds, num_canaries), "cosines"))
 
@@ -38,7 +38,7 @@ class CosineLog:
         """The log of a run of which so many rounds are done: a new one where none are.
 
         Raises:
-          InputError: rounds are done, and the file is missing, damaged, or of another shape.
+          InputError: Rounds are done, and the file is missing, damaged, or of another shape.
         """
         make = cls.open if completed else cls.create
         return make(path, num_rounds, num_canaries)
@@ -48,7 +48,7 @@ class CosineLog:
         """Opens a log of any number of rounds, to read only.
 
         Raises:
-          InputError: the file is missing, damaged, or of another number of canaries.
+          InputError: The file is missing, damaged, or of another number of canaries.
         """
         return cls(open_log(path, "r", np.float32, ("rounds", num_canaries), "cosines"))
 

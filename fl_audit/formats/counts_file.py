@@ -23,7 +23,7 @@ def read_counts_file(path: str | os.PathLike[str]) -> ChallengeCounts:
     """Read and check a count file.
 
     Raises:
-      InputError: naming the file, row and column, if the file cannot be read, a column is missing
+      InputError: Naming the file, row and column, if the file cannot be read, a column is missing
         or unknown, or a count is not valid.
     """
     path = Path(path)

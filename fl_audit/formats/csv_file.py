@@ -11,7 +11,7 @@ def read_csv(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
     """Rows of a CSV with at least these columns, each row complete.
 
     Raises:
-      InputError: the file cannot be read, lacks a column, or has a row with too few or too many
+      InputError: The file cannot be read, lacks a column, or has a row with too few or too many
         fields.
     """
     try:

@@ -33,13 +33,13 @@ def open_log(
 
     Args:
       path: of the file.
-      mode: to read only, or to write on.
-      dtype: that it has to hold.
-      shape: that it has to be of; a word stands for any extent.
-      what: it is a log of, for a message.
+      mode: To read only, or to write on.
+      dtype: That it has to hold.
+      shape: That it has to be of; a word stands for any extent.
+      what: It is a log of, for a message.
 
     Raises:
-      InputError: the file is missing, damaged, or of another type or shape.
+      InputError: The file is missing, damaged, or of another type or shape.
     """
     try:
         rows: MappedArray = np.lib.format.open_memmap(path, mode)

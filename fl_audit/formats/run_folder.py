@@ -100,41 +100,41 @@ class RunRecord:
     """What one training run did: everything that the report needs beyond scores and metrics.
 
     Attributes:
-      task: name of the task.
-      runtime: which TFF runtime ran it.
-      dim: number of trainable parameters.
-      num_clients: real clients in the population.
-      num_canaries: canaries in the pool.
+      task: Name of the task.
+      runtime: Which TFF runtime ran it.
+      dim: Number of trainable parameters.
+      num_clients: Real clients in the population.
+      num_canaries: Canaries in the pool.
       num_included: of them, how many the coins included.
-      rounds: rounds of training.
-      delta: delta that estimates are computed at.
-      client_participations: rounds that a real client takes part in at most; None where only
+      rounds: Rounds of training.
+      delta: Delta that estimates are computed at.
+      client_participations: Rounds that a real client takes part in at most; None where only
         its distribution is known (sampling anew in each round).
-      canary_participations: the same for an included canary.
+      canary_participations: The same for an included canary.
       sampling_probability: of one client in one round under Poisson sampling, which holds for
         everybody whose participations are None; else None.
-      noise_multiplier: effective noise multiplier of one round, everything released in the
+      noise_multiplier: Effective noise multiplier of one round, everything released in the
         round counted.
-      sum_noise_multiplier: noise on the sum of updates over the clip norm; on a node of a tree
+      sum_noise_multiplier: Noise on the sum of updates over the clip norm; on a node of a tree
         under tree aggregation.
-      count_noise_stddev: noise on the adaptive clip's count, in clients; 0 without one.
-      denominator: expected number of clients and canaries a round, which the sum is divided by; by
+      count_noise_stddev: Noise on the adaptive clip's count, in clients; 0 without one.
+      denominator: Expected number of clients and canaries a round, which the sum is divided by; by
         the actual number under distributed noise.
-      accuracy: on held-out data, after the last round.
-      accuracy_description: what counts in it.
-      training_seconds: spent in TFF rounds.
-      scoring_seconds: spent on canary cosines.
+      accuracy: On held-out data, after the last round.
+      accuracy_description: What counts in it.
+      training_seconds: Spent in TFF rounds.
+      scoring_seconds: Spent on canary cosines.
       versions: of the packages that matter.
-      sample_size: like `sampling_probability`, how many every round draws uniformly without
+      sample_size: Like `sampling_probability`, how many every round draws uniformly without
         replacement; None under other patterns.
-      sampled_from: out of how many.
-      noise_law: name of the law of the noise, one that accounting knows.
-      zeroing: what is done to updates before they are clipped.
-      client_squared_sensitivity: under tree aggregation, how far a real client moves the nodes of
+      sampled_from: Out of how many.
+      noise_law: Name of the law of the noise, one that accounting knows.
+      zeroing: What is done to updates before they are clipped.
+      client_squared_sensitivity: Under tree aggregation, how far a real client moves the nodes of
         all trees together, squared, in clip norms; None where its rounds are random, and under
         other noise.
-      canary_squared_sensitivity: the same for an included canary.
-      variable_sizes: parameters in each variable of the model.
+      canary_squared_sensitivity: The same for an included canary.
+      variable_sizes: Parameters in each variable of the model.
     """
 
     task: str
@@ -177,7 +177,7 @@ def read_record(folder: RunFolder) -> RunRecord:
     """Reads `run.json`.
 
     Raises:
-      InputError: it is missing, damaged, or of another format version.
+      InputError: It is missing, damaged, or of another format version.
     """
     try:
         fields: dict[str, Any] = msgspec.json.decode(folder.record.read_bytes(), type=dict)

@@ -33,7 +33,7 @@ class ScoreFile:
       score: [n] float64, finite; larger means more like a member.
 
     Raises:
-      ValueError: if the lengths differ, there is no row, an id repeats or is empty, or a score
+      ValueError: If the lengths differ, there is no row, an id repeats or is empty, or a score
         is not finite.
     """
 
@@ -77,7 +77,7 @@ def read_score_file(path: str | os.PathLike[str]) -> ScoreFile:
     """Read and check a score file, CSV or (by its suffix) Parquet.
 
     Raises:
-      InputError: naming the file and the row (of a CSV: the line), if the file cannot be read, a
+      InputError: Naming the file and the row (of a CSV: the line), if the file cannot be read, a
         column is missing, or a row is not valid.
     """
     path = Path(path)
@@ -100,7 +100,7 @@ def write_score_file(path: str | os.PathLike[str], scores: ScoreFile) -> None:
     Scores are written with all their digits, so that reading gives back the same numbers.
 
     Raises:
-      OSError: if the folder cannot be written to.
+      OSError: If the folder cannot be written to.
     """
     path = Path(path)
     with atomic_writer(path) as file:

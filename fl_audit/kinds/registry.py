@@ -31,8 +31,8 @@ class Registry(Generic[KindType]):
         """Starts an empty registry.
 
         Args:
-          thing: what these are the kinds of, in the singular, for messages.
-          base: the class that the tables of all kinds inherit beside `Table`; a field of a config
+          thing: What these are the kinds of, in the singular, for messages.
+          base: The class that the tables of all kinds inherit beside `Table`; a field of a config
             annotated with it takes any registered table.
         """
         self._thing = thing
@@ -44,8 +44,8 @@ class Registry(Generic[KindType]):
         """Adds a kind and returns it.
 
         Raises:
-          TypeError: its table does not inherit the registry's base, or has no tag.
-          ValueError: the tag is taken.
+          TypeError: Its table does not inherit the registry's base, or has no tag.
+          ValueError: The tag is taken.
         """
         table = kind.table
         tag = table.__struct_config__.tag
@@ -63,7 +63,7 @@ class Registry(Generic[KindType]):
         """The kind of a table.
 
         Raises:
-          TypeError: no kind with this table is registered.
+          TypeError: No kind with this table is registered.
         """
         for kind in self._kinds.values():
             if type(table) is kind.table:

@@ -18,7 +18,7 @@ def measure(aggregate: Float32Array, last: Float32Array | None, sizes: Sequence[
 
     Args:
       aggregate: (dim,).
-      last: the aggregate of the round before; None where there is none.
+      last: The aggregate of the round before; None where there is none.
       sizes: of the model's variables, which lie one behind the other in it.
 
     Returns:
@@ -77,7 +77,7 @@ class AggregateLog:
         """The log of a run of which so many rounds are done: a new one where none are.
 
         Raises:
-          InputError: rounds are done, and the file is missing, damaged, or of another shape.
+          InputError: Rounds are done, and the file is missing, damaged, or of another shape.
         """
         shape = (num_rounds, num_variables, 2)
         if completed:
@@ -101,7 +101,7 @@ def read_aggregate_log(path: Path, num_rounds: int, num_variables: int) -> Float
     """The rows of a finished run, float64 of shape (rounds, variables, 2).
 
     Raises:
-      InputError: the file is missing, damaged, or of another shape.
+      InputError: The file is missing, damaged, or of another shape.
     """
     shape = (num_rounds, num_variables, 2)
     return AggregateLog(open_log(path, "r", np.float64, shape, "aggregates")).rows()

@@ -7,6 +7,6 @@ def why_not_checked(mechanism: Mechanism) -> str | None:
     """Why a run's aggregates are not checked, in words; None where they are.
 
     Args:
-      mechanism: the table of its config.
+      mechanism: The table of its config.
     """
     return MECHANISMS.of(mechanism).why_not_checked

@@ -19,10 +19,10 @@ class Autocorrelation:
     """The lag at which an aggregate is most like itself.
 
     Attributes:
-      lag: in coordinates, at least 1.
-      product: sum over all pairs of coordinates that lie so far apart of their products.
-      num_pairs: how many there are.
-      num_lags: that it is the strongest of.
+      lag: In coordinates, at least 1.
+      product: Sum over all pairs of coordinates that lie so far apart of their products.
+      num_pairs: How many there are.
+      num_lags: That it is the strongest of.
     """
 
     lag: int
@@ -82,7 +82,7 @@ def autocorrelation_from_json(text: bytes) -> Autocorrelation | None:
     """What `autocorrelation_to_json` wrote.
 
     Raises:
-      msgspec.MsgspecError: it is something else.
+      Msgspec.MsgspecError: it is something else.
     """
     made: Any = msgspec.json.decode(text, type=Autocorrelation | None)
     return made if isinstance(made, Autocorrelation) else None

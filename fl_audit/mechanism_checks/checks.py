@@ -51,12 +51,12 @@ class Check:
     """One check's outcome.
 
     Attributes:
-      name: in report.json.
-      log_p: logarithm of a bound on how likely a correct mechanism looks as bad, over all tests.
-      num_tests: rounds and variables, or lags, that were looked at.
-      round: from 1, where it looks worst; None where no round stands out.
-      variable: from 1, of the model, where it looks worst; None for the whole model.
-      ratio: what was found there over what was to be expected; see `docs/checks.md`.
+      name: In report.json.
+      log_p: Logarithm of a bound on how likely a correct mechanism looks as bad, over all tests.
+      num_tests: Rounds and variables, or lags, that were looked at.
+      round: From 1, where it looks worst; None where no round stands out.
+      variable: From 1, of the model, where it looks worst; None for the whole model.
+      ratio: What was found there over what was to be expected; see `docs/checks.md`.
     """
 
     name: str

@@ -28,10 +28,10 @@ def configured(
     """Of a noised sum of clipped updates, divided by a number that is fixed.
 
     Args:
-      clip_norm: that the round's updates were clipped to.
-      participants: clients and canaries in it.
+      clip_norm: That the round's updates were clipped to.
+      participants: Clients and canaries in it.
       sum_noise_multiplier: Noise on the sum, as a multiple of the clip norm.
-      denominator: that the sum is divided by.
+      denominator: That the sum is divided by.
     """
     of_one = clip_norm / denominator
     return Configured(stddev=sum_noise_multiplier * of_one, norm_bound=participants * of_one)

@@ -17,8 +17,8 @@ def log_p_shorter(squared_length: FloatArray, dof: FloatArray) -> FloatArray:
     Chernoff's bound for that: P(X <= q d) <= (q e^(1 - q))^(d / 2) for q < 1.
 
     Args:
-      squared_length: over the variance of a coordinate's noise.
-      dof: dimensions that the noise has there, at least 1.
+      squared_length: Over the variance of a coordinate's noise.
+      dof: Dimensions that the noise has there, at least 1.
 
     Returns:
       Logarithms, at most 0; -inf for length 0.
@@ -37,8 +37,8 @@ def log_p_longer(squared_length: FloatArray, dof: FloatArray, norm_bound: FloatA
     P(X >= d + B + 2 sqrt((d + 2 B) y) + 2 y) <= e^-y.
 
     Args:
-      squared_length: over the variance of a coordinate's noise.
-      dof: dimensions, at least 1.
+      squared_length: Over the variance of a coordinate's noise.
+      dof: Dimensions, at least 1.
       norm_bound: Largest norm that s can have, over the noise's standard deviation.
 
     Returns:
@@ -60,7 +60,7 @@ def log_p_autocorrelation(
     which Laurent and Massart 2000 (lemma 1) give 2 sqrt(pairs / 2 y) + 2 y but for e^-y.
 
     Args:
-      product: sum over the pairs, over the variance of a coordinate's noise.
+      product: Sum over the pairs, over the variance of a coordinate's noise.
       num_pairs: of coordinates that lie so far apart, at least 1.
       norm_bound: Largest norm that s can have, over the noise's standard deviation.
 

@@ -29,7 +29,7 @@ class MechanismWatch:
         After an interruption the last aggregate is gone: one round is not compared with it.
 
         Args:
-          sizes: parameters in each variable of the model, in the order of the aggregate.
+          sizes: Parameters in each variable of the model, in the order of the aggregate.
           log: Where the measures of each round go; by default into memory.
           completed: Rounds that are done, whose measures the log holds.
         """
@@ -52,7 +52,7 @@ class MechanismWatch:
             participants times the clip norm, over the number that the sum is divided by.
 
         Raises:
-          InputError: the aggregate is not as long as the variables together, a number is negative
+          InputError: The aggregate is not as long as the variables together, a number is negative
             or not finite, or some rounds have noise and some have not.
         """
         dim = sum(self._sizes)
@@ -90,7 +90,7 @@ class MechanismWatch:
         """The checks of what was seen.
 
         Raises:
-          InputError: no round was, or the first rounds were shown to another watch.
+          InputError: No round was, or the first rounds were shown to another watch.
         """
         if not self._stddev:
             raise InputError("see_round: must be called for a round before there are checks")

@@ -20,7 +20,7 @@ def noise_with_count(
       count_stddev: Noise on the count, in clients; None for TFF's choice.
 
     Raises:
-      InputError: the noise on the count is too low for the noise multiplier.
+      InputError: The noise on the count is too low for the noise multiplier.
     """
     import tensorflow_federated as tff
 

@@ -26,7 +26,7 @@ def round_noise(table: Mechanism, expected_cohort: float) -> RoundNoise:
       expected_cohort: Expected number of clients and canaries in a round.
 
     Raises:
-      InputError: the noise on the adaptive clip's count is too low for the noise multiplier, or
+      InputError: The noise on the adaptive clip's count is too low for the noise multiplier, or
         too few bits are asked for.
     """
     return MECHANISMS.of(table).round_noise(table, expected_cohort)

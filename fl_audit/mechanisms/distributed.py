@@ -37,7 +37,7 @@ class Distributed(Table, Mechanism, frozen=True, tag_field="kind", tag="distribu
     median of the updates' norms.
 
     Attributes:
-      noise_multiplier: the effective total one, as under `gaussian_adaptive`.
+      noise_multiplier: The effective total one, as under `gaussian_adaptive`.
       bits: of an integer that secure aggregation sums, modulo 2^bits.
       zeroing: of updates before they are clipped; none by default.
     """

@@ -29,12 +29,12 @@ class GaussianAdaptive(Table, Mechanism, frozen=True, tag_field="kind", tag="gau
     """Gaussian noise and a clip norm that follows a quantile (Andrew et al. 2021).
 
     Attributes:
-      noise_multiplier: the *effective total* one: the noise on the sum of updates is somewhat
+      noise_multiplier: The *effective total* one: the noise on the sum of updates is somewhat
         larger, to pay for the noised count that moves the clip norm. 0 means no noise at all.
-      clip_norm: the first round's clip norm.
-      target_quantile: share of updates that should be below the clip norm.
+      clip_norm: The first round's clip norm.
+      target_quantile: Share of updates that should be below the clip norm.
       clip_learning_rate: of the geometric update of the clip norm.
-      clipped_count_stddev: noise on the count, in clients; by default 0.05 of the cohort.
+      clipped_count_stddev: Noise on the count, in clients; by default 0.05 of the cohort.
       zeroing: of updates before they are clipped; none by default.
     """
 
@@ -50,8 +50,8 @@ class GaussianFixed(Table, Mechanism, frozen=True, tag_field="kind", tag="gaussi
     """Gaussian noise at a fixed clip norm.
 
     Attributes:
-      noise_multiplier: noise on the sum of updates, as a multiple of the clip norm.
-      clip_norm: the L2 norm that updates are clipped to.
+      noise_multiplier: Noise on the sum of updates, as a multiple of the clip norm.
+      clip_norm: The L2 norm that updates are clipped to.
       zeroing: of updates before they are clipped; none by default.
     """
 

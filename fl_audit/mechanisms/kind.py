@@ -83,7 +83,7 @@ class MechanismKind(Generic[MechanismTable]):
       noise_words: Its continuation on the noise of a run that has any.
 
     Raises:
-      ValueError: the noise law is not registered.
+      ValueError: The noise law is not registered.
     """
 
     table: type[MechanismTable]

@@ -25,7 +25,7 @@ class NoPrivacy(Table, Mechanism, frozen=True, tag_field="kind", tag="none"):
     """Neither clipping nor noise.
 
     Attributes:
-      canary_norm: length of a canary's update, which nothing limits here. One like those of real
+      canary_norm: Length of a canary's update, which nothing limits here. One like those of real
         clients asks what a client leaks, a longer one what an attacker could place.
       zeroing: of updates; none by default.
     """

@@ -22,8 +22,8 @@ def noise_facts(mechanism: Mechanism, schedule: Schedule) -> NoiseFacts:
     """The facts of a run.
 
     Args:
-      mechanism: the table of its config.
-      schedule: who takes part when.
+      mechanism: The table of its config.
+      schedule: Who takes part when.
     """
     kind = MECHANISMS.of(mechanism)
     trees = kind.trees(mechanism, schedule.num_rounds)

@@ -17,7 +17,7 @@ class WithPlainSums(tff.aggregators.UnweightedAggregationFactory):
         """Wraps an aggregation.
 
         Args:
-          factory: whose processes may ask for secure sums.
+          factory: Whose processes may ask for secure sums.
         """
         self._factory = factory
 

@@ -19,7 +19,7 @@ class FixedZeroing(Table, frozen=True, tag_field="kind", tag="fixed"):
     """An update with a coordinate larger than a fixed number counts as zero.
 
     Attributes:
-      norm: the largest absolute coordinate that an update may have.
+      norm: The largest absolute coordinate that an update may have.
     """
 
     norm: PositiveFloat
@@ -33,10 +33,10 @@ class AdaptiveZeroing(Table, frozen=True, tag_field="kind", tag="adaptive"):
 
     Attributes:
       initial_estimate: of the quantile, in the first round.
-      target_quantile: share of updates that should be below the estimate.
+      target_quantile: Share of updates that should be below the estimate.
       learning_rate: of the geometric update of the estimate.
-      multiplier: the zeroing norm is the estimate times this,
-      increment: plus this.
+      multiplier: The zeroing norm is the estimate times this,
+      increment: Plus this.
     """
 
     initial_estimate: PositiveFloat = 10.0

@@ -27,7 +27,7 @@ class Examples:
     """Examples of one client, or held out.
 
     Attributes:
-      inputs: first axis is the example.
+      inputs: First axis is the example.
       labels: int32, one per example, or one per token.
     """
 
@@ -60,11 +60,11 @@ class Classifier:
       logits: (weights, inputs) to logits, whose last axis is the class.
       input_spec: of a batch of inputs; the first dimension is None.
       label_spec: of a batch of labels.
-      padding_label: label of positions that count neither for the loss nor for accuracy, no class
+      padding_label: Label of positions that count neither for the loss nor for accuracy, no class
         of its own or one that is never counted; `NO_CLASS` where examples are never padded but
         to fill a block of clients.
-      uncounted_labels: further labels that do not count for accuracy.
-      accuracy_description: what accuracy means here, in words.
+      uncounted_labels: Further labels that do not count for accuracy.
+      accuracy_description: What accuracy means here, in words.
       logits_in_blocks: `logits` made of operations that `tf.vectorized_map` knows with weights
         that differ along the block; None where `logits` is.
     """
@@ -174,8 +174,8 @@ class InMemoryPopulation(Population):
     """Clients whose data is held as arrays.
 
     Attributes:
-      client_ids: names.
-      data: examples of each client, in the same order.
+      client_ids: Names.
+      data: Examples of each client, in the same order.
     """
 
     client_ids: Sequence[str]
@@ -197,8 +197,8 @@ class PartOfPopulation(Population):
         """Reads no example.
 
         Args:
-          whole: the population.
-          members: ascending indices of the clients in it.
+          whole: The population.
+          members: Ascending indices of the clients in it.
         """
         self._whole = whole
         self._members = members
@@ -222,13 +222,13 @@ class LearningTask:
     """A model with its clients and its held-out data.
 
     Attributes:
-      name: for people.
-      classifier: the model.
-      population: the real clients.
-      held_out: examples that no client has.
+      name: For people.
+      classifier: The model.
+      population: The real clients.
+      held_out: Examples that no client has.
       max_examples_per_client: of one client used in one round, drawn anew each time; None for
         all of them.
-      examples_of_sentences: makes examples of a user's own text; None where data is no text.
+      examples_of_sentences: Makes examples of a user's own text; None where data is no text.
     """
 
     name: str

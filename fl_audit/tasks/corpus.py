@@ -20,8 +20,8 @@ class Sentence:
     """What a client says.
 
     Attributes:
-      client_id: who.
-      words: at least one.
+      client_id: Who.
+      words: At least one.
     """
 
     client_id: str
@@ -42,7 +42,7 @@ class Corpus:
 
         Args:
           sentences: of all clients, in any order.
-          length: words kept of each; all of them count.
+          length: Words kept of each; all of them count.
         """
         self.word_counts: Counter[str] = Counter()
         self._length = length

@@ -53,7 +53,7 @@ def load_digits_task(config: DigitsTask, seed: int) -> LearningTask:
     """1,500 images dealt at random to the clients, 297 held out.
 
     Args:
-      config: number of clients, widths of the model.
+      config: Number of clients, widths of the model.
       seed: of the run; decides the split and the initial weights.
     """
     from sklearn.datasets import load_digits

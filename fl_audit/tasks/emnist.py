@@ -94,11 +94,11 @@ def load_emnist_task(config: EmnistTask, seed: int) -> LearningTask:
     """3,400 writers; held out: the test images of the first 100 of them.
 
     Args:
-      config: the file, and how many clients to use.
+      config: The file, and how many clients to use.
       seed: of the run; decides the initial weights.
 
     Raises:
-      InputError: the file cannot be downloaded or used.
+      InputError: The file cannot be downloaded or used.
     """
     path = tff_database(config.path, "emnist", "emnist_all.sqlite")
     test = SqliteClients(path, "all_test", _FEATURES, _to_examples, _HELD_OUT_CLIENTS)

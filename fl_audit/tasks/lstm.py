@@ -95,7 +95,7 @@ def _backward(d_hidden: tf.Tensor, steps: list[_Step], recurrent: tf.Tensor) -> 
     """The gradient at the gates before their squashing, (4 units, steps * batch).
 
     Args:
-      d_hidden: gradient at the outputs, (steps, units, batch).
+      d_hidden: Gradient at the outputs, (steps, units, batch).
       steps: of the forward pass.
       recurrent: (units, 4 units).
     """

@@ -61,8 +61,8 @@ def next_word_classifier(config: "NextWordTask", vocabulary: Vocabulary, seed: i
     """The model over one vocabulary.
 
     Args:
-      config: the sizes of the layers.
-      vocabulary: whose special tokens do not count for accuracy, as in Reddi et al.
+      config: The sizes of the layers.
+      vocabulary: Whose special tokens do not count for accuracy, as in Reddi et al.
       seed: of the run; decides the initial weights.
     """
     spec = tf.TensorSpec([None, config.sequence_length], tf.int32)

@@ -23,8 +23,8 @@ def token_rows(
     Args:
       tokens: of the words of all sentences, one sentence after another.
       lengths: [s] words of each sentence, at most `length`.
-      vocabulary: that the tokens are of; decides the integers' width.
-      length: words that there is room for behind the beginning.
+      vocabulary: That the tokens are of; decides the integers' width.
+      length: Words that there is room for behind the beginning.
     """
     rows = np.zeros((len(lengths), length + 1), vocabulary.dtype)
     rows[:, 0] = vocabulary.beginning
@@ -51,8 +51,8 @@ class SentencePopulation(Population):
     """Clients whose sentences are ranges of rows of one array.
 
     Attributes:
-      client_ids: names.
-      rows: the sentences of all clients, client by client.
+      client_ids: Names.
+      rows: The sentences of all clients, client by client.
       first: [clients + 1] row of each client's first sentence, then the number of rows.
     """
 

@@ -45,14 +45,14 @@ class SqliteClients(Population):
         """Reads who the clients are, and no example.
 
         Args:
-          path: the SQLite file.
-          split: such as "train".
-          features: to parse of each example.
-          to_examples: makes inputs and labels of the features.
-          max_clients: use only the first this many clients; 0 means all of them.
+          path: The SQLite file.
+          split: Such as "train".
+          features: To parse of each example.
+          to_examples: Makes inputs and labels of the features.
+          max_clients: Use only the first this many clients; 0 means all of them.
 
         Raises:
-          InputError: the file cannot be read, is not such a file, or has no such split.
+          InputError: The file cannot be read, is not such a file, or has no such split.
         """
         self._path = path
         self._split = split
@@ -75,7 +75,7 @@ class SqliteClients(Population):
         """One client's examples at these positions, in this order; parses no others.
 
         Raises:
-          InputError: the client does not have the examples that the file says it has.
+          InputError: The client does not have the examples that the file says it has.
         """
         name = self.client_ids[client]
         rows = self._query(_EXAMPLES, self._split, name)

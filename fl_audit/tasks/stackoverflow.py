@@ -25,11 +25,11 @@ def load_stackoverflow_task(config: StackOverflowTask, seed: int) -> LearningTas
     """342,477 clients; held out: 10,000 sentences of the first test clients.
 
     Args:
-      config: the files, the sizes of the model, and how many clients to use.
+      config: The files, the sizes of the model, and how many clients to use.
       seed: of the run; decides the initial weights.
 
     Raises:
-      InputError: a file cannot be downloaded or used.
+      InputError: A file cannot be downloaded or used.
     """
     path = tff_database(config.path, "stackoverflow", "stackoverflow.sqlite")
     vocabulary = vocabulary_of_words(_words(config), config.vocabulary_size)

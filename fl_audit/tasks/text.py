@@ -41,7 +41,7 @@ def read_sentences(path: Path) -> Iterator[Sentence]:
     """The sentences of a `client_id,text` CSV, a row each; rows without a word are left out.
 
     Raises:
-      InputError: the file cannot be read, lacks a column, or has a client without a word.
+      InputError: The file cannot be read, lacks a column, or has a client without a word.
     """
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
@@ -61,11 +61,11 @@ def load_text_task(config: TextTask, seed: int) -> LearningTask:
     """Clients of a CSV with a row a sentence; the vocabulary is built from the training rows.
 
     Args:
-      config: the file, the sizes of the model.
+      config: The file, the sizes of the model.
       seed: of the run; decides the initial weights.
 
     Raises:
-      InputError: the file cannot be read, lacks a column, has a client without a word, or too few
+      InputError: The file cannot be read, lacks a column, has a client without a word, or too few
         rows to hold any out.
     """
     path = Path(config.path)

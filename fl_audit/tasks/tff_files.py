@@ -15,12 +15,12 @@ def tff_database(path: str | None, kind: str, name: str) -> Path:
     """The SQLite file of one of TFF's data sets.
 
     Args:
-      path: where it is at hand; without it TFF's downloader fetches it, once, to ~/.tff.
+      path: Where it is at hand; without it TFF's downloader fetches it, once, to ~/.tff.
       kind: of the task.
       name: of the file at TFF, such as "emnist_all.sqlite".
 
     Raises:
-      InputError: it cannot be downloaded.
+      InputError: It cannot be downloaded.
     """
     if path is not None:
         return Path(path)

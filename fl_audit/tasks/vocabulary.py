@@ -27,8 +27,8 @@ class Vocabulary:
     """Tokens: 0 padding, 1 to `size` words, then unknown word, beginning, end of sentence.
 
     Attributes:
-      size: how many words there is room for.
-      index: token of each known word.
+      size: How many words there is room for.
+      index: Token of each known word.
     """
 
     size: int

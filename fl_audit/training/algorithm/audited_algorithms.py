@@ -38,18 +38,18 @@ def build_audited_fed_avg(
     """As `tff.learning.algorithms.build_weighted_fed_avg`, with canary clients.
 
     Args:
-      model_fn: the model.
+      model_fn: The model.
       client_optimizer_fn: of the clients' local steps.
-      server_optimizer_fn: applies the aggregate; by default SGD with learning rate 1.
-      model_aggregator: any factory, weighted or not; by default TFF's mean.
-      client_weighting: what a weighted aggregator weights real clients by.
-      canary_weight: what it weights canaries by, see `compose_audited_process`.
+      server_optimizer_fn: Applies the aggregate; by default SGD with learning rate 1.
+      model_aggregator: Any factory, weighted or not; by default TFF's mean.
+      client_weighting: What a weighted aggregator weights real clients by.
+      canary_weight: What it weights canaries by, see `compose_audited_process`.
 
     Returns:
       The process of `compose_audited_process`.
 
     Raises:
-      InputError: the weight is not positive, or there is no aggregator in `model_aggregator`.
+      InputError: The weight is not positive, or there is no aggregator in `model_aggregator`.
     """
     if isinstance(model_fn, tff.learning.models.FunctionalModel):
         client_work = tff.learning.templates.build_functional_model_delta_client_work(
@@ -81,19 +81,19 @@ def build_audited_fed_prox(
     model; TFF's own `build_weighted_fed_prox` has the sign of that pull wrong.
 
     Args:
-      model_fn: the model.
+      model_fn: The model.
       proximal_strength: mu, positive.
       client_optimizer_fn: of the clients' local steps.
-      server_optimizer_fn: applies the aggregate; by default SGD with learning rate 1.
-      model_aggregator: any factory, weighted or not; by default TFF's mean.
-      client_weighting: what a weighted aggregator weights real clients by.
-      canary_weight: what it weights canaries by, see `compose_audited_process`.
+      server_optimizer_fn: Applies the aggregate; by default SGD with learning rate 1.
+      model_aggregator: Any factory, weighted or not; by default TFF's mean.
+      client_weighting: What a weighted aggregator weights real clients by.
+      canary_weight: What it weights canaries by, see `compose_audited_process`.
 
     Returns:
       The process of `compose_audited_process`.
 
     Raises:
-      InputError: a number is not positive, or there is no aggregator in `model_aggregator`.
+      InputError: A number is not positive, or there is no aggregator in `model_aggregator`.
     """
     if not proximal_strength > 0:
         raise InputError(f"proximal_strength: must be positive, got {proximal_strength}")
@@ -117,16 +117,16 @@ def build_audited_fed_sgd(
     """As `tff.learning.algorithms.build_fed_sgd`, with canary clients.
 
     Args:
-      model_fn: the model.
-      server_optimizer_fn: applies the aggregate; by default SGD with learning rate 1.
-      model_aggregator: any factory; by default TFF's mean, weighted by examples.
-      canary_weight: what a weighted one weights canaries by, see `compose_audited_process`.
+      model_fn: The model.
+      server_optimizer_fn: Applies the aggregate; by default SGD with learning rate 1.
+      model_aggregator: Any factory; by default TFF's mean, weighted by examples.
+      canary_weight: What a weighted one weights canaries by, see `compose_audited_process`.
 
     Returns:
       The process of `compose_audited_process`.
 
     Raises:
-      InputError: the weight is not positive, or there is no aggregator in `model_aggregator`.
+      InputError: The weight is not positive, or there is no aggregator in `model_aggregator`.
     """
     is_functional = isinstance(model_fn, tff.learning.models.FunctionalModel)
     build = (
@@ -176,11 +176,11 @@ def create_aggregator(
     """A factory's aggregator of updates, which takes weights whether it uses them or not.
 
     Args:
-      factory: weighted or not.
+      factory: Weighted or not.
       weights_type: of `ModelWeights`.
 
     Raises:
-      InputError: it is no factory.
+      InputError: It is no factory.
     """
     if isinstance(factory, tff.aggregators.UnweightedAggregationFactory):
         factory = tff.aggregators.as_weighted_aggregator(factory)

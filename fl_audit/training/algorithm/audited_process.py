@@ -25,12 +25,12 @@ def compose_audited_process(
     of one goes on in the other. docs/any_process.md has an example.
 
     Args:
-      initial_model_weights_fn: the initial weights.
-      model_weights_distributor: hands them out; may have a state.
-      client_work: what a real client does; may have a state and hyperparameters.
-      model_update_aggregator: clips and adds noise; a weighted one, as TFF wants it
+      initial_model_weights_fn: The initial weights.
+      model_weights_distributor: Hands them out; may have a state.
+      client_work: What a real client does; may have a state and hyperparameters.
+      model_update_aggregator: Clips and adds noise; a weighted one, as TFF wants it
         (`tff.aggregators.as_weighted_aggregator` makes one).
-      model_finalizer: applies the aggregate.
+      model_finalizer: Applies the aggregate.
       canary_weight: of a canary's update. Where clients are weighted by their examples, a canary
         stands for a client with this many; an aggregator without weights, such as every one
         with differential privacy, does not look at it.
@@ -40,8 +40,8 @@ def compose_audited_process(
       `canary_clients`, and whose metrics have the round's aggregate, see `released_aggregate`.
 
     Raises:
-      InputError: an update is not made of floating-point numbers, or the weight is not positive.
-      TypeError: the parts do not fit together; from TFF.
+      InputError: An update is not made of floating-point numbers, or the weight is not positive.
+      TypeError: The parts do not fit together; from TFF.
     """
     return tff.learning.templates.compose_learning_process(
         initial_model_weights_fn,

@@ -29,7 +29,7 @@ def with_canary_clients(
     A canary returns its vector, as long as it is: see `mechanisms.canary_norm`.
 
     Args:
-      client_work: whose clients' data is a sequence of examples, or a structure of sequences; with
+      client_work: Whose clients' data is a sequence of examples, or a structure of sequences; with
         any state, hyperparameters and measurements.
       canary_weight: of a canary's update, which has no examples to be weighted by.
 
@@ -38,7 +38,7 @@ def with_canary_clients(
       vectors as long as an update, and the sequence of examples.
 
     Raises:
-      InputError: an update holds something that is no floating-point number, or the weight is not
+      InputError: An update holds something that is no floating-point number, or the weight is not
         positive.
     """
     if not 0 < canary_weight < math.inf:
@@ -87,7 +87,7 @@ def _dim_of(update_type: tff.Type) -> int:
     """Numbers in an update.
 
     Raises:
-      InputError: it holds something that is no floating-point number.
+      InputError: It holds something that is no floating-point number.
     """
     specs = tf.nest.flatten(tff.types.type_to_tf_tensor_specs(update_type))
     for spec in specs:

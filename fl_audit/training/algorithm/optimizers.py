@@ -24,7 +24,7 @@ def client_optimizer(config: LocalSteps) -> tff.learning.optimizers.Optimizer:
     """The optimizer of a client's local training, with FedProx's pull where the config has it.
 
     Args:
-      config: the client table of a config.
+      config: The client table of a config.
     """
     if config.optimizer == "sgd":
         optimizer = tff.learning.optimizers.build_sgdm(config.learning_rate, config.momentum)
@@ -42,7 +42,7 @@ def server_optimizer(config: Server) -> tff.learning.optimizers.Optimizer:
     TFF corrects for their bias, at 0.
 
     Args:
-      config: the server table of a config.
+      config: The server table of a config.
     """
     match config:
         case ServerSgd():

@@ -62,9 +62,9 @@ def build_process(
     """Composes client work, canaries, aggregator and finalizer.
 
     Args:
-      classifier: the model.
+      classifier: The model.
       config: of the run.
-      expected_cohort: expected number of clients and canaries in a round.
+      expected_cohort: Expected number of clients and canaries in a round.
 
     Returns:
       A learning process whose clients' data is `OrderedDict(canary, examples)`.
@@ -83,9 +83,9 @@ def build_process_over_results(
     """The process of `build_process` for clients that are trained elsewhere.
 
     Args:
-      classifier: the model.
+      classifier: The model.
       config: of the run.
-      expected_cohort: expected number of clients and canaries in a round.
+      expected_cohort: Expected number of clients and canaries in a round.
 
     Returns:
       A process with the same state, whose clients' data is `OrderedDict(update, metrics)`.

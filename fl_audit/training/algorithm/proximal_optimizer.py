@@ -22,7 +22,7 @@ class ProximalOptimizer(tff.learning.optimizers.Optimizer):
         """Wraps an optimizer.
 
         Args:
-          optimizer: that is given the gradients.
+          optimizer: That is given the gradients.
           proximal_strength: mu, positive.
         """
         self._optimizer = optimizer

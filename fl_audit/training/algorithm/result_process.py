@@ -22,10 +22,10 @@ def process_over_results(
     """The rounds of a process, from its clients' results on.
 
     Args:
-      process: whose distributor and client work have no state.
+      process: Whose distributor and client work have no state.
       aggregator: of that process.
       finalizer: of that process.
-      model: whose metrics the process reports.
+      model: Whose metrics the process reports.
 
     Returns:
       A process with the same state and metrics whose clients' data is `OrderedDict(update,

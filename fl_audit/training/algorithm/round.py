@@ -18,11 +18,11 @@ class RoundResult:
 
     Attributes:
       state: of the learning process, for the next round.
-      aggregate: the round's noised aggregate, float32 of shape (dim,), as the model moves.
-      clip_norm: that this round's updates were clipped to; infinite where they were not.
+      aggregate: The round's noised aggregate, float32 of shape (dim,), as the model moves.
+      clip_norm: That this round's updates were clipped to; infinite where they were not.
       noise_stddev: of the noise on each coordinate of the sum of updates; of a node under tree
         aggregation.
-      train_loss: mean over the examples that the cohort trained on, in nats; 0 without any.
+      train_loss: Mean over the examples that the cohort trained on, in nats; 0 without any.
     """
 
     state: Any
@@ -52,8 +52,8 @@ def run_round(
 
     Args:
       process: of `build_process` or `build_process_over_results`.
-      mechanism: table of the config that the process was built from.
-      state: after the last round.
+      mechanism: Table of the config that the process was built from.
+      state: After the last round.
       client_data: of each participant, canaries included; TFF's own runtime wants a list.
     """
     noise = clip_and_noise(mechanism, state.aggregator)

@@ -42,13 +42,13 @@ class CanaryClients:
 
         Args:
           process: of `compose_audited_process`.
-          pool: whose `dim` is `canary_dim(process)`.
-          num_rounds: rounds of training.
-          norm: length of a canary's update before it is clipped; see `CanaryPool.vector`.
-          repeats: rounds of each canary, at least 1.
+          pool: Whose `dim` is `canary_dim(process)`.
+          num_rounds: Rounds of training.
+          norm: Length of a canary's update before it is clipped; see `CanaryPool.vector`.
+          repeats: Rounds of each canary, at least 1.
 
         Raises:
-          InputError: the pool is of another dim, or a number is out of its range.
+          InputError: The pool is of another dim, or a number is out of its range.
         """
         dim = canary_dim(process)
         if pool.dim != dim:
@@ -76,7 +76,7 @@ class CanaryClients:
         """What `process.next` takes of a round: its real clients, then its canaries.
 
         Args:
-          round_number: from 1.
+          round_number: From 1.
           clients: of each real client the data that the process without canaries would take.
         """
         vectors = (self._norm * self._pool.vector(int(c)) for c in self.in_round(round_number))
@@ -91,7 +91,7 @@ def real_client_data(process: tff.learning.templates.LearningProcess, examples: 
 
     Args:
       process: of `compose_audited_process`.
-      examples: that the process without canaries would take.
+      examples: That the process without canaries would take.
     """
     no_vector = np.zeros((0, canary_dim(process)), np.float32)
     return _client_data(no_vector, examples)
@@ -104,7 +104,7 @@ def canary_client_data(
 
     Args:
       process: of `compose_audited_process`.
-      vector: that the model should move along, of shape (dim,), at its full length.
+      vector: That the model should move along, of shape (dim,), at its full length.
     """
     examples_type = process.next.type_signature.parameter[1].member["examples"]
     return _client_data(np.asarray(vector, np.float32)[None], _no_examples(examples_type))

@@ -26,11 +26,11 @@ def read_canary_file(path: Path, task: LearningTask) -> Sequence[Examples]:
     are scaled as the task's are.
 
     Args:
-      path: the file.
-      task: that the examples are for.
+      path: The file.
+      task: That the examples are for.
 
     Raises:
-      InputError: the file cannot be read, or an example is none of the task's.
+      InputError: The file cannot be read, or an example is none of the task's.
     """
     if task.examples_of_sentences is not None:
         return _of_text(path, task.examples_of_sentences)
@@ -53,7 +53,7 @@ class _Rows:
 
     Attributes:
       client_ids: [examples] whose each is.
-      inputs: numbers, the first axis is the example.
+      inputs: Numbers, the first axis is the example.
       labels: [examples] numbers.
     """
 
@@ -103,7 +103,7 @@ def _checked(path: Path, rows: _Rows, classifier: Classifier) -> Examples:
     """The rows as examples of the model.
 
     Raises:
-      InputError: they are of another size, not finite, or of a class that there is not.
+      InputError: They are of another size, not finite, or of a class that there is not.
     """
     shape, dtype = tuple(classifier.input_spec.shape[1:]), classifier.input_spec.dtype
     size, num_classes = math.prod(shape), classifier.num_classes

@@ -18,8 +18,8 @@ class CanaryLosses:
         """Builds the graph.
 
         Args:
-          classifier: the model.
-          canaries: examples of each, at least one.
+          classifier: The model.
+          canaries: Examples of each, at least one.
         """
         everything = Examples.concatenate(canaries)
         arrays = (everything.inputs, everything.labels)

@@ -23,8 +23,8 @@ class RoundData:
 
     Attributes:
       clients: of each real client, its examples in the order of training, pass after pass.
-      canaries: indices of the canaries in the pool, int64.
-      canary_examples: likewise of each of these canaries, in their order, where canaries hold
+      canaries: Indices of the canaries in the pool, int64.
+      canary_examples: Likewise of each of these canaries, in their order, where canaries hold
         examples; empty where they are vectors.
     """
 
@@ -48,8 +48,8 @@ class CohortData:
     """Reads the data of a round's participants; may be asked from any thread.
 
     Attributes:
-      task: whose clients take part.
-      config: batch size and passes of a client.
+      task: Whose clients take part.
+      config: Batch size and passes of a client.
       seed: of the run.
       canary_examples: of the pool's canaries; empty where they are vectors.
     """
@@ -92,9 +92,9 @@ class DataSets:
     """Participants as a process of `build_process` takes them: a pair of data sets each.
 
     Attributes:
-      batch_size: examples a step.
+      batch_size: Examples a step.
       family: of the canaries that are vectors.
-      no_examples: what such a canary has of the task's examples.
+      no_examples: What such a canary has of the task's examples.
     """
 
     batch_size: int
@@ -106,7 +106,7 @@ class DataSets:
 
         Args:
           data: of the participants.
-          canary_norm: length of the update of a canary that is a vector.
+          canary_norm: Length of the update of a canary that is a vector.
         """
         # Who has none of something shares one data set of nothing.
         no_vector = small_data_set(np.zeros((0, self.family.dim), np.float32))
@@ -123,7 +123,7 @@ def batches_of(examples: Examples, batch_size: int) -> tf.data.Dataset:
 
     Args:
       examples: of the client.
-      batch_size: examples a step; the last batch may have fewer.
+      batch_size: Examples a step; the last batch may have fewer.
     """
     return small_data_set((examples.inputs, examples.labels)).batch(batch_size)
 

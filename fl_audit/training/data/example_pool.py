@@ -22,7 +22,7 @@ class ExamplePool:
     """Canaries that hold examples, and the task that is left without them.
 
     Attributes:
-      task: whose real clients have none of the canaries' data, unless a user's file has theirs.
+      task: Whose real clients have none of the canaries' data, unless a user's file has theirs.
       examples: of each canary.
     """
 
@@ -39,11 +39,11 @@ def make_example_pool(config: Config, canaries: ExampleCanaries, task: LearningT
 
     Args:
       config: of the run.
-      canaries: its table of canaries.
-      task: with all its clients.
+      canaries: Its table of canaries.
+      task: With all its clients.
 
     Raises:
-      InputError: there are too few clients, a replayed log would name those that are taken out, the
+      InputError: There are too few clients, a replayed log would name those that are taken out, the
         file cannot be used, or a threat model has no score for such canaries.
     """
     if canaries.source == "file":

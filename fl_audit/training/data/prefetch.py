@@ -23,9 +23,9 @@ def prefetched(
     not begun.
 
     Args:
-      make: called with an item, in any thread.
-      items: taken one by one in the caller's thread.
-      num_threads: calls of `make` at the same time, at least 1.
+      make: Called with an item, in any thread.
+      items: Taken one by one in the caller's thread.
+      num_threads: Calls of `make` at the same time, at least 1.
 
     Yields:
       An iterator over the results, in the order of `items`.

@@ -12,7 +12,7 @@ def small_data_set(arrays: Any) -> tf.data.Dataset:
     with four batches each took 3 % longer.
 
     Args:
-      arrays: as `tf.data.Dataset.from_tensor_slices` takes them.
+      arrays: As `tf.data.Dataset.from_tensor_slices` takes them.
     """
     options = tf.data.Options()
     options.autotune.enabled = False

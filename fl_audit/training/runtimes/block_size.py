@@ -21,7 +21,7 @@ def default_clients_per_block(dim: int) -> int:
     are slower there than one after another.
 
     Args:
-      dim: number of trainable parameters.
+      dim: Number of trainable parameters.
     """
     gpus = [d for d in device_lib.list_local_devices() if d.device_type == "GPU"]
     if gpus:
@@ -33,8 +33,8 @@ def clients_in_memory(dim: int, num_bytes: int) -> int:
     """Clients that train at once in half of a device's memory, between 1 and 64.
 
     Args:
-      dim: number of trainable parameters, four bytes each.
-      num_bytes: memory of the device.
+      dim: Number of trainable parameters, four bytes each.
+      num_bytes: Memory of the device.
     """
     fitting = num_bytes // 2 // (_COPIES_PER_CLIENT * 4 * dim)
     return max(1, min(fitting, _MOST_CLIENTS_PER_BLOCK))

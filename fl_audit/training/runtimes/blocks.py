@@ -27,10 +27,10 @@ class TrainedBlock:
     """What training a block of clients gave; the first axis is the client.
 
     Attributes:
-      update: what the client sends, initial minus trained weights or FedSGD's gradient, float32,
+      update: What the client sends, initial minus trained weights or FedSGD's gradient, float32,
         in the order of the weights.
-      loss: sum over the client's tokens (or examples) of the loss when it met them, in nats.
-      num_tokens: how many these were.
+      loss: Sum over the client's tokens (or examples) of the loss when it met them, in nats.
+      num_tokens: How many these were.
     """
 
     update: Sequence[tf.Tensor]
@@ -57,9 +57,9 @@ def pad_block(clients: Sequence[Examples], batch_size: int, padding_label: int) 
     """Cuts each client's examples into batches and pads them to the largest.
 
     Args:
-      clients: examples of each client in the order of training, at least one client.
-      batch_size: examples a step, at least 1.
-      padding_label: label of the examples that are filled in; their inputs are zero.
+      clients: Examples of each client in the order of training, at least one client.
+      batch_size: Examples a step, at least 1.
+      padding_label: Label of the examples that are filled in; their inputs are zero.
     """
     batches = max(-(-len(client) // batch_size) for client in clients)
     rows = min(batch_size, max(len(client) for client in clients))
@@ -86,11 +86,11 @@ class BlockTrainer:
         """Builds the graph.
 
         Args:
-          classifier: the model.
-          local_training: what clients do.
+          classifier: The model.
+          local_training: What clients do.
 
         Raises:
-          NotVectorizedError: one of the model's operations cannot have weights for each client.
+          NotVectorizedError: One of the model's operations cannot have weights for each client.
         """
         self._classifier = classifier
         self._logits = classifier.logits_in_blocks or classifier.logits

@@ -23,10 +23,10 @@ class ImportedComputation:
         """Imports the graph.
 
         Args:
-          computation: whose body is TensorFlow.
+          computation: Whose body is TensorFlow.
 
         Raises:
-          TypeError: the body is something else.
+          TypeError: The body is something else.
         """
         proto = tff.framework.serialize_computation(computation)
         if proto.WhichOneof("computation") != "tensorflow":
@@ -57,7 +57,7 @@ class ImportedComputation:
         """Runs the graph; variables that a Keras model brought start anew each time.
 
         Args:
-          arguments: parts of the argument, in TFF's order.
+          arguments: Parts of the argument, in TFF's order.
 
         Returns:
           The parts of the result, in TFF's order.
@@ -118,8 +118,8 @@ def flatten(value: Any, type_spec: tff.Type) -> list[tf.Tensor]:
     """The parts of a Python value as tensors, in TFF's order.
 
     Args:
-      value: containers, arrays and data sets, as TFF takes them.
-      type_spec: its TFF type.
+      value: Containers, arrays and data sets, as TFF takes them.
+      type_spec: Its TFF type.
     """
     if isinstance(type_spec, tff.StructType):
         parts = list(tff.structure.from_container(value)) if value is not None else []

@@ -30,9 +30,9 @@ class Local(Runtime):
     """The process compiled to plain TensorFlow, one client after another.
 
     Attributes:
-      mechanism: decides how long canaries are.
-      data_sets: makes participants.
-      context: holds the compiled process.
+      mechanism: Decides how long canaries are.
+      data_sets: Makes participants.
+      context: Holds the compiled process.
     """
 
     description: str
@@ -55,9 +55,9 @@ class LocalBlocks(Runtime):
     """As `Local`, with clients trained in blocks.
 
     Attributes:
-      mechanism: decides how long canaries are.
-      trained_blocks: trains, and makes participants.
-      context: holds the compiled process.
+      mechanism: Decides how long canaries are.
+      trained_blocks: Trains, and makes participants.
+      context: Holds the compiled process.
     """
 
     description: str
@@ -80,7 +80,7 @@ def block_trainer(run: PreparedRun) -> BlockTrainer:
     """Trains blocks of a run's clients as each of them trains.
 
     Raises:
-      NotVectorizedError: the model cannot train so.
+      NotVectorizedError: The model cannot train so.
     """
     client = run.config.client
     if isinstance(client, FedSgd):
@@ -95,8 +95,8 @@ def make_local(run: PreparedRun) -> Local | LocalBlocks:
       run: of `prepare`.
 
     Raises:
-      NotLocalError: it cannot run the process.
-      InputError: the config asks for clients in blocks where they cannot train so.
+      NotLocalError: It cannot run the process.
+      InputError: The config asks for clients in blocks where they cannot train so.
     """
     asked_for = run.config.clients_per_block
     size = asked_for or default_clients_per_block(run.task.classifier.dim)

@@ -27,7 +27,7 @@ class LocalContext(tff.framework.SyncContext):
         """Starts without any compiled computation.
 
         Args:
-          num_threads: clients that work at the same time, at least 1. The order in which their
+          num_threads: Clients that work at the same time, at least 1. The order in which their
             updates are added does not depend on it.
         """
         self._num_threads = num_threads
@@ -44,7 +44,7 @@ class LocalContext(tff.framework.SyncContext):
           A function of the argument, `None` without one.
 
         Raises:
-          NotLocalError: it is none of these.
+          NotLocalError: It is none of these.
         """
         if id(computation) not in self._compiled:
             self._compiled[id(computation)] = (

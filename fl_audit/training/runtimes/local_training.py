@@ -33,7 +33,7 @@ class LocalTraining(abc.ABC):
         """A client's state before its first batch.
 
         Args:
-          initial: the round's model.
+          initial: The round's model.
         """
 
     @abc.abstractmethod
@@ -45,9 +45,9 @@ class LocalTraining(abc.ABC):
         """The state after a batch.
 
         Args:
-          state: before it.
+          state: Before it.
           gradients: of the batch's mean loss.
-          num_examples: in the batch, a float scalar, at least 1.
+          num_examples: In the batch, a float scalar, at least 1.
         """
 
     @abc.abstractmethod

@@ -20,10 +20,10 @@ def make_runtime(run: PreparedRun, worker_log: Path) -> Runtime:
 
     Args:
       run: of `prepare`.
-      worker_log: where a worker's output would be appended.
+      worker_log: Where a worker's output would be appended.
 
     Raises:
-      InputError: the config asks for a runtime that there is not, or that cannot run the process;
+      InputError: The config asks for a runtime that there is not, or that cannot run the process;
         or for clients in blocks where they cannot train so.
     """
     check_runtime_name(run.config.runtime, "config")

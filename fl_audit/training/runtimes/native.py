@@ -27,9 +27,9 @@ class Native(Runtime):
     """TFF's own C++ runtime, in a worker process.
 
     Attributes:
-      mechanism: decides how long canaries are.
-      data_sets: makes participants.
-      worker_log: where the worker's output is appended.
+      mechanism: Decides how long canaries are.
+      data_sets: Makes participants.
+      worker_log: Where the worker's output is appended.
     """
 
     description: str
@@ -54,8 +54,8 @@ def make_native(run: PreparedRun, worker_log: Path, why: str) -> Native:
 
     Args:
       run: of `prepare`.
-      worker_log: where the worker's output is appended.
-      why: it was chosen, for its description.
+      worker_log: Where the worker's output is appended.
+      why: It was chosen, for its description.
     """
     process = build_process(run.task.classifier, run.config, run.schedule.expected_cohort)
     description = f"native, on CPUs ({why})"

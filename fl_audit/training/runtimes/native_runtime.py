@@ -98,12 +98,12 @@ def native_runtime(log_path: Path, max_concurrent_clients: int) -> Iterator[None
     the worker, and TFF's context stack is per thread.
 
     Args:
-      log_path: where the worker's output is appended.
-      max_concurrent_clients: how many clients train at the same time, at least 1.
+      log_path: Where the worker's output is appended.
+      max_concurrent_clients: How many clients train at the same time, at least 1.
 
     Raises:
-      RuntimeError: the worker ended before it answered.
-      TimeoutError: the worker did not answer in two minutes.
+      RuntimeError: The worker ended before it answered.
+      TimeoutError: The worker did not answer in two minutes.
     """
     process, port = _start_worker(log_path, max_concurrent_clients)
     atexit.register(_stop, process)

@@ -16,9 +16,9 @@ class Runtime(abc.ABC):
     """A learning process and what runs it.
 
     Attributes:
-      description: which runtime, how, and why it was chosen; a line for people.
-      process: the learning process.
-      rounds_per_session: how many rounds a session may last; None for any number.
+      description: Which runtime, how, and why it was chosen; a line for people.
+      process: The learning process.
+      rounds_per_session: How many rounds a session may last; None for any number.
     """
 
     description: str

@@ -21,8 +21,8 @@ class TrainedBlocks:
 
     Attributes:
       trainer: of the model.
-      clients_per_block: clients that train at once, at least 1.
-      batch_size: examples a step.
+      clients_per_block: Clients that train at once, at least 1.
+      batch_size: Examples a step.
       padding_label: of the task.
       family: of the canaries that are vectors.
     """
@@ -41,7 +41,7 @@ class TrainedBlocks:
         Args:
           weights: of the model at the round's start.
           data: of the participants.
-          canary_norm: length of the update of a canary that is a vector.
+          canary_norm: Length of the update of a canary that is a vector.
         """
         tensors = [tf.constant(array) for array in weights]
         # Clients with alike numbers of batches share a block, so that little of it is padding.
