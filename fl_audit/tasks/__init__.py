@@ -12,10 +12,10 @@ def load_task(config: "Task", seed: int) -> "LearningTask":
 
     Args:
       config: The task table of a config.
-      seed: of the run.
+      seed: The seed of the run.
 
     Raises:
-      InputError: Its data cannot be used.
+      InputError: The task's data cannot be used.
       TypeError: No task is registered for the table.
     """
     from fl_audit.tasks.kinds import TASKS

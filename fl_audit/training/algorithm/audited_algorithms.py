@@ -35,15 +35,16 @@ def build_audited_fed_avg(
     client_weighting: tff.learning.ClientWeighting = tff.learning.ClientWeighting.UNIFORM,
     canary_weight: float = 1.0,
 ) -> tff.learning.templates.LearningProcess:
-    """As `tff.learning.algorithms.build_weighted_fed_avg`, with canary clients.
+    """Federated averaging with canary clients, otherwise as TFF's `build_weighted_fed_avg`.
 
     Args:
-      model_fn: The model.
-      client_optimizer_fn: of the clients' local steps.
-      server_optimizer_fn: Applies the aggregate; by default SGD with learning rate 1.
+      model_fn: The model that the clients train.
+      client_optimizer_fn: The optimizer of the clients' local steps.
+      server_optimizer_fn: The optimizer that applies the aggregate; by default SGD with learning
+        rate 1.
       model_aggregator: Any factory, weighted or not; by default TFF's mean.
-      client_weighting: What a weighted aggregator weights real clients by.
-      canary_weight: What it weights canaries by, see `compose_audited_process`.
+      client_weighting: How a weighted aggregator weights real clients.
+      canary_weight: The weight of a canary in a weighted aggregator, see `compose_audited_process`.
 
     Returns:
       The process of `compose_audited_process`.
@@ -81,13 +82,14 @@ def build_audited_fed_prox(
     model; TFF's own `build_weighted_fed_prox` has the sign of that pull wrong.
 
     Args:
-      model_fn: The model.
-      proximal_strength: mu, positive.
-      client_optimizer_fn: of the clients' local steps.
-      server_optimizer_fn: Applies the aggregate; by default SGD with learning rate 1.
+      model_fn: The model that the clients train.
+      proximal_strength: The factor mu of the proximal term, positive.
+      client_optimizer_fn: The optimizer of the clients' local steps.
+      server_optimizer_fn: The optimizer that applies the aggregate; by default SGD with learning
+        rate 1.
       model_aggregator: Any factory, weighted or not; by default TFF's mean.
-      client_weighting: What a weighted aggregator weights real clients by.
-      canary_weight: What it weights canaries by, see `compose_audited_process`.
+      client_weighting: How a weighted aggregator weights real clients.
+      canary_weight: The weight of a canary in a weighted aggregator, see `compose_audited_process`.
 
     Returns:
       The process of `compose_audited_process`.
@@ -114,13 +116,14 @@ def build_audited_fed_sgd(
     model_aggregator: tff.aggregators.AggregationFactory | None = None,
     canary_weight: float = 1.0,
 ) -> tff.learning.templates.LearningProcess:
-    """As `tff.learning.algorithms.build_fed_sgd`, with canary clients.
+    """Federated SGD with canary clients, otherwise as TFF's `build_fed_sgd`.
 
     Args:
-      model_fn: The model.
-      server_optimizer_fn: Applies the aggregate; by default SGD with learning rate 1.
+      model_fn: The model that the clients train.
+      server_optimizer_fn: The optimizer that applies the aggregate; by default SGD with learning
+        rate 1.
       model_aggregator: Any factory; by default TFF's mean, weighted by examples.
-      canary_weight: What a weighted one weights canaries by, see `compose_audited_process`.
+      canary_weight: The weight of a canary in a weighted aggregator, see `compose_audited_process`.
 
     Returns:
       The process of `compose_audited_process`.
@@ -176,11 +179,11 @@ def create_aggregator(
     """A factory's aggregator of updates, which takes weights whether it uses them or not.
 
     Args:
-      factory: Weighted or not.
-      weights_type: of `ModelWeights`.
+      factory: A factory of weighted or unweighted aggregators.
+      weights_type: The TFF type of the model's `ModelWeights`.
 
     Raises:
-      InputError: It is no factory.
+      InputError: `factory` is no factory of aggregators.
     """
     if isinstance(factory, tff.aggregators.UnweightedAggregationFactory):
         factory = tff.aggregators.as_weighted_aggregator(factory)

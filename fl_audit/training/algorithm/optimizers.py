@@ -38,8 +38,8 @@ def client_optimizer(config: LocalSteps) -> tff.learning.optimizers.Optimizer:
 def server_optimizer(config: Server) -> tff.learning.optimizers.Optimizer:
     """The optimizer that applies aggregates.
 
-    Squares of past aggregates start at tau^2, as in Reddi et al. 2020, algorithm 2; Adam's, which
-    TFF corrects for their bias, at 0.
+    The sums of squares of past aggregates start at tau^2, as in Reddi et al. 2020, algorithm 2;
+    those of Adam, whose bias TFF corrects, start at 0.
 
     Args:
       config: The server table of a config.
