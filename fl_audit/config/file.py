@@ -96,7 +96,7 @@ def _with_kinds(table: Mapping[str, Any]) -> dict[str, Any]:
     """The file's tables, those of registered kinds as what they describe.
 
     Raises:
-      Msgspec.ValidationError: a value is of the wrong type or out of range.
+      msgspec.ValidationError: a value is of the wrong type or out of range.
     """
     return {key: _with_kind_of(key, value) for key, value in table.items()}
 

@@ -222,13 +222,14 @@ class LearningTask:
     """A model with its clients and its held-out data.
 
     Attributes:
-      name: For people.
+      name: The name of the task, for people.
       classifier: The model.
       population: The real clients.
       held_out: Examples that no client has.
-      max_examples_per_client: of one client used in one round, drawn anew each time; None for
-        all of them.
-      examples_of_sentences: Makes examples of a user's own text; None where data is no text.
+      max_examples_per_client: The number of one client's examples that are used in one round, drawn
+        anew each time; None for all of them.
+      examples_of_sentences: A function that makes examples of a user's own text; None where data is
+        no text.
     """
 
     name: str

@@ -14,7 +14,7 @@ from fl_audit.tasks.vocabulary import build_vocabulary, words_of
 
 
 def _sentences(path: Path, rows: "csv.DictReader[str]") -> Iterator[Sentence]:
-    """Rows with at least one word; every client must have one."""
+    """The rows with at least one word; every client must have one."""
     seen: dict[str, bool] = {}
     columns = rows.fieldnames or ["(no header)"]
     for column in ("client_id", "text"):
@@ -38,7 +38,7 @@ def _sentences(path: Path, rows: "csv.DictReader[str]") -> Iterator[Sentence]:
 
 
 def read_sentences(path: Path) -> Iterator[Sentence]:
-    """The sentences of a `client_id,text` CSV, a row each; rows without a word are left out.
+    """The sentences of a `client_id,text` CSV, one in each row; rows without a word are left out.
 
     Raises:
       InputError: The file cannot be read, lacks a column, or has a client without a word.
@@ -58,11 +58,11 @@ def read_sentences(path: Path) -> Iterator[Sentence]:
 
 
 def load_text_task(config: TextTask, seed: int) -> LearningTask:
-    """Clients of a CSV with a row a sentence; the vocabulary is built from the training rows.
+    """The task of a CSV's clients, with a vocabulary built from the training rows.
 
     Args:
-      config: The file, the sizes of the model.
-      seed: of the run; decides the initial weights.
+      config: The file and the sizes of the model.
+      seed: The seed of the run; it decides the initial weights.
 
     Raises:
       InputError: The file cannot be read, lacks a column, has a client without a word, or too few

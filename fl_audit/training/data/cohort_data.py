@@ -68,8 +68,7 @@ class CohortData:
         return RoundData(clients, cohort.canaries, canaries)
 
     def of_canary(self, canary: int, round_index: int) -> Examples:
-        """A canary's examples in the order in which it trains, or would train, on them in a round.
-        """
+        """A canary's examples in the order in which it would train on them in a round."""
         examples = self.canary_examples[canary]
         random = generator(self.seed, Stream.CANARY_ORDER, round_index, canary)
         return examples.take(self._order(len(examples), random))

@@ -106,9 +106,7 @@ class MeanGradient(LocalTraining):
         return sums, count + num_examples
 
     def end(self, initial: Weights, state: Any, metrics: Metrics) -> tuple[Weights, Metrics]:
-        """The mean; if that is not finite, the client counts in the metrics all the same, as in
-        TFF.
-        """
+        """The mean; if that is not finite, the client still counts in the metrics, as in TFF."""
         del initial
         sums, count = state
         update = [total / count for total in sums]
