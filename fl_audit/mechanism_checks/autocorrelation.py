@@ -66,8 +66,7 @@ def strongest_autocorrelation(
 
 
 def _products_by_lag(vector: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
-    """The sums of products of coordinates that lie a lag apart, for lags 1 to the length less one.
-    """
+    """The sums of products of coordinates that lie a lag apart, for every lag from 1."""
     size = scipy.fft.next_fast_len(2 * len(vector), real=True)  # so that no lag wraps around
     spectrum = scipy.fft.rfft(vector, size)
     products = scipy.fft.irfft(spectrum.real**2 + spectrum.imag**2, size)

@@ -193,8 +193,7 @@ def _no_autocorrelation(strongest: Autocorrelation, stddev: float, norm_bound: f
 def _worst(
     name: str, log_p: FloatArray, ratio: FloatArray, *, badness: FloatArray, first_round: int = 1
 ) -> Check:
-    """The least likely of a check's tests, with one row for each round, one column for each
-    variable.
+    """The least likely of a check's tests; rows of the arrays are rounds, columns are variables.
 
     Among equally likely ones, which mostly have the bound 1, it is the one with the largest
     badness.

@@ -11,7 +11,7 @@ from fl_audit.array_types import FloatArray
 
 
 def log_p_shorter(squared_length: FloatArray, dof: FloatArray) -> FloatArray:
-    """The log probability that a vector with noise is as short as this, or shorter.
+    """A bound on the log probability that a vector with noise is as short as this, or shorter.
 
     |s + g|^2 / stddev^2 is noncentral chi-square, which is stochastically larger than chi-square.
     Chernoff's bound for that: P(X <= q d) <= (q e^(1 - q))^(d / 2) for q < 1.
@@ -30,7 +30,7 @@ def log_p_shorter(squared_length: FloatArray, dof: FloatArray) -> FloatArray:
 
 
 def log_p_longer(squared_length: FloatArray, dof: FloatArray, norm_bound: FloatArray) -> FloatArray:
-    """The log probability that a vector with noise is as long as this, or longer.
+    """A bound on the log probability that a vector with noise is as long as this, or longer.
 
     The source is Birgé 2001 ("An alternative point of view on Lepski's method", lemma 8.1) for the
     noncentral chi-square X of d degrees and noncentrality B, which is stochastically increasing in
@@ -53,7 +53,7 @@ def log_p_longer(squared_length: FloatArray, dof: FloatArray, norm_bound: FloatA
 def log_p_autocorrelation(
     product: FloatArray, num_pairs: FloatArray, norm_bound: float
 ) -> FloatArray:
-    """The log probability of so large a sum of products at a lag, of either sign.
+    """A bound on the log probability of so large a sum of products at a lag, of either sign.
 
     The sum of x_i x_(i + lag) is at most |s|^2, plus N(0, 4 |s|^2 stddev^2) or less, plus a
     quadratic form of the noise with Frobenius norm sqrt(pairs / 2) and eigenvalues up to 1, for

@@ -15,8 +15,8 @@ class MechanismWatch:
     """A watch that sees every round's aggregate in order, and keeps the last one and some lengths.
 
     Attributes:
-      echo: The strongest autocorrelation of the first round; None where it has no noise or was not
-        shown.
+      autocorrelation: The strongest autocorrelation of the first round; None where it has no noise
+        or was not shown.
     """
 
     def __init__(

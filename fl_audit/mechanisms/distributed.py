@@ -95,8 +95,7 @@ def _whole(expected_cohort: float) -> int:
 
 
 def _clip_and_noise(table: Distributed, state: Any) -> ClipAndNoise:
-    """The clip norm and noise from the nested states of mean, rotation, clip, rounding and query.
-    """
+    """The clip norm and noise in the nested states of mean, rotation, clip, rounding and query."""
     (clip, _), _ = state
     quantile, _ = clip["clipping_norm"]
     discrete = clip["inner_agg"]

@@ -65,8 +65,7 @@ class Corpus:
         return self._clients.count(_HELD_OUT)
 
     def first_rows(self) -> npt.NDArray[np.int64]:
-        """The first row of each client in `rows`, then the last one's end; of shape (clients + 1,).
-        """
+        """The first row of each client in `rows`, then the end of all, of shape (clients + 1,)."""
         return np.cumsum(np.bincount(np.asarray(self._clients) - _HELD_OUT))
 
     def rows(self, vocabulary: Vocabulary) -> TokenRows:

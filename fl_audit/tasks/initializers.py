@@ -14,8 +14,7 @@ def he_normal(random: np.random.Generator, rows: int, columns: int) -> Float32Ar
 def glorot_uniform(
     random: np.random.Generator, shape: tuple[int, ...], fan_in: int, fan_out: int
 ) -> Float32Array:
-    """A uniform array with variance 2 / (fan_in + fan_out) (Glorot & Bengio 2010), Keras' default.
-    """
+    """A uniform array of variance 2 / (fan_in + fan_out) (Glorot & Bengio 2010), Keras' default."""
     limit = np.sqrt(6 / (fan_in + fan_out))
     return random.uniform(-limit, limit, shape).astype(np.float32)
 
