@@ -197,7 +197,7 @@ def epsilon_seen_samples(rounds: FixedSizeRounds, delta: float) -> float:
     def exceeds(epsilon: float) -> bool:
         log_p = special.log_ndtr(shifts / 2 - epsilon / shifts)
         log_q = special.log_ndtr(-shifts / 2 - epsilon / shifts)
-        # Rounding makes nothing of deltas that are nothing to the sum.
+        # Rounding sets to 0 only deltas that are negligible in the sum.
         log_ratio = np.minimum(epsilon + log_q - log_p, 0.0)
         with np.errstate(divide="ignore"):
             log_deltas = log_p + np.log(-np.expm1(log_ratio))
@@ -252,7 +252,7 @@ def epsilon_pld(rounds: SampledRounds, delta: float) -> AccountedEpsilon:
     except (ValueError, OverflowError):
         epsilon = math.inf
     # Infinite where e^-epsilon is a denormal number (epsilon of 709 to 720); an error where
-    # rounding makes a loss distribution that is none.
+    # rounding makes a loss distribution invalid.
     if math.isinf(epsilon):
         reason = "the privacy loss distribution exhausts floating point here"
         return AccountedEpsilon("pld", None, reason)

@@ -64,7 +64,7 @@ def noise_law_named(name: str) -> NoiseLaw:
 
 def without_noise(run: NoisyRounds, party: Party) -> Guarantee:
     """The guarantee of no noise at all, whatever its law: epsilon is infinite."""
-    from fl_audit.accounting.accountants import account_gaussian  # loads dp-accounting: a second
+    from fl_audit.accounting.accountants import account_gaussian  # takes a second to import
 
     return Guarantee(party.participations, account_gaussian(0.0, 1, run.delta))
 

@@ -87,7 +87,7 @@ def largest_squared_sensitivity(block: int, trees: Trees) -> int:
         its rounds. Blocks start with the first round; the last one may have fewer.
       trees: The trees of the run.
     """
-    best = {False: 0}  # by whether the block that goes on has had its round
+    best = {False: 0}  # by whether the open block has had its round
     for start, height in trees.roots():
         best = _with_root(best, start, height, block)
     return max(best.values())
@@ -112,7 +112,7 @@ def _choices(start: int, end: int, was_used: bool, block: int) -> Iterator[tuple
     """
     either = (False, True)
     goes_on, stays_open = start % block != 0, end % block != 0
-    if goes_on and stays_open and start // block == (end - 1) // block:  # one block around it all
+    if goes_on and stays_open and start // block == (end - 1) // block:  # one block holds the node
         yield from ((False, False, was_used),) if was_used else ((x, x, x) for x in either)
         return
     for first in either if goes_on and not was_used else (False,):

@@ -49,7 +49,7 @@ class CanaryPool:
             is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
             if not is_whole or value < least:
                 raise InputError(f"{name}: must be a whole number from {least} on, got {value!r}")
-            object.__setattr__(self, name, int(value))  # NumPy's whole numbers are no JSON
+            object.__setattr__(self, name, int(value))  # NumPy integers are not JSON
         if self.family not in FAMILIES:
             hint = nearest(str(self.family), FAMILIES)
             raise InputError(f"family: unknown family {self.family!r}: {hint}")
@@ -68,8 +68,7 @@ class CanaryPool:
         return flip_coins(self.seed, self.count)
 
     def vector(self, canary: int) -> npt.NDArray[np.float32]:
-        """The canary's unit vector, float32 of shape (dim,), which its client's update points
-        along.
+        """The canary's unit vector, the direction of its client's update; float32 of shape (dim,).
 
         A client sends norm * vector(canary), in the direction in which the model should move. Where
         the system clips, the norm may be any that is longer than every clip norm, so that the clip

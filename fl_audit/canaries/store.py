@@ -123,7 +123,7 @@ class StoredGaussianFamily(CanaryFamily):
         draw = self._exact.new_draw()
         for canary in (0, self.num_canaries - 1):
             for coordinates, values in self._rounded_pieces(canary, draw):
-                # Another processor's last bits may round to the neighbour.
+                # On another processor the last bits may differ, and round to a neighbour.
                 if np.abs(rows[canary, coordinates] - values).max() > 1:
                     raise InputError(
                         f"{self.path}: canary {canary} is not that of seed {self.seed}: the file "

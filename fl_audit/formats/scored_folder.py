@@ -17,9 +17,7 @@ class ScoredFolder:
 
     @property
     def round_cosines(self) -> Path:
-        """The cosine of every canary with every aggregate, float32 of shape (rounds, canaries)
-        (NPY).
-        """
+        """The cosine of every canary with every aggregate: float32, rounds x canaries (NPY)."""
         return self.path / "round_cosines.npy"
 
     def scores(self, statistic: str) -> Path:

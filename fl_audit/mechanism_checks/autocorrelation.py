@@ -49,7 +49,7 @@ def strongest_autocorrelation(
     if not 1 < dim <= MOST_COORDINATES:
         return None
     # In units of the noise, which keeps float32's range whatever the clip norm is. A length that
-    # only a broken clip leaves may overflow all the same: it is another check's to find.
+    # only a broken clip leaves may still overflow; another check finds that.
     with np.errstate(over="ignore", invalid="ignore"):
         products = _products_by_lag(aggregate / np.float32(stddev))
     if not np.isfinite(products).all():

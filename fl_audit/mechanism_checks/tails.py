@@ -71,12 +71,12 @@ def log_p_autocorrelation(
     above = np.maximum(np.abs(product) - norm_bound**2, 0)
     linear = np.asarray(np.sqrt(8.0) * norm_bound + np.sqrt(2 * num_pairs))
     root = _root(2.0, linear, above)
-    # Twice for the two parts, twice for the two signs.
+    # The factor 4 stands for two parts times two signs.
     return np.asarray(np.minimum(np.log(4) - root**2, 0))
 
 
 def _root(quadratic: float, linear: FloatArray, value: FloatArray) -> FloatArray:
     """The solution r >= 0 of quadratic r^2 + linear r = value."""
-    # Without the difference of two nearly equal numbers.
+    # This form avoids the difference of two nearly equal numbers.
     root = 2 * value / (linear + np.sqrt(linear**2 + 4 * quadratic * np.minimum(value, 1e300)))
     return np.asarray(np.where(np.isinf(value), np.inf, root))

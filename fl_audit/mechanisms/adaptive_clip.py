@@ -1,4 +1,4 @@
-"""What mechanisms with an adaptive clip norm have in common: a noised count beside the sum."""
+"""The noise of mechanisms with an adaptive clip norm, which noise a count beside the sum."""
 
 from fl_audit.errors import InputError
 from fl_audit.formats.run_folder import RunRecord

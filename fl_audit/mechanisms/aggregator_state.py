@@ -12,7 +12,7 @@ _CLIPPED_NORM = 1e15
 """A norm that adaptive clipping never reaches as its clip norm, and whose square is a float32."""
 
 _JUST_CLIPPED, _SURELY_CLIPPED = 1.001, 2.0
-"""Over the clip norm."""
+"""The least and the largest length of a canary, over the clip norm."""
 
 
 def clip_and_noise(table: Mechanism, aggregator_state: Any) -> ClipAndNoise:

@@ -46,7 +46,7 @@ def lstm_outputs(
     """
     columns = tf.transpose(inputs, [1, 2, 0])
     arguments = (columns, kernel, recurrent, bias)
-    # Variables become tensors here: tf.custom_gradient treats the ones it meets apart.
+    # Variables become tensors here, because tf.custom_gradient treats variables differently.
     hidden = _lstm_columns(*(tf.convert_to_tensor(argument) for argument in arguments))
     return tf.transpose(hidden, [2, 0, 1])
 
@@ -80,7 +80,7 @@ def _forward(
     outputs: list[tf.Tensor] = []
     steps = []
     for from_input in from_inputs:
-        is_first = not outputs  # whose hidden state is zero
+        is_first = not outputs  # the hidden state before it is zero
         gates = from_input if is_first else from_input + tf.matmul(transposed, outputs[-1])
         admit, keep, candidate, show = tf.split(gates, 4, axis=1)
         admit, keep, show = tf.sigmoid(admit), tf.sigmoid(keep), tf.sigmoid(show)

@@ -45,7 +45,7 @@ def read_sentences(path: Path) -> Iterator[Sentence]:
     """
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            # strict: a quote that is never closed would swallow all rows behind it.
+            # strict, as a quote that is never closed would swallow all rows behind it.
             rows = csv.DictReader(file, strict=True)
             yield from _sentences(path, rows)
     except OSError as error:

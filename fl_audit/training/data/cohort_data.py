@@ -108,7 +108,7 @@ class DataSets:
           data: The data of the participants.
           canary_norm: The length of the update of a canary that is a vector.
         """
-        # Who has none of something shares one data set of nothing.
+        # Participants without examples, or without a vector, share one empty data set.
         no_vector = small_data_set(np.zeros((0, self.family.dim), np.float32))
         no_batches = batches_of(self.no_examples, self.batch_size)
         for examples in data.trained:

@@ -111,7 +111,7 @@ class BlockTrainer:
         try:
             self._train.get_concrete_function()
         except (ValueError, NotImplementedError) as error:
-            # Above the last line stands where in the code it was.
+            # Only the last line of the message says what failed; those above it are a trace.
             raise NotVectorizedError(str(error).strip().splitlines()[-1].strip()) from error
 
     def train(self, weights: Sequence[tf.Tensor], block: PaddedBlock) -> TrainedBlock:

@@ -31,7 +31,7 @@ class LocalContext(tff.framework.SyncContext):
             which their updates are added does not depend on it.
         """
         self._num_threads = num_threads
-        # By identity: the hash of a computation is that of its serialised form, megabytes.
+        # Keyed by identity, as hashing a computation hashes its serialised form of megabytes.
         self._compiled: dict[int, tuple[Any, Callable[[Any], Any]]] = {}
 
     def compile(self, computation: tff.Computation) -> Callable[[Any], Any]:
@@ -108,7 +108,7 @@ class _Round:
             kind.member for _, kind in tff.structure.iter_elements(signature.parameter)
         )
         self._result_type = signature.result
-        # Variables of a Keras model are this process's, so that its clients take turns.
+        # A Keras model's variables belong to this process, so its clients train one by one.
         self._num_threads = 1 if self._work.has_variables else num_threads
         result = self._work.type_signature.result
         if any(tff.types.count(result[i], _is_tensor) for i in range(1, len(result))):
