@@ -47,7 +47,7 @@ class Corpus:
         self.word_counts: Counter[str] = Counter()
         self._length = length
         self._client: dict[str, int] = {}
-        self._number: dict[str, int] = {}  # a word's, in order of appearance
+        self._number: dict[str, int] = {}  # number of each word, in order of appearance
         self._words = array("I")  # numbers of the words kept, sentence after sentence
         self._lengths = array("i")
         self._clients = array("i")
