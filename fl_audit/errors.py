@@ -1,4 +1,4 @@
-"""How the program ends early: bad input from outside, or a signal that asked it to stop."""
+"""The errors that end the program early: bad input, or a signal that asked it to stop."""
 
 import difflib
 import signal
@@ -17,8 +17,8 @@ class Interrupted(Exception):  # noqa: N818 - it is no error
     """A run was asked to stop and has saved its state.
 
     Attributes:
-      completed_rounds: rounds that are done.
-      signal_number: that asked.
+      completed_rounds: The number of completed rounds.
+      signal_number: The number of the signal that asked.
     """
 
     def __init__(self, completed_rounds: int, signal_number: int) -> None:

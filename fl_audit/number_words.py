@@ -11,7 +11,7 @@ _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def significant(value: float, digits: int = 3) -> str:
-    """A number to so many significant digits.
+    """A number with so many significant digits.
 
     >>> [significant(value) for value in (0.0, 0.4567, 4.5, 51312, 2.5e-7, -math.inf)]
     ['0', '0.457', '4.50', '51,300', '2.50 × 10⁻⁷', '−∞']
@@ -31,7 +31,7 @@ def significant(value: float, digits: int = 3) -> str:
 
 
 def epsilon_text(value: float | None) -> str:
-    """An epsilon, possibly infinite; None is unknown.
+    """An epsilon, possibly infinite, as text; None is unknown.
 
     >>> [epsilon_text(value) for value in (4.5, math.inf, None)]
     ['4.50', '∞', 'unknown']
@@ -40,7 +40,7 @@ def epsilon_text(value: float | None) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """A number of things.
+    """A number of things in words.
 
     >>> count(1, "round"), count(12345, "round")
     ('1 round', '12,345 rounds')

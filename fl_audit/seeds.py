@@ -6,7 +6,7 @@ import numpy as np
 
 
 class Stream(enum.IntEnum):
-    """What a stream of random numbers is for; the values are part of a run's identity."""
+    """The purposes of random streams; the values are part of a run's identity."""
 
     INCLUSION = 0
     CANARY_VECTOR = 1

@@ -1,4 +1,4 @@
-"""The analytical epsilon of a run: what its noise guarantees, whatever the attacker does."""
+"""The analytical epsilon of a run, which its noise guarantees against every attacker."""
 
 from fl_audit.accounting.analytical import ADD_OR_REMOVE, ZERO_OUT, Accounting, account
 from fl_audit.accounting.guarantee import AccountedEpsilon, Guarantee, none_known

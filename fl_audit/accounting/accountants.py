@@ -1,9 +1,9 @@
-"""Epsilon of Gaussian mechanisms, by each accountant that can tell.
+"""Epsilon of Gaussian mechanisms, by each accountant that applies.
 
-Poisson sampling is accounted for by dp-accounting, as Renyi DP and as privacy loss distributions;
-samples of fixed size as Renyi DP, and exactly against an attacker who sees them; without sampling,
-any number of releases is one Gaussian mechanism, whose epsilon is known exactly. The noised nodes
-of tree aggregation are such releases.
+Poisson sampling is accounted for by dp-accounting, as Renyi DP and as privacy loss distributions.
+Samples of fixed size are accounted for as Renyi DP, and exactly against an attacker who sees them.
+Without sampling, any number of releases is one Gaussian mechanism, whose epsilon is known exactly;
+the noised nodes of tree aggregation are such releases.
 """
 
 import math
@@ -29,30 +29,37 @@ RDP_ORDERS: tuple[float, ...] = (
     *range(11, 64),
     *(2**power for power in range(6, 12)),
 )
-"""dp-accounting's default orders, and finer ones down to 1.01, below which it makes no use of them.
+"""dp-accounting's default orders, and finer ones down to 1.01, the smallest that it can use.
 
-At noise multiplier 0.0644 of Andrew et al. the default ones, from 1.1 on, give an epsilon of
-100,000 where these give 1,150."""
+At noise multiplier 0.0644 of Andrew et al. the default orders, from 1.1 on, give an epsilon of
+100,000 and these give 1,150.
+"""
 
 _RDP_ROUNDING = 1e-10
-"""A composed divergence below this is rounding, and may come out negative."""
+"""A composed divergence below this is due to rounding, and may be negative."""
 
 _PLD_GRID = 2**19
-"""Points that the composed privacy loss is spread over: 0.2 to 1.1 s and 0.4 GB as measured, and
-an epsilon within 0.1 % of that of a grid twice as fine (2 % at a sampling probability of 1e-6)."""
+"""The number of points that the composed privacy loss is spread over.
+
+This took 0.2 to 1.1 s and 0.4 GB as measured, and gave an epsilon within 0.1 % of that of a grid
+twice as fine (2 % at a sampling probability of 1e-6).
+"""
 
 _PLD_SMALLEST_DELTA = 1e-10
-"""Below it the rounding of the FFT, about 1e-13 in delta, moves epsilon by up to a percent."""
+"""The smallest delta for this accountant.
+
+Below it the rounding of the FFT, about 1e-13 in delta, moves epsilon by up to a percent.
+"""
 
 
 @dataclass(frozen=True)
 class SampledRounds:
-    """Rounds of the Gaussian mechanism on a Poisson sample.
+    """Rounds of the Gaussian mechanism, each on a Poisson sample.
 
     Attributes:
-      probability: of a client in a round, in (0, 1).
-      noise_multiplier: of one round.
-      rounds: how many.
+      probability: The probability that a client is in a round, in (0, 1).
+      noise_multiplier: The noise multiplier of one round.
+      rounds: The number of rounds.
     """
 
     probability: float
@@ -72,10 +79,10 @@ class FixedSizeRounds:
     """Rounds of the Gaussian mechanism, each on a sample drawn anew without replacement.
 
     Attributes:
-      sample_size: of each round.
-      sampled_from: how many it is drawn from, at least `sample_size`.
-      noise_multiplier: of one round, over the clip norm.
-      rounds: how many.
+      sample_size: The number of clients in each round.
+      sampled_from: The number of clients that a round is drawn from, at least `sample_size`.
+      noise_multiplier: The standard deviation of one round's noise, over the clip norm.
+      rounds: The number of rounds.
     """
 
     sample_size: int
@@ -87,7 +94,7 @@ class FixedSizeRounds:
     def replacing_one(self) -> dp_accounting.DpEvent:
         """A round in dp-accounting's terms, where one client is replaced by any other.
 
-        The sum then moves by up to two clip norms, and noise counts over that.
+        The sum then moves by up to two clip norms, which the noise is divided by.
         """
         gaussian = dp_accounting.GaussianDpEvent(self.noise_multiplier / 2)
         return dp_accounting.SampledWithoutReplacementDpEvent(
@@ -98,16 +105,17 @@ class FixedSizeRounds:
 def account_gaussian(
     noise_multiplier: float, squared_sensitivity: int, delta: float
 ) -> tuple[AccountedEpsilon, ...]:
-    """Epsilon of releases without sampling, which are one release at less noise.
+    """Epsilon of releases without sampling, which are together one release at less noise.
 
-    The next release may depend on the last ones: for Gaussians that gains an attacker nothing
-    (Dong et al. 2019, arXiv:1905.02383, corollary 3.3).
+    A release may depend on earlier ones: for Gaussians this gives an attacker no advantage (Dong et
+    al. 2019, arXiv:1905.02383, corollary 3.3).
 
     Args:
-      noise_multiplier: of one release; 0 for none.
-      squared_sensitivity: sum over releases of how far a client moves them, squared, in clip
-        norms. Where it moves each by one, how many it takes part in.
-      delta: in (0, 1).
+      noise_multiplier: The noise multiplier of one release; 0 for no noise.
+      squared_sensitivity: The sum over releases of the squared distance, in clip norms, by which a
+        client moves them. Where it moves each by one, this is the number of releases that it takes
+        part in.
+      delta: The delta of the guarantee, in (0, 1).
     """
     event = dp_accounting.GaussianDpEvent(noise_multiplier)
     composed = dp_accounting.SelfComposedDpEvent(event, squared_sensitivity)
@@ -125,8 +133,8 @@ def account_sampled(rounds: SampledRounds, delta: float) -> tuple[AccountedEpsil
     """Epsilon of rounds on Poisson samples.
 
     Args:
-      rounds: what was released.
-      delta: in (0, 1).
+      rounds: The rounds that were released.
+      delta: The delta of the guarantee, in (0, 1).
     """
     rdp = AccountedEpsilon("rdp", epsilon_rdp(rounds.event, delta))
     return rdp, epsilon_pld(rounds, delta)
@@ -136,8 +144,8 @@ def account_fixed_size(rounds: FixedSizeRounds, delta: float) -> tuple[Accounted
     """Epsilon of rounds on samples of fixed size, one client replaced by one that sends nothing.
 
     Args:
-      rounds: what was released.
-      delta: in (0, 1).
+      rounds: The rounds that were released.
+      delta: The delta of the guarantee, in (0, 1).
     """
     return (
         AccountedEpsilon("rdp", epsilon_rdp_fixed_size(rounds, delta)),
@@ -148,12 +156,12 @@ def account_fixed_size(rounds: FixedSizeRounds, delta: float) -> tuple[Accounted
 def epsilon_rdp_fixed_size(rounds: FixedSizeRounds, delta: float) -> float:
     """Epsilon by Renyi DP (Wang, Balle & Kasiviswanathan 2019, arXiv:1808.00087, theorem 27).
 
-    It holds for one client replaced by any other, one that sends nothing among them, as long as
-    nobody sees who was drawn. Where the theorem gains nothing, sampling is left out.
+    It holds for one client replaced by any other, including one that sends nothing, as long as
+    nobody sees who was drawn. Where the theorem gives no improvement, sampling is left out.
 
     Args:
-      rounds: what was released.
-      delta: in (0, 1).
+      rounds: The rounds that were released.
+      delta: The delta of the guarantee, in (0, 1).
     """
     if rounds.noise_multiplier == 0:
         return math.inf
@@ -166,16 +174,17 @@ def epsilon_rdp_fixed_size(rounds: FixedSizeRounds, delta: float) -> float:
 
 
 def epsilon_seen_samples(rounds: FixedSizeRounds, delta: float) -> float:
-    """Epsilon, exactly, against an attacker who sees who was drawn in every round.
+    """Exact epsilon against an attacker who sees who was drawn in every round.
 
-    A client is in K of T rounds, binomial with the share of the population that a round draws, and
-    whoever sees K faces the Gaussian mechanism of K rounds. K is the same with and without the
-    client's updates, so that delta is the mean over K of that mechanism's delta (Balle & Wang
-    2018, arXiv:1805.06530, theorem 8). Holds for one client replaced by one that sends nothing.
+    A client is in K of T rounds, where K is binomial with the share of the population that a round
+    draws, and an attacker who sees K faces the Gaussian mechanism of K rounds. K is the same with
+    and without the client's updates, so that delta is the mean over K of that mechanism's delta
+    (Balle & Wang 2018, arXiv:1805.06530, theorem 8). It holds for one client replaced by one that
+    sends nothing.
 
     Args:
-      rounds: what was released.
-      delta: in (0, 1).
+      rounds: The rounds that were released.
+      delta: The delta of the guarantee, in (0, 1).
     """
     counts = np.arange(1, rounds.rounds + 1)
     share = rounds.sample_size / rounds.sampled_from
@@ -188,7 +197,7 @@ def epsilon_seen_samples(rounds: FixedSizeRounds, delta: float) -> float:
     def exceeds(epsilon: float) -> bool:
         log_p = special.log_ndtr(shifts / 2 - epsilon / shifts)
         log_q = special.log_ndtr(-shifts / 2 - epsilon / shifts)
-        # Rounding makes nothing of deltas that are nothing to the sum.
+        # Rounding sets to 0 only deltas that are negligible in the sum.
         log_ratio = np.minimum(epsilon + log_q - log_p, 0.0)
         with np.errstate(divide="ignore"):
             log_deltas = log_p + np.log(-np.expm1(log_ratio))
@@ -203,9 +212,9 @@ def epsilon_rdp(
     """Epsilon by Renyi DP (Mironov et al. 2019, arXiv:1908.10530).
 
     Args:
-      event: what was released.
-      delta: in (0, 1).
-      orders: Renyi orders to take the best of, each above 1.
+      event: The releases, in dp-accounting's terms.
+      delta: The delta of the guarantee, in (0, 1).
+      orders: The Renyi orders, each above 1, of which the best is taken.
     """
     accountant = RdpAccountant(orders=list(orders)).compose(event)
     return _epsilon_of_divergences(orders, accountant.rdp, delta)
@@ -222,12 +231,12 @@ def _epsilon_of_divergences(
 def epsilon_pld(rounds: SampledRounds, delta: float) -> AccountedEpsilon:
     """Epsilon by privacy loss distributions (Doroshenko et al. 2022, arXiv:2207.04380).
 
-    Losses are rounded pessimistically, so that a coarse grid overstates epsilon; only the rounding
+    Losses are rounded pessimistically, so that a coarse grid overstates epsilon. Only the rounding
     of the FFT can understate it, by less than 0.2 % as measured at delta 1e-10.
 
     Args:
-      rounds: what was released.
-      delta: in (0, 1).
+      rounds: The rounds that were released.
+      delta: The delta of the guarantee, in (0, 1).
     """
     if rounds.noise_multiplier == 0:
         return AccountedEpsilon("pld", math.inf)
@@ -243,7 +252,7 @@ def epsilon_pld(rounds: SampledRounds, delta: float) -> AccountedEpsilon:
     except (ValueError, OverflowError):
         epsilon = math.inf
     # Infinite where e^-epsilon is a denormal number (epsilon of 709 to 720); an error where
-    # rounding makes a loss distribution that is none.
+    # rounding makes a loss distribution invalid.
     if math.isinf(epsilon):
         reason = "the privacy loss distribution exhausts floating point here"
         return AccountedEpsilon("pld", None, reason)
@@ -251,7 +260,7 @@ def epsilon_pld(rounds: SampledRounds, delta: float) -> AccountedEpsilon:
 
 
 def _loss_width(rounds: SampledRounds) -> float:
-    """About the width of the composed privacy loss, all but 1e-15 of it, in nats."""
+    """The approximate width of all but 1e-15 of the composed privacy loss, in nats."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(60)
     weights /= weights.sum()
     z, q = rounds.noise_multiplier, rounds.probability

@@ -1,4 +1,4 @@
-"""The analytical epsilon of a run: what its noise guarantees, whatever the attacker does."""
+"""The analytical epsilon of a run, which its noise guarantees against every attacker."""
 
 from dataclasses import dataclass
 from typing import assert_never
@@ -18,14 +18,14 @@ _MOVING_ZEROING = (
 
 @dataclass(frozen=True)
 class Accounting:
-    """The analytical epsilon of a run, with what it rests on.
+    """The analytical epsilon of a run, with the conditions under which it holds.
 
     Attributes:
-      delta: of (epsilon, delta)-DP.
-      neighbours: which two runs are compared, in words.
-      assumes: what has to hold, in words.
-      client: guarantee to a real client.
-      canary: guarantee to an included canary.
+      delta: The delta of (epsilon, delta)-DP.
+      neighbours: The two runs that are compared, in words.
+      assumes: The conditions that have to hold, in words.
+      client: The guarantee to a real client.
+      canary: The guarantee to an included canary.
     """
 
     delta: float
@@ -36,9 +36,9 @@ class Accounting:
 
     @property
     def epsilon(self) -> float | None:
-        """The guarantee to whoever takes part most, a real client or an included canary.
+        """The larger of the epsilons of a real client and of an included canary.
 
-        None where the guarantee to either is unknown.
+        It is None where the guarantee to either is unknown.
         """
         client, canary = self.client.epsilon, self.canary.epsilon
         return None if client is None or canary is None else max(client, canary)
@@ -48,7 +48,7 @@ def account(run: NoisyRounds) -> Accounting:
     """The analytical epsilon of a run, to a real client and to an included canary.
 
     Raises:
-      ValueError: its noise law is not registered.
+      ValueError: The run's noise law is not registered.
     """
     law = noise_law_named(run.noise_law)
     return Accounting(
@@ -61,7 +61,7 @@ def account(run: NoisyRounds) -> Accounting:
 
 
 def _neighbours(run: NoisyRounds, law: NoiseLaw) -> str:
-    """Under Poisson sampling, a client that sends nothing is one that is not there."""
+    """The two runs in words; under Poisson sampling a client that sends nothing is absent."""
     all_drawn = run.client.participations is None and run.canary.participations is None
     is_poisson = all_drawn and run.sampling_probability is not None
     return ADD_OR_REMOVE if is_poisson and law.counts_drawing else ZERO_OUT
@@ -102,7 +102,7 @@ def _zeroing_assumptions(run: NoisyRounds) -> tuple[str, ...]:
 
 
 def _participation_assumptions(run: NoisyRounds, law: NoiseLaw) -> tuple[str, ...]:
-    """What is taken for granted of the schedule, of real clients first."""
+    """The conditions on the schedule, those on real clients first."""
     client = _participation_assumption(run, law, run.client)
     canary = _participation_assumption(run, law, run.canary)
     if client == canary:

@@ -1,20 +1,20 @@
-"""What is known of one party's epsilon, by each accountant that was asked."""
+"""The guarantee to one party, with its epsilon by each accountant that was asked."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 AccountantName = Literal["rdp", "pld", "analytic_gaussian", "seen_samples", "none_known"]
-"""The last one where no accountant is known."""
+"""The accountants, and `none_known` where there is none."""
 
 
 @dataclass(frozen=True)
 class AccountedEpsilon:
-    """Epsilon by one accountant.
+    """The epsilon of one accountant.
 
     Attributes:
-      accountant: which one.
-      epsilon: possibly infinite; None where the accountant cannot tell.
-      reason: why it cannot, in words; None where it can.
+      accountant: The name of the accountant.
+      epsilon: The epsilon, possibly infinite; None where the accountant gives none.
+      reason: The reason for which there is none, in words; None where there is one.
     """
 
     accountant: AccountantName
@@ -24,11 +24,13 @@ class AccountedEpsilon:
 
 @dataclass(frozen=True)
 class Guarantee:
-    """What the noise guarantees to one party.
+    """The guarantee of the noise to one party.
 
     Attributes:
-      participations: rounds it takes part in at most; None where sampling decides, or unknown.
-      by_accountant: each of them an upper bound on the same epsilon.
+      participations: The largest number of rounds that the party takes part in; None where sampling
+        decides, or unknown.
+      by_accountant: The epsilons of the accountants, each of them an upper bound on the same
+        epsilon.
     """
 
     participations: int | None
@@ -42,5 +44,5 @@ class Guarantee:
 
 
 def none_known(participations: int | None, reason: str) -> Guarantee:
-    """The guarantee where no accountant can tell, with the reason in words."""
+    """The guarantee where no accountant applies, with the reason in words."""
     return Guarantee(participations, (AccountedEpsilon("none_known", None, reason),))

@@ -1,6 +1,6 @@
-"""The laws of noise that accounting knows: what each of them guarantees, and on what condition.
+"""The laws of noise that accounting knows: what each guarantees, and on what condition.
 
-A mechanism names its law explicitly, and run.json names it by its name. A law of one's own is a
+A mechanism names its law explicitly, and run.json names it by its name. A user's own law is a
 `NoiseLaw` that is registered here.
 """
 
@@ -13,15 +13,15 @@ from fl_audit.accounting.noisy_rounds import NoisyRounds, Party
 
 @dataclass(frozen=True)
 class NoiseLaw:
-    """All that accounting knows of one law of noise.
+    """The record of all that accounting knows of one law of noise.
 
     Attributes:
       name: The name of the law in run.json.
-      guarantee: What the noise of some rounds guarantees to a party, zeroing left out.
-      counts_drawing: Whether the guarantee counts on nobody knowing who is drawn into a round,
+      guarantee: The guarantee to a party from the noise of some rounds, zeroing left out.
+      counts_drawing: Whether the guarantee relies on nobody knowing who is drawn into a round,
         where rounds are drawn.
-      release_assumptions: Sentences on what counts as released.
-      noise_assumption: A sentence on what has to hold of the noise.
+      release_assumptions: Sentences that say what counts as released.
+      noise_assumption: A sentence that says what has to hold of the noise.
     """
 
     name: str
@@ -38,7 +38,7 @@ def register_noise_law(law: NoiseLaw) -> NoiseLaw:
     """Adds a law and returns it.
 
     Raises:
-      ValueError: the name is taken.
+      ValueError: The name is already in use.
     """
     if law.name in _laws:
         raise ValueError(f"a noise law {law.name!r} is registered already")
@@ -47,15 +47,15 @@ def register_noise_law(law: NoiseLaw) -> NoiseLaw:
 
 
 def remove_noise_law(name: str) -> None:
-    """Takes a law out again, such as one that a test has registered."""
+    """Removes a law again, such as one that a test has registered."""
     del _laws[name]
 
 
 def noise_law_named(name: str) -> NoiseLaw:
-    """The law of a name.
+    """The law with a name.
 
     Raises:
-      ValueError: no law of this name is registered.
+      ValueError: No law of this name is registered.
     """
     if name not in _laws:
         raise ValueError(f"noise_law must be one of {', '.join(_laws)}, got {name!r}")
@@ -63,14 +63,14 @@ def noise_law_named(name: str) -> NoiseLaw:
 
 
 def without_noise(run: NoisyRounds, party: Party) -> Guarantee:
-    """The guarantee of no noise at all, whatever would have been added: epsilon is infinite."""
-    from fl_audit.accounting.accountants import account_gaussian  # loads dp-accounting: a second
+    """The guarantee of no noise at all, whatever its law: epsilon is infinite."""
+    from fl_audit.accounting.accountants import account_gaussian  # takes a second to import
 
     return Guarantee(party.participations, account_gaussian(0.0, 1, run.delta))
 
 
 def _independent(run: NoisyRounds, party: Party) -> Guarantee:
-    """Gaussian noise that every round draws anew."""
+    """The guarantee of Gaussian noise that every round draws anew."""
     if party.participations is not None:
         return _fixed_participation(run, party.participations)
     if run.sampling_probability is not None:
@@ -106,7 +106,7 @@ def _fixed_size(run: NoisyRounds, sample_size: int, sampled_from: int) -> Guaran
 
 
 def _tree(run: NoisyRounds, party: Party) -> Guarantee:
-    """Gaussian noise on the nodes of trees, all of which are one release."""
+    """The guarantee of Gaussian noise on the nodes of trees, all of which are one release."""
     from fl_audit.accounting.accountants import account_gaussian
 
     if run.noise_multiplier == 0:
@@ -122,7 +122,7 @@ def _tree(run: NoisyRounds, party: Party) -> Guarantee:
 
 
 def _skellam(run: NoisyRounds, party: Party) -> Guarantee:
-    """Skellam noise under a clip norm that moves."""
+    """The guarantee of Skellam noise under an adaptive clip norm."""
     if run.noise_multiplier == 0:
         return without_noise(run, party)
     return none_known(

@@ -1,4 +1,4 @@
-"""All that accounting needs to know of a run."""
+"""The facts of a run that accounting needs."""
 
 import math
 from dataclasses import dataclass, fields
@@ -11,9 +11,10 @@ class Party:
     """A real client or an included canary, as accounting sees it.
 
     Attributes:
-      participations: rounds that it takes part in at most; None if they are random.
-      squared_sensitivity: under tree aggregation, how far it moves the nodes of all trees together,
-        squared, in clip norms; None where its rounds are random, and under other noise.
+      participations: The largest number of rounds that it takes part in; None if they are random.
+      squared_sensitivity: Under tree aggregation, the squared distance by which it moves the nodes
+        of all trees together, in clip norms; None where its rounds are random, and under other
+        noise.
     """
 
     participations: int | None
@@ -22,30 +23,35 @@ class Party:
 
 @dataclass(frozen=True)
 class NoisyRounds:
-    """All that accounting needs to know of a run.
+    """The facts of a run that accounting needs.
 
     Attributes:
-      rounds: rounds of training.
-      delta: in (0, 1).
-      noise_multiplier: effective noise multiplier of one round, everything released counted; of
+      rounds: The number of rounds of training.
+      delta: The delta of the guarantee, in (0, 1).
+      noise_multiplier: The effective noise multiplier of one round, everything released counted; of
         one node under tree aggregation.
-      sum_noise_multiplier: noise on the sum of updates over the clip norm; likewise.
-      count_noise_stddev: noise on the adaptive clip's count, in clients; 0 without one.
-      sampling_probability: of one client in one round under Poisson sampling, which holds for
-        everybody whose participations are None; else None.
-      client_participations: rounds that a real client takes part in at most; None if random.
-      canary_participations: the same for an included canary.
-      sample_size: like `sampling_probability`, how many every round draws uniformly without
-        replacement; else None.
-      sampled_from: out of how many.
-      noise_law: name of the law of the noise, one of `accounting.noise_laws`.
-      zeroing: what is done to updates before they are clipped.
-      client_squared_sensitivity: under tree aggregation, how far a real client moves the nodes of
-        all trees together, squared, in clip norms; None where its rounds are random.
-      canary_squared_sensitivity: the same for an included canary.
+      sum_noise_multiplier: The standard deviation of the noise on the sum of updates over the clip
+        norm; of one node under tree aggregation.
+      count_noise_stddev: The standard deviation of the noise on the adaptive clip's count, in
+        clients; 0 without a count.
+      sampling_probability: The probability of one client in one round under Poisson sampling, which
+        holds for everybody whose participations are None; else None.
+      client_participations: The largest number of rounds that a real client takes part in; None if
+        random.
+      canary_participations: The largest number of rounds that an included canary takes part in;
+        None if random.
+      sample_size: The number that every round draws uniformly without replacement, for everybody
+        whose participations are None; else None.
+      sampled_from: The number that these are drawn from; None where `sample_size` is.
+      noise_law: The name of the law of the noise, one of `accounting.noise_laws`.
+      zeroing: The kind of zeroing of updates before they are clipped.
+      client_squared_sensitivity: Under tree aggregation, the squared distance by which a real
+        client moves the nodes of all trees together, in clip norms; None where its rounds are
+        random.
+      canary_squared_sensitivity: The same distance for an included canary.
 
     Raises:
-      ValueError: a number is out of range, or the effective noise multiplier is not that of its
+      ValueError: A number is out of range, or the effective noise multiplier is not that of its
         parts.
     """
 
@@ -92,7 +98,7 @@ class NoisyRounds:
         """The rounds of a run.
 
         Raises:
-          ValueError: the record does not describe a mechanism that adds up.
+          ValueError: The record's numbers do not fit together.
         """
         return cls(**{field.name: getattr(record, field.name) for field in fields(cls)})
 
@@ -110,15 +116,16 @@ class NoisyRounds:
 def effective_noise_multiplier(sum_noise_multiplier: float, count_noise_stddev: float) -> float:
     """The noise multiplier of a round that releases a noised sum and a noised count.
 
-    z^-2 = z_sum^-2 + (2 s)^-2, as the count has sensitivity 1/2 (Andrew et al. 2021,
+    z^-2 = z_sum^-2 + (2 s)^-2, because the count has sensitivity 1/2 (Andrew et al. 2021,
     arXiv:1905.03871, theorem 1).
 
     Args:
-      sum_noise_multiplier: z_sum, noise on the sum over the clip norm.
-      count_noise_stddev: s, noise on the count in clients; 0 where no count is released.
+      sum_noise_multiplier: The noise multiplier z_sum: the noise on the sum over the clip norm.
+      count_noise_stddev: The standard deviation s of the noise on the count in clients; 0 where no
+        count is released.
 
     Raises:
-      ValueError: either is negative or not finite.
+      ValueError: Either number is negative or not finite.
 
     >>> round(effective_noise_multiplier(1.0, 0.5), 6)  # both as noisy as z = 1
     0.707107

@@ -1,8 +1,9 @@
-"""How far one party moves the nodes of tree aggregation's trees, all of them together.
+"""The distance by which one party moves all nodes of tree aggregation's trees together.
 
 Tree aggregation adds noise to sums over nodes: over one round, two rounds, four, ... that lie side
-by side, counted from the start of a tree. Everything that it releases is made of noised nodes. Who
-takes part in the rounds S with updates no longer than the clip norm moves them by at most
+by side, counted from the start of a tree. Everything that it releases is made of noised nodes. A
+party that takes part in the rounds S with updates no longer than the clip norm moves them by at
+most
 
     sum over nodes |S in node|^2
 
@@ -24,8 +25,8 @@ class Trees:
     """The trees of a run, one after the other.
 
     Attributes:
-      num_rounds: rounds of training, at least 1.
-      restart_every: rounds of a tree; the last one may have fewer. None for one tree.
+      num_rounds: The number of rounds of training, at least 1.
+      restart_every: The number of rounds of a tree; the last one may have fewer. None for one tree.
     """
 
     num_rounds: int
@@ -33,11 +34,11 @@ class Trees:
 
     @property
     def period(self) -> int:
-        """Rounds of a whole tree."""
+        """The number of rounds of a whole tree."""
         return min(self.restart_every or self.num_rounds, self.num_rounds)
 
     def roots(self) -> Iterator[tuple[int, int]]:
-        """The complete nodes in no other: first round and height, in order.
+        """The complete nodes that are part of no other: first round and height, in order.
 
         >>> list(Trees(num_rounds=10, restart_every=7).roots())
         [(0, 2), (4, 1), (6, 0), (7, 1), (9, 0)]
@@ -52,15 +53,17 @@ class Trees:
 
 
 def squared_sensitivities(members: IndexArray, rounds: IndexArray, trees: Trees) -> IndexArray:
-    """Of parties whose rounds are known, the largest move of all nodes, in squared clip norms.
+    """The squared distance, in clip norms, by which each party of known rounds can move the nodes.
 
     Args:
-      members: [participations] who takes part, from 0.
-      rounds: [participations] in which round, from 0; nobody twice in one.
-      trees: of the run.
+      members: The party of each participation, from 0; of shape (participations,).
+      rounds: The round of each participation, from 0, of shape (participations,); no party is twice
+        in one round.
+      trees: The trees of the run.
 
     Returns:
-      [parties] one more than the largest member; 0 for who takes part in nothing.
+      The squared sensitivities, of shape (parties,), where the number of parties is one more than
+      the largest member; 0 for a party without a round.
     """
     tree, leaf = np.divmod(rounds, trees.period)
     size = np.minimum(trees.period, trees.num_rounds - tree * trees.period)
@@ -77,21 +80,21 @@ def squared_sensitivities(members: IndexArray, rounds: IndexArray, trees: Trees)
 
 
 def largest_squared_sensitivity(block: int, trees: Trees) -> int:
-    """The same of a party in one round of each block, for the worst choice of its rounds.
+    """The largest squared sensitivity of a party that is in one round of each block.
 
     Args:
-      block: rounds of a block, such as an epoch that deals every client into one of its rounds.
-        Blocks start with the first round; the last one may have fewer.
-      trees: of the run.
+      block: The number of rounds of a block, such as an epoch that deals every client into one of
+        its rounds. Blocks start with the first round; the last one may have fewer.
+      trees: The trees of the run.
     """
-    best = {False: 0}  # by whether the block that goes on has had its round
+    best = {False: 0}  # by whether the open block has had its round
     for start, height in trees.roots():
         best = _with_root(best, start, height, block)
     return max(best.values())
 
 
 def _with_root(best: dict[bool, int], start: int, height: int, block: int) -> dict[bool, int]:
-    """The best of all nodes before and in the next root."""
+    """The largest sum over nodes before and in the next root, by the state of the open block."""
     end = start + (1 << height)
     found: dict[bool, int] = {}
     for was_used, value in best.items():
@@ -102,10 +105,14 @@ def _with_root(best: dict[bool, int], start: int, height: int, block: int) -> di
 
 
 def _choices(start: int, end: int, was_used: bool, block: int) -> Iterator[tuple[bool, bool, bool]]:
-    """Whether the block across the start has its round here, the one across the end, and then."""
+    """The choices of rounds for the blocks that cross a node's ends.
+
+    Each is whether the block across the start has its round in the node, whether the block across
+    the end has, and whether the block that goes on behind the node has had its round.
+    """
     either = (False, True)
     goes_on, stays_open = start % block != 0, end % block != 0
-    if goes_on and stays_open and start // block == (end - 1) // block:  # one block around it all
+    if goes_on and stays_open and start // block == (end - 1) // block:  # one block holds the node
         yield from ((False, False, was_used),) if was_used else ((x, x, x) for x in either)
         return
     for first in either if goes_on and not was_used else (False,):
@@ -115,14 +122,14 @@ def _choices(start: int, end: int, was_used: bool, block: int) -> Iterator[tuple
 
 @functools.lru_cache(maxsize=100_000)
 def _best_in(start: int, height: int, first: bool, last: bool, block: int) -> int:
-    """The largest sum over a node and those in it.
+    """The largest sum over a node and all nodes in it.
 
     Args:
-      start: the node's first round.
-      height: it has 2^height rounds.
-      first: whether a block that began before the node has its round in the node.
-      last: the same of a block that ends behind the node.
-      block: rounds of a block.
+      start: The node's first round.
+      height: The node's height; it has 2^height rounds.
+      first: Whether a block that began before the node has its round in the node.
+      last: Whether a block that ends behind the node has its round in the node.
+      block: The number of rounds of a block.
     """
     end, middle = start + (1 << height), start + (1 << height >> 1)
     if start // block == (end - 1) // block:

@@ -8,27 +8,28 @@ import numpy.typing as npt
 from fl_audit.array_types import Float32Array
 
 LARGEST = math.sqrt(math.log(2**32))
-"""Largest absolute value that `HalfNormals` draws, but for rounding in float32."""
+"""The largest absolute value that `HalfNormals` draws, up to rounding in float32."""
 
 _CIRCLE = np.float32(math.pi / 2**31)
 
 
 class HalfNormals:
-    """Draws independent N(0, 1/2) numbers from raw words; its buffers serve one thread.
+    """A source of independent N(0, 1/2) numbers from raw words; its buffers serve one thread.
 
     A word of 64 bits gives a pair r cos(a), r sin(a): r^2 = -ln u with u a uniformly drawn odd
     multiple of 2^-32, a = pi k / 2^31 with k uniform over the integers from -2^31 below 2^31, all
     in float32. The variance is 1/2, not 1, because a vector is normalised anyway.
 
-    What differs from a normal law:
+    The differences from a normal law are:
 
     - the largest absolute value is sqrt(ln 2^32), 6.66 standard deviations; a normal number lies
       beyond with probability 2.7e-11;
     - a radius below 3e-4 is rounded to a grid of about that step, and is 0 with probability 3e-8.
 
-    `cos`, `sin` and `log` are NumPy's, and so is their last bit: the same with AVX2 and AVX-512;
-    without FMA instructions numbers differ by up to 3.5e-7 of themselves and a vector by 3.5e-8 of
-    its length (4 million numbers compared), which bounds the change of a cosine.
+    The functions `cos`, `sin` and `log` are NumPy's, and so is their last bit, which is the same
+    with AVX2 and AVX-512. Without FMA instructions numbers differ by up to 3.5e-7 of themselves and
+    a vector by 3.5e-8 of its length (4 million numbers compared), which bounds the change of a
+    cosine.
     """
 
     def __init__(self, most: int) -> None:
@@ -57,7 +58,7 @@ class HalfNormals:
         return self._numbers[:count]
 
     def _squared_radii(self, words: npt.NDArray[np.uint32]) -> Float32Array:
-        """-ln(odd / 2^32), as the logarithm of the inverse, which is never negative."""
+        """The values -ln(odd / 2^32), as the logarithm of the inverse, which is never negative."""
         inverses = self._radii[: words.size]
         np.bitwise_or(words, 1, out=words)
         np.divide(np.float32(2**32), words, out=inverses, dtype=np.float32, casting="unsafe")

@@ -14,19 +14,19 @@ FAMILIES: dict[str, type[CanaryFamily]] = {
     "rademacher": RademacherFamily,
     "hadamard": HadamardFamily,
 }
-"""The families by the name that a config gives them."""
+"""The families by the names that a config gives them."""
 
 
 def make_family(config: Canaries, seed: int, dim: int) -> CanaryFamily:
     """The family of a config, stored where the config says so.
 
     Args:
-      config: of the pool.
-      seed: of the run.
-      dim: number of trainable parameters.
+      config: The canary table of the config.
+      seed: The seed of the run.
+      dim: The number of trainable parameters.
 
     Raises:
-      InputError: the keys of the store do not fit together, or the pool does not fit.
+      InputError: The keys of the store do not fit together, or the pool does not fit.
     """
     if (config.store == "disk") != (config.store_path is not None):
         raise InputError(

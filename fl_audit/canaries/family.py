@@ -1,4 +1,4 @@
-"""What a family of canary vectors is."""
+"""The base class of families of canary vectors."""
 
 import abc
 import math
@@ -10,7 +10,7 @@ import numpy.typing as npt
 from fl_audit.array_types import Float32Array
 
 _PIECE = 1 << 20
-"""Coordinates converted to float64 at a time, 8 MB; all at once would triple the target."""
+"""The coordinates converted to float64 at a time (8 MB); all at once would triple the target."""
 
 
 @dataclass(frozen=True)
@@ -18,9 +18,9 @@ class CanaryFamily(abc.ABC):
     """A pool of random unit vectors, each a function of (seed, canary, dim) alone.
 
     Attributes:
-      seed: of the run.
-      num_canaries: size of the pool, included and excluded together.
-      dim: length of a vector, the number of trainable parameters.
+      seed: The seed of the run.
+      num_canaries: The size of the pool, included and excluded together.
+      dim: The length of a vector, which is the number of trainable parameters.
     """
 
     seed: int
@@ -33,20 +33,20 @@ class CanaryFamily(abc.ABC):
 
     @abc.abstractmethod
     def inner_products(self, target: Float32Array) -> npt.NDArray[np.float64]:
-        """Inner product of every canary's unit vector with one vector.
+        """The inner product of every canary's unit vector with one vector.
 
         Args:
-          target: float32 of shape (dim,).
+          target: The vector, float32 of shape (dim,).
 
         Returns:
-          float64 of shape (num_canaries,).
+          The inner products, float64 of shape (num_canaries,).
 
         Raises:
           ValueError: `target` has another shape.
         """
 
     def cosines(self, target: Float32Array) -> npt.NDArray[np.float64]:
-        """Cosine of every canary with `target`; 0 with a zero vector, which points nowhere."""
+        """The cosine of every canary with `target`; 0 if that is zero and has no direction."""
         norm = euclidean_norm(target)
         products = self.inner_products(target)
         # Rounding in float32 may carry a vector's cosine with itself beyond 1 by 1e-5.
@@ -58,7 +58,7 @@ class CanaryFamily(abc.ABC):
 
 
 def euclidean_norm(vector: Float32Array) -> float:
-    """Euclidean norm in float64, which squares of tiny or huge float32 need."""
+    """The Euclidean norm in float64, which squares of tiny or huge float32 need."""
     squares = 0.0
     for start in range(0, vector.size, _PIECE):
         piece = vector[start : start + _PIECE].astype(np.float64)

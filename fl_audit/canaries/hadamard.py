@@ -1,4 +1,4 @@
-"""Hadamard canaries: all inner products of the pool by one fast transform."""
+"""Hadamard canaries, whose inner products are computed together by one fast transform."""
 
 import math
 import sys
@@ -16,10 +16,11 @@ from fl_audit.seeds import Stream, sequence
 Words = npt.NDArray[np.uint32]
 
 _LEAST_LOG_SIZE = 17
-"""So that a small model too can have 131,072 distinct canaries."""
+"""The least log2 of the matrix size, so that a small model too can have 131,072 distinct canaries.
+"""
 
 _PIECE = 1 << 16
-"""Coordinates worked on at a time; a multiple of 64, so that pieces of signs are whole words."""
+"""The coordinates worked on at a time; a multiple of 64, so that signs come in whole words."""
 
 _PARITY_OF_HALF: npt.NDArray[np.int8] = np.array(
     [bits.bit_count() & 1 for bits in range(1 << 16)], np.int8
@@ -47,10 +48,10 @@ class HadamardFamily(CanaryFamily):
     """
 
     def __post_init__(self) -> None:
-        """Check that there are rows enough.
+        """Checks that the matrix has enough rows.
 
         Raises:
-          InputError: more canaries than the matrix has rows.
+          InputError: The pool has more canaries than the matrix has rows.
         """
         if self.num_canaries > 1 << self._log_size:
             raise InputError(
@@ -68,7 +69,7 @@ class HadamardFamily(CanaryFamily):
         return vector
 
     def inner_products(self, target: Float32Array) -> npt.NDArray[np.float64]:
-        """Inner product of every canary's unit vector with one vector; see CanaryFamily."""
+        """The inner product of every canary's unit vector with one vector; see CanaryFamily."""
         self._check_shape(target)
         spread = np.zeros(1 << self._log_size, np.float32)
         for start, columns, signs in self._pieces():
@@ -87,7 +88,7 @@ class HadamardFamily(CanaryFamily):
         return _Shuffle(self._log_size, factors[:3]), _Shuffle(self._log_size, factors[3:])
 
     def _pieces(self) -> Iterator[tuple[int, Words, Float32Array]]:
-        """Start, columns and signs of each piece of coordinates."""
+        """The start, columns and signs of each piece of coordinates."""
         columns_of = self._shuffles()[0]
         bits = np.random.SFC64(sequence(self.seed, Stream.HADAMARD_SIGNS))
         for start in range(0, self.dim, _PIECE):
@@ -102,14 +103,15 @@ class HadamardFamily(CanaryFamily):
 class _Shuffle:
     """A permutation of the numbers below 2^log_size that scatters neighbours.
 
-    Odd factors and shifts by half the bits, in turns: each step can be undone, modulo 2^log_size.
+    It multiplies by odd factors and shifts by half the bits, in turns; modulo 2^log_size each step
+    can be undone.
     """
 
     log_size: int
     factors: Words
 
     def apply(self, numbers: Words) -> Words:
-        """Where each number goes."""
+        """The numbers' places after the shuffle."""
         mask = np.uint32((1 << self.log_size) - 1)
         shift = np.uint32((self.log_size + 1) // 2)
         for factor in self.factors:
@@ -119,7 +121,7 @@ class _Shuffle:
 
 
 def _entries(row: Words, columns: Words) -> Float32Array:
-    """Entries of one row of the Sylvester matrix: the parity of the bits shared with a column."""
+    """The entries of a row of the Sylvester matrix: parities of the bits shared with columns."""
     shared = row & columns
     halves = (shared ^ (shared >> np.uint32(16))) & np.uint32(0xFFFF)
     return np.asarray(1 - 2 * _PARITY_OF_HALF[halves], np.float32)
@@ -132,10 +134,10 @@ def _sylvester(size: int) -> Float32Array:
 
 
 def _walsh_hadamard(values: Float32Array) -> Float32Array:
-    """H times a vector of 2^p values, where H = H_a x H_b x H_c (Kronecker) for p = a + b + c.
+    """The product of H with 2^p values, where H = H_a x H_b x H_c (Kronecker) for p = a + b + c.
 
-    TensorFlow multiplies where this process has imported it, on the device that it sees, else
-    NumPy: importing TensorFlow takes seconds, and a server without it scores too.
+    TensorFlow multiplies, on the device that it sees, where this process has imported it; otherwise
+    NumPy does, because importing TensorFlow takes seconds, and a server without it scores too.
     """
     arrays = sys.modules.get("tensorflow", np)
     log_size = values.size.bit_length() - 1

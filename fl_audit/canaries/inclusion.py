@@ -1,4 +1,4 @@
-"""Which canaries of the pool take part: a fair coin each."""
+"""The coins that decide which canaries of the pool take part."""
 
 import numpy as np
 import numpy.typing as npt
@@ -8,16 +8,15 @@ from fl_audit.seeds import Stream, generator
 
 
 def flip_coins(seed: int, num_canaries: int) -> npt.NDArray[np.bool_]:
-    """Flips a fair coin per canary (Steinke et al. Algorithm 1, lines 1 to 3).
+    """Flips a fair coin for each canary (Steinke et al. Algorithm 1, lines 1 to 3).
 
-    Independent coins are what the one-run test needs; the Gaussian fit and the threshold bounds
-    take them as well.
+    The one-run test needs independent coins; the Gaussian fit and the threshold bounds allow them.
 
     Returns:
-      bool of shape (num_canaries,), True where the canary is included.
+      The coins, bool of shape (num_canaries,), True where the canary is included.
 
     Raises:
-      InputError: all coins fell alike, so that there is nothing to compare.
+      InputError: All coins are equal, so that there is nothing to compare.
     """
     included = generator(seed, Stream.INCLUSION).random(num_canaries) < 0.5
     if included.all() or not included.any():

@@ -1,4 +1,4 @@
-"""A pool of canaries as the few numbers that all parts of an audit share."""
+"""A pool of canaries, as the few values that all parts of an audit share."""
 
 import json
 from dataclasses import dataclass
@@ -21,20 +21,20 @@ _LEAST = {"seed": 0, "count": 2, "dim": 2}
 
 @dataclass(frozen=True)
 class CanaryPool:
-    """A pool of canaries: everything about it is a function of these four.
+    """A pool of canaries; everything about it is a function of these four values.
 
     The same seed, count, dim and family give the same coins and vectors here, in `fl-audit run`,
     and in every process and on every machine (`gaussian` up to the last bit of NumPy's `cos`,
     `sin` and `log`, see docs/canaries.md).
 
     Attributes:
-      seed: of coins and vectors, at least 0; a new one for every audit.
-      count: size of the pool, included and excluded together, at least 2.
-      dim: number of trainable parameters, at least 2.
-      family: law of the vectors: "gaussian", "rademacher" or "hadamard" (docs/canaries.md).
+      seed: The seed of coins and vectors, at least 0; a new one for every audit.
+      count: The size of the pool, included and excluded together, at least 2.
+      dim: The number of trainable parameters, at least 2.
+      family: The law of the vectors: "gaussian", "rademacher" or "hadamard" (docs/canaries.md).
 
     Raises:
-      InputError: a field is out of its range, or no pool of this family is that large.
+      InputError: A field is out of its range, or no pool of this family is so large.
     """
 
     seed: int
@@ -49,7 +49,7 @@ class CanaryPool:
             is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
             if not is_whole or value < least:
                 raise InputError(f"{name}: must be a whole number from {least} on, got {value!r}")
-            object.__setattr__(self, name, int(value))  # NumPy's whole numbers are no JSON
+            object.__setattr__(self, name, int(value))  # NumPy integers are not JSON
         if self.family not in FAMILIES:
             hint = nearest(str(self.family), FAMILIES)
             raise InputError(f"family: unknown family {self.family!r}: {hint}")
@@ -60,31 +60,32 @@ class CanaryPool:
 
     @property
     def included(self) -> npt.NDArray[np.bool_]:
-        """Which canaries take part in training: a fair coin each, bool of shape (count,).
+        """The canaries that take part in training, by a fair coin each; bool of shape (count,).
 
         Raises:
-          InputError: all coins fell alike.
+          InputError: All coins are equal.
         """
         return flip_coins(self.seed, self.count)
 
     def vector(self, canary: int) -> npt.NDArray[np.float32]:
-        """The canary's unit vector, float32 of shape (dim,): what its client sends, up to length.
+        """The canary's unit vector, the direction of its client's update; float32 of shape (dim,).
 
-        A client sends norm * vector(canary), as the model should move. Where the system clips, the
-        norm is any that is longer than every clip norm, so that the clip makes the canary as long
-        as an update may be; shorter canaries leak less than clients may. Where it does not clip,
-        or drops updates that are too long, the norm is that of a typical update: then the audit is
-        of clients with such updates, and says nothing of longer ones.
+        A client sends norm * vector(canary), in the direction in which the model should move. Where
+        the system clips, the norm may be any that is longer than every clip norm, so that the clip
+        makes the canary as long as an update may be; shorter canaries leak less than clients may.
+        Where it does not clip, or drops updates that are too long, the norm should be that of a
+        typical update: the audit is then of clients with such updates, and says nothing of longer
+        ones.
 
         Raises:
-          InputError: there is no such canary.
+          InputError: The pool has no such canary.
         """
         if not 0 <= canary < self.count:
             raise InputError(f"canary: must be in 0 to {self.count - 1}, got {canary}")
         return self._make_family().vector(int(canary))
 
     def cosines(self, target: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
-        """Cosine of every canary with a float32 vector of shape (dim,); of shape (count,)."""
+        """The cosine of every canary with a float32 vector of shape (dim,); of shape (count,)."""
         return self._make_family().cosines(target)
 
 
@@ -98,8 +99,8 @@ def read_pool(path: Path) -> CanaryPool:
     """Reads a `pool.json`.
 
     Raises:
-      InputError: it is missing or no JSON object, lacks a key or has one too many, is of another
-        format version, or a value is out of its range.
+      InputError: The file is missing or no JSON object, lacks a key or has one too many, is of
+        another format version, or a value is out of its range.
     """
     try:
         fields: Any = json.loads(path.read_bytes())

@@ -27,7 +27,7 @@ _PIECE = 1 << 18
 _RUN = 1 << 12
 
 Draw = Callable[[np.random.SFC64, int], Float32Array]
-"""Draws the next so many coordinates, up to a common factor; good until its next call."""
+"""A function that draws the next coordinates, up to a common factor; good until its next call."""
 
 
 class RegeneratedFamily(CanaryFamily):
@@ -35,7 +35,7 @@ class RegeneratedFamily(CanaryFamily):
 
     @abc.abstractmethod
     def new_draw(self) -> Draw:
-        """A way to draw coordinates that has its own buffers, so that each thread takes one."""
+        """A function that draws coordinates with buffers of its own; each thread takes one."""
 
     def _sum_of_squares(self, values: Float32Array) -> float:
         return _dot(values, values)
@@ -51,7 +51,7 @@ class RegeneratedFamily(CanaryFamily):
         return vector
 
     def inner_products(self, target: Float32Array) -> npt.NDArray[np.float64]:
-        """Inner product of every canary's unit vector with one vector; see CanaryFamily."""
+        """The inner product of every canary's unit vector with one vector; see CanaryFamily."""
         self._check_shape(target)
 
         def new_scorer() -> Callable[[int], float]:
@@ -61,7 +61,7 @@ class RegeneratedFamily(CanaryFamily):
         return score_on_all_cores(self.num_canaries, new_scorer)
 
     def _inner_product(self, canary: int, target: Float32Array, draw: Draw) -> float:
-        """Inner product of one canary's unit vector with `target`."""
+        """The inner product of one canary's unit vector with `target`."""
         product = squares = 0.0
         for start, values in self.pieces(canary, draw):
             product += _dot(values, target[start : start + values.size])
@@ -69,32 +69,32 @@ class RegeneratedFamily(CanaryFamily):
         return product / math.sqrt(squares)
 
     def pieces(self, canary: int, draw: Draw) -> Iterator[tuple[int, Float32Array]]:
-        """Start and values of each piece of a canary's coordinates."""
+        """The start and values of each piece of a canary's coordinates."""
         bits = np.random.SFC64(sequence(self.seed, Stream.CANARY_VECTOR, canary))
         for start in range(0, self.dim, _PIECE):
             yield start, draw(bits, min(_PIECE, self.dim - start))
 
 
 class GaussianFamily(RegeneratedFamily):
-    """A standard normal vector, normalised: uniform on the sphere (Andrew et al. section 3).
+    """Standard normal vectors, normalised: uniform on the sphere (Andrew et al. section 3).
 
-    The numbers are `HalfNormals`, which says in what they differ from normal ones.
+    The numbers are those of `HalfNormals`, which documents how they differ from normal ones.
     """
 
     def new_draw(self) -> Draw:
-        """Normal numbers of variance 1/2, and their buffers: 3 MB at most."""
+        """A function that draws normal numbers of variance 1/2, with buffers of 3 MB at most."""
         return HalfNormals(min(_PIECE, self.dim)).draw
 
 
 class RademacherFamily(RegeneratedFamily):
-    """Independent fair signs over the square root of the dimension.
+    """Vectors of independent fair signs over the square root of the dimension.
 
     The cosine of an excluded canary with any model vector has mean 0 and variance exactly
     1/dim, and is sub-Gaussian (Hoeffding): P(cosine >= t) <= exp(-t^2 dim / 2).
     """
 
     def new_draw(self) -> Draw:
-        """Signs; each piece is an array of its own."""
+        """A function that draws signs; each piece is an array of its own."""
         return _signs
 
     def _sum_of_squares(self, values: Float32Array) -> float:
@@ -108,15 +108,15 @@ _SIGNS_OF_BYTE: Float32Array = np.where(
 
 
 def _signs(bits: np.random.SFC64, count: int) -> Float32Array:
-    """The next `count` signs; a count that is no multiple of 64 wastes the rest of a word."""
+    """The next `count` signs; if `count` is no multiple of 64, the rest of a word is discarded."""
     words = bits.random_raw(-(-count // 64)).astype("<u8", copy=False)
     return _SIGNS_OF_BYTE.take(words.view(np.uint8), axis=0).reshape(-1)[:count]
 
 
 def _dot(left: Float32Array, right: Float32Array) -> float:
-    """Inner product, in float32 over runs of 4,096 and in float64 over the runs.
+    """The inner product, in float32 over runs of 4,096 and in float64 over the runs.
 
-    Not by BLAS, which would start threads of its own from each of ours.
+    BLAS is not used because it would start threads of its own from each of ours.
     """
     whole = left.size // _RUN * _RUN
     runs = np.einsum(

@@ -1,4 +1,4 @@
-"""A pool of Gaussian canaries that is made once and kept, 16 bits a coordinate."""
+"""A pool of Gaussian canaries that is made once and kept, with 16 bits a coordinate."""
 
 import functools
 import math
@@ -25,28 +25,28 @@ _STEPS = np.float32(32_767 / LARGEST)
 class StoredGaussianFamily(CanaryFamily):
     """Gaussian canaries rounded to 16 bits a coordinate, in memory or in a mapped file.
 
-    A row is its normal numbers over `LARGEST` times 32,767, rounded to whole numbers. What is
-    injected and what is scored are the same rounded vector, so no score is off; rounding changes
-    the law. A rounded vector is within an angle of 1.02e-4 of the exact one (for many parameters;
-    half a step over a coordinate's root mean square), and no cosine moves by more than that. With
-    a vector that knows nothing of the rounding a cosine moves by 5.9e-5 of the null's standard
-    deviation (root mean square: a step over sqrt(12)). IEEE half precision would move it by 2e-4
-    and bfloat16 by 1.5e-3 in as many bits, and NumPy converts both more slowly.
+    A row is its normal numbers over `LARGEST` times 32,767, rounded to whole numbers. The same
+    rounded vector is injected and scored, so no score is biased; rounding changes the law. A
+    rounded vector is within an angle of 1.02e-4 of the exact one (for many parameters; half a step
+    over a coordinate's root mean square), and no cosine moves by more than that. A cosine with a
+    vector that is independent of the rounding moves by 5.9e-5 of the null's standard deviation
+    (root mean square: a step over sqrt(12)). IEEE half precision would move it by 2e-4 and bfloat16
+    by 1.5e-3 in as many bits, and NumPy converts both more slowly.
 
-    The pool is made when it is first needed. A file is written whole or not at all. One that is
-    there already must be that of this pool, or it is refused and left alone.
+    The pool is made when it is first needed. A file is written whole or not at all. An existing
+    file must hold this pool; another one is refused and left unchanged.
 
     Attributes:
-      path: of the file; None keeps the pool in memory.
+      path: The path of the file; None keeps the pool in memory.
     """
 
     path: Path | None = None
 
     def __post_init__(self) -> None:
-        """Check that there is room.
+        """Checks that there is room for the pool.
 
         Raises:
-          InputError: the pool does not fit in memory, or on the disk of `path`.
+          InputError: The pool does not fit in memory, or on the disk of `path`.
         """
         size = 2 * self.num_canaries * self.dim
         if self.path is None:
@@ -64,7 +64,7 @@ class StoredGaussianFamily(CanaryFamily):
         return vector
 
     def inner_products(self, target: Float32Array) -> npt.NDArray[np.float64]:
-        """Inner product of every canary's unit vector with one vector; see CanaryFamily."""
+        """The inner product of every canary's unit vector with one vector; see CanaryFamily."""
         self._check_shape(target)
         rows = self._pool.rows
 
@@ -109,7 +109,7 @@ class StoredGaussianFamily(CanaryFamily):
         return score_on_all_cores(self.num_canaries, new_rounder)
 
     def _rounded_pieces(self, canary: int, draw: Draw) -> Iterator[tuple[slice, Float32Array]]:
-        """The canary's coordinates in steps, whole numbers, piece by piece."""
+        """The canary's coordinates in rounding steps, whole numbers, piece by piece."""
         for start, values in self._exact.pieces(canary, draw):
             np.multiply(values, _STEPS, out=values)
             np.rint(values, out=values)
@@ -123,7 +123,7 @@ class StoredGaussianFamily(CanaryFamily):
         draw = self._exact.new_draw()
         for canary in (0, self.num_canaries - 1):
             for coordinates, values in self._rounded_pieces(canary, draw):
-                # Another processor's last bits may round to the neighbour.
+                # On another processor the last bits may differ, and round to a neighbour.
                 if np.abs(rows[canary, coordinates] - values).max() > 1:
                     raise InputError(
                         f"{self.path}: canary {canary} is not that of seed {self.seed}: the file "
@@ -140,7 +140,7 @@ def _check_room(needed: int, room: int, where: str) -> None:
 
 
 def _available_memory() -> int:
-    """Bytes that can be taken without swapping, as Linux tells."""
+    """The bytes that can be taken without swapping, according to Linux."""
     lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
     fields = dict(line.split(":") for line in lines)
     return 1024 * int(fields["MemAvailable"].split()[0])

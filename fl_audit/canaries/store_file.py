@@ -1,4 +1,4 @@
-"""The file of a stored pool: a page that says what it is, the rows, their norms.
+"""The file of a stored pool: a header, the rows, and their norms.
 
 The first 4,096 bytes are a JSON object padded with spaces; a little-endian int16 per coordinate
 follows, canary after canary, and then a little-endian float64 per canary, its row's norm.
@@ -23,10 +23,10 @@ _HEADER_SIZE = 4096
 Rows = npt.NDArray[np.int16]
 
 Identity = Mapping[str, int | str]
-"""Which pool it is: `family`, `seed`, `count` and `dim`."""
+"""The identity of a pool: `family`, `seed`, `count` and `dim`."""
 
 Put = Callable[[tuple[int, slice], Rows], None]
-"""Takes a piece of a row, in any order and from any thread: ((canary, coordinates), piece)."""
+"""A function that takes pieces of rows in any order and thread: ((canary, coordinates), piece)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,12 +43,12 @@ def write_pool(
     """Writes a pool, whole or not at all.
 
     Args:
-      path: of the file.
-      identity: of the pool.
-      put_all: puts every piece of every row, and returns the norms.
+      path: The path of the file.
+      identity: The identity of the pool.
+      put_all: A function that puts every piece of every row, and returns the norms of the rows.
 
     Raises:
-      InputError: the file cannot be written.
+      InputError: The file cannot be written.
     """
     count, dim = _shape(identity)
     try:
@@ -72,10 +72,10 @@ def write_pool(
 
 
 def open_pool(path: Path, identity: Identity) -> StoredPool:
-    """Maps a pool into memory, to be read only.
+    """Maps a pool into memory, read-only.
 
     Raises:
-      InputError: the file is none of this format and version, holds another pool, or is damaged.
+      InputError: The file is not of this format and version, holds another pool, or is damaged.
     """
     count, dim = _shape(identity)
     try:
@@ -108,7 +108,7 @@ def _header(identity: Identity) -> bytes:
 
 
 def _write_at(descriptor: int, offset: int, contents: bytes) -> None:
-    """Writes all of it, where the system may take a part at a time."""
+    """Writes all of the contents, where the system may take a part at a time."""
     while contents:
         written = os.pwrite(descriptor, contents, offset)
         contents, offset = contents[written:], offset + written

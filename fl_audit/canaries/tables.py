@@ -1,4 +1,4 @@
-"""Tables of canaries."""
+"""The config tables of canaries."""
 
 from typing import Annotated, ClassVar, Literal
 
@@ -10,16 +10,16 @@ _PoolSize = Annotated[int, Meta(ge=2)]
 
 
 class Canaries(Table, frozen=True, tag_field="kind", tag="vectors"):
-    """The canary pool, of which a fair coin includes each (Steinke et al. Algorithm 1).
+    """A pool of canary vectors, each included by a fair coin (Steinke et al. Algorithm 1).
 
     Attributes:
-      count: size of the pool, included and excluded together.
-      max_per_round: canaries that a round may hold on average. Each is an update as long as the
-        model, and where they outnumber the real clients the model learns little.
-      family: law of the vectors.
-      store: where gaussian vectors are kept, rounded to 16 bits a coordinate, instead of being
-        made anew for every score; 2 x count x parameters bytes.
-      store_path: the file of a store on disk; one that is there is used if it is of this pool. A
+      count: The size of the pool, included and excluded together.
+      max_per_round: The number of canaries that a round may hold on average. Each is an update as
+        long as the model, and where they outnumber the real clients the model learns little.
+      family: The law of the vectors.
+      store: The place where gaussian vectors are kept, rounded to 16 bits a coordinate, instead of
+        being made anew for every score; 2 x count x parameters bytes.
+      store_path: The file of a store on disk; an existing one is used if it is of this pool. A
         relative path starts at the config file's folder.
     """
 
@@ -36,19 +36,19 @@ class ExampleCanaries(Table, frozen=True, tag_field="kind", tag="examples"):
     """A pool of canaries that hold data and train on it as clients do (Steinke et al. section 6).
 
     Attributes:
-      source: of the data. `in_distribution`, examples of clients drawn at random, who are then no
-        real clients; `mislabelled`, the same with each label drawn uniformly from the wrong
-        classes; `file`, a user's own.
-      count: size of the pool, included and excluded together. Under `file` the file says it, and
-        this key takes the first so many clients of it.
-      examples_per_canary: how many a canary holds; by default all those of one client. Under
-        `file` the file says it.
-      path: under `file`, the user's own: for next-word tasks a CSV with the columns `client_id` and
-        `text`, a row a sentence; for images an NPZ file with the arrays `inputs`, `labels` and
-        perhaps `client_id`, or a CSV with the columns `client_id` and `label` and one column for
-        each number of an input. A canary is all the rows of one client. A relative path starts at
-        the config file's folder.
-      max_per_round: canaries that a round may hold on average.
+      source: The source of the data: `in_distribution` takes examples of clients drawn at random,
+        who are then no real clients; `mislabelled` takes the same with each label drawn uniformly
+        from the wrong classes; `file` takes a user's own.
+      count: The size of the pool, included and excluded together. Under `file` the default is all
+        clients of the file, and this key takes the first so many of them.
+      examples_per_canary: The number of examples of a canary; by default all those of one client.
+        Under `file` the file decides it.
+      path: The user's own file under `file`: for next-word tasks a CSV with the columns `client_id`
+        and `text`, one sentence in each row; for images an NPZ file with the arrays `inputs`,
+        `labels` and optionally `client_id`, or a CSV with the columns `client_id` and `label` and
+        one column for each number of an input. A canary is all the rows of one client. A relative
+        path starts at the config file's folder.
+      max_per_round: The number of canaries that a round may hold on average.
     """
 
     path_keys: ClassVar[tuple[str, ...]] = ("path",)

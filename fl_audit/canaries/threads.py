@@ -1,4 +1,4 @@
-"""Scoring a pool of canaries on every core."""
+"""Scoring of a pool of canaries on all cores."""
 
 import os
 from collections.abc import Callable
@@ -11,14 +11,15 @@ import numpy.typing as npt
 def score_on_all_cores(
     num_canaries: int, new_scorer: Callable[[], Callable[[int], float]]
 ) -> npt.NDArray[np.float64]:
-    """Scores every canary, each core taking the next one that is left.
+    """Scores every canary; each core takes the next one that is left.
 
     Args:
-      num_canaries: size of the pool.
-      new_scorer: makes a function from canary to score; each thread has one, with its buffers.
+      num_canaries: The size of the pool.
+      new_scorer: A function that makes a function from canary to score; each thread has one, with
+        buffers of its own.
 
     Returns:
-      float64 of shape (num_canaries,).
+      The scores, float64 of shape (num_canaries,).
     """
     scores = np.empty(num_canaries)
     # All threads take from one iterator: a task per canary would hold 2 KB for each.

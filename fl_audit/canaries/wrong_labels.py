@@ -1,4 +1,4 @@
-"""Labels that are wrong: what makes a canary's examples unlike all that a model can learn."""
+"""Wrong labels, which make a canary's examples unlike anything that a model can learn."""
 
 import numpy as np
 import numpy.typing as npt
@@ -10,15 +10,15 @@ def wrong_labels(
     padding_label: int,
     random: np.random.Generator,
 ) -> npt.NDArray[np.int32]:
-    """A label for each, drawn uniformly from the classes that it is not (Steinke et al. section 6).
+    """Wrong labels, each drawn uniformly from the other classes (Steinke et al. section 6).
 
     Padding stays padding, and no label becomes padding.
 
     Args:
-      labels: classes, and padding; of any shape.
-      num_classes: at least 2 without the padding's.
-      padding_label: of positions that do not count; a class of its own or none.
-      random: what draws.
+      labels: The labels, which are classes and padding; of any shape.
+      num_classes: The number of classes, at least 2 without the padding's.
+      padding_label: The label of positions that do not count; a class of its own or none.
+      random: The generator that draws.
 
     >>> wrong_labels(np.int32([0, 1, 1]), 2, -1, np.random.default_rng(0)).tolist()
     [1, 0, 0]

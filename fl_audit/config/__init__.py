@@ -1,4 +1,4 @@
-"""The TOML config of a run, as typed, frozen records checked at the door.
+"""The TOML config of a run, as typed, frozen records that are checked when they are read.
 
 A config is one table per concern. `kind` selects the variant of a task, a participation
 pattern or a mechanism, and each variant knows only its own keys.

@@ -1,4 +1,4 @@
-"""What a config and its seed fix of a run before any model is there: coins, schedule, noise."""
+"""The design of a run, fixed by config and seed before there is a model: coins, schedule, noise."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -19,15 +19,15 @@ from fl_audit.participation import Schedule, make_schedule
 
 @dataclass(frozen=True, eq=False)
 class RunDesign:
-    """A run as its config, its seed and the names of its clients fix it.
+    """A run as its config, its seed and the names of its clients determine it.
 
     A run that is trained (`PreparedRun`) and one that is planned (`PlannedRun`) are such designs.
 
     Attributes:
       config: The config of the run.
-      num_clients: Number of real clients in the population, N.
+      num_clients: The number N of real clients in the population.
       included: The coins of the pool, bool of shape (num_canaries,).
-      schedule: Who takes part when.
+      schedule: The schedule of who takes part in which rounds.
       noise: The noise of a round.
     """
 
@@ -39,22 +39,22 @@ class RunDesign:
 
     @property
     def num_rounds(self) -> int:
-        """Rounds of training, T."""
+        """The number T of rounds of training."""
         return self.schedule.num_rounds
 
     @property
     def num_canaries(self) -> int:
-        """Size of the pool, k."""
+        """The size k of the pool."""
         return len(self.included)
 
     @property
     def delta(self) -> float:
-        """Delta of the audit: the config's, else N^-1.1 for N clients (Andrew et al. section 5)."""
+        """The audit's delta: the config's, else N^-1.1 for N clients (Andrew et al. section 5)."""
         return self.config.audit.delta or float(self.num_clients) ** -1.1
 
     @property
     def noisy_rounds(self) -> NoisyRounds:
-        """All that accounting needs to know of the run."""
+        """The facts of the run that accounting needs."""
         schedule = self.schedule
         return NoisyRounds(
             rounds=schedule.num_rounds,
@@ -79,11 +79,11 @@ def design_run(config: Config, client_ids: Sequence[str], num_canaries: int) -> 
 
     Args:
       config: The config of the run.
-      client_ids: Names of the real clients.
-      num_canaries: Size of the pool.
+      client_ids: The names of the real clients.
+      num_canaries: The size of the pool.
 
     Raises:
-      InputError: the parts of the config do not fit together.
+      InputError: The parts of the config do not fit together.
     """
     included = flip_coins(config.seed, num_canaries)
     schedule = make_schedule(

@@ -1,4 +1,4 @@
-"""Reading a config from TOML, with every mistake named at the door; and writing it back."""
+"""Reading of a config from TOML, where every mistake is named, and writing it back."""
 
 import functools
 import math
@@ -21,18 +21,18 @@ from fl_audit.estimators import valid_methods
 from fl_audit.kinds import registry_of
 
 _DEFAULT_KINDS = {"client": "fed_avg", "server": "sgd", "canaries": "vectors"}
-"""Of the tables that need not say their kind."""
+"""The kinds of tables that need not state them."""
 
 
 def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
     """Reads a config file and applies `section.key=value` overrides.
 
     Args:
-      path: the TOML file.
-      overrides: `section.key=value`, the value as TOML, or else as a bare string.
+      path: The TOML file.
+      overrides: Entries `section.key=value`, with the value as TOML, or else as a bare string.
 
     Raises:
-      InputError: the file cannot be read, is not TOML, or does not describe a run.
+      InputError: The file cannot be read, is not TOML, or does not describe a run.
     """
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -55,7 +55,7 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
 
 
 def _with_absolute_paths(table: Table, folder: Path) -> Table:
-    """The table, its relative paths starting at the config file's folder."""
+    """The table with its relative paths made absolute, starting at the config file's folder."""
     paths = {key: getattr(table, key) for key in table.path_keys}
     absolute = {key: str((folder / p).resolve()) for key, p in paths.items() if p is not None}
     return msgspec.structs.replace(table, **absolute)
@@ -65,11 +65,11 @@ def parse_config(table: Mapping[str, Any], name: str) -> Config:
     """Turns parsed TOML into a `Config`.
 
     Args:
-      table: the parsed file.
-      name: what to call it in an error message.
+      table: The parsed file.
+      name: The name of the config in an error message.
 
     Raises:
-      InputError: a key is unknown or missing, or a value is of the wrong type or out of range.
+      InputError: A key is unknown or missing, or a value is of the wrong type or out of range.
     """
     table = {key: _with_kind(key, value) for key, value in table.items()}
     _check_keys(table, Config, name, "")
@@ -93,10 +93,10 @@ def _check_threat_models(table: Mapping[str, Any], name: str) -> None:
 
 
 def _with_kinds(table: Mapping[str, Any]) -> dict[str, Any]:
-    """The file's tables, those of registered kinds as what they describe.
+    """The file's tables, where those of registered kinds are converted to their types.
 
     Raises:
-      msgspec.ValidationError: a value is of the wrong type or out of range.
+      msgspec.ValidationError: A value is of the wrong type or out of range.
     """
     return {key: _with_kind_of(key, value) for key, value in table.items()}
 
@@ -114,7 +114,7 @@ def _with_kind_of(key: str, value: Any) -> Any:
 
 
 def _check_audit(config: Config, name: str) -> None:
-    """What [audit] says of rounds, statistics and methods, which others decide about."""
+    """Checks the rounds, statistics and methods of [audit], which are defined in other rooms."""
     if config.participation.rounds is not None:
         check_rounds(config.audit, config.participation.rounds, name)
     logged = statistics_of(config.canaries, config.audit)
@@ -203,7 +203,7 @@ def _check_value(value: Any, annotation: Any, name: str, path: str) -> None:
 
 
 def _is_names(annotation: Any) -> bool:
-    """Whether it is a list of words from a known set."""
+    """Whether the annotation is that of a list of words from a known set."""
     items = typing.get_args(annotation)
     return bool(items) and typing.get_origin(items[0]) is Literal
 

@@ -10,11 +10,11 @@ from fl_audit.tasks.kinds import Task
 
 
 class Log(Table, frozen=True):
-    """How often a run writes things down, in rounds.
+    """The numbers of rounds after which a run writes something down.
 
     Attributes:
-      checkpoint_every: rounds between checkpoints.
-      evaluate_every: rounds between evaluations on held-out data.
+      checkpoint_every: The number of rounds between checkpoints.
+      evaluate_every: The number of rounds between evaluations on held-out data.
     """
 
     checkpoint_every: PositiveInt = 10
@@ -25,12 +25,12 @@ class Config(Table, frozen=True):
     """Everything that defines a run.
 
     Attributes:
-      runtime: what runs TFF's process: `local` in this Python process, on a GPU where there is one;
-        `native` in TFF's C++ worker, on CPUs; `auto` is `local` where it can run the process.
-        Who runs the config checks the name, as others may be registered.
-      clients_per_block: real clients that train at once under `local`; by default as many as suit
-        the device and the model. More than 1 trains in batched operations, with the same
-        updates to rounding.
+      runtime: The runtime of TFF's process: `local` in this Python process, on a GPU where there is
+        one; `native` in TFF's C++ worker, on CPUs; `auto` is `local` where it can run the process.
+        The program that runs the config checks the name, as others may be registered.
+      clients_per_block: The number of real clients that train at once under `local`; by default as
+        many as suit the device and the model. More than 1 trains in batched operations, with the
+        same updates up to rounding.
     """
 
     task: Task

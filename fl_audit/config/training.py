@@ -1,4 +1,4 @@
-"""Tables of what clients and the server do with examples and updates."""
+"""The config tables of clients and server: what they do with examples and updates."""
 
 from typing import Annotated, Literal
 
@@ -7,19 +7,19 @@ from msgspec import Meta
 from fl_audit.kinds.table import PositiveFloat, PositiveInt, Table
 
 Decay = Annotated[float, Meta(ge=0, lt=1)]
-"""Share of a running mean that a step keeps."""
+"""The share of a running mean that a step keeps."""
 
 
 class LocalSteps(Table, frozen=True, kw_only=True):
-    """What clients have in common that take steps on their own examples.
+    """The keys that all clients have that take steps on their own examples.
 
     Attributes:
-      learning_rate: of the local steps.
-      batch_size: examples a step.
-      epochs: passes over the client's examples.
-      optimizer: of the local steps, without a memory of earlier rounds; what an adaptive one has
-        beside its learning rate is as TFF sets it.
-      momentum: of `sgd`.
+      learning_rate: The learning rate of the local steps.
+      batch_size: The number of examples in a step.
+      epochs: The number of passes over the client's examples.
+      optimizer: The optimizer of the local steps, without a memory of earlier rounds; the
+        parameters of an adaptive one beside its learning rate are TFF's defaults.
+      momentum: The momentum of `sgd`.
     """
 
     learning_rate: PositiveFloat = 0.1
@@ -35,34 +35,35 @@ class LocalSteps(Table, frozen=True, kw_only=True):
 
 
 class FedAvg(LocalSteps, frozen=True, kw_only=True, tag_field="kind", tag="fed_avg"):
-    """A client takes steps on its own loss (McMahan et al. 2017, algorithm 1)."""
+    """A client that takes steps on its own loss (McMahan et al. 2017, algorithm 1)."""
 
 
 class FedProx(LocalSteps, frozen=True, kw_only=True, tag_field="kind", tag="fed_prox"):
-    """A client's loss grows with the distance from the round's model (Li et al. 2020).
+    """A client whose loss grows with the distance from the round's model (Li et al. 2020).
 
     Attributes:
-      proximal_strength: mu of mu/2 times the squared distance, which is added to the loss.
+      proximal_strength: The factor mu in mu/2 times the squared distance, which is added to the
+        loss.
     """
 
     proximal_strength: PositiveFloat
 
 
 class FedSgd(Table, frozen=True, kw_only=True, tag_field="kind", tag="fed_sgd"):
-    """A client gives the gradient at the round's model, mean over its examples.
+    """A client that sends the gradient at the round's model, the mean over its examples.
 
     McMahan et al. 2017, section 2. The server's learning rate is the only one.
 
     Attributes:
-      batch_size: examples whose gradient is computed at once; changes nothing but rounding, and
-        memory.
+      batch_size: The number of examples whose gradient is computed at once; it changes only
+        rounding and memory.
     """
 
     batch_size: PositiveInt = 16
 
     @property
     def epochs(self) -> int:
-        """Passes over a client's examples; a second one would give the same gradient."""
+        """The number of passes over a client's examples; a second would give the same gradient."""
         return 1
 
 
@@ -70,19 +71,20 @@ Client = FedAvg | FedProx | FedSgd
 
 
 class ServerSgd(Table, frozen=True, kw_only=True, tag_field="kind", tag="sgd"):
-    """The server adds the aggregate, with momentum where it is not 0."""
+    """A server that adds the aggregate, with momentum where it is not 0."""
 
     learning_rate: PositiveFloat = 1.0
     momentum: Decay = 0.0
 
 
 class AdaptiveServer(Table, frozen=True, kw_only=True):
-    """What adaptive servers have in common (Reddi et al. 2020, algorithm 2).
+    """The keys that adaptive servers have in common (Reddi et al. 2020, algorithm 2).
 
     Attributes:
-      learning_rate: eta.
-      tau: how little the server adapts: coordinates whose past aggregates are far below it move
-        in proportion to the aggregate, those far above it all alike.
+      learning_rate: The server's learning rate eta.
+      tau: The degree of adaptivity tau; the smaller, the more the server adapts. Coordinates whose
+        past aggregates are far below it move in proportion to the aggregate, those far above it all
+        alike.
     """
 
     learning_rate: PositiveFloat = 0.01
@@ -97,8 +99,8 @@ class ServerAdam(AdaptiveServer, frozen=True, kw_only=True, tag_field="kind", ta
     """FedAdam, with the correction of the first rounds' bias that TFF's Adam has.
 
     Attributes:
-      beta_1: of the running mean of aggregates.
-      beta_2: of the running mean of their squares.
+      beta_1: The decay of the running mean of aggregates.
+      beta_2: The decay of the running mean of their squares.
     """
 
     beta_1: Decay = 0.9
@@ -109,8 +111,8 @@ class ServerYogi(AdaptiveServer, frozen=True, kw_only=True, tag_field="kind", ta
     """FedYogi, with the correction of the first rounds' bias that TFF's Yogi has.
 
     Attributes:
-      beta_1: of the running mean of aggregates.
-      beta_2: of their squares, which grow and shrink by at most 1 - beta_2 of the newest.
+      beta_1: The decay of the running mean of aggregates.
+      beta_2: The decay of their squares, which grow and shrink by at most 1 - beta_2 of the newest.
     """
 
     beta_1: Decay = 0.9

@@ -1,1 +1,1 @@
-"""What lies on disk: run folders, log folders, scores, counts, rows by round, atomic writes."""
+"""Formats on disk: run folders, log folders, scores, counts, rows by round, atomic writes."""

@@ -1,4 +1,4 @@
-"""The log of every canary's cosine with every round's aggregate, a file of its own on disk."""
+"""The log of every canary's cosine with every round's aggregate, a file of its own."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from fl_audit.formats.mapped_log import MappedArray, create_log, open_log
 
 @dataclass(frozen=True)
 class CosineLog:
-    """Cosines, float32 of shape (rounds, canaries), a row per round (see `mapped_log`)."""
+    """Cosines, float32 of shape (rounds, canaries), one row per round (see `mapped_log`)."""
 
     _cosines: MappedArray
 
@@ -24,10 +24,10 @@ class CosineLog:
 
     @classmethod
     def open(cls, path: Path, num_rounds: int, num_canaries: int) -> "CosineLog":
-        """Opens the log of an interrupted run, to write on.
+        """Opens the log of an interrupted run, to continue it.
 
         Raises:
-          InputError: the file is missing, damaged, or of another shape.
+          InputError: The file is missing, damaged, or of another shape.
         """
         return cls(open_log(path, "r+", np.float32, (num_rounds, num_canaries), "cosines"))
 
@@ -35,31 +35,31 @@ class CosineLog:
     def at_round(
         cls, completed: int, path: Path, num_rounds: int, num_canaries: int
     ) -> "CosineLog":
-        """The log of a run of which so many rounds are done: a new one where none are.
+        """The log of a run with so many completed rounds; a new log where there are none.
 
         Raises:
-          InputError: rounds are done, and the file is missing, damaged, or of another shape.
+          InputError: Rounds are completed, but the file is missing, damaged, or of another shape.
         """
         make = cls.open if completed else cls.create
         return make(path, num_rounds, num_canaries)
 
     @classmethod
     def read(cls, path: Path, num_canaries: int) -> "CosineLog":
-        """Opens a log of any number of rounds, to read only.
+        """Opens a log of any number of rounds, read-only.
 
         Raises:
-          InputError: the file is missing, damaged, or of another number of canaries.
+          InputError: The file is missing, damaged, or of another number of canaries.
         """
         return cls(open_log(path, "r", np.float32, ("rounds", num_canaries), "cosines"))
 
     @property
     def num_canaries(self) -> int:
-        """Canaries in a row."""
+        """The number of canaries in a row."""
         return int(self._cosines.shape[1])
 
     @property
     def num_rounds(self) -> int:
-        """Rounds that there is room for."""
+        """The number of rounds that there is room for."""
         return int(self._cosines.shape[0])
 
     def write_round(self, round_index: int, cosines: FloatArray) -> None:
@@ -71,14 +71,14 @@ class CosineLog:
         self._cosines.flush()
 
     def written(self) -> npt.NDArray[np.bool_]:
-        """Which rounds are written, whole: bool of shape (rounds,)."""
+        """The rounds that are written as a whole, bool of shape (rounds,)."""
         return np.array([bool(np.isfinite(row).all()) for row in self._cosines], dtype=bool)
 
     def rows(self, rounds: range | None = None) -> Iterator[npt.NDArray[np.float32]]:
-        """The rows that are written, or those of them in some rounds, one at a time.
+        """The written rows of all rounds, or of some, one at a time.
 
         Args:
-          rounds: To look at, from 0 and one after the other; None for all.
+          rounds: The rounds to look at, consecutive and counted from 0; None for all.
         """
         seen = self._cosines if rounds is None else self._cosines[rounds.start : rounds.stop]
         return (row for row in seen if np.isfinite(row).all())

@@ -1,7 +1,7 @@
 """Count files: one row per challenge base, with the errors of the attack on it.
 
-CSV with the columns `fp` (false positives), `n0` (challenges without the point), `fn` (false
-negatives) and `n1` (challenges with it), whole numbers, and no others.
+The format is CSV with the columns `fp` (false positives), `n0` (challenges without the point), `fn`
+(false negatives) and `n1` (challenges with it), all whole numbers, and no other columns.
 """
 
 import os
@@ -20,11 +20,11 @@ _LARGEST = 2**53
 
 
 def read_counts_file(path: str | os.PathLike[str]) -> ChallengeCounts:
-    """Read and check a count file.
+    """Reads and checks a count file.
 
     Raises:
-        InputError: naming the file, row and column, if the file cannot be read, a column is missing
-            or unknown, or a count is not valid.
+      InputError: The file cannot be read, a column is missing or unknown, or a count is not valid;
+        the message names the file, row and column.
     """
     path = Path(path)
     rows = read_csv(path, COLUMNS)

@@ -1,4 +1,4 @@
-"""Reading the CSV files of a run folder, strictly."""
+"""Strict reading of the CSV files of a run folder."""
 
 import csv
 from collections.abc import Sequence
@@ -8,10 +8,10 @@ from fl_audit.errors import InputError
 
 
 def read_csv(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
-    """Rows of a CSV with at least these columns, each row complete.
+    """The rows of a CSV with at least these columns, each row complete.
 
     Raises:
-      InputError: the file cannot be read, lacks a column, or has a row with too few or too many
+      InputError: The file cannot be read, lacks a column, or has a row with too few or too many
         fields.
     """
     try:

@@ -1,6 +1,7 @@
-"""The log folder: which file holds what.
+"""The log folder and the files in it.
 
-A production system in any language writes it, or `RoundScorer` does; docs/logs.md is its format.
+A production system in any language writes it, or `RoundScorer` does; docs/logs.md describes its
+format.
 """
 
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ class LogFolder(ScoredFolder):
 
     @property
     def aggregates(self) -> Path:
-        """Folder of the rounds' noised aggregates, `round_000001.npy` and so on."""
+        """The folder of the rounds' noised aggregates, `round_000001.npy` and so on."""
         return self.path / "aggregates"
 
     @property

@@ -1,6 +1,6 @@
-"""Logs with a row per round: arrays mapped from NPY files, NaN until a row is written.
+"""Logs with one row per round: arrays mapped from NPY files, NaN until a row is written.
 
-What is written survives kill -9, and after a flush a power cut.
+Rows that are written survive kill -9, and after a flush also a power failure.
 """
 
 from collections.abc import Sequence
@@ -32,14 +32,14 @@ def open_log(
     """Opens a log.
 
     Args:
-      path: of the file.
-      mode: to read only, or to write on.
-      dtype: that it has to hold.
-      shape: that it has to be of; a word stands for any extent.
-      what: it is a log of, for a message.
+      path: The path of the file.
+      mode: The mode: "r" to read only, "r+" to continue writing.
+      dtype: The type that the file has to hold.
+      shape: The shape that it has to have; a word stands for any extent.
+      what: The contents of the log in words, for a message.
 
     Raises:
-      InputError: the file is missing, damaged, or of another type or shape.
+      InputError: The file is missing, damaged, or of another type or shape.
     """
     try:
         rows: MappedArray = np.lib.format.open_memmap(path, mode)

@@ -1,7 +1,6 @@
-"""The run folder: which file holds what, and the record of what a run did.
+"""The run folder with its files, and the record of what a run did.
 
-Training writes it and knows nothing of estimators; the report reads it and knows nothing of
-TensorFlow.
+Training writes it and does not use estimators; the report reads it and does not use TensorFlow.
 """
 
 import dataclasses
@@ -19,7 +18,7 @@ from fl_audit.formats.scored_folder import ScoredFolder
 FORMAT_VERSION = 1
 
 ZeroingKind = Literal["none", "fixed", "adaptive"]
-"""Whether updates are zeroed above a norm, and whether that moves, without noise, with updates."""
+"""Whether updates are zeroed above a norm, and whether it adapts, without noise, to updates."""
 
 
 @dataclass(frozen=True)
@@ -33,22 +32,22 @@ class RunFolder(ScoredFolder):
 
     @property
     def metrics(self) -> Path:
-        """A row per round (CSV)."""
+        """The metrics, one row per round (CSV)."""
         return self.path / "metrics.csv"
 
     @property
     def round_products(self) -> Path:
-        """Inner product of what every canary that holds examples would send with it (NPY)."""
+        """The inner product of each example canary's would-be update with each aggregate (NPY)."""
         return self.path / "round_products.npy"
 
     @property
     def release_cosines(self) -> Path:
-        """Cosine of every canary with every difference of released models: float32 (NPY)."""
+        """The cosine of every canary with every difference of released models, float32 (NPY)."""
         return self.path / "release_cosines.npy"
 
     @property
     def aggregates(self) -> Path:
-        """Of every round's aggregate, by variable: squared length, product with the last (NPY)."""
+        """Every aggregate's squared length and product with the last one, by variable (NPY)."""
         return self.path / "aggregates.npy"
 
     @property
@@ -58,12 +57,12 @@ class RunFolder(ScoredFolder):
 
     @property
     def checkpoint(self) -> Path:
-        """State after the last checkpointed round (NPZ, no pickle)."""
+        """The state after the last checkpointed round (NPZ, no pickle)."""
         return self.path / "checkpoint.npz"
 
     @property
     def record(self) -> Path:
-        """What the run did (JSON), see `RunRecord`; written last by training."""
+        """The record of what the run did (JSON), see `RunRecord`; training writes it last."""
         return self.path / "run.json"
 
     @property
@@ -78,63 +77,65 @@ class RunFolder(ScoredFolder):
 
     @property
     def tensorboard(self) -> Path:
-        """Folder of TensorBoard event files."""
+        """The folder of TensorBoard event files."""
         return self.path / "tensorboard"
 
     @property
     def worker_log(self) -> Path:
-        """Output of TFF's worker process."""
+        """The output of TFF's worker process."""
         return self.path / "worker.log"
 
     def released_model(self, completed: int) -> Path:
-        """The model after so many rounds, while the next one is not released: float32 (NPY)."""
+        """The model after so many rounds, kept until the next one is released, float32 (NPY)."""
         return self.path / f"released_model_{completed:06}.npy"
 
     def released_models(self) -> list[Path]:
-        """The released models that are there."""
+        """The released models that exist."""
         return sorted(self.path.glob("released_model_*.npy"))
 
 
 @dataclass(frozen=True)
 class RunRecord:
-    """What one training run did: everything that the report needs beyond scores and metrics.
+    """The facts of one training run that the report needs beyond scores and metrics.
 
     Attributes:
-      task: name of the task.
-      runtime: which TFF runtime ran it.
-      dim: number of trainable parameters.
-      num_clients: real clients in the population.
-      num_canaries: canaries in the pool.
-      num_included: of them, how many the coins included.
-      rounds: rounds of training.
-      delta: delta that estimates are computed at.
-      client_participations: rounds that a real client takes part in at most; None where only
-        its distribution is known (sampling anew in each round).
-      canary_participations: the same for an included canary.
-      sampling_probability: of one client in one round under Poisson sampling, which holds for
-        everybody whose participations are None; else None.
-      noise_multiplier: effective noise multiplier of one round, everything released in the
+      task: The name of the task.
+      runtime: The TFF runtime that ran it.
+      dim: The number of trainable parameters.
+      num_clients: The number of real clients in the population.
+      num_canaries: The number of canaries in the pool.
+      num_included: The number of canaries that the coins included.
+      rounds: The number of rounds of training.
+      delta: The delta that estimates are computed at.
+      client_participations: The largest number of rounds that a real client takes part in; None
+        where only its distribution is known (sampling anew in each round).
+      canary_participations: The largest number of rounds that an included canary takes part in;
+        None likewise.
+      sampling_probability: The probability of one client in one round under Poisson sampling, which
+        holds for everybody whose participations are None; else None.
+      noise_multiplier: The effective noise multiplier of one round, everything released in the
         round counted.
-      sum_noise_multiplier: noise on the sum of updates over the clip norm; on a node of a tree
-        under tree aggregation.
-      count_noise_stddev: noise on the adaptive clip's count, in clients; 0 without one.
-      denominator: expected number of clients and canaries a round, which the sum is divided by; by
-        the actual number under distributed noise.
-      accuracy: on held-out data, after the last round.
-      accuracy_description: what counts in it.
-      training_seconds: spent in TFF rounds.
-      scoring_seconds: spent on canary cosines.
-      versions: of the packages that matter.
-      sample_size: like `sampling_probability`, how many every round draws uniformly without
-        replacement; None under other patterns.
-      sampled_from: out of how many.
-      noise_law: name of the law of the noise, one that accounting knows.
-      zeroing: what is done to updates before they are clipped.
-      client_squared_sensitivity: under tree aggregation, how far a real client moves the nodes of
-        all trees together, squared, in clip norms; None where its rounds are random, and under
-        other noise.
-      canary_squared_sensitivity: the same for an included canary.
-      variable_sizes: parameters in each variable of the model.
+      sum_noise_multiplier: The standard deviation of the noise on the sum of updates over the clip
+        norm; under tree aggregation, of the noise on a node of a tree.
+      count_noise_stddev: The standard deviation of the noise on the adaptive clip's count, in
+        clients; 0 without a count.
+      denominator: The number that the sum is divided by: the expected number of clients and
+        canaries in a round; the actual number under distributed noise.
+      accuracy: The accuracy on held-out data after the last round.
+      accuracy_description: The meaning of accuracy for the task, in words.
+      training_seconds: The time spent in TFF rounds, in seconds.
+      scoring_seconds: The time spent on canary cosines, in seconds.
+      versions: The versions of the packages that matter.
+      sample_size: The number that every round draws uniformly without replacement, for everybody
+        whose participations are None; None under other patterns.
+      sampled_from: The number that these are drawn from; None where `sample_size` is.
+      noise_law: The name of the law of the noise, one that accounting knows.
+      zeroing: The kind of zeroing of updates before they are clipped.
+      client_squared_sensitivity: Under tree aggregation, the squared distance by which a real
+        client moves the nodes of all trees together, in clip norms; None where its rounds are
+        random, and under other noise.
+      canary_squared_sensitivity: The same distance for an included canary.
+      variable_sizes: The number of parameters in each variable of the model.
     """
 
     task: str
@@ -177,7 +178,7 @@ def read_record(folder: RunFolder) -> RunRecord:
     """Reads `run.json`.
 
     Raises:
-      InputError: it is missing, damaged, or of another format version.
+      InputError: The file is missing, damaged, or of another format version.
     """
     try:
         fields: dict[str, Any] = msgspec.json.decode(folder.record.read_bytes(), type=dict)

@@ -1,7 +1,7 @@
 """Score files: one row per canary, with whether it was included and its score.
 
-CSV or .parquet with the columns `canary_id` (unique), `included` (0 or 1) and `score` (finite; a
-LARGER score looks MORE like a member). Other columns are ignored.
+The format is CSV or Parquet with the columns `canary_id` (unique), `included` (0 or 1) and `score`
+(finite; a LARGER score looks MORE like a member). Other columns are ignored.
 """
 
 import csv
@@ -25,16 +25,16 @@ COLUMNS = ("canary_id", "included", "score")
 
 @dataclass(frozen=True, eq=False)
 class ScoreFile:
-    """The columns of a score file, a row per canary.
+    """The columns of a score file, with one row per canary.
 
     Attributes:
-        canary_id: [n] unique names.
-        included: [n] bool, whether the canary took part in training.
-        score: [n] float64, finite; larger means more like a member.
+      canary_id: The unique names of the canaries, k of them.
+      included: Whether each canary took part in training, bool of shape (k,).
+      score: The scores, finite float64 of shape (k,); larger means more like a member.
 
     Raises:
-        ValueError: if the lengths differ, there is no row, an id repeats or is empty, or a score
-            is not finite.
+      ValueError: The lengths differ, there is no row, an id repeats or is empty, or a score is not
+        finite.
     """
 
     canary_id: tuple[str, ...]
@@ -42,7 +42,7 @@ class ScoreFile:
     score: npt.NDArray[np.float64]
 
     def __post_init__(self) -> None:
-        """Check the fields, so that no later step has to."""
+        """Checks the fields, so that no later step has to."""
         if not len(self.canary_id) == len(self.included) == len(self.score):
             lengths = len(self.canary_id), len(self.included), len(self.score)
             raise ValueError(f"columns must have one length, got {lengths}")
@@ -74,11 +74,11 @@ class _Table:
 
 
 def read_score_file(path: str | os.PathLike[str]) -> ScoreFile:
-    """Read and check a score file, CSV or (by its suffix) Parquet.
+    """Reads and checks a score file, CSV or (by its suffix) Parquet.
 
     Raises:
-        InputError: naming the file and the row (of a CSV: the line), if the file cannot be read, a
-            column is missing, or a row is not valid.
+      InputError: The file cannot be read, a column is missing, or a row is not valid; the message
+        names the file and the row (of a CSV: the line).
     """
     path = Path(path)
     table = _read_parquet(path) if path.suffix == ".parquet" else _read_csv(path)
@@ -95,12 +95,12 @@ def read_score_file(path: str | os.PathLike[str]) -> ScoreFile:
 
 
 def write_score_file(path: str | os.PathLike[str], scores: ScoreFile) -> None:
-    """Write a score file, CSV or (by its suffix) Parquet, whole or not at all.
+    """Writes a score file, CSV or (by its suffix) Parquet, whole or not at all.
 
     Scores are written with all their digits, so that reading gives back the same numbers.
 
     Raises:
-        OSError: if the folder cannot be written to.
+      OSError: The folder cannot be written to.
     """
     path = Path(path)
     with atomic_writer(path) as file:
@@ -173,7 +173,7 @@ def _read_parquet(path: Path) -> _Table:
 
 
 def _positions(path: Path, header: list[str]) -> dict[str, int]:
-    """Where each needed column is."""
+    """The position of each needed column."""
     if not header:
         raise InputError(f"{path}: must start with a header naming {', '.join(COLUMNS)}")
     for name in COLUMNS:

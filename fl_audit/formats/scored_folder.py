@@ -1,4 +1,4 @@
-"""What the folder of a run and the folder of a log have in common: canaries and their scores."""
+"""The part that run folders and log folders have in common: canaries and their scores."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +17,9 @@ class ScoredFolder:
 
     @property
     def round_cosines(self) -> Path:
-        """Cosine of every canary with every round's aggregate: float32, rounds x canaries (NPY)."""
+        """The cosine of every canary with every aggregate: float32, rounds x canaries (NPY)."""
         return self.path / "round_cosines.npy"
 
     def scores(self, statistic: str) -> Path:
-        """Score file of one statistic (CSV: canary_id, included, score)."""
+        """The score file of one statistic (CSV: canary_id, included, score)."""
         return self.path / f"scores_{statistic}.csv"

@@ -1,8 +1,8 @@
-"""Registries of kinds: one place for each thing that can be extended.
+"""Registries of kinds, one for each thing that can be extended.
 
-A kind is a record of all that the project knows of one variant: its config table, its words for
-the report, what it computes. A registry holds the kinds of one thing and finds a kind by its
-table. A new variant, here or in another package, is one module and one `register`.
+A kind is a record of all that the project knows of one variant: its config table, its words for the
+report, and what it computes. A registry holds the kinds of one thing and finds a kind by its table.
+A new variant, here or in another package, is one module and one call of `register`.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from fl_audit.kinds.table import Table
 
 
 class Kind(Protocol):
-    """What every record of a kind has."""
+    """The fields that every record of a kind has."""
 
     @property
     def table(self) -> type[Table]:
@@ -31,8 +31,8 @@ class Registry(Generic[KindType]):
         """Starts an empty registry.
 
         Args:
-          thing: what these are the kinds of, in the singular, for messages.
-          base: the class that the tables of all kinds inherit beside `Table`; a field of a config
+          thing: The thing that these are the kinds of, in the singular, for messages.
+          base: The class that the tables of all kinds inherit beside `Table`; a field of a config
             annotated with it takes any registered table.
         """
         self._thing = thing
@@ -44,8 +44,8 @@ class Registry(Generic[KindType]):
         """Adds a kind and returns it.
 
         Raises:
-          TypeError: its table does not inherit the registry's base, or has no tag.
-          ValueError: the tag is taken.
+          TypeError: The kind's table does not inherit the registry's base, or has no tag.
+          ValueError: The tag is already in use.
         """
         table = kind.table
         tag = table.__struct_config__.tag
@@ -63,7 +63,7 @@ class Registry(Generic[KindType]):
         """The kind of a table.
 
         Raises:
-          TypeError: no kind with this table is registered.
+          TypeError: No kind with this table is registered.
         """
         for kind in self._kinds.values():
             if type(table) is kind.table:
@@ -71,11 +71,11 @@ class Registry(Generic[KindType]):
         raise TypeError(f"no {self._thing} is registered for {type(table).__name__}")
 
     def remove(self, tag: str) -> None:
-        """Takes a kind out again, such as one that a test has registered."""
+        """Removes a kind again, such as one that a test has registered."""
         del self._kinds[tag]
 
     def __iter__(self) -> Iterator[KindType]:
-        """The kinds."""
+        """The kinds, in the order in which they were registered."""
         return iter(tuple(self._kinds.values()))
 
     @property
@@ -85,5 +85,5 @@ class Registry(Generic[KindType]):
 
 
 def registry_of(annotation: Any) -> Registry[Any] | None:
-    """The registry whose base an annotation is; None where it is none."""
+    """The registry whose base is an annotation; None where there is none."""
     return _registries.get(annotation) if isinstance(annotation, type) else None

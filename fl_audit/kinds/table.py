@@ -1,4 +1,4 @@
-"""What every table of a config is, and the ranges of numbers in it."""
+"""The base class of a config's tables, and the ranges of numbers in them."""
 
 from typing import Annotated, ClassVar
 
@@ -13,10 +13,10 @@ OpenUnitFloat = Annotated[float, Meta(gt=0, lt=1)]
 
 
 class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What is in brackets in the file.
+    """A table of a config, which stands under its name in brackets in the file.
 
     Attributes:
-      path_keys: Keys of this table that name files; a relative path there starts at the config
+      path_keys: The keys of this table that name files; a relative path there starts at the config
         file's folder.
     """
 

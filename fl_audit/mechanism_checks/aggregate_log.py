@@ -1,4 +1,4 @@
-"""The lengths of every round's noised aggregate, and how alike it is to the last one."""
+"""The log of every round's noised aggregate: its lengths, and its products with the last one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,20 +10,20 @@ from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.formats.mapped_log import MappedArray, create_log, open_log
 
 _CHUNK = 1 << 20
-"""Coordinates that are held as float64 at a time."""
+"""The number of coordinates that are held as float64 at a time."""
 
 
 def measure(aggregate: Float32Array, last: Float32Array | None, sizes: Sequence[int]) -> FloatArray:
-    """What is logged of an aggregate.
+    """The numbers that are logged of an aggregate.
 
     Args:
-      aggregate: (dim,).
-      last: the aggregate of the round before; None where there is none.
-      sizes: of the model's variables, which lie one behind the other in it.
+      aggregate: The aggregate, of shape (dim,).
+      last: The aggregate of the round before; None where there is none.
+      sizes: The sizes of the model's variables, which lie one behind the other in the aggregate.
 
     Returns:
-      (variables, 2): each variable's squared length, and its inner product with the last round's,
-      NaN without one. Sums of float64.
+      Each variable's squared length and its inner product with the last round's (NaN without one),
+      float64 of shape (variables, 2).
     """
     ends = np.cumsum(sizes)
     bounds = zip(ends - np.asarray(sizes), ends, strict=True)
@@ -36,7 +36,7 @@ def measure(aggregate: Float32Array, last: Float32Array | None, sizes: Sequence[
 
 
 def _products(vector: Float32Array, other: Float32Array | None) -> FloatArray:
-    """Its inner products with itself and with the other one."""
+    """The inner products of a vector with itself and with the other one."""
     total = np.array([0.0, np.nan if other is None else 0.0])
     for start in range(0, len(vector), _CHUNK):
         chunk = vector[start : start + _CHUNK].astype(np.float64)
@@ -47,10 +47,10 @@ def _products(vector: Float32Array, other: Float32Array | None) -> FloatArray:
 
 
 class RowsInMemory:
-    """Rows of `measure` of any number of rounds, which nobody needs after a crash."""
+    """Rows of `measure` of any number of rounds, which are not needed after a crash."""
 
     def __init__(self) -> None:
-        """Starts without any."""
+        """Starts without any row."""
         self._rows: list[FloatArray] = []
 
     def write_round(self, round_index: int, measured: FloatArray) -> None:
@@ -66,7 +66,10 @@ class RowsInMemory:
 
 @dataclass(frozen=True)
 class AggregateLog:
-    """Rows of `measure`, float64 of shape (rounds, variables, 2) (see `formats.mapped_log`)."""
+    """The rows of `measure` in a file, float64 of shape (rounds, variables, 2).
+
+    The format of the file is described in `formats.mapped_log`.
+    """
 
     _rows: MappedArray
 
@@ -74,10 +77,10 @@ class AggregateLog:
     def at_round(
         cls, completed: int, path: Path, num_rounds: int, num_variables: int
     ) -> "AggregateLog":
-        """The log of a run of which so many rounds are done: a new one where none are.
+        """The log of a run with so many completed rounds; a new log where there are none.
 
         Raises:
-          InputError: rounds are done, and the file is missing, damaged, or of another shape.
+          InputError: Rounds are completed, but the file is missing, damaged, or of another shape.
         """
         shape = (num_rounds, num_variables, 2)
         if completed:
@@ -93,7 +96,7 @@ class AggregateLog:
         self._rows.flush()
 
     def rows(self) -> FloatArray:
-        """The rows, float64 of shape (rounds, variables, 2); NaN where a round is not written."""
+        """The rows, float64 of shape (rounds, variables, 2); NaN in rounds that are not written."""
         return np.array(self._rows)
 
 
@@ -101,7 +104,7 @@ def read_aggregate_log(path: Path, num_rounds: int, num_variables: int) -> Float
     """The rows of a finished run, float64 of shape (rounds, variables, 2).
 
     Raises:
-      InputError: the file is missing, damaged, or of another shape.
+      InputError: The file is missing, damaged, or of another shape.
     """
     shape = (num_rounds, num_variables, 2)
     return AggregateLog(open_log(path, "r", np.float64, shape, "aggregates")).rows()

@@ -1,12 +1,12 @@
-"""Which mechanisms the checks of aggregates know."""
+"""The question whether the checks of aggregates know a mechanism."""
 
 from fl_audit.mechanisms import MECHANISMS, Mechanism
 
 
 def why_not_checked(mechanism: Mechanism) -> str | None:
-    """Why a run's aggregates are not checked, in words; None where they are.
+    """The reason for which a run's aggregates are not checked, in words; None where they are.
 
     Args:
-      mechanism: the table of its config.
+      mechanism: The mechanism table of the run's config.
     """
     return MECHANISMS.of(mechanism).why_not_checked

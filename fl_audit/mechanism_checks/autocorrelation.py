@@ -1,4 +1,4 @@
-"""Noise that repeats within one aggregate: the strongest correlation of it with itself, shifted."""
+"""Noise that repeats within one aggregate, found as the strongest autocorrelation."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +11,7 @@ import scipy.fft
 from fl_audit.mechanism_checks.tails import log_p_autocorrelation
 
 MOST_COORDINATES = 1 << 25
-"""Of a model that is looked at: the transform takes 24 bytes for each."""
+"""The largest model that is looked at, in coordinates: the transform takes 24 bytes for each."""
 
 
 @dataclass(frozen=True)
@@ -19,10 +19,10 @@ class Autocorrelation:
     """The lag at which an aggregate is most like itself.
 
     Attributes:
-      lag: in coordinates, at least 1.
-      product: sum over all pairs of coordinates that lie so far apart of their products.
-      num_pairs: how many there are.
-      num_lags: that it is the strongest of.
+      lag: The distance in coordinates, at least 1.
+      product: The sum of the products of all pairs of coordinates that lie this far apart.
+      num_pairs: The number of these pairs.
+      num_lags: The number of lags of which this one is the strongest.
     """
 
     lag: int
@@ -34,22 +34,22 @@ class Autocorrelation:
 def strongest_autocorrelation(
     aggregate: npt.NDArray[np.float32], stddev: float, norm_bound: float
 ) -> Autocorrelation | None:
-    """Looks at every lag at once, by the Fourier transform.
+    """The strongest of all lags, which the Fourier transform gives at once.
 
     Args:
-      aggregate: (dim,).
-      stddev: of the noise on a coordinate, positive.
-      norm_bound: Largest norm that the aggregate can have without noise.
+      aggregate: The aggregate, of shape (dim,).
+      stddev: The standard deviation of the noise on a coordinate, positive.
+      norm_bound: The largest norm that the aggregate can have without noise.
 
     Returns:
-      The lag whose correlation is the least likely by chance; None for one coordinate, or more
-      than `MOST_COORDINATES`.
+      The lag whose correlation is the least likely by chance; None for a model of one coordinate,
+      or of more than `MOST_COORDINATES`.
     """
     dim = len(aggregate)
     if not 1 < dim <= MOST_COORDINATES:
         return None
     # In units of the noise, which keeps float32's range whatever the clip norm is. A length that
-    # only a broken clip leaves may overflow all the same: it is another check's to find.
+    # only a broken clip leaves may still overflow; another check finds that.
     with np.errstate(over="ignore", invalid="ignore"):
         products = _products_by_lag(aggregate / np.float32(stddev))
     if not np.isfinite(products).all():
@@ -66,7 +66,7 @@ def strongest_autocorrelation(
 
 
 def _products_by_lag(vector: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
-    """Of lags 1 to the length less one: the sums of products of coordinates so far apart."""
+    """The sums of products of coordinates that lie a lag apart, for every lag from 1."""
     size = scipy.fft.next_fast_len(2 * len(vector), real=True)  # so that no lag wraps around
     spectrum = scipy.fft.rfft(vector, size)
     products = scipy.fft.irfft(spectrum.real**2 + spectrum.imag**2, size)
@@ -74,15 +74,15 @@ def _products_by_lag(vector: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]
 
 
 def autocorrelation_to_json(autocorrelation: Autocorrelation | None) -> str:
-    """A line of JSON, `null` for none."""
+    """An autocorrelation as a line of JSON, `null` for none."""
     return msgspec.json.encode(autocorrelation).decode() + "\n"
 
 
 def autocorrelation_from_json(text: bytes) -> Autocorrelation | None:
-    """What `autocorrelation_to_json` wrote.
+    """The autocorrelation that `autocorrelation_to_json` wrote.
 
     Raises:
-      msgspec.MsgspecError: it is something else.
+      msgspec.MsgspecError: The text is something else.
     """
     made: Any = msgspec.json.decode(text, type=Autocorrelation | None)
     return made if isinstance(made, Autocorrelation) else None

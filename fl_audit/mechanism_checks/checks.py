@@ -1,8 +1,9 @@
-"""What a run's aggregates say of its mechanism, without canaries.
+"""Checks of a run's mechanism by its aggregates, without canaries.
 
 Each check is a test of "the mechanism is as configured" that holds whatever the clients' data is:
-of the sum of updates it uses only that clipping bounds its length. A check that fails is therefore
-no accident of training; one that passes proves nothing, as a sum as long as the noise hides much.
+the only fact that it uses of the sum of updates is that clipping bounds its length. A check that
+fails is therefore not caused by training. One that passes proves nothing, as a sum as long as the
+noise hides much.
 """
 
 import math
@@ -17,26 +18,30 @@ from fl_audit.mechanism_checks.autocorrelation import Autocorrelation
 from fl_audit.mechanism_checks.tails import log_p_autocorrelation, log_p_longer, log_p_shorter
 
 FALSE_ALARM = 1e-6
-"""How likely a check of a correct mechanism fails, at most, over all its rounds and variables."""
+"""The largest probability that a check of a correct mechanism fails, over all rounds and variables.
+"""
 
 _ROUNDING = 1 + 1e-5
-"""Of clipping in float32, in lengths."""
+"""The factor by which clipping in float32 may exceed a length."""
 
 _RESOLUTION = 1e-6
-"""Of an aggregate in float32: shorter noise is lost in it, whatever the mechanism adds."""
+"""The resolution of an aggregate in float32: shorter noise is lost in it, whatever is added."""
 
 
 @dataclass(frozen=True, eq=False)
 class RunAggregates:
-    """What the checks look at.
+    """The measurements that the checks look at.
 
     Attributes:
-      sizes: of the model's variables.
-      stddev: [rounds] of the noise on a coordinate of the aggregate, as configured.
-      norm_bound: [rounds] Largest norm that the aggregate can have without noise: participants
-        times clip norm, over the denominator.
-      measured: [rounds, variables, 2] of `measure`; rows of NaN are not looked at.
-      autocorrelation: The strongest one of the first round; None where it was not looked for.
+      sizes: The sizes of the model's variables.
+      stddev: The configured standard deviation of the noise on a coordinate of the aggregate, of
+        shape (rounds,).
+      norm_bound: The largest norm that the aggregate can have without noise, of shape (rounds,):
+        participants times clip norm, over the denominator.
+      measured: The rows of `measure`, of shape (rounds, variables, 2); rows of NaN are not looked
+        at.
+      autocorrelation: The strongest autocorrelation of the first round; None where it was not
+        looked for.
     """
 
     sizes: Sequence[int]
@@ -48,15 +53,16 @@ class RunAggregates:
 
 @dataclass(frozen=True)
 class Check:
-    """One check's outcome.
+    """The outcome of one check.
 
     Attributes:
-      name: in report.json.
-      log_p: logarithm of a bound on how likely a correct mechanism looks as bad, over all tests.
-      num_tests: rounds and variables, or lags, that were looked at.
-      round: from 1, where it looks worst; None where no round stands out.
-      variable: from 1, of the model, where it looks worst; None for the whole model.
-      ratio: what was found there over what was to be expected; see `docs/checks.md`.
+      name: The name of the check in report.json.
+      log_p: The logarithm of a bound on the probability that a correct mechanism looks as bad, over
+        all tests.
+      num_tests: The number of tests: rounds and variables, or lags, that were looked at.
+      round: The round, from 1, that looks worst; None where no round stands out.
+      variable: The variable of the model, from 1, that looks worst; None for the whole model.
+      ratio: The measured over the expected value there; see `docs/checks.md`.
     """
 
     name: str
@@ -68,25 +74,25 @@ class Check:
 
     @property
     def passed(self) -> bool:
-        """Whether a correct mechanism may well look like this."""
+        """Whether a correct mechanism may look like this."""
         return self.log_p >= math.log(FALSE_ALARM)
 
     @property
     def p_value(self) -> float:
-        """Of all tests of the check together; 0 where it is too small for a float."""
+        """The p-value of all tests of the check together; 0 where it is too small for a float."""
         return math.exp(self.log_p)
 
 
 def check_aggregates(run: RunAggregates) -> list[Check]:
-    """The checks that can be made: of the noise only where there should be any."""
+    """The checks that can be made; those of the noise only where there should be any."""
     return list(_checks(run))
 
 
 def check_rounds(canary_rounds: Sequence[npt.NDArray[np.int64]]) -> Check:
-    """No canary takes part twice in a round.
+    """The check that no canary takes part twice in a round.
 
     Args:
-      canary_rounds: of each included canary, the rounds that it took part in, from 0.
+      canary_rounds: The rounds, from 0, that each included canary took part in.
     """
     repeated = [rounds[1:][np.diff(rounds) == 0] for rounds in map(np.sort, canary_rounds)]
     twice = np.concatenate([*repeated, np.zeros(0, np.int64)])
@@ -116,7 +122,7 @@ def _checks(run: RunAggregates) -> Iterator[Check]:
 
 
 def _with_whole(run: RunAggregates) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Sizes, squared lengths and products, the whole model as one more variable, the last."""
+    """The sizes, squared lengths and products, with the whole model as a last variable."""
     sizes = np.array([*run.sizes, sum(run.sizes)], dtype=np.float64)
     whole = run.measured.sum(axis=1, keepdims=True)
     squared, products = np.moveaxis(np.concatenate([run.measured, whole], axis=1), 2, 0)
@@ -124,7 +130,7 @@ def _with_whole(run: RunAggregates) -> tuple[FloatArray, FloatArray, FloatArray]
 
 
 def _enough_noise(squared: FloatArray, sizes: FloatArray, stddev: FloatArray) -> Check:
-    """No variable is shorter than its noise."""
+    """The check that no variable is shorter than its noise."""
     lengths = squared / stddev**2
     log_p = log_p_shorter(lengths, np.broadcast_to(sizes, lengths.shape))
     ratio = np.sqrt(lengths / sizes)
@@ -134,7 +140,7 @@ def _enough_noise(squared: FloatArray, sizes: FloatArray, stddev: FloatArray) ->
 def _fresh_noise(
     squared: FloatArray, products: FloatArray, sizes: FloatArray, stddev: FloatArray
 ) -> Check:
-    """Nor is the part of it that the last round's aggregate does not explain."""
+    """The check that the part not explained by the last aggregate is not shorter than its noise."""
     with np.errstate(divide="ignore", invalid="ignore"):
         explained = products[1:] ** 2 / squared[:-1]
     unexplained = np.maximum(squared[1:] - np.where(squared[:-1] > 0, explained, 0), 0)
@@ -149,7 +155,7 @@ def _fresh_noise(
 def _bounded_length(
     squared: FloatArray, sizes: FloatArray, stddev: FloatArray, norm_bound: FloatArray
 ) -> Check:
-    """No variable is longer than clipped updates and their noise can be."""
+    """The check that no variable is longer than clipped updates and their noise can be."""
     log_p = log_p_longer(
         squared / stddev**2,
         np.broadcast_to(sizes, squared.shape),
@@ -160,7 +166,7 @@ def _bounded_length(
 
 
 def _bounded_without_noise(squared: FloatArray, norm_bound: FloatArray) -> Check:
-    """The same where no chance is involved."""
+    """The same check without noise, where chance plays no part."""
     lengths = np.sqrt(squared)
     log_p = np.where(lengths <= _ROUNDING * norm_bound, 0.0, -np.inf)
     log_p = np.where(np.isnan(squared), np.nan, log_p)
@@ -170,7 +176,7 @@ def _bounded_without_noise(squared: FloatArray, norm_bound: FloatArray) -> Check
 
 
 def _no_autocorrelation(strongest: Autocorrelation, stddev: float, norm_bound: float) -> Check:
-    """The first round's coordinates are not alike at any distance."""
+    """The check that the first round's coordinates are not alike at any distance."""
     product = np.array(strongest.product / stddev**2)
     num_pairs = np.array(float(strongest.num_pairs))
     log_p = float(log_p_autocorrelation(product, num_pairs, norm_bound / stddev))
@@ -187,9 +193,10 @@ def _no_autocorrelation(strongest: Autocorrelation, stddev: float, norm_bound: f
 def _worst(
     name: str, log_p: FloatArray, ratio: FloatArray, *, badness: FloatArray, first_round: int = 1
 ) -> Check:
-    """The least likely of a check's tests, a row a round and a column a variable.
+    """The least likely of a check's tests; rows of the arrays are rounds, columns are variables.
 
-    Among equally likely ones, which 1 bounds mostly, the one with the largest badness.
+    Among equally likely ones, which mostly have the bound 1, it is the one with the largest
+    badness.
     """
     tested = ~np.isnan(log_p)
     num_tests = int(tested.sum())

@@ -1,4 +1,4 @@
-"""What the config says of a round's aggregate, in the aggregate's own unit."""
+"""The configured noise and norm bound of a round's aggregate, in the aggregate's own unit."""
 
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -11,11 +11,11 @@ T = TypeVar("T", float, npt.NDArray[np.float64])
 
 @dataclass(frozen=True, eq=False)
 class Configured(Generic[T]):
-    """Of one round, or of several as arrays.
+    """Noise and norm bound of one round, or of several rounds as arrays.
 
     Attributes:
-      stddev: of the noise on a coordinate.
-      norm_bound: Largest norm that the aggregate can have without noise.
+      stddev: The standard deviation of the noise on a coordinate.
+      norm_bound: The largest norm that the aggregate can have without noise.
     """
 
     stddev: T
@@ -25,13 +25,14 @@ class Configured(Generic[T]):
 def configured(
     clip_norm: T, participants: T, *, sum_noise_multiplier: float, denominator: float
 ) -> Configured[T]:
-    """Of a noised sum of clipped updates, divided by a number that is fixed.
+    """Noise and norm bound of a noised sum of clipped updates, divided by a fixed number.
 
     Args:
-      clip_norm: that the round's updates were clipped to.
-      participants: clients and canaries in it.
-      sum_noise_multiplier: Noise on the sum, as a multiple of the clip norm.
-      denominator: that the sum is divided by.
+      clip_norm: The norm that the round's updates were clipped to.
+      participants: The number of clients and canaries in the round.
+      sum_noise_multiplier: The standard deviation of the noise on the sum, as a multiple of the
+        clip norm.
+      denominator: The number that the sum is divided by.
     """
     of_one = clip_norm / denominator
     return Configured(stddev=sum_noise_multiplier * of_one, norm_bound=participants * of_one)

@@ -1,8 +1,8 @@
-"""Upper bounds, in closed form and as logarithms, on what correct noise does with what chance.
+"""Upper bounds on tail probabilities of correct noise, in closed form and as logarithms.
 
-A round's aggregate is x = s + g: a sum s of clipped updates, of which nothing is known but its
-greatest length, and noise g ~ N(0, stddev^2 I). Whatever s is, as long as it is chosen before g is
-drawn, the bounds hold: they are p-values for "the noise is as configured".
+A round's aggregate is x = s + g: a sum s of clipped updates, of which only the largest possible
+length is known, and noise g ~ N(0, stddev^2 I). The bounds hold for every s that is chosen before g
+is drawn: they are p-values for "the noise is as configured".
 """
 
 import numpy as np
@@ -11,14 +11,14 @@ from fl_audit.array_types import FloatArray
 
 
 def log_p_shorter(squared_length: FloatArray, dof: FloatArray) -> FloatArray:
-    """Of a vector with noise being as short as this, or shorter.
+    """A bound on the log probability that a vector with noise is as short as this, or shorter.
 
     |s + g|^2 / stddev^2 is noncentral chi-square, which is stochastically larger than chi-square.
     Chernoff's bound for that: P(X <= q d) <= (q e^(1 - q))^(d / 2) for q < 1.
 
     Args:
-      squared_length: over the variance of a coordinate's noise.
-      dof: dimensions that the noise has there, at least 1.
+      squared_length: The squared length, over the variance of a coordinate's noise.
+      dof: The number of dimensions that the noise has there, at least 1.
 
     Returns:
       Logarithms, at most 0; -inf for length 0.
@@ -30,16 +30,16 @@ def log_p_shorter(squared_length: FloatArray, dof: FloatArray) -> FloatArray:
 
 
 def log_p_longer(squared_length: FloatArray, dof: FloatArray, norm_bound: FloatArray) -> FloatArray:
-    """Of a vector with noise being as long as this, or longer.
+    """A bound on the log probability that a vector with noise is as long as this, or longer.
 
-    Birgé 2001 ("An alternative point of view on Lepski's method", lemma 8.1) for the noncentral
-    chi-square X of d degrees and noncentrality B, stochastically increasing in B:
-    P(X >= d + B + 2 sqrt((d + 2 B) y) + 2 y) <= e^-y.
+    The source is Birgé 2001 ("An alternative point of view on Lepski's method", lemma 8.1) for the
+    noncentral chi-square X of d degrees and noncentrality B, which is stochastically increasing in
+    B: P(X >= d + B + 2 sqrt((d + 2 B) y) + 2 y) <= e^-y.
 
     Args:
-      squared_length: over the variance of a coordinate's noise.
-      dof: dimensions, at least 1.
-      norm_bound: Largest norm that s can have, over the noise's standard deviation.
+      squared_length: The squared length, over the variance of a coordinate's noise.
+      dof: The number of dimensions, at least 1.
+      norm_bound: The largest norm that s can have, over the noise's standard deviation.
 
     Returns:
       Logarithms, at most 0.
@@ -53,16 +53,17 @@ def log_p_longer(squared_length: FloatArray, dof: FloatArray, norm_bound: FloatA
 def log_p_autocorrelation(
     product: FloatArray, num_pairs: FloatArray, norm_bound: float
 ) -> FloatArray:
-    """Of coordinates that lie a lag apart having a product sum as large as this, of either sign.
+    """A bound on the log probability of so large a sum of products at a lag, of either sign.
 
     The sum of x_i x_(i + lag) is at most |s|^2, plus N(0, 4 |s|^2 stddev^2) or less, plus a
     quadratic form of the noise with Frobenius norm sqrt(pairs / 2) and eigenvalues up to 1, for
     which Laurent and Massart 2000 (lemma 1) give 2 sqrt(pairs / 2 y) + 2 y but for e^-y.
 
     Args:
-      product: sum over the pairs, over the variance of a coordinate's noise.
-      num_pairs: of coordinates that lie so far apart, at least 1.
-      norm_bound: Largest norm that s can have, over the noise's standard deviation.
+      product: The sum of products of coordinates a lag apart, over the variance of a coordinate's
+        noise.
+      num_pairs: The number of pairs of coordinates that lie so far apart, at least 1.
+      norm_bound: The largest norm that s can have, over the noise's standard deviation.
 
     Returns:
       Logarithms, at most 0.
@@ -70,12 +71,12 @@ def log_p_autocorrelation(
     above = np.maximum(np.abs(product) - norm_bound**2, 0)
     linear = np.asarray(np.sqrt(8.0) * norm_bound + np.sqrt(2 * num_pairs))
     root = _root(2.0, linear, above)
-    # Twice for the two parts, twice for the two signs.
+    # The factor 4 stands for two parts times two signs.
     return np.asarray(np.minimum(np.log(4) - root**2, 0))
 
 
 def _root(quadratic: float, linear: FloatArray, value: FloatArray) -> FloatArray:
-    """The r >= 0 with quadratic r^2 + linear r = value."""
-    # Without the difference of two nearly equal numbers.
+    """The solution r >= 0 of quadratic r^2 + linear r = value."""
+    # This form avoids the difference of two nearly equal numbers.
     root = 2 * value / (linear + np.sqrt(linear**2 + 4 * quadratic * np.minimum(value, 1e300)))
     return np.asarray(np.where(np.isinf(value), np.inf, root))

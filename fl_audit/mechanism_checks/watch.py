@@ -1,4 +1,4 @@
-"""The checks for a loop of one's own: shown every round, asked when it is over."""
+"""The checks for a user's own training loop, which shows every round to a watch."""
 
 from collections.abc import Sequence
 
@@ -12,10 +12,11 @@ from fl_audit.mechanism_checks.checks import Check, RunAggregates, check_aggrega
 
 
 class MechanismWatch:
-    """Sees every round's noised aggregate, in order; keeps the last one and some lengths.
+    """A watch that sees every round's aggregate in order, and keeps the last one and some lengths.
 
     Attributes:
-      echo: The strongest lag of the first round; None where it has no noise or was not shown.
+      autocorrelation: The strongest autocorrelation of the first round; None where it has no noise
+        or was not shown.
     """
 
     def __init__(
@@ -24,14 +25,15 @@ class MechanismWatch:
         log: AggregateLog | RowsInMemory | None = None,
         completed: int = 0,
     ) -> None:
-        """Starts before the first round, or goes on with the log of rounds that are done.
+        """Starts before the first round, or continues the log of completed rounds.
 
-        After an interruption the last aggregate is gone: one round is not compared with it.
+        After an interruption the last aggregate is lost: one round is then not compared with it.
 
         Args:
-          sizes: parameters in each variable of the model, in the order of the aggregate.
-          log: Where the measures of each round go; by default into memory.
-          completed: Rounds that are done, whose measures the log holds.
+          sizes: The number of parameters in each variable of the model, in the order of the
+            aggregate.
+          log: The log that the measures of each round are written to; by default in memory.
+          completed: The number of completed rounds, whose measures the log holds.
         """
         self._sizes = tuple(sizes)
         self._log = RowsInMemory() if log is None else log
@@ -42,17 +44,17 @@ class MechanismWatch:
         self.autocorrelation: Autocorrelation | None = None
 
     def see_round(self, aggregate: Float32Array, *, noise_stddev: float, norm_bound: float) -> None:
-        """Takes a round's measures.
+        """Measures a round's aggregate.
 
         Args:
-          aggregate: float32 of shape (dim,), what the round released.
-          noise_stddev: of the noise that should be on each of its coordinates; 0 in every round
-            where none is added.
-          norm_bound: Largest norm that it can have without noise: for a mean of clipped updates the
-            participants times the clip norm, over the number that the sum is divided by.
+          aggregate: The aggregate that the round released, float32 of shape (dim,).
+          noise_stddev: The standard deviation of the noise that should be on each of its
+            coordinates; 0 in every round where none is added.
+          norm_bound: The largest norm that it can have without noise: for a mean of clipped updates
+            the participants times the clip norm, over the number that the sum is divided by.
 
         Raises:
-          InputError: the aggregate is not as long as the variables together, a number is negative
+          InputError: The aggregate is not as long as the variables together, a number is negative
             or not finite, or some rounds have noise and some have not.
         """
         dim = sum(self._sizes)
@@ -71,12 +73,12 @@ class MechanismWatch:
     def measure_round(
         self, aggregate: Float32Array, *, noise_stddev: float, norm_bound: float
     ) -> None:
-        """Takes a round's measures as `see_round` does, of a caller who has checked everything.
+        """Measures a round's aggregate as `see_round` does, without checking the arguments.
 
         Args:
-          aggregate: As in `see_round`; it must not be written on any more.
-          noise_stddev: As in `see_round`, whatever it is.
-          norm_bound: As in `see_round`, whatever it is.
+          aggregate: The aggregate as in `see_round`; it must not be written on any more.
+          noise_stddev: The standard deviation as in `see_round`, whatever its value.
+          norm_bound: The largest norm as in `see_round`, whatever its value.
         """
         index = self._first + len(self._stddev)
         if index == 0 and noise_stddev > 0:
@@ -87,10 +89,10 @@ class MechanismWatch:
         self._last = aggregate
 
     def checks(self) -> list[Check]:
-        """The checks of what was seen.
+        """The checks of the rounds that were shown.
 
         Raises:
-          InputError: no round was, or the first rounds were shown to another watch.
+          InputError: No round was shown, or the first rounds were shown to another watch.
         """
         if not self._stddev:
             raise InputError("see_round: must be called for a round before there are checks")

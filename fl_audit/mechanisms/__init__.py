@@ -1,4 +1,4 @@
-"""Mechanisms: what is done to updates before anybody sees them, a module each.
+"""Mechanisms, one module each: what is done to updates before anybody sees them.
 
 To add one, write a module like `gaussian.py` and register its `MechanismKind` in `MECHANISMS`, here
 or in a package of your own. Nothing here imports TensorFlow before an aggregator is made.

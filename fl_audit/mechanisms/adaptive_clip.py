@@ -1,4 +1,4 @@
-"""What mechanisms with a clip norm that moves have in common: a noised count beside the sum."""
+"""The noise of mechanisms with an adaptive clip norm, which noise a count beside the sum."""
 
 from fl_audit.errors import InputError
 from fl_audit.formats.run_folder import RunRecord
@@ -6,21 +6,22 @@ from fl_audit.mechanisms.kind import RoundNoise
 from fl_audit.number_words import significant
 
 COUNT_STDDEV_OF_COHORT = 0.05
-"""TFF's noise on a clip's count where nothing else is asked for, over the cohort."""
+"""TFF's default noise on the clip's count, as a share of the cohort."""
 
 
 def noise_with_count(
     noise_multiplier: float, expected_cohort: float, count_stddev: float | None
 ) -> RoundNoise:
-    """The parts of an effective noise multiplier, where a noised count moves the clip norm.
+    """The noise of a round where a noised count moves the clip norm.
 
     Args:
-      noise_multiplier: The effective one.
-      expected_cohort: Expected number of clients and canaries in a round.
-      count_stddev: Noise on the count, in clients; None for TFF's choice.
+      noise_multiplier: The effective noise multiplier.
+      expected_cohort: The expected number of clients and canaries in a round.
+      count_stddev: The standard deviation of the noise on the count, in clients; None for TFF's
+        choice.
 
     Raises:
-      InputError: the noise on the count is too low for the noise multiplier.
+      InputError: The noise on the count is too low for the noise multiplier.
     """
     import tensorflow_federated as tff
 
@@ -39,7 +40,7 @@ def noise_with_count(
 
 
 def moving_clip_words(norm: float, quantile: float) -> str:
-    """A clause on a clip norm that starts somewhere and follows a quantile."""
+    """A clause on a clip norm that starts at a value and follows a quantile."""
     return (
         f"Updates are clipped to a norm that starts at {norm:g} and follows the {quantile:g} "
         "quantile of their norms"

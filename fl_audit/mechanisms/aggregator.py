@@ -1,11 +1,11 @@
 """The aggregator of a run: zeroing, clipping and noise, by TFF and tensorflow-privacy alone.
 
-Three noise multipliers are easy to confuse. The *effective* one describes everything that a
-round releases. Under an adaptive clip a round releases two things, the noised sum of updates and
-the noised count that moves the clip norm, and the noise *on the sum* is somewhat larger so that
-both together are as private as one release at the effective multiplier (Andrew et al. 2021,
-theorem 1: z^-2 = z_sum^-2 + (2 s)^-2 for count noise of standard deviation s). Under tree
-aggregation all three are about a node of the tree.
+Three noise multipliers are easy to confuse. The *effective* one describes everything that a round
+releases. Under an adaptive clip a round releases two things, the noised sum of updates and the
+noised count that moves the clip norm. The noise multiplier *of the sum* is then larger than the
+effective one, so that both releases together are as private as one release at the effective
+multiplier (Andrew et al. 2021, theorem 1: z^-2 = z_sum^-2 + (2 s)^-2 for count noise of standard
+deviation s). Under tree aggregation each of them describes a node of the tree.
 """
 
 import typing
@@ -23,11 +23,11 @@ def round_noise(table: Mechanism, expected_cohort: float) -> RoundNoise:
 
     Args:
       table: The mechanism table of a config.
-      expected_cohort: Expected number of clients and canaries in a round.
+      expected_cohort: The expected number of clients and canaries in a round.
 
     Raises:
-      InputError: the noise on the adaptive clip's count is too low for the noise multiplier, or
-        too few bits are asked for.
+      InputError: The noise on the adaptive clip's count is too low for the noise multiplier, or the
+        config asks for too few bits.
     """
     return MECHANISMS.of(table).round_noise(table, expected_cohort)
 
@@ -35,12 +35,12 @@ def round_noise(table: Mechanism, expected_cohort: float) -> RoundNoise:
 def make_aggregator(
     table: Mechanism, expected_cohort: float
 ) -> "tff.aggregators.UnweightedAggregationFactory":
-    """Zeroes, clips, sums, adds noise, and divides by the expected cohort; imports TFF.
+    """The aggregation that zeroes, clips, sums, adds noise and divides; imports TFF.
 
     Args:
-      table: The mechanism table of a config, that `round_noise` accepts.
-      expected_cohort: Expected number of clients and canaries in a round. The sum is divided by
-        it whatever the actual number, so that the divisor tells nothing; `distributed` alone
+      table: The mechanism table of a config, one that `round_noise` accepts.
+      expected_cohort: The expected number of clients and canaries in a round. The sum is divided by
+        it whatever the actual number is, so that the divisor reveals nothing; `distributed` alone
         divides by the actual number.
     """
     factory = MECHANISMS.of(table).make_aggregator(table, expected_cohort)

@@ -1,4 +1,4 @@
-"""What a round is about to do, read from the state of its aggregator."""
+"""Readings from an aggregator's state: clip norm, noise, and the length of canaries in a round."""
 
 from typing import Any
 
@@ -9,35 +9,35 @@ from fl_audit.mechanisms.registry import MECHANISMS
 from fl_audit.mechanisms.zeroing import inside_zeroing, zeroing_norm
 
 _CLIPPED_NORM = 1e15
-"""Long enough to be clipped at any clip norm that adaptive clipping reaches, short enough that its
-square is a float32."""
+"""A norm that adaptive clipping never reaches as its clip norm, and whose square is a float32."""
 
 _JUST_CLIPPED, _SURELY_CLIPPED = 1.001, 2.0
-"""Over the clip norm."""
+"""The least and the largest length of a canary, over the clip norm."""
 
 
 def clip_and_noise(table: Mechanism, aggregator_state: Any) -> ClipAndNoise:
-    """What the round does that starts from a state.
+    """The clip norm and the noise of the round that starts from a state.
 
     Args:
       table: The mechanism table of a config.
-      aggregator_state: State of the process of `make_aggregator`'s factory.
+      aggregator_state: The state of the process of `make_aggregator`'s factory.
     """
     state = inside_zeroing(table.zeroing, aggregator_state)
     return MECHANISMS.of(table).clip_and_noise(table, state)
 
 
 def canary_norm(table: Mechanism, aggregator_state: Any) -> float:
-    """How long a canary's update is before a round zeroes and clips it.
+    """The length of a canary's update before a round zeroes and clips it.
 
-    Long enough to be clipped to the round's clip norm (Andrew et al. Algorithm 1, PROJ). Zeroing
-    looks at the largest coordinate, which is at most the length: a canary is no longer than the
-    zeroing norm where that is above the clip norm, and else a thousandth longer than the clip norm.
-    Without clipping it is as long as the config says.
+    The update is long enough to be clipped to the round's clip norm (Andrew et al. Algorithm 1,
+    PROJ). Zeroing looks at the largest coordinate, which is at most the length. A canary is
+    therefore no longer than the zeroing norm where that is above the clip norm, and otherwise a
+    thousandth longer than the clip norm. Without clipping its length is that of the config.
 
     Args:
       table: The mechanism table of a config.
-      aggregator_state: State of the process of `make_aggregator`'s factory, when the round begins.
+      aggregator_state: The state of the process of `make_aggregator`'s factory when the round
+        begins.
     """
     fixed = MECHANISMS.of(table).canary_norm(table)
     if fixed is not None:

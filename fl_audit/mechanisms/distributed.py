@@ -33,13 +33,13 @@ if typing.TYPE_CHECKING:
 class Distributed(Table, Mechanism, frozen=True, tag_field="kind", tag="distributed"):
     """Skellam noise added by the clients, under secure aggregation (Agarwal et al. 2021).
 
-    As `tff.learning.ddp_secure_aggregator` has it: the clip norm starts at 0.1 and follows the
-    median of the updates' norms.
+    The aggregation is that of `tff.learning.ddp_secure_aggregator`: the clip norm starts at 0.1 and
+    follows the median of the updates' norms.
 
     Attributes:
-      noise_multiplier: the effective total one, as under `gaussian_adaptive`.
-      bits: of an integer that secure aggregation sums, modulo 2^bits.
-      zeroing: of updates before they are clipped; none by default.
+      noise_multiplier: The effective total noise multiplier, as under `gaussian_adaptive`.
+      bits: The number of bits of an integer that secure aggregation sums, modulo 2^bits.
+      zeroing: The zeroing of updates before they are clipped; none by default.
     """
 
     noise_multiplier: NonNegativeFloat
@@ -54,7 +54,7 @@ def _noise(table: Distributed, expected_cohort: float) -> RoundNoise:
 
 
 def _check(table: Distributed, cohort: int) -> None:
-    """Raises an `InputError` by the config's keys for what TFF refuses."""
+    """Raises an `InputError` that names the config's keys for values that TFF refuses."""
     most_noise = 2 * COUNT_STDDEV_OF_COHORT * cohort
     if table.noise_multiplier >= most_noise:
         raise InputError(
@@ -90,12 +90,12 @@ def _secure_aggregator(
 
 
 def _whole(expected_cohort: float) -> int:
-    """As `tff.learning.ddp_secure_aggregator` wants it."""
+    """The cohort as a whole number, which `tff.learning.ddp_secure_aggregator` needs."""
     return max(1, round(expected_cohort))
 
 
 def _clip_and_noise(table: Distributed, state: Any) -> ClipAndNoise:
-    """Reads a mean over a rotation over a clip over a discretisation over a query."""
+    """The clip norm and noise in the nested states of mean, rotation, clip, rounding and query."""
     (clip, _), _ = state
     quantile, _ = clip["clipping_norm"]
     discrete = clip["inner_agg"]

@@ -1,4 +1,4 @@
-"""Gaussian noise that every round draws anew, at a clip norm that is fixed or moves."""
+"""Gaussian noise that every round draws anew, with a fixed or an adaptive clip norm."""
 
 import typing
 from typing import Any
@@ -29,13 +29,15 @@ class GaussianAdaptive(Table, Mechanism, frozen=True, tag_field="kind", tag="gau
     """Gaussian noise and a clip norm that follows a quantile (Andrew et al. 2021).
 
     Attributes:
-      noise_multiplier: the *effective total* one: the noise on the sum of updates is somewhat
-        larger, to pay for the noised count that moves the clip norm. 0 means no noise at all.
-      clip_norm: the first round's clip norm.
-      target_quantile: share of updates that should be below the clip norm.
-      clip_learning_rate: of the geometric update of the clip norm.
-      clipped_count_stddev: noise on the count, in clients; by default 0.05 of the cohort.
-      zeroing: of updates before they are clipped; none by default.
+      noise_multiplier: The *effective total* noise multiplier: the noise on the sum of updates is
+        somewhat larger, to pay for the noised count that moves the clip norm. 0 means no noise at
+        all.
+      clip_norm: The first round's clip norm.
+      target_quantile: The share of updates that should be below the clip norm.
+      clip_learning_rate: The learning rate of the geometric update of the clip norm.
+      clipped_count_stddev: The standard deviation of the noise on the count, in clients; by default
+        0.05 of the cohort.
+      zeroing: The zeroing of updates before they are clipped; none by default.
     """
 
     noise_multiplier: NonNegativeFloat
@@ -50,9 +52,10 @@ class GaussianFixed(Table, Mechanism, frozen=True, tag_field="kind", tag="gaussi
     """Gaussian noise at a fixed clip norm.
 
     Attributes:
-      noise_multiplier: noise on the sum of updates, as a multiple of the clip norm.
-      clip_norm: the L2 norm that updates are clipped to.
-      zeroing: of updates before they are clipped; none by default.
+      noise_multiplier: The standard deviation of the noise on the sum of updates, as a multiple of
+        the clip norm.
+      clip_norm: The L2 norm that updates are clipped to.
+      zeroing: The zeroing of updates before they are clipped; none by default.
     """
 
     noise_multiplier: NonNegativeFloat
@@ -112,7 +115,7 @@ def _fixed_clip_and_noise(table: GaussianFixed, state: Any) -> ClipAndNoise:
 
 
 def _of_sum(sum_state: Any) -> ClipAndNoise:
-    """What the state of tensorflow-privacy's `GaussianSumQuery` tells."""
+    """The clip norm and noise in the state of tensorflow-privacy's `GaussianSumQuery`."""
     return ClipAndNoise(float(sum_state.l2_norm_clip), float(sum_state.stddev))
 
 

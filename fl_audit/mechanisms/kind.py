@@ -1,4 +1,4 @@
-"""What the project knows of one mechanism, in one record."""
+"""The record of what the project knows of one mechanism."""
 
 import typing
 from collections.abc import Callable
@@ -18,8 +18,8 @@ class Mechanism:
     """The base of the tables of mechanisms, beside `Table`.
 
     Attributes:
-      zeroing: Zeroing of updates before the mechanism sees them; None for none, and for a table
-        without such a key.
+      zeroing: The zeroing of updates before the mechanism sees them; None for no zeroing, also in a
+        table without such a key.
     """
 
     zeroing: Zeroing | None = None
@@ -33,10 +33,12 @@ class RoundNoise:
     """The noise of one round.
 
     Attributes:
-      noise_multiplier: The effective one, everything that the round releases counted.
-      sum_noise_multiplier: Noise on the sum of clipped updates, as a multiple of the clip norm; on
-        each node under tree aggregation.
-      count_noise_stddev: Noise on the number of unclipped updates, in clients; 0 without one.
+      noise_multiplier: The effective noise multiplier, which counts everything that the round
+        releases.
+      sum_noise_multiplier: The standard deviation of the noise on the sum of clipped updates, as a
+        multiple of the clip norm; under tree aggregation, of the noise on each node.
+      count_noise_stddev: The standard deviation of the noise on the number of unclipped updates, in
+        clients; 0 where no number is released.
     """
 
     noise_multiplier: float
@@ -46,12 +48,12 @@ class RoundNoise:
 
 @dataclass(frozen=True)
 class ClipAndNoise:
-    """What a round clips to, and adds.
+    """The clip norm and the noise of one round.
 
     Attributes:
-      clip_norm: The norm that this round's updates are clipped to; infinite where they are not.
-      stddev: Standard deviation of the noise on each coordinate of the sum of updates; under tree
-        aggregation, of the noise on each coordinate of a node.
+      clip_norm: The norm that this round's updates are clipped to; infinite without clipping.
+      stddev: The standard deviation of the noise on each coordinate of the sum of updates; under
+        tree aggregation, of a node.
     """
 
     clip_norm: float
@@ -60,30 +62,32 @@ class ClipAndNoise:
 
 @dataclass(frozen=True, kw_only=True)
 class MechanismKind(Generic[MechanismTable]):
-    """All that the project knows of one mechanism.
+    """The record of all that the project knows of one mechanism.
 
-    Zeroing comes before every mechanism and is none of these functions' business.
+    Zeroing comes before every mechanism, so that these functions do not deal with it.
 
     Attributes:
       table: The config table.
-      round_noise: The noise of a round, for a table and the expected number of participants. May
-        raise an `InputError` for numbers that do not fit together.
-      make_aggregator: TFF's aggregation for the same two; imports TFF when it is called.
-      clip_and_noise: What a round clips to and adds, for a table and the state of the aggregator's
-        process when the round begins.
+      round_noise: The noise of a round, for a table and the expected number of participants. The
+        function may raise an `InputError` for numbers that do not fit together.
+      make_aggregator: TFF's aggregation, for a table and the expected number of participants; the
+        function imports TFF when it is called.
+      clip_and_noise: The clip norm and noise of a round, for a table and the state of the
+        aggregator's process when the round begins.
       canary_norm: The length that the table fixes for a canary's update; None where updates are
-        clipped, so that a canary is made as long as it takes to be clipped.
-      noise_law: What accounting knows of the noise; a registered law.
-      trees: The trees over so many rounds on whose nodes there is noise; None where every round
-        draws its own.
-      why_not_checked: Why the checks of aggregates do not know this mechanism, in words; None where
-        they do: each round's aggregate is then a sum of updates no longer than the clip norm, with
-        fresh Gaussian noise on each coordinate, over the expected number of participants.
+        clipped, so that a canary is made long enough to be clipped.
+      noise_law: The law of the noise, as it is registered with accounting.
+      trees: The trees on whose nodes there is noise, for a table and a number of rounds; None where
+        every round draws its own noise.
+      why_not_checked: The reason, in words, for which the checks of aggregates do not know this
+        mechanism; None where they do: each round's aggregate is then a sum of updates no longer
+        than the clip norm, with fresh Gaussian noise on each coordinate, over the expected number
+        of participants.
       clip_words: A main clause on clipping, for people, without a full stop.
-      noise_words: Its continuation on the noise of a run that has any.
+      noise_words: The continuation of that clause on the noise of a run that has any.
 
     Raises:
-      ValueError: the noise law is not registered.
+      ValueError: The noise law is not registered.
     """
 
     table: type[MechanismTable]
@@ -100,14 +104,14 @@ class MechanismKind(Generic[MechanismTable]):
     noise_words: Callable[[MechanismTable, RunRecord], str]
 
     def __post_init__(self) -> None:
-        """Finds the law by its name, as the report of a finished run will."""
+        """Looks the law up by its name, as the report of a finished run will."""
         if noise_law_named(self.noise_law.name) is not self.noise_law:
             raise ValueError(f"another noise law {self.noise_law.name!r} is registered")
 
 
 def made_to_be_clipped(table: object) -> None:
-    """The `canary_norm` of a mechanism that clips."""
+    """The `canary_norm` of a mechanism that clips, which fixes no length."""
 
 
 def fresh_in_each_round(table: object, num_rounds: int) -> None:
-    """The `trees` of a mechanism whose rounds draw noise of their own."""
+    """The `trees` of a mechanism whose rounds draw their own noise, of which there are none."""

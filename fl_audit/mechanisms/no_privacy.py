@@ -1,4 +1,4 @@
-"""No mechanism at all: the mean of updates as they are."""
+"""The mechanism `none`, which is the mean of updates as they are."""
 
 import math
 import typing
@@ -22,12 +22,13 @@ if typing.TYPE_CHECKING:
 
 
 class NoPrivacy(Table, Mechanism, frozen=True, tag_field="kind", tag="none"):
-    """Neither clipping nor noise.
+    """The table of a run without clipping and without noise.
 
     Attributes:
-      canary_norm: length of a canary's update, which nothing limits here. One like those of real
-        clients asks what a client leaks, a longer one what an attacker could place.
-      zeroing: of updates; none by default.
+      canary_norm: The length of a canary's update, which nothing limits here. With a length like
+        that of real clients the audit measures what a client leaks; with a longer one, what an
+        attacker could insert.
+      zeroing: The zeroing of updates; none by default.
     """
 
     canary_norm: PositiveFloat

@@ -1,4 +1,4 @@
-"""What accounting has to know of a mechanism beside its noise multipliers."""
+"""Facts of a mechanism that accounting needs beside its noise multipliers."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from fl_audit.participation.sensitivity import squared_sensitivity
 
 @dataclass(frozen=True)
 class NoiseFacts:
-    """Fields of the `RunRecord`, which says what they are."""
+    """Facts of a mechanism, which are fields of the `RunRecord` and documented there."""
 
     noise_law: str
     zeroing: ZeroingKind
@@ -19,11 +19,11 @@ class NoiseFacts:
 
 
 def noise_facts(mechanism: Mechanism, schedule: Schedule) -> NoiseFacts:
-    """The facts of a run.
+    """The facts of a run's mechanism.
 
     Args:
-      mechanism: the table of its config.
-      schedule: who takes part when.
+      mechanism: The mechanism table of the run's config.
+      schedule: The schedule of who takes part in which rounds.
     """
     kind = MECHANISMS.of(mechanism)
     trees = kind.trees(mechanism, schedule.num_rounds)

@@ -1,8 +1,8 @@
-"""Secure aggregation as a simulation runs it: its sums, without its cryptography.
+"""Sums in the clear, which stand for secure aggregation in a simulation.
 
-TFF describes a secure sum and leaves the protocol to the platform. Neither of TFF's runtimes in
-the Python package has one: both refuse a process with such a sum. What secure aggregation gives is
-the sum and nothing else, so that an attacker who sees results alone sees the same of either.
+TFF describes a secure sum and leaves the protocol to the platform. Neither of TFF's runtimes in the
+Python package has one: both refuse a process with such a sum. Secure aggregation releases the sum
+and nothing else, so an attacker who sees results alone sees the same in both cases.
 """
 
 from typing import Any
@@ -11,13 +11,13 @@ import tensorflow_federated as tff
 
 
 class WithPlainSums(tff.aggregators.UnweightedAggregationFactory):
-    """The same aggregation, its secure sums replaced by sums in the clear."""
+    """An aggregation whose secure sums are replaced by sums in the clear."""
 
     def __init__(self, factory: tff.aggregators.UnweightedAggregationFactory) -> None:
         """Wraps an aggregation.
 
         Args:
-          factory: whose processes may ask for secure sums.
+          factory: A factory whose processes may ask for secure sums.
         """
         self._factory = factory
 

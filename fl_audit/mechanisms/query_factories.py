@@ -1,4 +1,4 @@
-"""Aggregations over tensorflow-privacy's queries that TFF has no maker for; imports both."""
+"""Aggregations over tensorflow-privacy's queries that TFF cannot make; imports both."""
 
 import tensorflow_federated as tff
 import tensorflow_privacy as tfp
@@ -7,17 +7,17 @@ import tensorflow_privacy as tfp
 def mean_over_expected_cohort(
     query: tfp.SumAggregationDPQuery, expected_cohort: float
 ) -> tff.aggregators.UnweightedAggregationFactory:
-    """A query's sum over the expected cohort, whatever the actual one."""
+    """The aggregation of a query's sum over the expected cohort, whatever the actual one is."""
     return tff.aggregators.DifferentiallyPrivateFactory(
         tfp.NormalizedQuery(query, denominator=expected_cohort)
     )
 
 
 class TreeFactory(tff.aggregators.UnweightedAggregationFactory):
-    """Tree aggregation, with restarts (Kairouz et al. 2021, arXiv:2103.00039, algorithm 1).
+    """A factory of tree aggregation with restarts (Kairouz et al. 2021, algorithm 1).
 
-    `DifferentiallyPrivateFactory.tree_aggregation` has no restarts, and wants the updates' shapes
-    before TFF tells them.
+    The paper is arXiv:2103.00039. TFF's `DifferentiallyPrivateFactory.tree_aggregation` has no
+    restarts, and needs the shapes of the updates before TFF tells them.
     """
 
     def __init__(
@@ -28,12 +28,13 @@ class TreeFactory(tff.aggregators.UnweightedAggregationFactory):
         restart_every: int | None,
         expected_cohort: float,
     ) -> None:
-        """Takes what the query will be made of.
+        """Takes the numbers that the query will be made of.
 
         Args:
-          noise_multiplier: Noise on each node, as a multiple of the clip norm.
+          noise_multiplier: The standard deviation of the noise on each node, as a multiple of the
+            clip norm.
           clip_norm: The L2 norm that updates are clipped to.
-          restart_every: Rounds of a tree; None for one tree over all rounds.
+          restart_every: The number of rounds of a tree; None for one tree over all rounds.
           expected_cohort: The number that sums are divided by.
         """
         self._noise_multiplier = noise_multiplier

@@ -1,4 +1,4 @@
-"""Tree aggregation: noise that is correlated over rounds (Kairouz et al. 2021)."""
+"""Tree aggregation, whose noise is correlated over rounds (Kairouz et al. 2021)."""
 
 import typing
 from typing import Any
@@ -25,11 +25,13 @@ class TreeAggregation(Table, Mechanism, frozen=True, tag_field="kind", tag="tree
     """Noise that is correlated over rounds by binary trees: DP-FTRL (Kairouz et al. 2021).
 
     Attributes:
-      noise_multiplier: noise on each node of a tree, as a multiple of the clip norm.
-      clip_norm: the L2 norm that updates are clipped to.
-      restart_every: rounds of a tree, after which a new one is started; by default one tree spans
-        the run. For an epoch of shuffled clients a tree: clients by clients per round, rounded up.
-      zeroing: of updates before they are clipped; none by default.
+      noise_multiplier: The standard deviation of the noise on each node of a tree, as a multiple of
+        the clip norm.
+      clip_norm: The L2 norm that updates are clipped to.
+      restart_every: The number of rounds of a tree, after which a new one is started; by default
+        one tree spans the run. For one tree in each epoch of shuffled clients it is the number of
+        clients over the clients per round, rounded up.
+      zeroing: The zeroing of updates before they are clipped; none by default.
     """
 
     noise_multiplier: NonNegativeFloat

@@ -1,4 +1,4 @@
-"""Zeroing: updates that are too long count as nothing, before they are clipped."""
+"""Zeroing, which makes updates that are too long count as zero before they are clipped."""
 
 import math
 import typing
@@ -16,10 +16,10 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 
 
 class FixedZeroing(Table, frozen=True, tag_field="kind", tag="fixed"):
-    """An update with a coordinate larger than a fixed number counts as zero.
+    """Zeroing of updates that have a coordinate larger than a fixed number.
 
     Attributes:
-      norm: the largest absolute coordinate that an update may have.
+      norm: The largest absolute coordinate that an update may have.
     """
 
     norm: PositiveFloat
@@ -28,15 +28,16 @@ class FixedZeroing(Table, frozen=True, tag_field="kind", tag="fixed"):
 class AdaptiveZeroing(Table, frozen=True, tag_field="kind", tag="adaptive"):
     """Zeroing at a norm that follows a quantile of the updates' largest coordinates.
 
-    Defaults are those of `tff.learning.dp_aggregator`. The quantile is *not* noised, so that no
-    analytical epsilon is known for a mechanism with it.
+    The defaults are those of `tff.learning.dp_aggregator`. The quantile is *not* noised, so that no
+    analytical epsilon is known for a mechanism with it. The zeroing norm is `multiplier` times the
+    estimate, plus `increment`.
 
     Attributes:
-      initial_estimate: of the quantile, in the first round.
-      target_quantile: share of updates that should be below the estimate.
-      learning_rate: of the geometric update of the estimate.
-      multiplier: the zeroing norm is the estimate times this,
-      increment: plus this.
+      initial_estimate: The estimate of the quantile in the first round.
+      target_quantile: The share of updates that should be below the estimate.
+      learning_rate: The learning rate of the geometric update of the estimate.
+      multiplier: The factor of the estimate in the zeroing norm.
+      increment: The number that is added to that product.
     """
 
     initial_estimate: PositiveFloat = 10.0
@@ -52,11 +53,11 @@ Zeroing = FixedZeroing | AdaptiveZeroing
 def zeroed(
     zeroing: Zeroing, factory: "tff.aggregators.UnweightedAggregationFactory"
 ) -> "tff.aggregators.UnweightedAggregationFactory":
-    """An aggregation behind zeroing by the largest coordinate, as `tff.learning.dp_aggregator`'s.
+    """An aggregation behind zeroing by the largest coordinate, as in `tff.learning.dp_aggregator`.
 
     Args:
-      zeroing: The table.
-      factory: The aggregation of what is left.
+      zeroing: The zeroing table of a config.
+      factory: The aggregation of the updates after zeroing.
     """
     import tensorflow_federated as tff
 
@@ -77,7 +78,7 @@ def zeroed(
 
 
 def inside_zeroing(zeroing: Zeroing | None, aggregator_state: Any) -> Any:
-    """The state of the aggregation that `zeroed` wraps; without zeroing the state itself."""
+    """The state of the aggregation that `zeroed` wraps; without zeroing, the state itself."""
     return aggregator_state if zeroing is None else aggregator_state["inner_agg"]
 
 
@@ -94,7 +95,7 @@ def zeroing_norm(zeroing: Zeroing, aggregator_state: Any) -> float:
 
 
 def zeroing_kind(zeroing: Zeroing | None) -> ZeroingKind:
-    """As run.json has it."""
+    """The kind of zeroing as run.json has it."""
     match zeroing:
         case None:
             return "none"
@@ -107,7 +108,7 @@ def zeroing_kind(zeroing: Zeroing | None) -> ZeroingKind:
 
 
 def zeroing_words(zeroing: Zeroing | None) -> str:
-    """A sentence for people with a space behind it; nothing where nothing is zeroed."""
+    """A sentence for people with a space behind it; empty where nothing is zeroed."""
     match zeroing:
         case None:
             return ""

@@ -11,12 +11,12 @@ def load_task(config: "Task", seed: int) -> "LearningTask":
     """Loads the task that a config asks for.
 
     Args:
-      config: the task table of a config.
-      seed: of the run.
+      config: The task table of a config.
+      seed: The seed of the run.
 
     Raises:
-      InputError: its data cannot be used.
-      TypeError: no task is registered for the table.
+      InputError: The task's data cannot be used.
+      TypeError: No task is registered for the table.
     """
     from fl_audit.tasks.kinds import TASKS
 

@@ -1,7 +1,7 @@
 """A model as plain TensorFlow functions of its weights, and the data that it learns from.
 
-No Keras layers: a function of a list of tensors has no variables to initialise, survives every
-TFF compiler, and its weights are a flat vector whenever the audit needs one.
+There are no Keras layers: a function of a list of tensors has no variables to initialise, passes
+through every TFF compiler, and its weights are a flat vector whenever the audit needs one.
 """
 
 import abc
@@ -16,26 +16,26 @@ from fl_audit.array_types import Float32Array
 from fl_audit.tasks.cross_entropy import cross_entropy, cross_entropy_in_blocks
 
 Logits = Callable[[Sequence[tf.Tensor], tf.Tensor], tf.Tensor]
-"""From (weights, inputs)."""
+"""A function of weights and inputs that gives logits."""
 
 NO_CLASS = -1
-"""A label that is no class."""
+"""The label that stands for no class."""
 
 
 @dataclass(frozen=True)
 class Examples:
-    """Examples of one client, or held out.
+    """Examples of one client, or held-out ones.
 
     Attributes:
-      inputs: first axis is the example.
-      labels: int32, one per example, or one per token.
+      inputs: The inputs, whose first axis is the example.
+      labels: The labels, int32, one per example or one per token.
     """
 
     inputs: npt.NDArray[np.float32] | npt.NDArray[np.int32]
     labels: npt.NDArray[np.int32]
 
     def __len__(self) -> int:
-        """Number of examples."""
+        """The number of examples."""
         return len(self.labels)
 
     def take(self, index: npt.NDArray[np.int64]) -> "Examples":
@@ -56,17 +56,17 @@ class Classifier:
     """A classifier with softmax cross-entropy loss.
 
     Attributes:
-      initial_weights: float32 arrays, in the order that `logits` takes them.
-      logits: (weights, inputs) to logits, whose last axis is the class.
-      input_spec: of a batch of inputs; the first dimension is None.
-      label_spec: of a batch of labels.
-      padding_label: label of positions that count neither for the loss nor for accuracy, no class
-        of its own or one that is never counted; `NO_CLASS` where examples are never padded but
-        to fill a block of clients.
-      uncounted_labels: further labels that do not count for accuracy.
-      accuracy_description: what accuracy means here, in words.
-      logits_in_blocks: `logits` made of operations that `tf.vectorized_map` knows with weights
-        that differ along the block; None where `logits` is.
+      initial_weights: The initial weights, float32 arrays in the order that `logits` takes them.
+      logits: The function of (weights, inputs) whose result has the class as its last axis.
+      input_spec: The specification of a batch of inputs; the first dimension is None.
+      label_spec: The specification of a batch of labels.
+      padding_label: The label of positions that count neither for the loss nor for accuracy; it is
+        no class, or one that is never counted. It is `NO_CLASS` where examples are padded only to
+        fill a block of clients.
+      uncounted_labels: Further labels that do not count for accuracy.
+      accuracy_description: The meaning of accuracy for this model, in words.
+      logits_in_blocks: The function `logits` made of operations that `tf.vectorized_map` knows with
+        weights that differ along the block; None where `logits` itself is.
     """
 
     initial_weights: tuple[Float32Array, ...]
@@ -80,34 +80,34 @@ class Classifier:
 
     @property
     def dim(self) -> int:
-        """Number of trainable parameters."""
+        """The number of trainable parameters."""
         return sum(self.variable_sizes)
 
     @property
     def variable_sizes(self) -> list[int]:
-        """Parameters in each of the weights."""
+        """The number of parameters in each of the weights."""
         return [weight.size for weight in self.initial_weights]
 
     @property
     def num_classes(self) -> int:
-        """Number of classes, a padding label that is one of them included."""
+        """The number of classes, including a padding label that is one of them."""
         weights = [tf.constant(weight) for weight in self.initial_weights]
         example = tf.zeros([1, *self.input_spec.shape[1:]], self.input_spec.dtype)
         return int(self.logits(weights, example).shape[-1])
 
     def loss(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """Mean cross-entropy over positions that are not padding, in nats; a scalar."""
+        """The mean cross-entropy over positions that are not padding, in nats; a scalar."""
         return self._mean(cross_entropy(logits, _as_classes(labels)), labels)
 
     def loss_in_blocks(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """The same made of operations that `tf.vectorized_map` knows."""
+        """The loss made of operations that `tf.vectorized_map` knows."""
         return self._mean(cross_entropy_in_blocks(logits, _as_classes(labels)), labels)
 
     def loss_by_example(self, logits: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Sum of the cross-entropy over each example's positions that are not padding, in nats.
+        """The sum of the cross-entropy over each example's positions that are not padding, in nats.
 
         Returns:
-          The sums, and how many positions each is over; float of shape (examples,) both.
+          The sums, and the number of positions in each; both float of shape (examples,).
         """
         weights = self._is_token(labels)
         within = list(range(1, len(labels.shape)))
@@ -115,22 +115,22 @@ class Classifier:
         return total, tf.reduce_sum(weights, within)
 
     def num_tokens(self, labels: tf.Tensor) -> tf.Tensor:
-        """Positions that count for the loss, as a float scalar."""
+        """The number of positions that count for the loss, as a float scalar."""
         return tf.reduce_sum(self._is_token(labels))
 
     def num_counted(self, labels: tf.Tensor) -> tf.Tensor:
-        """Positions that count for accuracy, as a float scalar."""
+        """The number of positions that count for accuracy, as a float scalar."""
         return tf.reduce_sum(self._is_counted(labels))
 
     def num_correct(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """Counted positions whose label has the largest logit, as a float scalar."""
+        """The number of counted positions whose label has the largest logit, as a float scalar."""
         predicted = tf.argmax(logits, axis=-1, output_type=tf.int32)
         return tf.reduce_sum(
             tf.cast(tf.equal(predicted, labels), tf.float32) * self._is_counted(labels)
         )
 
     def _mean(self, losses: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """Over the positions that are not padding; 0 without any."""
+        """The mean over the positions that are not padding; 0 without any."""
         weights = self._is_token(labels)
         return tf.math.divide_no_nan(tf.reduce_sum(losses * weights), tf.reduce_sum(weights))
 
@@ -145,7 +145,7 @@ class Classifier:
 
 
 def _as_classes(labels: tf.Tensor) -> tf.Tensor:
-    """Labels that are classes all; padding becomes one whose loss must not count."""
+    """Labels that are all classes; padding becomes one whose loss must not count."""
     # Outside the classes the loss of a label would be NaN, or an error, by device.
     return tf.maximum(labels, 0)
 
@@ -154,11 +154,11 @@ class Population(abc.ABC):
     """The real clients and their data; a client may be read from any thread."""
 
     client_ids: Sequence[str]
-    """Names of the clients, in a fixed order."""
+    """The names of the clients, in a fixed order."""
 
     @abc.abstractmethod
     def num_examples(self, client: int) -> int:
-        """How many examples one client has, at least one."""
+        """The number of examples of one client, at least one."""
 
     @abc.abstractmethod
     def take(self, client: int, index: npt.NDArray[np.int64]) -> Examples:
@@ -171,18 +171,18 @@ class Population(abc.ABC):
 
 @dataclass(frozen=True)
 class InMemoryPopulation(Population):
-    """Clients whose data is held as arrays.
+    """Clients whose data is held as arrays in memory.
 
     Attributes:
-      client_ids: names.
-      data: examples of each client, in the same order.
+      client_ids: The names of the clients.
+      data: The examples of each client, in the same order.
     """
 
     client_ids: Sequence[str]
     data: Sequence[Examples]
 
     def num_examples(self, client: int) -> int:
-        """How many examples one client has."""
+        """The number of examples of one client."""
         return len(self.data[client])
 
     def take(self, client: int, index: npt.NDArray[np.int64]) -> Examples:
@@ -194,18 +194,18 @@ class PartOfPopulation(Population):
     """Some of another population's clients, in its order."""
 
     def __init__(self, whole: Population, members: npt.NDArray[np.int64]) -> None:
-        """Reads no example.
+        """Chooses the clients, without reading an example.
 
         Args:
-          whole: the population.
-          members: ascending indices of the clients in it.
+          whole: The other population.
+          members: The ascending indices of the chosen clients in it.
         """
         self._whole = whole
         self._members = members
         self.client_ids = [whole.client_ids[member] for member in members]
 
     def num_examples(self, client: int) -> int:
-        """How many examples one client has."""
+        """The number of examples of one client."""
         return self._whole.num_examples(int(self._members[client]))
 
     def take(self, client: int, index: npt.NDArray[np.int64]) -> Examples:
@@ -214,7 +214,7 @@ class PartOfPopulation(Population):
 
 
 ExamplesOfSentences = Callable[[Sequence[Sequence[str]]], Examples]
-"""From sentences, each a list of words, to examples of a task."""
+"""A function from sentences, each a list of words, to examples of a task."""
 
 
 @dataclass(frozen=True)
@@ -222,13 +222,14 @@ class LearningTask:
     """A model with its clients and its held-out data.
 
     Attributes:
-      name: for people.
-      classifier: the model.
-      population: the real clients.
-      held_out: examples that no client has.
-      max_examples_per_client: of one client used in one round, drawn anew each time; None for
-        all of them.
-      examples_of_sentences: makes examples of a user's own text; None where data is no text.
+      name: The name of the task, for people.
+      classifier: The model.
+      population: The real clients.
+      held_out: Examples that no client has.
+      max_examples_per_client: The number of one client's examples that are used in one round, drawn
+        anew each time; None for all of them.
+      examples_of_sentences: A function that makes examples of a user's own text; None where data is
+        no text.
     """
 
     name: str

@@ -17,11 +17,11 @@ _HELD_OUT = -1
 
 @dataclass(frozen=True)
 class Sentence:
-    """What a client says.
+    """One sentence of a client.
 
     Attributes:
-      client_id: who.
-      words: at least one.
+      client_id: The name of the client.
+      words: The words of the sentence, at least one.
     """
 
     client_id: str
@@ -34,20 +34,20 @@ class Corpus:
     Every tenth sentence is held out, unless its client would be left with none.
 
     Attributes:
-      word_counts: of all words of the training sentences.
+      word_counts: The number of occurrences of every word in the training sentences.
     """
 
     def __init__(self, sentences: Iterable[Sentence], length: int) -> None:
         """Reads the sentences one by one.
 
         Args:
-          sentences: of all clients, in any order.
-          length: words kept of each; all of them count.
+          sentences: The sentences of all clients, in any order.
+          length: The number of words that are kept of each sentence; all words are counted.
         """
         self.word_counts: Counter[str] = Counter()
         self._length = length
         self._client: dict[str, int] = {}
-        self._number: dict[str, int] = {}  # of each word, in order of appearance
+        self._number: dict[str, int] = {}  # number of each word, in order of appearance
         self._words = array("I")  # numbers of the words kept, sentence after sentence
         self._lengths = array("i")
         self._clients = array("i")
@@ -56,20 +56,20 @@ class Corpus:
 
     @property
     def client_ids(self) -> list[str]:
-        """Names of the clients, in order of appearance."""
+        """The names of the clients, in order of appearance."""
         return list(self._client)
 
     @property
     def num_held_out(self) -> int:
-        """Sentences that no client has."""
+        """The number of sentences that no client has."""
         return self._clients.count(_HELD_OUT)
 
     def first_rows(self) -> npt.NDArray[np.int64]:
-        """[clients + 1] where each client's sentences start in `rows`, and where the last end."""
+        """The first row of each client in `rows`, then the end of all, of shape (clients + 1,)."""
         return np.cumsum(np.bincount(np.asarray(self._clients) - _HELD_OUT))
 
     def rows(self, vocabulary: Vocabulary) -> TokenRows:
-        """All sentences, the held-out ones first, then client by client."""
+        """The rows of all sentences, the held-out ones first, then client by client."""
         tokens = np.array(vocabulary.tokens(self._number), vocabulary.dtype)
         lengths = np.asarray(self._lengths)
         rows = token_rows(tokens[np.asarray(self._words)], lengths, vocabulary, self._length)

@@ -1,8 +1,8 @@
 """Softmax cross-entropy from one softmax, for many classes on a CPU.
 
-TensorFlow runs its softmax through oneDNN, and its own kernel for this loss not: on one core the
-gradient for 320 rows of 10,004 classes took 7 ms this way and 21 ms with that kernel. What is left
-is memory: each pass over such a matrix costs a millisecond or two, so that there are few.
+TensorFlow runs its softmax through oneDNN, but not its own kernel for this loss: on one core the
+gradient for 320 rows of 10,004 classes took 7 ms this way and 21 ms with that kernel. The remaining
+cost is memory: each pass over such a matrix takes a millisecond or two, so there are few passes.
 """
 
 from collections.abc import Callable
@@ -10,29 +10,30 @@ from collections.abc import Callable
 import tensorflow as tf
 
 Gradient = Callable[[tf.Tensor], tuple[tf.Tensor, None]]
-"""From the gradient at the losses to that at (logits, labels)."""
+"""A function from the gradient at the losses to that at (logits, labels)."""
 
 _LEAST_PROBABILITY = 1e-30
-"""Far above where float32 loses digits (1e-38), far below what a model gives that learns."""
+"""A probability far above where float32 loses digits (1e-38), far below what a trained model gives.
+"""
 
 
 def cross_entropy(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-    """What `tf.nn.sparse_softmax_cross_entropy_with_logits` computes; no gradient to labels.
+    """The loss of `tf.nn.sparse_softmax_cross_entropy_with_logits`, without a gradient to labels.
 
-    Not for `tf.vectorized_map`, which cannot change a few entries of a matrix in place.
+    It does not work in `tf.vectorized_map`, which cannot change a few entries of a matrix in place.
 
     Args:
-      logits: float (..., classes); the number of classes is static.
-      labels: int32 (...); classes.
+      logits: The logits, float of shape (..., classes); the number of classes is static.
+      labels: The classes, int32 of shape (...).
 
     Returns:
-      float (...), in nats.
+      The losses in nats, float of shape (...).
     """
     return _by_rows(_of_rows, logits, labels)
 
 
 def cross_entropy_in_blocks(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-    """`cross_entropy` made of operations that `tf.vectorized_map` knows, in a few passes more."""
+    """The loss `cross_entropy` by operations that `tf.vectorized_map` knows; a little slower."""
     return _by_rows(_of_rows_in_blocks, logits, labels)
 
 
@@ -45,7 +46,7 @@ def _by_rows(
 
 @tf.custom_gradient
 def _of_rows(logits: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, Gradient]:
-    """Of logits (rows, classes) and labels (rows,): (rows,)."""
+    """The losses, of shape (rows,), of logits (rows, classes) and labels (rows,)."""
     probabilities = tf.nn.softmax(logits)
     at_labels = _positions(labels)
     of_labels = tf.gather_nd(probabilities, at_labels)
@@ -67,7 +68,7 @@ def _of_rows(logits: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, Gradient]
 
 @tf.custom_gradient
 def _of_rows_in_blocks(logits: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, Gradient]:
-    """As `_of_rows`."""
+    """The result of `_of_rows` by operations that `tf.vectorized_map` knows."""
     probabilities = tf.nn.softmax(logits)
     at_labels = _positions(labels)
 
@@ -80,7 +81,7 @@ def _of_rows_in_blocks(logits: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor,
 
 
 def _positions(labels: tf.Tensor) -> tf.Tensor:
-    """Where in (rows, classes) each row's label is, int32 of shape (rows, 2)."""
+    """The place of each row's label in (rows, classes), int32 of shape (rows, 2)."""
     # As int32: `tf.vectorized_map` cannot scatter by int64.
     return tf.stack([tf.range(tf.size(labels)), labels], axis=1)
 

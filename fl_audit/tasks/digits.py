@@ -1,4 +1,4 @@
-"""Handwritten digits that come with scikit-learn: a real task with nothing to download."""
+"""Handwritten digits that come with scikit-learn, a real task without a download."""
 
 import itertools
 from collections.abc import Sequence
@@ -50,11 +50,11 @@ def _dense_classifier(hidden: Sequence[int], seed: int) -> Classifier:
 
 
 def load_digits_task(config: DigitsTask, seed: int) -> LearningTask:
-    """1,500 images dealt at random to the clients, 297 held out.
+    """The task of 1,500 images dealt at random to the clients, with 297 held out.
 
     Args:
-      config: number of clients, widths of the model.
-      seed: of the run; decides the split and the initial weights.
+      config: The number of clients and the widths of the model.
+      seed: The seed of the run; it decides the split and the initial weights.
     """
     from sklearn.datasets import load_digits
 

@@ -27,12 +27,12 @@ Convolution = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 
 
 def convolve(images: tf.Tensor, filters: tf.Tensor) -> tf.Tensor:
-    """A convolution without padding: (batch, height, width, channels) by TensorFlow."""
+    """A convolution without padding of (batch, height, width, channels), by TensorFlow."""
     return tf.nn.conv2d(images, filters, 1, "VALID")
 
 
 def convolve_by_product(images: tf.Tensor, filters: tf.Tensor) -> tf.Tensor:
-    """The same as one product of matrices, which may have filters of its own for each client.
+    """The convolution as one product of matrices, which may have other filters for each client.
 
     On two cores it takes 3.5 times as long as `convolve` (a step on 20 images).
     """
@@ -49,7 +49,7 @@ def convolve_by_product(images: tf.Tensor, filters: tf.Tensor) -> tf.Tensor:
 def cnn_logits(
     weights: Sequence[tf.Tensor], images: tf.Tensor, convolution: Convolution = convolve
 ) -> tf.Tensor:
-    """Two 3 x 3 convolutions, max-pooling, two dense layers.
+    """The logits of two 3 x 3 convolutions, max-pooling and two dense layers.
 
     Reddi et al. add dropout. It is left out here, so that a client's update is a function of
     its data and its order alone.
@@ -77,7 +77,7 @@ def _initial_weights(seed: int) -> tuple[Float32Array, ...]:
 
 
 def cnn_classifier(seed: int) -> Classifier:
-    """The CNN, 1,206,590 parameters."""
+    """The CNN, with 1,206,590 parameters."""
     return Classifier(
         initial_weights=_initial_weights(seed),
         logits=cnn_logits,
@@ -91,14 +91,14 @@ def cnn_classifier(seed: int) -> Classifier:
 
 
 def load_emnist_task(config: EmnistTask, seed: int) -> LearningTask:
-    """3,400 writers; held out: the test images of the first 100 of them.
+    """The task of 3,400 writers; the test images of the first 100 of them are held out.
 
     Args:
-      config: the file, and how many clients to use.
-      seed: of the run; decides the initial weights.
+      config: The path of the file and the number of clients to use.
+      seed: The seed of the run; it decides the initial weights.
 
     Raises:
-      InputError: the file cannot be downloaded or used.
+      InputError: The file cannot be downloaded or used.
     """
     path = tff_database(config.path, "emnist", "emnist_all.sqlite")
     test = SqliteClients(path, "all_test", _FEATURES, _to_examples, _HELD_OUT_CLIENTS)

@@ -6,7 +6,7 @@ from fl_audit.array_types import Float32Array
 
 
 def he_normal(random: np.random.Generator, rows: int, columns: int) -> Float32Array:
-    """Normal with variance 2 / rows (He et al. 2015), for layers before a ReLU."""
+    """A normal matrix with variance 2 / rows (He et al. 2015), for layers before a ReLU."""
     values = random.standard_normal((rows, columns), np.float32)
     return values * np.float32((2 / rows) ** 0.5)
 
@@ -14,7 +14,7 @@ def he_normal(random: np.random.Generator, rows: int, columns: int) -> Float32Ar
 def glorot_uniform(
     random: np.random.Generator, shape: tuple[int, ...], fan_in: int, fan_out: int
 ) -> Float32Array:
-    """Uniform with variance 2 / (fan_in + fan_out) (Glorot & Bengio 2010), Keras' default."""
+    """A uniform array of variance 2 / (fan_in + fan_out) (Glorot & Bengio 2010), Keras' default."""
     limit = np.sqrt(6 / (fan_in + fan_out))
     return random.uniform(-limit, limit, shape).astype(np.float32)
 

@@ -20,12 +20,12 @@ TableType = TypeVar("TableType", bound=Table)
 
 @dataclass(frozen=True)
 class TaskKind(Generic[TableType]):
-    """Everything that is known of one kind of task.
+    """The record of all that is known of one kind of task.
 
     Attributes:
       table: The config table, a `Task`.
-      load: Loads the task of a table for the run's seed. It raises an `InputError` where the data
-        cannot be used. TensorFlow is imported when it is called, not before.
+      load: A function that loads the task of a table for the run's seed. It raises an `InputError`
+        where the data cannot be used. TensorFlow is imported when it is called, not before.
     """
 
     table: type[TableType]
@@ -33,7 +33,7 @@ class TaskKind(Generic[TableType]):
 
 
 TASKS = Registry[TaskKind[Any]]("task", Task)
-"""All kinds of tasks; another one is a module that registers its own."""
+"""All kinds of tasks; a further one is a module that registers its own."""
 
 
 def _digits(config: DigitsTask, seed: int) -> "LearningTask":

@@ -1,14 +1,14 @@
 """An LSTM layer whose training step is made of few, large matrix products.
 
 Gradients are written by hand, and the state is held as columns, (1, units, batch), for speed on a
-CPU; what is computed is Keras' LSTM. The gradient of the recurrent kernel is one product over all
-steps, where automatic differentiation takes a product a step and adds up as many matrices. The
-products of a step, 16 columns at a time, are batched products, of a batch of one, with the large
-matrix in front: oneDNN has another kernel for these, on one core 1.4 times (forward) and 1.8 times
-(backward) as fast as a plain product with 16 rows.
+CPU; the result is that of Keras' LSTM. The gradient of the recurrent kernel is one product over all
+steps, where automatic differentiation takes one product for each step and adds up as many matrices.
+The products of a step, 16 columns at a time, are batched products with a batch of one and the large
+matrix in front. oneDNN has another kernel for these, which on one core is 1.4 times (forward) and
+1.8 times (backward) as fast as a plain product with 16 rows.
 
-There is no mask. A step sees only what came before it, so that padding behind a sequence changes
-no output and, where the loss does not count the outputs there, no gradient.
+There is no mask. A step sees only what came before it, so that padding behind a sequence changes no
+output and, where the loss does not count the outputs there, no gradient.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ import tensorflow as tf
 
 @dataclass(frozen=True)
 class _Step:
-    """What the backward pass needs of one step; (1, units, batch) each."""
+    """The values of one step that the backward pass needs, each of shape (1, units, batch)."""
 
     admit: tf.Tensor
     keep: tf.Tensor
@@ -32,20 +32,21 @@ class _Step:
 def lstm_outputs(
     inputs: tf.Tensor, kernel: tf.Tensor, recurrent: tf.Tensor, bias: tf.Tensor
 ) -> tf.Tensor:
-    """Outputs of an LSTM layer at every step, as Keras' LSTM computes them.
+    """The outputs of an LSTM layer at every step, as Keras' LSTM computes them.
 
     Args:
-      inputs: float32 (batch, steps, width); the number of steps is static.
-      kernel: (width, 4 units), gates in Keras' order: input, forget, candidate, output.
-      recurrent: (units, 4 units).
-      bias: (4 units,).
+      inputs: The inputs, float32 of shape (batch, steps, width); the number of steps is static.
+      kernel: The input weights, of shape (width, 4 units), gates in Keras' order: input, forget,
+        candidate, output.
+      recurrent: The recurrent weights, of shape (units, 4 units).
+      bias: The biases, of shape (4 units,).
 
     Returns:
-      float32 (batch, steps, units).
+      The outputs, float32 of shape (batch, steps, units).
     """
     columns = tf.transpose(inputs, [1, 2, 0])
     arguments = (columns, kernel, recurrent, bias)
-    # Variables become tensors here: tf.custom_gradient treats the ones it meets apart.
+    # Variables become tensors here, because tf.custom_gradient treats variables differently.
     hidden = _lstm_columns(*(tf.convert_to_tensor(argument) for argument in arguments))
     return tf.transpose(hidden, [2, 0, 1])
 
@@ -54,7 +55,7 @@ def lstm_outputs(
 def _lstm_columns(
     inputs: tf.Tensor, kernel: tf.Tensor, recurrent: tf.Tensor, bias: tf.Tensor
 ) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple[tf.Tensor, ...]]]:
-    """The layer on inputs (steps, width, batch): (steps, units, batch)."""
+    """The layer's outputs, of shape (steps, units, batch), for inputs (steps, width, batch)."""
     hidden, steps = _forward(inputs, kernel, recurrent, bias)
 
     def gradient(d_hidden: tf.Tensor) -> tuple[tf.Tensor, ...]:
@@ -72,14 +73,14 @@ def _lstm_columns(
 def _forward(
     inputs: tf.Tensor, kernel: tf.Tensor, recurrent: tf.Tensor, bias: tf.Tensor
 ) -> tuple[list[tf.Tensor], list[_Step]]:
-    """Outputs of the steps, (1, units, batch) each, and what the backward pass needs of them."""
+    """The outputs of the steps, (1, units, batch) each, and their values for the backward pass."""
     from_inputs = _each_step(tf.matmul(tf.transpose(kernel)[None], inputs) + bias[:, None])
     transposed = tf.transpose(recurrent)[None]
     cell = tf.zeros_like(from_inputs[0][:, : recurrent.shape[0]])
     outputs: list[tf.Tensor] = []
     steps = []
     for from_input in from_inputs:
-        is_first = not outputs  # whose hidden state is zero
+        is_first = not outputs  # the hidden state before it is zero
         gates = from_input if is_first else from_input + tf.matmul(transposed, outputs[-1])
         admit, keep, candidate, show = tf.split(gates, 4, axis=1)
         admit, keep, show = tf.sigmoid(admit), tf.sigmoid(keep), tf.sigmoid(show)
@@ -92,12 +93,12 @@ def _forward(
 
 
 def _backward(d_hidden: tf.Tensor, steps: list[_Step], recurrent: tf.Tensor) -> tf.Tensor:
-    """The gradient at the gates before their squashing, (4 units, steps * batch).
+    """The gradient at the inputs of the gates' activations, of shape (4 units, steps * batch).
 
     Args:
-      d_hidden: gradient at the outputs, (steps, units, batch).
-      steps: of the forward pass.
-      recurrent: (units, 4 units).
+      d_hidden: The gradient at the outputs, of shape (steps, units, batch).
+      steps: The steps of the forward pass.
+      recurrent: The recurrent weights, of shape (units, 4 units).
     """
     from_outputs = _each_step(d_hidden)
     d_state = d_cell = tf.zeros_like(from_outputs[0])
@@ -113,7 +114,7 @@ def _backward(d_hidden: tf.Tensor, steps: list[_Step], recurrent: tf.Tensor) -> 
 
 
 def _gates_gradient(step: _Step, d_hidden: tf.Tensor, d_cell: tf.Tensor) -> tf.Tensor:
-    """Of one step, (1, 4 units, batch), from the gradients at its new hidden state and cell."""
+    """One step's gradient, (1, 4 units, batch), from those at its new hidden state and cell."""
     return tf.concat(
         [
             _through_sigmoid(step.admit, d_cell * step.candidate),
@@ -134,11 +135,11 @@ def _through_tanh(output: tf.Tensor, gradient: tf.Tensor) -> tf.Tensor:
 
 
 def _each_step(steps: tf.Tensor) -> list[tf.Tensor]:
-    """(steps, rows, batch) to (1, rows, batch) of each step."""
+    """The steps of (steps, rows, batch), each as (1, rows, batch)."""
     each: list[tf.Tensor] = tf.split(steps, steps.shape[0])
     return each
 
 
 def _side_by_side(steps: list[tf.Tensor]) -> tf.Tensor:
-    """(1, rows, batch) of each step to (rows, steps * batch)."""
+    """The steps, (1, rows, batch) each, joined to (rows, steps * batch)."""
     return tf.concat(steps, axis=2)[0]

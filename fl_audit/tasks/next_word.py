@@ -1,7 +1,7 @@
 """The next-word LSTM of Reddi et al. 2020 ("Adaptive Federated Optimization", appendix C).
 
-Embedding, one LSTM layer, a dense layer back to the embedding's width, a dense layer to the
-vocabulary: 4,050,748 parameters at the paper's sizes. The steps are unrolled.
+The layers are an embedding, one LSTM layer, a dense layer back to the embedding's width, and a
+dense layer to the vocabulary: 4,050,748 parameters at the paper's sizes. The steps are unrolled.
 """
 
 from collections.abc import Sequence
@@ -22,9 +22,9 @@ if TYPE_CHECKING:  # the model itself needs TensorFlow and NumPy alone
 
 
 def next_word_logits(weights: Sequence[tf.Tensor], tokens: tf.Tensor) -> tf.Tensor:
-    """Logits of the next token at every position, (batch, steps, vocabulary + 4).
+    """The logits of the next token at every position, of shape (batch, steps, vocabulary + 4).
 
-    Padding stands behind a sentence, if anywhere; logits there mean nothing.
+    Padding may only stand behind a sentence; logits there mean nothing.
     """
     embedding, kernel, recurrent, bias, narrow, narrow_bias, output, output_bias = weights
     hidden = lstm_outputs(tf.gather(embedding, tokens), kernel, recurrent, bias)
@@ -61,9 +61,9 @@ def next_word_classifier(config: "NextWordTask", vocabulary: Vocabulary, seed: i
     """The model over one vocabulary.
 
     Args:
-      config: the sizes of the layers.
-      vocabulary: whose special tokens do not count for accuracy, as in Reddi et al.
-      seed: of the run; decides the initial weights.
+      config: The sizes of the layers.
+      vocabulary: The vocabulary, whose special tokens do not count for accuracy, as in Reddi et al.
+      seed: The seed of the run; it decides the initial weights.
     """
     spec = tf.TensorSpec([None, config.sequence_length], tf.int32)
     return Classifier(

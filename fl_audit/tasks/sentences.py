@@ -12,19 +12,20 @@ from fl_audit.tasks.classifier import Examples, Population
 from fl_audit.tasks.vocabulary import Vocabulary
 
 TokenRows = npt.NDArray[np.unsignedinteger[Any]]
-"""Shape (sentences, length + 1): inputs are all but the last column, labels all but the first."""
+"""Rows of shape (sentences, length + 1): inputs without the last column, labels without the first.
+"""
 
 
 def token_rows(
     tokens: npt.ArrayLike, lengths: npt.NDArray[Any], vocabulary: Vocabulary, length: int
 ) -> TokenRows:
-    """A row a sentence: the beginning, its words, the end if it still fits, padding.
+    """One row for each sentence: the beginning, its words, the end if it still fits, padding.
 
     Args:
-      tokens: of the words of all sentences, one sentence after another.
-      lengths: [s] words of each sentence, at most `length`.
-      vocabulary: that the tokens are of; decides the integers' width.
-      length: words that there is room for behind the beginning.
+      tokens: The tokens of the words of all sentences, one sentence after another.
+      lengths: The number of words of each sentence, at most `length`; of shape (sentences,).
+      vocabulary: The vocabulary of the tokens; it decides the width of the integers.
+      length: The number of words that there is room for behind the beginning.
     """
     rows = np.zeros((len(lengths), length + 1), vocabulary.dtype)
     rows[:, 0] = vocabulary.beginning
@@ -35,14 +36,14 @@ def token_rows(
 
 
 def encode(sentences: Sequence[Sequence[str]], vocabulary: Vocabulary, length: int) -> TokenRows:
-    """Rows of sentences that are lists of words; those behind the first `length` are cut off."""
+    """The rows of sentences that are lists of words; words behind the first `length` are cut."""
     cut = [sentence[:length] for sentence in sentences]
     tokens = vocabulary.tokens(itertools.chain.from_iterable(cut))
     return token_rows(tokens, np.array([len(s) for s in cut], np.int64), vocabulary, length)
 
 
 def examples_of(rows: TokenRows) -> Examples:
-    """Inputs and labels of rows, int32 of shape (sentences, length) each."""
+    """The inputs and labels of rows, each int32 of shape (sentences, length)."""
     return Examples(rows[:, :-1].astype(np.int32), rows[:, 1:].astype(np.int32))
 
 
@@ -51,9 +52,10 @@ class SentencePopulation(Population):
     """Clients whose sentences are ranges of rows of one array.
 
     Attributes:
-      client_ids: names.
-      rows: the sentences of all clients, client by client.
-      first: [clients + 1] row of each client's first sentence, then the number of rows.
+      client_ids: The names of the clients.
+      rows: The sentences of all clients, client by client.
+      first: The row of each client's first sentence, then the number of rows; of shape (clients +
+        1,).
     """
 
     client_ids: Sequence[str]
@@ -61,7 +63,7 @@ class SentencePopulation(Population):
     first: npt.NDArray[np.int64]
 
     def num_examples(self, client: int) -> int:
-        """How many sentences one client has."""
+        """The number of sentences of one client."""
         return int(self.first[client + 1] - self.first[client])
 
     def take(self, client: int, index: npt.NDArray[np.int64]) -> Examples:

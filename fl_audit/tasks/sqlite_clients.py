@@ -1,10 +1,11 @@
-"""Clients in TFF's SQLite format, read one by one; nothing of the examples is held.
+"""Clients in TFF's SQLite format, read one by one, without holding their examples in memory.
 
 The tables are those of `tff.simulation.datasets.SqlClientData`: `client_metadata` (client_id,
-split_name, num_examples) and `examples` (split_name, client_id, serialized_example_proto), a
-row a serialized `tf.train.Example`. By FedJAX's account of it (`TFFSQLiteClientsIterator`), what
-TFF publishes has an index on (split_name, client_id). What `save_to_sql_client_data` writes has
-none, and each read of a client then passes over the whole table.
+split_name, num_examples) and `examples` (split_name, client_id, serialized_example_proto), one
+serialized `tf.train.Example` in each row. According to FedJAX (`TFFSQLiteClientsIterator`), the
+files that TFF publishes have an index on (split_name, client_id). Those that
+`save_to_sql_client_data` writes have none, and each read of a client then passes over the whole
+table.
 """
 
 import sqlite3
@@ -21,7 +22,7 @@ from fl_audit.errors import InputError
 from fl_audit.tasks.classifier import Examples, Population
 
 Features = Mapping[str, npt.NDArray[Any]]
-"""Arrays by name, their first axis is the example; strings are bytes objects."""
+"""Arrays by name, whose first axis is the example; strings are bytes objects."""
 
 _CLIENTS = """
     SELECT client_id, num_examples FROM client_metadata
@@ -32,7 +33,7 @@ _EXAMPLES = """
 
 
 class SqliteClients(Population):
-    """The clients of one split, in the order of their names; those without example are left out."""
+    """The clients of one split in the order of their names, without those that have no example."""
 
     def __init__(
         self,
@@ -42,17 +43,17 @@ class SqliteClients(Population):
         to_examples: Callable[[Features], Examples],
         max_clients: int = 0,
     ) -> None:
-        """Reads who the clients are, and no example.
+        """Reads the names of the clients, and no example.
 
         Args:
-          path: the SQLite file.
-          split: such as "train".
-          features: to parse of each example.
-          to_examples: makes inputs and labels of the features.
-          max_clients: use only the first this many clients; 0 means all of them.
+          path: The SQLite file.
+          split: The name of the split, such as "train".
+          features: The features to parse of each example.
+          to_examples: A function that makes inputs and labels of the features.
+          max_clients: The number of clients to use, the first ones; 0 means all of them.
 
         Raises:
-          InputError: the file cannot be read, is not such a file, or has no such split.
+          InputError: The file cannot be read, is not in this format, or has no such split.
         """
         self._path = path
         self._split = split
@@ -68,14 +69,14 @@ class SqliteClients(Population):
         self._num_examples = np.array([count for _, count in rows], np.int64)
 
     def num_examples(self, client: int) -> int:
-        """How many examples one client has."""
+        """The number of examples of one client."""
         return int(self._num_examples[client])
 
     def take(self, client: int, index: npt.NDArray[np.int64]) -> Examples:
         """One client's examples at these positions, in this order; parses no others.
 
         Raises:
-          InputError: the client does not have the examples that the file says it has.
+          InputError: The client does not have the examples that the file says it has.
         """
         name = self.client_ids[client]
         rows = self._query(_EXAMPLES, self._split, name)

@@ -22,14 +22,14 @@ _HELD_OUT_SENTENCES = 10_000
 
 
 def load_stackoverflow_task(config: StackOverflowTask, seed: int) -> LearningTask:
-    """342,477 clients; held out: 10,000 sentences of the first test clients.
+    """The task of 342,477 clients; 10,000 sentences of the first test clients are held out.
 
     Args:
-      config: the files, the sizes of the model, and how many clients to use.
-      seed: of the run; decides the initial weights.
+      config: The files, the sizes of the model, and the number of clients to use.
+      seed: The seed of the run; it decides the initial weights.
 
     Raises:
-      InputError: a file cannot be downloaded or used.
+      InputError: A file cannot be downloaded or used.
     """
     path = tff_database(config.path, "stackoverflow", "stackoverflow.sqlite")
     vocabulary = vocabulary_of_words(_words(config), config.vocabulary_size)

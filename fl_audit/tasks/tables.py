@@ -1,4 +1,4 @@
-"""Tables of tasks: a model with its clients and their data."""
+"""The config tables of tasks, each a model with its clients and their data."""
 
 from typing import Annotated, ClassVar
 
@@ -17,8 +17,8 @@ class DigitsTask(Table, Task, frozen=True, tag_field="kind", tag="digits"):
     """Handwritten digits of scikit-learn (1,797 images of 8 x 8), split over clients at random.
 
     Attributes:
-      num_clients: number of real clients; 1,500 images train, so at most 1,500.
-      hidden: widths of the dense layers between the 64 pixels and the 10 classes.
+      num_clients: The number of real clients; 1,500 images train, so at most 1,500.
+      hidden: The widths of the dense layers between the 64 pixels and the 10 classes.
     """
 
     num_clients: Annotated[int, Meta(ge=1, le=1500)] = 300
@@ -26,14 +26,16 @@ class DigitsTask(Table, Task, frozen=True, tag_field="kind", tag="digits"):
 
 
 class NextWordTask(Table, Task, frozen=True, kw_only=True):
-    """What the next-word tasks have in common: the sizes of the model of Reddi et al. 2020.
+    """The keys that next-word tasks have in common: the sizes of the model of Reddi et al. 2020.
 
     Attributes:
-      vocabulary_size: most frequent words kept; four special tokens come on top.
-      sequence_length: tokens a sentence is cut or padded to.
-      embedding_size: width of the embedding and of the dense layer before the output.
-      lstm_size: units of the LSTM.
-      max_sequences_per_client: sentences of one client used in a round, drawn anew each time.
+      vocabulary_size: The number of most frequent words that are kept; four special tokens are
+        added.
+      sequence_length: The number of tokens that a sentence is cut or padded to.
+      embedding_size: The width of the embedding and of the dense layer before the output.
+      lstm_size: The number of units of the LSTM.
+      max_sequences_per_client: The number of sentences of one client used in a round, drawn anew
+        each time.
     """
 
     vocabulary_size: PositiveInt = 10_000
@@ -47,7 +49,7 @@ class TextTask(NextWordTask, frozen=True, kw_only=True, tag_field="kind", tag="t
     """Next-word prediction on any `client_id,text` CSV, with a vocabulary built from it.
 
     Attributes:
-      path: the CSV; a relative path starts at the config file's folder.
+      path: The CSV; a relative path starts at the config file's folder.
     """
 
     path_keys: ClassVar[tuple[str, ...]] = ("path",)
@@ -59,11 +61,11 @@ class StackOverflowTask(NextWordTask, frozen=True, tag_field="kind", tag="stacko
     """Stack Overflow next-word prediction (Reddi et al. 2020), 342,477 clients.
 
     Attributes:
-      max_clients: use only the first this many clients; 0 means all of them.
-      path: the SQLite file that TFF downloads, where it is at hand already; a relative path
-        starts at the config file's folder. Without it TFF downloads it.
-      word_counts: likewise TFF's `stackoverflow.word_count`, a line `word count` per word, most
-        frequent first.
+      max_clients: The number of clients to use, the first ones; 0 means all of them.
+      path: The SQLite file that TFF downloads, where it has been downloaded already; a relative
+        path starts at the config file's folder. Without it TFF downloads it.
+      word_counts: TFF's file `stackoverflow.word_count`, where it has been downloaded already, with
+        a line `word count` for each word, most frequent first.
     """
 
     path_keys: ClassVar[tuple[str, ...]] = ("path", "word_counts")
@@ -77,9 +79,9 @@ class EmnistTask(Table, Task, frozen=True, tag_field="kind", tag="emnist"):
     """EMNIST's 62 classes by writer with the CNN of Reddi et al. 2020.
 
     Attributes:
-      max_clients: use only the first this many clients; 0 means all 3,400 of them.
-      path: the SQLite file that TFF downloads, where it is at hand already; a relative path
-        starts at the config file's folder. Without it TFF downloads it.
+      max_clients: The number of clients to use, the first ones; 0 means all 3,400 of them.
+      path: The SQLite file that TFF downloads, where it has been downloaded already; a relative
+        path starts at the config file's folder. Without it TFF downloads it.
     """
 
     path_keys: ClassVar[tuple[str, ...]] = ("path",)

@@ -14,7 +14,7 @@ from fl_audit.tasks.vocabulary import build_vocabulary, words_of
 
 
 def _sentences(path: Path, rows: "csv.DictReader[str]") -> Iterator[Sentence]:
-    """Rows with at least one word; every client must have one."""
+    """The rows with at least one word; every client must have one."""
     seen: dict[str, bool] = {}
     columns = rows.fieldnames or ["(no header)"]
     for column in ("client_id", "text"):
@@ -38,14 +38,14 @@ def _sentences(path: Path, rows: "csv.DictReader[str]") -> Iterator[Sentence]:
 
 
 def read_sentences(path: Path) -> Iterator[Sentence]:
-    """The sentences of a `client_id,text` CSV, a row each; rows without a word are left out.
+    """The sentences of a `client_id,text` CSV, one in each row; rows without a word are left out.
 
     Raises:
-      InputError: the file cannot be read, lacks a column, or has a client without a word.
+      InputError: The file cannot be read, lacks a column, or has a client without a word.
     """
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            # strict: a quote that is never closed would swallow all rows behind it.
+            # strict, as a quote that is never closed would swallow all rows behind it.
             rows = csv.DictReader(file, strict=True)
             yield from _sentences(path, rows)
     except OSError as error:
@@ -58,14 +58,14 @@ def read_sentences(path: Path) -> Iterator[Sentence]:
 
 
 def load_text_task(config: TextTask, seed: int) -> LearningTask:
-    """Clients of a CSV with a row a sentence; the vocabulary is built from the training rows.
+    """The task of a CSV's clients, with a vocabulary built from the training rows.
 
     Args:
-      config: the file, the sizes of the model.
-      seed: of the run; decides the initial weights.
+      config: The file and the sizes of the model.
+      seed: The seed of the run; it decides the initial weights.
 
     Raises:
-      InputError: the file cannot be read, lacks a column, has a client without a word, or too few
+      InputError: The file cannot be read, lacks a column, has a client without a word, or too few
         rows to hold any out.
     """
     path = Path(config.path)

@@ -1,4 +1,4 @@
-"""Files that TFF downloads, or that are at hand already."""
+"""Files that TFF downloads, or that the user has downloaded already."""
 
 import contextlib
 from collections.abc import Iterator
@@ -15,12 +15,13 @@ def tff_database(path: str | None, kind: str, name: str) -> Path:
     """The SQLite file of one of TFF's data sets.
 
     Args:
-      path: where it is at hand; without it TFF's downloader fetches it, once, to ~/.tff.
-      kind: of the task.
-      name: of the file at TFF, such as "emnist_all.sqlite".
+      path: The path of a file that is there already; without it TFF's downloader fetches the file,
+        once, to ~/.tff.
+      kind: The kind of the task.
+      name: The name of the file at TFF, such as "emnist_all.sqlite".
 
     Raises:
-      InputError: it cannot be downloaded.
+      InputError: The file cannot be downloaded.
     """
     if path is not None:
         return Path(path)
@@ -30,7 +31,7 @@ def tff_database(path: str | None, kind: str, name: str) -> Path:
 
 @contextlib.contextmanager
 def download_of(kind: str, key: str) -> Iterator[None]:
-    """Turns a failed download into one line that says which key would do without it."""
+    """Turns a failed download into an error of one line that names the key to set instead."""
     try:
         yield
     except OSError as error:

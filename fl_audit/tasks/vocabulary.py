@@ -1,4 +1,4 @@
-"""Words to tokens and back, laid out as in TFF's Stack Overflow baseline."""
+"""Vocabularies, which turn words into tokens as TFF's Stack Overflow baseline lays them out."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 PADDING = 0
-"""Token of the positions behind a sentence's end."""
+"""The token of the positions behind a sentence's end."""
 
 _WORD = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
 
@@ -24,11 +24,11 @@ def words_of(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Tokens: 0 padding, 1 to `size` words, then unknown word, beginning, end of sentence.
+    """The tokens: 0 padding, 1 to `size` words, then unknown word, beginning, end of sentence.
 
     Attributes:
-      size: how many words there is room for.
-      index: token of each known word.
+      size: The number of words that there is room for.
+      index: The token of each known word.
     """
 
     size: int
@@ -36,22 +36,22 @@ class Vocabulary:
 
     @property
     def unknown(self) -> int:
-        """Token of a word outside the vocabulary."""
+        """The token of a word outside the vocabulary."""
         return self.size + 1
 
     @property
     def beginning(self) -> int:
-        """Token of the beginning of a sentence."""
+        """The token of the beginning of a sentence."""
         return self.size + 2
 
     @property
     def end(self) -> int:
-        """Token of the end of a sentence."""
+        """The token of the end of a sentence."""
         return self.size + 3
 
     @property
     def num_tokens(self) -> int:
-        """Words and special tokens."""
+        """The number of tokens, words and special ones together."""
         return self.size + 4
 
     @property
@@ -60,7 +60,7 @@ class Vocabulary:
         return np.min_scalar_type(self.num_tokens - 1)
 
     def tokens(self, words: Iterable[str]) -> list[int]:
-        """Tokens of words, known or not."""
+        """The tokens of words, known or not."""
         token, unknown = self.index.get, self.unknown
         return [token(word, unknown) for word in words]
 

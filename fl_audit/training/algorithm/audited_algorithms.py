@@ -35,21 +35,22 @@ def build_audited_fed_avg(
     client_weighting: tff.learning.ClientWeighting = tff.learning.ClientWeighting.UNIFORM,
     canary_weight: float = 1.0,
 ) -> tff.learning.templates.LearningProcess:
-    """As `tff.learning.algorithms.build_weighted_fed_avg`, with canary clients.
+    """Federated averaging with canary clients, otherwise as TFF's `build_weighted_fed_avg`.
 
     Args:
-      model_fn: the model.
-      client_optimizer_fn: of the clients' local steps.
-      server_optimizer_fn: applies the aggregate; by default SGD with learning rate 1.
-      model_aggregator: any factory, weighted or not; by default TFF's mean.
-      client_weighting: what a weighted aggregator weights real clients by.
-      canary_weight: what it weights canaries by, see `compose_audited_process`.
+      model_fn: The model that the clients train.
+      client_optimizer_fn: The optimizer of the clients' local steps.
+      server_optimizer_fn: The optimizer that applies the aggregate; by default SGD with learning
+        rate 1.
+      model_aggregator: Any factory, weighted or not; by default TFF's mean.
+      client_weighting: How a weighted aggregator weights real clients.
+      canary_weight: The weight of a canary in a weighted aggregator, see `compose_audited_process`.
 
     Returns:
       The process of `compose_audited_process`.
 
     Raises:
-      InputError: the weight is not positive, or there is no aggregator in `model_aggregator`.
+      InputError: The weight is not positive, or there is no aggregator in `model_aggregator`.
     """
     if isinstance(model_fn, tff.learning.models.FunctionalModel):
         client_work = tff.learning.templates.build_functional_model_delta_client_work(
@@ -81,19 +82,20 @@ def build_audited_fed_prox(
     model; TFF's own `build_weighted_fed_prox` has the sign of that pull wrong.
 
     Args:
-      model_fn: the model.
-      proximal_strength: mu, positive.
-      client_optimizer_fn: of the clients' local steps.
-      server_optimizer_fn: applies the aggregate; by default SGD with learning rate 1.
-      model_aggregator: any factory, weighted or not; by default TFF's mean.
-      client_weighting: what a weighted aggregator weights real clients by.
-      canary_weight: what it weights canaries by, see `compose_audited_process`.
+      model_fn: The model that the clients train.
+      proximal_strength: The factor mu of the proximal term, positive.
+      client_optimizer_fn: The optimizer of the clients' local steps.
+      server_optimizer_fn: The optimizer that applies the aggregate; by default SGD with learning
+        rate 1.
+      model_aggregator: Any factory, weighted or not; by default TFF's mean.
+      client_weighting: How a weighted aggregator weights real clients.
+      canary_weight: The weight of a canary in a weighted aggregator, see `compose_audited_process`.
 
     Returns:
       The process of `compose_audited_process`.
 
     Raises:
-      InputError: a number is not positive, or there is no aggregator in `model_aggregator`.
+      InputError: A number is not positive, or there is no aggregator in `model_aggregator`.
     """
     if not proximal_strength > 0:
         raise InputError(f"proximal_strength: must be positive, got {proximal_strength}")
@@ -114,19 +116,20 @@ def build_audited_fed_sgd(
     model_aggregator: tff.aggregators.AggregationFactory | None = None,
     canary_weight: float = 1.0,
 ) -> tff.learning.templates.LearningProcess:
-    """As `tff.learning.algorithms.build_fed_sgd`, with canary clients.
+    """Federated SGD with canary clients, otherwise as TFF's `build_fed_sgd`.
 
     Args:
-      model_fn: the model.
-      server_optimizer_fn: applies the aggregate; by default SGD with learning rate 1.
-      model_aggregator: any factory; by default TFF's mean, weighted by examples.
-      canary_weight: what a weighted one weights canaries by, see `compose_audited_process`.
+      model_fn: The model that the clients train.
+      server_optimizer_fn: The optimizer that applies the aggregate; by default SGD with learning
+        rate 1.
+      model_aggregator: Any factory; by default TFF's mean, weighted by examples.
+      canary_weight: The weight of a canary in a weighted aggregator, see `compose_audited_process`.
 
     Returns:
       The process of `compose_audited_process`.
 
     Raises:
-      InputError: the weight is not positive, or there is no aggregator in `model_aggregator`.
+      InputError: The weight is not positive, or there is no aggregator in `model_aggregator`.
     """
     is_functional = isinstance(model_fn, tff.learning.models.FunctionalModel)
     build = (
@@ -176,11 +179,11 @@ def create_aggregator(
     """A factory's aggregator of updates, which takes weights whether it uses them or not.
 
     Args:
-      factory: weighted or not.
-      weights_type: of `ModelWeights`.
+      factory: A factory of weighted or unweighted aggregators.
+      weights_type: The TFF type of the model's `ModelWeights`.
 
     Raises:
-      InputError: it is no factory.
+      InputError: `factory` is no factory of aggregators.
     """
     if isinstance(factory, tff.aggregators.UnweightedAggregationFactory):
         factory = tff.aggregators.as_weighted_aggregator(factory)

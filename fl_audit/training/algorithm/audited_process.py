@@ -19,29 +19,29 @@ def compose_audited_process(
     *,
     canary_weight: float = 1.0,
 ) -> tff.learning.templates.LearningProcess:
-    """As `tff.learning.templates.compose_learning_process`, with canary clients in it.
+    """A learning process with canary clients, otherwise as TFF's `compose_learning_process`.
 
-    Its state and what a real client does are those of the process without canaries: a checkpoint
-    of one goes on in the other. docs/any_process.md has an example.
+    State and real clients are those of the process without canaries, so that a checkpoint of either
+    can be continued by the other. docs/any_process.md has an example.
 
     Args:
-      initial_model_weights_fn: the initial weights.
-      model_weights_distributor: hands them out; may have a state.
-      client_work: what a real client does; may have a state and hyperparameters.
-      model_update_aggregator: clips and adds noise; a weighted one, as TFF wants it
-        (`tff.aggregators.as_weighted_aggregator` makes one).
-      model_finalizer: applies the aggregate.
-      canary_weight: of a canary's update. Where clients are weighted by their examples, a canary
-        stands for a client with this many; an aggregator without weights, such as every one
-        with differential privacy, does not look at it.
+      initial_model_weights_fn: A computation of the model's initial weights.
+      model_weights_distributor: The process that sends the weights to clients; may have a state.
+      client_work: The work of a real client; may have a state and hyperparameters.
+      model_update_aggregator: The process that clips, sums and adds noise; weighted, as TFF wants
+        it (`tff.aggregators.as_weighted_aggregator` makes such a one).
+      model_finalizer: The process that applies the aggregate to the model.
+      canary_weight: The weight of a canary's update. Where clients are weighted by their examples,
+        a canary stands for a client with this many. Aggregators without weights, such as all those
+        with differential privacy, do not use it.
 
     Returns:
       A learning process whose clients' data is `OrderedDict(canary, examples)`, see
       `canary_clients`, and whose metrics have the round's aggregate, see `released_aggregate`.
 
     Raises:
-      InputError: an update is not made of floating-point numbers, or the weight is not positive.
-      TypeError: the parts do not fit together; from TFF.
+      InputError: An update is not made of floating-point numbers, or the weight is not positive.
+      TypeError: The parts do not fit together (raised by TFF).
     """
     return tff.learning.templates.compose_learning_process(
         initial_model_weights_fn,
@@ -53,18 +53,18 @@ def compose_audited_process(
 
 
 def canary_dim(process: tff.learning.templates.LearningProcess) -> int:
-    """How long a canary's vector is: the numbers in an update of an audited process."""
+    """The length of a canary's vector, which is how many numbers an update of the process holds."""
     data_type = process.next.type_signature.parameter[1].member
     return int(data_type["canary"].element.shape[0])
 
 
 def released_aggregate(metrics: Any) -> list[npt.NDArray[Any]]:
-    """What a round of an audited process gave out, as the model moves.
+    """The aggregate that a round of an audited process released, in the direction the model moves.
 
     Args:
-      metrics: of `process.next`.
+      metrics: The metrics that `process.next` returned.
 
     Returns:
-      Arrays in the order in which canary clients cut up their vectors.
+      Arrays in the order in which canary clients split their vectors.
     """
     return [np.asarray(leaf) for leaf in tf.nest.flatten(metrics["finalizer"]["aggregate"])]

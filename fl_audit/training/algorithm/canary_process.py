@@ -2,12 +2,12 @@
 
 A canary is a client whose data is its vector. Every client's data becomes a pair of sequences:
 `canary`, which is empty for a real client and holds one vector for a canary, and `examples`, of
-which a canary has none. So the wrapped client work runs unchanged, and a canary's vector joins
-an update that is zero.
+which a canary has none. The wrapped client work therefore runs unchanged: a canary's own update is
+zero, and its vector is added to that.
 
 In TFF an update is a pseudo-gradient, initial minus trained weights, which the finalizer's
-optimizer subtracts. A canary therefore returns minus its vector, and what is measured is minus
-the aggregate: both point where the model moves.
+optimizer subtracts. A canary therefore returns minus its vector, and the measured aggregate is
+multiplied by -1: both then point in the direction in which the model moves.
 """
 
 import collections
@@ -24,21 +24,21 @@ from fl_audit.errors import InputError
 def with_canary_clients(
     client_work: tff.learning.templates.ClientWorkProcess, canary_weight: float = 1.0
 ) -> tff.learning.templates.ClientWorkProcess:
-    """The same client work for real clients, and canary clients beside them.
+    """Client work that serves real clients as before, and canary clients beside them.
 
-    A canary returns its vector, as long as it is: see `mechanisms.canary_norm`.
+    A canary returns its vector at full length; for that length see `mechanisms.canary_norm`.
 
     Args:
-      client_work: whose clients' data is a sequence of examples, or a structure of sequences; with
-        any state, hyperparameters and measurements.
-      canary_weight: of a canary's update, which has no examples to be weighted by.
+      client_work: The work of real clients, whose data is a sequence of examples or a structure of
+        sequences; with any state, hyperparameters and measurements.
+      canary_weight: The weight of a canary's update, which has no examples to be weighted by.
 
     Returns:
       Client work whose clients' data is `OrderedDict(canary, examples)`: a sequence of float32
       vectors as long as an update, and the sequence of examples.
 
     Raises:
-      InputError: an update holds something that is no floating-point number, or the weight is not
+      InputError: An update holds something other than floating-point numbers, or the weight is not
         positive.
     """
     if not 0 < canary_weight < math.inf:
@@ -84,10 +84,10 @@ def with_canary_clients(
 
 
 def _dim_of(update_type: tff.Type) -> int:
-    """Numbers in an update.
+    """How many numbers an update holds.
 
     Raises:
-      InputError: it holds something that is no floating-point number.
+      InputError: The update holds something other than floating-point numbers.
     """
     specs = tf.nest.flatten(tff.types.type_to_tf_tensor_specs(update_type))
     for spec in specs:
@@ -106,9 +106,10 @@ def _with_canaries(
     vectors: tf.data.Dataset,
     canary_weight: float,
 ) -> Any:
-    """The update minus each vector, with a canary's weight; untouched without a vector.
+    """The update minus each vector, with a canary's weight; without a vector it is unchanged.
 
-    An iterator, for `Dataset.reduce` prepares its function at every call.
+    The vectors are read by an iterator, because `Dataset.reduce` prepares its function at every
+    call.
     """
     sizes = [math.prod(leaf.shape) for leaf in update]
     for vector in iter(vectors):
@@ -124,7 +125,7 @@ def _with_canaries(
 def with_aggregate_released(
     finalizer: tff.learning.templates.FinalizerProcess,
 ) -> tff.learning.templates.FinalizerProcess:
-    """The same finalizer, which also measures the round's noised aggregate as the model moves.
+    """A finalizer that also measures the round's noised aggregate, as the model moves.
 
     The attacker of Andrew et al. Algorithm 2 sees the aggregate, not the difference of models:
     with server momentum, or an adaptive server, these differ.

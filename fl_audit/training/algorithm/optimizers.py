@@ -24,7 +24,7 @@ def client_optimizer(config: LocalSteps) -> tff.learning.optimizers.Optimizer:
     """The optimizer of a client's local training, with FedProx's pull where the config has it.
 
     Args:
-      config: the client table of a config.
+      config: The client table of a config.
     """
     if config.optimizer == "sgd":
         optimizer = tff.learning.optimizers.build_sgdm(config.learning_rate, config.momentum)
@@ -38,11 +38,11 @@ def client_optimizer(config: LocalSteps) -> tff.learning.optimizers.Optimizer:
 def server_optimizer(config: Server) -> tff.learning.optimizers.Optimizer:
     """The optimizer that applies aggregates.
 
-    Squares of past aggregates start at tau^2, as in Reddi et al. 2020, algorithm 2; Adam's, which
-    TFF corrects for their bias, at 0.
+    The sums of squares of past aggregates start at tau^2, as in Reddi et al. 2020, algorithm 2;
+    those of Adam, whose bias TFF corrects, start at 0.
 
     Args:
-      config: the server table of a config.
+      config: The server table of a config.
     """
     match config:
         case ServerSgd():

@@ -1,4 +1,4 @@
-"""The TFF learning process of a run: what its config says, with canary clients."""
+"""The TFF learning process of a run, made from its config, with canary clients."""
 
 import collections
 from typing import Any
@@ -59,12 +59,12 @@ def functional_model(classifier: Classifier) -> tff.learning.models.FunctionalMo
 def build_process(
     classifier: Classifier, config: Config, expected_cohort: float
 ) -> tff.learning.templates.LearningProcess:
-    """Composes client work, canaries, aggregator and finalizer.
+    """Composes the learning process of a run from client work, canaries, aggregator and finalizer.
 
     Args:
-      classifier: the model.
-      config: of the run.
-      expected_cohort: expected number of clients and canaries in a round.
+      classifier: The model that clients train.
+      config: The config of the run.
+      expected_cohort: The expected number of clients and canaries in a round.
 
     Returns:
       A learning process whose clients' data is `OrderedDict(canary, examples)`.
@@ -80,12 +80,12 @@ def build_process(
 def build_process_over_results(
     classifier: Classifier, config: Config, expected_cohort: float
 ) -> tff.templates.IterativeProcess:
-    """The process of `build_process` for clients that are trained elsewhere.
+    """The process of `build_process` for clients that were trained outside TFF.
 
     Args:
-      classifier: the model.
-      config: of the run.
-      expected_cohort: expected number of clients and canaries in a round.
+      classifier: The model that clients train.
+      config: The config of the run.
+      expected_cohort: The expected number of clients and canaries in a round.
 
     Returns:
       A process with the same state, whose clients' data is `OrderedDict(update, metrics)`.

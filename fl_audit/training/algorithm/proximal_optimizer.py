@@ -1,4 +1,4 @@
-"""FedProx as an optimizer of the clients: their gradients pull them back to where they began."""
+"""FedProx as an optimizer of the clients: a term in the gradients pulls them to their start."""
 
 import collections
 from typing import Any
@@ -8,9 +8,9 @@ import tensorflow_federated as tff
 
 
 class ProximalOptimizer(tff.learning.optimizers.Optimizer):
-    """Adds mu (w - w_0) to each gradient, for weights w that began at w_0.
+    """An optimizer that adds mu (w - w_0) to each gradient, for weights w that began at w_0.
 
-    That is the gradient of mu/2 |w - w_0|^2, which Li et al. 2020 ("Federated Optimization in
+    This term is the gradient of mu/2 |w - w_0|^2, which Li et al. 2020 ("Federated Optimization in
     Heterogeneous Networks", equation 2) add to a client's loss. TFF 0.87.0 subtracts it instead:
     its `build_weighted_fed_prox` adds mu (w_0 - w) to the gradients (`proximal_client_work.py`),
     which drives clients away from the round's model.
@@ -22,21 +22,21 @@ class ProximalOptimizer(tff.learning.optimizers.Optimizer):
         """Wraps an optimizer.
 
         Args:
-          optimizer: that is given the gradients.
-          proximal_strength: mu, positive.
+          optimizer: The optimizer that is given the gradients with the proximal term.
+          proximal_strength: The factor mu of the proximal term, positive.
         """
         self._optimizer = optimizer
         self._strength = proximal_strength
 
     def initialize(self, specs: Any) -> Any:
-        """The state of a client that has not begun."""
+        """The state of a client before its first step."""
         start = tf.nest.map_structure(lambda spec: tf.zeros(spec.shape, spec.dtype), specs)
         return collections.OrderedDict(
             optimizer=self._optimizer.initialize(specs), begun=tf.constant(False), start=start
         )
 
     def next(self, state: Any, weights: Any, gradients: Any) -> tuple[Any, Any]:
-        """State and weights after a step; weights of the first step are those it pulls to."""
+        """The state and weights after a step; the weights before the first step become w_0."""
         gradients = tff.learning.optimizers.handle_indexed_slices_gradients(gradients)
         start = tf.nest.map_structure(
             lambda old, now: tf.where(state["begun"], old, now), state["start"], weights
@@ -52,10 +52,10 @@ class ProximalOptimizer(tff.learning.optimizers.Optimizer):
         return gradient + tf.cast(self._strength, gradient.dtype) * (weight - start)
 
     def get_hparams(self, state: Any) -> Any:
-        """Those of the wrapped optimizer."""
+        """The hyperparameters of the wrapped optimizer."""
         return self._optimizer.get_hparams(state["optimizer"])
 
     def set_hparams(self, state: Any, hparams: Any) -> Any:
-        """Sets those of the wrapped optimizer."""
+        """Sets the hyperparameters of the wrapped optimizer."""
         inner = self._optimizer.set_hparams(state["optimizer"], hparams)
         return collections.OrderedDict(state, optimizer=inner)

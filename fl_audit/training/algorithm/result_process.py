@@ -1,8 +1,8 @@
-"""Rounds of a TFF learning process whose clients were trained already.
+"""Rounds of a TFF learning process whose clients have been trained already.
 
-Such a round clips, adds noise and applies updates as the process itself does, with its own
-aggregator and finalizer, whoever trained the clients: a block of them at once, say. TFF's
-`compose_learning_process` insists on data sets; here a client's data is what training it gave.
+Such a round clips, adds noise and applies updates with the aggregator and finalizer of the process
+itself, however the clients were trained, for example in blocks. TFF's `compose_learning_process`
+insists on data sets; here a client's data is the result of its training.
 """
 
 import collections
@@ -19,13 +19,13 @@ def process_over_results(
     finalizer: tff.learning.templates.FinalizerProcess,
     model: tff.learning.models.FunctionalModel,
 ) -> tff.templates.IterativeProcess:
-    """The rounds of a process, from its clients' results on.
+    """The part of a process's rounds that comes after the clients' training.
 
     Args:
-      process: whose distributor and client work have no state.
-      aggregator: of that process.
-      finalizer: of that process.
-      model: whose metrics the process reports.
+      process: A process whose distributor and client work have no state.
+      aggregator: The aggregator of that process.
+      finalizer: The finalizer of that process.
+      model: The model whose metrics the process reports.
 
     Returns:
       A process with the same state and metrics whose clients' data is `OrderedDict(update,

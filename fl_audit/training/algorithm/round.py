@@ -1,4 +1,4 @@
-"""One round of a learning process, and what it gives out."""
+"""One round of a learning process and its result."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,15 +14,17 @@ from fl_audit.mechanisms import Mechanism, clip_and_noise
 
 @dataclass(frozen=True)
 class RoundResult:
-    """What one round gives out.
+    """The result of one round.
 
     Attributes:
-      state: of the learning process, for the next round.
-      aggregate: the round's noised aggregate, float32 of shape (dim,), as the model moves.
-      clip_norm: that this round's updates were clipped to; infinite where they were not.
-      noise_stddev: of the noise on each coordinate of the sum of updates; of a node under tree
-        aggregation.
-      train_loss: mean over the examples that the cohort trained on, in nats; 0 without any.
+      state: The state of the learning process for the next round.
+      aggregate: The round's noised aggregate, float32 of shape (dim,), in the direction in which
+        the model moves.
+      clip_norm: The norm that this round's updates were clipped to; infinite without clipping.
+      noise_stddev: The standard deviation of the noise on each coordinate of the sum of updates;
+        under tree aggregation, of the noise of one node.
+      train_loss: The mean loss over the examples that the cohort trained on, in nats; 0 without
+        any.
     """
 
     state: Any
@@ -51,10 +53,10 @@ def run_round(
     """Runs one round on TFF's default context.
 
     Args:
-      process: of `build_process` or `build_process_over_results`.
-      mechanism: table of the config that the process was built from.
-      state: after the last round.
-      client_data: of each participant, canaries included; TFF's own runtime wants a list.
+      process: A process of `build_process` or `build_process_over_results`.
+      mechanism: The mechanism table of the config that the process was built from.
+      state: The state of the process after the last round.
+      client_data: The data of each participant, canaries included; TFF's own runtime wants a list.
     """
     noise = clip_and_noise(mechanism, state.aggregator)
     output = process.next(state, client_data)

@@ -1,1 +1,1 @@
-"""What the participants of a round are given: cohorts, canaries, examples."""
+"""The data that the participants of a round are given: cohorts, canaries, examples."""

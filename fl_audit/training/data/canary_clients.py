@@ -1,6 +1,6 @@
-"""Canaries in a training loop of one's own: who is in a round, and what the round is given.
+"""Canaries in a user's own training loop: those of each round, and the data of all clients.
 
-`fl_audit.attacks` has the other half, which needs no TensorFlow: the pool, and the scorer.
+The pool and the scorer, which need no TensorFlow, are in `fl_audit.attacks`.
 """
 
 import collections
@@ -25,8 +25,8 @@ class CanaryClients:
     """The included canaries of a pool as clients of an audited process.
 
     Each takes part in `repeats` rounds, drawn at random, one in each of that many equal parts of
-    the run (Andrew et al. 2023, section 5.3). A function of the pool's seed, so that a loop that
-    begins anew from a checkpoint meets the same canaries.
+    the run (Andrew et al. 2023, section 5.3). The rounds depend on the pool's seed alone, so that a
+    loop that begins anew from a checkpoint meets the same canaries.
     """
 
     def __init__(
@@ -41,14 +41,14 @@ class CanaryClients:
         """Draws the rounds of the canaries.
 
         Args:
-          process: of `compose_audited_process`.
-          pool: whose `dim` is `canary_dim(process)`.
-          num_rounds: rounds of training.
-          norm: length of a canary's update before it is clipped; see `CanaryPool.vector`.
-          repeats: rounds of each canary, at least 1.
+          process: A process of `compose_audited_process`.
+          pool: A pool of canaries whose `dim` is `canary_dim(process)`.
+          num_rounds: The number of rounds of training.
+          norm: The length of a canary's update before it is clipped; see `CanaryPool.vector`.
+          repeats: The number of rounds of each canary, at least 1.
 
         Raises:
-          InputError: the pool is of another dim, or a number is out of its range.
+          InputError: The pool is of another dim, or a number is out of its range.
         """
         dim = canary_dim(process)
         if pool.dim != dim:
@@ -65,7 +65,7 @@ class CanaryClients:
         self._attendance = presentations.attendance
 
     def in_round(self, round_number: int) -> IndexArray:
-        """Ascending indices of the canaries of one round, which counts from 1."""
+        """The ascending indices of the canaries of one round, which counts from 1."""
         if not 1 <= round_number <= self._num_rounds:
             raise InputError(
                 f"round_number: must be in 1 to {self._num_rounds} (num_rounds), got {round_number}"
@@ -73,11 +73,11 @@ class CanaryClients:
         return self._attendance.of(round_number - 1)
 
     def join(self, round_number: int, clients: Iterable[Any]) -> list[Any]:
-        """What `process.next` takes of a round: its real clients, then its canaries.
+        """The data that `process.next` takes of a round: its real clients, then its canaries.
 
         Args:
-          round_number: from 1.
-          clients: of each real client the data that the process without canaries would take.
+          round_number: The number of the round, from 1.
+          clients: The data of each real client, as the process without canaries would take it.
         """
         vectors = (self._norm * self._pool.vector(int(c)) for c in self.in_round(round_number))
         return [
@@ -90,8 +90,8 @@ def real_client_data(process: tff.learning.templates.LearningProcess, examples: 
     """A real client's data as an audited process takes it.
 
     Args:
-      process: of `compose_audited_process`.
-      examples: that the process without canaries would take.
+      process: A process of `compose_audited_process`.
+      examples: The client's data, as the process without canaries would take it.
     """
     no_vector = np.zeros((0, canary_dim(process)), np.float32)
     return _client_data(no_vector, examples)
@@ -103,8 +103,8 @@ def canary_client_data(
     """A canary's data as an audited process takes it: no examples, and its vector.
 
     Args:
-      process: of `compose_audited_process`.
-      vector: that the model should move along, of shape (dim,), at its full length.
+      process: A process of `compose_audited_process`.
+      vector: The vector that the model should move along, of shape (dim,), at its full length.
     """
     examples_type = process.next.type_signature.parameter[1].member["examples"]
     return _client_data(np.asarray(vector, np.float32)[None], _no_examples(examples_type))

@@ -1,4 +1,4 @@
-"""A user's own examples as canaries, a canary for each client of a file."""
+"""A user's own examples as canaries, one canary for each client of a file."""
 
 import math
 import zipfile
@@ -19,18 +19,18 @@ from fl_audit.tasks.text import read_sentences
 def read_canary_file(path: Path, task: LearningTask) -> Sequence[Examples]:
     """The examples of each client of a file, in the order in which they appear.
 
-    A task of text takes a CSV with the columns `client_id` and `text`, a row a sentence. Others
-    take an NPZ file with the arrays `inputs` (examples, ...), `labels` (examples,) and perhaps
-    `client_id` (examples,), without which each example is a client; or a CSV with the columns
-    `client_id` and `label` and behind them those of an input, flattened, a row an example. Inputs
-    are scaled as the task's are.
+    A task of text takes a CSV with the columns `client_id` and `text`, one sentence in each row.
+    Other tasks take an NPZ file with the arrays `inputs` (examples, ...), `labels` (examples,) and
+    optionally `client_id` (examples,), without which each example is a client; or a CSV with the
+    columns `client_id` and `label`, followed by those of a flattened input, one example in each
+    row. Inputs are scaled as the task's are.
 
     Args:
-      path: the file.
-      task: that the examples are for.
+      path: The file.
+      task: The task that the examples are for.
 
     Raises:
-      InputError: the file cannot be read, or an example is none of the task's.
+      InputError: The file cannot be read, or an example does not fit the task.
     """
     if task.examples_of_sentences is not None:
         return _of_text(path, task.examples_of_sentences)
@@ -49,12 +49,12 @@ def _of_text(path: Path, examples_of_sentences: ExamplesOfSentences) -> Sequence
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """What a file of numbers says, an example a row.
+    """The contents of a file of numbers, one example in each row.
 
     Attributes:
-      client_ids: [examples] whose each is.
-      inputs: numbers, the first axis is the example.
-      labels: [examples] numbers.
+      client_ids: The client of each example, of shape (examples,).
+      inputs: The inputs, numbers whose first axis is the example.
+      labels: The labels, numbers of shape (examples,).
     """
 
     client_ids: npt.NDArray[Any]
@@ -103,7 +103,7 @@ def _checked(path: Path, rows: _Rows, classifier: Classifier) -> Examples:
     """The rows as examples of the model.
 
     Raises:
-      InputError: they are of another size, not finite, or of a class that there is not.
+      InputError: The rows are of another size, not finite, or of an unknown class.
     """
     shape, dtype = tuple(classifier.input_spec.shape[1:]), classifier.input_spec.dtype
     size, num_classes = math.prod(shape), classifier.num_classes

@@ -12,14 +12,14 @@ _BATCH = 256
 
 
 class CanaryLosses:
-    """Computes a model's losses on all canaries in one go, whoever holds an example."""
+    """Computes a model's losses on the examples of all canaries at once."""
 
     def __init__(self, classifier: Classifier, canaries: Sequence[Examples]) -> None:
-        """Builds the graph.
+        """Builds the TensorFlow graph of the losses.
 
         Args:
-          classifier: the model.
-          canaries: examples of each, at least one.
+          classifier: The model.
+          canaries: The examples of each canary, at least one.
         """
         everything = Examples.concatenate(canaries)
         arrays = (everything.inputs, everything.labels)
@@ -34,13 +34,13 @@ class CanaryLosses:
         self._losses = losses
 
     def of(self, weights: Sequence[npt.NDArray[np.float32]]) -> npt.NDArray[np.float64]:
-        """Each canary's loss, mean over its tokens (or examples), in nats.
+        """Each canary's loss, the mean over its tokens (or examples), in nats.
 
         Args:
-          weights: of the model.
+          weights: The weights of the model.
 
         Returns:
-          float64 of shape (canaries,).
+          The losses, float64 of shape (canaries,).
         """
         tensors = [tf.constant(array) for array in weights]
         by_batch = [self._losses(tensors, *batch).numpy() for batch in self._batches]

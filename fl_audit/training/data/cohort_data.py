@@ -1,4 +1,4 @@
-"""What the participants of a round hold: clients examples, canaries vectors or examples."""
+"""The data of the participants of a round: examples of clients, vectors or examples of canaries."""
 
 import collections
 from collections.abc import Iterator, Sequence
@@ -22,9 +22,9 @@ class RoundData:
     """The participants of one round.
 
     Attributes:
-      clients: of each real client, its examples in the order of training, pass after pass.
-      canaries: indices of the canaries in the pool, int64.
-      canary_examples: likewise of each of these canaries, in their order, where canaries hold
+      clients: The examples of each real client in the order of training, pass after pass.
+      canaries: The indices of the canaries in the pool, int64.
+      canary_examples: The examples of each of these canaries, in their order, where canaries hold
         examples; empty where they are vectors.
     """
 
@@ -34,7 +34,7 @@ class RoundData:
 
     @property
     def trained(self) -> Sequence[Examples]:
-        """The examples of everybody who trains."""
+        """The examples of all participants that train."""
         return [*self.clients, *self.canary_examples]
 
     @property
@@ -45,13 +45,13 @@ class RoundData:
 
 @dataclass(frozen=True)
 class CohortData:
-    """Reads the data of a round's participants; may be asked from any thread.
+    """A reader of the data of a round's participants; it may be asked from any thread.
 
     Attributes:
-      task: whose clients take part.
-      config: batch size and passes of a client.
-      seed: of the run.
-      canary_examples: of the pool's canaries; empty where they are vectors.
+      task: The task whose clients take part.
+      config: The client table of the config, with batch size and number of passes.
+      seed: The seed of the run.
+      canary_examples: The examples of the pool's canaries; empty where they are vectors.
     """
 
     task: LearningTask
@@ -68,7 +68,7 @@ class CohortData:
         return RoundData(clients, cohort.canaries, canaries)
 
     def of_canary(self, canary: int, round_index: int) -> Examples:
-        """A canary's examples as it trains, or would train, on them in a round."""
+        """A canary's examples in the order in which it would train on them in a round."""
         examples = self.canary_examples[canary]
         random = generator(self.seed, Stream.CANARY_ORDER, round_index, canary)
         return examples.take(self._order(len(examples), random))
@@ -79,7 +79,7 @@ class CohortData:
         return population.take(client, self._order(population.num_examples(client), random))
 
     def _order(self, num_examples: int, random: np.random.Generator) -> IndexArray:
-        """Positions of the examples, pass after pass."""
+        """The positions of the examples, pass after pass."""
         passes = [
             random.permutation(num_examples)[: self.task.max_examples_per_client]
             for _ in range(self.config.epochs)
@@ -89,12 +89,12 @@ class CohortData:
 
 @dataclass(frozen=True)
 class DataSets:
-    """Participants as a process of `build_process` takes them: a pair of data sets each.
+    """Participants as a process of `build_process` takes them, each a pair of data sets.
 
     Attributes:
-      batch_size: examples a step.
-      family: of the canaries that are vectors.
-      no_examples: what such a canary has of the task's examples.
+      batch_size: The number of examples in a step.
+      family: The family of the canaries that are vectors.
+      no_examples: Examples of the task's shapes, none of them, for canaries that are vectors.
     """
 
     batch_size: int
@@ -102,13 +102,13 @@ class DataSets:
     no_examples: Examples
 
     def of(self, data: RoundData, canary_norm: float) -> Iterator[Any]:
-        """Real clients first, then canaries, each made when it is asked for.
+        """The data sets of real clients, then of canaries, each made when it is asked for.
 
         Args:
-          data: of the participants.
-          canary_norm: length of the update of a canary that is a vector.
+          data: The data of the participants.
+          canary_norm: The length of the update of a canary that is a vector.
         """
-        # Who has none of something shares one data set of nothing.
+        # Participants without examples, or without a vector, share one empty data set.
         no_vector = small_data_set(np.zeros((0, self.family.dim), np.float32))
         no_batches = batches_of(self.no_examples, self.batch_size)
         for examples in data.trained:
@@ -122,8 +122,8 @@ def batches_of(examples: Examples, batch_size: int) -> tf.data.Dataset:
     """A client's batches, in order.
 
     Args:
-      examples: of the client.
-      batch_size: examples a step; the last batch may have fewer.
+      examples: The examples of the client.
+      batch_size: The number of examples in a step; the last batch may have fewer.
     """
     return small_data_set((examples.inputs, examples.labels)).batch(batch_size)
 

@@ -1,4 +1,4 @@
-"""Canaries that hold examples: where their data comes from."""
+"""Canaries that hold examples, taken from a task's clients or from a user's file."""
 
 import dataclasses
 from collections.abc import Iterator, Sequence
@@ -19,11 +19,12 @@ from fl_audit.training.data.canary_file import read_canary_file
 
 @dataclass(frozen=True, eq=False)
 class ExamplePool:
-    """Canaries that hold examples, and the task that is left without them.
+    """Canaries that hold examples, and the task without their clients.
 
     Attributes:
-      task: whose real clients have none of the canaries' data, unless a user's file has theirs.
-      examples: of each canary.
+      task: The task, whose real clients have none of the canaries' data unless it is from a user's
+        file.
+      examples: The examples of each canary.
     """
 
     task: LearningTask
@@ -34,16 +35,16 @@ def make_example_pool(config: Config, canaries: ExampleCanaries, task: LearningT
     """Takes the canaries' data out of a task's population, or from a user's file.
 
     Steinke et al. draw canaries from the test set. Here they are training clients drawn at random
-    who are then no real clients: a canary in distribution is a client like any other, and held-out
-    data, on which accuracy is measured, stays apart.
+    who are then no real clients. A canary in distribution is thus a client like any other, and
+    held-out data, on which accuracy is measured, stays apart.
 
     Args:
-      config: of the run.
-      canaries: its table of canaries.
-      task: with all its clients.
+      config: The config of the run.
+      canaries: The config's table of canaries.
+      task: The task with all its clients.
 
     Raises:
-      InputError: there are too few clients, a replayed log would name those that are taken out, the
+      InputError: There are too few clients, a replayed log would name those that are taken out, the
         file cannot be used, or a threat model has no score for such canaries.
     """
     if canaries.source == "file":
@@ -76,7 +77,7 @@ def _of_file(config: ExampleCanaries, task: LearningTask) -> Sequence[Examples]:
 def _of_clients(
     config: ExampleCanaries, task: LearningTask, random: np.random.Generator
 ) -> ExamplePool:
-    """Takes clients out, in random order, until their data is that of `count` canaries."""
+    """Removes random clients from the task until their data is that of `count` canaries."""
     population, count = task.population, config.count or 0
     is_real = np.ones(len(population.client_ids), bool)
     canaries: list[Examples] = []
@@ -101,7 +102,7 @@ def _of_clients(
 
 
 def _parts(examples: Examples, size: int) -> Iterator[Examples]:
-    """A client's examples in parts of this size; what is left over is nobody's."""
+    """A client's examples in parts of this size; a smaller rest is left out."""
     for start in range(0, len(examples) - size + 1, size):
         yield examples.take(np.arange(start, start + size))
 

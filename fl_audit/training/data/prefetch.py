@@ -1,4 +1,4 @@
-"""Makes what comes next in background threads while the caller works on what it was given."""
+"""Making of coming results in background threads while the caller works on the last one."""
 
 import collections
 import contextlib
@@ -17,15 +17,15 @@ def prefetched(
 ) -> Iterator[Iterator[T]]:
     """Calls `make` for each item in background threads and gives the results in order.
 
-    The next `num_threads` results are made while the caller works on the one it was given, and no
-    more. What `make` raises is raised where its result is asked for. However the block is left,
-    the threads have ended by then: a call of `make` that has begun is waited for, later ones are
-    not begun.
+    The next `num_threads` results, and no more, are made while the caller works on the last one.
+    What `make` raises is raised where its result is asked for. However the block is left, its
+    threads have ended by then: calls of `make` that have begun are waited for, later ones are not
+    begun.
 
     Args:
-      make: called with an item, in any thread.
-      items: taken one by one in the caller's thread.
-      num_threads: calls of `make` at the same time, at least 1.
+      make: A function that is called with an item, in any thread.
+      items: The items, taken one by one in the caller's thread.
+      num_threads: The number of calls of `make` at the same time, at least 1.
 
     Yields:
       An iterator over the results, in the order of `items`.

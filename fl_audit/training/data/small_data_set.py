@@ -6,13 +6,13 @@ import tensorflow as tf
 
 
 def small_data_set(arrays: Any) -> tf.data.Dataset:
-    """Slices of arrays along their first axis, without what speeds up large data sets.
+    """A data set of slices of arrays along their first axis, without optimizations for large ones.
 
-    That is threads and buffers of its own, and rewriting its graph: with these a round of clients
+    These are threads and buffers of its own, and rewriting its graph: with them a round of clients
     with four batches each took 3 % longer.
 
     Args:
-      arrays: as `tf.data.Dataset.from_tensor_slices` takes them.
+      arrays: Arrays as `tf.data.Dataset.from_tensor_slices` takes them.
     """
     options = tf.data.Options()
     options.autotune.enabled = False

@@ -1,4 +1,4 @@
-"""How many clients train at once, where the config does not say."""
+"""The number of clients that train at once where the config does not set it."""
 
 from tensorflow.python.client import device_lib
 
@@ -14,14 +14,14 @@ _MOST_CLIENTS_PER_BLOCK = 64
 
 
 def default_clients_per_block(dim: int) -> int:
-    """Clients that train at once on the device that TensorFlow sees.
+    """How many clients train at once on the device that TensorFlow sees.
 
-    On a GPU as many as half of its memory holds, at most 64. On a CPU eight for small models,
-    whose time goes into starting operations, and one for others: batched products of matrices
-    are slower there than one after another.
+    On a GPU this is as many as half of its memory holds, at most 64. On a CPU it is eight for small
+    models, whose time goes into starting operations, and one for others, because batched products
+    of matrices are slower there than one after another.
 
     Args:
-      dim: number of trainable parameters.
+      dim: The number of trainable parameters.
     """
     gpus = [d for d in device_lib.list_local_devices() if d.device_type == "GPU"]
     if gpus:
@@ -30,11 +30,11 @@ def default_clients_per_block(dim: int) -> int:
 
 
 def clients_in_memory(dim: int, num_bytes: int) -> int:
-    """Clients that train at once in half of a device's memory, between 1 and 64.
+    """How many clients fit into half of a device's memory, at least 1 and at most 64.
 
     Args:
-      dim: number of trainable parameters, four bytes each.
-      num_bytes: memory of the device.
+      dim: The number of trainable parameters, four bytes each.
+      num_bytes: The memory of the device, in bytes.
     """
     fitting = num_bytes // 2 // (_COPIES_PER_CLIENT * 4 * dim)
     return max(1, min(fitting, _MOST_CLIENTS_PER_BLOCK))

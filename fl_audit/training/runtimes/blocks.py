@@ -1,9 +1,9 @@
-"""A block of clients trained at once: what makes an accelerator worth its while.
+"""Training of a block of clients at once, which an accelerator needs to be fast.
 
-Each client's weights are its own from the first step on, so a block is one more axis in front of
+From the first step on each client has weights of its own, so a block is one more axis in front of
 every weight, made by `tf.vectorized_map`: products of matrices become batched ones. Clients differ
 in their numbers of batches, and batches in their numbers of examples; a block is padded to the
-largest, and what is padding changes nothing.
+largest, and padding changes no result.
 """
 
 from collections.abc import Sequence
@@ -24,13 +24,14 @@ class NotVectorizedError(Exception):
 
 @dataclass(frozen=True)
 class TrainedBlock:
-    """What training a block of clients gave; the first axis is the client.
+    """The result of training a block of clients; the first axis of every array is the client.
 
     Attributes:
-      update: what the client sends, initial minus trained weights or FedSGD's gradient, float32,
-        in the order of the weights.
-      loss: sum over the client's tokens (or examples) of the loss when it met them, in nats.
-      num_tokens: how many these were.
+      update: The update that each client sends, initial minus trained weights or FedSGD's gradient,
+        float32, in the order of the weights.
+      loss: The sum over the client's tokens (or examples) of the loss at the time of their step, in
+        nats, float32 of shape (clients,).
+      num_tokens: The number of these tokens (or examples), float32 of shape (clients,).
     """
 
     update: Sequence[tf.Tensor]
@@ -43,9 +44,9 @@ class PaddedBlock:
     """The batches of a block of clients.
 
     Attributes:
-      inputs: of shape (clients, batches, examples, ...).
-      labels: of shape (clients, batches, examples, ...), int32.
-      num_examples: of shape (clients, batches), float32: examples that are no padding.
+      inputs: The inputs, of shape (clients, batches, examples, ...).
+      labels: The labels, int32 of shape (clients, batches, examples, ...).
+      num_examples: The examples that are no padding, float32 of shape (clients, batches).
     """
 
     inputs: npt.NDArray[Any]
@@ -57,9 +58,9 @@ def pad_block(clients: Sequence[Examples], batch_size: int, padding_label: int) 
     """Cuts each client's examples into batches and pads them to the largest.
 
     Args:
-      clients: examples of each client in the order of training, at least one client.
-      batch_size: examples a step, at least 1.
-      padding_label: label of the examples that are filled in; their inputs are zero.
+      clients: The examples of each client in the order of training, at least one client.
+      batch_size: The number of examples in a step, at least 1.
+      padding_label: The label of the examples that are filled in; their inputs are zero.
     """
     batches = max(-(-len(client) // batch_size) for client in clients)
     rows = min(batch_size, max(len(client) for client in clients))
@@ -80,17 +81,18 @@ def pad_block(clients: Sequence[Examples], batch_size: int, padding_label: int) 
 
 
 class BlockTrainer:
-    """Trains blocks of clients of one model."""
+    """A trainer of blocks of clients of one model."""
 
     def __init__(self, classifier: Classifier, local_training: LocalTraining) -> None:
-        """Builds the graph.
+        """Builds the TensorFlow graph of the training.
 
         Args:
-          classifier: the model.
-          local_training: what clients do.
+          classifier: The model.
+          local_training: What clients do with their gradients.
 
         Raises:
-          NotVectorizedError: one of the model's operations cannot have weights for each client.
+          NotVectorizedError: One of the model's operations cannot run with separate weights for
+            each client.
         """
         self._classifier = classifier
         self._logits = classifier.logits_in_blocks or classifier.logits
@@ -109,15 +111,15 @@ class BlockTrainer:
         try:
             self._train.get_concrete_function()
         except (ValueError, NotImplementedError) as error:
-            # Above the last line stands where in the code it was.
+            # Only the last line of the message says what failed; those above it are a trace.
             raise NotVectorizedError(str(error).strip().splitlines()[-1].strip()) from error
 
     def train(self, weights: Sequence[tf.Tensor], block: PaddedBlock) -> TrainedBlock:
         """Trains every client of a block from the same weights.
 
         Args:
-          weights: of the model, float32.
-          block: of `pad_block`.
+          weights: The model's weights, float32.
+          block: The clients' batches, made by `pad_block`.
         """
         update, (loss, num_tokens) = self._train(
             list(weights), block.inputs, block.labels, block.num_examples
@@ -150,7 +152,7 @@ class BlockTrainer:
         labels: tf.Tensor,
         num_examples: tf.Tensor,
     ) -> Any:
-        """One batch of one client; padding alone changes nothing."""
+        """Takes one step of one client; a batch of padding alone changes nothing."""
         local_state, (loss, num_tokens) = state
         weights = self._local.weights(initial, local_state)
         with tf.GradientTape() as tape:

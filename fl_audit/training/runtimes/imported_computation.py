@@ -1,9 +1,9 @@
 """TFF's plain-TensorFlow computations as TensorFlow functions of this Python process.
 
-TFF serialises a computation as a GraphDef and a binding: which tensor holds which part of the
-argument and of the result. Here the graph is imported and called on flat lists of tensors, in
-TFF's own order of the parts (that of definition; `tf.nest` would sort the keys of dictionaries).
-A sequence is one tensor, the data set as a variant.
+TFF serialises a computation as a GraphDef and a binding, which says which tensor holds which part
+of the argument and of the result. Here the graph is imported and called on flat lists of tensors,
+in TFF's own order of the parts (the order of definition; `tf.nest` would sort the keys of
+dictionaries). A sequence is one tensor, the data set as a variant.
 """
 
 import itertools
@@ -20,13 +20,13 @@ class ImportedComputation:
     """A TFF computation whose body is TensorFlow, as a function of flat lists of tensors."""
 
     def __init__(self, computation: tff.Computation) -> None:
-        """Imports the graph.
+        """Imports the computation's graph.
 
         Args:
-          computation: whose body is TensorFlow.
+          computation: A computation whose body is TensorFlow.
 
         Raises:
-          TypeError: the body is something else.
+          TypeError: The body is not TensorFlow.
         """
         proto = tff.framework.serialize_computation(computation)
         if proto.WhichOneof("computation") != "tensorflow":
@@ -50,14 +50,14 @@ class ImportedComputation:
 
     @property
     def has_variables(self) -> bool:
-        """Whether a call uses variables, which are one set for all calls."""
+        """Whether a call uses variables, which all calls share."""
         return self._initialize is not None
 
     def __call__(self, arguments: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        """Runs the graph; variables that a Keras model brought start anew each time.
+        """Runs the graph; the variables of a Keras model are initialised anew at each call.
 
         Args:
-          arguments: parts of the argument, in TFF's order.
+          arguments: The parts of the argument, in TFF's order.
 
         Returns:
           The parts of the result, in TFF's order.
@@ -68,7 +68,7 @@ class ImportedComputation:
 
 
 def _names(binding: Any) -> Iterator[str]:
-    """Names of the tensors of a binding, in order."""
+    """The names of the tensors of a binding, in order."""
     match binding.WhichOneof("binding"):
         case "tensor":
             yield binding.tensor.tensor_name
@@ -82,8 +82,8 @@ def _names(binding: Any) -> Iterator[str]:
 def _rename_functions(graph_def: tf.compat.v1.GraphDef, prefix: str) -> None:
     """Gives the graph's functions names that this process does not know yet.
 
-    Functions are global to a process. TFF's compiler changes their bodies and not their names, so
-    that under the old names they would meet those that the process was built from.
+    Functions are global to a process. TFF's compiler changes their bodies but not their names, so
+    that under the old names they would clash with those that the process was built from.
     """
     renamed = {f.signature.name: prefix + f.signature.name for f in graph_def.library.function}
     for function in graph_def.library.function:
@@ -118,8 +118,8 @@ def flatten(value: Any, type_spec: tff.Type) -> list[tf.Tensor]:
     """The parts of a Python value as tensors, in TFF's order.
 
     Args:
-      value: containers, arrays and data sets, as TFF takes them.
-      type_spec: its TFF type.
+      value: A value of containers, arrays and data sets, as TFF takes them.
+      type_spec: The TFF type of the value.
     """
     if isinstance(type_spec, tff.StructType):
         parts = list(tff.structure.from_container(value)) if value is not None else []

@@ -1,6 +1,7 @@
-"""The runtimes by the name that a config gives them.
+"""The runtimes by the names that a config gives them.
 
-Nothing here imports TensorFlow before a runtime is made, so that a config's name can be checked.
+Nothing here imports TensorFlow before a runtime is made, so that the name in a config can be
+checked without it.
 """
 
 from collections.abc import Callable
@@ -27,12 +28,13 @@ class RuntimeKind:
     """Everything that is known of one runtime.
 
     Attributes:
-      name: What a config calls it.
-      make: Makes the runtime of a prepared run, from the file that a worker's output is appended
-        to and why the runtime was chosen. It raises a `CannotRunError` where it cannot run the
-        run's process, and an `InputError` where the config asks for what it does not have.
-      takes_blocks: Whether it trains clients in blocks; where it does not, a config that asks for
-        it by name and sets `clients_per_block` is refused.
+      name: The name of the runtime in a config.
+      make: A function that makes the runtime of a prepared run, from the run, the file that a
+        worker's output is appended to, and why the runtime was chosen. It raises a `CannotRunError`
+        where it cannot run the run's process, and an `InputError` where the config asks for what it
+        does not have.
+      takes_blocks: Whether the runtime can train clients in blocks; where it cannot, a config that
+        asks for it by name and sets `clients_per_block` is refused.
     """
 
     name: str
@@ -65,11 +67,11 @@ RUNTIMES: dict[str, RuntimeKind] = {kind.name: kind for kind in (LOCAL, NATIVE)}
 
 
 def check_runtime_name(name: str, source: str) -> None:
-    """Raises an `InputError` where a config asks for a runtime that there is not.
+    """Raises an `InputError` where a config asks for an unknown runtime.
 
     Args:
-      name: What the config's key `runtime` says.
-      source: What to call the config in the message.
+      name: The value of the config's key `runtime`.
+      source: The name of the config in the message.
     """
     known = (AUTO, *RUNTIMES)
     if name not in known:

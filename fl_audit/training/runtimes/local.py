@@ -27,12 +27,12 @@ from fl_audit.training.runtimes.trained_blocks import TrainedBlocks
 
 @dataclass(frozen=True)
 class Local(Runtime):
-    """The process compiled to plain TensorFlow, one client after another.
+    """The runtime that runs the process as plain TensorFlow, one client after another.
 
     Attributes:
-      mechanism: decides how long canaries are.
-      data_sets: makes participants.
-      context: holds the compiled process.
+      mechanism: The mechanism table, which decides the length of canaries.
+      data_sets: The maker of participants' data sets.
+      context: The TFF context that holds the compiled process.
     """
 
     description: str
@@ -42,22 +42,22 @@ class Local(Runtime):
     context: LocalContext
 
     def session(self) -> contextlib.AbstractContextManager[None]:
-        """Costs nothing."""
+        """A block in which TFF's computations run in this process."""
         return local_runtime(self.context)
 
     def participants(self, state: Any, data: RoundData) -> Iterable[Any]:
-        """Made one by one."""
+        """The participants, made one by one."""
         return self.data_sets.of(data, canary_norm(self.mechanism, state.aggregator))
 
 
 @dataclass(frozen=True)
 class LocalBlocks(Runtime):
-    """As `Local`, with clients trained in blocks.
+    """The runtime `local` with clients trained in blocks.
 
     Attributes:
-      mechanism: decides how long canaries are.
-      trained_blocks: trains, and makes participants.
-      context: holds the compiled process.
+      mechanism: The mechanism table, which decides the length of canaries.
+      trained_blocks: The trainer of blocks, which makes participants of its results.
+      context: The TFF context that holds the compiled process.
     """
 
     description: str
@@ -67,20 +67,20 @@ class LocalBlocks(Runtime):
     context: LocalContext
 
     def session(self) -> contextlib.AbstractContextManager[None]:
-        """Costs nothing."""
+        """A block in which TFF's computations run in this process."""
         return local_runtime(self.context)
 
     def participants(self, state: Any, data: RoundData) -> Iterable[Any]:
-        """Trained block by block."""
+        """The participants, trained block by block."""
         norm = canary_norm(self.mechanism, state.aggregator)
         return self.trained_blocks.of(model_weights(state), data, norm)
 
 
 def block_trainer(run: PreparedRun) -> BlockTrainer:
-    """Trains blocks of a run's clients as each of them trains.
+    """The trainer of blocks of a run's clients.
 
     Raises:
-      NotVectorizedError: the model cannot train so.
+      NotVectorizedError: The model cannot be trained in blocks.
     """
     client = run.config.client
     if isinstance(client, FedSgd):
@@ -89,14 +89,14 @@ def block_trainer(run: PreparedRun) -> BlockTrainer:
 
 
 def make_local(run: PreparedRun) -> Local | LocalBlocks:
-    """The runtime of a run, its process compiled.
+    """The local runtime of a run, its process compiled.
 
     Args:
-      run: of `prepare`.
+      run: The run, made by `prepare`.
 
     Raises:
-      NotLocalError: it cannot run the process.
-      InputError: the config asks for clients in blocks where they cannot train so.
+      NotLocalError: The runtime cannot run the run's process.
+      InputError: The config asks for clients in blocks, but the model cannot be trained so.
     """
     asked_for = run.config.clients_per_block
     size = asked_for or default_clients_per_block(run.task.classifier.dim)

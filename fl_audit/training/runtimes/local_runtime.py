@@ -1,8 +1,8 @@
 """A TFF runtime in this Python process, on the device that TensorFlow sees.
 
-TFF's C++ runtime is built for CPUs and reads each client's data through a socket. Here a process
-is compiled to a MapReduceForm, whose parts are plain TensorFlow: prepare, work, zero, accumulate,
-report, update. It is the same process, compiled by TFF; only who calls the parts differs.
+TFF's C++ runtime is built for CPUs and reads each client's data through a socket. Here a process is
+compiled to a MapReduceForm, whose parts are plain TensorFlow: prepare, work, zero, accumulate,
+report, update. It is the same process, compiled by TFF; only the caller of the parts differs.
 """
 
 import contextlib
@@ -21,30 +21,31 @@ class NotLocalError(Exception):
 
 
 class LocalContext(tff.framework.SyncContext):
-    """Runs learning processes, client by client, so that memory does not grow with the cohort."""
+    """A context that runs clients one by one, so that memory does not grow with the cohort."""
 
     def __init__(self, num_threads: int = 1) -> None:
         """Starts without any compiled computation.
 
         Args:
-          num_threads: clients that work at the same time, at least 1. The order in which their
-            updates are added does not depend on it.
+          num_threads: The number of clients that work at the same time, at least 1. The order in
+            which their updates are added does not depend on it.
         """
         self._num_threads = num_threads
-        # By identity: the hash of a computation is that of its serialised form, megabytes.
+        # Keyed by identity, as hashing a computation hashes its serialised form of megabytes.
         self._compiled: dict[int, tuple[Any, Callable[[Any], Any]]] = {}
 
     def compile(self, computation: tff.Computation) -> Callable[[Any], Any]:
-        """Makes a computation ready to run; once for each.
+        """Makes a computation ready to run; each computation is compiled once.
 
         Args:
-          computation: `initialize` or `next` of a learning process, or plain TensorFlow.
+          computation: The computation `initialize` or `next` of a learning process, or plain
+            TensorFlow.
 
         Returns:
-          A function of the argument, `None` without one.
+          A function of the argument; the argument is `None` for a computation without one.
 
         Raises:
-          NotLocalError: it is none of these.
+          NotLocalError: The computation is none of these.
         """
         if id(computation) not in self._compiled:
             self._compiled[id(computation)] = (
@@ -81,7 +82,7 @@ def _compile(computation: tff.Computation, num_threads: int) -> Callable[[Any], 
 
 
 class _Function:
-    """A computation without clients."""
+    """A compiled computation without clients."""
 
     def __init__(self, imported: ImportedComputation, signature: tff.FunctionType) -> None:
         self._imported = imported
@@ -94,7 +95,7 @@ class _Function:
 
 
 class _Round:
-    """A round of a learning process."""
+    """A compiled round of a learning process."""
 
     def __init__(self, form: Any, signature: tff.FunctionType, num_threads: int) -> None:
         self._prepare = ImportedComputation(form.prepare)
@@ -107,7 +108,7 @@ class _Round:
             kind.member for _, kind in tff.structure.iter_elements(signature.parameter)
         )
         self._result_type = signature.result
-        # Variables of a Keras model are this process's, so that its clients take turns.
+        # A Keras model's variables belong to this process, so its clients train one by one.
         self._num_threads = 1 if self._work.has_variables else num_threads
         result = self._work.type_signature.result
         if any(tff.types.count(result[i], _is_tensor) for i in range(1, len(result))):

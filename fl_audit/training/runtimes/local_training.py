@@ -1,6 +1,6 @@
-"""What a client makes of its gradients, as plain TensorFlow for one client of a block.
+"""What a client does with its gradients, as plain TensorFlow for one client of a block.
 
-The state of a client is a structure of tensors, to which a block adds an axis.
+The state of a client is a structure of tensors; a block adds an axis to each.
 """
 
 import abc
@@ -16,13 +16,13 @@ Metrics = tuple[tf.Tensor, ...]
 
 
 class Optimizer(Protocol):
-    """What is used of a `tff.learning.optimizers.Optimizer`."""
+    """The part of `tff.learning.optimizers.Optimizer` that is used here."""
 
     def initialize(self, specs: Any) -> Any:
-        """State of the optimizer before the first step."""
+        """The state of the optimizer before the first step."""
 
     def next(self, state: Any, weights: Any, gradients: Any) -> tuple[Any, Any]:
-        """State and weights after a step."""
+        """The state and weights after a step."""
 
 
 class LocalTraining(abc.ABC):
@@ -33,7 +33,7 @@ class LocalTraining(abc.ABC):
         """A client's state before its first batch.
 
         Args:
-          initial: the round's model.
+          initial: The weights of the round's model.
         """
 
     @abc.abstractmethod
@@ -45,9 +45,9 @@ class LocalTraining(abc.ABC):
         """The state after a batch.
 
         Args:
-          state: before it.
-          gradients: of the batch's mean loss.
-          num_examples: in the batch, a float scalar, at least 1.
+          state: The state before the batch.
+          gradients: The gradients of the batch's mean loss.
+          num_examples: The number of examples in the batch, a float scalar, at least 1.
         """
 
     @abc.abstractmethod
@@ -59,29 +59,29 @@ class OptimizerSteps(LocalTraining):
     """Steps of an optimizer: FedAvg's clients, and FedProx's with a `ProximalOptimizer`."""
 
     def __init__(self, optimizer: Optimizer) -> None:
-        """Takes steps of an optimizer, whose state begins anew with each client."""
+        """Takes the optimizer whose steps these are; its state begins anew with each client."""
         self._optimizer = optimizer
 
     def begin(self, initial: Weights) -> Any:
-        """The round's model, and an optimizer that has seen nothing."""
+        """The round's model, and the optimizer's initial state."""
         specs = [tf.TensorSpec(w.shape, w.dtype) for w in initial]
         return list(initial), self._optimizer.initialize(specs)
 
     def weights(self, initial: Weights, state: Any) -> Weights:
-        """Those that the steps have reached."""
+        """The weights that the steps have reached."""
         del initial
         reached: Weights = state[0]
         return reached
 
     def next(self, state: Any, gradients: Weights, num_examples: tf.Tensor) -> Any:
-        """A step, whatever the number of examples."""
+        """The state after a step, whatever the number of examples."""
         del num_examples
         weights, optimizer_state = state
         optimizer_state, weights = self._optimizer.next(optimizer_state, weights, gradients)
         return weights, optimizer_state
 
     def end(self, initial: Weights, state: Any, metrics: Metrics) -> tuple[Weights, Metrics]:
-        """Initial minus reached weights; not finite, it counts in no metric, as in TFF."""
+        """Initial minus reached weights; if that is not finite, the client counts in no metric."""
         update = [first - last for first, last in zip(initial, state[0], strict=True)]
         result: tuple[Weights, Metrics] = _zeros_unless_finite(update, (update, metrics))
         return result
@@ -100,13 +100,13 @@ class MeanGradient(LocalTraining):
         return initial
 
     def next(self, state: Any, gradients: Weights, num_examples: tf.Tensor) -> Any:
-        """Adds the batch's examples."""
+        """The sum with the batch's examples added."""
         sums, count = state
         sums = [total + num_examples * g for total, g in zip(sums, gradients, strict=True)]
         return sums, count + num_examples
 
     def end(self, initial: Weights, state: Any, metrics: Metrics) -> tuple[Weights, Metrics]:
-        """The mean; not finite, it counts in the metrics all the same, as in TFF."""
+        """The mean; if that is not finite, the client still counts in the metrics, as in TFF."""
         del initial
         sums, count = state
         update = [total / count for total in sums]

@@ -1,4 +1,4 @@
-"""Which runtime runs the rounds of a run."""
+"""The choice of the runtime that runs the rounds of a run."""
 
 from pathlib import Path
 
@@ -19,12 +19,12 @@ def make_runtime(run: PreparedRun, worker_log: Path) -> Runtime:
     """The runtime that a config asks for; `auto` takes the first that can run the process.
 
     Args:
-      run: of `prepare`.
-      worker_log: where a worker's output would be appended.
+      run: The run, made by `prepare`.
+      worker_log: The file that a worker's output would be appended to.
 
     Raises:
-      InputError: the config asks for a runtime that there is not, or that cannot run the process;
-        or for clients in blocks where they cannot train so.
+      InputError: The config asks for an unknown runtime, for one that cannot run the process, or
+        for clients in blocks that cannot train so.
     """
     check_runtime_name(run.config.runtime, "config")
     if run.config.runtime == AUTO:

@@ -1,4 +1,4 @@
-"""The runtime `native`: TFF's own C++ runtime."""
+"""The runtime `native`, which is TFF's own C++ runtime."""
 
 import contextlib
 import os
@@ -27,9 +27,9 @@ class Native(Runtime):
     """TFF's own C++ runtime, in a worker process.
 
     Attributes:
-      mechanism: decides how long canaries are.
-      data_sets: makes participants.
-      worker_log: where the worker's output is appended.
+      mechanism: The mechanism table, which decides the length of canaries.
+      data_sets: The maker of participants' data sets.
+      worker_log: The file that the worker's output is appended to.
     """
 
     description: str
@@ -40,22 +40,22 @@ class Native(Runtime):
     rounds_per_session: int | None = _ROUNDS_PER_WORKER
 
     def session(self) -> contextlib.AbstractContextManager[None]:
-        """Starts a worker, and ends it with the block."""
+        """A block that starts a worker and ends it."""
         return native_runtime(self.worker_log, os.cpu_count() or 1)
 
     def participants(self, state: Any, data: RoundData) -> Iterable[Any]:
-        """A list, as TFF counts clients before it begins."""
+        """The participants as a list, because TFF counts clients before it begins."""
         norm = canary_norm(self.mechanism, state.aggregator)
         return list(self.data_sets.of(data, norm))
 
 
 def make_native(run: PreparedRun, worker_log: Path, why: str) -> Native:
-    """The runtime of a run; it can run any process.
+    """The native runtime of a run; it can run any process.
 
     Args:
-      run: of `prepare`.
-      worker_log: where the worker's output is appended.
-      why: it was chosen, for its description.
+      run: The run, made by `prepare`.
+      worker_log: The file that the worker's output is appended to.
+      why: The reason for which this runtime was chosen, for its description.
     """
     process = build_process(run.task.classifier, run.config, run.schedule.expected_cohort)
     description = f"native, on CPUs ({why})"

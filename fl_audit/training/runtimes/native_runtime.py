@@ -1,9 +1,9 @@
-"""TFF's own C++ runtime, in a worker process that never outlives this program.
+"""TFF's own C++ runtime, in a worker process that always ends with this program.
 
-Stock TFF starts its worker lazily and leaves it behind when Python ends by SIGKILL, SIGTERM or
-`os._exit`, and whatever reads the program's output then waits for ever. Here the worker asks
-the kernel to be killed with its parent (prctl, PR_SET_PDEATHSIG) before it becomes TFF's binary,
-reads no terminal, and writes to a log file of its own.
+TFF itself starts its worker lazily and leaves it behind when Python ends by SIGKILL, SIGTERM or
+`os._exit`; a program that reads this one's output then waits for ever. Here the worker asks the
+kernel to be killed with its parent (prctl, PR_SET_PDEATHSIG) before it becomes TFF's binary, reads
+no terminal, and writes to a log file of its own.
 """
 
 import atexit
@@ -94,16 +94,16 @@ def _connect(
 def native_runtime(log_path: Path, max_concurrent_clients: int) -> Iterator[None]:
     """Makes TFF's C++ runtime the default context inside the `with` block.
 
-    Enter it from the main thread: the kernel's death signal follows the thread that started
-    the worker, and TFF's context stack is per thread.
+    Enter it from the main thread: the kernel's death signal follows the thread that started the
+    worker, and TFF's context stack is per thread.
 
     Args:
-      log_path: where the worker's output is appended.
-      max_concurrent_clients: how many clients train at the same time, at least 1.
+      log_path: The file that the worker's output is appended to.
+      max_concurrent_clients: The number of clients that train at the same time, at least 1.
 
     Raises:
-      RuntimeError: the worker ended before it answered.
-      TimeoutError: the worker did not answer in two minutes.
+      RuntimeError: The worker ended before it answered.
+      TimeoutError: The worker did not answer in two minutes.
     """
     process, port = _start_worker(log_path, max_concurrent_clients)
     atexit.register(_stop, process)

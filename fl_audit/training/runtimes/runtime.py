@@ -1,4 +1,4 @@
-"""What a runtime is: what runs a round, and what it is given of the round's participants."""
+"""The interface of a runtime, which runs rounds with the participants that it makes."""
 
 import abc
 import contextlib
@@ -13,12 +13,12 @@ from fl_audit.training.run.prepare import PreparedRun
 
 
 class Runtime(abc.ABC):
-    """A learning process and what runs it.
+    """A learning process and the means to run it.
 
     Attributes:
-      description: which runtime, how, and why it was chosen; a line for people.
-      process: the learning process.
-      rounds_per_session: how many rounds a session may last; None for any number.
+      description: A line for people: which runtime, how, and why it was chosen.
+      process: The learning process.
+      rounds_per_session: The largest number of rounds in a session; None for any number.
     """
 
     description: str
@@ -27,19 +27,19 @@ class Runtime(abc.ABC):
 
     @abc.abstractmethod
     def session(self) -> contextlib.AbstractContextManager[None]:
-        """Inside the block, TFF's computations run on this runtime."""
+        """A block inside which TFF's computations run on this runtime."""
 
     @abc.abstractmethod
     def participants(self, state: Any, data: RoundData) -> Iterable[Any]:
-        """What `process.next` takes of a round's participants.
+        """The participants of a round in the form that `process.next` takes.
 
         Args:
-          state: of the process at the round's start.
-          data: of the participants.
+          state: The state of the process at the round's start.
+          data: The data of the participants.
         """
 
 
 def data_sets_of(run: PreparedRun) -> DataSets:
-    """What makes the participants of a run whose clients train one by one."""
+    """The maker of the participants of a run whose clients train one by one."""
     none = run.task.held_out.take(np.zeros(0, np.int64))
     return DataSets(run.config.client.batch_size, run.family, none)

@@ -1,4 +1,4 @@
-"""The participants of a round whose clients train in blocks: what training each of them gave."""
+"""The participants of a round whose clients train in blocks: the results of their training."""
 
 import collections
 import math
@@ -17,14 +17,14 @@ from fl_audit.training.runtimes.blocks import BlockTrainer, pad_block
 
 @dataclass(frozen=True)
 class TrainedBlocks:
-    """Participants as a process of `build_process_over_results` takes them.
+    """The maker of participants for a process of `build_process_over_results`.
 
     Attributes:
-      trainer: of the model.
-      clients_per_block: clients that train at once, at least 1.
-      batch_size: examples a step.
-      padding_label: of the task.
-      family: of the canaries that are vectors.
+      trainer: The trainer of blocks of the model's clients.
+      clients_per_block: The number of clients that train at once, at least 1.
+      batch_size: The number of examples in a step.
+      padding_label: The task's label of padding.
+      family: The family of the canaries that are vectors.
     """
 
     trainer: BlockTrainer
@@ -36,12 +36,12 @@ class TrainedBlocks:
     def of(
         self, weights: Sequence[npt.NDArray[np.float32]], data: RoundData, canary_norm: float
     ) -> Iterator[Any]:
-        """Real clients first, then canaries, each made when it is asked for.
+        """The results of real clients first, then of canaries, each made when it is asked for.
 
         Args:
-          weights: of the model at the round's start.
-          data: of the participants.
-          canary_norm: length of the update of a canary that is a vector.
+          weights: The weights of the model at the round's start.
+          data: The data of the participants.
+          canary_norm: The length of the update of a canary that is a vector.
         """
         tensors = [tf.constant(array) for array in weights]
         # Clients with alike numbers of batches share a block, so that little of it is padding.
@@ -68,7 +68,7 @@ def _result(update: Sequence[Any], loss: tuple[Any, Any]) -> Any:
 def as_leaves(
     vector: npt.NDArray[np.float32], shapes: Sequence[tuple[int, ...]]
 ) -> list[npt.NDArray[np.float32]]:
-    """A flat vector cut into arrays of these shapes, in their order."""
+    """A flat vector split into arrays of these shapes, in their order."""
     ends = np.cumsum([math.prod(shape) for shape in shapes])
     pieces = np.split(vector, ends[:-1])
     return [piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True)]
