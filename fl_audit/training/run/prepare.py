@@ -50,13 +50,13 @@ def prepare(config: Config) -> PreparedRun:
 
 
 def canaries_csv(run: PreparedRun) -> str:
-    """The pool as `canary_id,included,rounds`; rounds count from 1, separated by spaces."""
-    rounds: list[list[str]] = [[] for _ in run.included]
-    for round_index in range(run.schedule.num_rounds):
-        for canary in run.schedule.canaries(round_index):
-            rounds[canary].append(str(round_index + 1))
+    """The pool as `canary_id,included,rounds`; rounds count from 1, separated by blanks.
+
+    An excluded canary's rounds are those that it would have taken part in.
+    """
+    rounds = run.schedule.rounds_of_canaries(run.num_canaries)
     lines = [
-        f"{canary},{int(included)},{' '.join(rounds[canary])}"
-        for canary, included in enumerate(run.included)
+        f"{canary},{int(included)},{' '.join(map(str, of_canary + 1))}"
+        for canary, (included, of_canary) in enumerate(zip(run.included, rounds, strict=True))
     ]
     return "\n".join(["canary_id,included,rounds", *lines]) + "\n"
