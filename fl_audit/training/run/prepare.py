@@ -35,7 +35,6 @@ def prepare(config: Config) -> PreparedRun:
     Raises:
       InputError: the data cannot be used, or the parts of the config do not fit together.
     """
-    check_scored(config.canaries, config.audit)
     task, canaries = load_task(config.task, config.seed), config.canaries
     if isinstance(canaries, ExampleCanaries):
         pool = make_example_pool(config, canaries, task)
@@ -44,6 +43,7 @@ def prepare(config: Config) -> PreparedRun:
         return PreparedRun(
             **design.shared, task=pool.task, family=no_vectors, canary_examples=pool.examples
         )
+    check_scored(canaries, config.audit)
     family = make_family(canaries, config.seed, task.classifier.dim)
     design = design_run(config, task.population.client_ids, canaries.count)
     return PreparedRun(**design.shared, task=task, family=family)
