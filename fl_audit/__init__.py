@@ -4,8 +4,9 @@ The names below are imported where they are first used, so that `import fl_audit
 rooms have more, see docs/architecture.md.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from fl_audit.public_names import imported_when_used
 
 if TYPE_CHECKING:
     from fl_audit.attacks import CanaryPool as CanaryPool
@@ -41,11 +42,7 @@ _ROOM_OF = {
 __all__ = [*_ROOM_OF]  # noqa: PLE0604 - names, each a string
 
 
-def __getattr__(name: str) -> Any:
-    """The public name, imported from its room."""
-    if name not in _ROOM_OF:
-        raise AttributeError(f"module 'fl_audit' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"fl_audit.{_ROOM_OF[name]}"), name)
+__getattr__ = imported_when_used(__name__, _ROOM_OF)
 
 
 def __dir__() -> list[str]:

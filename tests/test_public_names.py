@@ -1,4 +1,4 @@
-"""The public names of the package, and that they cost nothing until they are used."""
+"""The public names of packages, and that they cost nothing until they are used."""
 
 import ast
 import importlib
@@ -6,28 +6,35 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import fl_audit
+import fl_audit.training
+
+PACKAGES = [fl_audit, fl_audit.training]
 
 
-def test_the_names_are_listed_once_and_in_order():
-    assert dir(fl_audit) == sorted(set(fl_audit.__all__))
-
-
-def test_type_checkers_see_the_names_that_programs_see():
-    tree = ast.parse(Path(fl_audit.__file__).read_text())
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
+def test_type_checkers_see_the_names_that_programs_see(package):
+    tree = ast.parse(Path(package.__file__).read_text())
     block = next(node for node in tree.body if isinstance(node, ast.If))
     seen = {
         alias.asname: getattr(importlib.import_module(node.module), alias.name)
         for node in block.body
         for alias in node.names
     }
-    assert seen == {name: getattr(fl_audit, name) for name in fl_audit.__all__}
+    assert seen == {name: getattr(package, name) for name in package.__all__}
+    assert dir(package) == sorted(seen)
 
 
-def test_an_unknown_name_is_an_attribute_error():
-    assert not hasattr(fl_audit, "estimat")
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
+def test_an_unknown_name_is_an_attribute_error(package):
+    with pytest.raises(AttributeError, match=f"module '{package.__name__}' has no attribute 'x'"):
+        _ = package.x
 
 
-def test_importing_the_package_imports_nothing_else():
-    program = "import fl_audit, sys; sys.exit(any(m in sys.modules for m in ('numpy', 'scipy')))"
+@pytest.mark.parametrize("package", ["fl_audit", "fl_audit.training"])
+def test_importing_a_package_imports_nothing_else(package):
+    heavy = "('numpy', 'scipy', 'tensorflow', 'tensorflow_federated')"
+    program = f"import {package}, sys; sys.exit(any(m in sys.modules for m in {heavy}))"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

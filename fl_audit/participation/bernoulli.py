@@ -15,7 +15,15 @@ from fl_audit.participation.placement import (
     placement_words,
 )
 from fl_audit.participation.possible_rounds import Sampled
-from fl_audit.participation.schedule import Attendance, Draw, Roster, Schedule, check_cohort_size
+from fl_audit.participation.schedule import (
+    Attendance,
+    CanaryAttendance,
+    Draw,
+    Roster,
+    Schedule,
+    check_cohort_size,
+    included_among,
+)
 from fl_audit.seeds import Stream, generator
 
 
@@ -48,7 +56,7 @@ def bernoulli_schedule(config: Bernoulli, seed: int, roster: Roster) -> Schedule
         num_rounds=config.rounds,
         client_attendance=_sampled(clients, probability, seed, Stream.CLIENT_ROUNDS),
         canary_attendance=(
-            _sampled(roster.canaries, probability, seed, Stream.CANARY_ROUNDS)
+            _sampled_canaries(roster, probability, seed)
             if config.canaries == "like_clients"
             else place(config, config.canaries, seed, roster, config.clients_per_round)
         ),
@@ -59,6 +67,13 @@ def bernoulli_schedule(config: Bernoulli, seed: int, roster: Roster) -> Schedule
 def _sampled(members: IndexArray, probability: float, seed: int, stream: Stream) -> Attendance:
     coins = _coins(members, probability, seed, stream)
     return Attendance(coins, probability * len(members), Sampled())
+
+
+def _sampled_canaries(roster: Roster, probability: float, seed: int) -> CanaryAttendance:
+    dealt = _coins(roster.pool, probability, seed, Stream.CANARY_ROUNDS)
+    expected = probability * int(roster.included.sum())
+    attending = included_among(dealt, roster.included)
+    return CanaryAttendance(attending, expected, Sampled(), dealt)
 
 
 def _coins(members: IndexArray, probability: float, seed: int, stream: Stream) -> Draw:

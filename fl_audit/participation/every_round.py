@@ -7,7 +7,7 @@ from fl_audit.formats.run_folder import RunRecord
 from fl_audit.kinds.table import PositiveInt, Table
 from fl_audit.participation.pattern import Participation, ParticipationPattern
 from fl_audit.participation.possible_rounds import DrawnRounds
-from fl_audit.participation.schedule import Attendance, Roster, Schedule
+from fl_audit.participation.schedule import Attendance, CanaryAttendance, Draw, Roster, Schedule
 
 
 class EveryRound(Table, Participation, frozen=True, tag_field="kind", tag="every_round"):
@@ -23,16 +23,21 @@ class EveryRound(Table, Participation, frozen=True, tag_field="kind", tag="every
 def every_round_schedule(config: EveryRound, seed: int, roster: Roster) -> Schedule:
     """Each real client and each included canary in every round."""
     del seed  # nothing is drawn
-    clients = np.arange(roster.num_clients)
+    always = DrawnRounds(config.rounds)
+    canaries = np.flatnonzero(roster.included)
     return Schedule(
         num_rounds=config.rounds,
-        client_attendance=_always(clients, config.rounds),
-        canary_attendance=_always(roster.canaries, config.rounds),
+        client_attendance=Attendance(
+            _always(np.arange(roster.num_clients)), roster.num_clients, always
+        ),
+        canary_attendance=CanaryAttendance(
+            _always(canaries), len(canaries), always, dealt=_always(roster.pool)
+        ),
     )
 
 
-def _always(members: IndexArray, rounds: int) -> Attendance:
-    return Attendance(lambda _: members, len(members), DrawnRounds(rounds))
+def _always(members: IndexArray) -> Draw:
+    return lambda _: members
 
 
 def _client_rounds(record: RunRecord, config: EveryRound) -> str:

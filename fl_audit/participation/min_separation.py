@@ -57,7 +57,7 @@ def min_separation_schedule(config: MinSeparation, seed: int, roster: Roster) ->
         canary_attendance=(
             urn.canary_attendance(draw, one_group)
             if is_shared
-            else _every_turn(roster.canaries, seed, config).attendance
+            else _every_turn(roster.pool, seed, config).of_canaries(roster.included)
         ),
     )
 

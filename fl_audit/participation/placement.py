@@ -11,7 +11,7 @@ from fl_audit.kinds.table import PositiveFloat, PositiveInt, Table
 from fl_audit.number_words import count
 from fl_audit.participation.pattern import Participation
 from fl_audit.participation.presentations import Presentations
-from fl_audit.participation.schedule import Attendance, Roster
+from fl_audit.participation.schedule import CanaryAttendance, Roster
 from fl_audit.seeds import Stream, generator
 
 
@@ -78,7 +78,7 @@ def place(
     seed: int,
     roster: Roster,
     expected_clients: float,
-) -> Attendance:
+) -> CanaryAttendance:
     """The canaries' rounds by one of the placements that suit any pattern.
 
     Args:
@@ -91,11 +91,18 @@ def place(
     Raises:
       InputError: no canary would take part in any round.
     """
-    canaries, rounds = roster.canaries, config.rounds
+    pool, rounds, included = roster.pool, config.rounds, roster.included
     if placement == "repeats":
-        return spread(canaries, seed, rounds, config.canary_repeats).attendance
+        return spread(pool, seed, rounds, config.canary_repeats).of_canaries(included)
     mean = config.canary_mean_repeats or expected_clients * rounds / roster.num_clients
-    return in_last_rounds(canaries, seed, rounds, config.canary_last_rounds or 0, mean).attendance
+    last = config.canary_last_rounds or 0
+    attendance = in_last_rounds(pool, seed, rounds, last, mean).of_canaries(included)
+    if attendance.expected == 0:
+        raise InputError(
+            f"participation.canary_mean_repeats: with mean {mean:g} none of {included.sum()} "
+            "included canaries takes part in any round; must be larger"
+        )
+    return attendance
 
 
 def placement_words(
@@ -155,22 +162,14 @@ def in_last_rounds(
     Which of them is drawn uniformly without replacement; a number beyond `last` counts as `last`.
 
     Args:
-      canaries: indices of the included canaries.
-      seed: of the run.
-      num_rounds: rounds of training.
-      last: how many rounds at the end.
-      mean: of the Poisson number.
-
-    Raises:
-      InputError: every canary drew the number 0.
+      canaries: Indices of the canaries.
+      seed: The seed of the run.
+      num_rounds: Rounds of training.
+      last: How many rounds at the end.
+      mean: The mean of the Poisson number.
     """
     random = generator(seed, Stream.CANARY_ROUNDS)
     numbers = np.minimum(random.poisson(mean, len(canaries)), last)
-    if not numbers.any():
-        raise InputError(
-            f"participation.canary_mean_repeats: with mean {mean:g} none of {len(canaries)} "
-            "included canaries takes part in any round; must be larger"
-        )
     rounds = [random.choice(last, number, replace=False) for number in numbers]
-    first = num_rounds - last
-    return Presentations(np.repeat(canaries, numbers), first + np.concatenate(rounds), num_rounds)
+    drawn = np.concatenate([np.zeros(0, np.int64), *rounds])
+    return Presentations(np.repeat(canaries, numbers), num_rounds - last + drawn, num_rounds)

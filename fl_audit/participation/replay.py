@@ -49,7 +49,7 @@ def replay_schedule(config: Replay, seed: int, roster: Roster) -> Schedule:
     return Schedule(
         num_rounds=log.num_rounds,
         client_attendance=Presentations(log.clients, log.rounds, log.num_rounds).attendance,
-        canary_attendance=_like(models, log, roster.canaries).attendance,
+        canary_attendance=_like(models, log, roster.pool).of_canaries(roster.included),
     )
 
 
@@ -64,11 +64,11 @@ def _first_rounds(log: ReplayLog, rounds: int) -> ReplayLog:
 
 
 def _models(config: Replay, seed: int, roster: Roster, log: ReplayLog) -> IndexArray:
-    """For each included canary the real client whose rounds it takes."""
+    """For each canary of the pool the real client whose rounds it takes."""
     counts = np.bincount(log.clients)
     is_eligible = counts == counts.max() if config.canaries == "most_frequent" else counts > 0
     random = generator(seed, Stream.CANARY_ROUNDS)
-    return random.choice(np.flatnonzero(is_eligible), len(roster.canaries))
+    return random.choice(np.flatnonzero(is_eligible), len(roster.pool))
 
 
 def _like(models: IndexArray, log: ReplayLog, canaries: IndexArray) -> Presentations:

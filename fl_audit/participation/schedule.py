@@ -32,9 +32,9 @@ class Roster:
         return len(self.client_ids)
 
     @property
-    def canaries(self) -> IndexArray:
-        """Indices of the included canaries in the pool."""
-        return np.flatnonzero(self.included)
+    def pool(self) -> IndexArray:
+        """Indices of all canaries, included or not."""
+        return np.arange(len(self.included))
 
     @property
     def without_canaries(self) -> "Roster":
@@ -57,17 +57,48 @@ class Cohort:
 
 @dataclass(frozen=True, eq=False)
 class Attendance:
-    """The rounds of the real clients, or of the canaries.
+    """The rounds of the real clients, or of the included canaries.
 
     Attributes:
-      of: who of them takes part in a round; may be asked from any thread, in any order.
-      expected: how many of them are expected in a round, on average over rounds.
-      possible_rounds: which rounds one of them may be in; accounting rests on it.
+      of: Who of them takes part in a round; may be asked from any thread, in any order.
+      expected: How many of them are expected in a round, on average over rounds.
+      possible_rounds: Which rounds one of them may be in; accounting rests on it.
     """
 
     of: Draw
     expected: float
     possible_rounds: PossibleRounds
+
+
+@dataclass(frozen=True, eq=False)
+class CanaryAttendance(Attendance):
+    """The rounds of the included canaries, and those that the excluded ones would have had.
+
+    Rounds are dealt to the whole pool, by one law for all and without a look at the coins, which
+    decide afterwards who sends an update. So an excluded canary's rounds are what an included
+    one's are, but that it did not take part in them.
+
+    Attributes:
+      dealt: The canaries of the pool, included or not, that a round is dealt to.
+    """
+
+    dealt: Draw
+
+
+def included_among(dealt: Draw, included: npt.NDArray[np.bool_]) -> Draw:
+    """The included canaries among those that a round is dealt to.
+
+    Args:
+      dealt: From a round to indices in the pool.
+      included: The coins, bool of shape (num_canaries,).
+    """
+
+    def of(round_index: int) -> IndexArray:
+        canaries = dealt(round_index)
+        attending: IndexArray = canaries[included[canaries]]
+        return attending
+
+    return of
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +111,7 @@ class Schedule:
     Attributes:
       num_rounds: rounds of training.
       client_attendance: of the real clients.
-      canary_attendance: of the included canaries.
+      canary_attendance: The rounds of the canaries.
       sampling_probability: of one client in one round under Poisson sampling, which holds for
         everybody whose participations are None; None under other patterns.
       sample_size: likewise, how many every round draws uniformly without replacement.
@@ -89,7 +120,7 @@ class Schedule:
 
     num_rounds: int
     client_attendance: Attendance
-    canary_attendance: Attendance
+    canary_attendance: CanaryAttendance
     sampling_probability: float | None = None
     sample_size: int | None = None
     sampled_from: int | None = None
@@ -128,8 +159,25 @@ class Schedule:
         return self.client_attendance.of(round_index)
 
     def canaries(self, round_index: int) -> IndexArray:
-        """Indices of the canaries of one round."""
+        """Indices of the canaries that take part in one round, all of them included."""
         return self.canary_attendance.of(round_index)
+
+    def dealt_canaries(self, round_index: int) -> IndexArray:
+        """Indices of the canaries that one round is dealt to, included or not."""
+        return self.canary_attendance.dealt(round_index)
+
+    def rounds_of_canaries(self, num_canaries: int) -> list[IndexArray]:
+        """The rounds that are dealt to each canary of the pool, included or not, ascending.
+
+        Args:
+          num_canaries: Size of the pool.
+        """
+        dealt = [self.dealt_canaries(index) for index in range(self.num_rounds)]
+        rounds = np.repeat(np.arange(self.num_rounds), [len(canaries) for canaries in dealt])
+        canaries = np.concatenate(dealt)
+        order = np.argsort(canaries, kind="stable")
+        ends = np.cumsum(np.bincount(canaries, minlength=num_canaries))
+        return np.split(rounds[order], ends[:-1])
 
 
 def check_cohort_size(clients_per_round: int, num_clients: int) -> None:

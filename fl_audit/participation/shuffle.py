@@ -56,7 +56,9 @@ def shuffle_schedule(config: Shuffle, seed: int, roster: Roster) -> Schedule:
             possible_rounds=OncePerBlock(rounds_per_epoch),
         ),
         canary_attendance=(
-            once_per_epoch(roster.canaries, seed, config.rounds, rounds_per_epoch).attendance
+            once_per_epoch(roster.pool, seed, config.rounds, rounds_per_epoch).of_canaries(
+                roster.included
+            )
             if config.canaries == "once_per_epoch"
             else place(config, config.canaries, seed, roster, expected_clients)
         ),

@@ -10,7 +10,13 @@ import numpy as np
 
 from fl_audit.array_types import IndexArray
 from fl_audit.participation.possible_rounds import PossibleRounds
-from fl_audit.participation.schedule import Attendance, Draw, Roster
+from fl_audit.participation.schedule import (
+    Attendance,
+    CanaryAttendance,
+    Draw,
+    Roster,
+    included_among,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,18 +60,18 @@ class Urn:
 
         return Attendance(of, self.sample_size * num_clients / self.size, possible_rounds)
 
-    def canary_attendance(self, draw: Draw, possible_rounds: PossibleRounds) -> Attendance:
-        """The included canaries among those drawn; arguments as for `client_attendance`."""
+    def canary_attendance(self, draw: Draw, possible_rounds: PossibleRounds) -> CanaryAttendance:
+        """The canaries among those drawn; arguments as for `client_attendance`."""
         num_clients, included = self.roster.num_clients, self.roster.included
 
-        def of(round_index: int) -> IndexArray:
+        def dealt(round_index: int) -> IndexArray:
             drawn = draw(round_index)
-            pool = drawn[drawn >= num_clients] - num_clients
-            canaries: IndexArray = pool[included[pool]]
+            canaries: IndexArray = drawn[drawn >= num_clients] - num_clients
             return canaries
 
         expected = self.sample_size * int(included.sum()) / self.size
-        return Attendance(of, expected, possible_rounds)
+        attending = included_among(dealt, included)
+        return CanaryAttendance(attending, expected, possible_rounds, dealt)
 
 
 def sample(random: np.random.Generator, members: IndexArray | int, size: int) -> IndexArray:

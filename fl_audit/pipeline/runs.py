@@ -50,16 +50,17 @@ def continue_run(config: Config, out: Path) -> "Report":
       InputError: the folder holds no interrupted run of this config.
       Interrupted: a signal asked to stop once more.
     """
-    from fl_audit.training.run.taken_folder import check_resumable
+    from fl_audit.training.run.taken_folder import check_resumable, check_same_canaries
 
     folder = check_resumable(out, config)
     tensorflow_environment.set_defaults()
     _say_what_takes_so_long()
-    from fl_audit.training.run.prepare import prepare
+    from fl_audit.training.run.prepare import canaries_csv, prepare
     from fl_audit.training.run.train import train
     from fl_audit.training.runtimes.make import make_runtime
 
     run = prepare(config)
+    check_same_canaries(folder, canaries_csv(run))
     train(run, make_runtime(run, folder.worker_log), folder)
     return _report(out)
 

@@ -1,6 +1,9 @@
-"""What TensorFlow reads from the environment when it is imported."""
+"""What TensorFlow reads from the environment when it is imported, and how TFF is left behind."""
 
+import atexit
 import os
+import sys
+from typing import Any
 
 
 def set_defaults() -> None:
@@ -12,3 +15,24 @@ def set_defaults() -> None:
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
+    atexit.unregister(_drop_default_context)
+    atexit.register(_drop_default_context)
+
+
+def _drop_default_context() -> None:
+    """Drops TFF's own default context while its modules are still whole.
+
+    Its finalizer looks for a worker to end, and prints a traceback where the interpreter has
+    cleared the modules that it needs.
+    """
+    tff: Any = sys.modules.get("tensorflow_federated")
+    if tff is None:
+        return
+
+    class NoContext(tff.framework.SyncContext):  # type: ignore[misc]
+        """Nothing runs any more."""
+
+        def invoke(self, comp: object, arg: object) -> object:
+            raise RuntimeError("the program is ending")
+
+    tff.framework.set_default_context(NoContext())

@@ -61,8 +61,8 @@ class CanaryClients:
         self._pool = pool
         self._norm = norm
         self._num_rounds = num_rounds
-        presentations = spread(np.flatnonzero(pool.included), pool.seed, num_rounds, repeats)
-        self._attendance = presentations.attendance
+        presentations = spread(np.arange(pool.count), pool.seed, num_rounds, repeats)
+        self._attendance = presentations.of_canaries(pool.included)
 
     def in_round(self, round_number: int) -> IndexArray:
         """The ascending indices of the canaries of one round, which counts from 1."""

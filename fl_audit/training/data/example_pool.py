@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from fl_audit.attacks.statistics import check_scored
 from fl_audit.canaries.wrong_labels import wrong_labels
 from fl_audit.config import Config, ExampleCanaries
 from fl_audit.errors import InputError
@@ -47,6 +48,7 @@ def make_example_pool(config: Config, canaries: ExampleCanaries, task: LearningT
       InputError: There are too few clients, a replayed log would name those that are taken out, the
         file cannot be used, or a threat model has no score for such canaries.
     """
+    check_scored(canaries, config.audit)
     if canaries.source == "file":
         return ExamplePool(task, _of_file(canaries, task))
     pattern = PATTERNS.of(config.participation)

@@ -35,7 +35,6 @@ def prepare(config: Config) -> PreparedRun:
     Raises:
       InputError: the data cannot be used, or the parts of the config do not fit together.
     """
-    check_scored(config.canaries, config.audit)
     task, canaries = load_task(config.task, config.seed), config.canaries
     if isinstance(canaries, ExampleCanaries):
         pool = make_example_pool(config, canaries, task)
@@ -44,19 +43,20 @@ def prepare(config: Config) -> PreparedRun:
         return PreparedRun(
             **design.shared, task=pool.task, family=no_vectors, canary_examples=pool.examples
         )
+    check_scored(canaries, config.audit)
     family = make_family(canaries, config.seed, task.classifier.dim)
     design = design_run(config, task.population.client_ids, canaries.count)
     return PreparedRun(**design.shared, task=task, family=family)
 
 
 def canaries_csv(run: PreparedRun) -> str:
-    """The pool as `canary_id,included,rounds`; rounds count from 1, separated by spaces."""
-    rounds: list[list[str]] = [[] for _ in run.included]
-    for round_index in range(run.schedule.num_rounds):
-        for canary in run.schedule.canaries(round_index):
-            rounds[canary].append(str(round_index + 1))
+    """The pool as `canary_id,included,rounds`; rounds count from 1, separated by blanks.
+
+    An excluded canary's rounds are those that it would have taken part in.
+    """
+    rounds = run.schedule.rounds_of_canaries(run.num_canaries)
     lines = [
-        f"{canary},{int(included)},{' '.join(rounds[canary])}"
-        for canary, included in enumerate(run.included)
+        f"{canary},{int(included)},{' '.join(map(str, of_canary + 1))}"
+        for canary, (included, of_canary) in enumerate(zip(run.included, rounds, strict=True))
     ]
     return "\n".join(["canary_id,included,rounds", *lines]) + "\n"

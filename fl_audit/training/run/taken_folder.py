@@ -54,6 +54,27 @@ def write_identity(folder: RunFolder, config: Config, canaries_csv: str) -> None
     write_text(folder.config, config_to_toml(config))
 
 
+def check_same_canaries(folder: RunFolder, canaries_csv: str) -> None:
+    """Makes sure that an interrupted run has the canaries and rounds that it would have today.
+
+    Args:
+      folder: The folder of the interrupted run.
+      canaries_csv: What `write_identity` would write.
+
+    Raises:
+      InputError: the file is missing or says something else, as one of an older version may.
+    """
+    try:
+        earlier = folder.canaries.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{folder.canaries}: cannot be read: {error}") from error
+    if earlier != canaries_csv:
+        raise InputError(
+            f"{folder.canaries}: has other canaries or rounds than this version of fl-audit gives "
+            "the config; start the run anew, or resume it with the version that began it"
+        )
+
+
 def _check_unfinished(folder: RunFolder) -> None:
     if folder.report_json.exists():
         raise InputError(f"{folder.path}: already holds a finished run; choose another folder")

@@ -1,0 +1,21 @@
+"""Public names of a package that are imported where they are first used."""
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+
+def imported_when_used(package: str, module_of: Mapping[str, str]) -> Callable[[str], Any]:
+    """The `__getattr__` of a package whose names stand in modules below it.
+
+    Args:
+      package: The full name of the package.
+      module_of: The module of each public name, relative to the package.
+    """
+
+    def get(name: str) -> Any:
+        if name not in module_of:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(importlib.import_module(f"{package}.{module_of[name]}"), name)
+
+    return get
