@@ -29,7 +29,7 @@ def _drop_default_context() -> None:
     if tff is None:
         return
 
-    class NoContext(tff.framework.SyncContext):  # type: ignore[misc]
+    class NoContext(tff.framework.SyncContext):
         """Nothing runs any more."""
 
         def invoke(self, comp: object, arg: object) -> object:
