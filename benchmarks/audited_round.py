@@ -27,10 +27,10 @@ class AuditedRound:
         """Opens the logs.
 
         Args:
-            ours: the round, of all its clients.
-            family: of the canaries.
-            canaries: that take part.
-            folder: for the logs.
+          ours: the round, of all its clients.
+          family: of the canaries.
+          canaries: that take part.
+          folder: for the logs.
         """
         self._round, self._family, self._canaries = ours, family, canaries
         self._log = CosineLog.create(folder / "cosines.npy", ROUNDS, family.num_canaries)

@@ -29,16 +29,16 @@ class Plan:
     """What is measured on a kind of device.
 
     Attributes:
-        sizes: of the model in the table by block.
-        clients: in the table by block.
-        batches: of a client.
-        blocks: clients at once.
-        cohorts: clients in a round.
-        growing: models of growing size.
-        dims: parameters in the table of scoring, at 2,000 canaries.
-        counts: canaries in the table of scoring, at the third of `dims`.
-        peers: canaries that the peer scores; the rest in proportion.
-        peak_sizes: rows of the matrices whose product is the peak.
+      sizes: of the model in the table by block.
+      clients: in the table by block.
+      batches: of a client.
+      blocks: clients at once.
+      cohorts: clients in a round.
+      growing: models of growing size.
+      dims: parameters in the table of scoring, at 2,000 canaries.
+      counts: canaries in the table of scoring, at the third of `dims`.
+      peers: canaries that the peer scores; the rest in proportion.
+      peak_sizes: rows of the matrices whose product is the peak.
     """
 
     sizes: Sizes
@@ -70,11 +70,11 @@ def print_tables(time_limit: float, tiny: bool) -> bool:
     """Prints everything, with and without TensorFloat-32.
 
     Args:
-        time_limit: seconds after which no row begins.
-        tiny: sizes to try the script with.
+      time_limit: seconds after which no row begins.
+      tiny: sizes to try the script with.
 
     Returns:
-        Whether every row came out.
+      Whether every row came out.
     """
     gpus = tf.config.list_physical_devices("GPU")
     print_device(gpus)

@@ -49,9 +49,9 @@ class Cohort:
         """Makes up their sentences.
 
         Args:
-            sizes: of the model.
-            num_clients: in the cohort.
-            batches: of a client.
+          sizes: of the model.
+          num_clients: in the cohort.
+          batches: of a client.
         """
         self.num_clients = num_clients
         self.flops = sizes.flops_per_batch * num_clients * batches

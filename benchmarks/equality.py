@@ -8,12 +8,12 @@ def check(ours: npt.ArrayLike, peer: npt.ArrayLike, tolerance: float) -> None:
     """Refuse to time what does not give the same result.
 
     Args:
-        ours: number or array.
-        peer: of the same shape.
-        tolerance: largest absolute difference.
+      ours: number or array.
+      peer: of the same shape.
+      tolerance: largest absolute difference.
 
     Raises:
-        SystemExit: they differ by more, or one of them is not a number.
+      SystemExit: they differ by more, or one of them is not a number.
     """
     ours, peer = np.asarray(ours, np.float64), np.asarray(peer, np.float64)
     if ours.shape != peer.shape:

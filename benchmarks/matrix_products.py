@@ -13,8 +13,8 @@ def matrix_product_peak(sizes: Sequence[int] = (1024, 2048), side_by_side: int =
     """The fastest of a few chains of products, in floating-point operations a second.
 
     Args:
-        sizes: numbers of rows to try, at least one.
-        side_by_side: chains at the same time, where TensorFlow gives an operation one core.
+      sizes: numbers of rows to try, at least one.
+      side_by_side: chains at the same time, where TensorFlow gives an operation one core.
     """
     return max(_flops_per_second(size, side_by_side) for size in sizes)
 

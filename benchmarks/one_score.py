@@ -26,9 +26,9 @@ def seconds_to_score(family: str, dim: int, count: int) -> float:
     """Of a second score, after a first one of up to ten canaries.
 
     Args:
-        family: a name, or `tensorflow` for the peer.
-        dim: parameters of the model.
-        count: canaries in the pool.
+      family: a name, or `tensorflow` for the peer.
+      dim: parameters of the model.
+      count: canaries in the pool.
     """
     target = np.random.default_rng(1).standard_normal(dim, np.float32)
     if family == "tensorflow":

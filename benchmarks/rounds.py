@@ -59,7 +59,7 @@ class OurRound:
         """Compiles the process.
 
         Args:
-            run: whose clients take part.
+          run: whose clients take part.
         """
         population = run.task.population
         self._mechanism = run.config.mechanism
@@ -73,8 +73,8 @@ class OurRound:
         """What the round gives out.
 
         Args:
-            num_clients: only the first so many take part.
-            canaries: that take part as well.
+          num_clients: only the first so many take part.
+          canaries: that take part as well.
         """
         data = RoundData(self._clients[:num_clients], np.array(canaries, np.int64))
         with self._runtime.session():

@@ -10,14 +10,14 @@ class Rows:
     """Prints rows while there is time.
 
     Attributes:
-        all_came_out: whether every row so far did.
+      all_came_out: whether every row so far did.
     """
 
     def __init__(self, time_limit: float) -> None:
         """Starts the clock.
 
         Args:
-            time_limit: seconds after which no row begins.
+          time_limit: seconds after which no row begins.
         """
         self._end = time.monotonic() + time_limit
         self.all_came_out = True

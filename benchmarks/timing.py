@@ -11,8 +11,8 @@ class Race:
     """Wall times of ours and of a peer, one of each per turn.
 
     Attributes:
-        ours: [turns] seconds.
-        peer: [turns] seconds.
+      ours: [turns] seconds.
+      peer: [turns] seconds.
     """
 
     ours: tuple[float, ...]
@@ -43,10 +43,10 @@ def race(
     """Time two functions in turns, so that a slow minute of the machine falls on both.
 
     Args:
-        ours: called `laps` times a turn, for what is too short to time alone; its time is divided.
-        peer: called once a turn.
-        turns: at least 1.
-        laps: at least 1.
+      ours: called `laps` times a turn, for what is too short to time alone; its time is divided.
+      peer: called once a turn.
+      turns: at least 1.
+      laps: at least 1.
     """
     times = [(wall_time(ours, laps), wall_time(peer)) for _ in range(turns)]
     return Race(tuple(mine for mine, _ in times), tuple(theirs for _, theirs in times))

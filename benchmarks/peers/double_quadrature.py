@@ -29,12 +29,12 @@ def interval(counts: ConfusionCounts, delta: float, confidence: float) -> Interv
     """The equal-tailed credible interval of equations 4 and 5, as the authors' package finds it.
 
     Args:
-        counts: of the attack's guesses.
-        delta: in [0, 1).
-        confidence: in (0, 1).
+      counts: of the attack's guesses.
+      delta: in [0, 1).
+      confidence: in (0, 1).
 
     Raises:
-        ValueError: if an end lies beyond 10.
+      ValueError: if an end lies beyond 10.
     """
     fnr = stats.beta(counts.false_negatives + 0.5, counts.true_positives + 0.5).pdf
     fpr = stats.beta(counts.false_positives + 0.5, counts.true_negatives + 0.5).pdf

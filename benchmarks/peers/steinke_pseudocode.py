@@ -28,11 +28,11 @@ def eps_lower_bound(m: int, r: int, v: int, delta: float, confidence: float) -> 
     """The largest epsilon that v right guesses out of r reject, from below, to 2^-30 or so.
 
     Args:
-        m: number of canaries.
-        r: number of guesses.
-        v: number of right guesses.
-        delta: in [0, 1].
-        confidence: in (0, 1).
+      m: number of canaries.
+      r: number of guesses.
+      v: number of right guesses.
+      delta: in [0, 1].
+      confidence: in (0, 1).
     """
     alpha = 1 - confidence
     low, high = 0.0, 1.0

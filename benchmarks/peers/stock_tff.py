@@ -53,9 +53,9 @@ def fed_avg(
     """TFF's federated averaging, with the optimizers and the aggregator of a run.
 
     Args:
-        model: to train.
-        run: whose config and expected cohort count.
-        options: of `build_unweighted_fed_avg`.
+      model: to train.
+      run: whose config and expected cohort count.
+      options: of `build_unweighted_fed_avg`.
     """
     config = run.config
     sgd = tff.learning.optimizers.build_sgdm
