@@ -48,10 +48,10 @@ def draw(name: str, width: float, height: float, plot: Callable[[Axes], None]) -
     """Draws one figure.
 
     Args:
-      name: unique on the page: the figure's internal references are made from it.
-      width: in inches.
-      height: in inches.
-      plot: fills the axes.
+      name: A name that is unique on the page; the figure's internal references are made from it.
+      width: Width in inches.
+      height: Height in inches.
+      plot: A function that fills the axes.
 
     Returns:
       An `<svg>` element.

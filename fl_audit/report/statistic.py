@@ -28,11 +28,11 @@ def statistic_report(run: FinishedRun, statistic: Statistic) -> StatisticReport:
     """What `fl-audit estimate --json` prints, and how well the scores fit the assumptions.
 
     Args:
-      run: the run.
-      statistic: that the run logged.
+      run: The finished run.
+      statistic: One of the statistics that the run logged.
 
     Raises:
-      InputError: no method can be applied to the scores.
+      InputError: No method can be applied to the scores.
     """
     scores, null = run.scores[statistic.name].canary_scores(), statistic.null(run.facts).kind
     try:

@@ -1,4 +1,4 @@
-"""A report's numbers in sentences."""
+"""Sentences that describe a run for the report."""
 
 import numpy as np
 
