@@ -130,7 +130,7 @@ def verdict_from_json(fields: Mapping[str, Any]) -> VerdictReport:
 
 
 def _numbered(value: Any, key: str = "") -> Any:
-    """A value of JSON with infinities as floats, and the numbers of `details` under a key.
+    """A value of JSON with infinities as floats, and the numbers of `details` under one key.
 
     Raises:
       ValueError: An epsilon is not a number.
