@@ -96,7 +96,7 @@ def compare(folders: Sequence[Path]) -> Comparison:
       folders: The folders of the runs, at least two.
 
     Raises:
-      InputError: Fewer than two folders are given, one is given twice, or one holds no finished run.
+      InputError: Fewer than two folders are given, one is given twice, or one has no finished run.
     """
     runs = read_reported_runs(folders)
     settings = tuple(group_by_setting(runs))

@@ -58,7 +58,7 @@ def read_reported_runs(folders: Sequence[Path]) -> list[ReportedRun]:
       folders: The folders of the runs.
 
     Raises:
-      InputError: Fewer than two folders are given, one is given twice, or one holds no finished run.
+      InputError: Fewer than two folders are given, one is given twice, or one has no finished run.
     """
     if len(folders) < 2:
         raise InputError(f"compare needs at least two run folders, got {len(folders)}")
