@@ -1,4 +1,4 @@
-"""How often a bound that holds exceeds its claim where the mechanism is correct.
+"""The rate at which a valid bound exceeds its claim where the mechanism is correct.
 
 Usage: python -m experiments.broken_mechanisms.correct RESULTS.jsonl [RUNS, else 200] [MINUTES]
 

@@ -21,9 +21,12 @@ BOUND = "threshold_valid"
 """The bound that the plots show."""
 
 FRONT_METHOD = "gaussian_fit"
-"""The method whose epsilon the privacy-accuracy plots show. Where the law of excluded scores is not
-known, a valid bound can be no higher than the number of canaries allows, so that the settings that
-leak most all reach that limit; an estimate still orders them."""
+"""The method whose epsilon the privacy-accuracy plots show.
+
+Where the law of excluded scores is not known, a valid bound can be no higher than the number of
+canaries allows, so that the settings that leak most all reach that limit; an estimate still orders
+them.
+"""
 
 
 @dataclass(frozen=True, eq=False)

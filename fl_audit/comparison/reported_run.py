@@ -36,7 +36,7 @@ class ReportedRun:
     config: Mapping[str, Any]
 
     def estimate(self, statistic: str, method: str) -> EstimateReport | None:
-        """What a method found on a statistic; None where either was left out."""
+        """The estimate by a method on a statistic; None where either was left out."""
         found = self.report.statistics.get(statistic)
         return None if found is None else found.estimate_by(method)
 

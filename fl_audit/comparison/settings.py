@@ -26,14 +26,19 @@ CHANCE_OR_MEANS = frozenset(
         "log.evaluate_every",
     }
 )
-"""Keys that do not distinguish settings: the seed, how a run is computed and logged, which of its
-attackers are scored, what is claimed."""
+"""Keys that do not distinguish settings.
+
+They are the seed, how a run is computed and logged, which attackers are scored, what is claimed.
+"""
 
 OF_ONE_ATTACKER = frozenset(
     {"audit.release_every", "audit.window_first_round", "audit.window_last_round"}
 )
-"""Keys that distinguish settings only between runs that have them: an attacker who sees other
-rounds is another attacker, and a run without that attacker has nothing to confuse with it."""
+"""Keys that distinguish settings only between runs that have them.
+
+An attacker who sees other rounds is another attacker; a run without that attacker has no statistic
+that could be confused with its statistics.
+"""
 
 _REPEATS, _CANARIES = "participation.canary_repeats", "participation.canaries"
 

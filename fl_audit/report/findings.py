@@ -8,7 +8,7 @@ from fl_audit.report.model import Report
 
 
 def findings(report: Report) -> list[str]:
-    """What this audit's attackers saw, what is proven, and what no attacker can exceed."""
+    """Three sentences: what the attackers saw, what is proven, and what the noise guarantees."""
     headlines = _headlines(report)
     canary, client = report.analytical.canary.epsilon, report.analytical.client.epsilon
     fits = [report.statistics[name].epsilon_by("gaussian_fit") for name in headlines.values()]

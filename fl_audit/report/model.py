@@ -36,7 +36,7 @@ class ThreatModelReport(msgspec.Struct, frozen=True):
 
 
 class VerdictReport(msgspec.Struct, frozen=True):
-    """What became of a claim that a client has (claimed_epsilon, delta)-privacy.
+    """The verdict on the claim that a client has (claimed_epsilon, delta)-privacy.
 
     Attributes:
       outcome: "contradicted", "consistent" or "inconclusive".

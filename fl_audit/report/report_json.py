@@ -44,7 +44,7 @@ def report_to_json(report: Report) -> dict[str, Any]:
 
 
 def checks_to_json(checks: ChecksReport) -> dict[str, Any]:
-    """What report.json says under `checks`."""
+    """The JSON object that report.json has under `checks`."""
     fields: dict[str, Any] = _worded(msgspec.to_builtins(checks))
     return {"passed": checks.passed, **fields}
 

@@ -25,7 +25,7 @@ from fl_audit.report.statistic_model import (
 
 
 def statistic_report(run: FinishedRun, statistic: Statistic) -> StatisticReport:
-    """What `fl-audit estimate --json` prints, and how well the scores fit the assumptions.
+    """Estimates epsilon on one statistic, and checks how well its scores fit the assumptions.
 
     Args:
       run: The finished run.

@@ -7,7 +7,7 @@ import msgspec
 
 
 class EstimateDetails(msgspec.Struct, frozen=True, kw_only=True):
-    """What an estimate means, and how it came about.
+    """The meaning of an estimate and the numbers behind it.
 
     Attributes:
       numbers: The method's own numbers by name, such as its threshold; the JSON has them beside
@@ -35,7 +35,7 @@ class EstimateReport(msgspec.Struct, frozen=True):
       epsilon: The value to report first, possibly infinite.
       lower: Lower end of a bound or interval; None for a point estimate.
       upper: Upper end of an interval; None for other kinds.
-      details: What the value means, and how it came about.
+      details: The meaning of the value and the numbers behind it.
     """
 
     method: str
@@ -150,7 +150,7 @@ class StatisticReport(msgspec.Struct, frozen=True, kw_only=True):
     null_check: NullCheckReport | None
 
     def estimate_by(self, method: str) -> EstimateReport | None:
-        """What a method found; None where it was left out."""
+        """The estimate by a method; None where it was left out."""
         return next((made for made in self.estimates if made.method == method), None)
 
     def epsilon_by(self, method: str) -> float | None:

@@ -23,7 +23,7 @@ from fl_audit.verdict.power import (
 
 
 class Outcome(enum.StrEnum):
-    """What a verdict says of a claim."""
+    """The outcome of a verdict on a claim."""
 
     CONTRADICTED = "contradicted"
     """A lower bound that holds for any mechanism exceeds the claim."""
