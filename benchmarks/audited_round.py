@@ -58,7 +58,7 @@ class UnauditedRound:
 
     def __init__(self, run: PreparedRun) -> None:
         """Compiles the process."""
-        loop = tff.learning.LoopImplementation.DATASET_ITERATOR  # as ours: faster there
+        loop = tff.learning.LoopImplementation.DATASET_ITERATOR  # as ours, and faster there
         process = fed_avg_of_ours(run, loop_implementation=loop)
         self._context = LocalContext(num_threads=os.cpu_count() or 1)
         with local_runtime(self._context):

@@ -148,8 +148,8 @@ def _training(cohort: Cohort, block: int, most: float, peaks: Sequence[float]) -
 
 def scoring_tables(rows: Rows, plan: Plan, tf32: bool) -> None:
     """Prints times of scoring Hadamard canaries by d, against the peer, and by k."""
-    # In standard deviations of an excluded canary's cosine. Rounding to 11 bits before each of
-    # the three products moved 2,000 cosines by 1.4e-3 at most (NumPy, d = 10^6).
+    # The unit is the standard deviation of an excluded canary's cosine. Rounding to 11 bits before
+    # each of the three products changed 2,000 cosines by 1.4e-3 at most (NumPy, d = 10^6).
     most = 3e-3 if tf32 else 1e-3
     print(f"Scoring hadamard canaries, within {most:g} standard deviations of explicit vectors;")
     print(f"peer: tf.random.stateless_normal one by one, from {plan.peers} in proportion")

@@ -20,7 +20,7 @@ def matrix_product_peak(sizes: Sequence[int] = (1024, 2048), side_by_side: int =
 
 
 def _flops_per_second(size: int, side_by_side: int) -> float:
-    # Entries of a product keep the size of the factors' own.
+    # With this deviation the entries of products are as large as those of the first factor.
     start = tf.random.normal([size, size])
     factor = tf.random.normal([size, size], stddev=size**-0.5)
 

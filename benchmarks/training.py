@@ -52,8 +52,8 @@ MOST = 1e-5
 
 def main() -> None:
     """Prints the tables."""
-    tf.config.list_logical_devices()  # TensorFlow has read its threads by now; stock TFF's worker
-    del os.environ["TF_NUM_INTRAOP_THREADS"]  # keeps its own default.
+    tf.config.list_logical_devices()  # makes TensorFlow read its threads, so that
+    del os.environ["TF_NUM_INTRAOP_THREADS"]  # stock TFF's worker keeps its own default.
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         against_stock(folder)

@@ -9,7 +9,7 @@ simulation, in processes of their own.
 import argparse
 import os
 
-os.environ["FLWR_TELEMETRY_ENABLED"] = "0"  # Flower reports home unless told not to
+os.environ["FLWR_TELEMETRY_ENABLED"] = "0"  # Flower sends usage data unless told not to
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 
 from client_app import app as client_app

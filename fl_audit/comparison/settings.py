@@ -165,7 +165,7 @@ def _setting(runs: Sequence[ReportedRun], differing: Sequence[str]) -> Setting:
     keys = {key: config[key] for key in differing if key in config}
     return Setting(
         pattern=_label(keys, lambda key: key != NOISE) or "all runs",
-        # Solved from the noise of its parts, it is exact to rounding only.
+        # The effective multiplier is solved from its parts, exact only up to rounding.
         noise_multiplier=float(f"{runs[0].report.run.noise_multiplier:.6g}"),
         label=_label(keys, lambda key: True) or "all runs",
         keys=keys,
@@ -177,7 +177,7 @@ def _label(keys: Mapping[str, Any], wanted: Callable[[str], bool]) -> str:
     """A label with the noise last, such as "shuffle, repeats 4, noise 0.1"."""
     ordered = sorted(keys, key=lambda key: key == NOISE)
     if keys.get(_CANARIES) == "repeats" and _REPEATS in keys:
-        ordered.remove(_CANARIES)  # the number says it
+        ordered.remove(_CANARIES)  # the number of repeats implies it
     return ", ".join(_named(key, keys[key]) for key in ordered if wanted(key))
 
 

@@ -81,7 +81,7 @@ class Change:
 def changes(run: PlannedRun) -> list[Change]:
     """The changes to show; those of one key ascend and include the config's own value."""
     everything = predicted_statistics(run.config)
-    # Scores are cosines: a common factor of all rounds' clip norms is in `final` alone.
+    # Scores are cosines, so that a common factor of all clip norms changes only `final`.
     by_clip = [statistic for statistic in everything if statistic.name == FINAL.name]
     noise, clip_norm = run.mechanism.noise_multiplier, run.mechanism.clip_norm
     return [

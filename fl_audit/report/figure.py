@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-# Okabe & Ito (2008): told apart with any colour vision, and in grey by lightness.
+# Colours of Okabe & Ito (2008), distinct in any colour vision, and in grey by lightness.
 BLUE = "#0072b2"
 ORANGE = "#d55e00"
 INK = "#2b2b2b"

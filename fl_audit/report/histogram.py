@@ -51,7 +51,7 @@ def _label(axes: Axes) -> None:
     axes.set_ylabel("canaries")
     axes.margins(x=0.02)
     axes.locator_params(nbins=5)
-    # Room above, so that the legend hides no bar.
+    # The space above keeps the legend from hiding a bar.
     axes.set_ylim(0, 1.28 * axes.get_ylim()[1])
     axes.legend(loc="upper center", ncols=2, handlelength=1.2, columnspacing=1.6)
 
@@ -61,7 +61,7 @@ def _edges(scores: CanaryScores) -> FloatArray:
     both = np.concatenate([scores.included, scores.excluded])
     low, high = float(both.min()), float(both.max())
     if low == high:
-        # A point mass: one bin around it, whatever its scale.
+        # All scores are equal: one bin around them, at their scale.
         half = abs(low) / 10 or 0.5
         return np.array([low - half, low + half])
     groups = [group for group in (scores.included, scores.excluded) if len(group) > 1]
