@@ -1,4 +1,4 @@
-"""The same round with and without an audit."""
+"""One round with and without an audit."""
 
 import os
 from collections.abc import Sequence
@@ -27,10 +27,10 @@ class AuditedRound:
         """Opens the logs.
 
         Args:
-            ours: the round, of all its clients.
-            family: of the canaries.
-            canaries: that take part.
-            folder: for the logs.
+          ours: The round of all clients.
+          family: The family of the canaries.
+          canaries: Indices of the canaries that take part.
+          folder: The folder for the logs.
         """
         self._round, self._family, self._canaries = ours, family, canaries
         self._log = CosineLog.create(folder / "cosines.npy", ROUNDS, family.num_canaries)
@@ -40,7 +40,7 @@ class AuditedRound:
         self._lengths = AggregateLog.at_round(0, path, ROUNDS, len(self._sizes))
 
     def __call__(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float64]]:
-        """The round's aggregate and every canary's cosine with it."""
+        """Runs the round; returns its aggregate and every canary's cosine with it."""
         self._last = self._aggregate
         self._aggregate = self._round(canaries=self._canaries).aggregate
         return self._aggregate, self.score()
@@ -58,13 +58,13 @@ class UnauditedRound:
 
     def __init__(self, run: PreparedRun) -> None:
         """Compiles the process."""
-        loop = tff.learning.LoopImplementation.DATASET_ITERATOR  # as ours: faster there
+        loop = tff.learning.LoopImplementation.DATASET_ITERATOR  # as ours, and faster there
         process = fed_avg_of_ours(run, loop_implementation=loop)
         self._context = LocalContext(num_threads=os.cpu_count() or 1)
         with local_runtime(self._context):
             self._round = StockRound(process, run)
 
     def __call__(self) -> Any:
-        """The state after the round."""
+        """Runs the round and returns the state after it."""
         with local_runtime(self._context):
             return self._round.one_by_one()

@@ -1,7 +1,7 @@
 """Speed and memory of scoring canaries, against making them one by one with TensorFlow.
 
-`python -m benchmarks.canaries`, in about four minutes on two idle cores. Every race checks first
-that scores are those of the explicit vectors.
+`python -m benchmarks.canaries` takes about four minutes on two idle cores. Every race checks first
+that the scores are those of the explicit vectors.
 """
 
 import functools
@@ -21,12 +21,12 @@ from benchmarks.timing import Race, race, seconds, times, wall_time
 from fl_audit.canaries.families import FAMILIES
 
 DIM = 4_050_748
-"""Parameters of the next-word LSTM of Reddi et al. 2020."""
+"""Number of parameters of the next-word LSTM of Reddi et al. 2020."""
 
 COUNT = 2000
 
 TIMED = {"gaussian": 200, "rademacher": 800, "hadamard": COUNT}
-"""Canaries that a race scores; all but hadamard's are scored one by one."""
+"""Number of canaries that a race scores; all but hadamard's are scored one by one."""
 
 PEERS = 40
 
@@ -34,11 +34,11 @@ DIMS = (10**5, 10**6, DIM, 10**7, 10**8)
 COUNTS = (100, 1000, 10_000, 100_000)
 
 COORDINATES = 10**9
-"""Drawn for one number of the table by dim, where canaries are scored one by one."""
+"""Number of coordinates drawn for a number of the table by dim, unless all are scored at once."""
 
 
 def main() -> None:
-    """Print the tables."""
+    """Prints the tables."""
     print(f"Scoring {COUNT:,} canaries, d = {DIM:,}, {os.cpu_count()} cores; peer:")
     print("tf.random.stateless_normal, one canary after another. Times of both are those of the")
     print("canaries in brackets and in proportion for the rest.")
@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def score_race(family: str, timed: int) -> Race:
-    """The whole pool, ours against the peer."""
+    """Races our scoring of the whole pool against the peer's."""
     target = np.random.default_rng(1).standard_normal(DIM, np.float32)
     tensor = tf.constant(target)
     pool = FAMILIES[family](0, timed, DIM)
@@ -76,7 +76,7 @@ def check_scores(
     vectors: Sequence[npt.NDArray[np.float32]],
     target: npt.NDArray[np.float32],
 ) -> None:
-    """The first scores against cosines in float64, to a thousandth of the null's deviation."""
+    """Checks the first scores against float64, to a thousandth of the null's deviation."""
     exact = target.astype(np.float64)
     exact /= np.linalg.norm(exact)
     wide = [vector.astype(np.float64) for vector in vectors]
@@ -85,7 +85,7 @@ def check_scores(
 
 
 def by_dim() -> None:
-    """Time, ratio and memory for growing models."""
+    """Prints time, ratio and memory for growing models."""
     print(f"\nBy d, {COUNT:,} canaries, a process each: time (times as fast as the peer), peak")
     print("memory. All but hadamard in proportion from as many canaries as 10^9 coordinates hold.")
     families = (*FAMILIES, "tensorflow")
@@ -101,14 +101,14 @@ def by_dim() -> None:
 
 
 def pool_in_new_process(family: str, dim: int) -> tuple[float, float]:
-    """Seconds for the pool and peak bytes."""
+    """The seconds for the whole pool, and the peak memory in bytes."""
     count = COUNT if family == "hadamard" else min(COUNT, max(8, COORDINATES // dim))
     run = in_new_process("one_score", family=family, dim=dim, count=count)
     return run["seconds"] * COUNT / count, run["peak"]
 
 
 def by_count() -> None:
-    """Time for growing pools."""
+    """Prints the time for growing pools."""
     print("\nBy k")
     print(f"{'':34}" + "".join(f"{count:>14,}" for count in COUNTS))
     for family, dim in [*((name, DIMS[0]) for name in FAMILIES), ("hadamard", DIM)]:

@@ -29,16 +29,16 @@ class Plan:
     """What is measured on a kind of device.
 
     Attributes:
-        sizes: of the model in the table by block.
-        clients: in the table by block.
-        batches: of a client.
-        blocks: clients at once.
-        cohorts: clients in a round.
-        growing: models of growing size.
-        dims: parameters in the table of scoring, at 2,000 canaries.
-        counts: canaries in the table of scoring, at the third of `dims`.
-        peers: canaries that the peer scores; the rest in proportion.
-        peak_sizes: rows of the matrices whose product is the peak.
+      sizes: Sizes of the model in the table by block.
+      clients: Number of clients in the table by block.
+      batches: Number of batches of a client in the table by block.
+      blocks: Numbers of clients that train at once.
+      cohorts: Numbers of clients in a round.
+      growing: Sizes of growing models.
+      dims: Numbers of parameters in the table of scoring, at 2,000 canaries.
+      counts: Numbers of canaries in the table of scoring, at the third of `dims`.
+      peers: Number of canaries that the peer scores; its time is scaled to the pool.
+      peak_sizes: Numbers of rows of the matrices whose product is the peak.
     """
 
     sizes: Sizes
@@ -70,11 +70,11 @@ def print_tables(time_limit: float, tiny: bool) -> bool:
     """Prints everything, with and without TensorFloat-32.
 
     Args:
-        time_limit: seconds after which no row begins.
-        tiny: sizes to try the script with.
+      time_limit: Seconds after which no row begins.
+      tiny: Whether to use small sizes that only try the script.
 
     Returns:
-        Whether every row came out.
+      Whether every row has its numbers.
     """
     gpus = tf.config.list_physical_devices("GPU")
     print_device(gpus)
@@ -93,7 +93,7 @@ def print_tables(time_limit: float, tiny: bool) -> bool:
 
 
 def print_device(gpus: Sequence[tf.config.PhysicalDevice]) -> None:
-    """What the numbers are of."""
+    """Prints the versions of the software and the names of the devices."""
     build = tf.sysconfig.get_build_info()
     print(f"TensorFlow {tf.__version__}, CUDA {build.get('cuda_version', 'none')}, ", end="")
     print(f"cuDNN {build.get('cudnn_version', 'none')}, NumPy {np.__version__}, ", end="")
@@ -106,7 +106,7 @@ def print_device(gpus: Sequence[tf.config.PhysicalDevice]) -> None:
 
 
 def training_tables(rows: Rows, plan: Plan, tf32: bool) -> None:
-    """Clients a second by block, cohort and size."""
+    """Prints clients a second by block, cohort and size."""
     peaks: list[float] = []
 
     def peak() -> str:
@@ -114,7 +114,7 @@ def training_tables(rows: Rows, plan: Plan, tf32: bool) -> None:
         return f"{peaks[0] / 1e9:,.0f} GFLOP/s"
 
     rows.row("Matrix-product peak", peak)
-    # Rounding of the factors to 11 bits, 5e-4 of each, through a few steps of training.
+    # TensorFloat-32 rounds factors to 11 bits, 5e-4 of each, in a few steps of training.
     most = 1e-2 if tf32 else 1e-4
     print(f"Training the LSTM: updates within {most:g} of their length of those of clients that")
     print("trained one by one without TensorFloat-32; their sum stays on the device.")
@@ -147,9 +147,9 @@ def _training(cohort: Cohort, block: int, most: float, peaks: Sequence[float]) -
 
 
 def scoring_tables(rows: Rows, plan: Plan, tf32: bool) -> None:
-    """Hadamard canaries by d and by k, against the peer."""
-    # In standard deviations of an excluded canary's cosine. Rounding to 11 bits before each of
-    # the three products moved 2,000 cosines by 1.4e-3 at most (NumPy, d = 10^6).
+    """Prints times of scoring Hadamard canaries by d, against the peer, and by k."""
+    # The unit is the standard deviation of an excluded canary's cosine. Rounding to 11 bits before
+    # each of the three products changed 2,000 cosines by 1.4e-3 at most (NumPy, d = 10^6).
     most = 3e-3 if tf32 else 1e-3
     print(f"Scoring hadamard canaries, within {most:g} standard deviations of explicit vectors;")
     print(f"peer: tf.random.stateless_normal one by one, from {plan.peers} in proportion")
@@ -193,7 +193,7 @@ def _forget_peak_memory() -> None:
 
 
 def _peak_memory() -> str:
-    """Of the GPU since it was last forgotten, or of the process so far where there is none."""
+    """The peak memory of the GPU since its last reset, or of the process where there is no GPU."""
     if tf.config.list_physical_devices("GPU"):
         return megabytes(tf.config.experimental.get_memory_info("GPU:0")["peak"])
     return megabytes(peak_bytes())

@@ -14,7 +14,7 @@ from fl_audit.training.runtimes.blocks import BlockTrainer, pad_block
 from fl_audit.training.runtimes.local_training import OptimizerSteps
 
 _COMPARED = 2
-"""Clients whose updates are compared with training one by one."""
+"""Number of clients whose updates are compared with training one by one."""
 
 
 class PlainSGD:
@@ -24,34 +24,34 @@ class PlainSGD:
         self._learning_rate = learning_rate
 
     def initialize(self, specs: Any) -> Any:
-        """No state."""
+        """The state, which is empty."""
         del specs
         return ()
 
     def next(self, state: Any, weights: Any, gradients: Any) -> tuple[Any, Any]:
-        """A step down each gradient."""
+        """The state and the weights after a step down each gradient."""
         steps = [self._learning_rate * tf.convert_to_tensor(gradient) for gradient in gradients]
         return state, [weight - step for weight, step in zip(weights, steps, strict=True)]
 
 
 @functools.cache
 def _trainer(sizes: Sizes) -> tuple[BlockTrainer, Sequence[np.ndarray]]:
-    """The trainer and the initial weights; all rows of a size share the graph."""
+    """The trainer and the initial weights; all rows of the same size share the graph."""
     classifier = classifier_of(sizes)
     trainer = BlockTrainer(classifier, OptimizerSteps(PlainSGD(0.1)))
     return trainer, classifier.initial_weights
 
 
 class Cohort:
-    """Clients of as many full batches each."""
+    """A cohort of clients with the same number of full batches each."""
 
     def __init__(self, sizes: Sizes, num_clients: int, batches: int) -> None:
-        """Makes up their sentences.
+        """Makes up the clients' sentences.
 
         Args:
-            sizes: of the model.
-            num_clients: in the cohort.
-            batches: of a client.
+          sizes: Sizes of the model.
+          num_clients: Number of clients in the cohort.
+          batches: Number of batches of each client.
         """
         self.num_clients = num_clients
         self.flops = sizes.flops_per_batch * num_clients * batches
@@ -60,7 +60,7 @@ class Cohort:
         self._clients = made_up_clients(sizes, num_clients, batches)
 
     def train(self, block: int) -> list[tf.Tensor]:
-        """Sum of the updates, after training in blocks of at most `block` clients."""
+        """Trains in blocks of at most `block` clients and returns the sum of the updates."""
         total = [tf.zeros_like(weight) for weight in self._weights]
         for start in range(0, self.num_clients, block):
             update = self._update(start, block)
@@ -69,9 +69,9 @@ class Cohort:
         return total
 
     def difference_from_one_by_one(self, block: int) -> float:
-        """Largest relative distance of a client's update from that of training it alone.
+        """The largest relative distance of a client's update from its update when trained alone.
 
-        The latter is computed without TensorFloat-32.
+        The update when trained alone is computed without TensorFloat-32.
         """
         found = [u.numpy() for u in self._update(0, block)]
         with _without_tensor_float_32():
@@ -87,7 +87,7 @@ class Cohort:
 
 
 def _distance(found: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> float:
-    """Of two lists of arrays, as a share of the second one's length."""
+    """Distance of two lists of arrays, divided by the norm of the second."""
     pairs = zip(found, expected, strict=True)
     difference = sum(float(np.sum((f - e).astype(np.float64) ** 2)) for f, e in pairs)
     return float(

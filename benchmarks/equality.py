@@ -1,19 +1,19 @@
-"""The check that stands before every race."""
+"""The check for equal results that is made before every race."""
 
 import numpy as np
 import numpy.typing as npt
 
 
 def check(ours: npt.ArrayLike, peer: npt.ArrayLike, tolerance: float) -> None:
-    """Refuse to time what does not give the same result.
+    """Checks that ours and the peer give the same result.
 
     Args:
-        ours: number or array.
-        peer: of the same shape.
-        tolerance: largest absolute difference.
+      ours: Our result, a number or an array.
+      peer: The peer's result, of the same shape.
+      tolerance: The largest absolute difference that is allowed.
 
     Raises:
-        SystemExit: they differ by more, or one of them is not a number.
+      SystemExit: The results differ by more or in shape, or one of them is NaN.
     """
     ours, peer = np.asarray(ours, np.float64), np.asarray(peer, np.float64)
     if ours.shape != peer.shape:

@@ -1,4 +1,4 @@
-"""Speed of the estimators, against what a user would run instead, in one run: `make bench`.
+"""Speed of the estimators against what a user would run instead; `make bench` runs it.
 
 Every race checks first that both sides give the same result. Times are wall times; a ratio is of
 two times taken one after the other, and its range is over turns.
@@ -26,11 +26,11 @@ from fl_audit.estimators.one_run.search import best_guesses
 WORKED_EXAMPLE = ConfusionCounts(
     false_negatives=35, true_positives=65, false_positives=25, true_negatives=75
 )
-"""Zanella-Béguelin et al. (2022), section 3.2; delta 0.05, 95 %."""
+"""The example of Zanella-Béguelin et al. (2022), section 3.2; delta is 0.05, confidence 95 %."""
 
 
 def main() -> None:
-    """Print the table."""
+    """Prints the table."""
     print(f"{'':58}{'ours':>10}  {'peer':>10}  how many times as fast (range)")
     show("Bayesian interval, against the authors' way (dblquad)", bayesian_interval())
     show("  against dblquad by hand, to 1e-8", bayesian_interval_by_hand())
@@ -42,12 +42,12 @@ def main() -> None:
 
 
 def show(name: str, result: Race) -> None:
-    """Print one line of the table."""
+    """Prints one line of the table."""
     print(f"{name:58}{result}", flush=True)
 
 
 def bayesian_interval() -> Race:
-    """The worked example; the authors' tolerances are 0.005 and 0.01, ours 1e-8."""
+    """Races the interval of the example; the authors' tolerances are 0.005 and 0.01, ours 1e-8."""
     ours, theirs = _bayes(), double_quadrature.interval(WORKED_EXAMPLE, 0.05, 0.95)
     check(ours.lower, theirs.lower, 0.01)
     check(ours.upper, theirs.upper, 0.01)
@@ -57,7 +57,7 @@ def bayesian_interval() -> Race:
 
 
 def bayesian_interval_by_hand() -> Race:
-    """The same at one accuracy, and without scipy.stats' slow densities."""
+    """Races the same interval at equal accuracy, the peer without scipy.stats' slow densities."""
 
     def peer() -> double_quadrature.Interval:
         return double_quadrature.interval_by_hand(WORKED_EXAMPLE, 0.05, 0.95, 1e-8, 1e-8)
@@ -71,7 +71,7 @@ def _bayes() -> double_quadrature.Interval:
 
 
 def one_run_scan() -> Race:
-    """All k+ and k- of 2,000 canaries by us; six pairs of them by the paper's appendix D."""
+    """Races all k+ and k- of 2,000 canaries against six pairs by the paper's appendix D."""
     rng = np.random.default_rng(1)
     bits = rng.integers(0, 2, 2000)
     values = 2 * bits + rng.standard_normal(2000)
@@ -100,7 +100,7 @@ def one_run_scan() -> Race:
 
 
 def grid_posterior() -> Race:
-    """20 challenge bases of 100 + 100 challenges; chains of 20,000 draws that agree with it."""
+    """Races the posterior of 20 bases of 100 + 100 challenges against chains of 20,000 draws."""
     rng = np.random.default_rng(2)
     hundred = np.full(20, 100)
     counts = ChallengeCounts(
@@ -120,7 +120,7 @@ def grid_posterior() -> Race:
 
 
 def estimate_command(num: int) -> float:
-    """Seconds that the command takes on a file, its start included."""
+    """The seconds that the command takes on a file, its start included."""
     rng = np.random.default_rng(3)
     bits = rng.integers(0, 2, num)
     scores = (bits + rng.standard_normal(num)) / 2000

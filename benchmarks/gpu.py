@@ -1,8 +1,8 @@
 """Training and scoring on a GPU: `python benchmarks/gpu.py`, unattended.
 
-Needs TensorFlow 2.14 or later, built for CUDA, and NumPy; nothing else, no data set, no network.
-Says what is missing. Without a GPU it runs on the CPU, with smaller sizes. Every number is printed
-after a check that the result is the right one; a row that does not fit in memory says so.
+It needs TensorFlow 2.14 or later, built for CUDA, and NumPy, but no data set and no network, and
+says what is missing. Without a GPU it runs on the CPU, with smaller sizes. Every number is printed
+after a check that the result is correct; a row that does not fit in memory says so.
 """
 
 import argparse
@@ -16,7 +16,7 @@ NO_TENSORFLOW = 2
 
 
 def main() -> int:
-    """Print the tables."""
+    """Prints the tables."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument(
         "--seconds", type=float, default=900.0, help="begin no row after this time (900)"

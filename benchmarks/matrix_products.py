@@ -1,4 +1,4 @@
-"""How fast the device multiplies square matrices of float32, to measure training against."""
+"""The speed at which a device multiplies float32 matrices, a reference for training speed."""
 
 import time
 from collections.abc import Sequence
@@ -10,17 +10,17 @@ _PRODUCTS = 4
 
 
 def matrix_product_peak(sizes: Sequence[int] = (1024, 2048), side_by_side: int = 1) -> float:
-    """The fastest of a few chains of products, in floating-point operations a second.
+    """The speed of the fastest of a few chains of products, in floating-point operations a second.
 
     Args:
-        sizes: numbers of rows to try, at least one.
-        side_by_side: chains at the same time, where TensorFlow gives an operation one core.
+      sizes: Numbers of rows to try, at least one.
+      side_by_side: Number of chains at the same time, where TensorFlow gives an operation one core.
     """
     return max(_flops_per_second(size, side_by_side) for size in sizes)
 
 
 def _flops_per_second(size: int, side_by_side: int) -> float:
-    # Entries of a product keep the size of the factors' own.
+    # With this deviation the entries of products are as large as those of the first factor.
     start = tf.random.normal([size, size])
     factor = tf.random.normal([size, size], stddev=size**-0.5)
 

@@ -1,6 +1,6 @@
-"""The next-word LSTM at any size, and clients whose sentences are made up: no data set is needed.
+"""The next-word LSTM at any size, and clients with made-up sentences instead of a data set.
 
-Needs TensorFlow and NumPy alone, so that a bare machine can train it.
+Only TensorFlow and NumPy are needed, so that a machine without other packages can train it.
 """
 
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from fl_audit.tasks.next_word import next_word_classifier
 from fl_audit.tasks.vocabulary import Vocabulary
 
 BATCH_SIZE = 16
-"""Sentences a step."""
+"""Number of sentences in a step."""
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Sizes of the layers, by the names that a config gives them; by default the paper's."""
+    """Sizes of the layers, named as in a config; the defaults are those of the paper."""
 
     vocabulary_size: int = 10_000
     embedding_size: int = 96
@@ -35,9 +35,9 @@ class Sizes:
 
     @property
     def flops_per_batch(self) -> int:
-        """Floating-point operations of a training step, the products of matrices alone.
+        """Floating-point operations of a training step, counting only products of matrices.
 
-        Two for each token and weight forward, twice as many backward.
+        They are two for each token and weight forward, and twice as many backward.
         """
         return 6 * BATCH_SIZE * self.sequence_length * self._matrix_entries
 
@@ -47,13 +47,13 @@ class Sizes:
 
     @property
     def _matrix_entries(self) -> int:
-        """Weights that a product of matrices uses; looking up an embedding is none."""
+        """Number of weights in products of matrices, which looking up an embedding is not."""
         lstm = (self.embedding_size + self.lstm_size) * 4 * self.lstm_size
         return lstm + self.lstm_size * self.embedding_size + self.embedding_size * self._num_tokens
 
 
 PAPER = Sizes()
-"""Reddi et al. 2020, appendix C: 4,050,748 parameters."""
+"""The model of Reddi et al. 2020, appendix C, with 4,050,748 parameters."""
 
 GROWING = (
     Sizes(600, 32, 100),
@@ -62,18 +62,18 @@ GROWING = (
     Sizes(10_000, 160, 1200),
     Sizes(50_000, 890, 1200),
 )
-"""From 10^5 to 10^8 parameters."""
+"""Models of 10^5 to 10^8 parameters."""
 
 
 def classifier_of(sizes: Sizes) -> Classifier:
-    """The model."""
+    """The classifier of a model of these sizes."""
     return next_word_classifier(sizes, Vocabulary(sizes.vocabulary_size, {}), seed=0)
 
 
 def made_up_clients(sizes: Sizes, count: int, batches: int) -> list[Examples]:
-    """Clients with as many full batches each; every word is drawn uniformly, none is padding.
+    """Clients with the same number of full batches each, of uniformly drawn words.
 
-    Without padding the mean loss of a batch is the same thing for everyone's software.
+    No word is padding, so that the mean loss of a batch has the same meaning in all software.
     """
     random = np.random.default_rng(1)
     shape = (BATCH_SIZE * batches, sizes.sequence_length + 1)

@@ -1,4 +1,4 @@
-"""One round of `local` in a process of its own: its time and its peak memory, as JSON."""
+"""Time and peak memory of one round of `local` in a process of its own, as JSON."""
 
 import json
 import os
@@ -14,13 +14,13 @@ from fl_audit.config import FedAvg
 
 
 def main() -> None:
-    """Print it."""
+    """Prints time and memory."""
     arguments = json.loads(sys.argv[1])
     sizes = Sizes(**arguments["sizes"])
     classifier = classifier_of(sizes)
     clients = made_up_clients(sizes, arguments["cohort"], arguments["batches"])
     one_round = OurRound(run_of(in_memory("made up", classifier, clients), FedAvg()))
-    one_round(min(4, len(clients)))  # which prepares everything
+    one_round(min(4, len(clients)))  # prepares everything
     took = wall_time(one_round)
     print(json.dumps({"seconds": took, "peak": peak_bytes(), "dim": classifier.dim}))
 

@@ -1,4 +1,4 @@
-"""One pool of canaries scored in a process of its own: its time and its peak memory, as JSON."""
+"""Time and peak memory of scoring one pool of canaries in a process of its own, as JSON."""
 
 import json
 import os
@@ -16,19 +16,19 @@ from fl_audit.canaries.families import FAMILIES
 
 
 def main() -> None:
-    """Print it."""
+    """Prints time and memory."""
     arguments = json.loads(sys.argv[1])
     took = seconds_to_score(arguments["family"], arguments["dim"], arguments["count"])
     print(json.dumps({"seconds": took, "peak": peak_bytes()}))
 
 
 def seconds_to_score(family: str, dim: int, count: int) -> float:
-    """Of a second score, after a first one of up to ten canaries.
+    """The seconds of scoring a pool, after a first scoring of up to ten canaries.
 
     Args:
-        family: a name, or `tensorflow` for the peer.
-        dim: parameters of the model.
-        count: canaries in the pool.
+      family: Name of a family, or `tensorflow` for the peer.
+      dim: Number of parameters of the model.
+      count: Number of canaries in the pool.
     """
     target = np.random.default_rng(1).standard_normal(dim, np.float32)
     if family == "tensorflow":

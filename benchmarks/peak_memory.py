@@ -1,4 +1,4 @@
-"""Peak memory of a process, and runs in processes of their own so that each has its own peak."""
+"""Peak memory of a process, and runs in processes of their own to measure each one's peak."""
 
 import json
 import subprocess
@@ -8,9 +8,9 @@ from typing import Any
 
 
 def peak_bytes() -> int:
-    """Largest resident memory of this process so far, as Linux tells.
+    """Largest resident memory of this process so far in bytes, by Linux's account.
 
-    Not `ru_maxrss`, which a new process inherits from the one that started it.
+    It is not `ru_maxrss`, which a new process inherits from the one that started it.
     """
     lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
     fields = dict(line.split(":", 1) for line in lines)
@@ -18,7 +18,7 @@ def peak_bytes() -> int:
 
 
 def in_new_process(module: str, **arguments: object) -> dict[str, Any]:
-    """Runs a module of this folder with its arguments as JSON; what it prints is its result."""
+    """Runs a module of this folder with arguments as JSON and returns the JSON that it prints."""
     command = [sys.executable, "-m", f"benchmarks.{module}", json.dumps(arguments)]
     run = subprocess.run(command, check=False, capture_output=True, text=True)
     if run.returncode:
@@ -28,5 +28,5 @@ def in_new_process(module: str, **arguments: object) -> dict[str, Any]:
 
 
 def megabytes(num_bytes: float) -> str:
-    """Memory in millions of bytes."""
+    """A size of memory in megabytes as text."""
     return f"{num_bytes / 1e6:,.0f} MB"

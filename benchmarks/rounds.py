@@ -26,21 +26,21 @@ from fl_audit.training.runtimes.make import make_runtime
 CANARIES = Canaries(count=2000, family="hadamard")
 
 ROUNDS = 500
-"""Half of the canaries are included, each in one round: two canaries a round."""
+"""Number of rounds; as half of the canaries are included, once each, a round has two of them."""
 
 
 def in_memory(name: str, classifier: Classifier, clients: Sequence[Examples]) -> LearningTask:
-    """A task of these clients, nothing held out."""
+    """A task with these clients and no held-out data."""
     ids = [f"client-{i}" for i in range(len(clients))]
     nothing = clients[0].take(np.zeros(0, np.int64))
     return LearningTask(name, classifier, InMemoryPopulation(ids, clients), nothing)
 
 
 def run_of(task: LearningTask, client: Client) -> PreparedRun:
-    """Rounds whose cohort is everybody; clipping to 1 and no noise, so that rounds compare."""
+    """A run whose cohorts are all clients, with clip norm 1 and no noise, to compare rounds."""
     client_ids = task.population.client_ids
     made = Config(
-        task=StackOverflowTask(),  # which nothing reads: the task is made already
+        task=StackOverflowTask(),  # not read, as the task is made already
         client=client,
         mechanism=GaussianFixed(noise_multiplier=0.0, clip_norm=1.0),
         participation=Shuffle(rounds=ROUNDS, clients_per_round=len(client_ids)),
@@ -59,7 +59,7 @@ class OurRound:
         """Compiles the process.
 
         Args:
-            run: whose clients take part.
+          run: The run whose clients take part.
         """
         population = run.task.population
         self._mechanism = run.config.mechanism
@@ -70,11 +70,11 @@ class OurRound:
             self._state: Any = self._runtime.process.initialize()
 
     def __call__(self, num_clients: int | None = None, canaries: Sequence[int] = ()) -> RoundResult:
-        """What the round gives out.
+        """Runs the round and returns its result.
 
         Args:
-            num_clients: only the first so many take part.
-            canaries: that take part as well.
+          num_clients: Number of clients that take part, from the first; None for all.
+          canaries: Indices of the canaries that take part as well.
         """
         data = RoundData(self._clients[:num_clients], np.array(canaries, np.int64))
         with self._runtime.session():

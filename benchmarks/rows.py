@@ -1,4 +1,4 @@
-"""Rows of a table that is printed unattended: one that fails does not take the others along."""
+"""Rows of a table that is printed unattended: after one that fails the others still follow."""
 
 import time
 from collections.abc import Callable
@@ -10,14 +10,14 @@ class Rows:
     """Prints rows while there is time.
 
     Attributes:
-        all_came_out: whether every row so far did.
+      all_came_out: Whether every row so far has its numbers.
     """
 
     def __init__(self, time_limit: float) -> None:
         """Starts the clock.
 
         Args:
-            time_limit: seconds after which no row begins.
+          time_limit: Seconds after which no row begins.
         """
         self._end = time.monotonic() + time_limit
         self.all_came_out = True

@@ -1,4 +1,4 @@
-"""Wall times of two ways to the same result, taken in turns, and their ratio with its spread."""
+"""Wall times of two ways to one result, measured in turns, and their ratio with its spread."""
 
 import statistics
 import time
@@ -11,8 +11,8 @@ class Race:
     """Wall times of ours and of a peer, one of each per turn.
 
     Attributes:
-        ours: [turns] seconds.
-        peer: [turns] seconds.
+      ours: Our time in each turn, in seconds.
+      peer: The peer's time in each turn, in seconds.
     """
 
     ours: tuple[float, ...]
@@ -20,11 +20,11 @@ class Race:
 
     @property
     def ratios(self) -> tuple[float, ...]:
-        """[turns] how many times as fast ours was, ascending."""
+        """The peer's time over ours in each turn, in ascending order."""
         return tuple(sorted(p / o for o, p in zip(self.ours, self.peer, strict=True)))
 
     def __str__(self) -> str:
-        """Both medians, and the median ratio with its extremes."""
+        """The median times of both, and the median ratio with its extremes."""
         low, middle, high = self.ratios[0], statistics.median(self.ratios), self.ratios[-1]
         return (
             f"{seconds(statistics.median(self.ours)):>10}  "
@@ -33,27 +33,32 @@ class Race:
         )
 
     def per(self, ours: float, peer: float) -> "Race":
-        """The same race by unit of work, where a call of ours and of the peer did so many."""
+        """The race with times per unit of work.
+
+        Args:
+          ours: Units of work in one of our calls.
+          peer: Units of work in one of the peer's calls.
+        """
         return Race(tuple(t / ours for t in self.ours), tuple(t / peer for t in self.peer))
 
 
 def race(
     ours: Callable[[], object], peer: Callable[[], object], *, turns: int, laps: int = 1
 ) -> Race:
-    """Time two functions in turns, so that a slow minute of the machine falls on both.
+    """Times two functions in turns, so that a slow minute of the machine affects both.
 
     Args:
-        ours: called `laps` times a turn, for what is too short to time alone; its time is divided.
-        peer: called once a turn.
-        turns: at least 1.
-        laps: at least 1.
+      ours: Our function, called `laps` times a turn; its time is the mean over them.
+      peer: The peer's function, called once a turn.
+      turns: Number of turns, at least 1.
+      laps: Number of our calls in a turn, at least 1; more for a call too short to time alone.
     """
     times = [(wall_time(ours, laps), wall_time(peer)) for _ in range(turns)]
     return Race(tuple(mine for mine, _ in times), tuple(theirs for _, theirs in times))
 
 
 def wall_time(function: Callable[[], object], laps: int = 1) -> float:
-    """Seconds that one call takes, the mean of `laps` calls."""
+    """The seconds that one call takes, as the mean of `laps` calls."""
     start = time.perf_counter()
     for _ in range(laps):
         function()
@@ -61,12 +66,12 @@ def wall_time(function: Callable[[], object], laps: int = 1) -> float:
 
 
 def times(ratio: float) -> str:
-    """A ratio with three digits, or with all of a whole number."""
+    """A ratio as text with three digits, or as a whole number from 100 on."""
     return f"{ratio:#.3g}" if ratio < 100 else f"{ratio:,.0f}"
 
 
 def seconds(value: float) -> str:
-    """A time with three digits and its unit."""
+    """A time as text with three digits and its unit."""
     for scale, unit in ((1, "s"), (1e-3, "ms"), (1e-6, "us")):
         if value >= scale:
             return f"{value / scale:.3g} {unit}"

@@ -1,7 +1,7 @@
-"""Speed and memory of training, against stock TFF and against what an audit adds.
+"""Speed and memory of training against stock TFF, and the time that an audit adds.
 
-`python -m benchmarks.training`, in about eight minutes on two idle cores; needs no data set and no
-network. Every race checks first that both sides give the same model.
+`python -m benchmarks.training` takes about eight minutes on two idle cores; it needs no data set
+and no network. Every race checks first that both sides give the same model.
 """
 
 import os
@@ -47,13 +47,13 @@ CANARIES_IN_ROUND = (0, 1)
 COHORTS = (10, 100, 1000)
 
 MOST = 1e-5
-"""Distance of two models after a round, as a share of what the round changed."""
+"""Largest distance of two models after a round, as a share of the change in the round."""
 
 
 def main() -> None:
-    """Print the tables."""
-    tf.config.list_logical_devices()  # TensorFlow has read its threads by now; stock TFF's worker
-    del os.environ["TF_NUM_INTRAOP_THREADS"]  # keeps its own default.
+    """Prints the tables."""
+    tf.config.list_logical_devices()  # makes TensorFlow read its threads, so that
+    del os.environ["TF_NUM_INTRAOP_THREADS"]  # stock TFF's worker keeps its own default.
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         against_stock(folder)
@@ -64,7 +64,7 @@ def main() -> None:
 
 
 def against_stock(folder: Path) -> None:
-    """Races against `build_unweighted_fed_avg` under TFF's own runtime."""
+    """Prints races against `build_unweighted_fed_avg` under TFF's own runtime."""
     lstm, digits = next_word_run(COHORT, BATCHES), digits_run()
     print("A round of local against tff.learning.algorithms.build_unweighted_fed_avg under native")
     print(f"({os.cpu_count()} clients at once in TFF's worker), both with the same DP aggregator:")
@@ -87,13 +87,13 @@ def against_stock(folder: Path) -> None:
 
 
 def next_word_run(cohort: int, batches: int) -> PreparedRun:
-    """The paper's LSTM."""
+    """A run of the paper's LSTM."""
     clients = made_up_clients(PAPER, cohort, batches)
     return run_of(in_memory("made up", classifier_of(PAPER), clients), FedAvg())
 
 
 def digits_run() -> PreparedRun:
-    """The model of the quickstart on 100 clients."""
+    """A run of the quickstart's model on 100 clients."""
     return run_of(load_digits_task(DigitsTask(num_clients=100), seed=0), FedAvg(batch_size=5))
 
 
@@ -103,7 +103,7 @@ def show_race(
     run: PreparedRun,
     process: tff.learning.templates.LearningProcess,
 ) -> None:
-    """Times rounds of both and prints clients a second as well."""
+    """Prints the times of rounds of both, and the clients a second."""
     stock = StockRound(process, run)
     check_models(run, ours().state, stock())
     taken = race(ours, stock, turns=5)
@@ -114,14 +114,14 @@ def show_race(
 
 
 def check_models(run: PreparedRun, ours: Any, peer: Any) -> None:
-    """The distance of two models after a round from the same weights."""
+    """Checks the distance of two models after a round from the same weights."""
     start = flatten_weights(run.task.classifier.initial_weights)
     change, other = (flatten_weights(model_weights(state)) - start for state in (ours, peer))
     check(np.linalg.norm(change - other) / np.linalg.norm(change), 0.0, MOST)
 
 
 def share_of_peak() -> None:
-    """Floating-point operations a second in training, as a share of a matrix product's."""
+    """Prints floating-point operations a second in training over those of a matrix product."""
     print("\nFLOP/s in training the LSTM on batches of 16 x 20 words, products of matrices counted")
     print(f"alone ({PAPER.flops_per_batch / 1e9:.3g} GFLOP a batch); peak: square float32 products")
     print(f"{'':58}{'training':>10}  {'peak':>10}  share (range)")
@@ -130,7 +130,7 @@ def share_of_peak() -> None:
 
 
 def show_share(name: str, cohort: int, batches: int) -> None:
-    """A round's share, peak and round in turns."""
+    """Prints the share for one kind of round, measuring peak and round in turns."""
     one_round = OurRound(next_word_run(cohort, batches))
     one_round()
     flops = PAPER.flops_per_batch * cohort * batches
@@ -145,7 +145,7 @@ def show_share(name: str, cohort: int, batches: int) -> None:
 
 
 def audited_round(folder: Path) -> None:
-    """What an audit adds to a round."""
+    """Prints the time that an audit adds to a round."""
     print(
         f"\nA round of {AUDITED_COHORT} clients of {BATCHES} batches, LSTM, under local. Audited: 2"
     )
@@ -166,7 +166,7 @@ def audited_round(folder: Path) -> None:
 def check_cosines(
     run: PreparedRun, aggregate: npt.NDArray[np.float32], cosines: npt.NDArray[np.float64]
 ) -> None:
-    """Scores against the explicit vectors of canaries that took part and of one that did not."""
+    """Checks scores against explicit vectors of canaries that took part and of one that did not."""
     unit = aggregate.astype(np.float64)
     unit /= np.linalg.norm(unit)
     some = [*CANARIES_IN_ROUND, 1999]
@@ -175,20 +175,20 @@ def check_cosines(
 
 
 def by_cohort() -> None:
-    """Clients a second and memory for growing cohorts."""
+    """Prints clients a second and memory for growing cohorts."""
     sizes = GROWING[1]
     print("\nBy cohort: clients of one batch of 16 x 20 words, a process each")
     show_growth(lambda cohort: (asdict(sizes), cohort, 1), COHORTS)
 
 
 def by_dim() -> None:
-    """Clients a second and memory for growing models."""
+    """Prints clients a second and memory for growing models."""
     print("\nBy d: 4 clients of 2 batches of 16 x 20 words, a process each")
     show_growth(lambda sizes: (asdict(sizes), 4, 2), GROWING)
 
 
 def show_growth(arguments_of: Callable[[Any], tuple[Any, int, int]], steps: Any) -> None:
-    """A line for each size or cohort."""
+    """Prints a line for each size or cohort."""
     print(f"{'d':>12}{'cohort':>10}{'round':>12}{'clients/s':>12}{'peak memory':>14}")
     for step in steps:
         sizes, cohort, batches = arguments_of(step)

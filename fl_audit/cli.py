@@ -20,17 +20,20 @@ from fl_audit.errors import InputError, Interrupted
 
 EXIT_BAD_INPUT = 2
 EXIT_BROKEN_PIPE = 141
-"""What a shell reports for a program that a closed pipe has ended (128 + SIGPIPE)."""
+"""The exit status that a shell reports where a closed pipe ended a program (128 + SIGPIPE)."""
 
 _COMMANDS = (estimate, counts, one_run, mcmc, mechanism, plan, run, compare, quickstart)
-"""In the order of --help."""
+"""The commands in the order of --help."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit status.
+    """Runs one command and returns its exit status.
 
-    0 for success, 2 and one line for bad input, 3 where a claimed epsilon is contradicted, 128 + N
-    where signal N stopped a run.
+    The status is 0 for success, 2 for bad input, which is reported in one line, 3 if a claimed
+    epsilon is contradicted, and 128 + N if signal N stopped a run.
+
+    Args:
+      argv: The arguments of the command line without the program's name; None takes `sys.argv`.
     """
     try:
         arguments = _parser().parse_args(argv)
@@ -43,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"fl-audit: {stop}; continue with --resume", file=sys.stderr)
         return 128 + stop.signal_number
     except BrokenPipeError:
-        # The reader has gone: nothing is left to say, not even by the flush at exit.
+        # Nobody reads any more; without this the flush at exit would fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_BROKEN_PIPE
     return status

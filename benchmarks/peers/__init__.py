@@ -1,1 +1,1 @@
-"""Other people's ways to the same numbers, for the clock and for equality."""
+"""Other implementations of the same results, to compare speed and results with."""

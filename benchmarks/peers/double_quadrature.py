@@ -4,9 +4,9 @@ Zanella-Béguelin et al. (2022), section 3.2: "we approximate it numerically usi
 Their package (github.com/microsoft/responsible-ai-toolbox-privacy, privacy_estimates) integrates
 the product of the densities of two scipy.stats.beta over the privacy region with an absolute
 tolerance of 0.005, and finds the ends to 0.01 by a bracketing root search that starts from ever
-wider Jeffreys intervals on epsilon. This is the same written anew.
+wider Jeffreys intervals on epsilon. This module implements the same method anew.
 
-Most of its time goes into calls of `pdf` for single numbers: `interval_by_hand` does without.
+Most of its time is spent in calls of `pdf` for single numbers, which `interval_by_hand` avoids.
 """
 
 import math
@@ -22,19 +22,19 @@ from fl_audit.estimators.threshold.error_rate_bounds import jeffreys_upper
 Density = Callable[[float], float]
 
 _LARGEST = 10.0
-"""No end is looked for beyond this."""
+"""The largest end of an interval that is searched for."""
 
 
 def interval(counts: ConfusionCounts, delta: float, confidence: float) -> Interval:
     """The equal-tailed credible interval of equations 4 and 5, as the authors' package finds it.
 
     Args:
-        counts: of the attack's guesses.
-        delta: in [0, 1).
-        confidence: in (0, 1).
+      counts: Counts of the attack's guesses.
+      delta: The delta of the claim, in [0, 1).
+      confidence: Posterior probability of the interval, in (0, 1).
 
     Raises:
-        ValueError: if an end lies beyond 10.
+      ValueError: An end of the interval lies beyond 10.
     """
     fnr = stats.beta(counts.false_negatives + 0.5, counts.true_positives + 0.5).pdf
     fpr = stats.beta(counts.false_positives + 0.5, counts.true_negatives + 0.5).pdf
@@ -44,7 +44,7 @@ def interval(counts: ConfusionCounts, delta: float, confidence: float) -> Interv
 def interval_by_hand(
     counts: ConfusionCounts, delta: float, confidence: float, epsabs: float, xtol: float
 ) -> Interval:
-    """The same with densities written out in `math` and tolerances to choose: a stronger peer."""
+    """The same interval by a faster peer: densities written out in `math`, tolerances to choose."""
     fnr = _beta_density(counts.false_negatives, counts.true_positives)
     fpr = _beta_density(counts.false_positives, counts.true_negatives)
     return _interval(counts, fnr, fpr, delta=delta, confidence=confidence, epsabs=epsabs, xtol=xtol)

@@ -1,6 +1,6 @@
-"""Canaries as one would score them with TensorFlow alone: each vector made anew, one by one.
+"""Scoring of canaries with TensorFlow alone, where each vector is made anew, one by one.
 
-The state of the art of Andrew et al. 2023: the server knows a seed for each canary.
+This is the method of Andrew et al. 2023: the server knows a seed for each canary.
 """
 
 import numpy as np
@@ -9,13 +9,18 @@ import tensorflow as tf
 
 
 def cosines(target: tf.Tensor, num_canaries: int) -> npt.NDArray[np.float64]:
-    """Cosine of each of the first canaries with a vector of shape (dim,)."""
+    """The cosines of the first canaries with a vector, float64 of shape (num_canaries,).
+
+    Args:
+      target: The vector, float32 of shape (dim,).
+      num_canaries: Number of canaries.
+    """
     products = [_product(target, tf.constant(canary)) for canary in range(num_canaries)]
     return np.array([float(p) for p in products]) / float(tf.norm(target))
 
 
 def vector(dim: int, canary: int) -> tf.Tensor:
-    """A canary's normal numbers."""
+    """The unscaled vector of a canary, of independent normal numbers."""
     return tf.random.stateless_normal([dim], tf.stack([canary, 0]))
 
 

@@ -1,8 +1,8 @@
 """The one-run bound as its authors' pseudocode computes it, one guess at a time.
 
 Steinke, Nasr & Jagielski (2023), "Privacy auditing with one (1) training run", arXiv:2305.08846,
-appendix D: p_value_DP_audit and get_eps_audit, written anew after the paper. It has a Python loop
-over the right guesses, a call of scipy for each, and 30 steps of bisection.
+appendix D: p_value_DP_audit and get_eps_audit, implemented from the paper. It has a Python loop
+over the right guesses, a call of SciPy for each, and 30 steps of bisection.
 """
 
 import math
@@ -13,7 +13,7 @@ _BISECTIONS = 30
 
 
 def p_value(m: int, r: int, v: int, epsilon: float, delta: float) -> float:
-    """Bound on the chance of v or more right guesses out of r under (epsilon, delta)-DP."""
+    """A bound on the chance of v or more right guesses out of r under (epsilon, delta)-DP."""
     right = 1 / (1 + math.exp(-epsilon))
     beta = float(stats.binom.sf(v - 1, r, right))
     steepest, below_v = 0.0, 0.0
@@ -25,14 +25,14 @@ def p_value(m: int, r: int, v: int, epsilon: float, delta: float) -> float:
 
 
 def eps_lower_bound(m: int, r: int, v: int, delta: float, confidence: float) -> float:
-    """The largest epsilon that v right guesses out of r reject, from below, to 2^-30 or so.
+    """The largest epsilon that v right guesses out of r reject, from below to about 2^-30.
 
     Args:
-        m: number of canaries.
-        r: number of guesses.
-        v: number of right guesses.
-        delta: in [0, 1].
-        confidence: in (0, 1).
+      m: Number of canaries.
+      r: Number of guesses.
+      v: Number of right guesses.
+      delta: The delta of the guarantee, in [0, 1].
+      confidence: Confidence of the bound, in (0, 1).
     """
     alpha = 1 - confidence
     low, high = 0.0, 1.0

@@ -19,14 +19,14 @@ Model = Callable[[], tff.learning.models.VariableModel] | tff.learning.models.Fu
 
 
 def keras_next_word(sizes: Sizes) -> tf.keras.Model:
-    """TFF's own next-word baseline; the order of its weights is ours."""
+    """TFF's own next-word baseline, with its weights in the order of our model."""
     return word_prediction_models.create_recurrent_model(
         sizes.vocabulary_size + 4, sizes.embedding_size, lstm_size=sizes.lstm_size
     )
 
 
 def keras_dense(widths: Sequence[int]) -> tf.keras.Model:
-    """Dense layers with ReLU between them, from the inputs' width to the classes."""
+    """A model of dense layers with ReLU between them; `widths` are from inputs to classes."""
     *hidden, classes = widths[1:]
     layers = [tf.keras.layers.Dense(width, "relu") for width in hidden]
     return tf.keras.Sequential(
@@ -53,9 +53,9 @@ def fed_avg(
     """TFF's federated averaging, with the optimizers and the aggregator of a run.
 
     Args:
-        model: to train.
-        run: whose config and expected cohort count.
-        options: of `build_unweighted_fed_avg`.
+      model: The model to train.
+      run: The run whose config and expected cohort are used.
+      options: Further arguments of `build_unweighted_fed_avg`.
     """
     config = run.config
     sgd = tff.learning.optimizers.build_sgdm
@@ -69,7 +69,7 @@ def fed_avg(
 
 
 def fed_avg_of_ours(run: PreparedRun, **options: Any) -> tff.learning.templates.LearningProcess:
-    """The same with our model."""
+    """TFF's federated averaging with our model."""
     return fed_avg(functional_model(run.task.classifier), run, **options)
 
 
@@ -90,13 +90,13 @@ class StockRound:
         self._clients = [population.examples(i) for i in range(len(population.client_ids))]
 
     def __call__(self) -> Any:
-        """The state after a round; TFF's own runtime wants a list of data sets."""
+        """Runs a round from a list of data sets, as TFF's own runtime needs; returns its state."""
         return self._next(list(self._data_sets())).state
 
     def one_by_one(self) -> Any:
-        """The same on a runtime that makes each client's data set when its turn comes."""
+        """Runs a round on a runtime that makes each client's data set when it is needed."""
         return self._next(self._data_sets()).state
 
     def _data_sets(self) -> Iterator[tf.data.Dataset]:
-        """Made anew for each round, as ours are."""
+        """The data sets of all clients, made anew for each round as in our runtime."""
         return (batches_of(examples, self._batch_size) for examples in self._clients)

@@ -19,12 +19,12 @@ def train_round(message: Message, context: Context) -> Message:
         weights = train(weights, *examples(seed=node, count=20))
     else:
         weights = canary(weights, int(np.flatnonzero(POOL.included)[node - NUM_CLIENTS]))
-    # Everybody weighs the same: Flower's noise is made for that.
+    # All clients have the same weight, as Flower's noise assumes.
     content = {"arrays": ArrayRecord(weights), "metrics": MetricRecord({"num-examples": 1})}
     return Message(RecordDict(content), reply_to=message)
 
 
 def canary(weights: Weights, number: int) -> Weights:
-    """The model, moved along the canary's vector by far more than the clip norm."""
+    """The model plus the canary's vector at a norm far above the clip norm."""
     update = 100 * CLIP_NORM * POOL.vector(number)
     return [old + moved for old, moved in zip(weights, unflatten(update, weights), strict=True)]

@@ -9,7 +9,7 @@ simulation, in processes of their own.
 import argparse
 import os
 
-os.environ["FLWR_TELEMETRY_ENABLED"] = "0"  # Flower reports home unless told not to
+os.environ["FLWR_TELEMETRY_ENABLED"] = "0"  # Flower sends usage data unless told not to
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 
 from client_app import app as client_app
@@ -24,13 +24,13 @@ from fl_audit.attacks import RoundScorer
 
 
 def main() -> None:
-    """Runs the simulation; the audit is in the folder then."""
+    """Runs the simulation, which writes the audit to the folder."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", required=True, help="a new folder, for the audit")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--noise-multiplier", type=float, default=0.5)
     arguments = parser.parse_args()
-    # An included canary is a node of its own. Excluded ones send nothing and need not exist.
+    # An included canary is a node of its own. Excluded ones send nothing, so they have no node.
     num_nodes = NUM_CLIENTS + int(POOL.included.sum())
     scorer = RoundScorer.create(arguments.out, POOL, arguments.rounds)
     server_app = ServerApp()

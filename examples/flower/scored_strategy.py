@@ -1,4 +1,4 @@
-"""Any Flower strategy, with what each round gives out scored as the round ends."""
+"""A Flower strategy around another one that scores each round's aggregate as the round ends."""
 
 from collections.abc import Iterable
 
@@ -10,10 +10,10 @@ from fl_audit.attacks import RoundScorer
 
 
 class ScoredStrategy(Strategy):
-    """Goes around the outermost strategy, and so sees what an attacker would: noise included."""
+    """A wrapper of the outermost strategy, which sees what an attacker sees, noise included."""
 
     def __init__(self, strategy: Strategy, scorer: RoundScorer) -> None:
-        """Scores what `strategy` gives out."""
+        """Takes the strategy to wrap, and the scorer of its rounds."""
         self.strategy = strategy
         self.scorer = scorer
         self._before = ArrayRecord()
@@ -28,7 +28,7 @@ class ScoredStrategy(Strategy):
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """Scores how the round moves the model; a round without an aggregate gives nothing out."""
+        """Scores the change of the model in the round, unless the round has no aggregate."""
         after, metrics = self.strategy.aggregate_train(server_round, replies)
         if after is not None:
             moved = [after[key].numpy() - old.numpy() for key, old in self._before.items()]
@@ -38,15 +38,15 @@ class ScoredStrategy(Strategy):
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """As the strategy does."""
+        """Calls the wrapped strategy."""
         return self.strategy.configure_evaluate(server_round, arrays, config, grid)
 
     def aggregate_evaluate(
         self, server_round: int, replies: Iterable[Message]
     ) -> MetricRecord | None:
-        """As the strategy does."""
+        """Calls the wrapped strategy."""
         return self.strategy.aggregate_evaluate(server_round, replies)
 
     def summary(self) -> None:
-        """As the strategy does."""
+        """Calls the wrapped strategy."""
         self.strategy.summary()

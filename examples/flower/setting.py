@@ -1,4 +1,4 @@
-"""What the server, the clients and the canary clients of the example agree on."""
+"""What the server, the clients and the canary clients of the example have in common."""
 
 import numpy as np
 
@@ -15,14 +15,14 @@ Weights = list[np.ndarray]
 
 
 def initial_weights() -> Weights:
-    """Of a logistic regression."""
+    """The initial weights of a logistic regression."""
     random = np.random.default_rng(2)
     matrix = random.normal(0, 0.01, (FEATURES, CLASSES)).astype(np.float32)
     return [matrix, np.zeros(CLASSES, np.float32)]
 
 
 def examples(seed: int, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Made-up data: points around one centre per class, and their classes."""
+    """Made-up examples: points around one centre per class, and their classes."""
     centres = np.random.default_rng(0).normal(size=(CLASSES, FEATURES))
     random = np.random.default_rng([1, seed])
     labels = random.integers(CLASSES, size=count)
@@ -30,7 +30,7 @@ def examples(seed: int, count: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def probabilities(weights: Weights, inputs: np.ndarray) -> np.ndarray:
-    """Of the classes, of shape (examples, classes)."""
+    """The probabilities of the classes, of shape (examples, classes)."""
     logits = inputs @ weights[0] + weights[1]
     powers = np.exp(logits - logits.max(axis=1, keepdims=True))
     return powers / powers.sum(axis=1, keepdims=True)
@@ -47,6 +47,6 @@ def train(weights: Weights, inputs: np.ndarray, labels: np.ndarray) -> Weights:
 
 
 def accuracy(weights: Weights) -> float:
-    """On examples that no client has."""
+    """The accuracy on examples that no client has."""
     inputs, labels = examples(seed=NUM_CLIENTS, count=2000)
     return float(np.mean(probabilities(weights, inputs).argmax(axis=1) == labels))

@@ -1,4 +1,4 @@
-"""Table 1's estimates under their exact law, in 50 trials and in 20,000; see README.md."""
+"""Estimates of table 1 under their exact law, in 50 and in 20,000 trials; see README.md."""
 
 import sys
 

@@ -1,6 +1,6 @@
-"""Attacks on noise that is not fresh and independent: what finds the bugs that cosines miss.
+"""Attacks on noise that is not fresh and independent, which find bugs that cosines miss.
 
-Each sees what the statistics `max` and `sum` see, the aggregate of every round.
+Each attack sees what the statistics `max` and `sum` see, the aggregate of every round.
 """
 
 import itertools
@@ -15,11 +15,11 @@ from fl_audit.canaries.family import CanaryFamily
 def largest_difference(family: CanaryFamily, aggregates: Aggregates) -> FloatArray:
     """The largest absolute cosine with the difference of two consecutive aggregates.
 
-    Noise that is the same in both cancels. A canary that comes or goes between them is there, with
-    either sign; one that takes part in both is not.
+    Noise that is the same in both aggregates cancels. A canary that takes part in one of them is in
+    the difference, with either sign; one that takes part in both is not.
 
     Returns:
-      Of shape (num_canaries,); zeros for a single round.
+      float64 of shape (num_canaries,); zeros for a single round.
     """
     scores = np.zeros(family.num_canaries)
     for before, after in itertools.pairwise(aggregates):
@@ -28,12 +28,12 @@ def largest_difference(family: CanaryFamily, aggregates: Aggregates) -> FloatArr
 
 
 def sum_of_unshared(family: CanaryFamily, aggregates: Aggregates, num_pieces: int) -> FloatArray:
-    """Cosine with the sum of all aggregates, less what its equal pieces have in common.
+    """Cosine with the sum of all aggregates, less the mean of its equal pieces.
 
     Noise that is the same in every piece cancels.
 
     Returns:
-      Of shape (num_canaries,).
+      float64 of shape (num_canaries,).
     """
     total = np.sum(aggregates, axis=0, dtype=np.float32)
     size = -(-total.size // num_pieces)
@@ -42,7 +42,7 @@ def sum_of_unshared(family: CanaryFamily, aggregates: Aggregates, num_pieces: in
 
 
 def mean_correlation(aggregates: Aggregates) -> float | None:
-    """Mean cosine of consecutive aggregates: about 0 for fresh noise; None for a single round."""
+    """The mean cosine of consecutive aggregates, about 0 for fresh noise; None for one round."""
     cosines = [
         float(before @ after) / float(np.linalg.norm(before) * np.linalg.norm(after))
         for before, after in itertools.pairwise(aggregates)

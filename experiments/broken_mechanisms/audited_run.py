@@ -1,4 +1,4 @@
-"""A run of fl_audit in which one thing is wrong: the aggregator that is put in, or the schedule."""
+"""A run of fl_audit in which either the aggregator or the schedule is replaced by a wrong one."""
 
 import dataclasses
 import math
@@ -31,23 +31,25 @@ from fl_audit.training.runtimes.make import make_runtime
 from fl_audit.verdict import ScoredStatistic
 
 MakeAggregator = Callable[[Mechanism, float], tff.aggregators.UnweightedAggregationFactory]
-"""From the mechanism of a config and the expected cohort, as `make_aggregator`."""
+"""A function with the signature of `make_aggregator`: config's mechanism and expected cohort."""
 
 Aggregates = list[npt.NDArray[np.float32]]
 
 
 @dataclass(frozen=True, eq=False)
 class AuditedRun:
-    """What one run left.
+    """The results of one run.
 
     Attributes:
-      claimed_epsilon: that the correct mechanism guarantees to an included canary at `delta`.
-      delta: of the audit.
-      statistics: scores of the canaries.
-      aggregates: noised aggregate of each round, float32 of shape (dim,), as the model moves.
-      clip_norms: of each round.
-      accuracy: of the final model on held-out data.
-      checks: of the mechanism, as report.json has them.
+      claimed_epsilon: Epsilon that the correct mechanism guarantees to an included canary at
+        `delta`.
+      delta: The delta of the audit.
+      statistics: Scores of the canaries by statistic.
+      aggregates: Noised aggregate of each round, in the sign in which it moves the model, float32
+        of shape (dim,).
+      clip_norms: Clip norm of each round, float64 of shape (rounds,).
+      accuracy: Accuracy of the final model on held-out data.
+      checks: Checks of the mechanism, as in report.json.
     """
 
     claimed_epsilon: float
@@ -61,11 +63,11 @@ class AuditedRun:
 
 @dataclass
 class Overheard:
-    """A learning process whose aggregates somebody writes down.
+    """A learning process whose aggregates are recorded.
 
     Attributes:
-      process: that runs the rounds.
-      aggregates: of all rounds so far, as the model moves.
+      process: The process that runs the rounds.
+      aggregates: Aggregates of all rounds so far, in the sign in which they move the model.
     """
 
     process: tff.templates.IterativeProcess
@@ -73,24 +75,24 @@ class Overheard:
 
     @property
     def initialize(self) -> Any:
-        """The process's."""
+        """The `initialize` of the process."""
         return self.process.initialize
 
     def next(self, state: Any, client_data: Any) -> Any:
-        """The process's, listened to."""
+        """Runs the process's round and records its aggregate."""
         output = self.process.next(state, client_data)
         self.aggregates.append(flatten_weights(output.metrics["finalizer"]["aggregate"]))
         return output
 
 
 def compiled_runtime(run: PreparedRun, make_aggregator: MakeAggregator) -> LocalBlocks:
-    """The runtime that `fl-audit run` would take, over another aggregator.
+    """The runtime that `fl-audit run` would use, with another aggregator.
 
-    Everything else is built by fl_audit itself: where it asks for its aggregator, it gets this one.
+    Everything else is built by fl_audit itself.
 
     Args:
-      run: of the config.
-      make_aggregator: put in the place of fl_audit's own.
+      run: The prepared run of the config.
+      make_aggregator: Replaces fl_audit's own function of that name.
     """
     with mock.patch.object(process_module, "make_aggregator", make_aggregator):
         runtime = make_runtime(run, Path("worker.log"))  # the local runtime has no worker
@@ -102,10 +104,10 @@ def audited_run(run: PreparedRun, runtime: LocalBlocks, path: Path) -> AuditedRu
     """Trains, and reads what the run wrote.
 
     Args:
-      run: that may differ from the runtime's in its canaries, its schedule and its seed, as long as
-        model and denominator are the same.
-      runtime: of `compiled_runtime`; may serve any number of runs.
-      path: of a new folder.
+      run: The run, which may differ from the runtime's in its canaries, its schedule and its seed,
+        as long as model and denominator are the same.
+      runtime: The result of `compiled_runtime`, which may serve any number of runs.
+      path: Path of a new folder for the run.
     """
     folder = RunFolder(path)
     overheard = Overheard(runtime.process)

@@ -1,4 +1,4 @@
-"""The zoo's canary vectors that fl_audit has no family for."""
+"""Canary vectors of the zoo for which fl_audit has no family."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,20 +13,21 @@ from fl_audit.seeds import Stream, generator
 
 @dataclass(frozen=True)
 class DiracFamily(CanaryFamily):
-    """One coordinate each, none twice, with a random sign (Steinke et al. 2023, section 6).
+    """Canaries with one nonzero coordinate each, of random sign (Steinke et al. 2023, section 6).
 
-    The cosine with a vector is one of its entries over its norm: an excluded canary's law is that
-    of the vector's entries, whatever they are, and not N(0, 1/dim). Takes an empirical null only.
+    No two canaries have the same coordinate. The cosine with a vector is one of its entries over
+    its norm, so that an excluded canary's law is that of the vector's entries instead of
+    N(0, 1/dim). Only an empirical null is valid.
     """
 
     def vector(self, canary: int) -> Float32Array:
-        """Zeros and one sign."""
+        """The vector of a canary: zeros and one sign."""
         vector = np.zeros(self.dim, np.float32)
         vector[self._coordinates[canary]] = self._signs[canary]
         return vector
 
     def inner_products(self, target: Float32Array) -> npt.NDArray[np.float64]:
-        """One entry each, with its sign."""
+        """The inner product with each canary: an entry of the vector with the canary's sign."""
         self._check_shape(target)
         return self._signs * target[self._coordinates].astype(np.float64)
 

@@ -1,10 +1,10 @@
-"""How often a bound that holds exceeds its claim where the mechanism is correct.
+"""The rate at which a valid bound exceeds its claim where the mechanism is correct.
 
 Usage: python -m experiments.broken_mechanisms.correct RESULTS.jsonl [RUNS, else 200] [MINUTES]
 
-Small models, 200 canaries, a new seed for coins, canaries, rounds and noise in every run. Adds a
-line of JSON per run, goes on where an earlier call stopped (by itself after MINUTES, if given), and
-prints the table of what there is.
+Each run trains a small model with 200 canaries and a new seed for coins, canaries, rounds and
+noise. The module adds a line of JSON per run, continues where an earlier call stopped (by itself
+after MINUTES, if given), and prints the table of all results so far.
 """
 
 import dataclasses
@@ -55,10 +55,10 @@ class Pattern:
     """A participation pattern, with noise at which the claim is about 2 at delta 1e-3.
 
     Attributes:
-      participation: of clients and canaries.
-      noise_multiplier: of a round.
-      tree_noise_multiplier: of a node under tree aggregation; None where a client's rounds are
-        random, which has no analytical epsilon there.
+      participation: Participation of clients and canaries.
+      noise_multiplier: Noise multiplier of a round.
+      tree_noise_multiplier: Noise multiplier of a node under tree aggregation; None where a
+        client's rounds are random, for which tree aggregation has no analytical epsilon.
     """
 
     participation: Participation
@@ -106,7 +106,7 @@ def name_of(table: Participation | Mechanism) -> str:
 
 
 def main() -> None:
-    """Runs what the results lack, and prints the table."""
+    """Makes the runs that the results lack, and prints the table."""
     results = Path(sys.argv[1])
     runs = int(sys.argv[2]) if len(sys.argv) > 2 else 200
     until = time.monotonic() + 60 * float(sys.argv[3] if len(sys.argv) > 3 else "inf")
@@ -126,11 +126,11 @@ def main() -> None:
 
 
 def audits(config: Config, seeds: Sequence[int]) -> Iterator[dict[str, Any]]:
-    """A run per seed, over one compiled process and one initial model.
+    """Yields the result of a run per seed, from one compiled process and one initial model.
 
     Args:
-      config: whose own seed decides on the data and the initial model.
-      seeds: of coins, canaries and rounds.
+      config: The config, whose own seed decides on the data and the initial model.
+      seeds: The seeds of coins, canaries and rounds.
     """
     if not seeds:
         return
@@ -156,7 +156,7 @@ def audits(config: Config, seeds: Sequence[int]) -> Iterator[dict[str, Any]]:
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Markdown: runs with a bound above the claim, how near the bounds came, and the checks."""
+    """A Markdown table of runs with bounds above the claim, largest bounds, and the checks."""
     lines = [
         "| participation | mechanism | runs | verdict above the claim | any of 8 bounds above it "
         "| largest bound over the claim | checks failed | smallest p of a check |",

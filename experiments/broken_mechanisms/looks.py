@@ -1,4 +1,4 @@
-"""What an audit of a run finds: the verdict, each look by itself, and the estimates."""
+"""The numbers of a run's audit: the verdict's bound, each bound by itself, and the estimates."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ ESTIMATES = ("gaussian_fit", "gdp_fit")
 
 @dataclass(frozen=True)
 class Found:
-    """What was found.
+    """The bounds and estimates of an audit.
 
     Attributes:
-      together: the largest bound of all looks together at 95 %, on which the verdict rests.
-      by: the look that it is by, `statistic/method`.
-      alone: by `statistic/method`, the bound at 95 % of who asks for nothing else.
-      estimates: by `statistic/method`; they guarantee nothing.
+      together: The largest of all bounds that hold together at 95 %, on which the verdict rests.
+      by: The `statistic/method` of that bound.
+      alone: The bound that each `statistic/method` gives by itself at 95 %.
+      estimates: The estimates by `statistic/method`, which guarantee nothing.
     """
 
     together: float
@@ -27,11 +27,11 @@ class Found:
 
 
 def look_at(statistics: Sequence[ScoredStatistic], delta: float) -> Found:
-    """All looks together, and each alone.
+    """The bounds of all tests together and of each by itself, and the estimates.
 
     Args:
-      statistics: of a run.
-      delta: of the claim.
+      statistics: The scores of a run by statistic.
+      delta: The delta of the claim.
     """
     best = ClaimTests(statistics, 0.95).bounds(delta)[0]
     alone: dict[str, float] = {}

@@ -1,9 +1,9 @@
-"""How often a bug of this size is found: simulated scores, no training.
+"""The power to find bugs of given sizes, on simulated scores without training.
 
 Usage: python -m experiments.broken_mechanisms.power [AUDITS, 200 by default]
 
-A score on `final_minus_initial` is a canary's whole signal plus Gaussian noise, for 1,000 canaries
-of which coins include half, as in `every_round.toml` (or in `one_draw.toml`, where it says so).
+A score on `final_minus_initial` is a canary's whole signal plus Gaussian noise. There are 1,000
+canaries of which coins include half, as in `every_round.toml` or, where named, `one_draw.toml`.
 """
 
 import math
@@ -17,7 +17,7 @@ from fl_audit.estimators import METHODS, AuditSetting, CanaryScores
 from fl_audit.estimators.gaussian.gdp import epsilon_of_mu
 
 Signals = Callable[[np.random.Generator, int], FloatArray]
-"""How far each of so many included canaries moves its score, in deviations of the noise."""
+"""A function that draws the signals of a number of included canaries, in deviations of noise."""
 
 DIM, DELTA, CANARIES, MU = 25_834, 1e-3, 1_000, 0.7
 
@@ -39,7 +39,7 @@ SIGNALS: Mapping[str, Signals] = {
 
 
 def main() -> None:
-    """Prints a row per bug: how often the claim is contradicted, by who looks at what."""
+    """Prints a row per bug: how often the claim is contradicted, by the number of tests."""
     audits = int(sys.argv[1]) if len(sys.argv) > 1 else 200
     random = np.random.default_rng(0)
     claim = epsilon_of_mu(MU, DELTA)
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def _bounds(random: np.random.Generator, signals: Signals) -> list[float]:
-    """`threshold_valid` of one simulated audit, at each level."""
+    """The bounds by `threshold_valid` of one simulated audit, one per level."""
     num_included = int(random.binomial(CANARIES, 0.5))
     noise = random.normal(size=CANARIES)
     noise[:num_included] += signals(random, num_included)

@@ -1,4 +1,4 @@
-"""Differentially private queries, each wrong in exactly one place; docs/broken_mechanisms.md.
+"""Differentially private queries that are each wrong in one place; see docs/broken_mechanisms.md.
 
 All are tensorflow-privacy's own queries with one method changed, so that TFF runs them as it runs
 the correct ones. C is the clip norm, z the noise multiplier, n the expected cohort.
@@ -13,46 +13,46 @@ import tensorflow_privacy as tfp
 
 
 class UnscaledNoise(tfp.QuantileAdaptiveClipSumQuery):
-    """Noise z C_0 in every round, whatever the clip norm C_t has become; correct is z C_t."""
+    """A query that adds noise z C_0 in every round; correct is z C_t for the round's clip norm."""
 
     def get_noised_result(self, sample_state: Any, global_state: Any) -> Any:
-        """As the correct query, but the next round's noise is again the first round's."""
+        """The correct query's result, with the first round's noise deviation for the next round."""
         result, state, event = super().get_noised_result(sample_state, global_state)
         first = self.initial_global_state().sum_state.stddev
         return result, state._replace(sum_state=state.sum_state._replace(stddev=first)), event
 
 
 class ClippedAfterNoise(tfp.GaussianSumQuery):
-    """Each client adds its share of the noise, z C / sqrt(n), and clips then; correct is before."""
+    """A query in which each client adds its share z C / sqrt(n) of the noise before it clips."""
 
     def __init__(self, l2_norm_clip: float, stddev: float, cohort: float) -> None:
-        """`stddev` is that of the noise in the sum over `cohort` clients."""
+        """Takes the deviation `stddev` of the noise in the sum over `cohort` clients."""
         super().__init__(l2_norm_clip, stddev)
         self._share = stddev / math.sqrt(cohort)
 
     def preprocess_record(self, params: Any, record: Any) -> Any:
-        """Noise, then the clip."""
+        """Adds noise, then clips."""
         noised = tf.nest.map_structure(
             lambda part: part + tf.random.normal(tf.shape(part), stddev=self._share), record
         )
         return super().preprocess_record(params, noised)
 
     def get_noised_result(self, sample_state: Any, global_state: Any) -> Any:
-        """The sum as it is: its noise came with the records."""
+        """The sum without further noise, as its noise came with the records."""
         _, state, event = super().get_noised_result(sample_state, global_state)
         return sample_state, state, event
 
 
 class OneVariableUnclipped(tfp.GaussianSumQuery):
-    """One variable is left out of the norm and of the clip."""
+    """A query that leaves one variable out of the norm and of the clip."""
 
     def __init__(self, l2_norm_clip: float, stddev: float, variable: int) -> None:
-        """`variable` is the position of the one that is left out, from the end where negative."""
+        """Takes the position of the variable that is left out, from the end where negative."""
         super().__init__(l2_norm_clip, stddev)
         self._variable = variable
 
     def preprocess_record_impl(self, params: Any, record: Any) -> Any:
-        """Clips the others."""
+        """Clips the other variables."""
         parts = list(tf.nest.flatten(record))
         left_out = self._variable % len(parts)
         others = parts[:left_out] + parts[left_out + 1 :]
@@ -62,42 +62,42 @@ class OneVariableUnclipped(tfp.GaussianSumQuery):
 
 
 class ClippedByVariable(tfp.GaussianSumQuery):
-    """Each of v variables is clipped to C by itself: an update is as long as C sqrt(v)."""
+    """A query that clips each of v variables to C, so that an update's norm is up to C sqrt(v)."""
 
     def preprocess_record_impl(self, params: Any, record: Any) -> Any:
-        """Clips each variable."""
+        """Clips each variable by itself."""
         parts = tf.nest.flatten(record)
         clipped = [tf.clip_by_norm(part, params) for part in parts]
         return tf.nest.pack_sequence_as(record, clipped), tf.linalg.global_norm(parts)
 
 
 class CountedTwice(tfp.GaussianSumQuery):
-    """An upload that is retried enters the sum once more."""
+    """A query whose sum counts an upload twice if it is retried."""
 
     def __init__(self, l2_norm_clip: float, stddev: float, share: float) -> None:
-        """`share` of the uploads, at random, are retried."""
+        """Takes the share of uploads, chosen at random, that are retried."""
         super().__init__(l2_norm_clip, stddev)
         self._share = share
 
     def preprocess_record(self, params: Any, record: Any) -> Any:
-        """The clipped record, or twice that."""
+        """The clipped record, once or twice."""
         times = 1.0 + tf.cast(tf.random.uniform([]) < self._share, tf.float32)
         clipped = super().preprocess_record(params, record)
         return tf.nest.map_structure(lambda part: times * part, clipped)
 
 
 class OtherNoise(tfp.GaussianSumQuery):
-    """The right standard deviation on each coordinate, but not independent numbers."""
+    """A query whose noise has the right deviation on each coordinate but is not independent."""
 
     def __init__(
         self, l2_norm_clip: float, stddev: float, noise: Callable[[Sequence[tf.Tensor]], Any]
     ) -> None:
-        """`noise` makes standard numbers in the shapes of the variables that it is given."""
+        """Takes a function that makes noise of deviation 1 in the shapes of given variables."""
         super().__init__(l2_norm_clip, stddev)
         self._noise = noise
 
     def get_noised_result(self, sample_state: Any, global_state: Any) -> Any:
-        """The sum and this noise."""
+        """The sum plus the noise of the function."""
         _, state, event = super().get_noised_result(sample_state, global_state)
         parts = tf.nest.flatten(sample_state)
         added = zip(parts, self._noise(parts), strict=True)
@@ -106,7 +106,7 @@ class OtherNoise(tfp.GaussianSumQuery):
 
 
 def reused(seed: int) -> Callable[[Sequence[tf.Tensor]], list[tf.Tensor]]:
-    """The same numbers in every round: a generator that starts again from one seed."""
+    """Noise that is the same in every round, as its generator restarts from one seed."""
     return lambda parts: [
         tf.random.stateless_normal(tf.shape(part), [seed, position])
         for position, part in enumerate(parts)
@@ -114,9 +114,9 @@ def reused(seed: int) -> Callable[[Sequence[tf.Tensor]], list[tf.Tensor]]:
 
 
 def same_on_workers(num_workers: int) -> Callable[[Sequence[tf.Tensor]], list[tf.Tensor]]:
-    """Workers sum a part of the cohort each and add N(0, 1 / w), all with the same seed.
+    """Noise of w workers that each sum a part of the cohort and add N(0, 1 / w) from one seed.
 
-    Their sum has noise of standard deviation sqrt(w), not 1.
+    Their sum has noise of standard deviation sqrt(w) instead of 1.
     """
 
     def noise(parts: Sequence[tf.Tensor]) -> list[tf.Tensor]:
@@ -127,7 +127,7 @@ def same_on_workers(num_workers: int) -> Callable[[Sequence[tf.Tensor]], list[tf
 
 
 def same_on_pieces(num_workers: int) -> Callable[[Sequence[tf.Tensor]], list[tf.Tensor]]:
-    """Workers hold an equal piece of the model each and add noise to it, all with the same seed."""
+    """Noise of workers that each add it to an equal piece of the model, all from one seed."""
 
     def noise(parts: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         sizes = [math.prod(part.shape) for part in parts]

@@ -1,4 +1,4 @@
-"""Results of runs: a line of JSON each, in a file that grows."""
+"""Results of runs in a file to which a line of JSON is added per run."""
 
 import json
 from collections.abc import Mapping
@@ -7,13 +7,13 @@ from typing import Any
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """What is there so far; nothing where there is no file."""
+    """The results so far; none where there is no file."""
     if not path.exists():
         return []
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def append(path: Path, row: Mapping[str, Any]) -> None:
-    """Adds a line."""
+    """Adds one result to the file."""
     with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(row) + "\n")

@@ -1,9 +1,9 @@
-"""Audits every member of the zoo in one run each; docs/broken_mechanisms.md has the table.
+"""Audits of every member of the zoo in one run each; docs/broken_mechanisms.md has the table.
 
 Usage: python -m experiments.broken_mechanisms.run RESULTS.jsonl [SEED, 1 by default] [MINUTES]
 
-Adds a line of JSON per run. Runs that the file holds already are left out, so that a second call
-goes on where the first one stopped: by itself after MINUTES, if given.
+The module adds a line of JSON per run. Runs that the file holds already are left out, so that a
+second call continues where the first one stopped (by itself after MINUTES, if given).
 """
 
 import dataclasses
@@ -33,11 +33,11 @@ from fl_audit.verdict import ScoredStatistic
 FOLDER = Path(__file__).parent
 
 CANARIES = {"every_round": ("rademacher", "dirac")}
-"""Kinds of vectors by config; Rademacher ones alone in the others."""
+"""Kinds of canary vectors by config; other configs have Rademacher canaries only."""
 
 
 def main() -> None:
-    """Runs what the results lack."""
+    """Makes the runs that the results lack."""
     results = Path(sys.argv[1])
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else 1
     until = time.monotonic() + 60 * float(sys.argv[3] if len(sys.argv) > 3 else "inf")
@@ -62,7 +62,7 @@ def _key(row: dict[str, Any]) -> tuple[str, str, str, int]:
 def _rows(
     member: Member, config: str, canaries: Sequence[str], seed: int
 ) -> Iterator[dict[str, Any]]:
-    """One run per kind of canary, over one compiled process."""
+    """Yields the results of a run per kind of canary, from one compiled process."""
     if not canaries:
         return
     overrides = [f"seed={seed}", *member.overrides]
@@ -84,14 +84,14 @@ def _rows(
 
 
 def _family(kind: str, run: PreparedRun) -> CanaryFamily:
-    """The pool of a kind; the configs ask for Rademacher canaries."""
+    """The pool of a kind of canary, as the configs themselves ask for Rademacher canaries."""
     if kind == "rademacher":
         return run.family
     return DiracFamily(run.family.seed, run.family.num_canaries, run.family.dim)
 
 
 def results_of(audited: AuditedRun, run: PreparedRun) -> dict[str, Any]:
-    """The claim, what the statistics of a run show, and what attacks on bad noise show."""
+    """The claim, the bounds by the statistics of a run, and the bounds by attacks on bad noise."""
     is_dirac = isinstance(run.family, DiracFamily)
     statistics = [
         dataclasses.replace(statistic, null="empirical") if is_dirac else statistic
@@ -115,7 +115,7 @@ def results_of(audited: AuditedRun, run: PreparedRun) -> dict[str, Any]:
 
 
 def _what_was_claimed(run: PreparedRun) -> dict[str, Any]:
-    """What `truth.py` needs to know of the correct mechanism."""
+    """The facts of the correct mechanism that `truth.py` needs."""
     return {
         "delta": run.delta,
         "rounds": run.schedule.num_rounds,
@@ -127,7 +127,7 @@ def _what_was_claimed(run: PreparedRun) -> dict[str, Any]:
 
 
 def _attacks(audited: AuditedRun, run: PreparedRun) -> dict[str, float]:
-    """By attack, the larger valid bound on its scores; of each attack by itself, at 95 %."""
+    """The larger valid bound on the scores of each attack, each by itself at 95 %."""
     scores = {
         "differences": attacks.largest_difference(run.family, audited.aggregates),
         "unshared": attacks.sum_of_unshared(run.family, audited.aggregates, WORKERS),

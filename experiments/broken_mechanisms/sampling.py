@@ -1,4 +1,4 @@
-"""A schedule that draws with replacement and is accounted for as one without."""
+"""A schedule that draws with replacement but is accounted for as one without."""
 
 import dataclasses
 
@@ -13,9 +13,13 @@ from fl_audit.training.run.prepare import PreparedRun
 
 
 def with_replacement(run: PreparedRun) -> Schedule:
-    """The schedule of a `uniform` run, whose rounds may draw the same client several times.
+    """The schedule of a `uniform` run, changed so that a round may draw a client several times.
 
-    What is drawn twice sends its update twice. All that the schedule says of itself is as before.
+    A client that is drawn twice sends its update twice. What the schedule states of itself, such as
+    its probabilities, is unchanged.
+
+    Args:
+      run: The run.
     """
     config = run.config.participation
     assert isinstance(config, Uniform)

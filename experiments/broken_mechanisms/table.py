@@ -22,7 +22,7 @@ def main() -> None:
 
 
 def verdicts(rows: Sequence[Row]) -> str:
-    """A line per run: the truth, the claim, and what the audit says of it."""
+    """A table with a line per run: the true epsilon, the claim, and the audit's verdict."""
     header = ("mechanism", "config", "canaries", "true ε", "claim", "largest bound", "contradicted")
     lines = (
         (
@@ -40,7 +40,7 @@ def verdicts(rows: Sequence[Row]) -> str:
 
 
 def looks(rows: Sequence[Row]) -> str:
-    """A line per run: each look by itself, bold where it exceeds the claim, and the estimates."""
+    """A table with a line per run: each bound, bold above the claim, and the estimates."""
     names = list(rows[0]["alone"])
     header = (
         "mechanism",
@@ -71,7 +71,7 @@ def looks(rows: Sequence[Row]) -> str:
 
 
 def checks(rows: Sequence[Row]) -> str:
-    """A line per run: which checks of its mechanism failed, and how each looks at its worst."""
+    """A table with a line per run: the checks of its mechanism, with the worst finding of each."""
     names = list(dict.fromkeys(check["name"] for row in rows for check in row["checks"]))
     lines = (
         (
@@ -86,7 +86,7 @@ def checks(rows: Sequence[Row]) -> str:
 
 
 def _check(made: Iterable[Row], name: str) -> str:
-    """The ratio, bold where the check failed."""
+    """The ratio of a check, bold where it failed."""
     found = next((check for check in made if check["name"] == name), None)
     if found is None:
         return "–"

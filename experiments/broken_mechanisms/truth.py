@@ -1,9 +1,9 @@
 """The true epsilon of the zoo's mechanisms, where it can be computed.
 
 A Gaussian mechanism whose releases shift by m_1, m_2, ... standard deviations is mu-GDP with
-mu^2 = m_1^2 + m_2^2 + ... (Dong, Roth & Su 2022, corollary 3.3). Where chance decides on the
-shifts, the attacker here sees what chance decided: delta is then the mean over chance of the delta
-of each mu, as for the claim of `uniform` sampling.
+mu^2 = m_1^2 + m_2^2 + ... (Dong, Roth & Su 2022, corollary 3.3). Where the shifts are random, the
+attacker here sees them: delta is then the mean of the delta of each mu over their law, as for the
+claim of `uniform` sampling.
 """
 
 import math
@@ -19,16 +19,17 @@ from fl_audit.estimators.bisection import supremum
 from fl_audit.estimators.gaussian.gdp import epsilon_of_mu
 
 _VARIABLES = 8
-"""Matrices and biases of a model with three hidden layers."""
+"""Number of matrices and biases of a model with three hidden layers."""
 
 
 def epsilon_of_mixture(mus: FloatArray, masses: FloatArray, delta: float) -> float:
-    """The epsilon of who sees by which of several Gaussian mechanisms a release was made.
+    """Epsilon of a mixture of Gaussian mechanisms, where the attacker sees which one is used.
 
     Args:
-      mus: of shape (n,), how far apart each has the two releases, in standard deviations.
-      masses: of shape (n,), the probability of each.
-      delta: in (0, 1).
+      mus: Distance between the two releases of each mechanism, in standard deviations, float64 of
+        shape (n,).
+      masses: Probability of each mechanism, float64 of shape (n,).
+      delta: The delta at which epsilon is computed, in (0, 1).
 
     >>> round(epsilon_of_mixture(np.array([1.0]), np.array([1.0]), 1e-5), 2)
     4.38
@@ -46,13 +47,14 @@ def epsilon_of_mixture(mus: FloatArray, masses: FloatArray, delta: float) -> flo
 
 
 def epsilon_of_counts(masses: FloatArray, rounds: int, noise: float, delta: float) -> float:
-    """The epsilon where each round adds an update a random number of times.
+    """Epsilon of a mechanism whose rounds add an update a random number of times.
 
     Args:
-      masses: of shape (n,), the probability of 0, 1, ... times in one round, for all rounds alike.
-      rounds: how many.
-      noise: noise multiplier of a round.
-      delta: in (0, 1).
+      masses: Probability of 0, 1, ... times in one round, the same for all rounds, float64 of shape
+        (n,).
+      rounds: Number of rounds.
+      noise: Noise multiplier of a round.
+      delta: The delta at which epsilon is computed, in (0, 1).
     """
     of_one = np.zeros((len(masses) - 1) ** 2 + 1)
     of_one[np.arange(len(masses)) ** 2] = masses
@@ -66,10 +68,10 @@ def true_epsilon(row: Mapping[str, Any]) -> float:
     """The epsilon of the mechanism that a line of results is about, against any attacker.
 
     Args:
-      row: of `run.py`.
+      row: A line of results of `run.py`.
 
     Returns:
-      Infinite where data may be chosen so that no noise is left on a client's update.
+      Epsilon, infinite where data may be chosen so that no noise is left on a client's update.
     """
     if row["mechanism"].startswith("correct"):
         return float(row["claim"])
@@ -87,16 +89,16 @@ _TIMES: Mapping[str, Callable[[Mapping[str, Any]], FloatArray]] = {
         stats.binom.pmf(np.arange(12), row["sample_size"], 1 / row["sampled_from"])
     ),
 }
-"""Probabilities that an update enters the sum of a round 0, 1, ... times."""
+"""Functions of the probabilities that an update enters a round's sum 0, 1, ... times, by member."""
 
 
 def _present(row: Mapping[str, Any]) -> int:
-    """Rounds that a client is in."""
+    """Number of rounds that a client is in."""
     return int(row["rounds"]) if row["config"] == "every_round" else 1
 
 
 def _mu(row: Mapping[str, Any]) -> float:
-    """Of a mechanism that is mu-GDP; infinite for no mu."""
+    """The mu of a mechanism that is mu-GDP; infinite where there is no such mu."""
     claimed = math.sqrt(_present(row)) / float(row["noise_multiplier"])
     match row["mechanism"]:
         case "noise not scaled with the adaptive clip":
@@ -113,7 +115,7 @@ def _mu(row: Mapping[str, Any]) -> float:
 
 
 def _unscaled_mu(row: Mapping[str, Any]) -> float:
-    """Clip norms grew and the noise did not; who is there once is there when they are largest."""
+    """The mu of noise that does not grow with the clip norm, in a client's worst rounds."""
     growth = np.array(row["clip_norms"]) / row["clip_norms"][0]
     shifts = np.sort(growth)[-_present(row) :]
     counts = len(shifts) / (2 * row["count_noise_stddev"]) ** 2

@@ -1,4 +1,4 @@
-"""The zoo: what each broken mechanism is, and the correct one that it pretends to be."""
+"""The zoo of broken mechanisms, each beside the correct one that it claims to be."""
 
 import dataclasses
 from collections.abc import Callable
@@ -22,20 +22,20 @@ DRAWN = ("drawn", "one_draw")
 """Configs of the members that are wrong in their sampling."""
 
 WORKERS = 4
-"""That share the noise's seed where they do."""
+"""Number of workers that share the noise's seed in the members that have workers."""
 
 
 @dataclass(frozen=True)
 class Member:
-    """One mechanism.
+    """One mechanism of the zoo.
 
     Attributes:
-      name: in tables.
-      make_aggregator: from a config's mechanism and the expected cohort.
-      is_broken: False for the correct ones.
-      overrides: of the config, beside which it is run.
-      configs: names of the config files that it is run with.
-      schedule: of a run; the correct one by default.
+      name: Name in tables.
+      make_aggregator: Makes the aggregator from a config's mechanism and the expected cohort.
+      is_broken: Whether the mechanism is broken; False for the correct ones.
+      overrides: Changes of the config that the mechanism is run with.
+      configs: Names of the config files that the mechanism is run with.
+      schedule: Makes the schedule of a run; the correct one by default.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Member:
 def _mean(
     query: tfp.SumAggregationDPQuery, cohort: float
 ) -> tff.aggregators.UnweightedAggregationFactory:
-    """The sum over the expected cohort, as `make_aggregator` does it."""
+    """An aggregator that divides a query's sum by the expected cohort, like `make_aggregator`."""
     return tff.aggregators.DifferentiallyPrivateFactory(tfp.NormalizedQuery(query, cohort))
 
 

@@ -1,4 +1,4 @@
-"""How often each bound exceeds the truth, on mechanisms of known epsilon; see README.md.
+"""The rate at which each bound exceeds the truth on mechanisms of known epsilon; see README.md.
 
 Usage: python experiments/coverage/run.py [RUNS, 200 by default]
 """
@@ -30,7 +30,7 @@ METHODS = (
 
 
 def mechanisms(epsilon: float) -> list[KnownMechanism]:
-    """One of each kind."""
+    """One mechanism of each kind, with this epsilon."""
     return [
         randomised_response(epsilon),
         laplace(epsilon),
@@ -41,7 +41,7 @@ def mechanisms(epsilon: float) -> list[KnownMechanism]:
 
 
 def main() -> None:
-    """Print a row per mechanism, epsilon and number of canaries."""
+    """Prints a row per mechanism, epsilon and number of canaries."""
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 200
     print(f"| mechanism | k | ε | {' | '.join(METHODS)} |")
     print("|---" * (len(METHODS) + 3) + "|")
@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def row(mechanism: KnownMechanism, num_canaries: int, runs: int) -> str:
-    """Failures in percent, and the median as a share of the true epsilon, by method."""
+    """A row of failures in percent and, as a share of the true epsilon, medians by method."""
     found = bounds_on(mechanism, METHODS, num_canaries=num_canaries, runs=runs, seed=1)
     cells = []
     for method in METHODS:

@@ -1,4 +1,4 @@
-"""Appendix B of Negoescu et al. (2024): Epsilon* of Gamma losses; see README.md."""
+"""Epsilon* of Gamma losses, as in appendix B of Negoescu et al. (2024); see README.md."""
 
 import math
 import sys
@@ -16,7 +16,7 @@ METHODS = (epsilon_star_empirical, epsilon_star)
 
 
 def true_epsilon_star(d: float, delta: float, trimmed_below: float) -> float:
-    """Epsilon* of the two Gamma laws, over rates in (trimmed_below, 1 - trimmed_below)."""
+    """The Epsilon* of the two Gamma laws, over rates in (trimmed_below, 1 - trimmed_below)."""
     members, others = stats.gamma(SHAPE, scale=SCALE), stats.gamma(SHAPE + d, scale=SCALE)
     tau = np.geomspace(1e-6, 400, 1_000_001)
     tpr, fpr, fnr, tnr = members.cdf(tau), others.cdf(tau), members.sf(tau), others.sf(tau)
@@ -26,7 +26,7 @@ def true_epsilon_star(d: float, delta: float, trimmed_below: float) -> float:
 
 
 def estimates(d: float, n: int, delta: float, runs: int, seed: int) -> np.ndarray:
-    """[runs, 2] empirical and parametric Epsilon* of n member and n other losses."""
+    """Empirical and parametric Epsilon* of n member and n other losses, of shape (runs, 2)."""
     rng = np.random.default_rng([seed, round(1000 * d), n])
     found = []
     for _ in range(runs):
@@ -38,7 +38,7 @@ def estimates(d: float, n: int, delta: float, runs: int, seed: int) -> np.ndarra
 
 
 def main(runs: int) -> None:
-    """Print the table, by rule for delta, d and n."""
+    """Prints the table, by rule for delta, d and n."""
     for rule in ("1e-5", "1 / (n log n)"):
         for d in (0, 1, 2, 3):
             for n in (10**3, 10**4, 10**5):

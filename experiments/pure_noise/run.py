@@ -1,4 +1,4 @@
-"""How often each lower bound exceeds 0 where nothing leaks: scores are pure noise."""
+"""The rate at which each lower bound exceeds 0 where nothing leaks: scores are pure noise."""
 
 import numpy as np
 

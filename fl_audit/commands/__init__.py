@@ -1,4 +1,4 @@
-"""One module per command of `fl-audit`: its arguments, and what it calls and prints.
+"""The commands of `fl-audit`, one per module: its arguments, and what it calls and prints.
 
-Nothing heavy is imported until a command runs.
+Large libraries are imported only when a command runs.
 """

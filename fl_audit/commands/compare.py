@@ -1,4 +1,4 @@
-"""`fl-audit compare`: finished runs side by side."""
+"""`fl-audit compare`: comparison of finished runs."""
 
 import argparse
 import sys
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def add(commands: "Commands") -> None:
-    """Add the command."""
+    """Adds the command to the command line."""
     parser = add_command(
         commands,
         _compare,

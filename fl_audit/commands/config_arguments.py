@@ -1,4 +1,4 @@
-"""The arguments of commands that take a config: the file, and keys to change in it."""
+"""Arguments of the commands that take a config: the file, and keys to change in it."""
 
 import argparse
 from pathlib import Path
@@ -13,8 +13,8 @@ def add_config_arguments(parser: "Parser", summary: str) -> None:
     """Adds CONFIG.toml and --set.
 
     Args:
-      parser: of the command.
-      summary: what the config is to the command.
+      parser: The command's parser.
+      summary: Help text that says what the config is to the command.
     """
     parser.add_argument("config", metavar="CONFIG.toml", type=Path, help=summary)
     parser.add_argument(
@@ -28,10 +28,10 @@ def add_config_arguments(parser: "Parser", summary: str) -> None:
 
 
 def config_of(arguments: argparse.Namespace) -> "Config":
-    """The config that the arguments name, checked.
+    """Reads and checks the config that the arguments name.
 
     Raises:
-      InputError: it cannot be read or does not describe a run.
+      InputError: The config cannot be read or does not describe a run.
     """
     from fl_audit.config.file import load_config
     from fl_audit.training.runtimes.kinds import check_runtime_name

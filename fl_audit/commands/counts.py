@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def add(commands: "Commands") -> None:
-    """Add the command."""
+    """Adds the command to the command line."""
     parser = add_command(
         commands,
         _counts,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def add(commands: "Commands") -> None:
-    """Add the command."""
+    """Adds the command to the command line."""
     parser = add_command(
         commands,
         _estimate,
@@ -119,7 +119,7 @@ def _result(arguments: argparse.Namespace, statistic: "ScoredStatistic") -> "Aud
 def _verdict(
     arguments: argparse.Namespace, statistics: "Sequence[ScoredStatistic]"
 ) -> "Verdict | None":
-    """The verdict by those of the methods that hold for any mechanism; None without a claim."""
+    """The verdict by the chosen methods that hold for any mechanism; None without a claim."""
     if arguments.claimed_epsilon is None:
         return None
     from fl_audit.verdict import Claim, ClaimTests, chosen_methods, reach_verdict

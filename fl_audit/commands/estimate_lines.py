@@ -1,4 +1,4 @@
-"""What `fl-audit estimate` prints for people."""
+"""The lines that `fl-audit estimate` prints without --json."""
 
 import shutil
 import textwrap
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from fl_audit.estimators.roc import RocSummary
 
 Row = Mapping[str, "Estimate"]
-"""One method's estimate by statistic; a statistic that does not allow the method has none."""
+"""The estimates of one method by statistic, without statistics that do not allow the method."""
 
 
 @dataclass(frozen=True)
 class _Group:
-    """Methods that may be relied on to the same degree: words on them, and a row for each."""
+    """A group of methods with equally strong guarantees: its heading, and a row per method."""
 
     heading: Sequence[str]
     rows: Mapping[str, Row]
 
 
 def file_lines(result: "AuditResult") -> list[str]:
-    """The estimates from one file as aligned text, in groups of what may be relied on."""
+    """The estimates from one file as aligned text, in groups by the strength of guarantee."""
     width = max(len(estimate.method) for estimate in result.estimates)
     lines = [_head(result)]
     for group in _groups({"": result}):
@@ -39,7 +39,7 @@ def file_lines(result: "AuditResult") -> list[str]:
 
 
 def folder_lines(results: "Mapping[str, AuditResult]") -> list[str]:
-    """The estimates from a folder in the same groups, a column for each statistic."""
+    """The estimates from a folder in the same groups, with a column for each statistic."""
     groups = list(_groups(results))
     cells = {
         method: [_short(row[name]) if name in row else "–" for name in results]
@@ -70,7 +70,7 @@ def _head(result: "AuditResult") -> str:
 
 
 def _groups(results: "Mapping[str, AuditResult]") -> Iterator[_Group]:
-    """The methods of all results, from what may be relied on to what is only an estimate."""
+    """The methods of all results in groups, valid bounds first and estimates last."""
     rows: dict[str, dict[str, Estimate]] = {}
     for name, result in results.items():
         for estimate in result.estimates:
@@ -87,7 +87,7 @@ def _is_of(group: MethodGroup, estimate: "Estimate") -> bool:
 
 
 def _attack(roc: "RocSummary") -> list[str]:
-    """How well scores tell who was included, in the words of membership inference."""
+    """The quality of membership inference with the scores, in two lines."""
     interval = roc.auc_interval
     return [
         f"AUC {roc.auc:.4g} ({interval.lower:.4g} to {interval.upper:.4g}), balanced accuracy of "
@@ -107,7 +107,7 @@ def _left_out(result: "AuditResult") -> list[str]:
 
 
 def _epsilon(estimate: "Estimate") -> str:
-    """An epsilon with what kind of number it is."""
+    """An epsilon with the sign of a bound or the ends of an interval."""
     if estimate.kind == "lower_bound":
         return f"≥ {estimate.epsilon:.4g}"
     if estimate.kind == "interval":
@@ -116,7 +116,7 @@ def _epsilon(estimate: "Estimate") -> str:
 
 
 def _short(estimate: "Estimate") -> str:
-    """The same where room is short."""
+    """The short form of an epsilon, for a column."""
     if estimate.kind == "lower_bound":
         return f"≥ {estimate.epsilon:.3g}"
     if estimate.kind == "interval":

@@ -24,23 +24,23 @@ from fl_audit.verdict import ScoredStatistic
 
 @dataclass(frozen=True, eq=False)
 class _Scores:
-    """Scores by statistic, and what they are scores of."""
+    """Scores by statistic, and the number of parameters of the model, if known."""
 
     scores: Mapping[str, ScoreFile]
     dim: int | None
 
 
 def folder_statistics(path: Path, dim: int | None, null: Null | None) -> list[ScoredStatistic]:
-    """Reads a folder's score files; scores a log that has none. Writes nothing.
+    """Reads a folder's score files, or scores a log that has none; writes nothing.
 
     Args:
-      path: of a log (docs/logs.md), or of a run of `fl-audit run`.
-      dim: that is asked for; None takes the folder's.
-      null: that is asked for; None takes what is known of each statistic.
+      path: The folder of a log (docs/logs.md), or of a run of `fl-audit run`.
+      dim: Number of trainable parameters; None takes the folder's.
+      null: Null law for all statistics; None takes what is known of each statistic.
 
     Raises:
-      InputError: the folder holds neither, a file in it is damaged, or what is asked for
-        contradicts it.
+      InputError: The folder holds neither a log nor scores, a file in it is damaged, or `dim` or
+        `null` contradicts it.
     """
     found = _read_scores(path) or _score(LogFolder(path))
     if dim is not None and found.dim is not None and dim != found.dim:
@@ -56,12 +56,12 @@ def folder_statistics(path: Path, dim: int | None, null: Null | None) -> list[Sc
 
 
 def _audit(folder: RunFolder) -> Audit:
-    """What a run was audited for; a log has the default threat models."""
+    """The audit table of a run's config; a log has the default one."""
     return load_config(folder.config).audit if folder.config.exists() else Audit()
 
 
 def _null(name: str, facts: RunFacts, asked: Null | None) -> Null:
-    """The null law that is asked for, else the statistic's; of an unknown one from the excluded."""
+    """The null law asked for, or the statistic's own; "empirical" for an unknown statistic."""
     statistic = STATISTICS.get(name)
     if asked == "closed_form" and (statistic is None or statistic.law(facts).kind == "empirical"):
         raise InputError(
@@ -72,7 +72,7 @@ def _null(name: str, facts: RunFacts, asked: Null | None) -> Null:
 
 
 def _read_scores(path: Path) -> _Scores | None:
-    """Of the score files that the folder holds; None without any."""
+    """The scores in the folder's score files; None without any."""
     names = [file.stem.removeprefix("scores_") for file in path.glob("scores_*.csv")]
     if not names:
         return None
@@ -98,6 +98,6 @@ def _score(folder: LogFolder) -> _Scores:
 
 
 def _with_progress(paths: list[Path]) -> Iterable[Path]:
-    """Progress on standard error, if somebody looks."""
+    """The paths with a progress bar on standard error, if that is a terminal."""
     bar: Iterable[Path] = tqdm(paths, desc="scoring", unit="round", disable=None, leave=False)
     return bar

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands
 
 _ENOUGH_R_HAT = 1.05
-"""Chains whose split R-hat is larger have not yet come together (Gelman et al. 2013)."""
+"""Chains with a larger split R-hat have not yet converged (Gelman et al. 2013)."""
 
 
 def add(commands: "Commands") -> None:
-    """Add the command."""
+    """Adds the command to the command line."""
     parser = add_command(
         commands,
         _mcmc,
@@ -56,6 +56,7 @@ def add(commands: "Commands") -> None:
 
 
 def _mcmc(arguments: argparse.Namespace) -> int:
+    """Prints the posterior; warns on standard error if the chains have not converged."""
     from fl_audit.estimators.challenge_bases import ChainSettings, Prior, alpha_prior, posterior
     from fl_audit.formats.counts_file import read_counts_file
 

@@ -1,4 +1,4 @@
-"""The parser of the command line: one clear line for whatever is wrong."""
+"""The parser of the command line, which reports any error in one line."""
 
 import argparse
 import sys
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that says what is wrong in one line, and what was probably meant."""
+    """A parser that reports an error in one line, with the nearest known option."""
 
     def error(self, message: str) -> NoReturn:
-        """Refuse the command line."""
+        """Raises an `InputError` with the message."""
         raise InputError(message)
 
     def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
-        """Parse, but refuse an unknown option before complaining of what it leaves missing."""
+        """Parses arguments; an unknown option is refused before missing arguments are reported."""
         self._refuse_unknown_options(sys.argv[1:] if args is None else args)
         return super().parse_known_args(args, namespace)
 
@@ -43,7 +43,15 @@ def add_command(
     summary: str,
     description: str,
 ) -> Parser:
-    """Add a command that calls `command` with its parsed arguments."""
+    """Adds a command and returns its parser.
+
+    Args:
+      commands: The commands of the command line.
+      command: A function that is called with the parsed arguments and returns the exit status.
+      name: Name of the command.
+      summary: One line for the list of commands.
+      description: Text for the command's own --help.
+    """
     parser = commands.add_parser(name, help=summary, description=description, allow_abbrev=False)
     parser.set_defaults(command=command)
     return parser

@@ -1,4 +1,4 @@
-"""`fl-audit plan`: what an audit would say, can tell and costs, before anything is trained."""
+"""`fl-audit plan`: what an audit would report, can detect and costs, before any training."""
 
 import argparse
 import sys
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def add(commands: "Commands") -> None:
-    """Add the command."""
+    """Adds the command to the command line."""
     parser = add_command(
         commands,
         _plan,

@@ -1,4 +1,4 @@
-"""What commands print: one JSON object, or the lines of a report."""
+"""Printing of JSON objects, of reports and of verdicts."""
 
 import json
 import shutil
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def print_report(report: "Report", out: Path) -> None:
-    """Print a run's report as lines of text, and where it is."""
+    """Prints a run's report as lines of text, and the path of its page."""
     from fl_audit.formats.run_folder import RunFolder
     from fl_audit.report import summary_lines
     from fl_audit.verdict import Claim
@@ -26,12 +26,12 @@ def print_report(report: "Report", out: Path) -> None:
 
 
 def verdict_lines(claim: "Claim", outcome: str, reason: str) -> list[str]:
-    """What became of a claim in one line, and the reason below it."""
+    """The outcome of a verdict in one line, with the reason below it."""
     line = f"verdict: {outcome.upper()}, claimed epsilon {claim.epsilon:g} at delta {claim.delta:g}"
     width = max(min(shutil.get_terminal_size((100, 24)).columns, 100), 40)
     return ["", line, *(f"  {part}" for part in textwrap.wrap(f"{reason}.", width - 2))]
 
 
 def print_json(value: dict[str, object]) -> None:
-    """Print one JSON object; infinities in it are words already."""
+    """Prints one JSON object, whose infinities have to be words."""
     print(json.dumps(value, allow_nan=False))

@@ -1,4 +1,4 @@
-"""`fl-audit quickstart`: the main job end to end on a small real task."""
+"""`fl-audit quickstart`: an audit from start to end on a small real task."""
 
 import argparse
 from pathlib import Path
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def add(commands: "Commands") -> None:
-    """Add the command."""
+    """Adds the command to the command line."""
     parser = add_command(
         commands,
         _quickstart,

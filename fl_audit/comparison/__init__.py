@@ -1,6 +1,6 @@
-"""Finished runs side by side: participation patterns, noise levels, seeds.
+"""Comparison of finished runs: participation patterns, noise levels, seeds.
 
-Reads report.json of each run and nothing else; nothing here imports TensorFlow.
+It reads report.json of each run and nothing else; nothing here imports TensorFlow.
 """
 
 from fl_audit.comparison.comparison import Comparison, compare, comparison_json

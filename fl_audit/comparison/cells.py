@@ -1,4 +1,4 @@
-"""Numbers over the runs of a setting, as a cell of a table has them."""
+"""The cells of tables: numbers over the runs of a setting as text."""
 
 import math
 from collections.abc import Callable
@@ -14,12 +14,12 @@ LEFT_OUT = "–"
 
 
 def accuracy_cell(setting: Setting) -> str:
-    """In percent."""
+    """The accuracy in percent."""
     return _over_runs(setting.accuracy, lambda value: significant(100 * value)) + " %"
 
 
 def cohort_cell(setting: Setting) -> str:
-    """Expected clients and canaries a round."""
+    """The expected number of clients and canaries in a round."""
     return _over_runs(setting.denominator, significant)
 
 
@@ -33,7 +33,7 @@ def guarantee_cell(setting: Setting, party: Party) -> str:
 
 
 def verdict_cell(setting: Setting) -> str:
-    """What became of the claims made of its runs."""
+    """The verdicts on the claims that the configs of the runs make."""
     said = [
         LEFT_OUT if v is None else f"ε ≤ {v.claimed_epsilon:g}: {v.outcome}"
         for v in (run.report.verdict for run in setting.runs)
@@ -45,10 +45,10 @@ def verdict_cell(setting: Setting) -> str:
 
 
 def epsilon_cell(setting: Setting, statistic: str, method: str) -> str:
-    """One method on one statistic.
+    """The epsilon by one method on one statistic.
 
-    Over several runs, the mean and in brackets the smallest and the largest. A mean of lower
-    bounds is no bound, so that it goes without the sign of one.
+    Several runs are given by their mean, with the smallest and the largest in brackets. A mean of
+    lower bounds is no bound, so that it has no sign "≥".
     """
     spread = setting.epsilon(statistic, method)
     if spread is None:
@@ -72,12 +72,12 @@ def has_repetitions(comparison: Comparison) -> bool:
 
 
 def has_verdicts(comparison: Comparison) -> bool:
-    """Whether anything was claimed of any run."""
+    """Whether any run has a verdict on a claim."""
     return any(run.report.verdict is not None for run in comparison.runs)
 
 
 def title(comparison: Comparison) -> str:
-    """What is compared, such as "digits: 3 settings, 5 runs"."""
+    """The title of a comparison, such as "digits: 3 settings, 5 runs"."""
     tasks = dict.fromkeys(run.report.run.task for run in comparison.runs)
     settings, runs = len(comparison.settings), len(comparison.runs)
     plural = "" if settings == 1 else "s"

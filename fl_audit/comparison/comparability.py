@@ -1,4 +1,4 @@
-"""What keeps numbers of several runs from being laid side by side, in words."""
+"""Warnings, in words, about differences that keep runs from being compared."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from fl_audit.number_words import significant
 from fl_audit.report.checks import failed_checks
 
 _SAME_COHORT = 1.1
-"""Cohorts up to this factor apart differ by the coins of their canaries."""
+"""Cohorts that differ by at most this factor may differ by the coins of their canaries alone."""
 
 
 @dataclass(frozen=True)
@@ -18,9 +18,9 @@ class _MustAgree:
     """A fact about a run that comparable runs have in common.
 
     Attributes:
-      name: of the fact.
-      of: the fact about one run.
-      consequence: of a difference.
+      name: Name of the fact.
+      of: A function that returns the fact about one run.
+      consequence: What follows from a difference, in words.
     """
 
     name: str
@@ -76,7 +76,7 @@ _MUST_AGREE = (
 
 
 def comparability_warnings(runs: Sequence[ReportedRun]) -> list[str]:
-    """A sentence for each thing that the runs should have in common and have not."""
+    """A sentence for each fact that the runs should have in common but do not."""
     return [
         *(sentence for fact in _MUST_AGREE for sentence in _disagreement(fact, runs)),
         *_cohorts(runs),
@@ -104,7 +104,7 @@ def _cohorts(runs: Sequence[ReportedRun]) -> Iterable[str]:
 
 
 def _left_out_statistics(runs: Sequence[ReportedRun]) -> Iterable[str]:
-    """A sentence for all statistics that the same runs lack: of a threat model, mostly."""
+    """A sentence for each group of statistics that the same runs lack."""
     titles: dict[tuple[str, ...], list[str]] = {}
     for name in dict.fromkeys(name for run in runs for name in run.report.statistics):
         lacking = tuple(str(run.folder) for run in runs if name not in run.report.statistics)
@@ -127,7 +127,7 @@ def _failed_checks(runs: Sequence[ReportedRun]) -> Iterable[str]:
 
 
 def _copies(runs: Sequence[ReportedRun]) -> Iterable[str]:
-    """Runs with equal numbers: a copied folder, or the same seed without noise."""
+    """A sentence for each run with the numbers of another: a copy, or its seed without noise."""
     seen: list[ReportedRun] = []
     for run in runs:
         twin = next((other for other in seen if _numbers(other) == _numbers(run)), None)
@@ -140,7 +140,7 @@ def _copies(runs: Sequence[ReportedRun]) -> Iterable[str]:
 
 
 def _numbers(run: ReportedRun) -> dict[str, list[tuple[object, ...]]]:
-    """What each method found, by statistic."""
+    """The numbers that each method found, by statistic."""
     return {
         name: [(made.method, made.epsilon, made.lower, made.upper) for made in found.estimates]
         for name, found in run.report.statistics.items()

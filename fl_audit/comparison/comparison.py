@@ -1,4 +1,4 @@
-"""Finished runs side by side, as one value: what the table, the page and the JSON are made of."""
+"""The comparison of finished runs, from which the table, the page and the JSON are made."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,15 +15,18 @@ from fl_audit.comparison.settings import Setting, group_by_setting
 from fl_audit.comparison.spread import Spread
 
 SHOWN_METHODS = ("threshold_valid", "one_run_valid", "gaussian_fit")
-"""What tables show at first sight: the bounds that hold, and the paper's estimate."""
+"""The methods in the first tables: the valid bounds, and the paper's estimate."""
 
 BOUND = "threshold_valid"
 """The bound that the plots show."""
 
 FRONT_METHOD = "gaussian_fit"
-"""The epsilon of the privacy-accuracy plots. Where the law of excluded scores is not known, a bound
-that holds can be no higher than the number of canaries allows, and so ties the settings that leak
-most; an estimate still orders them."""
+"""The method whose epsilon the privacy-accuracy plots show.
+
+Where the law of excluded scores is not known, a valid bound can be no higher than the number of
+canaries allows, so that the settings that leak most all reach that limit; an estimate still orders
+them.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,10 +34,10 @@ class Comparison:
     """Finished runs side by side.
 
     Attributes:
-      runs: as they were named.
-      settings: the runs by setting, in the order to show them.
-      differing: config keys that differ between settings.
-      warnings: what keeps the runs from being compared, in words.
+      runs: The runs in the order in which their folders were given.
+      settings: The runs by setting, in the order to show them.
+      differing: The config keys that differ between settings.
+      warnings: What keeps the runs from being compared, in sentences.
     """
 
     runs: tuple[ReportedRun, ...]
@@ -63,12 +66,12 @@ class Comparison:
 
     @property
     def patterns(self) -> tuple[str, ...]:
-        """What tells settings apart beside their noise multiplier."""
+        """The patterns of the settings: what distinguishes them apart from their noise."""
         return tuple(dict.fromkeys(setting.pattern for setting in self.settings))
 
     @property
     def noise_multipliers(self) -> tuple[float, ...]:
-        """Those of the settings, ascending."""
+        """The noise multipliers of the settings in ascending order."""
         return tuple(sorted({setting.noise_multiplier for setting in self.settings}))
 
     def front(self, statistic: str, method: str) -> tuple[Setting, ...]:
@@ -80,7 +83,7 @@ class Comparison:
         return self._front([setting.guarantee(party) for setting in self.settings])
 
     def _front(self, epsilons: Sequence[Spread | None]) -> tuple[Setting, ...]:
-        """By means over runs; settings without an epsilon are left out."""
+        """The Pareto front by means over runs; settings without an epsilon are left out."""
         known = [(s, e) for s, e in zip(self.settings, epsilons, strict=True) if e is not None]
         on_front = pareto_front(
             np.array([epsilon.mean for _, epsilon in known]),
@@ -90,10 +93,13 @@ class Comparison:
 
 
 def compare(folders: Sequence[Path]) -> Comparison:
-    """Lays finished runs side by side.
+    """Compares finished runs.
+
+    Args:
+      folders: The folders of the runs, at least two.
 
     Raises:
-      InputError: fewer than two folders, one of them twice, or one without a finished run.
+      InputError: Fewer than two folders are given, one is given twice, or one has no finished run.
     """
     runs = read_reported_runs(folders)
     settings = tuple(group_by_setting(runs))
@@ -106,7 +112,7 @@ def compare(folders: Sequence[Path]) -> Comparison:
 
 
 def comparison_json(comparison: Comparison) -> dict[str, Any]:
-    """All of it as one JSON object: infinities as words, no NaN; each run with its report."""
+    """The comparison as one JSON object with each run's report; infinities are words."""
     return {
         "differing_keys": list(comparison.differing),
         "warnings": list(comparison.warnings),

@@ -1,4 +1,4 @@
-"""An axis of epsilon: decades where it spans them, zero on it, infinity at its edge."""
+"""An axis of epsilon that has zero and infinity on it, logarithmic where epsilon spans decades."""
 
 import math
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ _LINEAR_UP_TO = 10.0
 """Largest epsilon that is still drawn on a linear axis."""
 
 _FIRST_DECADE = 0.1
-"""Below it a logarithmic axis is linear, so that zero has a place."""
+"""A logarithmic axis is linear below this epsilon, so that zero has a place."""
 
 _FIRST_POWER = 1e6
 """Ticks from here on are powers of ten."""
@@ -26,8 +26,8 @@ class EpsilonAxis:
     """One scale for all panels of a plot, so that they may be compared.
 
     Attributes:
-      largest: finite epsilon to draw, positive.
-      has_infinity: whether an infinite one is to be drawn.
+      largest: The largest finite epsilon to draw, positive.
+      has_infinity: Whether an infinite epsilon is to be drawn.
     """
 
     largest: float
@@ -35,7 +35,7 @@ class EpsilonAxis:
 
     @classmethod
     def holding(cls, epsilons: Iterable[float]) -> "EpsilonAxis":
-        """The axis that all of these fit on."""
+        """The axis on which all given epsilons fit."""
         values = list(epsilons)
         largest = max((value for value in values if math.isfinite(value)), default=0.0)
         return cls(largest or 1.0, math.inf in values)
@@ -47,11 +47,11 @@ class EpsilonAxis:
 
     @property
     def infinity(self) -> float:
-        """Where an infinite epsilon is drawn."""
+        """The position of an infinite epsilon."""
         return 10 ** (self._top_power + 0.9) if self.is_logarithmic else 1.2 * self.largest
 
     def position(self, epsilon: float) -> float:
-        """Where an epsilon is drawn."""
+        """The position of an epsilon, finite or not."""
         return epsilon if math.isfinite(epsilon) else self.infinity
 
     @property
@@ -59,7 +59,13 @@ class EpsilonAxis:
         return math.ceil(math.log10(self.largest))
 
     def scale(self, axes: Axes, direction: Literal["x", "y"], most_ticks: int) -> None:
-        """Gives an axis of a panel this scale, its limits, and at most so many ticks."""
+        """Sets the scale, the limits and the ticks of one axis of a panel.
+
+        Args:
+          axes: The panel.
+          direction: Which of the panel's two axes shows epsilon.
+          most_ticks: The largest number of ticks.
+        """
         axis = axes.yaxis if direction == "y" else axes.xaxis
         limits = axes.set_ylim if direction == "y" else axes.set_xlim
         edge_line = axes.axhline if direction == "y" else axes.axvline
@@ -84,13 +90,13 @@ class EpsilonAxis:
         return [*(float(tick) for tick in located if tick <= self.largest), *infinity]
 
     def _label(self, tick: float) -> str:
-        """A round number, or the sign of infinity."""
+        """The label of a tick: its number, or the sign of infinity."""
         if tick == self.infinity:
             return "∞"
         return f"{tick:,g}" if tick < _FIRST_POWER else significant(tick, 1).removeprefix("1 × ")
 
     def _limits(self) -> tuple[float, float]:
-        """A little below zero, and above whatever is drawn last."""
+        """The ends of the axis: a little below zero, and a little above the last value drawn."""
         if self.is_logarithmic:
             last = self.infinity if self.has_infinity else 10.0**self._top_power
             return -0.4 * _FIRST_DECADE, 10**0.3 * last

@@ -18,22 +18,23 @@ from fl_audit.comparison.settings import Setting
 from fl_audit.report.figure import INK, draw
 
 _GROUP_WIDTH = 0.9
-"""Of the distance between noise levels, taken by all runs of one level."""
+"""Share of the distance between noise levels that the runs of one level take together."""
 
 _BESIDE = 5.0
-"""Points from a stem to the estimate left of it, which would hide a bound close by."""
+"""Points by which an estimate stands to the left of its stem, so that it hides no bound."""
 
 
 @dataclass(frozen=True)
 class _Stem:
-    """One run on one statistic.
+    """One run's numbers on one statistic.
 
     Attributes:
-      x: where it stands.
-      style: of its pattern.
-      bound: lower bound that holds; None where it was left out.
-      estimate: Gaussian fit; None where it was left out.
-      guarantee: analytical epsilon to a canary, whom estimates are about; None if unknown.
+      x: Position of the run on the horizontal axis.
+      style: Style of the run's pattern.
+      bound: The valid lower bound; None where it was left out.
+      estimate: The Gaussian fit; None where it was left out.
+      guarantee: The analytical epsilon to a canary, as estimates are about canaries; None if
+        unknown.
     """
 
     x: float
@@ -44,15 +45,15 @@ class _Stem:
 
     @property
     def epsilons(self) -> list[float]:
-        """Those that are known."""
+        """The epsilons that are known."""
         return [e for e in (self.bound, self.estimate, self.guarantee) if e is not None]
 
 
 def estimate_panels(comparison: Comparison) -> dict[str, Markup]:
-    """A figure per statistic, all on one scale: a stem per run.
+    """A figure per statistic with a stem per run, all on one scale.
 
     Args:
-      comparison: the runs.
+      comparison: The runs to draw.
     """
     panels = {name: list(_stems(comparison, name)) for name in comparison.statistics}
     axis = EpsilonAxis.holding(e for stems in panels.values() for s in stems for e in s.epsilons)
@@ -81,7 +82,7 @@ def _stems(comparison: Comparison, statistic: str) -> Iterator[_Stem]:
 
 
 def _groups(comparison: Comparison) -> list[list[Setting]]:
-    """The settings by noise multiplier; each by itself where all have the same."""
+    """The settings grouped by noise multiplier; each setting by itself where all have the same."""
     levels = comparison.noise_multipliers
     if len(levels) == 1:
         return [[setting] for setting in comparison.settings]
@@ -90,7 +91,7 @@ def _groups(comparison: Comparison) -> list[list[Setting]]:
 
 @dataclass(frozen=True)
 class _Ticks:
-    """What stands below the panels."""
+    """The labels below the panels."""
 
     labels: tuple[str, ...]
     title: str
@@ -117,7 +118,7 @@ def _plot(stems: list[_Stem], axis: EpsilonAxis, ticks: _Ticks, axes: Axes) -> N
 
 
 def _draw_stem(axes: Axes, stem: _Stem, axis: EpsilonAxis) -> None:
-    """A bar from the bound that holds to the guarantee: the mechanism's epsilon is in it."""
+    """Draws a bar from the valid bound to the guarantee, which holds the mechanism's epsilon."""
     colour, marker = stem.style.colour, stem.style.marker
     if stem.bound is not None:
         at = axis.position(stem.bound)

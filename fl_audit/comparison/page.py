@@ -1,4 +1,4 @@
-"""The page of a comparison: it needs nothing but itself."""
+"""The page of a comparison, which refers to no other file."""
 
 import importlib.metadata
 from collections.abc import Iterator
@@ -26,16 +26,16 @@ from fl_audit.report.template import render
 
 
 def render_comparison(comparison: Comparison) -> str:
-    """The page as HTML.
+    """Renders the page as HTML.
 
     Args:
-      comparison: the runs.
+      comparison: The runs to show.
     """
     return render("fl_audit.comparison", "compare.html", _page(comparison))
 
 
 def _page(comparison: Comparison) -> dict[str, Any]:
-    """What the template names."""
+    """The values of the names in the template."""
     return {
         "title": title(comparison),
         "warnings": comparison.warnings,
@@ -61,16 +61,16 @@ class _SettingRow:
     """A setting in the page's first tables.
 
     Attributes:
-      label: of the setting.
-      num_runs: that repeat it.
-      rounds: of training.
-      cohort: expected clients and canaries a round.
-      accuracy: in percent.
-      client: analytical epsilon to a real client.
-      canary: analytical epsilon to a canary.
-      verdict: on what was claimed.
-      epsilons: by statistic, a cell per shown method.
-      folders: of its runs.
+      label: Label of the setting.
+      num_runs: Number of runs that repeat the setting.
+      rounds: Number of rounds of training.
+      cohort: Expected number of clients and canaries in a round.
+      accuracy: Accuracy in percent.
+      client: Analytical epsilon to a real client.
+      canary: Analytical epsilon to a canary.
+      verdict: Verdicts on the claims of the runs.
+      epsilons: A cell by statistic and shown method.
+      folders: Folders of the runs.
     """
 
     label: str
@@ -105,7 +105,7 @@ def _setting_row(comparison: Comparison, setting: Setting) -> _SettingRow:
 
 @dataclass(frozen=True)
 class _MethodGroupRows:
-    """The methods of one group on one statistic: a cell per setting."""
+    """The methods of one group on one statistic, with a cell per setting."""
 
     title: str
     cells: dict[str, list[str]]

@@ -1,4 +1,4 @@
-"""Which settings no other setting beats."""
+"""The Pareto front: the settings that no other setting dominates."""
 
 import numpy as np
 import numpy.typing as npt
@@ -7,21 +7,22 @@ from fl_audit.array_types import FloatArray
 
 
 def pareto_front(epsilon: FloatArray, accuracy: FloatArray) -> npt.NDArray[np.bool_]:
-    """The points that no other dominates: smaller epsilon is better, larger accuracy is better.
+    """The points that no other dominates, where small epsilon and large accuracy are better.
 
-    A point dominates another that it equals or beats in both and beats in one; equal points stand
-    or fall together. Negoescu et al. 2024 take the convex hull, a part of these points: it asks in
-    addition that no mixture of two settings is better, and has no place for an infinite epsilon.
+    A point dominates another if it is at least as good in both and better in one; of equal points
+    all or none are on the front. Negoescu et al. 2024 take the convex hull, a part of these points:
+    it asks in addition that no mixture of two settings is better, and has no place for an infinite
+    epsilon.
 
     Args:
-      epsilon: [points] may be infinite.
-      accuracy: [points] finite.
+      epsilon: Epsilon of each point, possibly infinite, float64 of shape (num_points,).
+      accuracy: Accuracy of each point, finite, float64 of shape (num_points,).
 
     Returns:
-      [points] whether each is on the front.
+      Whether each point is on the front, bool of shape (num_points,).
     """
-    # Best first: a point is on the front if it is the most accurate of its epsilon, and more
-    # accurate than every point of a smaller epsilon.
+    # In ascending epsilon, a point is on the front if it is the most accurate of its epsilon, and
+    # more accurate than every point of a smaller epsilon.
     on_front = np.zeros(len(epsilon), dtype=bool)
     best = -np.inf
     for value in np.unique(epsilon):

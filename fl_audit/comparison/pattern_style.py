@@ -10,12 +10,12 @@ from matplotlib.lines import Line2D
 from fl_audit.report.figure import BLUE, ORANGE, draw
 
 _COLOURS = (BLUE, ORANGE, "#009e73", "#cc79a7", "#b58900", "#56b4e9", "#5c5c5c")
-"""Okabe & Ito (2008), the yellow darker and grey for black, so that all show on white."""
+"""Colours of Okabe & Ito (2008), with a darker yellow and grey for black, to show on white."""
 
 _MARKERS = ("o", "s", "D", "P", "X", "h", "*", "p")
 
 _LEGEND_CHARACTERS = 120
-"""About as many fit on a line of the legend."""
+"""Number of characters that fit on a line of the legend, roughly."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class PatternStyle:
 
 
 def pattern_styles(patterns: Sequence[str]) -> dict[str, PatternStyle]:
-    """A style per pattern: seven colours and eight markers, no pair twice up to 56 patterns."""
+    """A style per pattern; up to 56 patterns no pair of colour and marker is used twice."""
     return {
         pattern: PatternStyle(_COLOURS[i % len(_COLOURS)], _MARKERS[i % len(_MARKERS)])
         for i, pattern in enumerate(patterns)
@@ -35,7 +35,7 @@ def pattern_styles(patterns: Sequence[str]) -> dict[str, PatternStyle]:
 
 
 def pattern_legend(patterns: Sequence[str]) -> Markup:
-    """The styles with the patterns' names, in a figure of its own."""
+    """Draws the legend, a figure of the styles with the patterns' names."""
     columns = max(1, min(_LEGEND_CHARACTERS // (max(map(len, patterns)) + 6), len(patterns)))
     height = 0.08 + 0.2 * -(-len(patterns) // columns)
 

@@ -1,4 +1,4 @@
-"""One finished run as its report.json tells it: all that a comparison reads of a run."""
+"""One finished run as its report.json has it, which is all that a comparison reads of a run."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from fl_audit.report.report_json import report_from_json
 from fl_audit.report.statistic_model import EstimateReport
 
 Party = Literal["client", "canary"]
-"""Whom an analytical epsilon is for."""
+"""The party that an analytical epsilon is for."""
 
 PARTIES: tuple[Party, ...] = ("client", "canary")
 
@@ -24,10 +24,10 @@ class ReportedRun:
     """A finished run.
 
     Attributes:
-      folder: where it lies, as it was named.
-      report: its report.
-      report_json: report.json, unchanged.
-      config: the resolved config, a value per `section.key`.
+      folder: The run's folder, as it was given.
+      report: The report of the run.
+      report_json: The object in report.json, unchanged.
+      config: The resolved config, a value per `section.key`.
     """
 
     folder: Path
@@ -36,7 +36,7 @@ class ReportedRun:
     config: Mapping[str, Any]
 
     def estimate(self, statistic: str, method: str) -> EstimateReport | None:
-        """What a method found on a statistic; None where either was left out."""
+        """The estimate by a method on a statistic; None where either was left out."""
         found = self.report.statistics.get(statistic)
         return None if found is None else found.estimate_by(method)
 
@@ -54,8 +54,11 @@ class ReportedRun:
 def read_reported_runs(folders: Sequence[Path]) -> list[ReportedRun]:
     """Reads the reports of at least two finished runs.
 
+    Args:
+      folders: The folders of the runs.
+
     Raises:
-      InputError: fewer than two folders, one of them twice, or one without a finished run.
+      InputError: Fewer than two folders are given, one is given twice, or one has no finished run.
     """
     if len(folders) < 2:
         raise InputError(f"compare needs at least two run folders, got {len(folders)}")
@@ -119,7 +122,7 @@ def _check_format(folder: RunFolder, fields: Mapping[str, Any]) -> None:
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested tables as `section.key`.
+    """The values of nested tables by `section.key`.
 
     >>> _flat({"seed": 1, "task": {"kind": "digits"}})
     {'seed': 1, 'task.kind': 'digits'}

@@ -1,4 +1,4 @@
-"""Runs named by what differs between their configs; repetitions of one setting together."""
+"""Settings: runs grouped and labelled by what differs between their configs."""
 
 import json
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -26,14 +26,19 @@ CHANCE_OR_MEANS = frozenset(
         "log.evaluate_every",
     }
 )
-"""Keys that make no other setting: the seed, how a run is computed and logged, which of its
-attackers are scored, what is claimed."""
+"""Keys that do not distinguish settings.
+
+They are the seed, how a run is computed and logged, which attackers are scored, what is claimed.
+"""
 
 OF_ONE_ATTACKER = frozenset(
     {"audit.release_every", "audit.window_first_round", "audit.window_last_round"}
 )
-"""Keys that make another setting only between runs that have them: who sees other rounds is another
-attacker, and without one there is nothing to confuse."""
+"""Keys that distinguish settings only between runs that have them.
+
+An attacker who sees other rounds is another attacker; a run without that attacker has no statistic
+that could be confused with its statistics.
+"""
 
 _REPEATS, _CANARIES = "participation.canary_repeats", "participation.canaries"
 
@@ -47,11 +52,11 @@ class Setting:
     """One way to train, and the runs that repeat it.
 
     Attributes:
-      pattern: what tells it from the others, its noise multiplier left aside.
-      noise_multiplier: the effective one of a round, to six digits.
-      label: the pattern, and the noise multiplier where that differs between settings.
-      keys: the config keys that differ between settings, those that it has.
-      runs: at least one.
+      pattern: What distinguishes the setting from the others, apart from its noise multiplier.
+      noise_multiplier: The effective noise multiplier of a round, to six digits.
+      label: The pattern, and the noise multiplier where that differs between settings.
+      keys: The values of the setting's config keys that differ between settings.
+      runs: The runs that repeat the setting, at least one.
     """
 
     pattern: str
@@ -62,26 +67,26 @@ class Setting:
 
     @property
     def accuracy(self) -> Spread:
-        """On held-out data, over runs."""
+        """The accuracy on held-out data, over runs."""
         return Spread(tuple(run.report.run.accuracy for run in self.runs))
 
     @property
     def denominator(self) -> Spread:
-        """Expected clients and canaries a round, over runs: coins include other canaries."""
+        """The expected cohort, over runs; it differs as coins include other canaries."""
         return Spread(tuple(run.report.run.denominator for run in self.runs))
 
     def epsilon(self, statistic: str, method: str) -> Spread | None:
-        """By one method on one statistic, over runs; None where it was left out in all."""
+        """Epsilon by one method on one statistic, over runs; None where all left it out."""
         return Spread.of(run.epsilon(statistic, method) for run in self.runs)
 
     def guarantee(self, party: Party) -> Spread | None:
-        """The analytical epsilon over runs; None unless it is known for each."""
+        """The analytical epsilon to one party, over runs; None unless it is known for each."""
         known = [run.guarantee(party) for run in self.runs]
         return None if None in known else Spread.of(known)
 
 
 def group_by_setting(runs: Sequence[ReportedRun]) -> list[Setting]:
-    """The settings, by pattern and then by noise multiplier.
+    """The settings of some runs, sorted by pattern and then by noise multiplier.
 
     Numbers in a pattern ascend; names, such as kinds, are in the order of the runs.
     """
@@ -101,7 +106,7 @@ def group_by_setting(runs: Sequence[ReportedRun]) -> list[Setting]:
 
 
 def _ranks(values: Sequence[Any]) -> dict[str | None, int]:
-    """The place of each value: names in the order given, then numbers ascending."""
+    """The rank of each value: names in the order given, then numbers in ascending order."""
     is_number = [isinstance(value, int | float) for value in values]
     numbers = sorted(value for value, number in zip(values, is_number, strict=True) if number)
     names = [value for value, number in zip(values, is_number, strict=True) if not number]
@@ -110,7 +115,7 @@ def _ranks(values: Sequence[Any]) -> dict[str | None, int]:
 
 
 def _effective(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The config without what has no effect: repeats of canaries that take part otherwise."""
+    """The config without keys that have no effect, such as repeats where canaries do not repeat."""
     has_repeats = config.get(_CANARIES, "repeats") == "repeats"
     return {
         key: value
@@ -120,10 +125,10 @@ def _effective(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def differing_keys(configs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The `section.key`s that make different settings of the configs, in the configs' order.
+    """The `section.key`s in which the configs differ as settings, in the configs' order.
 
     A key that one `kind` has and another lacks, or that is about one attacker, differs only if
-    those that have it disagree.
+    the configs that have it disagree.
     """
     keys = dict.fromkeys(key for config in configs for key in config)
     return [key for key in keys if key not in CHANCE_OR_MEANS and _differs(key, configs)]
@@ -145,7 +150,7 @@ def _identity(config: Mapping[str, Any], keys: Sequence[str]) -> Hashable:
 
 
 def _text(value: Any) -> str | None:
-    """A value as text that equal values share; None where there is none."""
+    """A value as text, the same for equal values; None where there is no value."""
     return None if value is _ABSENT else json.dumps(_number(value))
 
 
@@ -160,7 +165,7 @@ def _setting(runs: Sequence[ReportedRun], differing: Sequence[str]) -> Setting:
     keys = {key: config[key] for key in differing if key in config}
     return Setting(
         pattern=_label(keys, lambda key: key != NOISE) or "all runs",
-        # Solved from the noise of its parts, it is exact to rounding only.
+        # The effective multiplier is solved from its parts, exact only up to rounding.
         noise_multiplier=float(f"{runs[0].report.run.noise_multiplier:.6g}"),
         label=_label(keys, lambda key: True) or "all runs",
         keys=keys,
@@ -169,15 +174,15 @@ def _setting(runs: Sequence[ReportedRun], differing: Sequence[str]) -> Setting:
 
 
 def _label(keys: Mapping[str, Any], wanted: Callable[[str], bool]) -> str:
-    """Such as "shuffle, repeats 4, noise 0.1": the noise last."""
+    """A label with the noise last, such as "shuffle, repeats 4, noise 0.1"."""
     ordered = sorted(keys, key=lambda key: key == NOISE)
     if keys.get(_CANARIES) == "repeats" and _REPEATS in keys:
-        ordered.remove(_CANARIES)  # the number says it
+        ordered.remove(_CANARIES)  # the number of repeats implies it
     return ", ".join(_named(key, keys[key]) for key in ordered if wanted(key))
 
 
 def _named(key: str, value: Any) -> str:
-    """A value with its name, as a label has it.
+    """A value with its name, for a label.
 
     >>> _named("participation.kind", "bernoulli"), _named("client.batch_size", 5)
     ('bernoulli', 'client batch size 5')
@@ -193,7 +198,7 @@ def _named(key: str, value: Any) -> str:
 
 
 def value_text(value: Any) -> str:
-    """A value of a config as people write it.
+    """A value of a config in words.
 
     >>> [value_text(value) for value in (0.3, 4, "gaussian", None, [512, 256])]
     ['0.3', '4', 'gaussian', 'default', '512 × 256']

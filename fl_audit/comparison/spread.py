@@ -1,4 +1,4 @@
-"""A number over runs that differ in nothing but chance."""
+"""The spread of a number over runs that differ only by chance."""
 
 import math
 import statistics
@@ -12,24 +12,24 @@ from fl_audit.estimators.result import json_value
 class Spread:
     """The values of one number, one per run.
 
-    With the few runs that one has, the smallest and the largest tell more honestly than a
-    standard deviation how far apart they lie (Negoescu et al. 2024 draw them too).
+    With few runs, the smallest and the largest value describe the spread better than a standard
+    deviation (Negoescu et al. 2024 draw them too).
 
     Attributes:
-      values: at least one; may be infinite.
+      values: The values, at least one, possibly infinite.
     """
 
     values: tuple[float, ...]
 
     @classmethod
     def of(cls, values: Iterable[float | None]) -> "Spread | None":
-        """The values that are known; None where there are none."""
+        """The spread of the values that are known; None where there are none."""
         known = tuple(value for value in values if value is not None)
         return cls(known) if known else None
 
     @property
     def mean(self) -> float:
-        """Infinite where a value is."""
+        """Mean of the values; infinite where one of them is."""
         return math.inf if math.inf in self.values else statistics.fmean(self.values)
 
     @property
@@ -41,16 +41,16 @@ class Spread:
 
     @property
     def smallest(self) -> float:
-        """Of the values."""
+        """The smallest of the values."""
         return min(self.values)
 
     @property
     def largest(self) -> float:
-        """Of the values."""
+        """The largest of the values."""
         return max(self.values)
 
     def to_json(self) -> dict[str, object]:
-        """All of it; infinities as words."""
+        """The JSON object, with infinities as words."""
         return {
             "values": [json_value(value) for value in self.values],
             "mean": json_value(self.mean),

@@ -84,7 +84,7 @@ def _aligned(
     rows: Sequence[Sequence[str]],
     width: int,
 ) -> list[str]:
-    """A head and a line per setting, the columns flush right."""
+    """The lines of a table: a head and a line per setting, with columns flush right."""
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
 
     def line(start: str, cells: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""Privacy against accuracy with the Pareto front (compare Negoescu et al. 2024, Figure 1)."""
+"""Plots of privacy against accuracy (compare Negoescu et al. 2024, Figure 1)."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,14 +18,14 @@ from fl_audit.report.figure import FAINT, draw
 
 @dataclass(frozen=True)
 class _Point:
-    """One setting.
+    """One setting in a panel.
 
     Attributes:
-      epsilon: over its runs.
-      accuracy: over its runs, in percent.
-      style: of its pattern.
-      name: its noise multiplier; empty where all have the same.
-      is_on_front: whether no other setting dominates it.
+      epsilon: Epsilon over the setting's runs.
+      accuracy: Accuracy over the setting's runs, in percent.
+      style: Style of the setting's pattern.
+      name: The noise multiplier; empty where all settings have the same.
+      is_on_front: Whether no other setting dominates this one.
     """
 
     epsilon: Spread
@@ -36,10 +36,10 @@ class _Point:
 
 
 def tradeoff_panels(comparison: Comparison) -> dict[str, Markup]:
-    """A figure by title: each statistic, then the guarantee to a real client where it is known.
+    """The figures by title: each statistic, and the guarantee to a real client where it is known.
 
     Args:
-      comparison: the runs.
+      comparison: The runs to draw.
     """
     panels = {
         title_of(name): list(
@@ -97,7 +97,7 @@ def _plot(points: list[_Point], axes: Axes) -> None:
 
 
 def _draw_front(axes: Axes, front: list[_Point], axis: EpsilonAxis) -> None:
-    """Steps: the best accuracy that any setting has at no more than an epsilon."""
+    """Draws the front in steps: the best accuracy of any setting up to each epsilon."""
     ordered = sorted(front, key=lambda point: point.epsilon.mean)
     x = [axis.position(point.epsilon.mean) for point in ordered]
     y = [point.accuracy.mean for point in ordered]
@@ -105,7 +105,7 @@ def _draw_front(axes: Axes, front: list[_Point], axis: EpsilonAxis) -> None:
 
 
 def _draw_point(axes: Axes, point: _Point, axis: EpsilonAxis) -> None:
-    """The mean over runs, with bars from the smallest to the largest; hollow off the front."""
+    """Draws a mean with bars from smallest to largest value, hollow if it is not on the front."""
     x, y = axis.position(point.epsilon.mean), point.accuracy.mean
     ends = [axis.position(point.epsilon.smallest), axis.position(point.epsilon.largest)]
     colour = point.style.colour

@@ -1,4 +1,4 @@
-"""The main job: check, train with canaries, score, estimate, report."""
+"""The audited run from start to end: check, train with canaries, score, estimate, report."""
 
 from fl_audit.pipeline.runs import continue_run, start_run
 

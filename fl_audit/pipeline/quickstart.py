@@ -1,4 +1,4 @@
-"""The quickstart: two audited runs that differ in their noise alone."""
+"""The quickstart: two audited runs that differ only in their noise."""
 
 import importlib.resources
 from collections.abc import Mapping
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from fl_audit.report import Report
 
 NOISE_MULTIPLIERS = (0.0, 0.3)
-"""Without noise, and with noise at which the estimates are clearly lower."""
+"""Noise multipliers of the two runs: none, and one at which the estimates are clearly lower."""
 
 
 def free_folder(parent: Path) -> Path:
-    """The first `quickstart-N` in a folder that does not exist yet."""
+    """The first path `quickstart-N` in a folder that does not exist yet."""
     number = 1
     while (parent / f"quickstart-{number}").exists():
         number += 1
@@ -26,7 +26,7 @@ def free_folder(parent: Path) -> Path:
 
 
 def folder_name(noise_multiplier: float) -> str:
-    """Name of one run's folder."""
+    """The name of one run's folder."""
     return f"noise_{noise_multiplier:g}"
 
 
@@ -34,10 +34,10 @@ def run(out: Path) -> dict[float, "Report"]:
     """Runs both and returns their reports by noise multiplier.
 
     Args:
-      out: a folder that is new or empty; each run gets a folder inside.
+      out: A folder that is new or empty; each run gets a folder inside.
 
     Raises:
-      InputError: the folder is not empty.
+      InputError: The folder is not empty.
     """
     check_new(out)
     reports = {}
@@ -50,7 +50,7 @@ def run(out: Path) -> dict[float, "Report"]:
 
 
 def comparison(reports: "Mapping[float, Report]") -> str:
-    """The runs side by side: accuracy, analytical epsilon, Gaussian-fit epsilon by statistic."""
+    """A table of the runs: accuracy, analytical epsilon and, by statistic, Gaussian-fit epsilon."""
     rows = [["", *(f"noise {noise:g}" for noise in reports)]]
     rows.append(["accuracy", *(f"{report.run.accuracy:.3f}" for report in reports.values())])
     analytical = (report.analytical.epsilon for report in reports.values())

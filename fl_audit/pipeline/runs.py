@@ -1,4 +1,4 @@
-"""The main job: check, train with canaries, score, estimate, report."""
+"""The audited run from start to end: check, train with canaries, score, estimate, report."""
 
 import sys
 from pathlib import Path
@@ -15,13 +15,13 @@ def start_run(config: Config, out: Path) -> "Report":
     """Runs a config in a new folder and returns the report.
 
     Args:
-      config: of the run.
-      out: a folder that is new or empty.
+      config: The config of the run.
+      out: A folder that is new or empty.
 
     Raises:
-      InputError: the folder is taken, or the config or its data cannot be used. Nothing is
-        written then.
-      Interrupted: a signal asked to stop; `continue_run` goes on.
+      InputError: The folder is taken, or the config or its data cannot be used; nothing is written
+        then.
+      Interrupted: A signal asked to stop; `continue_run` goes on.
     """
     from fl_audit.training.run.taken_folder import check_new, write_identity
 
@@ -43,12 +43,12 @@ def continue_run(config: Config, out: Path) -> "Report":
     """Continues an interrupted run from its last checkpoint and returns the report.
 
     Args:
-      config: the one that the run was started with.
-      out: the run's folder.
+      config: The config that the run was started with.
+      out: The run's folder.
 
     Raises:
-      InputError: the folder holds no interrupted run of this config.
-      Interrupted: a signal asked to stop once more.
+      InputError: The folder holds no interrupted run of this config.
+      Interrupted: A signal asked to stop again.
     """
     from fl_audit.training.run.taken_folder import check_resumable, check_same_canaries
 

@@ -1,7 +1,7 @@
-"""Planning an audit before a week of training: what it would say, what it can tell, what it costs.
+"""Plans of audits before any training: what they would report, can detect and cost.
 
-Rounds are simulated in law: a canary's inner product with a noised sum is drawn, no vector and no
-client. docs/plan.md has the formulas.
+Rounds are simulated in law: a canary's inner product with a noised sum is drawn directly, without
+vectors or clients. docs/plan.md has the formulas.
 """
 
 from fl_audit.planning.plan import LEAST_TRIALS, Plan, make_plan

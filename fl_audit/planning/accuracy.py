@@ -1,4 +1,4 @@
-"""What canaries do to the model, as far as that can be said without training it."""
+"""The effect of canaries on the model, as far as it is known without training."""
 
 import math
 from dataclasses import dataclass
@@ -12,17 +12,18 @@ from fl_audit.planning.planned_run import PlannedRun
 
 @dataclass(frozen=True)
 class AccuracyCost:
-    """Canaries as a smaller step and as more noise.
+    """The cost of canaries in accuracy: a smaller step and more noise.
 
     Attributes:
-      dilution: n / (n + m): the real sum is divided by the whole expected cohort.
-      sum_noise_multiplier: z, of the noise on the sum.
-      canary_noise: sqrt(m / d): m unit vectors in random directions add as much to each
+      dilution: The factor n / (n + m) on the real sum, which is divided by the whole expected
+        cohort of n clients and m canaries.
+      sum_noise_multiplier: Noise multiplier z of the noise on the sum.
+      canary_noise: Deviation sqrt(m / d) that m unit vectors in random directions add to each
         coordinate, in clip norms.
-      canary_noise_of_run: the same over the run, where a canary that is presented p times adds up
-        along its direction: sqrt(m p / d), p averaged over presentations.
-      unclipped_quantile: share of real updates below the clip norm where an adaptive one settles;
-        above 1, it grows without end. None for a fixed one, or without real clients.
+      canary_noise_of_run: The same over the run, sqrt(m p / d), as a canary that is presented p
+        times adds up along its direction; p is averaged over presentations.
+      unclipped_quantile: Share of real updates below the clip norm at which an adaptive clip norm
+        settles; above 1 it grows without end. None for a fixed clip norm, or without real clients.
     """
 
     dilution: float
@@ -33,11 +34,11 @@ class AccuracyCost:
 
     @property
     def total_noise(self) -> float:
-        """sqrt(z^2 + m p / d)."""
+        """Deviation of noise and canaries together, sqrt(z^2 + m p / d), in clip norms."""
         return math.hypot(self.sum_noise_multiplier, self.canary_noise_of_run)
 
     def to_json(self) -> dict[str, object]:
-        """The JSON object."""
+        """The JSON object that a plan has under `accuracy`."""
         return {
             "dilution": self.dilution,
             "noise_multiplier": self.sum_noise_multiplier,
@@ -49,7 +50,7 @@ class AccuracyCost:
 
 
 def accuracy_cost(run: PlannedRun) -> AccuracyCost:
-    """The numbers of a planned run."""
+    """The cost in accuracy of a planned run's canaries."""
     n, m = run.schedule.expected_clients, run.schedule.expected_canaries
     presentations = np.bincount(run.canary)
     times = float(presentations @ presentations) / max(int(presentations.sum()), 1)
@@ -65,7 +66,7 @@ def accuracy_cost(run: PlannedRun) -> AccuracyCost:
 def _unclipped_quantile(
     mechanism: GaussianAdaptive | GaussianFixed, n: float, m: float
 ) -> float | None:
-    """Canaries all count as clipped, so that gamma (n + m) of n real updates have to be below."""
+    """The share gamma (n + m) / n of real updates below the clip norm, as no canary is below it."""
     match mechanism:
         case GaussianFixed():
             return None

@@ -1,4 +1,4 @@
-"""The clip norm over the rounds, and how long the sum of real updates is."""
+"""The simulated path of the clip norm, and of the norm of the sum of real updates."""
 
 from dataclasses import dataclass
 from typing import assert_never
@@ -11,20 +11,20 @@ from fl_audit.planning.planned_run import PlannedRun
 from fl_audit.planning.unknowns import SPREAD, Unknowns
 
 _MOST_CLIENTS = 1_000
-"""More clients of one round than that are stood for by so many of them."""
+"""The largest number of clients simulated in a round; each stands for several if there are more."""
 
 
 _FARTHEST = 1e60
-"""No clip norm is followed beyond, where squares would overflow; a run's float32 ends at 1e38."""
+"""The largest clip norm that is followed; the float32 of a run ends at 1e38, squares overflow."""
 
 
 @dataclass(frozen=True, eq=False)
 class ClipPath:
-    """The same for several trials, each of shape (trials, rounds).
+    """Clip norms and norms of real sums in the rounds of several trials.
 
     Attributes:
-      clip_norm: S, that the round's updates are clipped to.
-      real_norm: norm of the sum of clipped real updates, over S.
+      clip_norm: Norm S that the round's updates are clipped to, float64 of shape (trials, rounds).
+      real_norm: Norm of the sum of clipped real updates over S, float64 of shape (trials, rounds).
     """
 
     clip_norm: FloatArray
@@ -34,17 +34,17 @@ class ClipPath:
 def simulate_clip_path(
     run: PlannedRun, unknowns: Unknowns, trials: int, random: np.random.Generator
 ) -> ClipPath:
-    """Lets the mechanism's own rule move the clip norm over real updates of unknown length.
+    """Simulates how the mechanism's own rule moves the clip norm.
 
     Norms of a round's real updates are log-normal around a median that `unknowns` gives. A canary
     is longer than any clip norm, so that it counts as clipped: where canaries are more than the
     target quantile leaves, the clip norm grows without end.
 
     Args:
-      run: the planned run.
-      unknowns: of real clients.
-      trials: how many paths.
-      random: of the paths.
+      run: The planned run.
+      unknowns: How real clients behave.
+      trials: Number of paths.
+      random: Source of random numbers.
     """
     shape = (trials, run.num_rounds)
     clip_norms, real_norms = np.empty(shape), np.empty(shape)
@@ -63,7 +63,7 @@ def simulate_clip_path(
 
 
 def _norm_of_sum(lengths: FloatArray, scale: float, alignment: float) -> FloatArray:
-    """Norm of a sum of vectors, any two of which have the same cosine; `scale` copies of each."""
+    """Norm of the sum of `scale` copies of vectors, any two of which have the same cosine."""
     of_squares = scale * np.sum(lengths**2, axis=1)
     square_of_sum = (scale * np.sum(lengths, axis=1)) ** 2
     return np.asarray(np.sqrt((1 - alignment) * of_squares + alignment * square_of_sum))
@@ -76,11 +76,11 @@ def _moved(
     cohort: int,
     random: np.random.Generator,
 ) -> FloatArray:
-    """The next round's clip norm: S exp(-eta (b - gamma)) (Andrew et al. 2021, section 2.1).
+    """The next round's clip norm, S exp(-eta (b - gamma)) (Andrew et al. 2021, section 2.1).
 
-    b is the noised share of unclipped updates. tensorflow-privacy adds up unclipped or not as
-    +1/2 and -1/2, divides by the expected cohort (by the actual one without noise) and clips the
-    share to [0, 1].
+    Here b is the noised share of unclipped updates. tensorflow-privacy counts an unclipped update
+    as +1/2 and a clipped one as -1/2, divides the sum by the expected cohort (by the actual one
+    without noise) and clips the share to [0, 1].
     """
     mechanism = run.mechanism
     match mechanism:

@@ -1,4 +1,4 @@
-"""What an audit costs beside the training: updates, time to score, bytes."""
+"""The cost of an audit beside the training: updates, time to score, bytes."""
 
 import dataclasses
 import math
@@ -13,7 +13,7 @@ from fl_audit.canaries.families import make_family
 from fl_audit.planning.planned_run import PlannedRun
 
 _SECONDS = 2.0
-"""A pool that would take longer is timed on a part of it."""
+"""The longest time for one scoring; a pool that would take longer is timed on a part of it."""
 
 
 @dataclass(frozen=True)
@@ -21,15 +21,15 @@ class Cost:
     """What an audit adds to a run.
 
     Attributes:
-      clients_per_round: expected number of real clients.
-      canaries_per_round: expected number of canaries, each an update more.
-      rounds: of training.
-      scoring_seconds: measured here, once, for all cosines of one round.
-      canaries_timed: how many of the pool were timed; fewer than all where that takes long, and
-        `scoring_seconds` is then in proportion.
-      update_bytes: of a round's canary updates, at 4 bytes a parameter.
-      log_bytes: of the log of every canary's cosine with every round.
-      store_bytes: of the vectors that the config keeps; 0 where they are made anew.
+      clients_per_round: Expected number of real clients in a round.
+      canaries_per_round: Expected number of canaries in a round, each one additional update.
+      rounds: Number of rounds of training.
+      scoring_seconds: Seconds for all cosines of one round, measured once on this machine.
+      canaries_timed: Number of canaries that were timed; where fewer than the pool,
+        `scoring_seconds` is scaled in proportion.
+      update_bytes: Size of a round's canary updates, at 4 bytes a parameter.
+      log_bytes: Size of the log of every canary's cosine with every round.
+      store_bytes: Size of the canary vectors that the config keeps; 0 where they are made anew.
     """
 
     clients_per_round: float
@@ -43,18 +43,18 @@ class Cost:
 
     @property
     def update_share(self) -> float:
-        """Canaries over real clients; infinite without the latter."""
+        """Expected canaries over expected real clients; infinite without real clients."""
         if self.clients_per_round == 0:
             return math.inf
         return self.canaries_per_round / self.clients_per_round
 
     @property
     def total_scoring_seconds(self) -> float:
-        """Over all rounds."""
+        """Seconds for scoring all rounds."""
         return self.rounds * self.scoring_seconds
 
     def to_json(self) -> dict[str, object]:
-        """The JSON object."""
+        """The JSON object that a plan has under `cost`."""
         return {
             **dataclasses.asdict(self),
             "update_share": self.update_share,
@@ -63,7 +63,7 @@ class Cost:
 
 
 def measure_cost(run: PlannedRun) -> Cost:
-    """Counts, and times the scoring of one round on this machine."""
+    """Counts updates and bytes, and times the scoring of one round on this machine."""
     seconds, timed = _time_scoring(run)
     kept = run.pool.store != "none"
     return Cost(
@@ -89,8 +89,8 @@ def _time_scoring(run: PlannedRun) -> tuple[float, int]:
 
 
 def _seconds(run: PlannedRun, count: int) -> float:
-    """Time of one call, the one before it not counted: it makes what is kept."""
-    # A store of a part of the pool is not that of the config, and is no file.
+    """Seconds of one scoring, after a first one that makes what is kept between calls."""
+    # The config's store file is of the whole pool, so that a part of the pool is kept in memory.
     store = "none" if run.pool.store == "none" else "memory"
     part = msgspec.structs.replace(run.pool, count=max(count, 2), store=store, store_path=None)
     family = make_family(part, run.config.seed, run.task.dim)

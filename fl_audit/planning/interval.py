@@ -13,12 +13,12 @@ _LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Interval:
-    """Where a real run's number is expected.
+    """The interval in which a real run's number is expected.
 
     Attributes:
-      median: of the middle of what is unknown.
-      lower: lower end, over the whole range of what is unknown.
-      upper: upper end, likewise.
+      median: Median in the middle of the unknowns.
+      lower: Lower end over the whole range of the unknowns.
+      upper: Upper end over the whole range of the unknowns.
     """
 
     median: float
@@ -26,20 +26,20 @@ class Interval:
     upper: float
 
     def to_json(self) -> dict[str, object]:
-        """The JSON object: infinities as words."""
+        """The JSON object, with infinities as words."""
         fields = {"median": self.median, "lower": self.lower, "upper": self.upper}
         return {name: json_value(value) for name, value in fields.items()}
 
 
 def _rank(trials: int) -> int:
-    """Which of the sorted values is the lower end: the largest rank that keeps _LEVEL, or 1."""
+    """Rank of the sorted value that is the lower end: the largest that keeps _LEVEL, or 1."""
     return max(int((trials + 1) * (1 - _LEVEL) / 2 + 1e-9), 1)
 
 
 def coverage(trials: int) -> float:
     """Chance that a new value lies between the ends of `ends_of`: 1 - 2 r / (T + 1), for any law.
 
-    By symmetry: the new value is equally likely to have each of the T + 1 ranks.
+    The new value is equally likely to have each of the T + 1 ranks, by symmetry.
 
     >>> coverage(39), round(coverage(19), 3)
     (0.95, 0.9)
@@ -55,16 +55,16 @@ def ends_of(values: FloatArray) -> tuple[float, float]:
 
 
 def median_of(values: FloatArray) -> float:
-    """The middle value; of an even number, the smaller of the two, as either may be infinite."""
+    """The median; for an even number of values the lower middle one, as they may be infinite."""
     return float(np.sort(values)[(len(values) - 1) // 2])
 
 
 def interval_over(middle: FloatArray, samples: Sequence[FloatArray]) -> Interval:
-    """The median of the middle, and the ends that hold whichever sample is the true one.
+    """The median of `middle`, with ends that hold whichever of the samples has the true law.
 
     Args:
-      middle: values in the middle of what is unknown.
-      samples: values at the ends of what is unknown.
+      middle: Values in the middle of the unknowns, float64 of shape (trials,).
+      samples: Values at the ends of the unknowns, each float64 of shape (trials,).
     """
     ends = [ends_of(values) for values in (middle, *samples)]
     lower, upper = min(low for low, _ in ends), max(high for _, high in ends)

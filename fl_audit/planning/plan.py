@@ -22,36 +22,36 @@ from fl_audit.planning.prediction import StatisticPrediction, predict, predicted
 from fl_audit.planning.variants import Variant, variants
 
 LEAST_TRIALS = 3
-"""With fewer there is no interval."""
+"""The smallest number of simulated runs that gives an interval."""
 
 _TRIALS = 39
-"""The fewest whose smallest and largest value hold a new one with 95 %."""
+"""The smallest number of trials whose extremes hold a new value with probability 95 %."""
 
 _FEW_TRIALS = 19
-"""For variants and claims, and where each trial takes long: 90 %."""
+"""Trials of variants and claims, and of predictions where each trial takes long; 90 %."""
 
 _FEWEST_TRIALS = 9
-"""For variants and claims where each trial takes long."""
+"""Trials of variants and claims where each trial takes long."""
 
 _MANY_CANARIES = 10_000
-"""Beyond which each trial takes long: the estimators sort the scores."""
+"""Number of canaries above which each trial takes long, as the estimators sort the scores."""
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What can be said of a run before it is trained.
+    """What is known of a run before it is trained.
 
     Attributes:
-      run: as its config fixes it.
-      trials: simulated at every point of the range of the unknowns.
-      variant_trials: of each variant.
-      predictions: by statistic.
-      not_predicted: names of statistics of the run whose law is not simulated.
-      variants: one key of the config changed.
-      power: against the config's claim; None where it claims nothing.
-      cost: beside the training.
-      accuracy: what canaries do to the model.
-      accounting: the analytical epsilon.
+      run: The run as its config fixes it.
+      trials: Number of simulated runs at every point of the range of the unknowns.
+      variant_trials: Number of simulated runs of each variant.
+      predictions: The predictions, one per statistic.
+      not_predicted: Names of the run's statistics whose law is not simulated.
+      variants: Predictions with one key of the config changed.
+      power: Power against the config's claim; None where it claims nothing.
+      cost: Cost of the audit beside the training.
+      accuracy: Effect of canaries on the model.
+      accounting: The analytical epsilon.
     """
 
     run: PlannedRun
@@ -94,16 +94,16 @@ class Plan:
 
 
 def make_plan(config: Config, trials: int | None = None, task: TaskFacts | None = None) -> Plan:
-    """Plans a run; trains nobody and writes nothing.
+    """Plans a run without training it; writes nothing.
 
     Args:
-      config: of the run.
-      trials: to simulate at every point of the range of the unknowns; by default 39, and 19 where
-        each takes long.
-      task: its sizes, where they are known; else the task is loaded.
+      config: The config of the run.
+      trials: Number of runs to simulate at every point of the range of the unknowns; by default 39,
+        and 19 where each takes long.
+      task: The sizes of the task; None loads the task to find them.
 
     Raises:
-      InputError: the plan does not cover the config, or its parts do not fit together.
+      InputError: The plan does not cover the config, or its parts do not fit together.
     """
     if trials is not None and trials < LEAST_TRIALS:
         raise InputError(f"--trials {trials}: must be at least {LEAST_TRIALS}")

@@ -1,4 +1,4 @@
-"""What a config fixes of a run before anything is trained."""
+"""A planned run: what a config fixes of a run before it is trained."""
 
 import functools
 import math
@@ -16,7 +16,7 @@ from fl_audit.config.design import RunDesign, design_run
 from fl_audit.errors import InputError
 
 _LEAST_LOG_HADAMARD = 17
-"""As in `HadamardFamily`: a matrix of 2^17 rows at least."""
+"""Log of the smallest number of rows of a Hadamard matrix, 2^17, as in `HadamardFamily`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,10 +24,10 @@ class TaskFacts:
     """What a plan needs of a task.
 
     Attributes:
-      name: for people.
-      dim: number of trainable parameters.
+      name: Name of the task for people.
+      dim: Number of trainable parameters.
       initial_norm: Euclidean norm of the initial model.
-      client_ids: names of the real clients.
+      client_ids: Names of the real clients.
     """
 
     name: str
@@ -38,7 +38,7 @@ class TaskFacts:
 
 @dataclass(frozen=True, eq=False)
 class PlannedRun(RunDesign):
-    """A run as its config and seed fix it: coins, cohorts, noise; no real update.
+    """A run as its config and seed fix it: coins, cohorts and noise, but no real update.
 
     Attributes:
       mechanism: The config's mechanism, of a kind that the simulation knows.
@@ -47,8 +47,9 @@ class PlannedRun(RunDesign):
       pool: The config's canaries, of a kind that the simulation knows.
       task: The sizes of the task.
       clients: Number of real clients in each round, n, int64 of shape (rounds,).
-      canary: Who is presented, as an index in the pool, int64 of shape (presentations,).
-      round: In which round each is presented, from 0, int64 of shape (presentations,).
+      canary: The canary of each presentation, an index in the pool, int64 of shape
+        (presentations,).
+      round: The round of each presentation, from 0, int64 of shape (presentations,).
     """
 
     mechanism: GaussianAdaptive | GaussianFixed
@@ -61,7 +62,7 @@ class PlannedRun(RunDesign):
 
     @property
     def null_facts(self) -> RunFacts:
-        """What null laws depend on."""
+        """What the null laws of the statistics depend on."""
         return RunFacts(self.config.audit, self.task.dim)
 
     @functools.cached_property
@@ -71,10 +72,11 @@ class PlannedRun(RunDesign):
 
     @property
     def canary_correlation(self) -> float:
-        """Variance of the inner product of two canaries times the dimension, h.
+        """Variance h of the inner product of two canaries, times the dimension d.
 
-        1 for independent ones. Distinct rows of an N x N Hadamard matrix cut to d of its columns
-        at random: 1 - d / N, as a sample of d of N signs that sum to 0.
+        It is 1 for independent canaries. For distinct rows of an N x N Hadamard matrix, cut to d
+        of its columns at random, it is 1 - d / N: the product is the mean of a sample without
+        replacement of d of N signs that sum to 0.
         """
         if self.pool.family != "hadamard":
             return 1.0
@@ -82,9 +84,16 @@ class PlannedRun(RunDesign):
         return 1 - self.task.dim / (1 << log_size)
 
     def round_weights(self, server: ServerSgd) -> FloatArray:
-        """[rounds] how often a round's aggregate is in the final model, times the learning rate.
+        """The weight of each round's aggregate in the final model.
 
-        With momentum b the aggregate of round t is applied b^0 + ... + b^(T - t) times.
+        With momentum b the aggregate of round t of T is applied b^0 + ... + b^(T - t) times, each
+        time with the learning rate.
+
+        Args:
+          server: The config's server.
+
+        Returns:
+          float64 of shape (rounds,).
         """
         times = np.arange(self.num_rounds, 0, -1)
         applied = (1 - server.momentum**times) / (1 - server.momentum)
@@ -94,8 +103,11 @@ class PlannedRun(RunDesign):
 def load_task_facts(config: Config) -> TaskFacts:
     """Loads the task for its sizes; imports TensorFlow.
 
+    Args:
+      config: The config of the run.
+
     Raises:
-      InputError: its data cannot be used.
+      InputError: The data of the task cannot be used.
     """
     from fl_audit.tasks import load_task
 
@@ -111,7 +123,11 @@ def load_task_facts(config: Config) -> TaskFacts:
 
 
 def check_covered(config: Config) -> None:
-    """Raises an `InputError` for a kind of table whose law is not simulated."""
+    """Checks that the simulation covers a config.
+
+    Raises:
+      InputError: The law of one of the config's tables is not simulated.
+    """
     for section, known in (
         ("mechanism", (GaussianAdaptive, GaussianFixed)),
         ("canaries", (Canaries,)),
@@ -131,13 +147,14 @@ def plan_run(config: Config, task: TaskFacts, clients: IndexArray | None = None)
     """Flips the coins and draws the schedule; may import TensorFlow Federated for its noise.
 
     Args:
-      config: of the run.
-      task: its sizes.
-      clients: [rounds] number of real clients, where it is known from a run that differs in its
-        canaries alone; to draw them takes long in a large population.
+      config: The config of the run.
+      task: The sizes of the task.
+      clients: Number of real clients in each round, int64 of shape (rounds,), where it is known
+        from a run that differs in its canaries alone; None draws the clients, which takes long in
+        a large population.
 
     Raises:
-      InputError: the simulation does not cover the config, or its parts do not fit together.
+      InputError: The simulation does not cover the config, or its parts do not fit together.
     """
     check_covered(config)
     mechanism: Any = config.mechanism

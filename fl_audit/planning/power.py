@@ -1,4 +1,4 @@
-"""How likely an audit would contradict its claim, were the noise as configured, half, or absent."""
+"""The chance that an audit contradicts its claim with noise as configured, halved, or absent."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ from fl_audit.verdict.power import (
 )
 
 _FAULTS = (1.0, 0.5, 0.0)
-"""Noise on the sum that is really added, over what the config asks for."""
+"""Factors of the noise on the sum: what is really added, over what the config asks for."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,10 @@ class FaultPower:
     """Share of simulated runs that contradict the claim.
 
     Attributes:
-      noise_factor: noise on the sum that is really added, over what the config asks for.
-      contradicted: share in the middle of the unknowns.
-      lowest: smallest share over the range of the unknowns.
-      highest: largest share.
+      noise_factor: Noise on the sum that is really added, over what the config asks for.
+      contradicted: Share in the middle of the unknowns.
+      lowest: Smallest share over the range of the unknowns.
+      highest: Largest share over the range of the unknowns.
     """
 
     noise_factor: float
@@ -45,18 +45,18 @@ class FaultPower:
 
 @dataclass(frozen=True)
 class ClaimPower:
-    """What an audit could say of its config's claim.
+    """The power of an audit to contradict its config's claim.
 
     Attributes:
-      claim: of the config.
-      num_tests: bounds that the verdict makes together.
-      unfit: why the canaries do not bear on the claim, whatever they show; None where they do.
-      faults: by noise that is really added; one row where the config asks for none.
-      ideal_epsilon: FACTOR times the claim.
-      ideal_power: share of ideal audits of a mechanism with that epsilon that contradict the claim,
+      claim: The claim of the config.
+      num_tests: Number of bounds that the verdict makes together.
+      unfit: Why the canaries do not bear on the claim, whatever they show; None where they do.
+      faults: Power by the noise that is really added; one entry where the config adds no noise.
+      ideal_epsilon: The epsilon of the ideal audits' mechanism, FACTOR times the claimed one.
+      ideal_power: Share of ideal audits of a mechanism with that epsilon that contradict the claim,
         as the verdict simulates them.
-      canaries_needed: for ENOUGH_POWER of them: the config's own number where it is enough; None
-        where no number that was tried is.
+      canaries_needed: Number of canaries that gives ENOUGH_POWER to ideal audits: the config's own
+        number where it is enough; None where no number that was tried is enough.
     """
 
     claim: Claim
@@ -68,7 +68,7 @@ class ClaimPower:
     canaries_needed: int | None
 
     def to_json(self) -> dict[str, object]:
-        """The JSON object."""
+        """The JSON object that a plan has under `power`."""
         return {
             "claim": dataclasses.asdict(self.claim),
             "num_looks": self.num_tests,
@@ -84,12 +84,12 @@ def claim_power(run: PlannedRun, rounds: NoisyRounds, trials: int) -> ClaimPower
     """Simulates the verdict on the config's claim; None where it claims nothing.
 
     Args:
-      run: the planned run.
-      rounds: as its record would have them.
-      trials: at every point of the range of the unknowns.
+      run: The planned run.
+      rounds: The noisy rounds of the run, as its record would have them.
+      trials: Number of simulated runs at every point of the range of the unknowns.
 
     Raises:
-      InputError: the verdict tests no statistic that is simulated.
+      InputError: The verdict tests no statistic that is simulated.
     """
     audit = run.config.audit
     if audit.claimed_epsilon is None:
@@ -120,7 +120,7 @@ def claim_power(run: PlannedRun, rounds: NoisyRounds, trials: int) -> ClaimPower
 
 @dataclass(frozen=True, eq=False)
 class _SimulatedTests:
-    """The verdict's tests, as far as they are simulated.
+    """The verdict's tests on the statistics that are simulated.
 
     Attributes:
       statistics: The statistics that are both tested and simulated.
@@ -133,7 +133,7 @@ class _SimulatedTests:
     facts: RunFacts
 
     def contradict(self, scores: Mapping[str, CanaryScores]) -> bool:
-        """Whether any bound exceeds the claim."""
+        """Whether any lower bound exceeds the claim."""
         return any(
             self.tests.contradict(
                 ScoredStatistic(s.name, scores[s.name], s.null(self.facts).kind, self.facts.dim)
@@ -143,10 +143,10 @@ class _SimulatedTests:
 
 
 def _simulated(config: Config, chosen: ChosenTests) -> list[Statistic]:
-    """The statistics that are tested and simulated.
+    """The statistics that are both tested and simulated.
 
     Raises:
-      InputError: there is none.
+      InputError: No statistic is both.
     """
     statistics = [s for s in predicted_statistics(config) if s in chosen.statistics]
     if not statistics:

@@ -1,4 +1,4 @@
-"""What the estimators would say of a planned run: its own ones, on simulated scores."""
+"""The prediction of a planned run's estimates: its own estimators on simulated scores."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ FIT = "gaussian_fit"
 _SEED = 20_230_206
 
 Samples = Mapping[tuple[str, str], FloatArray]
-"""[trials] epsilons by (statistic, method); a method that the scores do not allow is left out."""
+"""Epsilons by (statistic, method), each float64 of shape (trials,), for methods that apply."""
 
 
 def predicted_methods() -> tuple[str, ...]:
@@ -48,7 +48,7 @@ def predicted_statistics(config: Config) -> tuple[Statistic, ...]:
     """The statistics of a run of this config whose law is simulated.
 
     Raises:
-      InputError: there is none.
+      InputError: The law of none of the run's statistics is simulated.
     """
     known = _OF_ROUNDS | (_OF_MODELS if isinstance(config.server, ServerSgd) else set())
     logged = statistics_of(config.canaries, config.audit)
@@ -64,12 +64,12 @@ def predicted_statistics(config: Config) -> tuple[Statistic, ...]:
 def simulated_trials(
     run: PlannedRun, unknowns: Unknowns, trials: int
 ) -> Iterator[dict[str, CanaryScores]]:
-    """Scores by statistic, trial by trial; the same ones whenever it is asked.
+    """Yields the scores by statistic of each trial, the same ones in every call.
 
     Args:
-      run: the planned run.
-      unknowns: of real clients.
-      trials: how many.
+      run: The planned run.
+      unknowns: How real clients behave.
+      trials: Number of trials.
     """
     number = (MIDDLE, *ENDS).index(unknowns) if unknowns in (MIDDLE, *ENDS) else len(ENDS) + 1
     random = np.random.default_rng((_SEED, number))
@@ -84,13 +84,13 @@ def sample(
     trials: int,
     asked: Sequence[tuple[Statistic, str]],
 ) -> Samples:
-    """Epsilons of simulated runs.
+    """The epsilons of simulated runs.
 
     Args:
-      run: the planned run.
-      unknowns: of real clients.
-      trials: how many.
-      asked: statistics and the methods to apply to each.
+      run: The planned run.
+      unknowns: How real clients behave.
+      trials: Number of simulated runs.
+      asked: Pairs of a statistic and the name of a method to apply to it.
     """
     found: dict[tuple[str, str], list[float]] = {}
     for scores in simulated_trials(run, unknowns, trials):
@@ -104,7 +104,7 @@ def sample(
 
 
 def _epsilon(method: str, setting: AuditSetting) -> float:
-    """What a method says. The estimate comes without its details, which take as long."""
+    """Epsilon by one method; the estimate is made without its details, which take as long."""
     if method != FIT:
         return METHODS[method](setting).epsilon
     setting.require(included=2)
@@ -118,7 +118,7 @@ def _epsilon(method: str, setting: AuditSetting) -> float:
 def _setting(
     run: PlannedRun, statistic: Statistic, scores: Mapping[str, CanaryScores]
 ) -> AuditSetting:
-    """As the report of a run has it."""
+    """The setting of a statistic's methods, as in the report of a run."""
     confidence, dim = run.config.audit.confidence, run.task.dim
     null = statistic.null(run.null_facts).kind
     return AuditSetting(scores[statistic.name], run.delta, confidence, dim, null)
@@ -126,18 +126,18 @@ def _setting(
 
 @dataclass(frozen=True)
 class StatisticPrediction:
-    """What is predicted of one statistic.
+    """The prediction for one statistic.
 
     Attributes:
-      statistic: which.
-      epsilons: by method; a method that the scores do not allow is left out.
+      statistic: The statistic.
+      epsilons: Intervals by method; a method that the scores do not allow is left out.
     """
 
     statistic: Statistic
     epsilons: Mapping[str, Interval]
 
     def to_json(self) -> dict[str, object]:
-        """The JSON object: an interval by method, null where a method is left out."""
+        """The JSON object, an interval by method; null where a method is left out."""
         return {
             method: self.epsilons[method].to_json() if method in self.epsilons else None
             for method in predicted_methods()
@@ -151,8 +151,8 @@ def predict(run: PlannedRun, trials: int) -> tuple[StatisticPrediction, ...]:
     where that estimate is lowest and where it is highest, statistic by statistic.
 
     Args:
-      run: the planned run.
-      trials: at every point of the range.
+      run: The planned run.
+      trials: Number of simulated runs at every point of the range.
     """
     statistics = predicted_statistics(run.config)
     everything = [(s, method) for s in statistics for method in predicted_methods()]
@@ -188,7 +188,7 @@ def predict(run: PlannedRun, trials: int) -> tuple[StatisticPrediction, ...]:
 def _extremes(
     ends: Mapping[Unknowns, Samples], statistics: Sequence[Statistic]
 ) -> dict[Unknowns, list[Statistic]]:
-    """Where the estimate on a statistic is lowest and highest."""
+    """The ends of the range at which the estimate is lowest and highest, with the statistics."""
     chosen: dict[Unknowns, list[Statistic]] = {}
     for statistic in statistics:
         medians = {

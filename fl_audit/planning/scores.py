@@ -1,12 +1,12 @@
-"""Scores of every canary, drawn from their law given who was in which round.
+"""Scores of every canary, drawn from their law given which canaries are in which round.
 
-Nothing here is d-dimensional. In units of the round's clip norm S, the noised sum of round t is
+No array here has d entries. In units of the round's clip norm S, the noised sum of round t is
 
     sum of its m canaries + real sum of norm r + z N(0, I),
 
-whose norm is A. A canary's inner product with any vector that does not depend on it is Gaussian
+and its norm is A. A canary's inner product with any vector that does not depend on it is Gaussian
 with the vector's squared norm over d as its variance (Andrew et al. 2023, section 3). So a
-canary's inner product with a round's noised sum is 1 if it is in the round, plus a Gaussian.
+canary's inner product with a round's noised sum is a Gaussian, plus 1 if it is in the round.
 """
 
 from dataclasses import dataclass
@@ -22,18 +22,18 @@ from fl_audit.planning.planned_run import PlannedRun
 from fl_audit.planning.unknowns import Unknowns
 
 _GROUPS = 8
-"""Of rounds alike in what they share with others, for the maximum over rounds."""
+"""Number of groups of rounds with a similar shared part, for the maximum over rounds."""
 
 
 @dataclass(frozen=True, eq=False)
 class Rounds:
-    """One trial's rounds, each array of shape (rounds,).
+    """The rounds of one trial.
 
     Attributes:
-      clip_norm: S.
-      real_norm: r, norm of the real sum over S.
-      noise: z, standard deviation of the noise on a coordinate over S.
-      norm: A, norm of the noised sum over S.
+      clip_norm: Clip norm S of each round, float64 of shape (rounds,).
+      real_norm: Norm r of the real sum over S, float64 of shape (rounds,).
+      noise: Standard deviation z of the noise on a coordinate over S.
+      norm: Norm A of the noised sum over S, float64 of shape (rounds,).
     """
 
     clip_norm: FloatArray
@@ -43,13 +43,13 @@ class Rounds:
 
 
 def draw_rounds(run: PlannedRun, path: ClipPath, trial: int, random: np.random.Generator) -> Rounds:
-    """One trial's rounds: the norms of their noised sums.
+    """Draws one trial's rounds, that is the norms of their noised sums.
 
     Args:
-      run: the planned run.
-      path: of the clip norm.
-      trial: which of its paths.
-      random: of the trial.
+      run: The planned run.
+      path: The paths of the clip norm.
+      trial: Index of the trial in `path`.
+      random: Source of random numbers.
     """
     m, r = run.canaries, path.real_norm[trial]
     dim, z = run.task.dim, run.noise.sum_noise_multiplier
@@ -62,16 +62,16 @@ def draw_rounds(run: PlannedRun, path: ClipPath, trial: int, random: np.random.G
 def draw_scores(
     run: PlannedRun, unknowns: Unknowns, rounds: Rounds, random: np.random.Generator
 ) -> dict[str, CanaryScores]:
-    """One trial's scores by statistic.
+    """Draws one trial's scores by statistic.
 
-    The maximum over rounds is drawn independently of the others, given the rounds: it rests on one
-    round in T, they rest on all.
+    Given the rounds, the maximum over rounds is drawn independently of the other statistics: it
+    depends on one of T rounds, they depend on all.
 
     Args:
-      run: the planned run.
-      unknowns: of real clients.
-      rounds: of the same trial.
-      random: of the trial.
+      run: The planned run.
+      unknowns: How real clients behave.
+      rounds: The rounds of the same trial.
+      random: Source of random numbers.
     """
     drawn = {
         **_sums_and_models(run, unknowns, rounds, random),
@@ -93,22 +93,23 @@ def _squared_norms(
 
 
 def _ratio(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
-    """A quotient; 0 where the denominator is, as where nothing is released."""
+    """The quotient; 0 where the denominator is 0, as where nothing is released."""
     return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0)
 
 
 def _cosine(product: FloatArray, norm: FloatArray) -> FloatArray:
-    """Inner product with a unit vector over a norm, as a run has it: in [-1, 1]."""
+    """The cosine of a unit vector, from inner product and norm, clipped to [-1, 1] as in a run."""
     return np.clip(_ratio(product, norm), -1.0, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
 class _Combination:
-    """A sum over rounds of the noised sums with weights, as each canary meets it.
+    """A weighted sum over rounds of the noised sums, each divided by its clip norm.
 
     Attributes:
-      own: [k] weights of the rounds that the canary is in, summed.
-      weights: [rounds] of the noised sums over their clip norms.
+      own: Sum of the weights of the rounds that each canary is in, float64 of shape
+        (num_canaries,).
+      weights: The weights, float64 of shape (rounds,).
     """
 
     own: FloatArray
@@ -123,7 +124,10 @@ class _Combination:
 def _covariance(
     run: PlannedRun, unknowns: Unknowns, rounds: Rounds, a: _Combination, b: _Combination
 ) -> FloatArray:
-    """[k] covariance of a canary's inner products with two combinations, its own part left out."""
+    """Covariance of each canary's inner products with two combinations, without its own part.
+
+    The result is float64 of shape (num_canaries,).
+    """
     canaries = run.canary_correlation * (a.own @ b.own - a.own * b.own)
     real = _real_product(unknowns, rounds, a.weights, b.weights)
     noise = rounds.noise**2 * (a.weights @ b.weights)
@@ -139,7 +143,10 @@ def _real_product(unknowns: Unknowns, rounds: Rounds, a: FloatArray, b: FloatArr
 def _sums_and_models(
     run: PlannedRun, unknowns: Unknowns, rounds: Rounds, random: np.random.Generator
 ) -> dict[str, FloatArray]:
-    """[k] scores each on `sum` and, where their law is simulated, on the models, drawn together."""
+    """Scores on `sum` and, where their law is simulated, on the models, drawn together.
+
+    Each array is float64 of shape (num_canaries,).
+    """
     first, second = random.standard_normal((2, run.num_canaries))
     total = _Combination.of(run, _ratio(np.ones(run.num_rounds), rounds.norm))
     of_total = _covariance(run, unknowns, rounds, total, total)
@@ -163,17 +170,18 @@ def _sums_and_models(
 def _models(
     run: PlannedRun, products: FloatArray, square: float, random: np.random.Generator
 ) -> dict[str, FloatArray]:
-    """[k] scores each on the models.
+    """Scores on the models, each float64 of shape (num_canaries,).
 
     Args:
-      run: the planned run.
-      products: [k] inner product of each canary with the final minus the initial model.
-      square: squared norm of that difference.
-      random: of the trial.
+      run: The planned run.
+      products: Inner product of each canary with the final minus the initial model, float64 of
+        shape (num_canaries,).
+      square: Squared norm of that difference.
+      random: Source of random numbers.
     """
     dim, initial = run.task.dim, run.task.initial_norm
     start = initial / np.sqrt(dim) * random.standard_normal(run.num_canaries)
-    # The change's projection on the initial model, of which noise and canaries know nothing.
+    # The change's projection on the initial model, which is independent of noise and canaries.
     along = initial * np.sqrt(square / dim) * random.standard_normal()
     final_square = max(initial**2 + 2 * along + square, 0.0)
     return {
@@ -203,12 +211,12 @@ def _change_square(
 def _maxima(
     run: PlannedRun, unknowns: Unknowns, rounds: Rounds, random: np.random.Generator
 ) -> FloatArray:
-    """[k] largest cosine of each canary with any round's noised sum.
+    """Largest cosine of each canary with any round's noised sum, float64 of shape (num_canaries,).
 
-    A cosine with a round that a canary is not in is one factor that all rounds share, its weight
-    the root of the share of the round's squared norm that other rounds have too, plus what is the
-    round's own. Rounds are put into groups of like share; the largest of n own parts is drawn at
-    once, as the U^(1 / n) quantile of the normal law.
+    The cosine with a round that a canary is not in is the sum of a part that all rounds share and
+    of a part that is the round's own. The weight of the shared part is the root of the share of the
+    round's squared norm that other rounds have in common. Rounds are grouped by that share; the
+    largest of n own parts is drawn at once, as the U^(1 / n) quantile of the normal law.
     """
     shared = random.standard_normal(run.num_canaries)
     share = _shared_share(run, unknowns, rounds)
@@ -237,7 +245,7 @@ def _own_cosines(
     shared: FloatArray,
     random: np.random.Generator,
 ) -> FloatArray:
-    """[presentations] cosine of a canary with a round that it is in."""
+    """Cosine of each presented canary with its round, float64 of shape (presentations,)."""
     common = share[run.round]
     noise = np.sqrt(common) * shared[run.canary]
     noise += np.sqrt(1 - common) * random.standard_normal(len(run.canary))
@@ -246,13 +254,19 @@ def _own_cosines(
 
 
 def _deviation(run: PlannedRun, rounds: Rounds, others: FloatArray) -> FloatArray:
-    """[rounds] deviation of a canary's inner product with noise, real sum and `others` canaries."""
+    """Deviation of a canary's inner product with noise, real sum and `others` canaries.
+
+    The result, like `others`, is float64 of shape (rounds,).
+    """
     vectors = others * run.canary_correlation + rounds.real_norm**2
     return np.asarray(np.sqrt(vectors / run.task.dim + rounds.noise**2))
 
 
 def _shared_share(run: PlannedRun, unknowns: Unknowns, rounds: Rounds) -> FloatArray:
-    """[rounds] share of the squared norm of a noised sum that other rounds have in common."""
+    """Share of each noised sum's squared norm that other rounds have in common.
+
+    The result is float64 of shape (rounds,).
+    """
     m = run.canaries
     per_canary = np.bincount(run.canary, minlength=run.num_canaries)
     pairs = float(np.sum(np.sqrt(m))) ** 2 - len(run.canary)
@@ -262,7 +276,7 @@ def _shared_share(run: PlannedRun, unknowns: Unknowns, rounds: Rounds) -> FloatA
 
 
 def _groups(share: FloatArray) -> npt.NDArray[np.int64]:
-    """[rounds] number of the group of each round, from 0; one group where nothing is shared."""
+    """Group of each round, from 0, int64 of shape (rounds,); one group where nothing is shared."""
     if not np.any(share > 0):
         return np.zeros(len(share), np.int64)
     count = min(_GROUPS, len(share))
@@ -272,5 +286,5 @@ def _groups(share: FloatArray) -> npt.NDArray[np.int64]:
 
 
 def _largest_of(numbers: npt.NDArray[np.int64], random: np.random.Generator) -> FloatArray:
-    """The largest of so many standard normal numbers, each at least one."""
+    """Draws the largest of n standard normal numbers, for each n in `numbers`, at least 1."""
     return np.asarray(special.ndtri_exp(-random.standard_exponential(len(numbers)) / numbers))

@@ -16,7 +16,7 @@ _WIDTH = 100
 
 
 def plan_lines(plan: Plan) -> list[str]:
-    """The plan's tables, each under a line or two of what it says."""
+    """The tables of a plan, each below its explanation."""
     return [
         *_head(plan),
         *_prediction(plan),
@@ -32,7 +32,7 @@ def _paragraph(text: str) -> list[str]:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """The first column to the left, the others to the right."""
+    """The lines of a table, with the first column flush left and the others flush right."""
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     return [
         "  ".join(
@@ -55,6 +55,7 @@ def _head(plan: Plan) -> list[str]:
 
 
 def _prediction(plan: Plan) -> list[str]:
+    """The table of predicted estimates and bounds, with the analytical epsilon below it."""
     names = [prediction.statistic.name for prediction in plan.predictions]
     rows = [
         [
@@ -126,6 +127,7 @@ def _median(variant: Variant, statistic: str, methods: Sequence[str]) -> str:
 
 
 def _power(plan: Plan) -> list[str]:
+    """The table of the power against the config's claim; nothing without a claim."""
     power = plan.power
     if power is None:
         return []
@@ -205,6 +207,7 @@ def _duration(seconds: float) -> str:
 
 
 def _accuracy(plan: Plan) -> list[str]:
+    """The effect of canaries on the step, the noise and the clip norm."""
     found = plan.accuracy
     rows = [
         [

@@ -1,9 +1,9 @@
-"""What nobody knows of real clients before training, and the range that a plan covers.
+"""What is unknown of real clients before training, and the range that a plan covers.
 
-A clipped sum of real updates is between sqrt(n) and n clip norms long for n clients at the clip
-norm: orthogonal or parallel. Where updates are shorter than the clip norm it is shorter still. An
-adaptive clip follows their norms. All that is left open here is simulated at its ends, so that a
-plan's interval covers them.
+The sum of n real updates at the clip norm is between sqrt(n) and n clip norms long: sqrt(n) if they
+are orthogonal, n if they are parallel. It is shorter where updates are shorter than the clip norm,
+and an adaptive clip norm follows the norms of updates. All unknowns are simulated at the ends of
+their range, so that a plan's interval covers them.
 """
 
 import itertools
@@ -13,7 +13,7 @@ SPREAD = 0.5
 """Standard deviation of the logarithm of real updates' norms in one round; an assumption."""
 
 FACTOR = 10.0
-"""How far the median norm of a real update may be from the config's clip norm, either way."""
+"""Factor by which the median norm of a real update may exceed or fall below the clip norm."""
 
 
 @dataclass(frozen=True)
@@ -21,11 +21,11 @@ class Unknowns:
     """One way in which real clients may behave.
 
     Attributes:
-      alignment: cosine between any two real updates of a round, in [0, 1].
-      drift: squared cosine between the part of a round's real sum that all rounds share and that
-        sum; also the cosine between the real sums of any two rounds. In [0, 1].
-      first_norm: median norm of a real update in the first round, over the config's clip norm.
-      last_norm: the same in the last round; the logarithm is linear between them.
+      alignment: Cosine between any two real updates of a round, in [0, 1].
+      drift: Cosine between the real sums of any two rounds, in [0, 1]; it is also the squared
+        cosine between a round's real sum and the part of it that all rounds share.
+      first_norm: Median norm of a real update in the first round, over the config's clip norm.
+      last_norm: The same in the last round; the logarithm is linear in between.
     """
 
     alignment: float
@@ -35,10 +35,10 @@ class Unknowns:
 
 
 MIDDLE = Unknowns(alignment=0.1, drift=0.1, first_norm=1.0, last_norm=1.0)
-"""A middle for the tables' medians: nearly orthogonal updates, as small models showed them."""
+"""The point for the tables' medians: nearly orthogonal updates, as in small models."""
 
 _DIRECTIONS = ((0.0, 0.0), (1.0, 0.0), (1.0, 1.0))
-"""Alignment and drift at their ends; where updates are orthogonal, a drift is hardly possible."""
+"""Ends of alignment and drift, without drift for orthogonal updates, where it hardly occurs."""
 
 _NORMS = tuple(itertools.product((1 / FACTOR, FACTOR), repeat=2))
 

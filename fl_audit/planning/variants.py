@@ -1,4 +1,4 @@
-"""How a plan changes with the number of canaries, their repeats, the noise and the clip norm."""
+"""Variants of a plan: other numbers of canaries, repeats, noise and clip norms."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,19 +26,19 @@ _CLIP_FACTORS = (0.1, 10)
 
 
 Medians = Mapping[tuple[str, str], float]
-"""By statistic and method."""
+"""Median epsilons by (statistic, method)."""
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One key of the config changed, and what is predicted then, in the middle of the unknowns.
+    """The prediction with one key of the config changed, in the middle of the unknowns.
 
     Attributes:
-      key: as in --set.
-      value: of it.
-      is_planned: whether it is the value of the config itself.
-      medians: epsilon by (statistic, method).
-      refused: why no run can be made of it; None where one can.
+      key: The key, as in --set.
+      value: The value of the key.
+      is_planned: Whether the value is that of the config itself.
+      medians: Median epsilons by (statistic, method).
+      refused: Why the changed config cannot be run; None where it can.
     """
 
     key: str
@@ -48,7 +48,7 @@ class Variant:
     refused: str | None = None
 
     def to_json(self) -> dict[str, object]:
-        """The JSON object: medians by statistic and method."""
+        """The JSON object, with medians by statistic and method."""
         by_statistic: dict[str, dict[str, object]] = {}
         for (statistic, method), median in self.medians.items():
             by_statistic.setdefault(statistic, {})[method] = json_value(median)
@@ -79,9 +79,9 @@ class Change:
 
 
 def changes(run: PlannedRun) -> list[Change]:
-    """The changes to show, each key's in ascending order, the config's own value among them."""
+    """The changes to show; those of one key ascend and include the config's own value."""
     everything = predicted_statistics(run.config)
-    # Scores are cosines: a common factor of all rounds' clip norms is in `final` alone.
+    # Scores are cosines, so that a common factor of all clip norms changes only `final`.
     by_clip = [statistic for statistic in everything if statistic.name == FINAL.name]
     noise, clip_norm = run.mechanism.noise_multiplier, run.mechanism.clip_norm
     return [
@@ -97,7 +97,7 @@ def _counts(run: PlannedRun) -> set[float]:
 
 
 def _repeats(run: PlannedRun, statistics: Sequence[Statistic]) -> list[Change]:
-    """Only under patterns that present a canary a fixed number of times."""
+    """The changes of repeats, under patterns that present a canary a fixed number of times."""
     pattern = run.config.participation
     if not isinstance(pattern, DrawnParticipation) or getattr(pattern, "canaries", "") != "repeats":
         return []
@@ -112,13 +112,13 @@ def _noises(noise: float) -> set[float]:
 def _series(
     key: str, values: set[float], planned: float, statistics: Sequence[Statistic]
 ) -> list[Change]:
-    """The values in ascending order; nothing where no statistic depends on the key."""
+    """The changes of one key in ascending order; none where no statistic depends on it."""
     ordered = sorted({*values, planned}) if statistics else []
     return [Change(key, value, value == planned, statistics) for value in ordered]
 
 
 def bound_trials(trials: int) -> int:
-    """How many of the trials the bounds are made on: they take longer than the estimate."""
+    """Number of trials on which bounds are made: half, as they take longer than estimates."""
     return -(-trials // 2)
 
 
@@ -126,8 +126,8 @@ def variants(run: PlannedRun, trials: int) -> tuple[Variant, ...]:
     """Predicts runs that differ in one key each; the config's own run is simulated once.
 
     Args:
-      run: the planned run.
-      trials: to simulate of each.
+      run: The planned run.
+      trials: Number of simulated runs of each variant.
     """
     shown = changes(run)
     planned = _medians(run, predicted_statistics(run.config), trials)
@@ -147,9 +147,9 @@ def variant(run: PlannedRun, change: Change, trials: int) -> Variant:
     """Predicts a run that differs in one key.
 
     Args:
-      run: the planned run.
-      change: of its config.
-      trials: to simulate.
+      run: The planned run.
+      change: The change of its config.
+      trials: Number of simulated runs.
     """
     try:
         changed = plan_run(change.applied_to(run.config), run.task, run.clients)

@@ -35,12 +35,12 @@ _MEANINGS = {
 
 
 def title_of_check(name: str) -> str:
-    """A few words for a heading; the name itself where it is unknown."""
+    """The title of a check for a heading; the name itself where it is unknown."""
     return _TITLES.get(name, name)
 
 
 def checks_report(run: FinishedRun) -> ChecksReport:
-    """What the checks say of a run."""
+    """Runs the checks of the mechanism on a run."""
     of_aggregates = [] if run.aggregates is None else check_aggregates(run.aggregates)
     checks = [*of_aggregates, check_rounds(run.canary_rounds)]
     return ChecksReport(
@@ -64,7 +64,7 @@ def _check(check: Check) -> CheckReport:
 
 
 def failed_checks(checks: ChecksReport) -> list[str]:
-    """The titles of those that failed."""
+    """The titles of the checks that failed."""
     return [title_of_check(check.name) for check in checks.results if not check.passed]
 
 
@@ -73,11 +73,11 @@ class CheckRow:
     """One check on the page.
 
     Attributes:
-      title: a few words.
-      meaning: what a correct mechanism does.
-      passed: whether this one does.
-      found: where it looks worst, and how.
-      p_value: that it looks so bad by chance, at most.
+      title: Title of the check.
+      meaning: What a correct mechanism does, in a sentence.
+      passed: Whether the mechanism passed the check.
+      found: The worst finding, with its round and variable.
+      p_value: Upper bound on the chance that a correct mechanism looks as bad.
     """
 
     title: str

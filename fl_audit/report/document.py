@@ -17,10 +17,13 @@ from fl_audit.report.statistic import statistic_report
 
 
 def build_report(run: FinishedRun) -> Report:
-    """The report of a run.
+    """Builds the report of a run.
+
+    Args:
+      run: The finished run.
 
     Raises:
-      InputError: the record's noise does not add up, or no method can be applied to the scores.
+      InputError: The record's noise does not add up, or no method can be applied to the scores.
     """
     accounting = _account(run)
     checks = checks_report(run)

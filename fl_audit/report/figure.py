@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-# Okabe & Ito (2008): told apart with any colour vision, and in grey by lightness.
+# Colours of Okabe & Ito (2008), distinct in any colour vision, and in grey by lightness.
 BLUE = "#0072b2"
 ORANGE = "#d55e00"
 INK = "#2b2b2b"
@@ -48,10 +48,10 @@ def draw(name: str, width: float, height: float, plot: Callable[[Axes], None]) -
     """Draws one figure.
 
     Args:
-      name: unique on the page: the figure's internal references are made from it.
-      width: in inches.
-      height: in inches.
-      plot: fills the axes.
+      name: A name that is unique on the page; the figure's internal references are made from it.
+      width: Width in inches.
+      height: Height in inches.
+      plot: A function that fills the axes.
 
     Returns:
       An `<svg>` element.

@@ -1,4 +1,4 @@
-"""What a report comes to, in three sentences."""
+"""The findings of a report in three sentences."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from fl_audit.report.model import Report
 
 
 def findings(report: Report) -> list[str]:
-    """What this audit's attackers saw, what is proven, and what no attacker can exceed."""
+    """Three sentences: what the attackers saw, what is proven, and what the noise guarantees."""
     headlines = _headlines(report)
     canary, client = report.analytical.canary.epsilon, report.analytical.client.epsilon
     fits = [report.statistics[name].epsilon_by("gaussian_fit") for name in headlines.values()]
@@ -50,7 +50,7 @@ def _seen(report: Report, headlines: Mapping[str, str], fits: Sequence[float | N
 
 
 def _absences(report: Report, threat_model: str) -> str:
-    """What to know of an estimate by who sees some rounds only: not all canaries were there."""
+    """The remark on an estimate from a part of the rounds, where not all canaries took part."""
     model, run = report.threat_models[threat_model], report.run
     num_rounds = model.last_round - model.first_round + 1
     present = model.num_included_in_rounds
@@ -60,7 +60,7 @@ def _absences(report: Report, threat_model: str) -> str:
 
 
 def _proven(report: Report, headlines: Sequence[str]) -> str:
-    """The bounds that hold although their threshold is chosen on the data."""
+    """The lower bounds that are valid although their threshold is chosen on the data."""
     found = [report.statistics[name].epsilon_by("threshold_valid") for name in headlines]
     bounds = [_epsilon("≥", epsilon) for epsilon in found]
     confidence = f"{100 * report.confidence:g}"
@@ -76,7 +76,7 @@ def _proven(report: Report, headlines: Sequence[str]) -> str:
 
 
 def _epsilon(relation: str, value: float | None) -> str:
-    """Such as "ε ≤ 4.50", which no line break parts."""
+    """An epsilon with its relation, such as "ε ≤ 4.50", without a place for a line break."""
     return f"ε\N{NO-BREAK SPACE}{relation}\N{NO-BREAK SPACE}{epsilon_text(value)}"
 
 

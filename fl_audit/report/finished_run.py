@@ -32,10 +32,12 @@ class Rounds:
     """The curves of a run, a value per round.
 
     Attributes:
-      train_loss: [rounds] mean over the cohort's examples, in nats; NaN where there is none.
-      accuracy: [rounds] on held-out data; NaN on rounds without evaluation.
-      clip_norm: [rounds] that updates were clipped to.
-      participants: [rounds] clients and canaries together.
+      train_loss: Mean loss over the cohort's examples in nats, float64 of shape (rounds,); NaN
+        where there is none.
+      accuracy: Accuracy on held-out data, float64 of shape (rounds,); NaN in rounds without
+        evaluation.
+      clip_norm: Norm that updates were clipped to, float64 of shape (rounds,).
+      participants: Number of clients and canaries together, float64 of shape (rounds,).
     """
 
     train_loss: FloatArray
@@ -49,13 +51,13 @@ class FinishedRun:
     """A run that training has completed.
 
     Attributes:
-      folder: where it lies.
-      config: what was asked for.
-      record: what was done.
-      rounds: its curves.
-      canary_rounds: of each included canary, the rounds that it took part in, from 0.
-      scores: by statistic.
-      aggregates: what the checks of the mechanism look at; None where it is not checked.
+      folder: The run's folder.
+      config: The config that the run was started with.
+      record: What the run did.
+      rounds: The curves of the run.
+      canary_rounds: The rounds that each included canary took part in, from 0.
+      scores: The scores of all canaries by statistic.
+      aggregates: What the checks of the mechanism need; None where it is not checked.
     """
 
     folder: RunFolder
@@ -68,7 +70,7 @@ class FinishedRun:
 
     @property
     def presentations(self) -> npt.NDArray[np.int64]:
-        """[included canaries] how many rounds each took part in."""
+        """Number of rounds of each included canary, int64 of shape (num_included,)."""
         return np.array([len(rounds) for rounds in self.canary_rounds], dtype=np.int64)
 
     @property
@@ -78,11 +80,11 @@ class FinishedRun:
 
     @property
     def facts(self) -> RunFacts:
-        """What null laws depend on."""
+        """What the null laws of the statistics depend on."""
         return RunFacts(self.config.audit, self.record.dim)
 
     def included_in(self, seen: range) -> int:
-        """Included canaries that took part in any of some rounds, from 0 and one after another."""
+        """Number of included canaries that took part in any of some consecutive rounds, from 0."""
         return sum(
             bool(((seen.start <= rounds) & (rounds < seen.stop)).any())
             for rounds in self.canary_rounds
@@ -93,7 +95,7 @@ def read_finished_run(folder: RunFolder) -> FinishedRun:
     """Reads a run folder.
 
     Raises:
-      InputError: a file is missing or damaged, or two of them contradict each other.
+      InputError: A file is missing or damaged, or two of them contradict each other.
     """
     record = read_record(folder)
     pool = _read_canaries(folder.canaries)

@@ -1,4 +1,4 @@
-"""Included against excluded scores, with the laws that the estimates assume."""
+"""Histograms of included and excluded scores, with the laws that the estimates assume."""
 
 import math
 
@@ -16,12 +16,12 @@ _MOST_BINS = 90
 
 
 def score_histogram(name: str, scores: CanaryScores, null: Gaussian | None) -> Markup:
-    """Histogram of one statistic's scores.
+    """Draws the histogram of one statistic's scores.
 
     Args:
-      name: of the statistic.
-      scores: the canaries' scores.
-      null: law of an excluded score where it is known; None to fit one.
+      name: Name of the statistic.
+      scores: The canaries' scores.
+      null: Law of an excluded score where it is known; None to fit one.
     """
     return draw(f"histogram-{name}", 4.6, 2.7, lambda axes: _plot(axes, scores, null))
 
@@ -51,7 +51,7 @@ def _label(axes: Axes) -> None:
     axes.set_ylabel("canaries")
     axes.margins(x=0.02)
     axes.locator_params(nbins=5)
-    # Room above, so that the legend hides no bar.
+    # The space above keeps the legend from hiding a bar.
     axes.set_ylim(0, 1.28 * axes.get_ylim()[1])
     axes.legend(loc="upper center", ncols=2, handlelength=1.2, columnspacing=1.6)
 
@@ -61,7 +61,7 @@ def _edges(scores: CanaryScores) -> FloatArray:
     both = np.concatenate([scores.included, scores.excluded])
     low, high = float(both.min()), float(both.max())
     if low == high:
-        # A point mass: one bin around it, whatever its scale.
+        # All scores are equal: one bin around them, at their scale.
         half = abs(low) / 10 or 0.5
         return np.array([low - half, low + half])
     groups = [group for group in (scores.included, scores.excluded) if len(group) > 1]
@@ -72,14 +72,14 @@ def _edges(scores: CanaryScores) -> FloatArray:
 
 
 def _fitted(values: FloatArray) -> Gaussian | None:
-    """A Gaussian with a curve to draw; None for fewer than two scores, or equal ones."""
+    """The Gaussian fitted to scores; None for fewer than two of them, or equal ones."""
     if len(values) < 2 or np.ptp(values) == 0:
         return None
     return Gaussian.fitted_to(values)
 
 
 def _expected_counts(law: Gaussian, num: int, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Where a bin may be centred, and how many of `num` scores the law expects in it there."""
+    """Centres of a moving bin, and the number of `num` scores that the law expects in each."""
     half = (edges[1] - edges[0]) / 2
     x = np.linspace(edges[0] - half, edges[-1] + half, 600)
     upper, lower = (x + half - law.mean) / law.std, (x - half - law.mean) / law.std

@@ -1,4 +1,4 @@
-"""report.html: one page that needs nothing but itself."""
+"""The page report.html, which refers to no other file."""
 
 from typing import Any
 
@@ -29,17 +29,17 @@ from fl_audit.report.words import description
 
 
 def render_html(report: Report, run: FinishedRun) -> str:
-    """The page.
+    """Renders the page.
 
     Args:
-      report: of the run.
-      run: that it is about.
+      report: The report of the run.
+      run: The run that the report is about.
     """
     return render("fl_audit.report", "report.html", _page(report, run))
 
 
 def _page(report: Report, run: FinishedRun) -> dict[str, Any]:
-    """What the template names."""
+    """The values of the names in the template."""
     statistics, record = report.statistics, run.record
     return {
         "task": record.task,

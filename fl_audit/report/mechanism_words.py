@@ -1,4 +1,4 @@
-"""What is done to updates, in sentences."""
+"""Sentences on what the mechanism does to updates."""
 
 from fl_audit.formats.run_folder import RunRecord
 from fl_audit.mechanisms import MECHANISMS, Mechanism

@@ -1,4 +1,4 @@
-"""The report's table of estimates: a row per method, in groups, ready for a template."""
+"""The report's table of estimates: a row per method, in groups, ready for the template."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from fl_audit.report.statistic_model import EstimateReport, StatisticReport
 
 @dataclass(frozen=True)
 class Note:
-    """What a number guarantees, assumes or stems from."""
+    """A remark on a number: its guarantee, its assumptions or its source."""
 
     label: str
     text: str
@@ -19,12 +19,12 @@ class Note:
 
 @dataclass(frozen=True)
 class MethodRow:
-    """One method on every statistic.
+    """One method's numbers on every statistic.
 
     Attributes:
-      method: its name.
-      epsilons: one per statistic, "–" where the method was left out.
-      notes: what the numbers guarantee, assume and stem from.
+      method: Name of the method.
+      epsilons: One cell per statistic, "–" where the method was left out.
+      notes: What the numbers guarantee and assume, and their source.
     """
 
     method: str
@@ -50,7 +50,7 @@ class GroupedMethods:
 
 
 def methods_by_group(statistics: Iterable[StatisticReport]) -> list[GroupedMethods]:
-    """The methods found on any statistic, from what may be relied on to what is an estimate."""
+    """The methods found on any statistic, in groups: bounds that hold first, estimates last."""
     found = {made.method: made for statistic in statistics for made in statistic.estimates}
     grouped = [
         GroupedMethods(
@@ -97,7 +97,7 @@ def _method_row(method: str, statistics: Mapping[str, StatisticReport]) -> Metho
 
 
 def estimate_cell(estimate: EstimateReport) -> str:
-    """An epsilon as a cell of a table has it: a bound with its sign, an interval by its ends."""
+    """The cell of a table for one epsilon: a bound with its sign, an interval by its ends."""
     if estimate.kind == "lower_bound":
         return f"≥ {epsilon_text(estimate.epsilon)}"
     if estimate.kind == "interval":
@@ -106,7 +106,7 @@ def estimate_cell(estimate: EstimateReport) -> str:
 
 
 def _notes(label: str, text_by_statistic: Mapping[str, str], num_statistics: int) -> list[Note]:
-    """One note per text, with the statistics that it is about unless all share it."""
+    """One note per distinct text, which names its statistics unless the text is about all."""
     titles_by_text: dict[str, list[str]] = {}
     for name, text in text_by_statistic.items():
         titles_by_text.setdefault(text, []).append(title_of(name))

@@ -1,8 +1,8 @@
-"""The structure of report.json, typed: what is built, rendered and read back is one record.
+"""The typed structure of report.json: one record is built, rendered and read back.
 
-Fields are named as the JSON's keys and stand in their order. What the JSON repeats for whoever
-reads a part of it alone (delta, confidence, dim, accuracy, counts of canaries) stands once here;
-`report_json` writes it wherever the JSON has it. Infinities are floats.
+Fields are named as the JSON's keys and stand in their order. The JSON repeats delta, confidence,
+dim, accuracy and the counts of canaries for programs that read a part of it alone; here they stand
+once, and `report_json` writes them wherever the JSON has them. Infinities are floats.
 
 A field has a default where an older report, which `fl-audit compare` still reads, lacks its key.
 """
@@ -22,9 +22,9 @@ class ThreatModelReport(msgspec.Struct, frozen=True):
 
     Attributes:
       title: A few words for a heading.
-      sees: Goes on from "an attacker who sees".
+      sees: What the attacker sees, in words that follow "an attacker who sees".
       first_round: First round, from 1, whose participants the attacker may find.
-      last_round: The last one.
+      last_round: Last round, from 1, whose participants the attacker may find.
       num_included_in_rounds: Included canaries that took part in any of these rounds.
     """
 
@@ -36,17 +36,17 @@ class ThreatModelReport(msgspec.Struct, frozen=True):
 
 
 class VerdictReport(msgspec.Struct, frozen=True):
-    """What became of a claim that a client has (claimed_epsilon, delta)-privacy.
+    """The verdict on the claim that a client has (claimed_epsilon, delta)-privacy.
 
     Attributes:
       outcome: "contradicted", "consistent" or "inconclusive".
-      reason: Why, in a clause in which the claim is "it".
+      reason: The reason for the outcome, as a clause in which the claim is "it".
       claimed_epsilon: The epsilon that the config claims, at the run's delta.
-      epsilon_lower: The largest lower bound that was looked at; 0 without any.
+      epsilon_lower: The largest of the lower bounds that were made; 0 without any.
       method: The method that proved it; None where the scores allow none.
       statistic: The statistic that it was proved on.
       assumes: What has to hold for the bound, in words.
-      num_looks: Number of lower bounds looked at.
+      num_looks: Number of lower bounds that were made.
       p_value: The smallest 1 - confidence at which the claim would be contradicted; None where
         the canaries do not bear on it.
       simulated_epsilon: Epsilon of the mechanism whose audits are simulated.
@@ -77,9 +77,9 @@ class CheckReport(msgspec.Struct, frozen=True):
       passed: Whether a correct mechanism may well look like this.
       p_value: Bound on how likely a correct mechanism looks as bad; 0 where a float is too coarse.
       num_tests: Number of rounds and variables, or of lags, that were looked at.
-      round: Round, from 1, in which it looks worst; None where none stands out.
-      variable: Variable of the model, from 1, where it looks worst; None for the whole model.
-      ratio: What was found there over what was to be expected.
+      round: Round, from 1, with the worst finding; None where no round stands out.
+      variable: Variable of the model, from 1, with the worst finding; None for the whole model.
+      ratio: The worst finding divided by what is expected of a correct mechanism.
     """
 
     name: str
@@ -117,7 +117,7 @@ class AccountantReport(msgspec.Struct, frozen=True):
     Attributes:
       accountant: Name of the accountant.
       epsilon: Upper bound, possibly infinite; None where the accountant cannot tell.
-      reason: Why it cannot, in words; None where it can.
+      reason: Why the accountant cannot tell, in words; None where it can.
     """
 
     accountant: str

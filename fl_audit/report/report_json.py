@@ -1,4 +1,4 @@
-"""A report to the JSON object of report.json, and back.
+"""Conversion of a report to the JSON object of report.json and back.
 
 Infinities are the words "inf" and "-inf" in the JSON, and floats in memory; there is no NaN.
 """
@@ -22,10 +22,10 @@ _WORDS = tuple(name for name in EstimateDetails.__struct_fields__ if name != "nu
 
 
 def report_to_json(report: Report) -> dict[str, Any]:
-    """The JSON object of report.json: infinities as words.
+    """The JSON object of report.json, with infinities as words.
 
     Raises:
-      ValueError: a number is NaN.
+      ValueError: A number is NaN.
     """
     return {
         "statistics": {
@@ -44,7 +44,7 @@ def report_to_json(report: Report) -> dict[str, Any]:
 
 
 def checks_to_json(checks: ChecksReport) -> dict[str, Any]:
-    """What report.json says under `checks`."""
+    """The JSON object that report.json has under `checks`."""
     fields: dict[str, Any] = _worded(msgspec.to_builtins(checks))
     return {"passed": checks.passed, **fields}
 
@@ -92,12 +92,12 @@ def _analytical(analytical: AnalyticalReport, delta: float) -> dict[str, Any]:
 
 
 def _run(record: RunRecord) -> dict[str, Any]:
-    """The record as JSON reads it again."""
+    """The record with lists for tuples, as a JSON parser returns it."""
     return {**dataclasses.asdict(record), "variable_sizes": list(record.variable_sizes)}
 
 
 def _worded(value: Any) -> Any:
-    """Builtin values with infinities as words."""
+    """A value of builtin types with its infinities as words."""
     if isinstance(value, Mapping):
         return {key: _worded(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -106,15 +106,15 @@ def _worded(value: Any) -> Any:
 
 
 def report_from_json(fields: Mapping[str, Any], name: str) -> Report:
-    """The report that report.json holds; keys that are not known are left aside.
+    """The report that report.json holds; unknown keys are ignored.
 
     Args:
       fields: The JSON object of the file.
       name: What to call the file in an error message.
 
     Raises:
-      InputError: the config in it does not describe a run.
-      ValueError: a key is missing, or a value is of the wrong type.
+      InputError: The config in the report does not describe a run.
+      ValueError: A key is missing, or a value is of the wrong type.
     """
     read = {key: value if key == "run" else _numbered(value) for key, value in fields.items()}
     if isinstance(read.get("config"), Mapping):
@@ -125,15 +125,15 @@ def report_from_json(fields: Mapping[str, Any], name: str) -> Report:
 
 
 def verdict_from_json(fields: Mapping[str, Any]) -> VerdictReport:
-    """The verdict that an object such as report.json's `verdict` tells of."""
+    """The verdict that a JSON object holds, such as the one under report.json's `verdict`."""
     return msgspec.convert(_numbered(fields), VerdictReport)
 
 
 def _numbered(value: Any, key: str = "") -> Any:
-    """A value of JSON with infinities as floats, and the numbers of details apart.
+    """A value of JSON with infinities as floats, and the numbers of `details` under one key.
 
     Raises:
-      ValueError: an epsilon is no number.
+      ValueError: An epsilon is not a number.
     """
     if isinstance(value, Mapping):
         entries = {name: _numbered(item, name) for name, item in value.items()}

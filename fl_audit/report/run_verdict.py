@@ -14,9 +14,9 @@ def run_verdict(run: FinishedRun, failed_checks: Sequence[str]) -> Verdict | Non
     """The verdict on what the config claims; None where it claims nothing.
 
     Args:
-      run: that is finished.
-      failed_checks: titles of the checks of its mechanism that failed. With one the claim is not
-        called consistent: the canaries may have missed what the check found.
+      run: The finished run.
+      failed_checks: Titles of the checks of its mechanism that failed. If there is any, the claim
+        is not called consistent: the canaries may have missed what the check found.
     """
     audit = run.config.audit
     if audit.claimed_epsilon is None:
@@ -38,9 +38,12 @@ def run_verdict(run: FinishedRun, failed_checks: Sequence[str]) -> Verdict | Non
 def why_unfit(record: RunRecord | NoisyRounds) -> str | None:
     """Why a bound on a canary does not bound a client's epsilon; None where it does.
 
-    It does where a canary takes part no more often than a client may, and where one draw decides
-    about both. Where only the client's rounds are drawn, its claim may count on that; the bound on
-    a canary whose number of rounds is fixed does not.
+    The bound carries over where a canary takes part no more often than a client may, and where one
+    draw decides about both. Where only the client's rounds are drawn, its claim may rely on the
+    draw; the bound on a canary whose number of rounds is fixed does not.
+
+    Args:
+      record: What the run did, or the rounds of a run that is planned.
     """
     canary, client = record.canary_participations, record.client_participations
     if canary is not None and client is not None:

@@ -25,14 +25,14 @@ from fl_audit.report.statistic_model import (
 
 
 def statistic_report(run: FinishedRun, statistic: Statistic) -> StatisticReport:
-    """What `fl-audit estimate --json` prints, and how well the scores fit the assumptions.
+    """Estimates epsilon on one statistic, and checks how well its scores fit the assumptions.
 
     Args:
-      run: the run.
-      statistic: that the run logged.
+      run: The finished run.
+      statistic: One of the statistics that the run logged.
 
     Raises:
-      InputError: no method can be applied to the scores.
+      InputError: No method can be applied to the scores.
     """
     scores, null = run.scores[statistic.name].canary_scores(), statistic.null(run.facts).kind
     try:

@@ -1,4 +1,4 @@
-"""One statistic's part of report.json, typed; see `model`."""
+"""The typed structure of one statistic's part of report.json; see `model`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,16 +7,16 @@ import msgspec
 
 
 class EstimateDetails(msgspec.Struct, frozen=True, kw_only=True):
-    """What an estimate means, and how it came about.
+    """The meaning of an estimate and the numbers behind it.
 
     Attributes:
       numbers: The method's own numbers by name, such as its threshold; the JSON has them beside
         the words below.
-      valid_for: Mechanisms on which a lower bound holds at its confidence, everything that was
-        chosen on the data included; None if it claims no such thing.
+      valid_for: Mechanisms on which a lower bound holds at its confidence, choices made on the
+        data included; None if the method claims no such thing.
       assumes: What has to hold for the value to mean anything, in words.
       guarantee: What the value guarantees, and what it does not, in words.
-      source: Paper, section and equation.
+      source: Paper, section and equation of the method.
     """
 
     numbers: Mapping[str, Any]
@@ -32,10 +32,10 @@ class EstimateReport(msgspec.Struct, frozen=True):
     Attributes:
       method: Name of the method.
       kind: "estimate", "lower_bound" or "interval".
-      epsilon: The headline value, possibly infinite.
+      epsilon: The value to report first, possibly infinite.
       lower: Lower end of a bound or interval; None for a point estimate.
-      upper: Upper end of an interval; else None.
-      details: What the value means, and how it came about.
+      upper: Upper end of an interval; None for other kinds.
+      details: The meaning of the value and the numbers behind it.
     """
 
     method: str
@@ -51,9 +51,10 @@ class OperatingPointReport(msgspec.Struct, frozen=True):
 
     Attributes:
       false_positive_rate: The rate that is allowed at most.
-      false_positives: The count of excluded canaries that this allows.
-      true_positive_rate: The largest one of a threshold within it.
-      interval: Its lower and upper end; None with too few false positives for one.
+      false_positives: Number of excluded canaries that this rate allows.
+      true_positive_rate: The largest true positive rate of a threshold within that rate.
+      interval: Lower and upper end of the true positive rate's interval; None with too few false
+        positives for one.
     """
 
     false_positive_rate: float
@@ -67,9 +68,10 @@ class RocReport(msgspec.Struct, frozen=True):
 
     Attributes:
       auc: Area under the ROC curve.
-      auc_interval: Its lower and upper end.
+      auc_interval: Lower and upper end of the area's confidence interval.
       operating_points: The true positive rate at each reported false positive rate.
-      balanced_accuracy: That of the best threshold, which is chosen on the same scores.
+      balanced_accuracy: Balanced accuracy of the best threshold, which is chosen on the same
+        scores.
     """
 
     auc: float
@@ -82,8 +84,8 @@ class NormalityReport(msgspec.Struct, frozen=True):
     """An Anderson-Darling test of normality.
 
     Attributes:
-      statistic: A²; larger is further from Gaussian.
-      critical_values: The values that it exceeds by chance, by significance level such as "0.15".
+      statistic: The test statistic A²; larger is further from Gaussian.
+      critical_values: The value that A² exceeds by chance, by significance level such as "0.15".
     """
 
     statistic: float
@@ -91,11 +93,11 @@ class NormalityReport(msgspec.Struct, frozen=True):
 
 
 class AndersonDarlingReport(msgspec.Struct, frozen=True):
-    """The tests of either kind of canary; None where the test is not defined.
+    """The tests of normality of the two groups of canaries.
 
     Attributes:
-      included: Test of the included canaries' scores.
-      excluded: Test of the excluded canaries' scores.
+      included: Test of the included canaries' scores; None where it is not defined.
+      excluded: Test of the excluded canaries' scores; None where it is not defined.
     """
 
     included: NormalityReport | None
@@ -128,7 +130,7 @@ class StatisticReport(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
       num_included: Number of scores of included canaries.
       num_excluded: Number of scores of excluded canaries.
-      roc: How well scores tell the two apart; None without scores of either.
+      roc: How well scores tell included from excluded canaries; None where one group is empty.
       estimates: What each method found, in the order of the methods.
       threat_model: Name of what the attacker sees; empty in reports older than threat models.
       null: Law of an excluded canary's score: "closed_form" or "empirical".
@@ -148,7 +150,7 @@ class StatisticReport(msgspec.Struct, frozen=True, kw_only=True):
     null_check: NullCheckReport | None
 
     def estimate_by(self, method: str) -> EstimateReport | None:
-        """What a method found; None where it was left out."""
+        """The estimate by a method; None where it was left out."""
         return next((made for made in self.estimates if made.method == method), None)
 
     def epsilon_by(self, method: str) -> float | None:

@@ -18,9 +18,9 @@ def summary_lines(report: Report, width: int = 100) -> list[str]:
     """The estimates as aligned tables, then accuracy and the analytical epsilon.
 
     Args:
-      report: of a run.
-      width: characters that a line may have; where the statistics need more, they are in several
-        tables one below the other.
+      report: The report of a run.
+      width: Number of characters that a line may have; where the statistics need more, they are in
+        several tables one below the other.
     """
     run = report.run
     head = (
@@ -73,7 +73,7 @@ def _rounds(first: int, last: int) -> str:
 
 
 def _tables(statistics: Mapping[str, StatisticReport], width: int) -> list[str]:
-    """A row per method, a column per statistic, in groups of what may be relied on."""
+    """The tables: a row per method in its group, a column per statistic."""
     groups = group_rows(statistics)
     first = max(len(row.method) for group in groups for row in group.rows) + 2 + _GAP
     threat_models = [_ThreatModel.of(name, statistics, groups) for name in _names(statistics)]
@@ -86,7 +86,7 @@ def _tables(statistics: Mapping[str, StatisticReport], width: int) -> list[str]:
 
 @dataclass(frozen=True)
 class _Column:
-    """A statistic: where its cells are in a row, and how wide they are."""
+    """The column of a statistic: its index in a row, and its width in characters."""
 
     name: str
     index: int
@@ -104,7 +104,7 @@ class _ThreatModel:
     def of(
         cls, name: str, statistics: Mapping[str, StatisticReport], groups: Sequence[GroupRows]
     ) -> "_ThreatModel":
-        """Those of the statistics that are its."""
+        """The columns of the statistics that belong to one threat model."""
         columns = [
             _Column(statistic, index, max(len(statistic), *_cell_widths(groups, index)))
             for index, statistic in enumerate(statistics)
@@ -118,7 +118,7 @@ class _ThreatModel:
 
 
 def _names(statistics: Mapping[str, StatisticReport]) -> list[str]:
-    """The threat models, in the order of their first statistic."""
+    """The names of the threat models, in the order of their first statistic."""
     return list(dict.fromkeys(statistic.threat_model for statistic in statistics.values()))
 
 
@@ -127,12 +127,12 @@ def _cell_widths(groups: Sequence[GroupRows], index: int) -> list[int]:
 
 
 def _width(columns: Iterable[_Column]) -> int:
-    """Of columns with gaps between them."""
+    """Width of some columns with the gaps between them."""
     return sum(column.width + _GAP for column in columns) - _GAP
 
 
 def _packed(threat_models: Sequence[_ThreatModel], width: int) -> Iterator[list[_ThreatModel]]:
-    """As many threat models to a table as fit; one that does not fit by itself has its own."""
+    """The threat models by table, each filled to `width`; a table has one at least."""
     table: list[_ThreatModel] = []
     for model in threat_models:
         columns = [column for one in (*table, model) for column in one.columns]

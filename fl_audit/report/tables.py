@@ -1,4 +1,4 @@
-"""The report's other tables as rows of text, ready for a template."""
+"""The report's other tables as rows of text, ready for the template."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ class ThreatModelRow:
     """What one attacker sees.
 
     Attributes:
-      title: of the threat model.
-      sees: in words.
-      statistics: titles of its statistics.
-      included: canaries that took part in the rounds that it sees, of those that are included.
-      sees_all: whether these are all.
+      title: Title of the threat model.
+      sees: What the attacker sees, in words.
+      statistics: Titles of the statistics of the threat model.
+      included: How many of the included canaries took part in the rounds that the attacker sees.
+      sees_all: Whether all included canaries took part in these rounds.
     """
 
     title: str
@@ -50,14 +50,14 @@ def threat_model_rows(report: Report) -> list[ThreatModelRow]:
 
 @dataclass(frozen=True)
 class NoiseRow:
-    """What the noise guarantees to somebody."""
+    """What the noise guarantees to one party."""
 
     party: str
     epsilon: str
 
 
 def noise_rows(analytical: AnalyticalReport) -> list[NoiseRow]:
-    """The analytical epsilon to a canary and to a real client, once where they agree."""
+    """The analytical epsilon to a canary and to a real client, in one row where they agree."""
     canary, client = analytical.canary.epsilon, analytical.client.epsilon
     if canary == client:
         return [NoiseRow("analytical", _upper_bound(canary))]
@@ -82,7 +82,7 @@ class AttackRow:
 
 
 def attack_rows(statistics: Mapping[str, StatisticReport]) -> list[AttackRow]:
-    """A row per statistic that has scores of both kinds."""
+    """A row per statistic that has scores of included and of excluded canaries."""
     return [
         AttackRow(
             statistic=title_of(name),
@@ -99,7 +99,7 @@ def attack_rows(statistics: Mapping[str, StatisticReport]) -> list[AttackRow]:
 
 @dataclass(frozen=True)
 class NormalityRow:
-    """An Anderson-Darling test."""
+    """The Anderson-Darling test of one group of scores."""
 
     statistic: str
     group: str
@@ -143,7 +143,7 @@ def _normality_row(name: str, group: str, num: int, test: NormalityReport) -> No
 
 @dataclass(frozen=True)
 class NullRow:
-    """A moment of excluded scores beside the null law's."""
+    """A moment of excluded scores beside that of the null law."""
 
     statistic: str
     moment: str

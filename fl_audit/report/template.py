@@ -1,4 +1,4 @@
-"""Templates of pages that need nothing but themselves."""
+"""Rendering of templates to HTML pages that refer to no other file."""
 
 import importlib.resources
 from collections.abc import Mapping
@@ -9,13 +9,15 @@ from markupsafe import Markup
 
 
 def render(package: str, name: str, context: Mapping[str, Any]) -> str:
-    """A page from a template that is installed with a package.
+    """Renders a template that is installed with a package.
 
     Args:
-      package: that holds the template.
-      name: of its file.
-      context: everything that the template names, but for `style`, the rules that all pages share;
-        a name without a value is an error.
+      package: Name of the package that holds the template.
+      name: Name of the template's file.
+      context: A value for each name in the template except `style`, the rules that all pages share.
+
+    Raises:
+      jinja2.UndefinedError: The template uses a name without a value.
     """
     environment = jinja2.Environment(
         autoescape=True,

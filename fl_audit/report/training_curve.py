@@ -14,7 +14,7 @@ _MOST_MARKERS = 30
 
 
 def training_curves(rounds: Rounds) -> dict[str, Markup]:
-    """A figure by title, for each curve that has a value at all."""
+    """The figures by title, one for each curve that has any value."""
     curves = {
         "Training loss (nats)": rounds.train_loss,
         "Accuracy on held-out data": rounds.accuracy,

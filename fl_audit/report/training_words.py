@@ -1,4 +1,4 @@
-"""What clients and the server did, in sentences."""
+"""Sentences on what clients and the server do in a round."""
 
 from fl_audit.config import (
     Client,

@@ -26,11 +26,11 @@ class VerdictBanner:
     """What the page says of a claim.
 
     Attributes:
-      outcome: contradicted, consistent or inconclusive.
-      claim: in words.
-      reason: of the outcome.
-      meaning: of the outcome, and what it does not mean.
-      facts: how it was reached.
+      outcome: "contradicted", "consistent" or "inconclusive".
+      claim: The claim in words.
+      reason: Why the outcome was reached.
+      meaning: What the outcome means, and what it does not mean.
+      facts: How the outcome was reached.
     """
 
     outcome: str

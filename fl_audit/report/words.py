@@ -1,4 +1,4 @@
-"""A report's numbers in sentences."""
+"""Sentences that describe a run for the report."""
 
 import numpy as np
 
@@ -52,7 +52,7 @@ def _canaries(run: FinishedRun) -> str:
 
 
 def _kind_of(canaries: AnyCanaries) -> str:
-    """What the canaries are, as a plural."""
+    """A plural noun phrase for the canaries."""
     if isinstance(canaries, Canaries):
         return f"{canaries.family.capitalize()} canaries"
     if canaries.source == "file":

@@ -1,4 +1,4 @@
-"""From a run folder to its two reports."""
+"""Writing of a run folder's two reports."""
 
 import json
 
@@ -18,13 +18,13 @@ def write_report(folder: RunFolder) -> Report:
     The same run folder gives the same bytes.
 
     Args:
-      folder: of a run that training has completed.
+      folder: The folder of a run that training has completed.
 
     Returns:
-      What both are made from.
+      The report that both files are made from.
 
     Raises:
-      InputError: a file of the run is missing or damaged, or two of them contradict each other.
+      InputError: A file of the run is missing or damaged, or two of them contradict each other.
     """
     run = read_finished_run(folder)
     report = build_report(run)

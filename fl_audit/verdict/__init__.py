@@ -1,6 +1,7 @@
-"""A claimed epsilon against the scores of canaries: contradicted, consistent, or inconclusive.
+"""The verdict on a claimed epsilon by the scores of canaries.
 
-Nothing here imports TensorFlow. docs/verdict.md defines the words.
+It is contradicted, consistent or inconclusive; docs/verdict.md defines these words. Nothing here
+imports TensorFlow.
 """
 
 from fl_audit.verdict.chosen_tests import ChosenTests, chosen_methods, chosen_tests

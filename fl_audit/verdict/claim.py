@@ -1,4 +1,4 @@
-"""What is claimed of a run."""
+"""The claim that is made of a run."""
 
 from dataclasses import dataclass
 
@@ -6,23 +6,24 @@ from fl_audit.errors import InputError
 from fl_audit.estimators.arguments import check_delta
 
 LARGEST_EPSILON = 300.0
-"""Of a claim: twice it is simulated, and e^700 is about the largest float."""
+"""The largest epsilon of a claim: twice it is simulated, and e^700 is about the largest float."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """That a run is (epsilon, delta)-private for a client: one more, less, or sending nothing.
+    """The claim that a run is (epsilon, delta)-private for a client.
 
-    A canary is such a client, so that a lower bound for a canary bounds the client's epsilon too,
-    as long as a canary takes part no more often than a client may. A canary that takes part less
-    often is better protected, and a claim for the client holds for it all the more.
+    Neighbouring runs differ in one client, which is there or not, or which sends nothing. A canary
+    is such a client, so that a lower bound for a canary bounds the client's epsilon too, as long as
+    a canary takes part no more often than a client may. A canary that takes part less often is
+    better protected, so that a claim for the client holds for it as well.
 
     Attributes:
-      epsilon: in (0, LARGEST_EPSILON].
-      delta: in [0, 1).
+      epsilon: The claimed epsilon, in (0, LARGEST_EPSILON].
+      delta: The delta of the claim, in [0, 1).
 
     Raises:
-      InputError: a number is out of range.
+      InputError: A number is out of range.
     """
 
     epsilon: float

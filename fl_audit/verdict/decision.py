@@ -1,4 +1,4 @@
-"""The verdict: what the tests say of a claim."""
+"""The verdict that the tests of a claim lead to."""
 
 import dataclasses
 import enum
@@ -23,36 +23,36 @@ from fl_audit.verdict.power import (
 
 
 class Outcome(enum.StrEnum):
-    """What a verdict says of a claim."""
+    """The outcome of a verdict on a claim."""
 
     CONTRADICTED = "contradicted"
-    """A lower bound that holds for any mechanism exceeds it."""
+    """A lower bound that holds for any mechanism exceeds the claim."""
     CONSISTENT = "consistent"
-    """None does, and the audit had the power to contradict a claim that is wrong by FACTOR."""
+    """No bound exceeds it, and the audit had the power to contradict a claim wrong by FACTOR."""
     INCONCLUSIVE = "inconclusive"
-    """None does, and none could have been expected to; or the canaries do not bear on it."""
+    """No bound exceeds it, but the power was too low; or the canaries do not bear on it."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim, what became of it, and how that was reached.
+    """The verdict on a claim, and what it rests on.
 
     Attributes:
-      outcome: what is said.
-      reason: why, in a clause in which the claim is "it".
-      claim: of which.
-      confidence: that no lower bound among the tests exceeds the truth.
-      num_tests: lower bounds made; each is at 1 - (1 - confidence) / num_tests.
-      epsilon_lower: the largest of them, 0 where there is none.
-      method: that proved it; None where the scores allow no method.
-      statistic: that it was proved on; None where it has no name.
-      assumes: what has to hold for the bound, in words.
-      p_value: the smallest 1 - confidence at which the claim would be contradicted; None where the
+      outcome: Whether the claim is contradicted, consistent, or neither can be told.
+      reason: The reason for the outcome, as a clause in which the claim is "it".
+      claim: The claim.
+      confidence: The probability that no lower bound among the tests exceeds the truth, at least.
+      num_tests: Number of lower bounds made, each at confidence 1 - (1 - confidence) / num_tests.
+      epsilon_lower: The largest lower bound; 0 where there is none.
+      method: Name of the method that proved it; None where the scores allow no method.
+      statistic: Name of the statistic that it was proved on; None where it has no name.
+      assumes: What has to hold for the bound, in words.
+      p_value: The smallest 1 - confidence at which the claim would be contradicted; None where the
         canaries do not bear on it.
-      power: share of simulated audits of a mechanism with FACTOR times the claimed epsilon that
+      power: Share of simulated audits of a mechanism with FACTOR times the claimed epsilon that
         contradict the claim; None where it was not simulated.
-      canaries_needed: about how many canaries have ENOUGH_POWER; None where that was not asked, or
-        no number up to MOST_CANARIES that was tried has it.
+      canaries_needed: Approximate number of canaries that gives ENOUGH_POWER; None where that was
+        not asked, or no number up to MOST_CANARIES that was tried does.
     """
 
     outcome: Outcome
@@ -69,7 +69,7 @@ class Verdict:
     canaries_needed: int | None = None
 
     def to_json(self) -> dict[str, object]:
-        """The JSON object of report.json: infinities as words, no NaN."""
+        """The JSON object of report.json, with infinities as words."""
         return {
             "outcome": str(self.outcome),
             "reason": self.reason,
@@ -90,12 +90,12 @@ class Verdict:
 
 
 def reach_verdict(claim: Claim, tests: ClaimTests, unfit: str | None = None) -> Verdict:
-    """Says what the scores say of a claim.
+    """Reaches the verdict on a claim.
 
     Args:
-      claim: for a client.
-      tests: chosen before the scores were seen.
-      unfit: why the canaries do not bear on the claim; None where they do.
+      claim: The claim for a client.
+      tests: The tests, chosen before the scores were seen.
+      unfit: Why the canaries do not bear on the claim; None where they do.
     """
     bounds = tests.bounds(claim.delta)
     if unfit is not None:
@@ -121,6 +121,7 @@ def _verdict(
     power: float | None = None,
     canaries_needed: int | None = None,
 ) -> Verdict:
+    """A verdict whose bound is the first of `bounds`, which are sorted, the largest first."""
     best = bounds[0] if bounds else None
     return Verdict(
         outcome=outcome,
@@ -152,6 +153,11 @@ def _contradiction(tests: ClaimTests, best: Bound, p: float) -> str:
 def _not_contradicted(
     claim: Claim, tests: ClaimTests, bounds: Sequence[Bound], p: float
 ) -> Verdict:
+    """The verdict where no bound exceeds the claim: consistent or inconclusive.
+
+    The claim is consistent if enough simulated audits of a mechanism with FACTOR times the claimed
+    epsilon contradict it, under the null law with which least can be proven.
+    """
     if claim.delta == 0:
         reason = (
             "no lower bound exceeds it; how likely one would is not simulated at δ = 0, where "
@@ -204,7 +210,7 @@ def _needed(canaries: int | None) -> str:
 
 
 def _on(statistics: Sequence[ScoredStatistic]) -> str:
-    """Such as " on max or sum"; nothing where statistics have no name."""
+    """The statistics' names, such as " on max or sum"; empty where they have none."""
     names = [statistic.name for statistic in statistics if statistic.name is not None]
     return f" on {' or '.join(names)}" if names else ""
 

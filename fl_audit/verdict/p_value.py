@@ -1,4 +1,4 @@
-"""The smallest failure probability at which the tests together still contradict a claim."""
+"""The p-value of a claim: the smallest level at which the tests together contradict it."""
 
 import functools
 import math
@@ -8,7 +8,7 @@ from fl_audit.verdict.claim import Claim
 from fl_audit.verdict.claim_tests import Bound, ClaimTest, ClaimTests
 
 SMALLEST_LEVEL = 1e-9
-"""Of a single bound. Where it still rejects, no smaller level is tried."""
+"""The smallest level of a single bound that is tried."""
 
 _LARGEST_LEVEL = 0.999
 _PRECISION = 0.02
@@ -17,19 +17,19 @@ _PRECISION = 0.02
 def p_value(tests: ClaimTests, bounds: Sequence[Bound], claim: Claim) -> float:
     """The smallest alpha at which the bounds, together at confidence 1 - alpha, exceed the claim.
 
-    That is m times the smallest level at which one of the m bounds exceeds the claim, at most 1,
-    found by bisection to a relative 2 % from above. It is at most 1 - confidence exactly if the
-    claim is contradicted at `tests.confidence`, which is what a verdict rests on. A method that
-    chooses by its level what it asks (`one_run_valid` its numbers of guesses) makes smaller
-    p-values approximate.
+    This is m times the smallest level at which one of the m bounds exceeds the claim, at most 1,
+    found by bisection to a relative 2 % from above. It is at most 1 - confidence if and only if the
+    claim is contradicted at `tests.confidence`, on which a verdict rests. Smaller p-values are
+    approximate for a method whose tests depend on the level, such as `one_run_valid` with its
+    numbers of guesses.
 
     Args:
-      tests: of the claim.
-      bounds: what `tests` prove, the most first.
-      claim: the null hypothesis.
+      tests: The tests of the claim.
+      bounds: The bounds that `tests` prove, the largest first.
+      claim: The claim, which is the null hypothesis.
 
     Returns:
-      At least m times SMALLEST_LEVEL: a smaller p-value is not told from that.
+      The p-value, at least m times SMALLEST_LEVEL: smaller ones are not resolved.
     """
     above = [bound.test for bound in bounds if bound.estimate.epsilon > claim.epsilon]
     if above:
@@ -50,7 +50,7 @@ def _smallest(tests: Sequence[ClaimTest], claim: Claim, low: float, high: float)
 
 
 def _smallest_level(rejects: Callable[[float], bool], low: float, high: float) -> float:
-    """Where a test that rejects at `high` ceases to, to _PRECISION from above."""
+    """The smallest level up to `high` at which a test rejects, to _PRECISION from above."""
     while high > low * (1 + _PRECISION):
         middle = math.sqrt(low * high)
         if rejects(middle):
