@@ -38,7 +38,7 @@ def schedule_of(config: OddAndEven, seed: int, roster: Roster) -> Schedule:
         client_attendance=Attendance(
             lambda r: clients[(r + offset) % 2 :: 2], len(clients) / 2, OneGroup(2)
         ),
-        canary_attendance=spread(roster.canaries, seed, config.rounds, 1).attendance,
+        canary_attendance=spread(roster.pool, seed, config.rounds, 1).of_canaries(roster.included),
     )
 
 
