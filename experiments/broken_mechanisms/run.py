@@ -94,7 +94,7 @@ def results_of(audited: AuditedRun, run: PreparedRun) -> dict[str, Any]:
     """The claim, what the statistics of a run show, and what attacks on bad noise show."""
     is_dirac = isinstance(run.family, DiracFamily)
     statistics = [
-        dataclasses.replace(statistic, null="empirical") if is_dirac else statistic
+        dataclasses.replace(statistic, null="empirical", null_tail=None) if is_dirac else statistic
         for statistic in audited.statistics
     ]
     found = look_at(statistics, audited.delta)

@@ -81,7 +81,7 @@ def test_at_every_coordinate_the_canaries_of_a_pool_differ():
 def test_the_coordinate_that_meets_the_column_of_ones_is_a_random_one():
     """With as many coordinates as columns there is just one, in every part of the vector alike."""
     places = [
-        int(np.flatnonzero(HadamardFamily(seed, 1, 1 << 17)._shuffles()[0].apply(  # noqa: SLF001
+        int(np.flatnonzero(HadamardFamily(seed, 1, 1 << 17)._shuffles()[0].apply(
             np.arange(1 << 17, dtype=np.uint32)) == 0)[0])
         for seed in range(200)
     ]  # fmt: skip
