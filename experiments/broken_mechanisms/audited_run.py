@@ -13,11 +13,8 @@ import numpy.typing as npt
 import tensorflow_federated as tff
 
 from fl_audit.accounting import NoisyRounds, account
-from fl_audit.attacks.statistic import RunFacts
-from fl_audit.attacks.statistics import statistics_of
 from fl_audit.config import Mechanism
 from fl_audit.formats.run_folder import RunFolder, read_record
-from fl_audit.formats.score_file import read_score_file
 from fl_audit.report.checks import checks_report
 from fl_audit.report.finished_run import read_finished_run
 from fl_audit.report.report_json import checks_to_json
@@ -28,7 +25,7 @@ from fl_audit.training.run.taken_folder import write_identity
 from fl_audit.training.run.train import train
 from fl_audit.training.runtimes.local import LocalBlocks
 from fl_audit.training.runtimes.make import make_runtime
-from fl_audit.verdict import ScoredStatistic
+from fl_audit.verdict import ScoredStatistic, scored_statistic
 
 MakeAggregator = Callable[[Mechanism, float], tff.aggregators.UnweightedAggregationFactory]
 """A function with the signature of `make_aggregator`: config's mechanism and expected cohort."""
@@ -116,20 +113,16 @@ def audited_run(run: PreparedRun, runtime: LocalBlocks, path: Path) -> AuditedRu
     write_identity(folder, run.config, canaries_csv(run))
     train(run, runtime, folder)
     record = read_record(folder)
-    logged = statistics_of(run.config.canaries, run.config.audit)
-    facts = RunFacts(run.config.audit, record.dim)
-    scores = (read_score_file(folder.scores(statistic.name)) for statistic in logged)
+    finished = read_finished_run(folder)
     return AuditedRun(
         claimed_epsilon=account(NoisyRounds.of(record)).canary.epsilon or math.inf,
         delta=record.delta,
         statistics=tuple(
-            ScoredStatistic(
-                statistic.name, of.canary_scores(), statistic.null(facts).kind, record.dim
-            )
-            for statistic, of in zip(logged, scores, strict=True)
+            scored_statistic(s, finished.scores[s.name].canary_scores(), finished.facts)
+            for s in finished.statistics
         ),
         aggregates=overheard.aggregates,
         clip_norms=np.genfromtxt(folder.metrics, delimiter=",", names=True)["clip_norm"],
         accuracy=record.accuracy,
-        checks=checks_to_json(checks_report(read_finished_run(folder))),
+        checks=checks_to_json(checks_report(finished)),
     )

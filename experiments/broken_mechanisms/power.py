@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from fl_audit.array_types import FloatArray
-from fl_audit.estimators import METHODS, AuditSetting, CanaryScores
+from fl_audit.estimators import METHODS, AuditSetting, CanaryScores, GaussianCanaryNull
 from fl_audit.estimators.gaussian.gdp import epsilon_of_mu
 
 Signals = Callable[[np.random.Generator, int], FloatArray]
@@ -58,7 +58,8 @@ def _bounds(random: np.random.Generator, signals: Signals) -> list[float]:
     scores = noise / math.sqrt(DIM)
     canaries = CanaryScores(scores[:num_included], scores[num_included:])
     settings = (
-        AuditSetting(canaries, DELTA, 1 - level, DIM, "closed_form") for level in LEVELS.values()
+        AuditSetting(canaries, DELTA, 1 - level, DIM, "closed_form", GaussianCanaryNull(DIM))
+        for level in LEVELS.values()
     )
     return [METHODS["threshold_valid"](setting).epsilon for setting in settings]
 

@@ -94,7 +94,7 @@ def results_of(audited: AuditedRun, run: PreparedRun) -> dict[str, Any]:
     """The claim, the bounds by the statistics of a run, and the bounds by attacks on bad noise."""
     is_dirac = isinstance(run.family, DiracFamily)
     statistics = [
-        dataclasses.replace(statistic, null="empirical") if is_dirac else statistic
+        dataclasses.replace(statistic, null="empirical", null_tail=None) if is_dirac else statistic
         for statistic in audited.statistics
     ]
     found = look_at(statistics, audited.delta)

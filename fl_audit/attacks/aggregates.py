@@ -4,8 +4,10 @@ from collections.abc import Mapping
 
 from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.attacker import Attacker, SeenRound
+from fl_audit.attacks.compared_vectors import ComparedVectors, named
+from fl_audit.attacks.context import AttackContext
+from fl_audit.attacks.direction_sum import DirectionSum
 from fl_audit.attacks.over_rounds import over_rounds
-from fl_audit.attacks.round_cosines import RoundCosines
 
 
 class AggregateAttacker(Attacker):
@@ -15,28 +17,39 @@ class AggregateAttacker(Attacker):
     2), and that which is the sum.
     """
 
-    def __init__(
-        self, cosines: RoundCosines, num_canaries: int, rounds: range | None = None
-    ) -> None:
+    def __init__(self, context: AttackContext, rounds: range | None = None) -> None:
         """Attacks a pool of canaries.
 
         Args:
-          cosines: Of every canary with every aggregate; several attackers share them.
-          num_canaries: Size of the pool.
+          context: The run or the log.
           rounds: Those that the attacker sees, from 0; None for all.
+
+        Raises:
+          InputError: What it should have remembered is missing or damaged.
         """
-        self._cosines = cosines
-        self._num_canaries = num_canaries
+        self._cosines = context.round_cosines
+        self._num_canaries = context.num_canaries
         self._rounds = rounds
+        self._family = context.family
+        self._sum: DirectionSum | None = None
+        if context.folder is not None and context.family is not None:
+            seen = range(context.num_rounds) if rounds is None else rounds
+            count = len(range(seen.start, min(seen.stop, context.completed)))
+            name, dim = self.statistics[1].name, len(context.initial_model)
+            self._sum = DirectionSum(context.folder, name, dim, count)
 
     def see_round(self, seen: SeenRound) -> None:
         """Has each canary's cosine with the aggregate logged, where it sees the round."""
         if self._rounds is None or seen.index in self._rounds:
             self._cosines.see_round(seen)
+            if self._sum is not None:
+                self._sum.add(seen.aggregate)
 
     def flush(self) -> None:
-        """Writes the log to the disk."""
+        """Writes the log and the sum of directions to the disk."""
         self._cosines.flush()
+        if self._sum is not None:
+            self._sum.flush()
 
     def scores(self, final: Float32Array | None) -> Mapping[str, FloatArray]:
         """Maximum and sum over the rounds that it sees."""
@@ -44,3 +57,10 @@ class AggregateAttacker(Attacker):
         seen = over_rounds(self._cosines.rows(self._rounds), self._num_canaries)
         maximum, total = self.statistics
         return {maximum.name: seen.maximum, total.name: seen.total}
+
+    def compared_vectors(self, final: Float32Array | None) -> Mapping[str, ComparedVectors]:
+        """The aggregates of the rounds that it sees, and the sum of their directions."""
+        del final
+        total = self._cosines.total() if self._sum is None else self._sum.compared(self._family)
+        largest, sum_of_rounds = self.statistics
+        return named({largest: self._cosines.largest(self._rounds), sum_of_rounds: total})

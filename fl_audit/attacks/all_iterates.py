@@ -40,7 +40,7 @@ class AllIteratesAttacker(AggregateAttacker):
     @classmethod
     def of(cls, context: AttackContext) -> Self:
         """See `Attacker.of`."""
-        return cls(context.round_cosines, context.num_canaries)
+        return cls(context)
 
 
 ALL_ITERATES = ThreatModel(

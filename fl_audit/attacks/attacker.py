@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from fl_audit.array_types import Float32Array, FloatArray
+from fl_audit.attacks.compared_vectors import ComparedVectors
 from fl_audit.attacks.context import AttackContext
 from fl_audit.attacks.statistic import Statistic
 
@@ -69,6 +70,17 @@ class Attacker(abc.ABC):
           final: The trained model, float32 of shape (dim,); None for a log without one, which asks
             for no statistic that needs it.
         """
+
+    def compared_vectors(self, final: Float32Array | None) -> Mapping[str, ComparedVectors]:
+        """What is known of the vectors behind its scores, by statistic, after the last round.
+
+        A statistic that is left out has no null law in closed form but for what its `law` says.
+
+        Args:
+          final: As for `scores`, which has been asked before.
+        """
+        del final
+        return {}
 
 
 class ModelAttacker(Attacker):

@@ -8,8 +8,11 @@ import numpy.typing as npt
 
 from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.attacker import Attacker, SeenRound
+from fl_audit.attacks.compared_vectors import ComparedVectors, concentration_row, named
 from fl_audit.attacks.context import AttackContext
+from fl_audit.attacks.direction_sum import DirectionSum
 from fl_audit.attacks.over_rounds import over_rounds
+from fl_audit.attacks.round_cosines import largest_of_rounds
 from fl_audit.attacks.statistic import Statistic
 from fl_audit.attacks.threat_model import ThreatModel
 from fl_audit.errors import InputError
@@ -50,8 +53,9 @@ class CheckpointAttacker(Attacker):
     Scores canaries by the differences of models seen one after the other; the last difference may
     span fewer than n rounds. Holds one model, and a second one while it compares.
 
-    The state on disk is a log of the differences' cosines and, where the run's checkpoint lies
-    between two released models, the earlier of the two.
+    The state on disk is a log of the differences' cosines, what the null law needs of the
+    differences, and, where the run's checkpoint lies between two released models, the earlier of
+    the two.
     """
 
     statistics = (CHECKPOINTS_MAX, CHECKPOINTS_SUM)
@@ -75,6 +79,14 @@ class CheckpointAttacker(Attacker):
         num_steps = -(-self._num_rounds // every)
         path = self._folder.release_cosines
         self._log = CosineLog.at_round(completed, path, num_steps, num_canaries)
+        self._family = context.family
+        self._concentrations = context.concentration_log(
+            self._folder.release_concentrations, num_steps
+        )
+        self._sum: DirectionSum | None = None
+        if context.family is not None:
+            steps = num_steps if completed == self._num_rounds else completed // every
+            self._sum = DirectionSum(self._folder, CHECKPOINTS_SUM.name, self._dim, steps)
         self._completed = self._saved = completed
         self._released: npt.NDArray[np.float32] | None = None
         self._on_disk: int | None = None
@@ -95,13 +107,23 @@ class CheckpointAttacker(Attacker):
             self._released = seen.before
         self._completed = seen.index + 1
         if self._released is not None and not self._is_between(self._completed):
-            moved = seen.after - self._released
-            self._log.write_round(seen.index // self._every, self._cosines(moved))
+            self._see_step(seen.index // self._every, seen.after - self._released)
             self._released = None
 
+    def _see_step(self, step: int, moved: Float32Array) -> None:
+        self._log.write_round(step, self._cosines(moved))
+        if self._concentrations is not None:
+            self._concentrations.write_round(step, concentration_row(moved))
+        if self._sum is not None:
+            self._sum.add(moved)
+
     def flush(self) -> None:
-        """Writes the log and the model that the coming checkpoint will need."""
+        """Writes the logs, and the model and the sum that the coming checkpoint will need."""
         self._log.flush()
+        if self._concentrations is not None:
+            self._concentrations.flush()
+        if self._sum is not None:
+            self._sum.flush()
         release = self._release(self._completed)
         self._remove_released(but={self._release(self._saved), release})
         if self._released is not None and release != self._on_disk:
@@ -117,6 +139,13 @@ class CheckpointAttacker(Attacker):
         self._remove_released(but=set())
         steps = over_rounds(self._log.rows(), self._log.num_canaries)
         return {CHECKPOINTS_MAX.name: steps.maximum, CHECKPOINTS_SUM.name: steps.total}
+
+    def compared_vectors(self, final: Float32Array | None) -> Mapping[str, ComparedVectors]:
+        """The differences, and the sum of their directions."""
+        del final
+        largest = largest_of_rounds(self._log, self._concentrations)
+        total = None if self._sum is None else self._sum.compared(self._family)
+        return named({CHECKPOINTS_MAX: largest, CHECKPOINTS_SUM: total})
 
     def _is_between(self, completed: int) -> bool:
         """Whether the model after so many rounds is not released."""

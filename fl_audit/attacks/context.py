@@ -2,12 +2,15 @@
 
 import functools
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from fl_audit.attacks.compared_vectors import depends_on_vectors
 from fl_audit.attacks.round_cosines import RoundCosines, RoundLog
+from fl_audit.formats.concentration_log import ConcentrationLog
 from fl_audit.formats.cosine_log import CosineLog
 from fl_audit.formats.run_folder import RunFolder
 
@@ -35,6 +38,8 @@ class AttackContext:
       folder: The run's folder, where attackers keep what they remember; None for a log.
       completed: Rounds that are done, whose memories the folder holds.
       given_cosines: The cosines of a log; None for a run, which logs its own.
+      family: The canaries' family, as in `canaries.family`; None where they are no vectors of one,
+        so that nothing is known of their null law.
     """
 
     canaries: ScoredCanaries
@@ -45,6 +50,7 @@ class AttackContext:
     folder: RunFolder | None = None
     completed: int = 0
     given_cosines: RoundCosines | None = None
+    family: str | None = None
 
     @functools.cached_property
     def round_cosines(self) -> RoundCosines:
@@ -56,7 +62,25 @@ class AttackContext:
         if self.given_cosines is not None:
             return self.given_cosines
         path, shape = self.run_folder.round_cosines, (self.num_rounds, self.num_canaries)
-        return RoundLog(self.canaries.cosines, CosineLog.at_round(self.completed, path, *shape))
+        log = CosineLog.at_round(self.completed, path, *shape)
+        concentrations = self.concentration_log(
+            self.run_folder.round_concentrations, self.num_rounds
+        )
+        return RoundLog(self.canaries.cosines, log, concentrations)
+
+    def concentration_log(self, path: Path, num_vectors: int) -> ConcentrationLog | None:
+        """The log of a run's vectors; None where the canaries' null law does not depend on them.
+
+        Args:
+          path: Of the log.
+          num_vectors: Rows that it has.
+
+        Raises:
+          InputError: Rounds are done, and the log is missing or damaged.
+        """
+        if not depends_on_vectors(self.family):
+            return None
+        return ConcentrationLog.at_round(self.completed, path, num_vectors)
 
     @property
     def run_folder(self) -> RunFolder:

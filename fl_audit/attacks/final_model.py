@@ -5,6 +5,7 @@ from typing import Self
 
 from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.attacker import ModelAttacker
+from fl_audit.attacks.compared_vectors import ComparedVectors, named, one_vector
 from fl_audit.attacks.context import AttackContext, ScoredCanaries
 from fl_audit.attacks.statistic import Statistic, of_one_vector
 from fl_audit.attacks.threat_model import ThreatModel
@@ -37,18 +38,28 @@ class FinalModelAttacker(ModelAttacker):
 
     statistics = (FINAL,)
 
-    def __init__(self, canaries: ScoredCanaries) -> None:
-        """Attacks a pool of canaries."""
+    def __init__(self, canaries: ScoredCanaries, family: str | None = None) -> None:
+        """Attacks a pool of canaries.
+
+        Args:
+          canaries: The pool.
+          family: Of the canaries, as in `AttackContext`.
+        """
         self._canaries = canaries
+        self._family = family
 
     @classmethod
     def of(cls, context: AttackContext) -> Self:
         """See `Attacker.of`."""
-        return cls(context.canaries)
+        return cls(context.canaries, context.family)
 
     def scores_of_model(self, final: Float32Array) -> Mapping[str, FloatArray]:
         """Cosines with the final model."""
         return {FINAL.name: self._canaries.cosines(final)}
+
+    def compared_vectors(self, final: Float32Array | None) -> Mapping[str, ComparedVectors]:
+        """The final model."""
+        return {} if final is None else named({FINAL: one_vector(self._family, final)})
 
 
 class FinalAndInitialAttacker(ModelAttacker):
@@ -56,24 +67,34 @@ class FinalAndInitialAttacker(ModelAttacker):
 
     statistics = (FINAL_MINUS_INITIAL,)
 
-    def __init__(self, canaries: ScoredCanaries, initial: Float32Array) -> None:
+    def __init__(
+        self, canaries: ScoredCanaries, initial: Float32Array, family: str | None = None
+    ) -> None:
         """Attacks a pool of canaries.
 
         Args:
           canaries: The pool.
           initial: The model before the first round, float32 of shape (dim,).
+          family: Of the canaries, as in `AttackContext`.
         """
         self._canaries = canaries
         self._initial = initial
+        self._family = family
 
     @classmethod
     def of(cls, context: AttackContext) -> Self:
         """See `Attacker.of`."""
-        return cls(context.canaries, context.initial_model)
+        return cls(context.canaries, context.initial_model, context.family)
 
     def scores_of_model(self, final: Float32Array) -> Mapping[str, FloatArray]:
         """Cosines with the final minus the initial model."""
         return {FINAL_MINUS_INITIAL.name: self._canaries.cosines(final - self._initial)}
+
+    def compared_vectors(self, final: Float32Array | None) -> Mapping[str, ComparedVectors]:
+        """The final minus the initial model."""
+        if final is None:
+            return {}
+        return named({FINAL_MINUS_INITIAL: one_vector(self._family, final - self._initial)})
 
 
 FINAL_MODEL = ThreatModel(

@@ -1,7 +1,7 @@
 """Scores from a log folder, by the attackers who attack a run. docs/logs.md is its format."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,15 +10,19 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.array_types import Float32Array, FloatArray
+from fl_audit.attacks.aggregate_files import AggregateFiles
 from fl_audit.attacks.arrays import flatten
 from fl_audit.attacks.audit_table import Audit
+from fl_audit.attacks.compared_vectors import ComparedVectors
 from fl_audit.attacks.context import AttackContext
-from fl_audit.attacks.make import make_attackers, scores_of
+from fl_audit.attacks.logged_sum import LoggedSum
+from fl_audit.attacks.make import compared_by, make_attackers, scores_of
 from fl_audit.attacks.round_cosines import FinishedRounds, RoundCosines
 from fl_audit.attacks.statistic import Sight
 from fl_audit.attacks.statistics import statistics_for
 from fl_audit.canaries.pool import CanaryPool, read_pool
 from fl_audit.errors import InputError
+from fl_audit.formats.concentration_log import ConcentrationLog
 from fl_audit.formats.cosine_log import CosineLog
 from fl_audit.formats.csv_file import read_csv
 from fl_audit.formats.log_folder import LogFolder
@@ -38,11 +42,27 @@ class ScoredLog:
       pool: whose canaries were scored.
       num_rounds: aggregates that were scored.
       scores: by statistic; only those that the log allows.
+      compared: what is known of the vectors that canaries were compared with, by statistic.
     """
 
     pool: CanaryPool
     num_rounds: int
     scores: Mapping[str, ScoreFile]
+    compared: Mapping[str, ComparedVectors]
+
+
+@dataclass(frozen=True, eq=False)
+class SeenScores:
+    """Scores by what was seen.
+
+    Attributes:
+      scores: of shape (count,) by statistic, the weakest attacker's first; empty where nothing was
+        seen.
+      compared: what is known of the vectors that canaries were compared with, by statistic.
+    """
+
+    scores: Mapping[str, FloatArray]
+    compared: Mapping[str, ComparedVectors]
 
 
 def score_log(folder: LogFolder, progress: Progress) -> ScoredLog:
@@ -65,13 +85,13 @@ def score_log(folder: LogFolder, progress: Progress) -> ScoredLog:
         _read_vector(path, pool.dim) if path.exists() else None
         for path in (folder.initial, folder.final)
     )
-    scores = score_seen(pool, cosines, num_rounds, initial, final)
-    if not scores:
+    seen = score_seen(pool, cosines, num_rounds, initial, final)
+    if not seen.scores:
         raise InputError(
             f"{folder.path}: shows nothing to score: needs {folder.aggregates.name}/"
             f"round_000001.npy, {folder.round_cosines.name} or {folder.final.name}"
         )
-    return ScoredLog(pool, num_rounds, score_files(included, scores))
+    return ScoredLog(pool, num_rounds, score_files(included, seen.scores), seen.compared)
 
 
 def score_seen(
@@ -80,7 +100,7 @@ def score_seen(
     num_rounds: int,
     initial: Float32Array | None,
     final: Float32Array | None,
-) -> Mapping[str, FloatArray]:
+) -> SeenScores:
     """Scores every canary by what was seen, under the threat models that need no keys.
 
     Args:
@@ -89,10 +109,6 @@ def score_seen(
       num_rounds: How many were; 0 for none.
       initial: The model before the first round, float32 of shape (dim,); None where nobody says it.
       final: The model after the last round, likewise.
-
-    Returns:
-      Scores of shape (count,) by statistic, the weakest attacker's first; empty where nothing was
-      seen.
     """
     shown: dict[Sight, bool] = {
         "round_cosines": num_rounds > 0,
@@ -109,9 +125,14 @@ def score_seen(
         audit=audit,
         initial=initial,
         given_cosines=cosines,
+        family=pool.family,
     )
-    scores = scores_of(make_attackers(context, statistics), final)
-    return {statistic.name: scores[statistic.name] for statistic in statistics}
+    attackers = make_attackers(context, statistics)
+    scores = scores_of(attackers, final)
+    return SeenScores(
+        scores={statistic.name: scores[statistic.name] for statistic in statistics},
+        compared=compared_by(attackers, final),
+    )
 
 
 def score_files(
@@ -128,16 +149,28 @@ def _read_rounds(
     """The rounds' cosines, those that are logged, else of the aggregates that are; their number."""
     if folder.round_cosines.exists():
         log = CosineLog.read(folder.round_cosines, pool.count)
-        return FinishedRounds(log.rows), int(log.written().sum())
+        return logged_rounds(folder, pool, log), int(log.written().sum())
     paths = _aggregates(folder)
+    files = AggregateFiles(pool, paths, lambda path: _read_vector(path, pool.dim), progress)
+    return files, len(paths)
 
-    def rows(rounds: range | None) -> Iterator[Float32Array]:
-        """In float32, as a log of cosines keeps them; a file's number counts from 1."""
-        asked = [path for number, path in paths.items() if rounds is None or number - 1 in rounds]
-        for path in progress(asked):
-            yield pool.cosines(_read_vector(path, pool.dim)).astype(np.float32)
 
-    return FinishedRounds(rows), len(paths)
+def logged_rounds(folder: LogFolder, pool: CanaryPool, log: CosineLog) -> FinishedRounds:
+    """The rounds of a log of cosines, with what is beside it of the aggregates themselves.
+
+    Args:
+      folder: Of the log.
+      pool: The canaries.
+      log: The cosines.
+
+    Raises:
+      InputError: What is beside it is damaged.
+    """
+    path = folder.round_concentrations
+    concentrations = ConcentrationLog.read(path, log.num_rounds) if path.exists() else None
+    scored = set(np.flatnonzero(log.written()).tolist())
+    total = LoggedSum(folder.direction_sum, pool.dim).compared(pool.family, scored)
+    return FinishedRounds(log, concentrations, total)
 
 
 def _aggregates(folder: LogFolder) -> dict[int, Path]:

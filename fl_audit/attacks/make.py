@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.attacker import Attacker
+from fl_audit.attacks.compared_vectors import ComparedVectors
 from fl_audit.attacks.context import AttackContext
 from fl_audit.attacks.registry import attackers
 from fl_audit.attacks.statistic import Statistic
@@ -51,4 +52,20 @@ def scores_of(
     """
     return {
         name: scores for attacker in attackers for name, scores in attacker.scores(final).items()
+    }
+
+
+def compared_by(
+    attackers: Sequence[Attacker], final: Float32Array | None
+) -> Mapping[str, ComparedVectors]:
+    """What is known of the vectors behind the scores, by statistic, as far as it is.
+
+    Args:
+      attackers: Whose scores have been asked for.
+      final: As for `scores_of`.
+    """
+    return {
+        name: compared
+        for attacker in attackers
+        for name, compared in attacker.compared_vectors(final).items()
     }

@@ -1,4 +1,7 @@
-"""Every canary's cosine with the noised aggregates of rounds, as attackers share them."""
+"""Every canary's cosine with the noised aggregates of rounds, as attackers share them.
+
+With the cosines goes what is known of the aggregates themselves, for the null law of statistics.
+"""
 
 import abc
 from collections.abc import Callable, Iterator
@@ -7,6 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from fl_audit.attacks.compared_vectors import (
+    ComparedVectors,
+    concentration_row,
+    largest_cosine,
+    unknown_rows,
+)
+from fl_audit.formats.concentration_log import ConcentrationLog
 from fl_audit.formats.cosine_log import CosineLog
 
 if TYPE_CHECKING:
@@ -37,46 +47,85 @@ class RoundCosines(abc.ABC):
           rounds: Those to look at, from 0; None for all.
         """
 
+    @abc.abstractmethod
+    def largest(self, rounds: range | None = None) -> ComparedVectors | None:
+        """What is known of the aggregates behind a canary's largest cosine, after the last round.
+
+        Args:
+          rounds: Those to look at, from 0; None for all.
+
+        Returns:
+          None where no aggregate has a direction.
+        """
+
+    @abc.abstractmethod
+    def total(self) -> ComparedVectors | None:
+        """The same behind the sum over all rounds; None also where it was not remembered."""
+
 
 class RoundLog(RoundCosines):
     """Cosines of a run that trains, in a file."""
 
-    def __init__(self, cosines: Cosines, log: CosineLog) -> None:
+    def __init__(
+        self, cosines: Cosines, log: CosineLog, concentrations: ConcentrationLog | None
+    ) -> None:
         """Writes into a log.
 
         Args:
           cosines: Of every canary with a vector.
           log: Of the run, a row per round.
+          concentrations: Of the aggregates; None where no null law depends on them.
         """
         self._cosines = cosines
         self._log = log
+        self._concentrations = concentrations
         self._seen: int | None = None
 
     def see_round(self, seen: "SeenRound") -> None:
         """Logs each canary's cosine with the aggregate."""
         if seen.index != self._seen:
             self._log.write_round(seen.index, self._cosines(seen.aggregate))
+            if self._concentrations is not None:
+                self._concentrations.write_round(seen.index, concentration_row(seen.aggregate))
             self._seen = seen.index
 
     def flush(self) -> None:
         """Writes the log to the disk."""
         self._log.flush()
+        if self._concentrations is not None:
+            self._concentrations.flush()
 
     def rows(self, rounds: range | None = None) -> Rows:
         """See `RoundCosines.rows`."""
         return self._log.rows(rounds)
 
+    def largest(self, rounds: range | None = None) -> ComparedVectors | None:
+        """See `RoundCosines.largest`."""
+        return largest_of_rounds(self._log, self._concentrations, rounds)
+
+    def total(self) -> None:
+        """Is remembered by attackers, each over the rounds that it sees."""
+
 
 class FinishedRounds(RoundCosines):
-    """Cosines of rounds that are over: of a log's file, or of its aggregates one by one."""
+    """Cosines of rounds that are over, in a log's file."""
 
-    def __init__(self, rows: Callable[[range | None], Rows]) -> None:
+    def __init__(
+        self,
+        log: CosineLog,
+        concentrations: ConcentrationLog | None,
+        total: ComparedVectors | None,
+    ) -> None:
         """Reads.
 
         Args:
-          rows: As `RoundCosines.rows`.
+          log: A row per round.
+          concentrations: Of the aggregates; None where they are not known.
+          total: What is known of the sum of directions of all rounds that are scored.
         """
-        self._rows = rows
+        self._log = log
+        self._concentrations = concentrations
+        self._total = total
 
     def see_round(self, seen: "SeenRound") -> None:
         """Refuses.
@@ -91,4 +140,27 @@ class FinishedRounds(RoundCosines):
 
     def rows(self, rounds: range | None = None) -> Rows:
         """See `RoundCosines.rows`."""
-        return self._rows(rounds)
+        return self._log.rows(rounds)
+
+    def largest(self, rounds: range | None = None) -> ComparedVectors | None:
+        """See `RoundCosines.largest`."""
+        return largest_of_rounds(self._log, self._concentrations, rounds)
+
+    def total(self) -> ComparedVectors | None:
+        """See `RoundCosines.total`."""
+        return self._total
+
+
+def largest_of_rounds(
+    log: CosineLog, concentrations: ConcentrationLog | None, rounds: range | None = None
+) -> ComparedVectors | None:
+    """What is known of the vectors behind a largest cosine of the rounds that are scored.
+
+    Args:
+      log: Says which are scored.
+      concentrations: Of the vectors of all rounds; None where they are not known.
+      rounds: Those to look at, from 0; None for all.
+    """
+    rows = unknown_rows(log.num_rounds) if concentrations is None else concentrations.rows()
+    asked = slice(None) if rounds is None else slice(rounds.start, rounds.stop)
+    return largest_cosine(rows[asked][log.written()[asked]])

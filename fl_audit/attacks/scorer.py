@@ -6,11 +6,19 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.arrays import Arrays, flatten
-from fl_audit.attacks.log_folder import score_files, score_seen
-from fl_audit.attacks.round_cosines import FinishedRounds
+from fl_audit.attacks.compared_vectors import (
+    concentration_row,
+    depends_on_vectors,
+    unknown_rows,
+    write_compared_vectors,
+)
+from fl_audit.attacks.log_folder import logged_rounds, score_files, score_seen
+from fl_audit.attacks.logged_sum import LoggedSum
 from fl_audit.canaries.pool import CanaryPool, read_pool, write_pool
 from fl_audit.errors import InputError
+from fl_audit.formats.concentration_log import ConcentrationLog
 from fl_audit.formats.cosine_log import CosineLog
 from fl_audit.formats.log_folder import LogFolder
 from fl_audit.formats.score_file import write_score_file
@@ -34,13 +42,19 @@ class RoundScorer:
         self.pool = pool
         self.num_rounds = log.num_rounds
         self._log = log
+        self._concentrations: ConcentrationLog | None = None
+        if folder.round_concentrations.exists():
+            self._concentrations = ConcentrationLog.open(
+                folder.round_concentrations, log.num_rounds
+            )
+        self._sum = LoggedSum(folder.direction_sum, pool.dim)
 
     @classmethod
     def create(cls, folder: Path | str, pool: CanaryPool, num_rounds: int) -> "RoundScorer":
         """Starts an audit in a new or empty folder, which appears whole.
 
         Args:
-          folder: to make; 4 bytes a round and canary.
+          folder: to make; 4 bytes a round and canary, and 8 a parameter.
           pool: the canaries.
           num_rounds: rounds to make room for; fewer may come.
 
@@ -61,6 +75,9 @@ class RoundScorer:
             made = LogFolder(Path(beside) / path.name)
             made.path.mkdir()
             CosineLog.create(made.round_cosines, num_rounds, pool.count).flush()
+            if depends_on_vectors(pool.family):
+                ConcentrationLog.create(made.round_concentrations, num_rounds).flush()
+            LoggedSum.create(made.direction_sum)
             write_pool(made.pool, pool)
             made.path.rename(path)
         return cls.open(path)
@@ -80,8 +97,9 @@ class RoundScorer:
     def score_round(self, round_number: int, aggregate: Arrays) -> npt.NDArray[np.float64]:
         """Scores every canary against a round's aggregate, and writes that to the disk.
 
-        A round that is scored again (the server fell back to its last checkpoint) is replaced. One
-        that gives out nothing is left out.
+        A round that is scored again (the server fell back to its last checkpoint) is replaced; the
+        null of `sum` is then known from excluded canaries alone. One that gives out nothing is left
+        out.
 
         Args:
           round_number: from 1 on.
@@ -102,10 +120,22 @@ class RoundScorer:
                 f"round_number: must be in 1 to {self.num_rounds} (num_rounds), got {round_number}"
             )
         name = f"aggregate of round {round_number}"
-        cosines = self.pool.cosines(flatten(aggregate, self.pool.dim, name))
-        self._log.write_round(round_number - 1, cosines)
-        self._log.flush()
+        vector = flatten(aggregate, self.pool.dim, name)
+        cosines = self.pool.cosines(vector)
+        self._write(round_number - 1, vector, cosines)
         return cosines
+
+    def _write(self, index: int, vector: Float32Array, cosines: FloatArray) -> None:
+        """Writes a round so that no crash leaves cosines with what is known of other vectors."""
+        self._sum.forget(index)
+        if self._concentrations is not None:
+            self._concentrations.write_round(index, unknown_rows(1)[0])
+        self._log.write_round(index, cosines)
+        self._log.flush()
+        if self._concentrations is not None:
+            self._concentrations.write_round(index, concentration_row(vector))
+            self._concentrations.flush()
+        self._sum.add(index, vector)
 
     @property
     def scored_rounds(self) -> list[int]:
@@ -124,7 +154,8 @@ class RoundScorer:
 
         Returns:
           The path of `scores_STATISTIC.csv` by statistic: `max` and `sum` over the rounds that are
-          scored, and what the models allow.
+          scored, and what the models allow. What is known of the vectors behind them goes into
+          `concentrations.json`.
 
         Raises:
           InputError: a model is of another size or type or is not finite, there is an initial
@@ -136,12 +167,15 @@ class RoundScorer:
             None if model is None else flatten(model, self.pool.dim, name)
             for name, model in (("initial", initial), ("final", final))
         )
-        rounds = FinishedRounds(self._log.rows)
-        scores = score_seen(self.pool, rounds, len(self.scored_rounds), *models)
-        if not scores:
+        rounds = logged_rounds(self.folder, self.pool, self._log)
+        seen = score_seen(self.pool, rounds, len(self.scored_rounds), *models)
+        if not seen.scores:
             raise InputError(f"{self.folder.path}: no round is scored yet")
         paths = {}
-        for statistic, scored in score_files(self.pool.included, scores).items():
+        # First away, last there: a crash leaves no scores with what is known of other vectors.
+        self.folder.compared_vectors.unlink(missing_ok=True)
+        for statistic, scored in score_files(self.pool.included, seen.scores).items():
             paths[statistic] = self.folder.scores(statistic)
             write_score_file(paths[statistic], scored)
+        write_compared_vectors(self.folder.compared_vectors, seen.compared)
         return paths

@@ -1,9 +1,12 @@
 """What a statistic is: one way to score canaries, and the law of an excluded canary's score."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from fl_audit.attacks.compared_vectors import ANY_VECTOR, ComparedVectors
+from fl_audit.errors import InputError
+from fl_audit.estimators.laws import NullTail
 from fl_audit.estimators.setting import Null
 
 if TYPE_CHECKING:
@@ -21,10 +24,15 @@ class RunFacts:
     Attributes:
       audit: The table [audit] of its config; the default one for a log.
       dim: Number of trainable parameters; None where nobody says it.
+      family: The canaries' family, as in `canaries.family`; None where nobody says it, or where
+        they are no vectors.
+      compared: What is known of the vectors that canaries were compared with, by statistic.
     """
 
     audit: "Audit"
     dim: int | None
+    family: str | None = None
+    compared: Mapping[str, ComparedVectors] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -32,11 +40,19 @@ class NullLaw:
     """The law of an excluded canary's score.
 
     Attributes:
-      kind: "closed_form" where it is the law of a cosine with one vector, of mean 0 and variance
-        1/dim; "empirical" where it is known from the excluded canaries alone.
+      kind: What published estimators take: "closed_form" where it is the law of a cosine with one
+        vector, of mean 0 and variance 1/dim; "empirical" where it is fitted to excluded canaries.
+      tail: What is known of it, for the bounds that have to hold; None for what holds for canaries
+        of every family under the closed form, and for nothing else.
     """
 
     kind: Null
+    tail: NullTail | None = None
+
+    @property
+    def of_bounds(self) -> Null:
+        """The null that bounds which have to hold stand on: known, or the excluded scores."""
+        return self.kind if self.tail is None else "closed_form"
 
 
 EMPIRICAL = NullLaw("empirical")
@@ -46,7 +62,7 @@ ONE_VECTOR = NullLaw("closed_form")
 def of_excluded_scores(facts: RunFacts) -> NullLaw:
     """The law of a maximum or a sum over several vectors, or of a loss, in any run.
 
-    It depends on how alike the vectors are.
+    It depends on how alike the vectors are. What is known of it nevertheless is in the facts.
     """
     del facts
     return EMPIRICAL
@@ -69,7 +85,7 @@ class Statistic:
       threat_model: The name of what the attacker sees.
       canaries: The kind of canaries that have this score, as in `canaries.kind`.
       needs: What the score is made of.
-      law: The null law as a function of what is known of the run; `null` is what to ask.
+      law: The kind of null law as a function of what is known of the run; `null` is what to ask.
     """
 
     name: str
@@ -85,6 +101,20 @@ class Statistic:
 
         Args:
           facts: What is known of the run.
+
+        Raises:
+          InputError: No vectors of so many parameters are as the facts say.
         """
-        law = self.law(facts)
-        return EMPIRICAL if facts.dim is None and law.kind == "closed_form" else law
+        kind = self.law(facts).kind
+        if facts.dim is None:
+            return EMPIRICAL
+        compared = facts.compared.get(self.name, ANY_VECTOR if kind == "closed_form" else None)
+        if compared is None or facts.family is None:
+            return NullLaw(kind)
+        try:
+            return NullLaw(kind, compared.null_tail(facts.family, facts.dim))
+        except ValueError as error:
+            raise InputError(
+                f"what is known of the vectors behind {self.name} does not go with dim "
+                f"{facts.dim}: {error}"
+            ) from error

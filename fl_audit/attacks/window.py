@@ -63,7 +63,7 @@ class WindowAttacker(AggregateAttacker):
     @classmethod
     def of(cls, context: AttackContext) -> Self:
         """See `Attacker.of`."""
-        return cls(context.round_cosines, context.num_canaries, window_of(context.audit))
+        return cls(context, window_of(context.audit))
 
 
 def _sees(audit: "Audit") -> str:

@@ -83,9 +83,12 @@ class HadamardFamily(CanaryFamily):
 
     def _shuffles(self) -> "tuple[_Shuffle, _Shuffle]":
         """The shuffle of the columns and that of the rows."""
-        state = sequence(self.seed, Stream.HADAMARD_SHUFFLES).generate_state(6, np.uint32)
-        factors = state | np.uint32(1)
-        return _Shuffle(self._log_size, factors[:3]), _Shuffle(self._log_size, factors[3:])
+        state = sequence(self.seed, Stream.HADAMARD_SHUFFLES).generate_state(8, np.uint32)
+        factors, starts = state[:6] | np.uint32(1), state[6:]
+        return (
+            _Shuffle(self._log_size, factors[:3], starts[0]),
+            _Shuffle(self._log_size, factors[3:], starts[1]),
+        )
 
     def _pieces(self) -> Iterator[tuple[int, Words, Float32Array]]:
         """The start, columns and signs of each piece of coordinates."""
@@ -104,16 +107,20 @@ class _Shuffle:
     """A permutation of the numbers below 2^log_size that scatters neighbours.
 
     It multiplies by odd factors and shifts by half the bits, in turns; modulo 2^log_size each step
-    can be undone.
+    can be undone. These steps leave 0 where it is, and column 0 of the Sylvester matrix is all
+    ones, where no canaries differ. So a random number is added first, which carries any number to
+    0 with equal chance.
     """
 
     log_size: int
     factors: Words
+    start: np.uint32
 
     def apply(self, numbers: Words) -> Words:
         """The numbers' places after the shuffle."""
         mask = np.uint32((1 << self.log_size) - 1)
         shift = np.uint32((self.log_size + 1) // 2)
+        numbers = numbers + self.start
         for factor in self.factors:
             numbers = (numbers * factor) & mask
             numbers ^= numbers >> shift

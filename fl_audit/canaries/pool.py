@@ -14,7 +14,8 @@ from fl_audit.canaries.inclusion import flip_coins
 from fl_audit.errors import InputError, nearest
 from fl_audit.formats.atomic import write_text
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""1 had other `hadamard` vectors, and the same ones in the other families."""
 
 _LEAST = {"seed": 0, "count": 2, "dim": 2}
 
@@ -118,7 +119,12 @@ def read_pool(path: Path) -> CanaryPool:
         if key not in fields:
             raise InputError(f"{path}: has no key {key!r}, needs {', '.join(keys)}")
     version = fields.pop("format_version")
-    if version != FORMAT_VERSION:
+    if version == 1 and fields["family"] == "hadamard":
+        raise InputError(
+            f"{path}: format_version 1 had other hadamard vectors, which are not made any more; a "
+            f"new audit has format_version {FORMAT_VERSION}"
+        )
+    if version not in (1, FORMAT_VERSION):
         raise InputError(f"{path}: format_version is {version!r}, must be {FORMAT_VERSION}")
     try:
         return CanaryPool(**fields)

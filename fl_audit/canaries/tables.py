@@ -73,3 +73,12 @@ class ExampleCanaries(Table, frozen=True, tag_field="kind", tag="examples"):
 
 
 AnyCanaries = Canaries | ExampleCanaries
+
+
+def family_of(canaries: Table) -> str | None:
+    """The family of canaries that are vectors; None of others.
+
+    Args:
+      canaries: The table [canaries] of a config.
+    """
+    return canaries.family if isinstance(canaries, Canaries) else None

@@ -12,6 +12,7 @@ from fl_audit.commands.printing import print_json, verdict_lines
 if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands
     from fl_audit.estimators.audit import AuditResult
+    from fl_audit.estimators.laws import NullTail
     from fl_audit.estimators.setting import Null
     from fl_audit.verdict import ScoredStatistic, Verdict
 
@@ -38,6 +39,13 @@ def add(commands: "Commands") -> None:
     parser.add_argument("--delta", type=float, required=True, help="in [0, 1)")
     parser.add_argument(
         "--dim", type=int, help="number of trainable parameters; a folder's is in it"
+    )
+    parser.add_argument(
+        "--canaries",
+        choices=("gaussian", "rademacher", "hadamard"),
+        help="family of the canaries whose cosines with one vector the scores are; needs --dim. "
+        "With gaussian bounds take the exact law of an excluded score; else they take what holds "
+        "for all families and any vector. A folder's is in it",
     )
     parser.add_argument("--confidence", type=float, default=0.95, help="of each bound")
     parser.add_argument("--methods", metavar="a,b,...", help="default: all that apply")
@@ -67,7 +75,9 @@ def _of_file(arguments: argparse.Namespace) -> int:
 
     scores = read_score_file(arguments.scores).canary_scores()
     default: Null = "empirical" if arguments.dim is None else "closed_form"
-    statistic = ScoredStatistic(None, scores, arguments.null or default, arguments.dim)
+    null: Null = arguments.null or default
+    tail = _null_tail(arguments.canaries, arguments.dim, null)
+    statistic = ScoredStatistic(None, scores, null, arguments.dim, tail)
     result = _result(arguments, statistic)
     verdict = _verdict(arguments, [statistic])
     if arguments.json:
@@ -77,12 +87,35 @@ def _of_file(arguments: argparse.Namespace) -> int:
     return verdict_status(None if verdict is None else verdict.outcome)
 
 
+def _null_tail(family: str | None, dim: int | None, null: "Null") -> "NullTail | None":
+    """What the family of canaries tells of a cosine with one vector.
+
+    Raises:
+      InputError: a family is named where scores are no such cosines.
+    """
+    if family is None:
+        return None
+    from fl_audit.attacks.compared_vectors import ANY_VECTOR
+    from fl_audit.errors import InputError
+
+    if dim is None or null == "empirical":
+        raise InputError(
+            "--canaries: is about the closed_form null, which needs --dim; give it, or leave out "
+            "--canaries"
+        )
+    if dim < 2:
+        raise InputError(f"--dim: must be at least 2, got {dim}")
+    return ANY_VECTOR.null_tail(family, dim)
+
+
 def _of_folder(arguments: argparse.Namespace) -> int:
     from fl_audit.commands.estimate_lines import folder_lines
     from fl_audit.commands.folder_statistics import folder_statistics
     from fl_audit.errors import InputError
 
-    statistics = folder_statistics(arguments.scores, arguments.dim, arguments.null)
+    statistics = folder_statistics(
+        arguments.scores, arguments.dim, arguments.null, arguments.canaries
+    )
     results = {}
     for statistic in statistics:
         try:
@@ -113,6 +146,7 @@ def _result(arguments: argparse.Namespace, statistic: "ScoredStatistic") -> "Aud
         confidence=arguments.confidence,
         methods=_methods(arguments),
         null=statistic.null,
+        null_tail=statistic.null_tail,
     )
 
 

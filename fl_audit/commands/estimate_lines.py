@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fl_audit.estimators.method_groups import METHOD_GROUPS, MethodGroup
+from fl_audit.estimators.threshold.null_choice import refuted_nulls
 
 if TYPE_CHECKING:
     from fl_audit.estimators.audit import AuditResult
@@ -34,7 +35,7 @@ def file_lines(result: "AuditResult") -> list[str]:
         lines += [f"  {name:<{width}}  {_epsilon(row[''])}" for name, row in group.rows.items()]
     if result.roc is not None:
         lines += ["", *_attack(result.roc)]
-    reasons = _left_out(result)
+    reasons = _reasons(result)
     return lines + ([""] if reasons else []) + reasons
 
 
@@ -57,8 +58,7 @@ def folder_lines(results: "Mapping[str, AuditResult]") -> list[str]:
     for group in groups:
         lines += ["", *group.heading, *(line(method, cells[method]) for method in group.rows)]
     for name, result in results.items():
-        attack = [] if result.roc is None else _attack(result.roc)
-        lines += ["", *(f"{name}: {text}" for text in attack + _left_out(result))]
+        lines += ["", *(f"{name}: {text}" for text in _notes(result))]
     return lines
 
 
@@ -98,6 +98,27 @@ def _attack(roc: "RocSummary") -> list[str]:
             for point in roc.operating_points
         ),
     ]
+
+
+def _notes(result: "AuditResult") -> list[str]:
+    return ([] if result.roc is None else _attack(result.roc)) + _reasons(result)
+
+
+def _reasons(result: "AuditResult") -> list[str]:
+    """What bounds stand on, and why others are not there."""
+    return [*_known_null(result), *_refuted(result), *_left_out(result)]
+
+
+def _known_null(result: "AuditResult") -> list[str]:
+    """Which law of excluded scores the bounds that hold stand on, where they know one."""
+    laws = (e.details["null_law"] for e in result.estimates if "null_law" in e.details)
+    return [f"known null of the bounds that hold: {law}" for law in dict.fromkeys(laws)]
+
+
+def _refuted(result: "AuditResult") -> list[str]:
+    """Why bounds do without a null that was thought to be known; once, not for each of them."""
+    details = [estimate.details for estimate in result.estimates]
+    return [f"empirical null: {why}" for why in refuted_nulls(details)]
 
 
 def _left_out(result: "AuditResult") -> list[str]:

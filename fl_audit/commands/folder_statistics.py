@@ -8,10 +8,12 @@ from pathlib import Path
 from tqdm import tqdm
 
 from fl_audit.attacks.audit_table import Audit
+from fl_audit.attacks.compared_vectors import ComparedVectors, read_compared_vectors
 from fl_audit.attacks.log_folder import score_log
 from fl_audit.attacks.registry import STATISTICS
-from fl_audit.attacks.statistic import RunFacts
+from fl_audit.attacks.statistic import NullLaw, RunFacts
 from fl_audit.canaries.pool import read_pool
+from fl_audit.canaries.tables import family_of
 from fl_audit.config.file import load_config
 from fl_audit.errors import InputError
 from fl_audit.estimators.setting import Null
@@ -24,35 +26,49 @@ from fl_audit.verdict import ScoredStatistic
 
 @dataclass(frozen=True, eq=False)
 class _Scores:
-    """Scores by statistic, and the number of parameters of the model, if known."""
+    """Scores by statistic, and what is known of the canaries and the vectors behind them."""
 
     scores: Mapping[str, ScoreFile]
+    compared: Mapping[str, ComparedVectors]
     dim: int | None
+    family: str | None
 
 
-def folder_statistics(path: Path, dim: int | None, null: Null | None) -> list[ScoredStatistic]:
+def folder_statistics(
+    path: Path, dim: int | None, null: Null | None, family: str | None = None
+) -> list[ScoredStatistic]:
     """Reads a folder's score files, or scores a log that has none; writes nothing.
 
     Args:
       path: The folder of a log (docs/logs.md), or of a run of `fl-audit run`.
       dim: Number of trainable parameters; None takes the folder's.
       null: Null law for all statistics; None takes what is known of each statistic.
+      family: The canaries' family; None takes the folder's.
 
     Raises:
       InputError: The folder holds neither a log nor scores, a file in it is damaged, or `dim` or
         `null` contradicts it.
     """
     found = _read_scores(path) or _score(LogFolder(path))
-    if dim is not None and found.dim is not None and dim != found.dim:
-        raise InputError(f"--dim: must be {found.dim}, as {path} says, or left out; got {dim}")
-    facts = RunFacts(_audit(RunFolder(path)), dim if found.dim is None else found.dim)
+    for option, asked, there in (
+        ("--dim", dim, found.dim),
+        ("--canaries", family, found.family),
+    ):
+        if asked is not None and there is not None and asked != there:
+            raise InputError(f"{option}: must be {there}, as {path} says, or left out; got {asked}")
+    facts = RunFacts(
+        _audit(RunFolder(path)), found.dim or dim, found.family or family, found.compared
+    )
     order = STATISTICS.names
     return [
-        ScoredStatistic(
-            name, found.scores[name].canary_scores(), _null(name, facts, null), facts.dim
-        )
+        _scored(name, found.scores[name], facts, null)
         for name in sorted(found.scores, key=lambda name: ([*order, name].index(name), name))
     ]
+
+
+def _scored(name: str, scores: ScoreFile, facts: RunFacts, asked: Null | None) -> ScoredStatistic:
+    null = _null(name, facts, asked)
+    return ScoredStatistic(name, scores.canary_scores(), null.kind, facts.dim, null.tail)
 
 
 def _audit(folder: RunFolder) -> Audit:
@@ -60,7 +76,7 @@ def _audit(folder: RunFolder) -> Audit:
     return load_config(folder.config).audit if folder.config.exists() else Audit()
 
 
-def _null(name: str, facts: RunFacts, asked: Null | None) -> Null:
+def _null(name: str, facts: RunFacts, asked: Null | None) -> NullLaw:
     """The null law asked for, or the statistic's own; "empirical" for an unknown statistic."""
     statistic = STATISTICS.get(name)
     if asked == "closed_form" and (statistic is None or statistic.law(facts).kind == "empirical"):
@@ -68,7 +84,10 @@ def _null(name: str, facts: RunFacts, asked: Null | None) -> Null:
             f"--null: the law of an excluded canary's {name} has no closed form; leave --null out, "
             "which takes what is known of each statistic"
         )
-    return asked or ("empirical" if statistic is None else statistic.null(facts).kind)
+    if statistic is None or asked == "empirical":
+        return NullLaw("empirical")
+    known = statistic.null(facts)
+    return known if asked is None else NullLaw(asked, known.tail)
 
 
 def _read_scores(path: Path) -> _Scores | None:
@@ -77,13 +96,17 @@ def _read_scores(path: Path) -> _Scores | None:
     if not names:
         return None
     scores = {name: read_score_file(ScoredFolder(path).scores(name)) for name in names}
-    return _Scores(scores, _dim(LogFolder(path), RunFolder(path)))
-
-
-def _dim(log: LogFolder, run: RunFolder) -> int | None:
+    log, run = LogFolder(path), RunFolder(path)
+    compared = read_compared_vectors(log.compared_vectors)
     if log.pool.exists():
-        return read_pool(log.pool).dim
-    return read_record(run).dim if run.record.exists() else None
+        pool = read_pool(log.pool)
+        return _Scores(scores, compared, pool.dim, pool.family)
+    return _Scores(
+        scores=scores,
+        compared=compared,
+        dim=read_record(run).dim if run.record.exists() else None,
+        family=family_of(load_config(run.config).canaries) if run.config.exists() else None,
+    )
 
 
 def _score(folder: LogFolder) -> _Scores:
@@ -94,7 +117,7 @@ def _score(folder: LogFolder) -> _Scores:
     scored = score_log(folder, _with_progress)
     if scored.num_rounds and sys.stderr.isatty():
         print(f"scored {scored.num_rounds} rounds", file=sys.stderr)
-    return _Scores(scored.scores, scored.pool.dim)
+    return _Scores(scored.scores, scored.compared, scored.pool.dim, scored.pool.family)
 
 
 def _with_progress(paths: list[Path]) -> Iterable[Path]:

@@ -25,6 +25,11 @@ class LogFolder(ScoredFolder):
         return self.path / "aggregates"
 
     @property
+    def direction_sum(self) -> Path:
+        """The sum of the directions of the aggregates so far, as `RoundScorer` keeps it (NPY)."""
+        return self.path / "direction_sum.npy"
+
+    @property
     def initial(self) -> Path:
         """The model before the first round: float32, dim numbers (NPY); may be missing."""
         return self.path / "initial.npy"

@@ -46,6 +46,11 @@ class RunFolder(ScoredFolder):
         return self.path / "release_cosines.npy"
 
     @property
+    def release_concentrations(self) -> Path:
+        """The same of every difference of released models as `round_concentrations` (NPY)."""
+        return self.path / "release_concentrations.npy"
+
+    @property
     def aggregates(self) -> Path:
         """Every aggregate's squared length and product with the last one, by variable (NPY)."""
         return self.path / "aggregates.npy"
@@ -88,6 +93,19 @@ class RunFolder(ScoredFolder):
     def released_model(self, completed: int) -> Path:
         """The model after so many rounds, kept until the next one is released, float32 (NPY)."""
         return self.path / f"released_model_{completed:06}.npy"
+
+    def direction_sum(self, name: str, count: int) -> Path:
+        """The sum of the directions of so many vectors, while a run trains: float64 (NPY).
+
+        Args:
+          name: what these are vectors of.
+          count: how many are in it.
+        """
+        return self.path / f"direction_sum_{name}_{count:06}.npy"
+
+    def direction_sums(self, name: str = "*") -> list[Path]:
+        """The sums of directions that are there, of some vectors or of all."""
+        return sorted(self.path.glob(f"direction_sum_{name}_[0-9]*.npy"))
 
     def released_models(self) -> list[Path]:
         """The released models that exist."""

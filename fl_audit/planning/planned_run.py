@@ -2,13 +2,14 @@
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from fl_audit.array_types import FloatArray, IndexArray
+from fl_audit.attacks.compared_vectors import ComparedVectors
 from fl_audit.attacks.statistic import RunFacts
 from fl_audit.canaries.families import make_family
 from fl_audit.config import Canaries, Config, GaussianAdaptive, GaussianFixed, ServerSgd
@@ -60,10 +61,16 @@ class PlannedRun(RunDesign):
     canary: IndexArray
     round: IndexArray
 
-    @property
-    def null_facts(self) -> RunFacts:
-        """What the null laws of the statistics depend on."""
-        return RunFacts(self.config.audit, self.task.dim)
+    def null_facts(self, compared: Mapping[str, ComparedVectors]) -> RunFacts:
+        """What the null laws of the statistics depend on.
+
+        Whatever the family, the law is that of `gaussian` canaries: a plan's vectors are as if they
+        were dense, where the bound for random signs is within a few percent of it.
+
+        Args:
+          compared: What is known of a trial's vectors, by statistic.
+        """
+        return RunFacts(self.config.audit, self.task.dim, "gaussian", compared)
 
     @functools.cached_property
     def canaries(self) -> IndexArray:

@@ -1,19 +1,25 @@
 """The chance that an audit contradicts its claim with noise as configured, halved, or absent."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fl_audit.accounting import NoisyRounds
-from fl_audit.attacks.statistic import RunFacts, Statistic
+from fl_audit.attacks.statistic import Statistic
 from fl_audit.config import Config
 from fl_audit.errors import InputError
-from fl_audit.estimators import CanaryScores
 from fl_audit.planning.planned_run import PlannedRun
 from fl_audit.planning.prediction import predicted_statistics, simulated_trials
+from fl_audit.planning.scores import DrawnScores
 from fl_audit.planning.unknowns import ENDS, MIDDLE, Unknowns
 from fl_audit.report.run_verdict import why_unfit
-from fl_audit.verdict import ChosenTests, Claim, ScoredStatistic, chosen_tests
+from fl_audit.verdict import (
+    ChosenTests,
+    Claim,
+    ScoredStatistic,
+    chosen_tests,
+    scored_statistic,
+)
 from fl_audit.verdict.power import (
     ENOUGH_POWER,
     FACTOR,
@@ -97,11 +103,11 @@ def claim_power(run: PlannedRun, rounds: NoisyRounds, trials: int) -> ClaimPower
     claim = Claim(audit.claimed_epsilon, run.delta)
     chosen = chosen_tests(run.config)
     statistics = _simulated(run.config, chosen)
-    facts = run.null_facts
     tests = RepeatedTests(claim, chosen.methods, chosen.level)
-    simulated = _SimulatedTests(statistics, tests, facts)
-    null = hardest_null([statistic.null(facts).kind for statistic in statistics])
-    ideal = SimulatedAudit(claim, chosen.methods, chosen.level, null)
+    simulated = _SimulatedTests(statistics, tests)
+    (drawn,) = simulated_trials(run, MIDDLE, 1)
+    hardest = hardest_null([s.num_vectors for s in _scored(run, statistics, drawn)])
+    ideal = SimulatedAudit(claim, chosen.methods, chosen.level, hardest)
     power = ideal.power(run.num_canaries)
     is_enough = power >= ENOUGH_POWER
     factors = _FAULTS if run.noise.sum_noise_multiplier else _FAULTS[:1]
@@ -125,21 +131,21 @@ class _SimulatedTests:
     Attributes:
       statistics: The statistics that are both tested and simulated.
       tests: What is tested on each of them.
-      facts: What the null laws of the statistics depend on.
     """
 
     statistics: Sequence[Statistic]
     tests: RepeatedTests
-    facts: RunFacts
 
-    def contradict(self, scores: Mapping[str, CanaryScores]) -> bool:
+    def contradict(self, run: PlannedRun, drawn: DrawnScores) -> bool:
         """Whether any lower bound exceeds the claim."""
-        return any(
-            self.tests.contradict(
-                ScoredStatistic(s.name, scores[s.name], s.null(self.facts).kind, self.facts.dim)
-            )
-            for s in self.statistics
-        )
+        return any(map(self.tests.contradict, _scored(run, self.statistics, drawn)))
+
+
+def _scored(
+    run: PlannedRun, statistics: Sequence[Statistic], drawn: DrawnScores
+) -> list[ScoredStatistic]:
+    facts = run.null_facts(drawn.compared)
+    return [scored_statistic(s, drawn.scores[s.name], facts) for s in statistics]
 
 
 def _simulated(config: Config, chosen: ChosenTests) -> list[Statistic]:
@@ -169,4 +175,4 @@ def _fault_power(
 
 def _share(run: PlannedRun, unknowns: Unknowns, simulated: _SimulatedTests, trials: int) -> float:
     samples = simulated_trials(run, unknowns, trials)
-    return sum(simulated.contradict(scores) for scores in samples) / trials
+    return sum(simulated.contradict(run, drawn) for drawn in samples) / trials

@@ -16,7 +16,6 @@ from fl_audit.errors import InputError
 from fl_audit.estimators import (
     METHODS,
     AuditSetting,
-    CanaryScores,
     Gaussian,
     NotApplicableError,
     epsilon_of_laws,
@@ -25,8 +24,9 @@ from fl_audit.estimators import (
 from fl_audit.planning.clip_path import simulate_clip_path
 from fl_audit.planning.interval import Interval, interval_over, median_of
 from fl_audit.planning.planned_run import PlannedRun
-from fl_audit.planning.scores import draw_rounds, draw_scores
+from fl_audit.planning.scores import DrawnScores, draw_rounds, draw_scores
 from fl_audit.planning.unknowns import ENDS, MIDDLE, Unknowns
+from fl_audit.verdict import scored_statistic
 
 _OF_ROUNDS = frozenset(statistic.name for statistic in (MAX, SUM))
 _OF_MODELS = frozenset(statistic.name for statistic in (FINAL, FINAL_MINUS_INITIAL))
@@ -61,9 +61,7 @@ def predicted_statistics(config: Config) -> tuple[Statistic, ...]:
     return found
 
 
-def simulated_trials(
-    run: PlannedRun, unknowns: Unknowns, trials: int
-) -> Iterator[dict[str, CanaryScores]]:
+def simulated_trials(run: PlannedRun, unknowns: Unknowns, trials: int) -> Iterator[DrawnScores]:
     """Yields the scores by statistic of each trial, the same ones in every call.
 
     Args:
@@ -93,10 +91,10 @@ def sample(
       asked: Pairs of a statistic and the name of a method to apply to it.
     """
     found: dict[tuple[str, str], list[float]] = {}
-    for scores in simulated_trials(run, unknowns, trials):
+    for drawn in simulated_trials(run, unknowns, trials):
         for statistic, method in asked:
             try:
-                epsilon = _epsilon(method, _setting(run, statistic, scores))
+                epsilon = _epsilon(method, _setting(run, statistic, drawn))
             except NotApplicableError:
                 continue
             found.setdefault((statistic.name, method), []).append(epsilon)
@@ -115,13 +113,11 @@ def _epsilon(method: str, setting: AuditSetting) -> float:
     return epsilon_of_laws(null, fitted, setting.delta).epsilon
 
 
-def _setting(
-    run: PlannedRun, statistic: Statistic, scores: Mapping[str, CanaryScores]
-) -> AuditSetting:
+def _setting(run: PlannedRun, statistic: Statistic, drawn: DrawnScores) -> AuditSetting:
     """The setting of a statistic's methods, as in the report of a run."""
-    confidence, dim = run.config.audit.confidence, run.task.dim
-    null = statistic.null(run.null_facts).kind
-    return AuditSetting(scores[statistic.name], run.delta, confidence, dim, null)
+    facts = run.null_facts(drawn.compared)
+    scored = scored_statistic(statistic, drawn.scores[statistic.name], facts)
+    return scored.setting(run.delta, run.config.audit.confidence)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ with the vector's squared norm over d as its variance (Andrew et al. 2023, secti
 canary's inner product with a round's noised sum is a Gaussian, plus 1 if it is in the round.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy.typing as npt
 from scipy import special
 
 from fl_audit.array_types import FloatArray
+from fl_audit.attacks.compared_vectors import ComparedVectors, Vectors
 from fl_audit.estimators import CanaryScores
 from fl_audit.planning.clip_path import ClipPath
 from fl_audit.planning.planned_run import PlannedRun
@@ -42,6 +44,19 @@ class Rounds:
     norm: FloatArray
 
 
+@dataclass(frozen=True, eq=False)
+class DrawnScores:
+    """One trial's scores.
+
+    Attributes:
+      scores: By statistic.
+      compared: What a run would know of the vectors behind those over rounds, by statistic.
+    """
+
+    scores: Mapping[str, CanaryScores]
+    compared: Mapping[str, ComparedVectors]
+
+
 def draw_rounds(run: PlannedRun, path: ClipPath, trial: int, random: np.random.Generator) -> Rounds:
     """Draws one trial's rounds, that is the norms of their noised sums.
 
@@ -61,7 +76,7 @@ def draw_rounds(run: PlannedRun, path: ClipPath, trial: int, random: np.random.G
 
 def draw_scores(
     run: PlannedRun, unknowns: Unknowns, rounds: Rounds, random: np.random.Generator
-) -> dict[str, CanaryScores]:
+) -> DrawnScores:
     """Draws one trial's scores by statistic.
 
     Given the rounds, the maximum over rounds is drawn independently of the other statistics: it
@@ -77,10 +92,24 @@ def draw_scores(
         **_sums_and_models(run, unknowns, rounds, random),
         "max": _maxima(run, unknowns, rounds, random),
     }
-    return {
-        name: CanaryScores(scores[run.included], scores[~run.included])
-        for name, scores in drawn.items()
-    }
+    compared = {"max": ComparedVectors((Vectors(run.num_rounds),))}
+    length = _length_of_sum(run, unknowns, rounds)
+    if length > 0:
+        compared["sum"] = ComparedVectors((Vectors(1),), length)
+    return DrawnScores(
+        scores={
+            name: CanaryScores(scores[run.included], scores[~run.included])
+            for name, scores in drawn.items()
+        },
+        compared=compared,
+    )
+
+
+def _length_of_sum(run: PlannedRun, unknowns: Unknowns, rounds: Rounds) -> float:
+    """Length of the sum of the rounds' directions: sqrt(d) deviations of an excluded canary's."""
+    total = _Combination.of(run, _ratio(np.ones(run.num_rounds), rounds.norm))
+    variance = _covariance(run, unknowns, rounds, total, total)[~run.included]
+    return float(np.sqrt(run.task.dim * max(variance[0], 0.0)))
 
 
 def _squared_norms(

@@ -1,7 +1,7 @@
 """Everything that a report is made from, read from a run folder and checked."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -9,8 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.array_types import FloatArray
+from fl_audit.attacks.compared_vectors import ComparedVectors, read_compared_vectors
 from fl_audit.attacks.statistic import RunFacts, Statistic
 from fl_audit.attacks.statistics import statistics_of
+from fl_audit.canaries.tables import family_of
 from fl_audit.config import Config
 from fl_audit.config.file import load_config
 from fl_audit.errors import InputError
@@ -58,6 +60,8 @@ class FinishedRun:
       canary_rounds: The rounds that each included canary took part in, from 0.
       scores: The scores of all canaries by statistic.
       aggregates: What the checks of the mechanism need; None where it is not checked.
+      compared: What is known of the vectors that canaries were compared with, by statistic; nothing
+        in older runs.
     """
 
     folder: RunFolder
@@ -67,6 +71,7 @@ class FinishedRun:
     canary_rounds: tuple[npt.NDArray[np.int64], ...]
     scores: Mapping[str, ScoreFile]
     aggregates: RunAggregates | None
+    compared: Mapping[str, ComparedVectors] = field(default_factory=dict)
 
     @property
     def presentations(self) -> npt.NDArray[np.int64]:
@@ -81,7 +86,8 @@ class FinishedRun:
     @property
     def facts(self) -> RunFacts:
         """What the null laws of the statistics depend on."""
-        return RunFacts(self.config.audit, self.record.dim)
+        family = family_of(self.config.canaries)
+        return RunFacts(self.config.audit, self.record.dim, family, self.compared)
 
     def included_in(self, seen: range) -> int:
         """Number of included canaries that took part in any of some consecutive rounds, from 0."""
@@ -121,6 +127,7 @@ def read_finished_run(folder: RunFolder) -> FinishedRun:
             if why_not_checked(config.mechanism) is None
             else None
         ),
+        compared=read_compared_vectors(folder.compared_vectors),
     )
 
 

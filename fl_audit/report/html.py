@@ -20,6 +20,7 @@ from fl_audit.report.tables import (
     noise_rows,
     normality_rows,
     null_rows,
+    refuted_rows,
     threat_model_rows,
 )
 from fl_audit.report.template import render
@@ -51,7 +52,9 @@ def _page(report: Report, run: FinishedRun) -> dict[str, Any]:
         "false_alarm": significant(report.checks.false_alarm, 1),
         "description": description(run),
         "statistics": {s.name: s for s in run.statistics},
-        "nulls": {s.name: s.null(run.facts).kind for s in run.statistics},
+        "nulls": {name: made.null for name, made in statistics.items()},
+        "bounds_nulls": {name: made.bounds_null for name, made in statistics.items()},
+        "refuted": refuted_rows(statistics),
         "threat_models": threat_model_rows(report),
         "titles": {
             name: report.threat_models[statistic.threat_model].title

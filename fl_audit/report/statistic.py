@@ -34,14 +34,15 @@ def statistic_report(run: FinishedRun, statistic: Statistic) -> StatisticReport:
     Raises:
       InputError: No method can be applied to the scores.
     """
-    scores, null = run.scores[statistic.name].canary_scores(), statistic.null(run.facts).kind
+    scores, law = run.scores[statistic.name].canary_scores(), statistic.null(run.facts)
     try:
         result = estimate(
             scores,
             delta=run.record.delta,
             dim=run.record.dim,
             confidence=run.config.audit.confidence,
-            null=null,
+            null=law.kind,
+            null_tail=law.tail,
         )
     except InputError as error:
         raise InputError(f"{run.folder.scores(statistic.name)}: {error}") from error
@@ -51,12 +52,13 @@ def statistic_report(run: FinishedRun, statistic: Statistic) -> StatisticReport:
         roc=None if result.roc is None else msgspec.convert(result.roc.to_json(), RocReport),
         estimates=tuple(map(estimate_report, result.estimates)),
         threat_model=statistic.threat_model,
-        null=null,
+        null=law.kind,
+        bounds_null=law.of_bounds,
         left_out=result.left_out,
         anderson_darling=AndersonDarlingReport(
             included=_normality(scores.included), excluded=_normality(scores.excluded)
         ),
-        null_check=_null_check(null, scores, run.record.dim),
+        null_check=_null_check(law.kind, scores, run.record.dim),
     )
 
 

@@ -133,7 +133,11 @@ class StatisticReport(msgspec.Struct, frozen=True, kw_only=True):
       roc: How well scores tell included from excluded canaries; None where one group is empty.
       estimates: What each method found, in the order of the methods.
       threat_model: Name of what the attacker sees; empty in reports older than threat models.
-      null: Law of an excluded canary's score: "closed_form" or "empirical".
+      null: Law of an excluded canary's score, as published estimators take it: "closed_form" or
+        "empirical".
+      bounds_null: What the bounds that hold for any mechanism or for Gaussian ones stand on:
+        "closed_form" where the null is known, by its exact law or a bound on its tail, which an
+        estimate's detail `null_law` names; else "empirical". Empty in older reports.
       left_out: Why a method is left out, in words, by method.
       anderson_darling: Tests of normality.
       null_check: Check of the null law; None where it has no closed form.
@@ -145,6 +149,7 @@ class StatisticReport(msgspec.Struct, frozen=True, kw_only=True):
     estimates: tuple[EstimateReport, ...]
     threat_model: str = ""
     null: str
+    bounds_null: str = ""
     left_out: Mapping[str, str]
     anderson_darling: AndersonDarlingReport
     null_check: NullCheckReport | None

@@ -9,6 +9,7 @@ from fl_audit.report.checks import failed_checks
 from fl_audit.report.method_table import GroupRows, group_rows
 from fl_audit.report.model import AnalyticalReport, ChecksReport, Report
 from fl_audit.report.statistic_model import StatisticReport
+from fl_audit.report.tables import refuted_rows
 
 _GAP = 2
 """Spaces between columns."""
@@ -36,6 +37,7 @@ def summary_lines(report: Report, width: int = 100) -> list[str]:
         f"analytical epsilon  {_analytical(report.analytical)}",
         f"checks              {_checks(report.checks)}",
         *_absences(report),
+        *(f"{row.statistic}: {row.reason}" for row in refuted_rows(report.statistics)),
     ]
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fl_audit.attacks.statistics import title_of
+from fl_audit.estimators.threshold.null_choice import refuted_nulls
 from fl_audit.number_words import count, epsilon_text, significant
 from fl_audit.report.model import AnalyticalReport, Report
 from fl_audit.report.statistic_model import NormalityReport, StatisticReport
@@ -69,6 +70,23 @@ def noise_rows(analytical: AnalyticalReport) -> list[NoiseRow]:
 
 def _upper_bound(epsilon: float | None) -> str:
     return "none known" if epsilon is None else f"≤ {epsilon_text(epsilon)}"
+
+
+@dataclass(frozen=True)
+class RefutedRow:
+    """Why the bounds on a statistic do without a null that was thought to be known."""
+
+    statistic: str
+    reason: str
+
+
+def refuted_rows(statistics: Mapping[str, StatisticReport]) -> list[RefutedRow]:
+    """A row per statistic whose scores do not go with its known null, by the statistic's name."""
+    return [
+        RefutedRow(name, reason)
+        for name, statistic in statistics.items()
+        for reason in refuted_nulls(made.details.numbers for made in statistic.estimates)
+    ]
 
 
 @dataclass(frozen=True)

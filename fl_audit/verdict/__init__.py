@@ -4,7 +4,12 @@ It is contradicted, consistent or inconclusive; docs/verdict.md defines these wo
 imports TensorFlow.
 """
 
-from fl_audit.verdict.chosen_tests import ChosenTests, chosen_methods, chosen_tests
+from fl_audit.verdict.chosen_tests import (
+    ChosenTests,
+    chosen_methods,
+    chosen_tests,
+    scored_statistic,
+)
 from fl_audit.verdict.claim import LARGEST_EPSILON, Claim
 from fl_audit.verdict.claim_tests import ClaimTests, ScoredStatistic
 from fl_audit.verdict.decision import Verdict, reach_verdict
@@ -19,4 +24,5 @@ __all__ = [
     "chosen_methods",
     "chosen_tests",
     "reach_verdict",
+    "scored_statistic",
 ]

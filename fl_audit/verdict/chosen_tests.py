@@ -44,13 +44,24 @@ class ChosenTests:
           InputError: nothing is chosen.
         """
         return ClaimTests(
-            [
-                ScoredStatistic(s.name, scores[s.name], s.null(facts).kind, facts.dim)
-                for s in self.statistics
-            ],
+            [scored_statistic(s, scores[s.name], facts) for s in self.statistics],
             self.confidence,
             self.methods,
         )
+
+
+def scored_statistic(
+    statistic: Statistic, scores: CanaryScores, facts: RunFacts
+) -> ScoredStatistic:
+    """Scores with what is known of their null.
+
+    Args:
+      statistic: That they are scores on.
+      scores: Of the canaries.
+      facts: What the null law depends on.
+    """
+    null = statistic.null(facts)
+    return ScoredStatistic(statistic.name, scores, null.kind, facts.dim, null.tail)
 
 
 def chosen_tests(config: Config) -> ChosenTests:

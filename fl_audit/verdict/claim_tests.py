@@ -10,7 +10,10 @@ from fl_audit.estimators import (
     AuditSetting,
     CanaryScores,
     Estimate,
+    LargestOfRoundsNull,
     NotApplicableError,
+    NullTail,
+    ScaledNull,
     valid_methods,
 )
 from fl_audit.estimators.arguments import check_confidence
@@ -26,16 +29,30 @@ class ScoredStatistic:
       scores: the canaries' scores.
       null: law of an excluded canary's score: "closed_form" or "empirical".
       dim: number of trainable parameters; needed by the closed-form null.
+      null_tail: what is known of an excluded canary's score, as `AuditSetting` takes it.
     """
 
     name: str | None
     scores: CanaryScores
     null: Null
     dim: int | None = None
+    null_tail: NullTail | None = None
+
+    @property
+    def num_vectors(self) -> int | None:
+        """How many vectors a null that is known is the largest cosine with; None if it is not."""
+        tail = self.setting(delta=0.0, confidence=0.5).known_tail()
+        while isinstance(tail, ScaledNull):
+            tail = tail.of
+        if tail is None:
+            return None
+        return len(tail.rounds) if isinstance(tail, LargestOfRoundsNull) else 1
 
     def setting(self, delta: float, confidence: float) -> AuditSetting:
         """What a method is asked."""
-        return AuditSetting(self.scores, delta, confidence, self.dim, self.null)
+        return AuditSetting(
+            self.scores, delta, confidence, self.dim, self.null, null_tail=self.null_tail
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -164,14 +164,14 @@ def _not_contradicted(
             "Gaussian noise has no finite ε"
         )
         return _verdict(Outcome.INCONCLUSIVE, reason, claim, tests, bounds, p_value=p)
-    null = hardest_null([statistic.null for statistic in tests.statistics])
-    hard = [statistic for statistic in tests.statistics if statistic.null == null]
+    num_vectors = hardest_null([statistic.num_vectors for statistic in tests.statistics])
+    hard = [s for s in tests.statistics if s.num_vectors == num_vectors]
     num_canaries = hard[0].scores.num_included + hard[0].scores.num_excluded
     simulated = SimulatedAudit(
         claim=claim,
         methods=tuple(tests.methods),
         level=tests.level,
-        null=null,
+        num_vectors=num_vectors,
         included_share=hard[0].scores.num_included / num_canaries,
     )
     power = simulated.power(num_canaries)

@@ -12,9 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fl_audit.estimators import METHODS, CanaryScores
+from fl_audit.estimators import (
+    METHODS,
+    CanaryScores,
+    GaussianCanaryNull,
+    LargestOfRoundsNull,
+    NullTail,
+)
 from fl_audit.estimators.known_mechanisms import KnownMechanism, gaussian
-from fl_audit.estimators.setting import Null
 from fl_audit.verdict.claim import Claim
 from fl_audit.verdict.claim_tests import ClaimTest, ScoredStatistic
 
@@ -78,14 +83,15 @@ class SimulatedAudit:
       claim: that it may contradict; delta above 0.
       methods: names of valid methods, any of which may contradict it.
       level: the probability with which each of them may fail.
-      null: whether the law of an excluded canary's score is known.
+      num_vectors: how many vectors a score is the largest cosine with, by the union bound over
+        which its null is known; None where the null is empirical.
       included_share: of the canaries.
     """
 
     claim: Claim
     methods: tuple[str, ...]
     level: float
-    null: Null
+    num_vectors: int | None
     included_share: float = 0.5
 
     def power(self, num_canaries: int) -> float:
@@ -128,8 +134,17 @@ class SimulatedAudit:
 
     @functools.cached_property
     def _mechanism(self) -> KnownMechanism:
-        dim = _DIM if self.null == "closed_form" else None
+        dim = None if self.num_vectors is None else _DIM
         return gaussian(FACTOR * self.claim.epsilon, self.claim.delta, dim)
+
+    @functools.cached_property
+    def _null_tail(self) -> NullTail | None:
+        if self.num_vectors is None:
+            return None
+        of_one = GaussianCanaryNull(_DIM)
+        return (
+            of_one if self.num_vectors == 1 else LargestOfRoundsNull(self.num_vectors * (of_one,))
+        )
 
     def _trials(self, num_canaries: int, num_trials: int) -> Iterator[bool]:
         """Whether the claim is contradicted, trial by trial."""
@@ -139,7 +154,9 @@ class SimulatedAudit:
             released = self._mechanism.release(rng, included.astype(np.int64))
             scores = CanaryScores(released[included], released[~included])
             yield self._tests.contradict(
-                ScoredStatistic(None, scores, self.null, self._mechanism.dim)
+                ScoredStatistic(
+                    None, scores, "empirical", self._mechanism.dim, null_tail=self._null_tail
+                )
             )
 
     @functools.cached_property
@@ -147,13 +164,14 @@ class SimulatedAudit:
         return RepeatedTests(self.claim, self.methods, self.level)
 
 
-def hardest_null(nulls: Collection[Null]) -> Null:
-    """The null law under which least can be proven: the unknown one, if any statistic has it.
+def hardest_null(num_vectors: Collection[int | None]) -> int | None:
+    """The null under which least can be proven: an unknown one, else that of the most vectors.
 
-    In every case that we simulated, the power for one of them is below that for a statistic whose
-    null law is known.
+    In every case that we simulated, the power for an unknown null is below that for a statistic
+    whose null law is known.
 
     Args:
-      nulls: The laws of the statistics that are tested, at least one.
+      num_vectors: Of the statistics that are tested, as in `SimulatedAudit`, at least one.
     """
-    return "empirical" if "empirical" in nulls else "closed_form"
+    known = [number for number in num_vectors if number is not None]
+    return None if len(known) < len(num_vectors) else max(known)

@@ -33,7 +33,8 @@ def test_the_transform_is_that_of_the_sylvester_matrix(log_size):
 
 @pytest.mark.parametrize("log_size", [1, 2, 9, 17])
 def test_a_shuffle_is_a_permutation(log_size):
-    shuffle = _Shuffle(log_size, np.array([0xDEADBEEF, 0x12345671, 0x9E3779B1], np.uint32))
+    factors = np.array([0xDEADBEEF, 0x12345671, 0x9E3779B1], np.uint32)
+    shuffle = _Shuffle(log_size, factors, np.uint32(0xC0FFEE11))
     numbers = shuffle.apply(np.arange(1 << log_size, dtype=np.uint32))
     np.testing.assert_array_equal(np.sort(numbers), np.arange(1 << log_size))
 
@@ -59,6 +60,32 @@ def test_each_canary_is_a_rademacher_vector():
     for lag in range(1, 300):
         overlap = signs[:, lag:] * signs[:, :-lag]
         assert abs(overlap.sum()) < 7 * overlap.size**0.5
+
+
+def test_at_every_coordinate_the_canaries_of_a_pool_differ():
+    """Column 0 of the matrix is all ones: it meets a random coordinate, or none.
+
+    At a coordinate all 40 canaries agree where its column is 0, with a chance of 2^-17 over seeds,
+    or where 40 rows agree by chance, 2^-39. Over 300 coordinates and 400 seeds that is 0.92
+    expected, of which 12 or more are there with probability below 1e-9; at one coordinate three
+    seeds have it with probability below 1e-7, over all coordinates.
+    """
+    agreeing = np.zeros(300, int)
+    for seed in range(400):
+        signs = np.stack([np.sign(HadamardFamily(seed, 40, 300).vector(j)) for j in range(40)])
+        agreeing += np.abs(signs.sum(axis=0)) == 40
+    assert agreeing.sum() < 12
+    assert agreeing.max() < 3
+
+
+def test_the_coordinate_that_meets_the_column_of_ones_is_a_random_one():
+    """With as many coordinates as columns there is just one, in every part of the vector alike."""
+    places = [
+        int(np.flatnonzero(HadamardFamily(seed, 1, 1 << 17)._shuffles()[0].apply(
+            np.arange(1 << 17, dtype=np.uint32)) == 0)[0])
+        for seed in range(200)
+    ]  # fmt: skip
+    assert stats.kstest(np.array(places) / (1 << 17), "uniform").pvalue > 1e-7
 
 
 def test_scoring_needs_numpy_only():

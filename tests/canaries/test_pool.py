@@ -16,7 +16,7 @@ from fl_audit.config import Canaries
 from fl_audit.errors import InputError
 
 POOL = CanaryPool(seed=7, count=50, dim=300)
-FIELDS = {"format_version": 1, "family": "rademacher", "seed": 7, "count": 50, "dim": 300}
+FIELDS = {"format_version": 2, "family": "rademacher", "seed": 7, "count": 50, "dim": 300}
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -42,6 +42,13 @@ def test_another_process_makes_the_same_vector_from_the_few_numbers(tmp_path):
     assert pickle.loads(pickle.dumps(POOL)) == POOL
 
 
+@pytest.mark.parametrize("family", ["gaussian", "rademacher"])
+def test_older_pools_of_families_that_stayed_as_they_were_are_read(tmp_path, family):
+    path = tmp_path / "pool.json"
+    path.write_text(json.dumps(FIELDS | {"format_version": 1, "family": family}))
+    assert read_pool(path) == CanaryPool(7, 50, 300, family)
+
+
 def test_numpys_whole_numbers_will_do(tmp_path):
     pool = CanaryPool(np.int64(7), np.int32(50), np.sum([100, 200]))
     assert pool == POOL
@@ -59,7 +66,11 @@ def test_numpys_whole_numbers_will_do(tmp_path):
         ({"dim": "300"}, "dim: must be a whole number from 2 on, got '300'"),
         ({"family": "gausian"}, "unknown family 'gausian': did you mean 'gaussian'?"),
         ({"family": "hadamard", "count": 1 << 18}, "there are 131,072 hadamard canaries"),
-        ({"format_version": 2}, "format_version is 2, must be 1"),
+        ({"format_version": 3}, "format_version is 3, must be 2"),
+        (
+            {"format_version": 1, "family": "hadamard"},
+            "format_version 1 had other hadamard vectors, which are not made any more",
+        ),
         ({"sed": 3}, "unknown key 'sed': did you mean 'seed'?"),
     ],
 )

@@ -8,6 +8,7 @@ from fl_audit.estimators.laws.null_tail import (
     GaussianCanaryNull,
     LargestOfRoundsNull,
     NullTail,
+    ScaledNull,
     SignCanaryNull,
 )
 from fl_audit.estimators.laws.rademacher import rademacher_log_tail_bound
@@ -22,6 +23,7 @@ __all__ = [
     "LargestOfRoundsNull",
     "Law",
     "NullTail",
+    "ScaledNull",
     "SignCanaryNull",
     "closed_form_null",
     "concentration_of",

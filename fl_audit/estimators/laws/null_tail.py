@@ -146,6 +146,43 @@ class SignCanaryNull:
 
 
 @dataclass(frozen=True)
+class ScaledNull:
+    """A known multiple of a score whose null is known.
+
+    A sum of a canary's cosines with several vectors is one: of the cosine with the sum of their
+    directions, times the length of that sum.
+
+    Attributes:
+        of: The null of the score before it is multiplied.
+        scale: What it is multiplied by, above 0.
+
+    Raises:
+        ValueError: if the scale is not above 0 or not finite.
+    """
+
+    of: NullTail
+    scale: float
+
+    def __post_init__(self) -> None:
+        """Check the scale."""
+        if not 0 < self.scale < math.inf:
+            raise ValueError(f"scale must be above 0 and finite, got {self.scale}")
+
+    @property
+    def description(self) -> str:
+        """What the scores of excluded canaries are taken to be."""
+        return f"{self.scale:.4g} times {self.of.description}"
+
+    def log_tail_upper(self, thresholds: npt.ArrayLike) -> FloatArray:
+        """Log of the bound at the thresholds before multiplication."""
+        return self.of.log_tail_upper(np.asarray(thresholds, dtype=np.float64) / self.scale)
+
+    def p_value(self, excluded: FloatArray) -> float:
+        """That of the scores before multiplication."""
+        return self.of.p_value(excluded / self.scale)
+
+
+@dataclass(frozen=True)
 class LargestOfRoundsNull:
     """A bound for the largest of several scores of one canary, one per round (union bound).
 

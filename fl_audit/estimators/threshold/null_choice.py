@@ -6,6 +6,7 @@ null that is true is refuted with probability at most REFUTED_BELOW, and of one 
 nothing is claimed.
 """
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -71,6 +72,16 @@ def chosen_null(setting: AuditSetting) -> ChosenNull:
             f"got {setting.scores.num_excluded}"
         )
     return ChosenNull(None, f" No law of excluded scores is assumed: {refutation}.", refutation)
+
+
+def refuted_nulls(details: Iterable[Mapping[str, Detail]]) -> list[str]:
+    """Why known nulls were not used, each reason once.
+
+    Args:
+        details: Of the estimates on one statistic.
+    """
+    found = (str(one["refuted_null"]) for one in details if "refuted_null" in one)
+    return list(dict.fromkeys(found))
 
 
 def _refutation(scores: CanaryScores, tail: NullTail) -> str | None:

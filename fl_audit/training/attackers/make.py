@@ -4,6 +4,7 @@ from fl_audit.attacks.attacker import Attacker
 from fl_audit.attacks.make import make_attackers as make_attackers_of
 from fl_audit.attacks.registry import register_attacker
 from fl_audit.attacks.statistics import statistics_of
+from fl_audit.canaries.tables import family_of
 from fl_audit.formats.run_folder import RunFolder
 from fl_audit.training.algorithm.round import flatten_weights
 from fl_audit.training.attackers.context import TrainingContext
@@ -39,5 +40,6 @@ def make_attackers(run: PreparedRun, folder: RunFolder, completed: int) -> tuple
         folder=folder,
         completed=completed,
         run=run,
+        family=family_of(run.config.canaries),
     )
     return make_attackers_of(context, statistics_of(run.config.canaries, run.config.audit))

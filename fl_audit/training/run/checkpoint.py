@@ -12,7 +12,8 @@ import tensorflow as tf
 from fl_audit.errors import InputError
 from fl_audit.formats.atomic import atomic_writer
 
-_FORMAT_VERSION = 1
+_FORMAT_VERSION = 2
+"""Runs of version 1 had other `hadamard` canaries, and logged nothing of what they were scored by."""
 
 
 @dataclass(frozen=True)

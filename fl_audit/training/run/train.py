@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from fl_audit.array_types import FloatArray
-from fl_audit.attacks.make import scores_of
+from fl_audit.attacks.compared_vectors import ComparedVectors, write_compared_vectors
+from fl_audit.attacks.make import compared_by, scores_of
 from fl_audit.attacks.statistics import statistics_of
 from fl_audit.formats.run_folder import RunFolder, RunRecord, write_record
 from fl_audit.formats.score_file import ScoreFile, write_score_file
@@ -58,7 +59,8 @@ def train(run: PreparedRun, runtime: Runtime, folder: RunFolder) -> None:
                 checkpoint = loop.run_rounds(checkpoint)
         loop.close()
     final = flatten_weights(model_weights(checkpoint.state))
-    _write_results(run, folder, runtime, scores_of(attackers, final))
+    scores, compared = scores_of(attackers, final), compared_by(attackers, final)
+    _write_results(run, folder, runtime, scores, compared)
 
 
 def _starting_point(folder: RunFolder, initial_state: Any) -> Checkpoint:
@@ -68,14 +70,22 @@ def _starting_point(folder: RunFolder, initial_state: Any) -> Checkpoint:
 
 
 def _write_results(
-    run: PreparedRun, folder: RunFolder, runtime: Runtime, scores: Mapping[str, FloatArray]
+    run: PreparedRun,
+    folder: RunFolder,
+    runtime: Runtime,
+    scores: Mapping[str, FloatArray],
+    compared: Mapping[str, ComparedVectors],
 ) -> None:
-    """Writes the score files, then the record."""
+    """Writes the score files, then the record; what attackers remembered is then let go."""
     ids = tuple(str(canary) for canary in range(len(run.included)))
     for statistic in statistics_of(run.config.canaries, run.config.audit):
         scored = ScoreFile(ids, run.included, scores[statistic.name])
         write_score_file(folder.scores(statistic.name), scored)
+    if compared:
+        write_compared_vectors(folder.compared_vectors, compared)
     write_record(folder, _record(run, folder, runtime))
+    for path in folder.direction_sums():
+        path.unlink()
 
 
 def _record(run: PreparedRun, folder: RunFolder, runtime: Runtime) -> RunRecord:

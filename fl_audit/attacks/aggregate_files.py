@@ -1,0 +1,87 @@
+"""Cosines of a log's aggregates, read one by one."""
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fl_audit.array_types import Float32Array
+from fl_audit.attacks.compared_vectors import (
+    ComparedVectors,
+    concentration_row,
+    depends_on_vectors,
+    largest_cosine,
+    unknown_rows,
+)
+from fl_audit.attacks.direction_sum import add_direction, sum_of_cosines
+from fl_audit.attacks.round_cosines import RoundCosines, Rows
+from fl_audit.canaries.pool import CanaryPool
+
+if TYPE_CHECKING:
+    from fl_audit.attacks.attacker import SeenRound
+
+
+class AggregateFiles(RoundCosines):
+    """Scores files as it goes through them; all of them must be gone through once before the end.
+
+    Memory is one model and the sum of directions, whatever the number of files.
+    """
+
+    def __init__(
+        self,
+        pool: CanaryPool,
+        paths: Mapping[int, Path],
+        read: Callable[[Path], Float32Array],
+        progress: Callable[[list[Path]], Iterable[Path]],
+    ) -> None:
+        """Reads nothing yet.
+
+        Args:
+          pool: Of the canaries.
+          paths: Files by the number of the round, from 1.
+          read: From a file to its vector, float32 of shape (dim,).
+          progress: Goes through files.
+        """
+        self._pool = pool
+        self._paths = paths
+        self._read = read
+        self._progress = progress
+        self._concentrations = unknown_rows(len(paths))
+        self._total = np.zeros(pool.dim)
+
+    def see_round(self, seen: "SeenRound") -> None:
+        """Refuses.
+
+        Raises:
+          ValueError: The rounds of a log are over.
+        """
+        raise ValueError(f"round {seen.index} is shown, and the rounds of a log are over")
+
+    def flush(self) -> None:
+        """Has nothing to write."""
+
+    def rows(self, rounds: range | None = None) -> Rows:
+        """See `RoundCosines.rows`; in float32, as a log of cosines keeps them.
+
+        Raises:
+          ValueError: Some rounds alone are asked for, which no log's threat model does.
+        """
+        if rounds is not None:
+            raise ValueError("an attacker of a log's aggregates sees every round")
+        self._total[:] = 0
+        for index, path in enumerate(self._progress(list(self._paths.values()))):
+            vector = self._read(path)
+            if depends_on_vectors(self._pool.family):
+                self._concentrations[index] = concentration_row(vector)
+            add_direction(self._total, vector)
+            yield self._pool.cosines(vector).astype(np.float32)
+
+    def largest(self, rounds: range | None = None) -> ComparedVectors | None:
+        """See `RoundCosines.largest`."""
+        del rounds
+        return largest_cosine(self._concentrations)
+
+    def total(self) -> ComparedVectors | None:
+        """See `RoundCosines.total`."""
+        return sum_of_cosines(self._pool.family, self._total)

@@ -1,0 +1,200 @@
+"""What is known of the vectors that canaries were compared with, and the null tail it gives.
+
+An attacker's score is a multiple of the largest cosine of a canary with one or several vectors: of
+a model, of every round's aggregate, of the sum of their directions. Excluded canaries are
+independent of all of these, so how large a score may come out by chance follows from the canaries'
+family and, where these are signs, from how much of a vector lies on few coordinates.
+"""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from fl_audit.array_types import Float32Array, FloatArray
+from fl_audit.errors import InputError
+from fl_audit.estimators.laws import (
+    Concentration,
+    GaussianCanaryNull,
+    LargestOfRoundsNull,
+    NullTail,
+    ScaledNull,
+    SignCanaryNull,
+    concentration_of,
+)
+from fl_audit.formats.atomic import write_text
+
+if TYPE_CHECKING:
+    from fl_audit.attacks.statistic import Statistic
+
+_FORMAT_VERSION = 1
+
+_GROUPS_PER_OCTAVE = 4
+"""Of sums of cubes. Within a group the largest counts, which costs up to 19 % of a remainder term
+that is itself a few percent of the tail; groups keep bounds fast with thousands of rounds."""
+
+
+class Vectors(msgspec.Struct, frozen=True):
+    """Some vectors that nothing tells apart.
+
+    Attributes:
+      count: How many they are, at least 1.
+      concentration: An upper bound on both sums of each of them; None where nothing is known of
+        them, or the canaries' null law does not depend on it.
+    """
+
+    count: int
+    concentration: Concentration | None = None
+
+
+class ComparedVectors(msgspec.Struct, frozen=True):
+    """A score as a multiple of the largest cosine with any of some vectors.
+
+    Attributes:
+      vectors: All of them, in groups.
+      scale: The multiple, above 0.
+    """
+
+    vectors: tuple[Vectors, ...]
+    scale: float = 1.0
+
+    def null_tail(self, family: str, dim: int) -> NullTail:
+        """What is known of an excluded canary's score.
+
+        Args:
+          family: Of the canaries, as in `canaries.family`.
+          dim: Number of trainable parameters.
+
+        Raises:
+          ValueError: No vector of that dimension has such a concentration, or there is none.
+        """
+        tails = tuple(
+            tail
+            for group in self.vectors
+            for tail in group.count * (_of_one_vector(family, dim, group.concentration),)
+        )
+        largest = tails[0] if len(tails) == 1 else LargestOfRoundsNull(tails)
+        return largest if self.scale == 1 else ScaledNull(largest, self.scale)
+
+
+ANY_VECTOR = ComparedVectors((Vectors(1),))
+"""One vector, of which nothing is known."""
+
+
+def depends_on_vectors(family: str | None) -> bool:
+    """Whether the null law of canaries of a family depends on what they are compared with."""
+    return family in ("rademacher", "hadamard")
+
+
+def _of_one_vector(family: str, dim: int, concentration: Concentration | None) -> NullTail:
+    return SignCanaryNull(dim, concentration) if family != "gaussian" else GaussianCanaryNull(dim)
+
+
+def concentration_row(vector: Float32Array) -> FloatArray:
+    """A vector's two sums as a row of `ConcentrationLog`: float64 of shape (2,), zeros for zero."""
+    found = concentration_of(vector)
+    return np.zeros(2) if found is None else np.array([found.cubes, found.fourth_powers])
+
+
+def unknown_rows(num_rounds: int) -> FloatArray:
+    """Rows of vectors of which nothing is known, float64 of shape (num_rounds, 2)."""
+    return np.full((num_rounds, 2), np.nan)
+
+
+def one_vector(family: str | None, vector: FloatArray | Float32Array) -> ComparedVectors | None:
+    """A cosine with one vector; None for the zero vector, which has no direction.
+
+    Args:
+      family: Of the canaries; decides whether the vector's concentration is asked for.
+      vector: Of shape (dim,).
+    """
+    if not np.any(vector):
+        return None
+    known = concentration_of(vector) if depends_on_vectors(family) else None
+    return ComparedVectors((Vectors(1, known),))
+
+
+def largest_cosine(rows: FloatArray) -> ComparedVectors | None:
+    """A largest cosine with some rounds' vectors; None where none of them has a direction.
+
+    A zero vector's cosine is 0, and P(0 >= t) is 1 for t <= 0. There the tails of two other rounds
+    add up to 1 already, as each of these laws is symmetric about 0: so with two others a zero
+    vector is left out, and else it is counted as any vector is.
+
+    Args:
+      rows: Of the rounds that were scored, as in `ConcentrationLog`, float64 of shape (rounds, 2).
+    """
+    is_zero = rows[:, 1] == 0
+    others = rows[~is_zero]
+    if len(others) == 0:
+        return None
+    unknown = np.isnan(others).any(axis=1)
+    not_known = int(unknown.sum()) + (int(is_zero.sum()) if len(others) < 2 else 0)
+    groups = _grouped(others[~unknown])
+    return ComparedVectors((*groups, Vectors(not_known)) if not_known else groups)
+
+
+def _grouped(rows: FloatArray) -> tuple[Vectors, ...]:
+    """Vectors of about the same concentration, the largest of each sum for all of a group."""
+    numbers = np.ceil(_GROUPS_PER_OCTAVE * np.log2(rows[:, 0]))
+    return tuple(
+        Vectors(len(members), Concentration(*(float(most) for most in members.max(axis=0))))
+        for members in (rows[numbers == number] for number in np.unique(numbers))
+    )
+
+
+def named(
+    compared: Mapping["Statistic", ComparedVectors | None],
+) -> dict[str, ComparedVectors]:
+    """Those that are known, by the statistic's name."""
+    return {statistic.name: one for statistic, one in compared.items() if one is not None}
+
+
+class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The file, by statistic."""
+
+    format_version: int
+    statistics: dict[str, ComparedVectors]
+
+
+def write_compared_vectors(path: Path, compared: Mapping[str, ComparedVectors]) -> None:
+    """Writes what is known by statistic, whole or not at all."""
+    text = msgspec.json.encode(_File(_FORMAT_VERSION, dict(compared))).decode()
+    write_text(path, text + "\n")
+
+
+def read_compared_vectors(path: Path) -> Mapping[str, ComparedVectors]:
+    """Reads what is known by statistic; nothing where the file is missing, as in older folders.
+
+    Raises:
+      InputError: the file is damaged or of another format version.
+    """
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    try:
+        found = msgspec.json.decode(content, type=_File)
+    except msgspec.MsgspecError as error:
+        raise InputError(f"{path}: is not what a run writes: {error}") from error
+    if found.format_version != _FORMAT_VERSION:
+        raise InputError(
+            f"{path}: format_version is {found.format_version}, must be {_FORMAT_VERSION}"
+        )
+    for name, compared in found.statistics.items():
+        if not _makes_sense(compared):
+            raise InputError(
+                f"{path}: statistics.{name}: scale must be above 0 and finite, and vectors must "
+                "be groups of at least 1"
+            )
+    return found.statistics
+
+
+def _makes_sense(compared: ComparedVectors) -> bool:
+    counts = [group.count for group in compared.vectors]
+    return 0 < compared.scale < math.inf and min(counts, default=0) >= 1

@@ -1,0 +1,120 @@
+"""The sum of the directions of vectors: a sum of cosines is an inner product with it.
+
+For unit vectors c and vectors v_1 to v_T the sum of the cosines of c is <c, U>, U being the sum of
+v_t / |v_t|: |U| times the cosine of c with U. So its null is that of one vector, however alike the
+vectors are. U is one more model in memory, in float64, and is kept beside what else survives a
+crash.
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+from fl_audit.array_types import Float32Array, FloatArray
+from fl_audit.attacks.compared_vectors import ComparedVectors, one_vector
+from fl_audit.canaries.family import euclidean_norm
+from fl_audit.errors import InputError
+from fl_audit.formats.atomic import atomic_writer
+from fl_audit.formats.run_folder import RunFolder
+
+_CANCELLED = 0.1
+"""A sum shorter than this is what rounding leaves where directions cancel, and so are scores."""
+
+_PIECE = 1 << 15
+"""Coordinates worked on at a time: 256 kB, which a cache holds."""
+
+
+def add_direction(total: FloatArray, vector: Float32Array) -> None:
+    """Adds a vector's direction to a sum in place; a zero vector has none.
+
+    Args:
+      total: The sum, float64 of shape (dim,).
+      vector: float32 of shape (dim,).
+    """
+    norm = euclidean_norm(vector)
+    if norm == 0:
+        return
+    for start in range(0, len(vector), _PIECE):
+        piece = vector[start : start + _PIECE].astype(np.float64)
+        piece /= norm
+        total[start : start + _PIECE] += piece
+
+
+def sum_of_cosines(family: str | None, total: FloatArray) -> ComparedVectors | None:
+    """A sum of cosines as a multiple of one cosine, with the sum of directions.
+
+    Args:
+      family: Of the canaries.
+      total: The sum of directions, float64 of shape (dim,).
+
+    Returns:
+      None where directions cancel.
+    """
+    length = float(np.linalg.norm(total))
+    compared = one_vector(family, total) if length > _CANCELLED else None
+    return None if compared is None else ComparedVectors(compared.vectors, length)
+
+
+class DirectionSum:
+    """The sum of directions of a run that trains.
+
+    On disk there is the sum at the last checkpoint, and while the next one is saved that one's.
+    """
+
+    def __init__(self, folder: RunFolder, name: str, dim: int, count: int) -> None:
+        """Starts, or goes on behind a checkpoint.
+
+        Args:
+          folder: Of the run.
+          name: What these are vectors of.
+          dim: Of a vector.
+          count: How many vectors were added until the checkpoint.
+
+        Raises:
+          InputError: vectors were added, and the sum is missing or damaged.
+        """
+        self._folder = folder
+        self._name = name
+        self._count = self._saved = self._on_disk = count
+        self._total = np.zeros(dim) if count == 0 else read_sum(self._path(count), dim)
+
+    def add(self, vector: Float32Array) -> None:
+        """Adds a vector's direction."""
+        add_direction(self._total, vector)
+        self._count += 1
+
+    def flush(self) -> None:
+        """Writes the sum that the coming checkpoint will need; keeps that of the last one."""
+        kept = {self._path(self._saved), self._path(self._count)}
+        for path in self._folder.direction_sums(self._name):
+            if path not in kept:
+                path.unlink()
+        if self._count != self._on_disk:
+            # A file of this name may be there, of a run that was killed: its noise was another.
+            with atomic_writer(self._path(self._count)) as file:
+                np.save(file, self._total)
+            self._on_disk = self._count
+        self._saved = self._count
+
+    def compared(self, family: str | None) -> ComparedVectors | None:
+        """What is known of the sum of cosines; None where directions cancel."""
+        return sum_of_cosines(family, self._total)
+
+    def _path(self, count: int) -> Path:
+        return self._folder.direction_sum(self._name, count)
+
+
+def read_sum(path: Path, dim: int) -> FloatArray:
+    """Reads a sum of directions, float64 of shape (dim,).
+
+    Raises:
+      InputError: the file is missing or damaged.
+    """
+    try:
+        total: FloatArray = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise InputError(f"{path}: is not a sum of directions: {error}") from error
+    shape = (dim,)
+    if not isinstance(total, np.ndarray) or total.shape != shape or total.dtype != np.float64:
+        raise InputError(f"{path}: must be float64 of shape {shape}")
+    return total
