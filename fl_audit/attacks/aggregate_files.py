@@ -1,6 +1,6 @@
 """Cosines of a log's aggregates, read one by one."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,12 +9,14 @@ import numpy as np
 from fl_audit.array_types import Float32Array
 from fl_audit.attacks.compared_vectors import (
     ComparedVectors,
+    any_one_of,
     concentration_row,
     depends_on_vectors,
     largest_cosine,
     unknown_rows,
 )
 from fl_audit.attacks.direction_sum import add_direction, sum_of_cosines
+from fl_audit.attacks.own_rounds import NumberedRow
 from fl_audit.attacks.round_cosines import RoundCosines, Rows
 from fl_audit.canaries.pool import CanaryPool
 
@@ -76,6 +78,14 @@ class AggregateFiles(RoundCosines):
                 self._concentrations[index] = concentration_row(vector)
             add_direction(self._total, vector)
             yield self._pool.cosines(vector).astype(np.float32)
+
+    def numbered_rows(self) -> Iterator[NumberedRow]:
+        """See `RoundCosines.numbered_rows`."""
+        return zip((number - 1 for number in self._paths), self.rows(), strict=True)
+
+    def any_one(self) -> ComparedVectors | None:
+        """See `RoundCosines.any_one`."""
+        return any_one_of(self._concentrations)
 
     def largest(self, rounds: range | None = None) -> ComparedVectors | None:
         """See `RoundCosines.largest`."""

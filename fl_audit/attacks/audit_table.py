@@ -36,7 +36,12 @@ class Audit(Table, frozen=True):
 
     delta: OpenUnitFloat | None = None
     confidence: OpenUnitFloat = 0.95
-    threat_models: tuple[str, ...] = ("final", "final_and_initial", "all_iterates")
+    threat_models: tuple[str, ...] = (
+        "final",
+        "final_and_initial",
+        "all_iterates",
+        "known_rounds",
+    )
     release_every: PositiveInt | None = None
     window_first_round: PositiveInt | None = None
     window_last_round: PositiveInt | None = None

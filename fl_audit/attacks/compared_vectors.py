@@ -71,12 +71,12 @@ class ComparedVectors(msgspec.Struct, frozen=True):
         Raises:
           ValueError: No vector of that dimension has such a concentration, or there is none.
         """
-        tails = tuple(
+        tails: tuple[NullTail, ...] = tuple(
             tail
             for group in self.vectors
             for tail in group.count * (_of_one_vector(family, dim, group.concentration),)
         )
-        largest = tails[0] if len(tails) == 1 else LargestOfRoundsNull(tails)
+        largest: NullTail = tails[0] if len(tails) == 1 else LargestOfRoundsNull(tails)
         return largest if self.scale == 1 else ScaledNull(largest, self.scale)
 
 
@@ -90,7 +90,9 @@ def depends_on_vectors(family: str | None) -> bool:
 
 
 def _of_one_vector(family: str, dim: int, concentration: Concentration | None) -> NullTail:
-    return SignCanaryNull(dim, concentration) if family != "gaussian" else GaussianCanaryNull(dim)
+    if family == "gaussian":
+        return GaussianCanaryNull(dim)
+    return SignCanaryNull(dim, concentration)
 
 
 def concentration_row(vector: Float32Array) -> FloatArray:
@@ -115,6 +117,19 @@ def one_vector(family: str | None, vector: FloatArray | Float32Array) -> Compare
         return None
     known = concentration_of(vector) if depends_on_vectors(family) else None
     return ComparedVectors((Vectors(1, known),))
+
+
+def any_one_of(rows: FloatArray) -> ComparedVectors | None:
+    """A cosine with one of some rounds' vectors, whichever; None where one has no direction.
+
+    Args:
+      rows: The rounds that were scored, as in `ConcentrationLog`, float64 of shape (rounds, 2).
+    """
+    if len(rows) == 0 or (rows[:, 1] == 0).any():
+        return None
+    if np.isnan(rows).any():
+        return ANY_VECTOR
+    return ComparedVectors((Vectors(1, Concentration(*map(float, rows.max(axis=0)))),))
 
 
 def largest_cosine(rows: FloatArray) -> ComparedVectors | None:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.attacks.compared_vectors import depends_on_vectors
+from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.round_cosines import RoundCosines, RoundLog
 from fl_audit.formats.concentration_log import ConcentrationLog
 from fl_audit.formats.cosine_log import CosineLog
@@ -40,6 +41,7 @@ class AttackContext:
       given_cosines: The cosines of a log; None for a run, which logs its own.
       family: The canaries' family, as in `canaries.family`; None where they are no vectors of one,
         so that nothing is known of their null law.
+      canary_rounds: The rounds of every canary; None where nobody says them.
     """
 
     canaries: ScoredCanaries
@@ -51,6 +53,18 @@ class AttackContext:
     completed: int = 0
     given_cosines: RoundCosines | None = None
     family: str | None = None
+    canary_rounds: OwnRounds | None = None
+
+    @property
+    def own_rounds(self) -> OwnRounds:
+        """The rounds of every canary.
+
+        Raises:
+          ValueError: Nobody says them.
+        """
+        if self.canary_rounds is None:
+            raise ValueError("the canaries' rounds are not known")
+        return self.canary_rounds
 
     @functools.cached_property
     def round_cosines(self) -> RoundCosines:

@@ -47,4 +47,16 @@ WHITE_BOX_MAX = Statistic(
     needs=frozenset({"rounds"}),
 )
 
-OF_EXAMPLES = (FINAL_LOSS, LOSS_DIFFERENCE, WHITE_BOX, WHITE_BOX_MAX)
+WHITE_BOX_OWN = Statistic(
+    name="white_box_own_rounds",
+    title="White box, own rounds",
+    meaning=(
+        "The inner product in the very round that the canary takes part in, or would have taken "
+        "part in were it included; of several, the sum over the root of their number."
+    ),
+    threat_model="known_rounds",
+    canaries="examples",
+    needs=frozenset({"rounds", "canary_rounds"}),
+)
+
+OF_EXAMPLES = (FINAL_LOSS, LOSS_DIFFERENCE, WHITE_BOX, WHITE_BOX_MAX, WHITE_BOX_OWN)

@@ -15,8 +15,10 @@ from fl_audit.attacks.arrays import flatten
 from fl_audit.attacks.audit_table import Audit
 from fl_audit.attacks.compared_vectors import ComparedVectors
 from fl_audit.attacks.context import AttackContext
+from fl_audit.attacks.listed_canaries import read_listed
 from fl_audit.attacks.logged_sum import LoggedSum
 from fl_audit.attacks.make import compared_by, make_attackers, scores_of
+from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.round_cosines import FinishedRounds, RoundCosines
 from fl_audit.attacks.statistic import Sight
 from fl_audit.attacks.statistics import statistics_for
@@ -24,7 +26,6 @@ from fl_audit.canaries.pool import CanaryPool, read_pool
 from fl_audit.errors import InputError
 from fl_audit.formats.concentration_log import ConcentrationLog
 from fl_audit.formats.cosine_log import CosineLog
-from fl_audit.formats.csv_file import read_csv
 from fl_audit.formats.log_folder import LogFolder
 from fl_audit.formats.score_file import ScoreFile
 
@@ -79,25 +80,29 @@ def score_log(folder: LogFolder, progress: Progress) -> ScoredLog:
         shows nothing that could be scored.
     """
     pool = read_pool(folder.pool)
-    included = _read_included(folder.canaries, pool) if folder.canaries.exists() else pool.included
+    listed = read_listed(folder, pool)
     cosines, num_rounds = _read_rounds(folder, pool, progress)
     initial, final = (
         _read_vector(path, pool.dim) if path.exists() else None
         for path in (folder.initial, folder.final)
     )
-    seen = score_seen(pool, cosines, num_rounds, initial, final)
+    seen = score_seen(
+        pool, cosines, num_rounds, own_rounds=listed.own_rounds, initial=initial, final=final
+    )
     if not seen.scores:
         raise InputError(
             f"{folder.path}: shows nothing to score: needs {folder.aggregates.name}/"
             f"round_000001.npy, {folder.round_cosines.name} or {folder.final.name}"
         )
-    return ScoredLog(pool, num_rounds, score_files(included, seen.scores), seen.compared)
+    return ScoredLog(pool, num_rounds, score_files(listed.included, seen.scores), seen.compared)
 
 
 def score_seen(
     pool: CanaryPool,
     cosines: RoundCosines,
     num_rounds: int,
+    *,
+    own_rounds: OwnRounds | None,
     initial: Float32Array | None,
     final: Float32Array | None,
 ) -> SeenScores:
@@ -107,11 +112,13 @@ def score_seen(
       pool: The canaries.
       cosines: Of the rounds that were seen.
       num_rounds: How many were; 0 for none.
+      own_rounds: The rounds of every canary; None where nobody says them.
       initial: The model before the first round, float32 of shape (dim,); None where nobody says it.
       final: The model after the last round, likewise.
     """
     shown: dict[Sight, bool] = {
         "round_cosines": num_rounds > 0,
+        "canary_rounds": own_rounds is not None,
         "initial_model": initial is not None,
         "final_model": final is not None,
     }
@@ -126,6 +133,7 @@ def score_seen(
         initial=initial,
         given_cosines=cosines,
         family=pool.family,
+        canary_rounds=own_rounds,
     )
     attackers = make_attackers(context, statistics)
     scores = scores_of(attackers, final)
@@ -201,22 +209,3 @@ def _read_vector(path: Path, dim: int) -> Float32Array:
     if not isinstance(array, np.ndarray):
         raise InputError(f"{path}: must be an NPY file of one array, is an NPZ file")
     return flatten(array, dim, str(path))
-
-
-def _read_included(path: Path, pool: CanaryPool) -> npt.NDArray[np.bool_]:
-    """The column `included` of canaries.csv, in the order of the canaries."""
-    flags: dict[str, bool] = {}
-    for number, row in enumerate(read_csv(path, ("canary_id", "included")), start=1):
-        canary, flag = row["canary_id"], row["included"]
-        if flag not in ("0", "1"):
-            raise InputError(f"{path}, row {number}: included must be 0 or 1, got {flag!r}")
-        if canary in flags:
-            raise InputError(f"{path}, row {number}: canary_id {canary!r} is there twice")
-        flags[canary] = flag == "1"
-    ids = [str(canary) for canary in range(pool.count)]
-    if flags.keys() != set(ids):
-        raise InputError(
-            f"{path}: must list canaries 0 to {pool.count - 1} of pool.json, a row each; "
-            f"got {len(flags)} rows"
-        )
-    return np.array([flags[canary] for canary in ids], dtype=bool)

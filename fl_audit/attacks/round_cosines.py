@@ -12,10 +12,12 @@ import numpy.typing as npt
 
 from fl_audit.attacks.compared_vectors import (
     ComparedVectors,
+    any_one_of,
     concentration_row,
     largest_cosine,
     unknown_rows,
 )
+from fl_audit.attacks.own_rounds import NumberedRow
 from fl_audit.formats.concentration_log import ConcentrationLog
 from fl_audit.formats.cosine_log import CosineLog
 
@@ -46,6 +48,14 @@ class RoundCosines(abc.ABC):
         Args:
           rounds: Those to look at, from 0; None for all.
         """
+
+    @abc.abstractmethod
+    def numbered_rows(self) -> Iterator[NumberedRow]:
+        """The rounds that are scored, in order, each with its index from 0."""
+
+    @abc.abstractmethod
+    def any_one(self) -> ComparedVectors | None:
+        """What is known of each aggregate that is scored; None where one has no direction."""
 
     @abc.abstractmethod
     def largest(self, rounds: range | None = None) -> ComparedVectors | None:
@@ -99,6 +109,14 @@ class RoundLog(RoundCosines):
         """See `RoundCosines.rows`."""
         return self._log.rows(rounds)
 
+    def numbered_rows(self) -> Iterator[NumberedRow]:
+        """See `RoundCosines.numbered_rows`."""
+        return numbered_rows(self._log)
+
+    def any_one(self) -> ComparedVectors | None:
+        """See `RoundCosines.any_one`."""
+        return any_of_rounds(self._log, self._concentrations)
+
     def largest(self, rounds: range | None = None) -> ComparedVectors | None:
         """See `RoundCosines.largest`."""
         return largest_of_rounds(self._log, self._concentrations, rounds)
@@ -142,6 +160,14 @@ class FinishedRounds(RoundCosines):
         """See `RoundCosines.rows`."""
         return self._log.rows(rounds)
 
+    def numbered_rows(self) -> Iterator[NumberedRow]:
+        """See `RoundCosines.numbered_rows`."""
+        return numbered_rows(self._log)
+
+    def any_one(self) -> ComparedVectors | None:
+        """See `RoundCosines.any_one`."""
+        return any_of_rounds(self._log, self._concentrations)
+
     def largest(self, rounds: range | None = None) -> ComparedVectors | None:
         """See `RoundCosines.largest`."""
         return largest_of_rounds(self._log, self._concentrations, rounds)
@@ -149,6 +175,24 @@ class FinishedRounds(RoundCosines):
     def total(self) -> ComparedVectors | None:
         """See `RoundCosines.total`."""
         return self._total
+
+
+def numbered_rows(log: CosineLog) -> Iterator[NumberedRow]:
+    """The rounds of a log that are scored, in order, each with its index from 0."""
+    return zip(np.flatnonzero(log.written()).tolist(), log.rows(), strict=True)
+
+
+def any_of_rounds(
+    log: CosineLog, concentrations: ConcentrationLog | None
+) -> ComparedVectors | None:
+    """What is known of each single vector of the rounds that are scored.
+
+    Args:
+      log: The log that says which are scored.
+      concentrations: The concentrations of all rounds' vectors; None where they are not known.
+    """
+    rows = unknown_rows(log.num_rounds) if concentrations is None else concentrations.rows()
+    return any_one_of(rows[log.written()])
 
 
 def largest_of_rounds(

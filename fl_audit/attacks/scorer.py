@@ -1,6 +1,7 @@
 """Scoring a pool of canaries while another system trains."""
 
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from fl_audit.attacks.compared_vectors import (
     unknown_rows,
     write_compared_vectors,
 )
+from fl_audit.attacks.listed_canaries import read_listed, write_listed
 from fl_audit.attacks.log_folder import logged_rounds, score_files, score_seen
 from fl_audit.attacks.logged_sum import LoggedSum
 from fl_audit.canaries.pool import CanaryPool, read_pool, write_pool
@@ -50,13 +52,22 @@ class RoundScorer:
         self._sum = LoggedSum(folder.direction_sum, pool.dim)
 
     @classmethod
-    def create(cls, folder: Path | str, pool: CanaryPool, num_rounds: int) -> "RoundScorer":
+    def create(
+        cls,
+        folder: Path | str,
+        pool: CanaryPool,
+        num_rounds: int,
+        canary_rounds: Sequence[Sequence[int]] | None = None,
+    ) -> "RoundScorer":
         """Starts an audit in a new or empty folder, which appears whole.
 
         Args:
           folder: to make; 4 bytes a round and canary, and 8 a parameter.
           pool: the canaries.
           num_rounds: rounds to make room for; fewer may come.
+          canary_rounds: The rounds of each canary, included or not, from 1, such as
+            `CanaryClients.rounds`; with them `own_rounds` is scored. An excluded canary's are those
+            that it would have taken part in, drawn as those of included ones.
 
         Raises:
           InputError: the folder holds something already, the coins all fell alike, or the number of
@@ -79,6 +90,8 @@ class RoundScorer:
                 ConcentrationLog.create(made.round_concentrations, num_rounds).flush()
             LoggedSum.create(made.direction_sum)
             write_pool(made.pool, pool)
+            if canary_rounds is not None:
+                write_listed(made, pool, canary_rounds, num_rounds)
             made.path.rename(path)
         return cls.open(path)
 
@@ -163,18 +176,21 @@ class RoundScorer:
         """
         if initial is not None and final is None:
             raise InputError("final: must be handed over where initial is")
-        models = (
-            None if model is None else flatten(model, self.pool.dim, name)
+        models = {
+            name: None if model is None else flatten(model, self.pool.dim, name)
             for name, model in (("initial", initial), ("final", final))
-        )
+        }
         rounds = logged_rounds(self.folder, self.pool, self._log)
-        seen = score_seen(self.pool, rounds, len(self.scored_rounds), *models)
+        listed = read_listed(self.folder, self.pool)
+        seen = score_seen(
+            self.pool, rounds, len(self.scored_rounds), own_rounds=listed.own_rounds, **models
+        )
         if not seen.scores:
             raise InputError(f"{self.folder.path}: no round is scored yet")
         paths = {}
         # First away, last there: a crash leaves no scores with what is known of other vectors.
         self.folder.compared_vectors.unlink(missing_ok=True)
-        for statistic, scored in score_files(self.pool.included, seen.scores).items():
+        for statistic, scored in score_files(listed.included, seen.scores).items():
             paths[statistic] = self.folder.scores(statistic)
             write_score_file(paths[statistic], scored)
         write_compared_vectors(self.folder.compared_vectors, seen.compared)

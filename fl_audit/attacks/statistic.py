@@ -12,9 +12,10 @@ from fl_audit.estimators.setting import Null
 if TYPE_CHECKING:
     from fl_audit.attacks.audit_table import Audit
 
-Sight = Literal["initial_model", "final_model", "round_cosines", "rounds"]
-"""What a score may be made of: a model, every canary's cosine with the aggregates of rounds, or all
-that there is to see of each round while the system trains (`SeenRound`), which no log keeps."""
+Sight = Literal["initial_model", "final_model", "round_cosines", "canary_rounds", "rounds"]
+"""What a score may be made of: a model, every canary's cosine with the aggregates of rounds, the
+rounds of every canary, or all that there is to see of each round while the system trains
+(`SeenRound`), which no log keeps."""
 
 
 @dataclass(frozen=True)

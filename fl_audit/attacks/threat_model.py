@@ -35,6 +35,8 @@ class ThreatModel:
       keys: Keys of [audit] that are there where a threat model needs them, and only there.
       rounds: The rounds whose participants the attacker may find, by the table [audit] and the
         number of rounds.
+      is_about_sampling: Whether what sampling adds to the analytical epsilon holds against the
+        attacker; not against one who knows who was sampled.
       check: Raises a `ValueError` where the keys in [audit] do not fit together.
       check_rounds: Raises an `InputError` where [audit] does not fit a run of so many rounds.
     """
@@ -45,5 +47,6 @@ class ThreatModel:
     attackers: tuple[type[Attacker], ...]
     keys: tuple[str, ...] = ()
     rounds: Callable[["Audit", int], range] = _every_round
+    is_about_sampling: bool = True
     check: Callable[["Audit"], None] = _fits
     check_rounds: Callable[["Audit", int], None] = _fits_rounds

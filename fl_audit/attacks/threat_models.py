@@ -6,6 +6,7 @@ from fl_audit.attacks.all_iterates import ALL_ITERATES
 from fl_audit.attacks.checkpoints import CHECKPOINTS
 from fl_audit.attacks.example_statistics import OF_EXAMPLES
 from fl_audit.attacks.final_model import FINAL_AND_INITIAL, FINAL_MODEL
+from fl_audit.attacks.known_rounds import KNOWN_ROUNDS
 from fl_audit.attacks.registry import THREAT_MODELS, register_statistic, register_threat_model
 from fl_audit.attacks.threat_model import ThreatModel
 from fl_audit.attacks.window import WINDOW
@@ -14,7 +15,7 @@ from fl_audit.errors import InputError
 if TYPE_CHECKING:
     from fl_audit.attacks.audit_table import Audit
 
-for _model in (FINAL_MODEL, FINAL_AND_INITIAL, ALL_ITERATES, CHECKPOINTS, WINDOW):
+for _model in (FINAL_MODEL, FINAL_AND_INITIAL, ALL_ITERATES, KNOWN_ROUNDS, CHECKPOINTS, WINDOW):
     register_threat_model(_model)
 for _statistic in OF_EXAMPLES:
     register_statistic(_statistic)

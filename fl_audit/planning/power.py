@@ -101,7 +101,7 @@ def claim_power(run: PlannedRun, rounds: NoisyRounds, trials: int) -> ClaimPower
     if audit.claimed_epsilon is None:
         return None
     claim = Claim(audit.claimed_epsilon, run.delta)
-    chosen = chosen_tests(run.config)
+    chosen = chosen_tests(run.config, rounds.client_participations)
     statistics = _simulated(run.config, chosen)
     tests = RepeatedTests(claim, chosen.methods, chosen.level)
     simulated = _SimulatedTests(statistics, tests)

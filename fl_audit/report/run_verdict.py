@@ -7,6 +7,7 @@ from fl_audit.accounting import NoisyRounds
 from fl_audit.formats.run_folder import RunRecord
 from fl_audit.report.finished_run import FinishedRun
 from fl_audit.verdict import Claim, Verdict, chosen_tests, reach_verdict
+from fl_audit.verdict.chosen_tests import ChosenTests, is_about_sampling
 from fl_audit.verdict.decision import Outcome
 
 
@@ -21,11 +22,11 @@ def run_verdict(run: FinishedRun, failed_checks: Sequence[str]) -> Verdict | Non
     audit = run.config.audit
     if audit.claimed_epsilon is None:
         return None
-    chosen = chosen_tests(run.config)
+    chosen = chosen_tests(run.config, run.record.client_participations)
     scores = {s.name: run.scores[s.name].canary_scores() for s in chosen.statistics}
     claim = Claim(audit.claimed_epsilon, run.record.delta)
     tests = chosen.on(scores, run.facts)
-    verdict = reach_verdict(claim, tests, why_unfit(run.record))
+    verdict = reach_verdict(claim, tests, _why_unfit(run.record, chosen))
     if not failed_checks or verdict.outcome is Outcome.CONTRADICTED:
         return verdict
     reason = (
@@ -33,6 +34,17 @@ def run_verdict(run: FinishedRun, failed_checks: Sequence[str]) -> Verdict | Non
         f"of the canaries, {verdict.reason}"
     )
     return dataclasses.replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason)
+
+
+def _why_unfit(record: RunRecord, chosen: ChosenTests) -> str | None:
+    """Why the scores do not bear on the claim; None where they do."""
+    is_sampled = record.client_participations is None
+    if is_sampled and not all(map(is_about_sampling, chosen.statistics)):
+        return (
+            "the attacker knows in which rounds a client is online, and a claim may count on its "
+            "sampling, which hides them"
+        )
+    return why_unfit(record)
 
 
 def why_unfit(record: RunRecord | NoisyRounds) -> str | None:

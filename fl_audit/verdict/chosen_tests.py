@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from fl_audit.attacks.registry import THREAT_MODELS
 from fl_audit.attacks.statistic import RunFacts, Statistic
 from fl_audit.attacks.statistics import statistics_of
 from fl_audit.config import Config
@@ -64,17 +65,29 @@ def scored_statistic(
     return ScoredStatistic(statistic.name, scores, null.kind, facts.dim, null.tail)
 
 
-def chosen_tests(config: Config) -> ChosenTests:
+def chosen_tests(config: Config, participations: int | None) -> ChosenTests:
     """What a config's audit table lets the verdict test.
+
+    Where sampling decides about a client's rounds, a claim may count on it; then attackers who know
+    the rounds are left out, unless nobody else is asked for.
 
     Args:
       config: The config of the run.
+      participations: Rounds that a client takes part in at most; None where sampling decides.
     """
     audit = config.audit
     logged = statistics_of(config.canaries, audit)
-    statistics = [s for s in logged if audit.verdict_statistic in ("all", s.name)]
+    asked = [s for s in logged if audit.verdict_statistic in ("all", s.name)]
+    bearing = [s for s in asked if participations is not None or is_about_sampling(s)]
+    statistics = bearing or asked
     methods = chosen_methods(None if audit.verdict_method == "all" else (audit.verdict_method,))
     return ChosenTests(tuple(statistics), methods, audit.confidence)
+
+
+def is_about_sampling(statistic: Statistic) -> bool:
+    """Whether what sampling adds to an analytical epsilon holds against a statistic's attacker."""
+    model = THREAT_MODELS.get(statistic.threat_model)
+    return model is None or model.is_about_sampling
 
 
 def chosen_methods(names: Collection[str] | None) -> tuple[str, ...]:

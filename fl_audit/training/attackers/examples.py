@@ -23,8 +23,11 @@ from fl_audit.attacks.example_statistics import (
     LOSS_DIFFERENCE,
     WHITE_BOX,
     WHITE_BOX_MAX,
+    WHITE_BOX_OWN,
 )
 from fl_audit.attacks.over_rounds import over_rounds
+from fl_audit.attacks.own_rounds import OwnRounds, scores_in_own_rounds
+from fl_audit.attacks.round_cosines import numbered_rows
 from fl_audit.errors import InputError
 from fl_audit.formats.cosine_log import CosineLog
 from fl_audit.training.attackers.context import run_of
@@ -82,14 +85,19 @@ class UpdateAttacker(Attacker):
     and its update is clipped to the round's clip norm; the inner product of that with the round's
     noised aggregate is logged (lines 13 to 17, the gradient being the update and the difference of
     models the aggregate). All canaries in all rounds, whether they took part or not: an attacker
-    who looked only where a canary took part, or would have, would know which rounds those were,
-    and what sampling adds to the analytical epsilon holds against attackers who do not.
+    who looks only where a canary took part, or would have, knows which rounds those were, and is
+    another one (`known_rounds`): what sampling adds to the analytical epsilon does not hold there.
     """
 
-    statistics = (WHITE_BOX, WHITE_BOX_MAX)
+    statistics = (WHITE_BOX, WHITE_BOX_MAX, WHITE_BOX_OWN)
 
     def __init__(
-        self, run: PreparedRun, trainer: BlockTrainer, clients_per_block: int, log: CosineLog
+        self,
+        run: PreparedRun,
+        trainer: BlockTrainer,
+        clients_per_block: int,
+        log: CosineLog,
+        own: OwnRounds,
     ) -> None:
         """Attacks a run's canaries.
 
@@ -98,11 +106,13 @@ class UpdateAttacker(Attacker):
           trainer: that trains clients of this run.
           clients_per_block: canaries that train at once, at least 1.
           log: of inner products, a row per round of the run.
+          own: The rounds of the pool.
         """
         self._run = run
         self._trainer = trainer
         self._clients_per_block = clients_per_block
         self._log = log
+        self._own = own
         examples = run.canary_examples
         self._data = CohortData(run.task, run.config.client, run.config.seed, examples)
         # Canaries with alike numbers of examples share a block, so that little of it is padding.
@@ -126,7 +136,8 @@ class UpdateAttacker(Attacker):
                 f"that trains in blocks of clients, and must be left out for this one: {error}"
             ) from error
         path, shape = context.run_folder.round_products, (context.num_rounds, context.num_canaries)
-        return cls(run, trainer, size, CosineLog.at_round(context.completed, path, *shape))
+        log = CosineLog.at_round(context.completed, path, *shape)
+        return cls(run, trainer, size, log, context.own_rounds)
 
     def see_round(self, seen: SeenRound) -> None:
         """Logs each canary's inner product with the aggregate."""
@@ -154,10 +165,14 @@ class UpdateAttacker(Attacker):
         self._log.flush()
 
     def scores(self, final: Float32Array | None) -> Mapping[str, FloatArray]:
-        """Sum (line 18) and maximum over rounds."""
+        """Sum (line 18) and maximum over rounds, and what came out in the canary's own rounds."""
         del final
         seen = over_rounds(self._log.rows(), self._log.num_canaries)
-        return {WHITE_BOX.name: seen.total, WHITE_BOX_MAX.name: seen.maximum}
+        return {
+            WHITE_BOX.name: seen.total,
+            WHITE_BOX_MAX.name: seen.maximum,
+            WHITE_BOX_OWN.name: scores_in_own_rounds(numbered_rows(self._log), self._own),
+        }
 
 
 @tf.function(reduce_retracing=True)

@@ -2,6 +2,7 @@
 
 from fl_audit.attacks.attacker import Attacker
 from fl_audit.attacks.make import make_attackers as make_attackers_of
+from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.registry import register_attacker
 from fl_audit.attacks.statistics import statistics_of
 from fl_audit.canaries.tables import family_of
@@ -41,5 +42,6 @@ def make_attackers(run: PreparedRun, folder: RunFolder, completed: int) -> tuple
         completed=completed,
         run=run,
         family=family_of(run.config.canaries),
+        canary_rounds=OwnRounds(tuple(run.schedule.rounds_of_canaries(run.num_canaries))),
     )
     return make_attackers_of(context, statistics_of(run.config.canaries, run.config.audit))

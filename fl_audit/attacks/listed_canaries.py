@@ -1,0 +1,105 @@
+"""What a log's canaries.csv says of the pool: who was included, and whose rounds are which."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_audit.array_types import IndexArray
+from fl_audit.attacks.own_rounds import OwnRounds
+from fl_audit.canaries.pool import CanaryPool
+from fl_audit.errors import InputError
+from fl_audit.formats.atomic import write_text
+from fl_audit.formats.csv_file import read_csv
+from fl_audit.formats.log_folder import LogFolder
+
+
+@dataclass(frozen=True, eq=False)
+class ListedCanaries:
+    """The canaries of a pool.
+
+    Attributes:
+      included: Whether each took part in training, bool of shape (num_canaries,).
+      own_rounds: The rounds of each; None where nobody says them.
+    """
+
+    included: npt.NDArray[np.bool_]
+    own_rounds: OwnRounds | None
+
+
+def read_listed(folder: LogFolder, pool: CanaryPool) -> ListedCanaries:
+    """Reads a log's canaries.csv; where there is none, the pool's coins say who was included.
+
+    Args:
+      folder: The folder of the log.
+      pool: The canaries.
+
+    Raises:
+      InputError: The file does not list the pool, or a value in it is wrong.
+    """
+    if not folder.canaries.exists():
+        return ListedCanaries(pool.included, None)
+    path = folder.canaries
+    rows: dict[str, dict[str, str]] = {}
+    for number, row in enumerate(read_csv(path, ("canary_id", "included")), start=1):
+        if row["included"] not in ("0", "1"):
+            raise InputError(
+                f"{path}, row {number}: included must be 0 or 1, got {row['included']!r}"
+            )
+        if row["canary_id"] in rows:
+            raise InputError(f"{path}, row {number}: canary_id {row['canary_id']!r} is there twice")
+        rows[row["canary_id"]] = row
+    ids = [str(canary) for canary in range(pool.count)]
+    if rows.keys() != set(ids):
+        raise InputError(
+            f"{path}: must list canaries 0 to {pool.count - 1} of pool.json, a row each; "
+            f"got {len(rows)} rows"
+        )
+    included = np.array([rows[canary]["included"] == "1" for canary in ids], dtype=bool)
+    if not all("rounds" in row for row in rows.values()):
+        return ListedCanaries(included, None)
+    rounds = tuple(_rounds(str(path), canary, rows[canary]["rounds"]) for canary in ids)
+    return ListedCanaries(included, OwnRounds(rounds))
+
+
+def _rounds(path: str, canary: str, text: str) -> IndexArray:
+    """Rounds in the file count from 1."""
+    numbers = text.split()
+    if not all(number.isascii() and number.isdigit() and int(number) > 0 for number in numbers):
+        raise InputError(
+            f"{path}, canary_id {canary!r}: rounds must be whole numbers from 1 on, separated by "
+            f"blanks, got {text[:60]!r}"
+        )
+    return np.array([int(number) - 1 for number in numbers], dtype=np.int64)
+
+
+def write_listed(
+    folder: LogFolder, pool: CanaryPool, rounds: Sequence[Sequence[int]], num_rounds: int
+) -> None:
+    """Writes a log's canaries.csv, whole or not at all.
+
+    Args:
+      folder: The folder of the log.
+      pool: The canaries.
+      rounds: The rounds of each canary, included or not, from 1.
+      num_rounds: Rounds that there is room for.
+
+    Raises:
+      InputError: There are rounds of more or fewer canaries, or one is out of range.
+    """
+    if len(rounds) != pool.count:
+        raise InputError(
+            f"canary_rounds: must have the rounds of {pool.count} canaries, got {len(rounds)}"
+        )
+    for canary, own in enumerate(rounds):
+        if any(not 1 <= number <= num_rounds for number in own):
+            raise InputError(
+                f"canary_rounds: those of canary {canary} must be in 1 to {num_rounds} "
+                f"(num_rounds), got {list(own)[:5]}"
+            )
+    lines = [
+        f"{canary},{int(included)},{' '.join(map(str, own))}"
+        for canary, (included, own) in enumerate(zip(pool.included, rounds, strict=True))
+    ]
+    write_text(folder.canaries, "\n".join(["canary_id,included,rounds", *lines]) + "\n")

@@ -1,0 +1,63 @@
+"""Scores of canaries by the rounds that are their own."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_audit.array_types import FloatArray, IndexArray
+
+NumberedRow = tuple[int, npt.NDArray[np.float32]]
+"""A round, counted from 0, and a score of every canary, float32 of shape (num_canaries,)."""
+
+
+@dataclass(frozen=True, eq=False)
+class OwnRounds:
+    """The rounds of every canary of a pool, those that excluded ones would have taken part in too.
+
+    Attributes:
+      of_canary: The rounds of each canary from 0, each int64 of shape (rounds of the canary,).
+    """
+
+    of_canary: tuple[IndexArray, ...]
+
+    @property
+    def most(self) -> int:
+        """The rounds of the canary that has the most; 0 for an empty pool."""
+        return max(map(len, self.of_canary), default=0)
+
+    def members(self) -> dict[int, IndexArray]:
+        """The canaries of each round that has any, by the round's index from 0."""
+        counts = [len(rounds) for rounds in self.of_canary]
+        canaries = np.repeat(np.arange(len(counts)), counts)
+        rounds = np.concatenate([np.zeros(0, np.int64), *self.of_canary])
+        order = np.argsort(rounds, kind="stable")
+        found, starts = np.unique(rounds[order], return_index=True)
+        return dict(zip(found.tolist(), np.split(canaries[order], starts[1:]), strict=True))
+
+
+def scores_in_own_rounds(rows: Iterable[NumberedRow], own: OwnRounds) -> FloatArray:
+    """Every canary's score in its own round; of several, their sum over the root of their number.
+
+    A canary none of whose rounds was scored is compared with the first round that was. That is as
+    good as any: an excluded canary's vector does not depend on it, so its score has the null law.
+
+    Args:
+      rows: The scores of all canaries in each round that was scored, in order.
+      own: The rounds of the pool.
+
+    Returns:
+      float64 of shape (num_canaries,); zeros where no round was scored.
+    """
+    num_canaries = len(own.of_canary)
+    totals, counts = np.zeros(num_canaries), np.zeros(num_canaries)
+    members_of, nobody = own.members(), np.zeros(0, np.int64)
+    first: FloatArray | None = None
+    for index, row in rows:
+        first = row.astype(np.float64) if first is None else first
+        members = members_of.get(index, nobody)
+        totals[members] += row[members]
+        counts[members] += 1
+    stand_in = np.zeros(num_canaries) if first is None else first
+    return np.where(counts > 0, totals / np.sqrt(np.maximum(counts, 1)), stand_in)
