@@ -71,7 +71,7 @@ class ComparedVectors(msgspec.Struct, frozen=True):
         Raises:
           ValueError: No vector of that dimension has such a concentration, or there is none.
         """
-        tails = tuple(
+        tails: tuple[NullTail, ...] = tuple(
             tail
             for group in self.vectors
             for tail in group.count * (_of_one_vector(family, dim, group.concentration),)
@@ -90,7 +90,9 @@ def depends_on_vectors(family: str | None) -> bool:
 
 
 def _of_one_vector(family: str, dim: int, concentration: Concentration | None) -> NullTail:
-    return SignCanaryNull(dim, concentration) if family != "gaussian" else GaussianCanaryNull(dim)
+    if family == "gaussian":
+        return GaussianCanaryNull(dim)
+    return SignCanaryNull(dim, concentration)
 
 
 def concentration_row(vector: Float32Array) -> FloatArray:

@@ -13,7 +13,7 @@ from fl_audit.errors import InputError
 from fl_audit.formats.atomic import atomic_writer
 
 _FORMAT_VERSION = 2
-"""Runs of version 1 had other `hadamard` canaries, and logged nothing of what they were scored by."""
+"""Runs of version 1 had other `hadamard` canaries, and logged nothing of their aggregates."""
 
 
 @dataclass(frozen=True)
