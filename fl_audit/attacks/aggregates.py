@@ -8,28 +8,58 @@ from fl_audit.attacks.compared_vectors import ComparedVectors, named
 from fl_audit.attacks.context import AttackContext
 from fl_audit.attacks.direction_sum import DirectionSum
 from fl_audit.attacks.over_rounds import over_rounds
+from fl_audit.attacks.round_cosines import RoundCosines
 
 
 class AggregateAttacker(Attacker):
-    """Scores by the maximum and the sum of a canary's cosines with aggregates.
+    """Sees aggregates, and has each canary's cosine with them logged."""
 
-    A class of these has two statistics: that which is the largest cosine (Andrew et al. Algorithm
-    2), and that which is the sum.
-    """
-
-    def __init__(self, context: AttackContext, rounds: range | None = None) -> None:
+    def __init__(
+        self, cosines: RoundCosines, num_canaries: int, rounds: range | None = None
+    ) -> None:
         """Attacks a pool of canaries.
 
         Args:
-          context: The run or the log.
+          cosines: Of every canary with every aggregate; several attackers share them.
+          num_canaries: Size of the pool.
+          rounds: Those that the attacker sees, from 0; None for all.
+        """
+        self._cosines = cosines
+        self._num_canaries = num_canaries
+        self._rounds = rounds
+
+    def see_round(self, seen: SeenRound) -> None:
+        """Has each canary's cosine with the aggregate logged, where it sees the round."""
+        if self._sees(seen.index):
+            self._cosines.see_round(seen)
+
+    def flush(self) -> None:
+        """Writes the log to the disk."""
+        self._cosines.flush()
+
+    def _sees(self, index: int) -> bool:
+        return self._rounds is None or index in self._rounds
+
+
+class LargestAndSumAttacker(AggregateAttacker):
+    """Scores by the maximum and the sum of a canary's cosines with aggregates.
+
+    A class of these has two statistics: that which is the largest cosine (Andrew et al. Algorithm
+    2), and that which is the sum. Of a run that trains it holds the sum of the aggregates'
+    directions, from which the null of the sum follows.
+    """
+
+    def __init__(self, context: AttackContext, rounds: range | None = None) -> None:
+        """Attacks the canaries of a run or a log.
+
+        Args:
+          context: What is attacked.
           rounds: Those that the attacker sees, from 0; None for all.
 
         Raises:
           InputError: What it should have remembered is missing or damaged.
         """
-        self._cosines = context.round_cosines
-        self._num_canaries = context.num_canaries
-        self._rounds = rounds
+        super().__init__(context.round_cosines, context.num_canaries, rounds)
         self._family = context.family
         self._sum: DirectionSum | None = None
         if context.folder is not None and context.family is not None:
@@ -39,15 +69,14 @@ class AggregateAttacker(Attacker):
             self._sum = DirectionSum(context.folder, name, dim, count)
 
     def see_round(self, seen: SeenRound) -> None:
-        """Has each canary's cosine with the aggregate logged, where it sees the round."""
-        if self._rounds is None or seen.index in self._rounds:
-            self._cosines.see_round(seen)
-            if self._sum is not None:
-                self._sum.add(seen.aggregate)
+        """Adds the aggregate's direction as well."""
+        super().see_round(seen)
+        if self._sum is not None and self._sees(seen.index):
+            self._sum.add(seen.aggregate)
 
     def flush(self) -> None:
         """Writes the log and the sum of directions to the disk."""
-        self._cosines.flush()
+        super().flush()
         if self._sum is not None:
             self._sum.flush()
 

@@ -2,7 +2,7 @@
 
 from typing import Self
 
-from fl_audit.attacks.aggregates import AggregateAttacker
+from fl_audit.attacks.aggregates import LargestAndSumAttacker
 from fl_audit.attacks.context import AttackContext
 from fl_audit.attacks.statistic import Statistic
 from fl_audit.attacks.threat_model import ThreatModel
@@ -32,7 +32,7 @@ SUM = Statistic(
 )
 
 
-class AllIteratesAttacker(AggregateAttacker):
+class AllIteratesAttacker(LargestAndSumAttacker):
     """Sees the noised aggregate of every round."""
 
     statistics = (MAX, SUM)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Self
 
-from fl_audit.attacks.aggregates import AggregateAttacker
+from fl_audit.attacks.aggregates import LargestAndSumAttacker
 from fl_audit.attacks.context import AttackContext
 from fl_audit.attacks.statistic import EMPIRICAL, ONE_VECTOR, NullLaw, RunFacts, Statistic
 from fl_audit.attacks.threat_model import ThreatModel
@@ -55,7 +55,7 @@ WINDOW_SUM = Statistic(
 )
 
 
-class WindowAttacker(AggregateAttacker):
+class WindowAttacker(LargestAndSumAttacker):
     """Sees the noised aggregates of the window's rounds."""
 
     statistics = (WINDOW_MAX, WINDOW_SUM)

@@ -35,7 +35,7 @@ def file_lines(result: "AuditResult") -> list[str]:
         lines += [f"  {name:<{width}}  {_epsilon(row[''])}" for name, row in group.rows.items()]
     if result.roc is not None:
         lines += ["", *_attack(result.roc)]
-    reasons = _reasons(result)
+    reasons = [line for reason in _reasons(result) for line in _wrapped(reason)]
     return lines + ([""] if reasons else []) + reasons
 
 
@@ -58,8 +58,16 @@ def folder_lines(results: "Mapping[str, AuditResult]") -> list[str]:
     for group in groups:
         lines += ["", *group.heading, *(line(method, cells[method]) for method in group.rows)]
     for name, result in results.items():
-        lines += ["", *(f"{name}: {text}" for text in _notes(result))]
+        lines += ["", *(line for text in _notes(result) for line in _wrapped(f"{name}: {text}"))]
     return lines
+
+
+def _room() -> int:
+    return max(min(shutil.get_terminal_size((100, 24)).columns, 100), 40)
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, _room(), break_on_hyphens=False)
 
 
 def _head(result: "AuditResult") -> str:
@@ -75,7 +83,7 @@ def _groups(results: "Mapping[str, AuditResult]") -> Iterator[_Group]:
     for name, result in results.items():
         for estimate in result.estimates:
             rows.setdefault(estimate.method, {})[name] = estimate
-    room = max(min(shutil.get_terminal_size((100, 24)).columns, 100), 40)
+    room = _room()
     for group in METHOD_GROUPS:
         found = {m: row for m, row in rows.items() if _is_of(group, next(iter(row.values())))}
         if found:
@@ -111,7 +119,8 @@ def _reasons(result: "AuditResult") -> list[str]:
 
 def _known_null(result: "AuditResult") -> list[str]:
     """Which law of excluded scores the bounds that hold stand on, where they know one."""
-    laws = (e.details["null_law"] for e in result.estimates if "null_law" in e.details)
+    bounds = (estimate for estimate in result.estimates if estimate.valid_for is not None)
+    laws = (str(e.details["null_law"]) for e in bounds if "null_law" in e.details)
     return [f"known null of the bounds that hold: {law}" for law in dict.fromkeys(laws)]
 
 

@@ -142,9 +142,8 @@ class SimulatedAudit:
         if self.num_vectors is None:
             return None
         of_one = GaussianCanaryNull(_DIM)
-        return (
-            of_one if self.num_vectors == 1 else LargestOfRoundsNull(self.num_vectors * (of_one,))
-        )
+        several = self.num_vectors > 1
+        return LargestOfRoundsNull(self.num_vectors * (of_one,)) if several else of_one
 
     def _trials(self, num_canaries: int, num_trials: int) -> Iterator[bool]:
         """Whether the claim is contradicted, trial by trial."""

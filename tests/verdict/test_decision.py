@@ -1,5 +1,6 @@
 """What is said of a claim, on scores of mechanisms whose epsilon is known."""
 
+import dataclasses
 import json
 import math
 
@@ -8,7 +9,15 @@ import pytest
 from scipy import stats
 
 from fl_audit.errors import InputError
-from fl_audit.estimators import METHODS, AuditSetting, CanaryScores, estimate, valid_methods
+from fl_audit.estimators import (
+    METHODS,
+    AuditSetting,
+    CanaryScores,
+    GaussianCanaryNull,
+    LargestOfRoundsNull,
+    estimate,
+    valid_methods,
+)
 from fl_audit.estimators.known_mechanisms import gaussian, randomised_response
 from fl_audit.verdict import Claim, ClaimTests, ScoredStatistic, reach_verdict
 from fl_audit.verdict.p_value import p_value
@@ -22,7 +31,8 @@ def released(mechanism, num_canaries, seed, name="max"):
     scores = mechanism.release(rng, bits)
     null = "empirical" if mechanism.dim is None else "closed_form"
     canaries = CanaryScores(scores[bits == 1], scores[bits == 0])
-    return ScoredStatistic(name, canaries, null, mechanism.dim)
+    tail = None if mechanism.dim is None else GaussianCanaryNull(mechanism.dim)
+    return ScoredStatistic(name, canaries, null, mechanism.dim, tail)
 
 
 def separated(num_canaries):
@@ -147,6 +157,16 @@ def test_power_is_that_of_the_statistic_on_which_least_can_be_proven():
     assert (alone.outcome, both.outcome) == ("consistent", "inconclusive")
     assert "on max" in both.reason
     assert "final" not in both.reason
+
+
+def test_a_known_null_of_many_vectors_is_harder_than_that_of_one():
+    known = released(gaussian(1.0, DELTA, 10**6), 400, seed=1, name="final")
+    of_rounds = LargestOfRoundsNull(100 * (GaussianCanaryNull(10**6),))
+    largest = dataclasses.replace(known, name="max", null="empirical", null_tail=of_rounds)
+    assert (known.num_vectors, largest.num_vectors) == (1, 100)
+    verdict = reach_verdict(Claim(2.0, DELTA), ClaimTests([known, largest], 0.95))
+    assert "on max contradicts it" in verdict.reason
+    assert "final" not in verdict.reason
 
 
 def test_canaries_that_do_not_stand_for_clients_contradict_nothing():
