@@ -13,11 +13,7 @@ from fl_audit.errors import InputError
 from fl_audit.formats.atomic import atomic_writer
 
 _FORMAT_VERSION = 2
-<<<<<<< HEAD
 """Version 1 had other `hadamard` canaries, and logged nothing of the vectors behind scores."""
-=======
-"""Runs of version 1 had other `hadamard` canaries, and logged nothing of their aggregates."""
->>>>>>> 958e2ca
 
 
 @dataclass(frozen=True)
