@@ -1,4 +1,4 @@
-"""Null tails on whole paths: that bounds on pure noise hold, and that nothing is lost on the way."""
+"""Null tails on whole paths: bounds on pure noise hold, and nothing is lost on the way."""
 
 import numpy as np
 import pytest
@@ -47,7 +47,7 @@ EVERY = {
 STATISTICS = statistics_for("vectors", Audit(**EVERY))
 
 
-def context(folder, family, dim, seed=3, count=60, completed=0) -> AttackContext:
+def context(folder, family, dim, *, seed=3, count=60, completed=0) -> AttackContext:
     return AttackContext(
         canaries=FAMILIES[family](seed, count, dim),
         num_canaries=count,
@@ -87,22 +87,22 @@ def sparse(random: np.random.Generator, dim: int, nonzeros: int) -> np.ndarray:
 def test_bounds_on_pure_noise_hold_for_every_statistic(tmp_path, family, dim, nonzeros):
     """No canary takes part, so that every bound above 0 is an error, of probability 5 %.
 
-    Rounds are as alike as can be. 60 runs, each with a pool and aggregates of its own; more errors
+    Rounds are as alike as can be. 40 runs, each with a pool and aggregates of its own; more errors
     than the limit come with probability below 1e-7 on one statistic. With the Gaussian limit
     instead of what is known of the vectors one or two nonzeros fail in every run.
     """
-    runs, level = 60, 0.05
+    runs, level = 40, 0.05
     wrong: dict[tuple[str, str], int] = {}
     for seed in range(runs):
         folder = tmp_path / str(seed)
         folder.mkdir()
         random = np.random.default_rng((seed, dim, nonzeros))
-        made = context(folder, family, dim, seed, count=120)
+        made = context(folder, family, dim, seed=seed, count=100)
         attackers = make_attackers(made, STATISTICS)
         final = show(attackers, sparse(random, dim, nonzeros), range(ROUNDS))
         scores = scores_of(attackers, final)
         known = facts(attackers, family, dim, final)
-        included = random.random(120) < 0.5
+        included = random.random(100) < 0.5
         for statistic in STATISTICS:
             values = scores[statistic.name]
             of = CanaryScores(values[included], values[~included])
@@ -329,7 +329,7 @@ def test_a_server_that_was_killed_before_the_sum_was_written_scores_the_round_ag
     [("rademacher", SignCanaryNull(400)), ("gaussian", GaussianCanaryNull(400))],
 )
 def test_folders_of_before_are_read_as_before(tmp_path, family, final):
-    """Without concentrations a model's null is what holds for any vector; of rounds none is known."""
+    """A model's null is then what holds for any vector, and that of rounds is not known."""
     scorer = scored(tmp_path / "audit", family)
     model = np.random.default_rng(3).normal(size=400)
     paths = scorer.finish(final=model)
