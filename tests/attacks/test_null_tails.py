@@ -89,7 +89,7 @@ def test_bounds_on_pure_noise_hold_for_every_statistic(tmp_path, family, dim, no
 
     Rounds are as alike as can be. 40 runs, each with a pool and aggregates of its own; more errors
     than the limit come with probability below 1e-7 on one statistic. With the Gaussian limit
-    instead of what is known of the vectors one or two nonzeros fail in every run.
+    instead of what is known of the vectors, half the bounds on `final` fail at two nonzeros.
     """
     runs, level = 40, 0.05
     wrong: dict[tuple[str, str], int] = {}
