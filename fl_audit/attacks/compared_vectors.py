@@ -37,7 +37,7 @@ _GROUPS_PER_OCTAVE = 4
 that is itself a few percent of the tail; groups keep bounds fast with thousands of rounds."""
 
 
-class Vectors(msgspec.Struct, frozen=True):
+class Vectors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Some vectors that nothing tells apart.
 
     Attributes:
@@ -50,7 +50,7 @@ class Vectors(msgspec.Struct, frozen=True):
     concentration: Concentration | None = None
 
 
-class ComparedVectors(msgspec.Struct, frozen=True):
+class ComparedVectors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A score as a multiple of the largest cosine with any of some vectors.
 
     Attributes:

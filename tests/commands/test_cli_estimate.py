@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 import time
@@ -67,6 +68,42 @@ def test_estimate_prints_a_table(scores_csv, capsys, monkeypatch):
     assert lines[2] == "Lower bounds that hold"
     assert methods[:2] == ["threshold_valid", "one_run_valid"]
     assert "too high more often than their confidence says" in " ".join(" ".join(lines).split())
+
+
+def _threshold_valid(argv, capsys) -> dict:
+    assert main([*argv, "--methods", "threshold_valid", "--json"]) == 0
+    return json.loads(capsys.readouterr().out)["estimates"][0]
+
+
+def test_the_family_of_gaussian_canaries_gives_the_exact_law(scores_csv, capsys):
+    argv = ["estimate", scores_csv, "--delta", "1e-5", "--dim", "10000"]
+    nothing = _threshold_valid(argv, capsys)
+    families = ("gaussian", "rademacher", "hadamard")
+    of = {name: _threshold_valid([*argv, "--canaries", name], capsys) for name in families}
+    assert of["rademacher"] == of["hadamard"] == nothing
+    # The bound for any vector is 3.178 times the Gaussian tail, and e^1.16 is 3.18; the exact law's
+    # tail is a little thinner.
+    assert 1.1 < of["gaussian"]["epsilon"] - nothing["epsilon"] < 1.2
+    assert "exact law" in of["gaussian"]["details"]["null_law"]
+
+
+@pytest.mark.parametrize("options", [[], ["--dim", "10000", "--null", "empirical"]])
+def test_a_family_without_a_closed_form_is_refused(scores_csv, capsys, options):
+    argv = ["estimate", scores_csv, "--delta", "1e-5", "--canaries", "gaussian", *options]
+    assert main(argv) == 2
+    assert "--canaries: is about the closed_form null, which needs --dim" in capsys.readouterr().err
+
+
+def test_a_table_says_which_null_bounds_stand_on_and_why_another_is_not_used(scores_csv, capsys):
+    argv = ["estimate", scores_csv, "--delta", "1e-5", "--dim"]
+    assert main([*argv, "10000"]) == 0
+    right = " ".join(capsys.readouterr().out.split())
+    assert "known null of the bounds that hold: cosines of gaussian, rademacher or" in right
+    assert "empirical null:" not in right
+    assert main([*argv, "400"]) == 0
+    wrong = " ".join(capsys.readouterr().out.split())
+    assert "known null of the bounds that hold:" not in wrong
+    assert wrong.count("empirical null: the excluded scores refute the closed-form null (p <") == 1
 
 
 def test_table_says_what_was_left_out(tmp_path, capsys):
@@ -184,6 +221,17 @@ def test_a_folder_passes_every_option(log_folder, capsys):
         assert (printed["delta"], printed["confidence"], printed["dim"]) == (1e-3, 0.9, 4000)
         assert [made["method"] for made in printed["estimates"]] == ["one_run", "gaussian_fit"]
         assert printed["estimates"][1]["details"]["null"] == "empirical"
+
+
+def test_a_folder_knows_its_canaries(log_folder, capsys):
+    argv = ["estimate", str(log_folder.path), "--delta", "1e-3", "--canaries"]
+    assert main([*argv, "gaussian"]) == 2
+    assert "--canaries: must be rademacher, as " in capsys.readouterr().err
+    assert main([*argv, "rademacher", "--methods", "threshold_valid"]) == 0
+    lines = " ".join(capsys.readouterr().out.split())
+    # Three rounds that share more than a third of their squared length: above the root of 3 * 5/3.
+    assert re.search(r"sum: known null of the bounds that hold: 2\.[2-9]\d* times cosines", lines)
+    assert "max: known null of the bounds that hold: largest of 3 rounds (by the union" in lines
 
 
 def test_a_folder_gets_one_verdict_over_all_its_statistics(log_folder, capsys):

@@ -15,7 +15,7 @@ from fl_audit.planning.power import claim_power
 from fl_audit.planning.prediction import predicted_statistics, simulated_trials
 from fl_audit.planning.unknowns import ENDS, MIDDLE
 from fl_audit.planning.variants import changes
-from fl_audit.verdict import ClaimTests, ScoredStatistic
+from fl_audit.verdict import ClaimTests, scored_statistic
 
 
 def _rounds(run, client=2, canary=1):
@@ -85,10 +85,11 @@ def test_power_is_that_of_the_verdict():
     run = planned(config, facts(dim=5_000))
     power = claim_power(run, _rounds(run), 3)
     contradicted = 0
-    for scores in simulated_trials(run, MIDDLE, 3):
+    for drawn in simulated_trials(run, MIDDLE, 3):
+        known = run.null_facts(drawn.compared)
         tests = ClaimTests(
             [
-                ScoredStatistic(s.name, scores[s.name], s.null(run.null_facts).kind, run.task.dim)
+                scored_statistic(s, drawn.scores[s.name], known)
                 for s in predicted_statistics(config)
             ],
             0.95,

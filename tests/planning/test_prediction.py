@@ -23,11 +23,11 @@ def test_the_estimate_without_details_is_the_estimate():
     run = planned(small_config())
     statistics = predicted_statistics(run.config)
     found = sample(run, MIDDLE, 4, [(s, FIT) for s in statistics])
-    for trial, scores in enumerate(simulated_trials(run, MIDDLE, 4)):
+    for trial, drawn in enumerate(simulated_trials(run, MIDDLE, 4)):
         for s in statistics:
-            setting = AuditSetting(
-                scores[s.name], run.delta, 0.95, run.task.dim, s.null(run.null_facts).kind
-            )
+            null = s.null(run.null_facts(drawn.compared))
+            scores = drawn.scores[s.name]
+            setting = AuditSetting(scores, run.delta, 0.95, run.task.dim, null.kind, null.tail)
             assert found[s.name, FIT][trial] == METHODS[FIT](setting).epsilon
 
 
@@ -107,6 +107,6 @@ def test_under_an_adaptive_server_the_rounds_alone_are_predicted():
 
 def test_the_same_plan_twice():
     run = planned(small_config())
-    first, second = (next(iter(simulated_trials(run, MIDDLE, 1))) for _ in range(2))
+    first, second = (next(iter(simulated_trials(run, MIDDLE, 1))).scores for _ in range(2))
     assert isinstance(first["max"], CanaryScores)
     assert np.array_equal(first["max"].included, second["max"].included)

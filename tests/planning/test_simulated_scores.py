@@ -69,7 +69,7 @@ def _compare(run, unknowns, by_vectors=None):
     for trial in range(TRIALS):
         vectors = _by_vectors(by_vectors or run, unknowns, path, trial, random)
         rounds = draw_rounds(run, path, trial, random)
-        law = draw_scores(run, unknowns, rounds, random)
+        law = draw_scores(run, unknowns, rounds, random).scores
         for name in STATISTICS:
             for group, members in (("included", run.included), ("excluded", ~run.included)):
                 pair = found.setdefault((name, group), ([], []))
@@ -157,7 +157,7 @@ def test_without_anything_in_a_round_its_cosines_are_0():
     )
     random = np.random.default_rng(0)
     path = simulate_clip_path(run, MIDDLE, 1, random)
-    scores = draw_scores(run, MIDDLE, draw_rounds(run, path, 0, random), random)
+    scores = draw_scores(run, MIDDLE, draw_rounds(run, path, 0, random), random).scores
     for name in ("max", "sum", "final_minus_initial"):
         assert np.all(scores[name].included == 0)
 
@@ -166,7 +166,20 @@ def test_a_server_that_adapts_leaves_the_models_out():
     run = dataclasses.replace(planned(small_config()), server=None)
     random = np.random.default_rng(0)
     path = simulate_clip_path(run, MIDDLE, 1, random)
-    assert set(draw_scores(run, MIDDLE, draw_rounds(run, path, 0, random), random)) == {
-        "max",
-        "sum",
-    }
+    drawn = draw_scores(run, MIDDLE, draw_rounds(run, path, 0, random), random)
+    assert set(drawn.scores) == {"max", "sum"}
+
+
+def test_the_length_of_the_sum_is_what_excluded_scores_deviate_by():
+    """Over trials, an excluded canary's sum is |U| / sqrt(d) times a standard normal number."""
+    run, trials = planned(small_config({"canaries": {"count": 200}})), 30
+    random = np.random.default_rng(5)
+    path = simulate_clip_path(run, MIDDLE, trials, random)
+    squares = []
+    for trial in range(trials):
+        drawn = draw_scores(run, MIDDLE, draw_rounds(run, path, trial, random), random)
+        assert drawn.compared["max"].vectors[0].count == run.num_rounds
+        deviation = drawn.compared["sum"].scale / run.task.dim**0.5
+        squares.extend((drawn.scores["sum"].excluded / deviation) ** 2)
+    # Chi-square numbers of one degree: six standard errors of their mean.
+    assert abs(np.mean(squares) - 1) < 6 * (2 / len(squares)) ** 0.5

@@ -5,19 +5,22 @@ import json
 import numpy as np
 import pytest
 
+from fl_audit.attacks.compared_vectors import ComparedVectors, Vectors, write_compared_vectors
 from fl_audit.attacks.registry import STATISTICS
 from fl_audit.attacks.statistics import statistics_of
 from fl_audit.commands.folder_statistics import folder_statistics
 from fl_audit.config.file import config_to_toml, parse_config
+from fl_audit.estimators import Concentration
 from fl_audit.formats.score_file import ScoreFile, read_score_file, write_score_file
 from fl_audit.report import Report, write_report
+from fl_audit.report.summary import summary_lines
 from tests.attacks.toys import (
     FIRST_ROUND,
     SmallestAttacker,
     registered_attacker,
     registered_threat_model,
 )
-from tests.report.conftest import CONFIG, DIM, EVERY_THREAT_MODEL
+from tests.report.conftest import CONFIG, DIM, EVERY_THREAT_MODEL, ROUNDS
 
 EVERY_MODEL = ["final", "final_and_initial", "all_iterates"]
 OF_EXAMPLES = {
@@ -63,6 +66,45 @@ def test_a_window_of_one_round_is_one_vector_in_both(run_folder):
         assert made[name].null == of_estimate[name] == "closed_form"
     for name in ("max", "sum", "checkpoints_max", "checkpoints_sum"):
         assert made[name].null == of_estimate[name] == "empirical"
+
+
+def known_of_rounds(scale: float) -> dict[str, ComparedVectors]:
+    dense = Concentration(1.6 / DIM**0.5, 3 / DIM)
+    return {
+        "final": ComparedVectors((Vectors(1, dense),)),
+        "max": ComparedVectors((Vectors(ROUNDS, dense),)),
+        "sum": ComparedVectors((Vectors(1, dense),), scale),
+    }
+
+
+def test_bounds_stand_on_what_a_run_knows_of_its_vectors(run_folder):
+    before = write_report(run_folder).statistics
+    write_compared_vectors(run_folder.compared_vectors, known_of_rounds(ROUNDS**0.5))
+    after = write_report(run_folder).statistics
+    names = ("final", "final_minus_initial", "max", "sum")
+    assert tuple(before) == tuple(after) == names
+    assert [after[name].null for name in names] == [*2 * ["closed_form"], *2 * ["empirical"]]
+    assert [before[name].bounds_null for name in names] == [before[name].null for name in names]
+    assert [after[name].bounds_null for name in names] == 4 * ["closed_form"]
+    assert after["max"].epsilon_by("threshold_valid") > before["max"].epsilon_by("threshold_valid")
+    assert after["final_minus_initial"] == before["final_minus_initial"]
+    for name in names:
+        assert after[name].epsilon_by("gaussian_fit") == before[name].epsilon_by("gaussian_fit")
+    page = " ".join(run_folder.report_html.read_text().split())
+    assert page.count("fitted to the excluded scores; the bounds that hold stand on a proven") == 2
+    assert "the excluded scores refute" not in page
+
+
+def test_the_page_and_the_terminal_say_that_scores_refute_their_null(run_folder):
+    write_compared_vectors(run_folder.compared_vectors, known_of_rounds(1.0))  # far too short
+    report = write_report(run_folder)
+    page = " ".join(run_folder.report_html.read_text().split())
+    reason = "the excluded scores refute the closed-form null (p &lt; 1e-06)"
+    assert "<b>Sum of rounds</b>: bounds are made without the known law" in page
+    assert f"of excluded scores, as {reason}" in page
+    lines = [line for line in summary_lines(report) if "refute" in line]
+    assert len(lines) == 1
+    assert lines[0].startswith("sum: the excluded scores refute the closed-form null")
 
 
 def test_a_report_has_statistics_and_threat_models_from_outside(run_folder):

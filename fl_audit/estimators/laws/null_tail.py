@@ -206,8 +206,8 @@ class LargestOfRoundsNull:
     def description(self) -> str:
         """What excluded scores are taken to be, in words."""
         return (
-            f"largest of {len(self.rounds):,} rounds (by the union bound); those of the first "
-            f"round are {self.rounds[0].description}"
+            f"largest of {len(self.rounds):,} rounds (by the union bound); those of one of them "
+            f"are {self.rounds[0].description}"
         )
 
     def log_tail_upper(self, thresholds: npt.ArrayLike) -> FloatArray:
