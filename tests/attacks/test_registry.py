@@ -79,7 +79,7 @@ def test_a_new_threat_model(tmp_path):
         check_scored(Canaries(count=12), Audit(**audit))
     assert list(found) == ["max", "sum", "first"]
     np.testing.assert_allclose(found["first"], COSINES[0], rtol=1e-6)
-    with pytest.raises(ValueError, match="threat_models: unknown 'first_round'; known: all_i"):
+    with pytest.raises(ValueError, match="unknown 'first_round'; did you mean 'known_rounds'"):
         Audit(**audit)
 
 

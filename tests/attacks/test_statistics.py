@@ -38,7 +38,7 @@ def names(**audit: object) -> list[str]:
 
 
 def test_the_default_is_what_the_contract_says():
-    assert names() == ["final", "final_minus_initial", "max", "sum"]
+    assert names() == ["final", "final_minus_initial", "max", "sum", "own_rounds"]
 
 
 def test_each_threat_model_has_its_statistics():
@@ -92,4 +92,9 @@ def test_threat_models_do_not_depend_on_their_order():
     assert logged(threat_models=["all_iterates", "final"]) == logged(
         threat_models=["final", "all_iterates"]
     )
-    assert Audit().threat_models == ("final", "final_and_initial", "all_iterates")
+    assert Audit().threat_models == (
+        "final",
+        "final_and_initial",
+        "all_iterates",
+        "known_rounds",
+    )

@@ -27,6 +27,7 @@ CONFIG = {
     "mechanism": {"kind": "gaussian_fixed", "noise_multiplier": 0.5, "clip_norm": 1.0},
     "participation": {"kind": "shuffle", "rounds": 8, "clients_per_round": 10},
     "canaries": {"count": NUM_CANARIES},
+    "audit": {"threat_models": ["final", "final_and_initial", "all_iterates"]},
 }
 
 MakeRun = Callable[..., Path]

@@ -34,6 +34,7 @@ def test_examples():
         "loss_difference",
         "white_box",
         "white_box_max",
+        "white_box_own_rounds",
     ]
     assert {s.null(RunFacts(config.audit, dim=100)).kind for s in logged} == {"empirical"}
 

@@ -62,7 +62,7 @@ def test_five_threat_models_and_back(tmp_path):
         (
             "threat_models = [1]",
             "key `audit.threat_models`: unknown 1; known: all_iterates, checkpoints, final, "
-            "final_and_initial, window",
+            "final_and_initial, known_rounds, window",
         ),
         (
             'threat_models = ["final", "final"]',
@@ -110,7 +110,7 @@ def test_five_threat_models_and_back(tmp_path):
         (
             'claimed_epsilon = 1\nverdict_statistic = "window_max"',
             "key `audit.verdict_statistic`: this run has no 'window_max'; known: all, final, "
-            "final_minus_initial, max, sum",
+            "final_minus_initial, max, own_rounds, sum",
         ),
         (
             'claimed_epsilon = 1\nverdict_statistic = "summ"',

@@ -27,6 +27,7 @@ CONFIG = {
     "mechanism": {"kind": "gaussian_adaptive", "noise_multiplier": 0.3},
     "participation": {"kind": "shuffle", "rounds": ROUNDS, "clients_per_round": 30},
     "canaries": {"count": NUM_CANARIES},
+    "audit": {"threat_models": ["final", "final_and_initial", "all_iterates"]},
 }
 
 METRICS = (
@@ -106,12 +107,14 @@ def metrics_csv() -> str:
 
 def scores_by_statistic(included: np.ndarray, rng: np.random.Generator) -> dict[str, np.ndarray]:
     null = rng.normal(0, DIM**-0.5, (ROUNDS, NUM_CANARIES))
-    null[rng.integers(ROUNDS, size=NUM_CANARIES), np.arange(NUM_CANARIES)] += 0.02 * included
+    own = rng.integers(ROUNDS, size=NUM_CANARIES), np.arange(NUM_CANARIES)
+    null[own] += 0.02 * included
     return {
         "final": rng.normal(0, DIM**-0.5, NUM_CANARIES) + 0.001 * included,
         "final_minus_initial": rng.normal(0, DIM**-0.5, NUM_CANARIES) + 0.006 * included,
         "max": null.max(axis=0),
         "sum": null.sum(axis=0),
+        "own_rounds": null[own],
     }
 
 

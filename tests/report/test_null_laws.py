@@ -22,12 +22,13 @@ from tests.attacks.toys import (
 )
 from tests.report.conftest import CONFIG, DIM, EVERY_THREAT_MODEL, ROUNDS
 
-EVERY_MODEL = ["final", "final_and_initial", "all_iterates"]
+EVERY_MODEL = ["final", "final_and_initial", "all_iterates", "known_rounds"]
 OF_EXAMPLES = {
     "audit": {"threat_models": EVERY_MODEL},
     "canaries": {"kind": "examples", "source": "mislabelled", "count": 200},
 }
-ONE_ROUND = {"audit": {**EVERY_THREAT_MODEL, "window_last_round": 3}}
+OF_VECTORS = [*EVERY_THREAT_MODEL["threat_models"], "known_rounds"]
+ONE_ROUND = {"audit": {**EVERY_THREAT_MODEL, "threat_models": OF_VECTORS, "window_last_round": 3}}
 
 
 def reported(folder, changes: dict) -> Report:

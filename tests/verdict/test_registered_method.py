@@ -105,8 +105,8 @@ def test_pages_print_it_among_the_bounds_that_hold(toy):
 def test_a_config_may_name_it(toy):
     chosen = chosen_tests(config(toy), 1)
     assert chosen.methods == (toy,)
-    assert len(chosen) == 4
-    assert len(chosen_tests(config("all"), 1)) == 12
+    assert len(chosen) == 5
+    assert len(chosen_tests(config("all"), 1)) == 15
     with pytest.raises(InputError, match="did you mean 'fixed_threshold'"):
         config("fixed_treshold")
 
