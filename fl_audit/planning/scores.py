@@ -9,7 +9,6 @@ with the vector's squared norm over d as its variance (Andrew et al. 2023, secti
 canary's inner product with a round's noised sum is 1 if it is in the round, plus a Gaussian.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +19,7 @@ from fl_audit.array_types import FloatArray
 from fl_audit.attacks.compared_vectors import ComparedVectors, Vectors
 from fl_audit.estimators import CanaryScores
 from fl_audit.planning.clip_path import ClipPath
+from fl_audit.planning.drawn_scores import DrawnScores
 from fl_audit.planning.planned_run import PlannedRun
 from fl_audit.planning.unknowns import Unknowns
 
@@ -44,19 +44,6 @@ class Rounds:
     norm: FloatArray
 
 
-@dataclass(frozen=True, eq=False)
-class DrawnScores:
-    """One trial's scores.
-
-    Attributes:
-      scores: By statistic.
-      compared: What a run would know of the vectors behind those over rounds, by statistic.
-    """
-
-    scores: Mapping[str, CanaryScores]
-    compared: Mapping[str, ComparedVectors]
-
-
 def draw_rounds(run: PlannedRun, path: ClipPath, trial: int, random: np.random.Generator) -> Rounds:
     """One trial's rounds: the norms of their noised sums.
 
@@ -77,7 +64,7 @@ def draw_rounds(run: PlannedRun, path: ClipPath, trial: int, random: np.random.G
 def draw_scores(
     run: PlannedRun, unknowns: Unknowns, rounds: Rounds, random: np.random.Generator
 ) -> DrawnScores:
-    """One trial's scores by statistic.
+    """One trial's scores.
 
     The maximum over rounds is drawn independently of the others, given the rounds: it rests on one
     round in T, they rest on all.
