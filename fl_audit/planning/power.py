@@ -8,9 +8,9 @@ from fl_audit.accounting import NoisyRounds
 from fl_audit.attacks.statistic import Statistic
 from fl_audit.config import Config
 from fl_audit.errors import InputError
+from fl_audit.planning.drawn_scores import DrawnScores
 from fl_audit.planning.planned_run import PlannedRun
 from fl_audit.planning.prediction import predicted_statistics, simulated_trials
-from fl_audit.planning.scores import DrawnScores
 from fl_audit.planning.unknowns import ENDS, MIDDLE, Unknowns
 from fl_audit.report.run_verdict import why_unfit
 from fl_audit.verdict import (

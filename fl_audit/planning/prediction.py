@@ -22,9 +22,10 @@ from fl_audit.estimators import (
     valid_methods,
 )
 from fl_audit.planning.clip_path import simulate_clip_path
+from fl_audit.planning.drawn_scores import DrawnScores
 from fl_audit.planning.interval import Interval, interval_over, median_of
 from fl_audit.planning.planned_run import PlannedRun
-from fl_audit.planning.scores import DrawnScores, draw_rounds, draw_scores
+from fl_audit.planning.scores import draw_rounds, draw_scores
 from fl_audit.planning.unknowns import ENDS, MIDDLE, Unknowns
 from fl_audit.verdict import scored_statistic
 

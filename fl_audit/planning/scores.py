@@ -9,7 +9,6 @@ with the vector's squared norm over d as its variance (Andrew et al. 2023, secti
 canary's inner product with a round's noised sum is a Gaussian, plus 1 if it is in the round.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +19,7 @@ from fl_audit.array_types import FloatArray
 from fl_audit.attacks.compared_vectors import ComparedVectors, Vectors
 from fl_audit.estimators import CanaryScores
 from fl_audit.planning.clip_path import ClipPath
+from fl_audit.planning.drawn_scores import DrawnScores
 from fl_audit.planning.planned_run import PlannedRun
 from fl_audit.planning.unknowns import Unknowns
 
@@ -42,19 +42,6 @@ class Rounds:
     real_norm: FloatArray
     noise: float
     norm: FloatArray
-
-
-@dataclass(frozen=True, eq=False)
-class DrawnScores:
-    """One trial's scores.
-
-    Attributes:
-      scores: By statistic.
-      compared: What a run would know of the vectors behind those over rounds, by statistic.
-    """
-
-    scores: Mapping[str, CanaryScores]
-    compared: Mapping[str, ComparedVectors]
 
 
 def draw_rounds(run: PlannedRun, path: ClipPath, trial: int, random: np.random.Generator) -> Rounds:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fl_audit.attacks.attacker import Attacker
+from fl_audit.attacks.compared_vectors import read_compared_vectors
 from fl_audit.attacks.log_folder import score_log
 from fl_audit.attacks.registry import STATISTICS
 from fl_audit.canaries.pool import CanaryPool, write_pool
@@ -13,6 +14,7 @@ from fl_audit.cli import main
 from fl_audit.config import Canaries, Config, DigitsTask, GaussianFixed, Shuffle
 from fl_audit.config.file import config_to_toml
 from fl_audit.formats.log_folder import LogFolder
+from fl_audit.formats.run_folder import RunFolder
 from fl_audit.formats.score_file import read_score_file
 from fl_audit.training.run import train as training_run
 
@@ -77,6 +79,11 @@ def test_scores_equal_those_of_a_run_with_the_same_numbers(tmp_path, monkeypatch
         assert here.canary_id == of_run.canary_id
         np.testing.assert_array_equal(here.included, of_run.included)
         np.testing.assert_array_equal(here.score, of_run.score)
+    # And what is known of the vectors behind them.
+    known = read_compared_vectors(RunFolder(run).compared_vectors)
+    assert known == scored.compared
+    assert set(known) == {"final", "final_minus_initial", "max", "sum"}
+    assert RunFolder(run).direction_sums() == []
     # A run's list of its canaries may be handed over as it is.
     shutil.copy(run / "canaries.csv", log.canaries)
     again = score_log(log, iter).scores["max"]
