@@ -270,19 +270,13 @@ def _own_cosines(
 
 
 def _deviation(run: PlannedRun, rounds: Rounds, others: FloatArray) -> FloatArray:
-    """Deviation of a canary's inner product with noise, real sum and `others` canaries.
-
-    The result, like `others`, is float64 of shape (rounds,).
-    """
+    """Deviation of a canary's inner product with noise, real sum and `others` canaries by round."""
     vectors = others * run.canary_correlation + rounds.real_norm**2
     return np.asarray(np.sqrt(vectors / run.task.dim + rounds.noise**2))
 
 
 def _shared_share(run: PlannedRun, unknowns: Unknowns, rounds: Rounds) -> FloatArray:
-    """Share of each noised sum's squared norm that other rounds have in common.
-
-    The result is float64 of shape (rounds,).
-    """
+    """Share of each noised sum's squared norm that other rounds have in common, by round."""
     m = run.canaries
     per_canary = np.bincount(run.canary, minlength=run.num_canaries)
     pairs = float(np.sum(np.sqrt(m))) ** 2 - len(run.canary)

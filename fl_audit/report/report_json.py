@@ -57,6 +57,8 @@ def _statistic(report: Report, statistic: StatisticReport) -> dict[str, Any]:
         fields["roc"] = {**counts, "confidence": report.confidence, **fields["roc"]}
     if statistic.null_check is not None:
         fields["null_check"] = {"num_excluded": excluded, **fields["null_check"]}
+    if not statistic.bounds_null:
+        del fields["bounds_null"]  # of a report from before it was there
     fields["estimates"] = [_estimate(made) for made in statistic.estimates]
     return {
         "delta": report.run.delta,

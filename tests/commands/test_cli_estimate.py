@@ -106,7 +106,8 @@ def test_a_table_says_which_null_bounds_stand_on_and_why_another_is_not_used(sco
     assert wrong.count("empirical null: the excluded scores refute the closed-form null (p <") == 1
 
 
-def test_table_says_what_was_left_out(tmp_path, capsys):
+def test_table_says_what_was_left_out(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
     path = tmp_path / "s.csv"
     path.write_text("canary_id,included,score\n1,1,0.1\n2,1,0.2\n")
     assert main(["estimate", str(path), "--delta", "1e-5", "--dim", "100"]) == 0
