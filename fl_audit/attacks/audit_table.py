@@ -20,7 +20,8 @@ class Audit(Table, frozen=True):
         (Andrew et al. section 5).
       confidence: of each lower bound, and of the verdict as a whole.
       threat_models: what attackers see: the `final` model alone; `final_and_initial` model;
-        `all_iterates`, every round's noised aggregate; `checkpoints`, a model every
+        `all_iterates`, every round's noised aggregate; `known_rounds`, the same, and who is online
+        when; `checkpoints`, a model every
         `release_every` rounds; `window`, the noised aggregates of some rounds.
       release_every: rounds between the models that `checkpoints` sees: the initial one, the one
         after so many rounds and so on, and the final one. (How often a run saves its own state is

@@ -100,7 +100,7 @@ def test_the_documents_example_runs_and_finds_the_canaries(tmp_path, monkeypatch
         for block in blocks:
             exec(block, names)
     printed = dict(line.split(" ", 1) for line in capsys.readouterr().out.splitlines())
-    assert list(printed) == ["final", "final_minus_initial", "max", "sum"]
+    assert list(printed) == ["final", "final_minus_initial", "max", "sum", "own_rounds"]
     scores, pool = (names[name] for name in ("scorer", "pool"))
     assert scores.scored_rounds == list(range(1, 21))
     cosines = np.load(tmp_path / "audit" / "round_cosines.npy")
