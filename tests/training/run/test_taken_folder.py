@@ -3,8 +3,14 @@ import pytest
 
 from fl_audit.config import Canaries, Config, DigitsTask, GaussianFixed, Shuffle
 from fl_audit.errors import InputError
+from fl_audit.formats.atomic import write_text
 from fl_audit.formats.run_folder import RunFolder
-from fl_audit.training.run.taken_folder import check_new, check_resumable, write_identity
+from fl_audit.training.run.taken_folder import (
+    check_new,
+    check_resumable,
+    check_same_canaries,
+    write_identity,
+)
 
 _CONFIG = Config(
     task=DigitsTask(),
@@ -55,3 +61,15 @@ def test_resuming_needs_the_same_config(tmp_path):
     longer = msgspec.structs.replace(_CONFIG, participation=Shuffle(rounds=6, clients_per_round=3))
     with pytest.raises(InputError, match=r"`participation\.rounds` was 5 and is now 6"):
         check_resumable(tmp_path, longer)
+
+
+def test_a_run_with_other_rounds_is_not_resumed(tmp_path):
+    folder = RunFolder(tmp_path)
+    older = "canary_id,included,rounds\n0,1,3\n1,0,\n"
+    write_text(folder.canaries, older)
+    check_same_canaries(folder, older)
+    with pytest.raises(InputError, match=r"canaries\.csv: has other canaries or rounds than this"):
+        check_same_canaries(folder, older.replace("1,0,", "1,0,2"))
+    folder.canaries.unlink()
+    with pytest.raises(InputError, match=r"canaries\.csv: cannot be read"):
+        check_same_canaries(folder, older)
