@@ -6,10 +6,13 @@ import pytest
 
 from fl_audit.commands.exit_status import verdict_status
 from fl_audit.commands.printing import print_report
-from fl_audit.config.file import config_to_toml, load_config
+from fl_audit.config.file import config_to_toml, load_config, parse_config
 from fl_audit.errors import InputError
 from fl_audit.report import Report, write_report
+from fl_audit.report.finished_run import read_finished_run
 from fl_audit.report.report_json import verdict_from_json
+from fl_audit.report.run_verdict import run_verdict
+from tests.report.conftest import CONFIG
 
 KEYS = {
     "outcome",
@@ -169,3 +172,14 @@ def test_a_claim_that_makes_no_sense_is_refused(run_folder, overrides, message):
     with pytest.raises(InputError, match=message) as caught:
         load_config(run_folder.config, [f"audit.{override}" for override in overrides])
     assert "\n" not in str(caught.value)
+
+
+def test_known_rounds_alone_do_not_bear_on_a_claim_that_counts_on_sampling(
+    run_folder, change_record
+):
+    change_record(client_participations=None, canary_participations=None, sampling_probability=0.1)
+    audit = {"claimed_epsilon": 0.1, "threat_models": ["known_rounds"]}
+    run_folder.config.write_text(config_to_toml(parse_config({**CONFIG, "audit": audit}, "c")))
+    verdict = run_verdict(read_finished_run(run_folder), [])
+    assert verdict.outcome == "inconclusive"
+    assert "the attacker knows in which rounds a client is online" in verdict.reason
