@@ -1,5 +1,6 @@
 """The checks of the mechanism in the report, and as rows of the page."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from fl_audit.mechanism_checks import (
@@ -13,30 +14,75 @@ from fl_audit.number_words import significant
 from fl_audit.report.finished_run import FinishedRun
 from fl_audit.report.model import CheckReport, ChecksReport
 
-_TITLES = {
-    "enough_noise": "Enough noise",
-    "fresh_noise": "Fresh noise",
-    "bounded_length": "Bounded length",
-    "no_echo": "No echo",
-    "once_a_round": "Once a round",
-}
 
-_MEANINGS = {
-    "enough_noise": "No variable of an aggregate is shorter than its noise.",
-    "fresh_noise": (
-        "Nor is the part of it that is at right angles to the aggregate of the round before."
+@dataclass(frozen=True)
+class _CheckWords:
+    """What a page says of one check.
+
+    Attributes:
+      title: A few words for a heading.
+      meaning: What a correct mechanism does, in a sentence.
+      found: The worst finding, in words.
+    """
+
+    title: str
+    meaning: str
+    found: Callable[[CheckReport], str]
+
+
+def _at(words: str) -> Callable[[CheckReport], str]:
+    """Words on the worst ratio, with the variable and the round where it is."""
+
+    def found(check: CheckReport) -> str:
+        where = "whole model" if check.variable is None else f"variable {check.variable}"
+        return f"{significant(check.ratio)} {words} ({where}, round {check.round})"
+
+    return found
+
+
+def _correlation(check: CheckReport) -> str:
+    return f"correlation {significant(check.ratio)} at the strongest lag"
+
+
+def _repetition(check: CheckReport) -> str:
+    return "none twice" if check.round is None else f"twice in round {check.round}"
+
+
+def _unknown(check: CheckReport) -> str:
+    """What is said of a check of another version."""
+    return f"ratio {significant(check.ratio)}"
+
+
+_OF_NOISE = _at("times as long as the noise is on average")
+
+_WORDS = {
+    "enough_noise": _CheckWords(
+        "Enough noise", "No variable of an aggregate is shorter than its noise.", _OF_NOISE
     ),
-    "bounded_length": "None is longer than as many clipped updates and their noise can be.",
-    "no_echo": (
-        "In the first round no stretch of coordinates repeats another: their noise is independent."
+    "fresh_noise": _CheckWords(
+        "Fresh noise",
+        "Nor is the part of it that is at right angles to the aggregate of the round before.",
+        _OF_NOISE,
     ),
-    "once_a_round": "No canary takes part twice in a round.",
+    "bounded_length": _CheckWords(
+        "Bounded length",
+        "None is longer than as many clipped updates and their noise can be.",
+        _at("times the greatest length to be expected"),
+    ),
+    "no_echo": _CheckWords(
+        "No echo",
+        "In the first round no stretch of coordinates repeats another: their noise is independent.",
+        _correlation,
+    ),
+    "once_a_round": _CheckWords(
+        "Once a round", "No canary takes part twice in a round.", _repetition
+    ),
 }
 
 
 def title_of_check(name: str) -> str:
     """The title of a check for a heading; the name itself where it is unknown."""
-    return _TITLES.get(name, name)
+    return _WORDS[name].title if name in _WORDS else name
 
 
 def checks_report(run: FinishedRun) -> ChecksReport:
@@ -53,7 +99,7 @@ def checks_report(run: FinishedRun) -> ChecksReport:
 def _check(check: Check) -> CheckReport:
     return CheckReport(
         name=check.name,
-        meaning=_MEANINGS[check.name],
+        meaning=_WORDS[check.name].meaning,
         passed=check.passed,
         p_value=check.p_value,
         num_tests=check.num_tests,
@@ -104,18 +150,7 @@ def check_rows(checks: ChecksReport) -> list[CheckRow]:
 def _found(check: CheckReport) -> str:
     if check.num_tests == 0:
         return "nothing to look at"
-    ratio = significant(check.ratio)
-    match check.name:
-        case "enough_noise" | "fresh_noise":
-            found = f"{ratio} times as long as the noise is on average"
-        case "bounded_length":
-            found = f"{ratio} times the greatest length to be expected"
-        case "no_echo":
-            return f"correlation {ratio} at the strongest lag"
-        case _:
-            return "none twice" if check.round is None else f"twice in round {check.round}"
-    where = "whole model" if check.variable is None else f"variable {check.variable}"
-    return f"{found} ({where}, round {check.round})"
+    return _WORDS[check.name].found(check) if check.name in _WORDS else _unknown(check)
 
 
 def _p_value(value: float) -> str:
