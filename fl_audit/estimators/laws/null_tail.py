@@ -153,11 +153,11 @@ class ScaledNull:
     directions, times the length of that sum.
 
     Attributes:
-        of: The null of the score before it is multiplied.
-        scale: What it is multiplied by, above 0.
+      of: The null of the score before it is multiplied.
+      scale: What it is multiplied by, above 0.
 
     Raises:
-        ValueError: if the scale is not above 0 or not finite.
+      ValueError: if the scale is not above 0 or not finite.
     """
 
     of: NullTail
