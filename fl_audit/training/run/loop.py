@@ -23,7 +23,7 @@ from fl_audit.training.runtimes.runtime import Runtime
 
 
 class RoundLoop:
-    """Trains, scores and logs every round; evaluates and checkpoints at the configured intervals."""
+    """Trains, scores and logs every round; evaluates and checkpoints at set intervals."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class RoundLoop:
         return self._cohort_data.of(self._run.schedule.cohort(round_index), round_index)
 
     def _round(self, state: Any, data: RoundData, index: int) -> Any:
-        """Runs and logs one round; `index` counts from 0, the round's number in the metrics from 1."""
+        """Runs and logs one round; `index` counts from 0, the number in the metrics from 1."""
         started = time.perf_counter()
         client_data = self._runtime.participants(state, data)
         result = run_round(self._runtime.process, self._run.config.mechanism, state, client_data)

@@ -44,7 +44,7 @@ def train(run: PreparedRun, runtime: Runtime, folder: RunFolder) -> None:
 
     Raises:
       Interrupted: SIGTERM or SIGINT asked for a stop; the state is saved.
-      InputError: The folder's checkpoint is damaged or belongs to another run.
+      InputError: The folder's checkpoint or a log is damaged or does not belong to this run.
     """
     if sys.stderr.isatty():
         print(f"runtime: {runtime.description}", file=sys.stderr)
