@@ -96,8 +96,8 @@ class ClaimTests:
       methods: Names of methods in `valid_methods()`, at least one.
 
     Raises:
-      InputError: The confidence is out of range, a method is not in `valid_methods()`, or there is no
-        statistic or no method.
+      InputError: The confidence is out of range, a method is not in `valid_methods()`, or no
+        statistic or no method is given.
     """
 
     statistics: Sequence[ScoredStatistic]

@@ -165,7 +165,7 @@ class UpdateAttacker(Attacker):
         self._log.flush()
 
     def scores(self, final: Float32Array | None) -> Mapping[str, FloatArray]:
-        """The sum (line 18) and maximum over all rounds, and the score in the canary's own rounds."""
+        """The sum (line 18) and maximum over rounds, and the score in the canary's own rounds."""
         del final
         seen = over_rounds(self._log.rows(), self._log.num_canaries)
         return {
