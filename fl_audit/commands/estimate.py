@@ -91,7 +91,8 @@ def _null_tail(family: str | None, dim: int | None, null: "Null") -> "NullTail |
     """The bound on the tail of a cosine with one vector that the canaries' family gives.
 
     Raises:
-      InputError: A family is given, but the dimension is missing or below 2 or the null is empirical.
+      InputError: A family is given, but the dimension is missing or below 2, or the null is
+        empirical.
     """
     if family is None:
         return None

@@ -26,7 +26,7 @@ from fl_audit.verdict import ScoredStatistic
 
 @dataclass(frozen=True, eq=False)
 class _Scores:
-    """Scores by statistic, and what is known of the canaries and of the vectors behind the scores."""
+    """Scores by statistic, and what is known of the canaries and of the vectors behind them."""
 
     scores: Mapping[str, ScoreFile]
     compared: Mapping[str, ComparedVectors]

@@ -17,7 +17,7 @@ class ScoredFolder:
 
     @property
     def round_cosines(self) -> Path:
-        """The cosines of canaries with aggregates, float32 of shape (rounds, num_canaries) (NPY)."""
+        """The canaries' cosines with aggregates, float32 of shape (rounds, num_canaries) (NPY)."""
         return self.path / "round_cosines.npy"
 
     @property

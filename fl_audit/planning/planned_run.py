@@ -64,8 +64,8 @@ class PlannedRun(RunDesign):
     def null_facts(self, compared: Mapping[str, ComparedVectors]) -> RunFacts:
         """What the null laws of the statistics depend on.
 
-        The law is that of `gaussian` canaries for every family: a plan treats its vectors as dense, and
-        for dense vectors the bound for random signs is within a few percent of that law.
+        The law is that of `gaussian` canaries for every family: a plan treats its vectors as dense,
+        and for dense vectors the bound for random signs is within a few percent of that law.
 
         Args:
           compared: What is known of a trial's vectors, by statistic.

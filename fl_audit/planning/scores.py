@@ -66,8 +66,8 @@ def draw_scores(
 ) -> DrawnScores:
     """Draws one trial's scores by statistic.
 
-    Given the rounds, the maximum over rounds is drawn independently of the other statistics, because
-    it depends on one of T rounds and they depend on all.
+    Given the rounds, the maximum over rounds is drawn independently of the other statistics,
+    because it depends on one of T rounds and they depend on all.
 
     Args:
       run: The planned run.
@@ -270,7 +270,7 @@ def _own_cosines(
 
 
 def _deviation(run: PlannedRun, rounds: Rounds, others: FloatArray) -> FloatArray:
-    """Standard deviation by round of a canary's inner product with all but its own part."""
+    """Deviation by round of a canary's inner product with noise, real sum and `others` canaries."""
     vectors = others * run.canary_correlation + rounds.real_norm**2
     return np.asarray(np.sqrt(vectors / run.task.dim + rounds.noise**2))
 

@@ -85,8 +85,8 @@ class NormalityReport(msgspec.Struct, frozen=True):
 
     Attributes:
       statistic: The test statistic A²; larger is further from Gaussian.
-      critical_values: Values that A² exceeds with the probability that is their key, such as "0.15",
-        if the scores are Gaussian.
+      critical_values: Values that A² exceeds for Gaussian scores with the probability that is their
+        key, such as "0.15".
     """
 
     statistic: float

@@ -99,7 +99,7 @@ class SimulatedAudit:
         return sum(self._trials(num_canaries, TRIALS)) / TRIALS
 
     def is_enough(self, num_canaries: int) -> bool:
-        """Whether ENOUGH_POWER of SEARCH_TRIALS contradict the claim; stops when that is decided."""
+        """Whether ENOUGH_POWER of SEARCH_TRIALS contradict the claim; stops once it is decided."""
         needed = math.ceil(ENOUGH_POWER * SEARCH_TRIALS)
         hits = misses = 0
         for is_hit in self._trials(num_canaries, SEARCH_TRIALS):

@@ -57,7 +57,7 @@ class NullTail(Protocol):
 
 @dataclass(frozen=True)
 class GaussianCanaryNull:
-    """The exact null law of the cosine of a `gaussian` canary, a uniform direction, with any vector.
+    """The exact null law of cosines of `gaussian` canaries, uniform directions, with any vector.
 
     Attributes:
       dim: Number of trainable parameters, 2 to 2^53.
@@ -218,5 +218,5 @@ class LargestOfRoundsNull:
         return np.asarray(np.minimum(special.logsumexp(tails, axis=0), 0.0))
 
     def p_value(self, excluded: FloatArray) -> float:
-        """A p-value of too many large scores; small scores refute nothing, as rounds may be alike."""
+        """A p-value of too many large scores; small ones refute nothing, as rounds may be alike."""
         return too_large_p_value(excluded, self.log_tail_upper)
