@@ -1,4 +1,4 @@
-"""A pool of canaries, as the few values that all parts of an audit share."""
+"""A pool of canaries as the few values that all parts of an audit share."""
 
 import json
 from dataclasses import dataclass
@@ -15,27 +15,27 @@ from fl_audit.errors import InputError, nearest
 from fl_audit.formats.atomic import write_text
 
 FORMAT_VERSION = 2
-"""1 had other `hadamard` vectors, and the same ones in the other families."""
+"""The current version; version 1 differed in its `hadamard` vectors only."""
 
 _LEAST = {"seed": 0, "count": 2, "dim": 2}
 
 
 @dataclass(frozen=True)
 class CanaryPool:
-    """A pool of canaries; everything about it is a function of these four values.
+    """A pool of canaries, all of which is a function of these four values.
 
     The same seed, count, dim and family give the same coins and vectors here, in `fl-audit run`,
     and in every process and on every machine (`gaussian` up to the last bit of NumPy's `cos`,
     `sin` and `log`, see docs/canaries.md).
 
     Attributes:
-      seed: The seed of coins and vectors, at least 0; a new one for every audit.
+      seed: The seed of coins and vectors, at least 0; every audit needs a new one.
       count: The size of the pool, included and excluded together, at least 2.
       dim: The number of trainable parameters, at least 2.
       family: The law of the vectors: "gaussian", "rademacher" or "hadamard" (docs/canaries.md).
 
     Raises:
-      InputError: A field is out of its range, or no pool of this family is so large.
+      InputError: A field is out of its range, or the family has fewer canaries.
     """
 
     seed: int
@@ -72,11 +72,10 @@ class CanaryPool:
         """The canary's unit vector, the direction of its client's update; float32 of shape (dim,).
 
         A client sends norm * vector(canary), in the direction in which the model should move. Where
-        the system clips, the norm may be any that is longer than every clip norm, so that the clip
-        makes the canary as long as an update may be; shorter canaries leak less than clients may.
-        Where it does not clip, or drops updates that are too long, the norm should be that of a
-        typical update: the audit is then of clients with such updates, and says nothing of longer
-        ones.
+        the system clips, any norm above every clip norm will do, so that the clip makes the canary
+        as long as an update may be; shorter canaries may leak less than clients do. Where it does
+        not clip, or drops updates that are too long, the norm should be that of a typical update:
+        the audit is then about clients with such updates and says nothing about longer ones.
 
         Raises:
           InputError: The pool has no such canary.
@@ -86,12 +85,19 @@ class CanaryPool:
         return self._make_family().vector(int(canary))
 
     def cosines(self, target: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
-        """The cosine of every canary with a float32 vector of shape (dim,); of shape (count,)."""
+        """The cosine of every canary with a vector.
+
+        Args:
+          target: The vector, float32 of shape (dim,).
+
+        Returns:
+          The cosines, float64 of shape (count,).
+        """
         return self._make_family().cosines(target)
 
 
 def write_pool(path: Path, pool: CanaryPool) -> None:
-    """Writes a pool as `pool.json`, whole or not at all."""
+    """Writes a pool as `pool.json`; the file appears whole or not at all."""
     fields = {name: getattr(pool, name) for name in ("family", "seed", "count", "dim")}
     write_text(path, json.dumps({"format_version": FORMAT_VERSION, **fields}) + "\n")
 

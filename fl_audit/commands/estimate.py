@@ -1,4 +1,4 @@
-"""`fl-audit estimate`: epsilon from the scores of canaries."""
+"""The command `fl-audit estimate`, which estimates epsilon from the scores of canaries."""
 
 import argparse
 from collections.abc import Sequence
@@ -88,10 +88,11 @@ def _of_file(arguments: argparse.Namespace) -> int:
 
 
 def _null_tail(family: str | None, dim: int | None, null: "Null") -> "NullTail | None":
-    """What the family of canaries tells of a cosine with one vector.
+    """The bound on the tail of a cosine with one vector that the canaries' family gives.
 
     Raises:
-      InputError: a family is named where scores are no such cosines.
+      InputError: A family is given, but the dimension is missing or below 2, or the null is
+        empirical.
     """
     if family is None:
         return None

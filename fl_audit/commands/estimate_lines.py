@@ -20,7 +20,7 @@ Row = Mapping[str, "Estimate"]
 
 @dataclass(frozen=True)
 class _Group:
-    """A group of methods with equally strong guarantees: its heading, and a row per method."""
+    """A group of methods with equally strong guarantees: its heading and a row for each method."""
 
     heading: Sequence[str]
     rows: Mapping[str, Row]
@@ -113,19 +113,19 @@ def _notes(result: "AuditResult") -> list[str]:
 
 
 def _reasons(result: "AuditResult") -> list[str]:
-    """What bounds stand on, and why others are not there."""
+    """The known null laws behind bounds, and why other nulls or methods are not used."""
     return [*_known_null(result), *_refuted(result), *_left_out(result)]
 
 
 def _known_null(result: "AuditResult") -> list[str]:
-    """Which law of excluded scores the bounds that hold stand on, where they know one."""
+    """The known laws of excluded scores that the valid bounds use."""
     bounds = (estimate for estimate in result.estimates if estimate.valid_for is not None)
     laws = (str(e.details["null_law"]) for e in bounds if "null_law" in e.details)
     return [f"known null of the bounds that hold: {law}" for law in dict.fromkeys(laws)]
 
 
 def _refuted(result: "AuditResult") -> list[str]:
-    """Why bounds do without a null that was thought to be known; once, not for each of them."""
+    """Why bounds do not use a null that was taken to be known; each reason once."""
     details = [estimate.details for estimate in result.estimates]
     return [f"empirical null: {why}" for why in refuted_nulls(details)]
 

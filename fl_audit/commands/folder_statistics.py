@@ -26,7 +26,7 @@ from fl_audit.verdict import ScoredStatistic
 
 @dataclass(frozen=True, eq=False)
 class _Scores:
-    """Scores by statistic, and what is known of the canaries and the vectors behind them."""
+    """Scores by statistic, and what is known of the canaries and of the vectors behind them."""
 
     scores: Mapping[str, ScoreFile]
     compared: Mapping[str, ComparedVectors]
@@ -42,12 +42,12 @@ def folder_statistics(
     Args:
       path: The folder of a log (docs/logs.md), or of a run of `fl-audit run`.
       dim: Number of trainable parameters; None takes the folder's.
-      null: Null law for all statistics; None takes what is known of each statistic.
+      null: The null law for all statistics; None takes what is known of each statistic.
       family: The canaries' family; None takes the folder's.
 
     Raises:
-      InputError: The folder holds neither a log nor scores, a file in it is damaged, or `dim` or
-        `null` contradicts it.
+      InputError: The folder holds neither a log nor scores, a file in it is damaged, or an
+        option contradicts it.
     """
     found = _read_scores(path) or _score(LogFolder(path))
     for option, asked, there in (

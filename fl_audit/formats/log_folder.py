@@ -1,7 +1,7 @@
-"""The log folder and the files in it.
+"""The folder of a log and the files in it.
 
-A production system in any language writes it, or `RoundScorer` does; docs/logs.md describes its
-format.
+The folder is written by a production system in any language or by `RoundScorer`; docs/logs.md
+describes its format.
 """
 
 from dataclasses import dataclass
@@ -12,16 +12,16 @@ from fl_audit.formats.scored_folder import ScoredFolder
 
 @dataclass(frozen=True)
 class LogFolder(ScoredFolder):
-    """Paths inside one log's folder; in its `canaries.csv` the column `rounds` may be missing."""
+    """The paths inside a log's folder, whose `canaries.csv` may lack the column `rounds`."""
 
     @property
     def pool(self) -> Path:
-        """The pool: format_version, family, seed, count and dim (JSON)."""
+        """The file of the pool: format_version, family, seed, count and dim (JSON)."""
         return self.path / "pool.json"
 
     @property
     def aggregates(self) -> Path:
-        """The folder of the rounds' noised aggregates, `round_000001.npy` and so on."""
+        """The folder of the rounds' noised aggregates, named `round_000001.npy` and so on."""
         return self.path / "aggregates"
 
     @property
@@ -31,10 +31,10 @@ class LogFolder(ScoredFolder):
 
     @property
     def initial(self) -> Path:
-        """The model before the first round: float32, dim numbers (NPY); may be missing."""
+        """The model before the first round, float32 of shape (dim,) (NPY); may be missing."""
         return self.path / "initial.npy"
 
     @property
     def final(self) -> Path:
-        """The model after the last round: float32, dim numbers (NPY); may be missing."""
+        """The model after the last round, float32 of shape (dim,) (NPY); may be missing."""
         return self.path / "final.npy"

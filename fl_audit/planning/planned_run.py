@@ -39,7 +39,7 @@ class TaskFacts:
 
 @dataclass(frozen=True, eq=False)
 class PlannedRun(RunDesign):
-    """A run as its config and seed fix it: coins, cohorts and noise, but no real update.
+    """A run as fixed by its config and seed: coins, cohorts and noise, but no real update.
 
     Attributes:
       mechanism: The config's mechanism, of a kind that the simulation knows.
@@ -64,8 +64,8 @@ class PlannedRun(RunDesign):
     def null_facts(self, compared: Mapping[str, ComparedVectors]) -> RunFacts:
         """What the null laws of the statistics depend on.
 
-        Whatever the family, the law is that of `gaussian` canaries: a plan's vectors are as if they
-        were dense, where the bound for random signs is within a few percent of it.
+        The law is that of `gaussian` canaries for every family: a plan treats its vectors as dense,
+        and for dense vectors the bound for random signs is within a few percent of that law.
 
         Args:
           compared: What is known of a trial's vectors, by statistic.
@@ -93,14 +93,14 @@ class PlannedRun(RunDesign):
     def round_weights(self, server: ServerSgd) -> FloatArray:
         """The weight of each round's aggregate in the final model.
 
-        With momentum b the aggregate of round t of T is applied b^0 + ... + b^(T - t) times, each
-        time with the learning rate.
+        With momentum b, the aggregate of round t of T enters with the learning rate times
+        b^0 + ... + b^(T - t).
 
         Args:
           server: The config's server.
 
         Returns:
-          float64 of shape (rounds,).
+          The weights, float64 of shape (rounds,).
         """
         times = np.arange(self.num_rounds, 0, -1)
         applied = (1 - server.momentum**times) / (1 - server.momentum)

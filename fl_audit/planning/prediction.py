@@ -1,4 +1,4 @@
-"""The prediction of a planned run's estimates: its own estimators on simulated scores."""
+"""The prediction of a planned run's estimates, by its estimators on simulated scores."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,11 +37,11 @@ FIT = "gaussian_fit"
 _SEED = 20_230_206
 
 Samples = Mapping[tuple[str, str], FloatArray]
-"""Epsilons by (statistic, method), each float64 of shape (trials,), for methods that apply."""
+"""Epsilons by (statistic, method), each float64 with an entry for each trial that allows it."""
 
 
 def predicted_methods() -> tuple[str, ...]:
-    """The paper's estimate, and the bounds that hold for any mechanism."""
+    """The names of the paper's estimate and of the bounds that hold for any mechanism."""
     return (FIT, *valid_methods())
 
 
@@ -90,6 +90,10 @@ def sample(
       unknowns: How real clients behave.
       trials: Number of simulated runs.
       asked: Pairs of a statistic and the name of a method to apply to it.
+
+    Returns:
+      Epsilons by statistic and method, each float64 with one entry for each run whose scores allow
+        the method.
     """
     found: dict[tuple[str, str], list[float]] = {}
     for drawn in simulated_trials(run, unknowns, trials):
@@ -142,7 +146,7 @@ class StatisticPrediction:
 
 
 def predict(run: PlannedRun, trials: int) -> tuple[StatisticPrediction, ...]:
-    """Predicts estimates and bounds, whatever real clients do within the range of the unknowns.
+    """Predicts estimates and bounds over the whole range of the unknowns about real clients.
 
     The paper's estimate is made at every end of the range. The bounds, which take long, are made
     where that estimate is lowest and where it is highest, statistic by statistic.

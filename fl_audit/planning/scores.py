@@ -1,4 +1,4 @@
-"""Scores of every canary, drawn from their law given which canaries are in which round.
+"""The simulated scores of canaries, drawn from their law given which canary is in which round.
 
 No array here has d entries. In units of the round's clip norm S, the noised sum of round t is
 
@@ -45,7 +45,7 @@ class Rounds:
 
 
 def draw_rounds(run: PlannedRun, path: ClipPath, trial: int, random: np.random.Generator) -> Rounds:
-    """Draws one trial's rounds, that is the norms of their noised sums.
+    """Draws one trial's rounds, which means the norms of their noised sums.
 
     Args:
       run: The planned run.
@@ -66,8 +66,8 @@ def draw_scores(
 ) -> DrawnScores:
     """Draws one trial's scores by statistic.
 
-    Given the rounds, the maximum over rounds is drawn independently of the other statistics: it
-    depends on one of T rounds, they depend on all.
+    Given the rounds, the maximum over rounds is drawn independently of the other statistics,
+    because it depends on one of T rounds and they depend on all.
 
     Args:
       run: The planned run.
@@ -93,7 +93,7 @@ def draw_scores(
 
 
 def _length_of_sum(run: PlannedRun, unknowns: Unknowns, rounds: Rounds) -> float:
-    """Length of the sum of the rounds' directions: sqrt(d) deviations of an excluded canary's."""
+    """Length of the sum of the rounds' directions, sqrt(d) times an excluded score's deviation."""
     total = _Combination.of(run, _ratio(np.ones(run.num_rounds), rounds.norm))
     variance = _covariance(run, unknowns, rounds, total, total)[~run.included]
     return float(np.sqrt(run.task.dim * max(variance[0], 0.0)))
@@ -159,7 +159,7 @@ def _real_product(unknowns: Unknowns, rounds: Rounds, a: FloatArray, b: FloatArr
 def _sums_and_models(
     run: PlannedRun, unknowns: Unknowns, rounds: Rounds, random: np.random.Generator
 ) -> dict[str, FloatArray]:
-    """Scores on `sum` and, where their law is simulated, on the models, drawn together.
+    """Draws the scores on `sum` and, where their law is simulated, on the models together.
 
     Each array is float64 of shape (num_canaries,).
     """
@@ -186,7 +186,7 @@ def _sums_and_models(
 def _models(
     run: PlannedRun, products: FloatArray, square: float, random: np.random.Generator
 ) -> dict[str, FloatArray]:
-    """Scores on the models, each float64 of shape (num_canaries,).
+    """Draws the scores on the models, each float64 of shape (num_canaries,).
 
     Args:
       run: The planned run.
@@ -270,7 +270,7 @@ def _own_cosines(
 
 
 def _deviation(run: PlannedRun, rounds: Rounds, others: FloatArray) -> FloatArray:
-    """Deviation of a canary's inner product with noise, real sum and `others` canaries by round."""
+    """Deviation by round of a canary's inner product with noise, real sum and `others` canaries."""
     vectors = others * run.canary_correlation + rounds.real_norm**2
     return np.asarray(np.sqrt(vectors / run.task.dim + rounds.noise**2))
 

@@ -1,4 +1,4 @@
-"""One statistic's part of the report: its estimates, and checks of what they assume."""
+"""The part of the report on one statistic: estimates, and checks of what they assume."""
 
 import math
 
@@ -63,7 +63,7 @@ def statistic_report(run: FinishedRun, statistic: Statistic) -> StatisticReport:
 
 
 def estimate_report(made: Estimate) -> EstimateReport:
-    """An estimate as the report has it."""
+    """Converts an estimate to its form in the report."""
     return EstimateReport(
         method=made.method,
         kind=made.kind,
@@ -81,7 +81,7 @@ def estimate_report(made: Estimate) -> EstimateReport:
 
 
 def _normality(scores: FloatArray) -> NormalityReport | None:
-    """The Anderson-Darling statistic; None for fewer than 3 scores, or where all are equal."""
+    """The Anderson-Darling test; None for fewer than 3 scores, or where all are equal."""
     if len(scores) < 3 or np.ptp(scores) == 0:
         return None
     test = anderson_darling(scores)
@@ -92,8 +92,8 @@ def _normality(scores: FloatArray) -> NormalityReport | None:
 def _null_check(null: Null, scores: CanaryScores, dim: int) -> NullCheckReport | None:
     """Mean and variance of the excluded scores beside those of the null law N(0, 1/dim).
 
-    Standard errors are those of the null law. None where the null has no closed form or there
-    are fewer than 2 excluded scores.
+    Standard errors are those of the null law. The result is None where the null has no closed form
+    or there are fewer than 2 excluded scores.
     """
     num = scores.num_excluded
     if null != "closed_form" or num < 2:

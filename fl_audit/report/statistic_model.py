@@ -27,7 +27,7 @@ class EstimateDetails(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EstimateReport(msgspec.Struct, frozen=True):
-    """What one method found on one statistic.
+    """The result of one method on one statistic.
 
     Attributes:
       method: Name of the method.
@@ -64,7 +64,7 @@ class OperatingPointReport(msgspec.Struct, frozen=True):
 
 
 class RocReport(msgspec.Struct, frozen=True):
-    """How well the scores tell included from excluded canaries.
+    """How well scores separate included from excluded canaries.
 
     Attributes:
       auc: Area under the ROC curve.
@@ -85,7 +85,8 @@ class NormalityReport(msgspec.Struct, frozen=True):
 
     Attributes:
       statistic: The test statistic A²; larger is further from Gaussian.
-      critical_values: The value that A² exceeds by chance, by significance level such as "0.15".
+      critical_values: Values that A² exceeds for Gaussian scores with the probability that is their
+        key, such as "0.15".
     """
 
     statistic: float
@@ -125,20 +126,20 @@ class NullCheckReport(msgspec.Struct, frozen=True):
 
 
 class StatisticReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found on one statistic, and how well its scores fit what the methods assume.
+    """The results on one statistic, and how well its scores fit what the methods assume.
 
     Attributes:
       num_included: Number of scores of included canaries.
       num_excluded: Number of scores of excluded canaries.
-      roc: How well scores tell included from excluded canaries; None where one group is empty.
-      estimates: What each method found, in the order of the methods.
+      roc: How well scores separate included from excluded canaries; None where a group is empty.
+      estimates: The results of the methods, in the order of the methods.
       threat_model: Name of what the attacker sees; empty in reports older than threat models.
       null: Law of an excluded canary's score, as published estimators take it: "closed_form" or
         "empirical".
-      bounds_null: What the bounds that hold for any mechanism or for Gaussian ones stand on:
-        "closed_form" where the null is known, by its exact law or a bound on its tail, which an
-        estimate's detail `null_law` names; else "empirical". Empty in older reports.
-      left_out: Why a method is left out, in words, by method.
+      bounds_null: Null law behind the bounds that hold for any mechanism or for Gaussian ones:
+        "closed_form" where it is known, exactly or by a bound on its tail, which an estimate's
+        detail `null_law` names; else "empirical". Empty in older reports.
+      left_out: The reason, in words, for each method that is left out.
       anderson_darling: Tests of normality.
       null_check: Check of the null law; None where it has no closed form.
     """

@@ -1,4 +1,4 @@
-"""What a verdict tests, chosen before any score is seen."""
+"""The tests of a verdict, which are chosen before any score is seen."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class ChosenTests:
     confidence: float
 
     def __len__(self) -> int:
-        """Number of tests, m."""
+        """The number of tests, m."""
         return len(self.methods) * len(self.statistics)
 
     @property
@@ -35,14 +35,14 @@ class ChosenTests:
         return level_of_each(self.confidence, len(self))
 
     def on(self, scores: Mapping[str, CanaryScores], facts: RunFacts) -> ClaimTests:
-        """The tests of a run's scores.
+        """The chosen tests on a run's scores.
 
         Args:
           scores: The scores of canaries by the name of the statistic.
           facts: What the null laws of the statistics depend on.
 
         Raises:
-          InputError: nothing is chosen.
+          InputError: No statistic or no method is chosen.
         """
         return ClaimTests(
             [scored_statistic(s, scores[s.name], facts) for s in self.statistics],
@@ -54,11 +54,11 @@ class ChosenTests:
 def scored_statistic(
     statistic: Statistic, scores: CanaryScores, facts: RunFacts
 ) -> ScoredStatistic:
-    """Scores with what is known of their null.
+    """Joins scores with what is known of their null law.
 
     Args:
-      statistic: That they are scores on.
-      scores: Of the canaries.
+      statistic: The statistic on which canaries are scored.
+      scores: The canaries' scores on it.
       facts: What the null law depends on.
     """
     null = statistic.null(facts)
@@ -66,14 +66,14 @@ def scored_statistic(
 
 
 def chosen_tests(config: Config, participations: int | None) -> ChosenTests:
-    """What a config's audit table lets the verdict test.
+    """The tests that a config's audit table selects for the verdict.
 
-    Where sampling decides about a client's rounds, a claim may count on it; then attackers who know
-    the rounds are left out, unless nobody else is asked for.
+    Where sampling decides which rounds a client takes part in, a claim may count on it. Statistics
+    of attackers that know the rounds are then left out, unless no other statistic is selected.
 
     Args:
       config: The config of the run.
-      participations: Rounds that a client takes part in at most; None where sampling decides.
+      participations: Largest number of rounds of a client; None where sampling decides.
     """
     audit = config.audit
     logged = statistics_of(config.canaries, audit)
@@ -85,7 +85,7 @@ def chosen_tests(config: Config, participations: int | None) -> ChosenTests:
 
 
 def is_about_sampling(statistic: Statistic) -> bool:
-    """Whether what sampling adds to an analytical epsilon holds against a statistic's attacker."""
+    """Whether a claim that counts on sampling also holds against a statistic's attacker."""
     model = THREAT_MODELS.get(statistic.threat_model)
     return model is None or model.is_about_sampling
 
@@ -94,7 +94,7 @@ def chosen_methods(names: Collection[str] | None) -> tuple[str, ...]:
     """The valid methods among those that are asked for, in the order of reports.
 
     Args:
-      names: Names of methods, also of such as prove nothing; None takes all.
+      names: Names of methods, also of those that are not valid; None takes all.
 
     >>> chosen_methods(["one_run", "one_run_valid"])
     ('one_run_valid',)

@@ -1,4 +1,4 @@
-"""The tests of a verdict: valid methods on statistics, at one confidence together."""
+"""The tests of a verdict: valid methods on statistics, with one joint confidence."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -22,14 +22,14 @@ from fl_audit.estimators.setting import Null
 
 @dataclass(frozen=True, eq=False)
 class ScoredStatistic:
-    """One way to score the canaries, and their scores.
+    """The scores of canaries on one statistic, and what is known of their null law.
 
     Attributes:
-      name: of the statistic; None where a file of scores does not tell.
-      scores: the canaries' scores.
-      null: law of an excluded canary's score: "closed_form" or "empirical".
-      dim: number of trainable parameters; needed by the closed-form null.
-      null_tail: what is known of an excluded canary's score, as `AuditSetting` takes it.
+      name: Name of the statistic; None for a file of scores that does not name it.
+      scores: The canaries' scores.
+      null: The law of an excluded canary's score: "closed_form" or "empirical".
+      dim: Number of trainable parameters; needed by the closed-form null.
+      null_tail: A bound on the tail of an excluded canary's score; None where none is known.
     """
 
     name: str | None
@@ -40,7 +40,7 @@ class ScoredStatistic:
 
     @property
     def num_vectors(self) -> int | None:
-        """How many vectors a null that is known is the largest cosine with; None if it is not."""
+        """Number of vectors of which a known null is the largest cosine; None if none is known."""
         tail = self.setting(delta=0.0, confidence=0.5).known_tail()
         while isinstance(tail, ScaledNull):
             tail = tail.of
@@ -49,7 +49,7 @@ class ScoredStatistic:
         return len(tail.rounds) if isinstance(tail, LargestOfRoundsNull) else 1
 
     def setting(self, delta: float, confidence: float) -> AuditSetting:
-        """What a method is asked."""
+        """The setting that a method is given for these scores."""
         return AuditSetting(
             self.scores, delta, confidence, self.dim, self.null, null_tail=self.null_tail
         )
@@ -57,26 +57,26 @@ class ScoredStatistic:
 
 @dataclass(frozen=True, eq=False)
 class ClaimTest:
-    """One method on one statistic."""
+    """The test of a claim by one method on one statistic."""
 
     method: str
     statistic: ScoredStatistic
 
     def bound(self, delta: float, confidence: float) -> Estimate | None:
-        """The lower bound at one confidence; None where the scores do not allow the method."""
+        """The lower bound at a confidence; None where the scores do not allow the method."""
         try:
             return METHODS[self.method](self.statistic.setting(delta, confidence))
         except NotApplicableError:
             return None
 
     def rejects(self, epsilon: float, delta: float, level: float) -> bool:
-        """Whether the bound at confidence 1 - level exceeds epsilon."""
+        """Whether the lower bound at confidence 1 - level exceeds epsilon."""
         return METHODS[self.method].rejects(self.statistic.setting(delta, 1 - level), epsilon)
 
 
 @dataclass(frozen=True, eq=False)
 class Bound:
-    """What one test proves."""
+    """A test and the lower bound that it proves."""
 
     test: ClaimTest
     estimate: Estimate
@@ -84,19 +84,20 @@ class Bound:
 
 @dataclass(frozen=True, eq=False)
 class ClaimTests:
-    """Every method on every statistic; all their bounds hold at `confidence` together.
+    """The tests of every method on every statistic, whose bounds jointly hold at `confidence`.
 
-    A union bound (Bonferroni): each of m bounds is made at 1 - (1 - confidence) / m. What is tested
-    has to be chosen before the scores are seen. A method that the scores do not allow proves
-    nothing and still counts.
+    By the union bound (Bonferroni), each of m bounds is made at confidence
+    1 - (1 - confidence) / m. The tests have to be chosen before the scores are seen. A method that
+    the scores do not allow proves nothing, but counts as a test.
 
     Attributes:
-      statistics: to test, at least one.
-      confidence: that no bound exceeds the truth, in (0, 1).
-      methods: names in `valid_methods()`, at least one.
+      statistics: The statistics that are tested, at least one.
+      confidence: Probability that no bound exceeds the true epsilon, in (0, 1).
+      methods: Names of methods in `valid_methods()`, at least one.
 
     Raises:
-      InputError: the confidence is out of range, or a method is none of `valid_methods()`.
+      InputError: The confidence is out of range, a method is not in `valid_methods()`, or no
+        statistic or no method is given.
     """
 
     statistics: Sequence[ScoredStatistic]
@@ -113,11 +114,11 @@ class ClaimTests:
             )
 
     def __iter__(self) -> Iterator[ClaimTest]:
-        """Each method on each statistic."""
+        """Iterates over the tests of each method on each statistic."""
         return itertools.starmap(ClaimTest, itertools.product(self.methods, self.statistics))
 
     def __len__(self) -> int:
-        """Number of tests, m."""
+        """The number of tests, m."""
         return len(self.methods) * len(self.statistics)
 
     @property
@@ -126,12 +127,12 @@ class ClaimTests:
         return level_of_each(self.confidence, len(self))
 
     def bounds(self, delta: float) -> list[Bound]:
-        """What each test proves, the most first; all hold at `confidence` together."""
+        """The bounds of all tests, the largest first; they jointly hold at `confidence`."""
         made = ((test, test.bound(delta, 1 - self.level)) for test in self)
         bounds = [Bound(test, estimate) for test, estimate in made if estimate is not None]
         return sorted(bounds, key=lambda bound: -bound.estimate.epsilon)
 
 
 def level_of_each(confidence: float, num_tests: int) -> float:
-    """The probability with which each of some tests may fail, so that all hold together."""
+    """The probability with which each test may fail, so that all hold at the confidence."""
     return (1 - confidence) / num_tests

@@ -1,8 +1,8 @@
-"""How likely an audit would contradict a claim that is wrong by a factor, by simulation.
+"""The simulated probability that an audit contradicts a claim that is wrong by a known factor.
 
-The simulated audit is an ideal one: one canary's score is its inclusion bit plus Gaussian noise,
-as if the attacker saw the whole signal of a Gaussian mechanism in this one statistic. A real
-attack may see less.
+The simulated audit is ideal: the score of a canary is its inclusion bit plus Gaussian noise, as if
+the attacker saw the whole signal of a Gaussian mechanism in one statistic. A real attack may see
+less.
 """
 
 import functools
@@ -24,31 +24,31 @@ from fl_audit.verdict.claim import Claim
 from fl_audit.verdict.claim_tests import ClaimTest, ScoredStatistic
 
 FACTOR = 2.0
-"""The simulated mechanism's epsilon, over the claim's."""
+"""Ratio of the simulated mechanism's epsilon to the claimed one."""
 
 ENOUGH_POWER = 0.8
 TRIALS = 200
 SEARCH_TRIALS = 100
-"""For each number of canaries that the search tries."""
+"""Number of trials for each number of canaries that the search tries."""
 
 MOST_CANARIES = 100_000
-"""No search for the number of canaries goes beyond."""
+"""Largest number of canaries that the search tries."""
 
 _SEED = 20_230_516
 _DIM = 10**12
-"""So large that every simulated cosine is below 1."""
+"""A dimension so large that every simulated cosine is below 1."""
 
 _HALVINGS = 3
-"""Of the interval between a number of canaries and its double, in logarithms: to 9 %."""
+"""Halvings, in logarithms, of the interval from a number of canaries to its double: to 9 %."""
 
 
 @dataclass(frozen=True, eq=False)
 class RepeatedTests:
-    """The tests of one claim, made for many simulated samples.
+    """The tests of one claim, which are applied to many simulated samples.
 
     Attributes:
-      claim: The claim that each of them may contradict.
-      methods: Names of valid methods.
+      claim: The claim that each test may contradict.
+      methods: Names of the valid methods that are applied.
       level: The probability with which each single bound may fail.
     """
 
@@ -62,7 +62,7 @@ class RepeatedTests:
 
     @functools.cached_property
     def _rejections(self) -> list[Callable[[ScoredStatistic], bool]]:
-        """One for each method, the fast ones first."""
+        """One test for each method, the fast ones first."""
         fast_first = sorted(self.methods, key=lambda name: METHODS[name].fast_rejection is None)
         return [self._rejection(name) for name in fast_first]
 
@@ -80,12 +80,12 @@ class SimulatedAudit:
     """An audit of a Gaussian mechanism whose epsilon is FACTOR times the claimed one.
 
     Attributes:
-      claim: that it may contradict; delta above 0.
-      methods: names of valid methods, any of which may contradict it.
-      level: the probability with which each of them may fail.
-      num_vectors: how many vectors a score is the largest cosine with, by the union bound over
-        which its null is known; None where the null is empirical.
-      included_share: of the canaries.
+      claim: The claim that the audit may contradict; its delta is above 0.
+      methods: Names of the valid methods, any of which may contradict the claim.
+      level: The probability with which each single bound may fail.
+      num_vectors: Number of vectors of which a score is the largest cosine, whose null is known by
+        the union bound over them; None where the null is empirical.
+      included_share: Share of the canaries that are included, in (0, 1).
     """
 
     claim: Claim
@@ -95,11 +95,11 @@ class SimulatedAudit:
     included_share: float = 0.5
 
     def power(self, num_canaries: int) -> float:
-        """Share of TRIALS that contradict the claim."""
+        """The share of TRIALS simulated audits that contradict the claim."""
         return sum(self._trials(num_canaries, TRIALS)) / TRIALS
 
     def is_enough(self, num_canaries: int) -> bool:
-        """Whether ENOUGH_POWER of SEARCH_TRIALS contradict the claim, from as few as decide it."""
+        """Whether ENOUGH_POWER of SEARCH_TRIALS contradict the claim; stops once it is decided."""
         needed = math.ceil(ENOUGH_POWER * SEARCH_TRIALS)
         hits = misses = 0
         for is_hit in self._trials(num_canaries, SEARCH_TRIALS):
@@ -109,13 +109,16 @@ class SimulatedAudit:
         return hits == needed
 
     def canaries_needed(self, at_least: int) -> int | None:
-        """About how many canaries give ENOUGH_POWER, more than `at_least`, which are too few.
+        """Estimates the number of canaries that gives ENOUGH_POWER.
 
-        The double of `at_least`, its double and so on are tried, then numbers between the last two.
+        The number is doubled until it is enough; then numbers between the last two are tried.
+
+        Args:
+          at_least: A number of canaries that is known to be too small.
 
         Returns:
-          Two significant digits, rounded up; None where no number up to MOST_CANARIES that was
-          tried is enough.
+          The number of canaries, rounded up to two significant digits; None where no number up to
+            MOST_CANARIES that was tried is enough.
         """
         too_few = at_least
         while too_few < MOST_CANARIES:
@@ -164,13 +167,12 @@ class SimulatedAudit:
 
 
 def hardest_null(num_vectors: Collection[int | None]) -> int | None:
-    """The null under which least can be proven: an unknown one, else that of the most vectors.
+    """The null under which least can be proven: an unknown one, else the one of the most vectors.
 
-    In every case that we simulated, the power for an unknown null is below that for a statistic
-    whose null law is known.
+    In every simulated case, the power for an unknown null is below that for a known null law.
 
     Args:
-      num_vectors: Of the statistics that are tested, as in `SimulatedAudit`, at least one.
+      num_vectors: Number of vectors of each tested statistic, as in `SimulatedAudit`, at least one.
     """
     known = [number for number in num_vectors if number is not None]
     return None if len(known) < len(num_vectors) else max(known)

@@ -1,4 +1,4 @@
-"""Nulls as values: what is known of an excluded canary's score, a bound on its upper tail."""
+"""Null laws as values, each a bound on the upper tail of an excluded canary's score."""
 
 import math
 from collections import Counter
@@ -19,7 +19,7 @@ _LARGEST_COSINE = 1 - 1e-6
 """A cosine beyond this may have been rounded to 1, which a small dimension makes impossible."""
 
 _ROUNDING = 1e-5
-"""How far rounding may lift the score of a discrete canary over an atom, in deviations."""
+"""Largest rise of a discrete canary's score over an atom by rounding, in standard deviations."""
 
 
 class NullTail(Protocol):
@@ -31,7 +31,7 @@ class NullTail(Protocol):
 
     @property
     def description(self) -> str:
-        """What excluded scores are taken to be, in words that follow "excluded scores are"."""
+        """The assumed law of excluded scores, in words that follow "excluded scores are"."""
 
     def log_tail_upper(self, thresholds: npt.ArrayLike) -> FloatArray:
         """Log of an upper bound on P(score >= t), which never rises with t.
@@ -57,7 +57,7 @@ class NullTail(Protocol):
 
 @dataclass(frozen=True)
 class GaussianCanaryNull:
-    """The exact null law of `gaussian` canaries, which are uniform directions, and any vector.
+    """The exact null law of cosines of `gaussian` canaries, uniform directions, with any vector.
 
     Attributes:
       dim: Number of trainable parameters, 2 to 2^53.
@@ -149,15 +149,15 @@ class SignCanaryNull:
 class ScaledNull:
     """A known multiple of a score whose null is known.
 
-    A sum of a canary's cosines with several vectors is one: of the cosine with the sum of their
-    directions, times the length of that sum.
+    An example is the sum of a canary's cosines with several vectors: it is the cosine with the sum
+    of their directions, times the length of that sum.
 
     Attributes:
-        of: The null of the score before it is multiplied.
-        scale: What it is multiplied by, above 0.
+      of: The null of the score before it is multiplied.
+      scale: The factor, above 0 and finite.
 
     Raises:
-        ValueError: if the scale is not above 0 or not finite.
+      ValueError: If the scale is not above 0 or not finite.
     """
 
     of: NullTail
@@ -170,7 +170,7 @@ class ScaledNull:
 
     @property
     def description(self) -> str:
-        """What the scores of excluded canaries are taken to be."""
+        """What excluded scores are taken to be, in words."""
         return f"{self.scale:.4g} times {self.of.description}"
 
     def log_tail_upper(self, thresholds: npt.ArrayLike) -> FloatArray:
@@ -178,13 +178,13 @@ class ScaledNull:
         return self.of.log_tail_upper(np.asarray(thresholds, dtype=np.float64) / self.scale)
 
     def p_value(self, excluded: FloatArray) -> float:
-        """That of the scores before multiplication."""
+        """The p-value of the scores before multiplication."""
         return self.of.p_value(excluded / self.scale)
 
 
 @dataclass(frozen=True)
 class LargestOfRoundsNull:
-    """A bound for the largest of several scores of one canary, one per round (union bound).
+    """A bound for the largest of the scores of one canary, one per round (union bound).
 
     P(max >= t) <= sum of P(score of round >= t), however the rounds depend on each other.
 

@@ -1,4 +1,4 @@
-"""Attackers of a run that trains: those of `fl_audit.attacks`, and those who need TensorFlow."""
+"""The attackers of a run that trains, which include those that need TensorFlow."""
 
 from fl_audit.training.attackers.make import make_attackers
 

@@ -1,4 +1,4 @@
-"""What attackers are made from where a run trains."""
+"""The context of attackers in a run that trains."""
 
 from dataclasses import dataclass
 
@@ -8,20 +8,20 @@ from fl_audit.training.run.prepare import PreparedRun
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TrainingContext(AttackContext):
-    """A run that trains, for attackers who train too.
+    """The context of attackers that train canaries themselves.
 
     Attributes:
-      run: Of `prepare`.
+      run: The prepared run.
     """
 
     run: PreparedRun
 
 
 def run_of(context: AttackContext) -> PreparedRun:
-    """The run that trains.
+    """The prepared run of a context.
 
     Raises:
-      TypeError: None does.
+      TypeError: The context is not that of a run that trains.
     """
     if not isinstance(context, TrainingContext):
         raise TypeError("attackers on canaries that hold examples need a run that trains")

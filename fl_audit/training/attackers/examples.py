@@ -1,11 +1,10 @@
-"""The attackers who look for canaries that hold examples (Steinke et al. Algorithm 3).
+"""The attackers on canaries that hold examples (Steinke et al. 2023, Algorithm 3).
 
-Each score is a function of what the run released, of the canary's examples and of the seed, and of
-nothing that the canary's coin decides: included and excluded canaries are scored by the same
-lines. So given what was released, the coins are all that is left to guess, which is what one-run
-bounds need; and without a leak, or were the training to ignore canaries, scores of included and
-excluded canaries are exchangeable, as coins are fair and independent of examples, which is what
-the empirical null needs.
+Each score is a function of what the run released, of the canary's examples and of the seed. It
+depends on nothing else that the canary's coin decides: the same code scores included and excluded
+canaries. So, given what was released, only the coins have to be guessed, as one-run bounds need it.
+If the run leaks nothing, the scores of included and excluded canaries are exchangeable, because
+coins are fair and independent of examples; the empirical null needs this.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,10 +40,10 @@ from fl_audit.training.runtimes.trained_blocks import as_leaves
 
 
 class LossAttacker(ModelAttacker):
-    """Can query models for losses."""
+    """An attacker that can query models for losses."""
 
     def __init__(self, run: PreparedRun) -> None:
-        """Attacks a run's canaries."""
+        """Attacks the canaries of a prepared run."""
         self._run = run
 
     @classmethod
@@ -57,36 +56,37 @@ class LossAttacker(ModelAttacker):
 
 
 class FinalLossAttacker(LossAttacker):
-    """Can query the final model for losses, and nothing else."""
+    """An attacker that can query the final model for losses, and nothing else."""
 
     statistics = (FINAL_LOSS,)
 
     def scores_of_model(self, final: Float32Array) -> Mapping[str, FloatArray]:
-        """Minus the final model's losses."""
+        """The negated losses of the final model on the canaries."""
         weights = unflatten(final, self._run.task.classifier.initial_weights)
         return {FINAL_LOSS.name: -self._losses().of(weights)}
 
 
 class LossDifferenceAttacker(LossAttacker):
-    """Can query the final and the initial model for losses (Algorithm 3, black box)."""
+    """An attacker that can query both end models for losses (Algorithm 3, black box)."""
 
     statistics = (LOSS_DIFFERENCE,)
 
     def scores_of_model(self, final: Float32Array) -> Mapping[str, FloatArray]:
-        """Losses of the initial model minus those of the final one (line 9)."""
+        """The losses of the initial model minus those of the final model (line 9)."""
         losses, initial = self._losses(), self._run.task.classifier.initial_weights
         return {LOSS_DIFFERENCE.name: losses.of(initial) - losses.of(unflatten(final, initial))}
 
 
 class UpdateAttacker(Attacker):
-    """Sees every round, and knows what each canary would send in it (Algorithm 3, white box).
+    """An attacker that sees every round and knows what each canary would send (white box).
 
-    In every round every canary trains as a client does, from the model that the round began with,
-    and its update is clipped to the round's clip norm; the inner product of that with the round's
-    noised aggregate is logged (lines 13 to 17, the gradient being the update and the difference of
-    models the aggregate). All canaries in all rounds, whether they took part or not: an attacker
-    who looks only where a canary took part, or would have, knows which rounds those were, and is
-    another one (`known_rounds`): what sampling adds to the analytical epsilon does not hold there.
+    In every round, every canary trains as a client does, from the model that the round began with,
+    and its update is clipped to the round's clip norm. The inner product of the clipped update with
+    the round's noised aggregate is logged (Algorithm 3, lines 13 to 17, with the update in place of
+    the gradient and the aggregate in place of the difference of models). This is done for all
+    canaries in all rounds, whether they took part or not. The score in a canary's own rounds
+    belongs to a stronger threat model (`known_rounds`), in which the attacker knows these rounds
+    and an analytical epsilon must not count on sampling.
     """
 
     statistics = (WHITE_BOX, WHITE_BOX_MAX, WHITE_BOX_OWN)
@@ -99,14 +99,14 @@ class UpdateAttacker(Attacker):
         log: CosineLog,
         own: OwnRounds,
     ) -> None:
-        """Attacks a run's canaries.
+        """Attacks the canaries of a prepared run.
 
         Args:
-          run: of `prepare`.
-          trainer: that trains clients of this run.
-          clients_per_block: canaries that train at once, at least 1.
-          log: of inner products, a row per round of the run.
-          own: The rounds of the pool.
+          run: The prepared run.
+          trainer: The trainer of blocks of this run's clients.
+          clients_per_block: Number of canaries that train at once, at least 1.
+          log: The log of inner products, with a row for each round.
+          own: The rounds of each canary.
         """
         self._run = run
         self._trainer = trainer
@@ -115,7 +115,7 @@ class UpdateAttacker(Attacker):
         self._own = own
         examples = run.canary_examples
         self._data = CohortData(run.task, run.config.client, run.config.seed, examples)
-        # Canaries with alike numbers of examples share a block, so that little of it is padding.
+        # Canaries with similar numbers of examples share a block, so that little of it is padding.
         self._order = np.argsort([len(canary) for canary in examples], kind="stable")
 
     @classmethod
@@ -123,8 +123,8 @@ class UpdateAttacker(Attacker):
         """See `Attacker.of`.
 
         Raises:
-          InputError: the model does not train in blocks of clients, or a log that should be there
-            is not.
+          InputError: The model does not train in blocks of clients, or the log of completed rounds
+            is missing or damaged.
         """
         run = run_of(context)
         size = run.config.clients_per_block or default_clients_per_block(run.task.classifier.dim)
@@ -140,10 +140,10 @@ class UpdateAttacker(Attacker):
         return cls(run, trainer, size, log, context.own_rounds)
 
     def see_round(self, seen: SeenRound) -> None:
-        """Logs each canary's inner product with the aggregate."""
+        """Logs the inner product of each canary's clipped update with the aggregate."""
         initial = self._run.task.classifier.initial_weights
         weights = [tf.constant(array) for array in unflatten(seen.before, initial)]
-        # As TFF's updates are: initial minus trained weights.
+        # With the sign of TFF's updates: initial minus trained weights.
         shapes = [array.shape for array in initial]
         aggregate = [tf.constant(leaf) for leaf in as_leaves(-seen.aggregate, shapes)]
         products = np.empty(len(self._order))
@@ -165,7 +165,7 @@ class UpdateAttacker(Attacker):
         self._log.flush()
 
     def scores(self, final: Float32Array | None) -> Mapping[str, FloatArray]:
-        """Sum (line 18) and maximum over rounds, and what came out in the canary's own rounds."""
+        """The sum (line 18) and maximum over rounds, and the score in the canary's own rounds."""
         del final
         seen = over_rounds(self._log.rows(), self._log.num_canaries)
         return {
@@ -179,15 +179,15 @@ class UpdateAttacker(Attacker):
 def _clipped_products(
     updates: Sequence[tf.Tensor], vector: Sequence[tf.Tensor], clip_norm: tf.Tensor
 ) -> tf.Tensor:
-    """Inner product of each clipped update with one vector.
+    """The inner product of each clipped update with one vector.
 
     Args:
-      updates: the first axis is the client.
-      vector: in leaves of the same shapes, without that axis.
-      clip_norm: that updates are clipped to; may be infinite.
+      updates: The updates in leaves of float32, whose first axis is the client.
+      vector: The vector in leaves of the same shapes without that axis, float32.
+      clip_norm: Norm that updates are clipped to, a float32 scalar; may be infinite.
 
     Returns:
-      float32 of shape (clients,).
+      The inner products, float32 of shape (clients,).
     """
     rows = [tf.reshape(update, [tf.shape(update)[0], -1]) for update in updates]
     leaves = [tf.reshape(leaf, [-1]) for leaf in vector]

@@ -1,4 +1,4 @@
-"""From a run that trains to its attackers."""
+"""The making of the attackers of a run that trains."""
 
 from fl_audit.attacks.attacker import Attacker
 from fl_audit.attacks.make import make_attackers as make_attackers_of
@@ -22,15 +22,15 @@ register_attacker(UpdateAttacker)
 
 
 def make_attackers(run: PreparedRun, folder: RunFolder, completed: int) -> tuple[Attacker, ...]:
-    """The attackers whose statistics a run logs.
+    """Makes the attackers whose statistics a run logs.
 
     Args:
-      run: of `prepare`.
-      folder: that holds this run's identity.
-      completed: rounds that are done; their logs are opened where it is not 0.
+      run: The prepared run.
+      folder: The folder with this run's config and canaries.
+      completed: Number of completed rounds; above 0 their logs are opened.
 
     Raises:
-      InputError: a log that should be there is not, or a statistic has no attacker.
+      InputError: A log of completed rounds is missing or damaged, or a statistic has no attacker.
     """
     context = TrainingContext(
         canaries=run.family,

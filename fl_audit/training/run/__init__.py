@@ -1,1 +1,1 @@
-"""One run: prepared, trained round by round, checkpointed, written to its folder."""
+"""A training run: it is prepared, trained round by round, checkpointed and written to a folder."""

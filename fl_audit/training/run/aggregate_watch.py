@@ -1,4 +1,4 @@
-"""Logs what the checks of the mechanism need of every round's aggregate."""
+"""The log of what the checks of the mechanism need to know about every round's aggregate."""
 
 from fl_audit.attacks.attacker import SeenRound
 from fl_audit.formats.atomic import write_text
@@ -14,18 +14,18 @@ from fl_audit.training.run.prepare import PreparedRun
 
 
 class AggregateWatch:
-    """Shows a `MechanismWatch` every round; does nothing where the mechanism is not checked."""
+    """Shows every round to a `MechanismWatch`, or does nothing if the mechanism is not checked."""
 
     def __init__(self, run: PreparedRun, folder: RunFolder, completed: int) -> None:
-        """Starts a folder's log, or goes on with it.
+        """Starts the log in a folder, or continues one.
 
         Args:
-          run: of `prepare`.
-          folder: that holds this run's identity.
-          completed: rounds that are done.
+          run: The prepared run.
+          folder: The folder with this run's config and canaries.
+          completed: Number of completed rounds; above 0 the log is continued.
 
         Raises:
-          InputError: rounds are done, and the log is missing or damaged.
+          InputError: The log is to be continued, but is missing or damaged.
         """
         self._run = run
         self._folder = folder
@@ -39,8 +39,8 @@ class AggregateWatch:
         """Logs a round.
 
         Args:
-          seen: the round.
-          participants: clients and canaries in it.
+          seen: The round as attackers see it.
+          participants: Number of clients and canaries in the round.
         """
         if self._log is None:
             return

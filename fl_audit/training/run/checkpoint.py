@@ -1,4 +1,4 @@
-"""Checkpoints: the learning process's state as plain arrays, no pickle."""
+"""Checkpoints of a run: the state of the learning process as plain arrays, without pickle."""
 
 import zipfile
 from dataclasses import dataclass
@@ -13,16 +13,16 @@ from fl_audit.errors import InputError
 from fl_audit.formats.atomic import atomic_writer
 
 _FORMAT_VERSION = 2
-"""Version 1 had other `hadamard` canaries, and logged nothing of the vectors behind scores."""
+"""The current version; version 1 had other `hadamard` canaries and no log of concentrations."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where a run stands.
+    """The state of a run between two rounds.
 
     Attributes:
-      completed_rounds: rounds that are done.
-      state: of the learning process after them.
+      completed_rounds: Number of completed rounds.
+      state: The state of the learning process after these rounds.
     """
 
     completed_rounds: int
@@ -30,7 +30,7 @@ class Checkpoint:
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
-    """Writes a checkpoint, whole or not at all."""
+    """Writes a checkpoint; the file appears whole or not at all."""
     leaves = tf.nest.flatten(checkpoint.state)
     arrays = {f"leaf_{i:04d}": np.asarray(leaf) for i, leaf in enumerate(leaves)}
     with atomic_writer(path) as file:
@@ -46,11 +46,12 @@ def load_checkpoint(path: Path, initial_state: Any) -> Checkpoint:
     """Reads a checkpoint.
 
     Args:
-      path: of `save_checkpoint`.
-      initial_state: of the same learning process; gives the structure, shapes and dtypes.
+      path: The file that `save_checkpoint` wrote.
+      initial_state: The initial state of the same learning process, which gives the structure,
+        shapes and dtypes.
 
     Raises:
-      InputError: the file is damaged or belongs to another process.
+      InputError: The file is damaged or belongs to another process.
     """
     try:
         with np.load(path, allow_pickle=False) as file:
@@ -72,7 +73,7 @@ def load_checkpoint(path: Path, initial_state: Any) -> Checkpoint:
 
 
 def _restore(array: npt.NDArray[Any], template: Any, path: Path) -> Any:
-    """A leaf of the template's kind: TFF's states hold bytes, NumPy scalars and arrays."""
+    """Restores a leaf as its template's type: TFF's states hold bytes, NumPy scalars and arrays."""
     if isinstance(template, bytes):
         return array.item()
     if not _fits(array.shape, np.shape(template)) or array.dtype != np.asarray(template).dtype:
@@ -84,5 +85,5 @@ def _restore(array: npt.NDArray[Any], template: Any, path: Path) -> Any:
 
 
 def _fits(shape: tuple[int, ...], initial: tuple[int, ...]) -> bool:
-    """Whether a part may have a shape: tensorflow-privacy's trees begin with one row and grow."""
+    """Whether a shape is allowed; trees of tensorflow-privacy begin with one row and may grow."""
     return shape == initial or (initial[:1] == (1,) and shape[1:] == initial[1:] and shape[0] > 0)

@@ -1,4 +1,4 @@
-"""Accuracy on held-out data."""
+"""The accuracy of a model on held-out data."""
 
 from collections.abc import Sequence
 
@@ -15,11 +15,11 @@ class Evaluator:
     """Computes a model's accuracy on one set of held-out examples."""
 
     def __init__(self, classifier: Classifier, held_out: Examples) -> None:
-        """Builds the graph.
+        """Builds the TensorFlow graph that counts correct predictions.
 
         Args:
-          classifier: the model.
-          held_out: examples that no client has.
+          classifier: The model.
+          held_out: Examples that no client has.
         """
         arrays = (held_out.inputs, held_out.labels)
         self._batches = tf.data.Dataset.from_tensor_slices(arrays).batch(_BATCH)
@@ -34,7 +34,7 @@ class Evaluator:
         self._count = count
 
     def accuracy(self, weights: Sequence[npt.NDArray[np.float32]]) -> float:
-        """Share of counted labels predicted, between 0 and 1; 0 where none counts."""
+        """The share of counted labels that are predicted, in [0, 1]; 0 where no label counts."""
         tensors = [tf.constant(array) for array in weights]
         correct, counted = np.sum(
             [self._count(tensors, *batch).numpy() for batch in self._batches], axis=0

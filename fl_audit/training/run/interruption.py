@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C end a run after the current round, at a checkpoint."""
+"""The handling of SIGTERM and Ctrl-C, which end a run after the current round, at a checkpoint."""
 
 import contextlib
 import signal
@@ -7,19 +7,19 @@ from types import FrameType
 
 
 class StopRequest:
-    """Remembers the signal that asked for a stop."""
+    """The signal that asked for a stop; `signal_number` is None while there was none."""
 
     signal_number: int | None = None
 
     def _remember(self, signal_number: int, frame: FrameType | None) -> None:
         del frame
         self.signal_number = signal_number
-        signal.signal(signal_number, signal.SIG_DFL)  # who asks twice does not want to wait
+        signal.signal(signal_number, signal.SIG_DFL)  # a second signal ends the program at once
 
 
 @contextlib.contextmanager
 def stop_request() -> Iterator[StopRequest]:
-    """Inside the block, SIGTERM and SIGINT are remembered instead of ending the program."""
+    """Makes the block remember SIGTERM and SIGINT instead of ending the program."""
     request = StopRequest()
     signals = (signal.SIGTERM, signal.SIGINT)
     previous = [signal.signal(number, request._remember) for number in signals]

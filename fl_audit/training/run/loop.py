@@ -1,4 +1,4 @@
-"""The round loop."""
+"""The loop over the rounds of a run."""
 
 import time
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from fl_audit.training.runtimes.runtime import Runtime
 
 
 class RoundLoop:
-    """Train, score, log, now and then evaluate and checkpoint."""
+    """Trains, scores and logs every round; evaluates and checkpoints at set intervals."""
 
     def __init__(
         self,
@@ -35,15 +35,15 @@ class RoundLoop:
         completed: int,
         stop: StopRequest,
     ) -> None:
-        """Opens the logs of a folder, anew or behind a checkpoint.
+        """Opens the logs of a run folder, which are new or continue after a checkpoint.
 
         Args:
-          run: of `prepare`.
-          folder: that holds this run's identity.
-          runtime: that runs the rounds.
-          attackers: that are shown every round.
-          completed: rounds that are done.
-          stop: tells whether a signal asked to stop.
+          run: The prepared run.
+          folder: The folder with this run's config and canaries.
+          runtime: The runtime that runs the rounds.
+          attackers: The attackers that are shown every round.
+          completed: Number of completed rounds.
+          stop: The record of a signal that asked for a stop.
         """
         self._run = run
         self._folder = folder
@@ -69,8 +69,14 @@ class RoundLoop:
     def run_rounds(self, start: Checkpoint) -> Checkpoint:
         """Runs the remaining rounds, or as many as a session of the runtime may last.
 
+        Args:
+          start: The checkpoint before the first of these rounds.
+
+        Returns:
+          The checkpoint after the last of these rounds.
+
         Raises:
-          Interrupted: a signal asked to stop; the state is saved.
+          Interrupted: A signal asked for a stop; the state is saved.
         """
         state, first = start.state, start.completed_rounds
         end = min(first + (self._runtime.rounds_per_session or self._last), self._last)
@@ -88,7 +94,7 @@ class RoundLoop:
         return Checkpoint(end, state)
 
     def close(self) -> None:
-        """Ends the progress bar and the event file."""
+        """Closes the progress bar and the event file."""
         self._bar.close()
         self._metrics.close()
 
@@ -102,7 +108,7 @@ class RoundLoop:
         return self._cohort_data.of(self._run.schedule.cohort(round_index), round_index)
 
     def _round(self, state: Any, data: RoundData, index: int) -> Any:
-        """One round; its index counts from 0, and its number in the metrics from 1."""
+        """Runs and logs one round; `index` counts from 0, the number in the metrics from 1."""
         started = time.perf_counter()
         client_data = self._runtime.participants(state, data)
         result = run_round(self._runtime.process, self._run.config.mechanism, state, client_data)

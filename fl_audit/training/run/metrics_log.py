@@ -1,4 +1,4 @@
-"""A row per round, in metrics.csv and in TensorBoard."""
+"""The metrics of each round, in metrics.csv and in TensorBoard."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -14,18 +14,18 @@ from fl_audit.formats.run_folder import RunFolder
 
 @dataclass(frozen=True)
 class RoundMetrics:
-    """What is known of one round.
+    """The metrics of one round.
 
     Attributes:
-      round: counted from 1.
-      num_clients: real clients that took part.
-      num_canaries: canaries that took part.
-      clip_norm: that updates were clipped to.
-      noise_stddev: of the noise on each coordinate of the sum of updates.
-      train_loss: mean over the cohort's examples, in nats.
-      accuracy: on held-out data after the round; None where it was not evaluated.
-      seconds_training: wall time of the TFF round.
-      seconds_scoring: wall time of the canaries' cosines.
+      round: Number of the round, from 1.
+      num_clients: Number of real clients that took part.
+      num_canaries: Number of canaries that took part.
+      clip_norm: Norm that updates were clipped to.
+      noise_stddev: Standard deviation of the noise on each coordinate of the sum of updates.
+      train_loss: Mean loss over the cohort's examples, in nats.
+      accuracy: Accuracy on held-out data after the round; None where it was not evaluated.
+      seconds_training: Wall time of the TFF round, in seconds.
+      seconds_scoring: Wall time of scoring the canaries, in seconds.
     """
 
     round: int
@@ -48,16 +48,16 @@ def _row(metrics: RoundMetrics) -> str:
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
-    """Rows of a metrics file, as strings by column.
+    """Reads the rows of a metrics file, as strings by column.
 
     Raises:
-      InputError: the file cannot be read, lacks a column or has a torn row.
+      InputError: The file cannot be read, lacks a column or has an incomplete row.
     """
     return read_csv(path, _COLUMNS)
 
 
 def _truncate(path: Path, completed_rounds: int) -> None:
-    """Drops rows of rounds that the checkpoint does not count, and the line that a kill tore."""
+    """Drops the rows of rounds after the checkpoint, and a last line that is incomplete."""
     header, *lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     if header.rstrip("\n") != ",".join(_COLUMNS):
         raise InputError(f"{path}: columns must be {','.join(_COLUMNS)}")
@@ -65,14 +65,17 @@ def _truncate(path: Path, completed_rounds: int) -> None:
 
 
 class MetricsLog:
-    """Appends rounds to metrics.csv, which can be followed while a run goes on."""
+    """Appends rounds to metrics.csv, which can be read while the run goes on."""
 
     def __init__(self, folder: RunFolder, completed_rounds: int) -> None:
-        """Starts the files, or goes on after the last checkpoint.
+        """Starts the files, or continues them after the last checkpoint.
 
         Args:
-          folder: of the run.
-          completed_rounds: rounds that the checkpoint counts; 0 for a new run.
+          folder: The folder of the run.
+          completed_rounds: Number of rounds completed at the checkpoint; 0 for a new run.
+
+        Raises:
+          InputError: The file of an earlier session has other columns.
         """
         if folder.metrics.exists():
             _truncate(folder.metrics, completed_rounds)
@@ -82,7 +85,7 @@ class MetricsLog:
         self._events = tf.summary.create_file_writer(str(folder.tensorboard))
 
     def write(self, metrics: RoundMetrics) -> None:
-        """Appends one round."""
+        """Appends the metrics of one round."""
         with self._path.open("a", encoding="utf-8") as file:
             file.write(_row(metrics))
         with self._events.as_default(step=metrics.round):

@@ -1,4 +1,4 @@
-"""Everything that can be checked of a run before a file is written."""
+"""The preparation of a run: everything that can be checked before a file is written."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ from fl_audit.training.data.example_pool import make_example_pool
 
 @dataclass(frozen=True, eq=False)
 class PreparedRun(RunDesign):
-    """Everything that a run is made of, checked.
+    """A run whose parts are loaded, drawn and checked.
 
     Attributes:
-      task: Model and data.
-      family: The canaries that are vectors; of none where they hold examples.
-      canary_examples: The examples of canaries that hold any; empty where they are vectors.
+      task: The model and the data.
+      family: The family of the canaries' vectors; it has no vectors where canaries hold examples.
+      canary_examples: The examples of each canary; empty where canaries are vectors.
     """
 
     task: LearningTask
@@ -33,7 +33,7 @@ def prepare(config: Config) -> PreparedRun:
     """Loads the data, flips the coins and draws the schedule; writes nothing.
 
     Raises:
-      InputError: the data cannot be used, or the parts of the config do not fit together.
+      InputError: The data cannot be used, or the parts of the config do not fit together.
     """
     task, canaries = load_task(config.task, config.seed), config.canaries
     if isinstance(canaries, ExampleCanaries):
@@ -50,9 +50,10 @@ def prepare(config: Config) -> PreparedRun:
 
 
 def canaries_csv(run: PreparedRun) -> str:
-    """The pool as `canary_id,included,rounds`; rounds count from 1, separated by blanks.
+    """The pool as CSV text with the columns `canary_id,included,rounds`.
 
-    An excluded canary's rounds are those that it would have taken part in.
+    Rounds count from 1 and are separated by blanks. An excluded canary's rounds are those that it
+    would have taken part in.
     """
     rounds = run.schedule.rounds_of_canaries(run.num_canaries)
     lines = [

@@ -1,4 +1,4 @@
-"""Taking a run folder: a new one, or one that an interrupted run left."""
+"""The checks of a run's folder, which is new or left by an interrupted run."""
 
 import tomllib
 from collections.abc import Mapping
@@ -13,10 +13,10 @@ from fl_audit.formats.run_folder import RunFolder
 
 
 def check_new(path: Path) -> RunFolder:
-    """Makes sure that a new run may go into this folder; writes nothing.
+    """Checks that a new run may go into this folder; writes nothing.
 
     Raises:
-      InputError: something stands there already.
+      InputError: The path is not a new or empty folder.
     """
     folder = RunFolder(path)
     _check_unfinished(folder)
@@ -28,10 +28,10 @@ def check_new(path: Path) -> RunFolder:
 
 
 def check_resumable(path: Path, config: Config) -> RunFolder:
-    """Makes sure that this folder holds an interrupted run of this config; writes nothing.
+    """Checks that this folder holds an interrupted run of this config; writes nothing.
 
     Raises:
-      InputError: there is none, it is finished, or it has another config.
+      InputError: The folder holds no run, a finished run or a run of another config.
     """
     folder = RunFolder(path)
     _check_unfinished(folder)
@@ -48,21 +48,21 @@ def check_resumable(path: Path, config: Config) -> RunFolder:
 
 
 def write_identity(folder: RunFolder, config: Config, canaries_csv: str) -> None:
-    """Makes the folder and writes what identifies the run: its config and its canaries."""
+    """Makes the folder and writes the run's config and canaries, which identify it."""
     folder.path.mkdir(parents=True, exist_ok=True)
     write_text(folder.canaries, canaries_csv)
     write_text(folder.config, config_to_toml(config))
 
 
 def check_same_canaries(folder: RunFolder, canaries_csv: str) -> None:
-    """Makes sure that an interrupted run has the canaries and rounds that it would have today.
+    """Checks that an interrupted run has the canaries and rounds that it would have today.
 
     Args:
       folder: The folder of the interrupted run.
-      canaries_csv: What `write_identity` would write.
+      canaries_csv: The pool as this version's `canaries_csv` writes it.
 
     Raises:
-      InputError: the file is missing or says something else, as one of an older version may.
+      InputError: The folder's pool is missing or differs, as one of an older version may.
     """
     try:
         earlier = folder.canaries.read_text(encoding="utf-8")

@@ -1,6 +1,6 @@
-"""One run: trains a prepared config in a claimed folder and fills it with scores.
+"""The training of a prepared run, which fills the run's folder with scores.
 
-What `train` has done survives kill -9 up to the last checkpoint.
+If the process is killed, the run can be resumed from the last checkpoint.
 """
 
 import dataclasses
@@ -35,16 +35,16 @@ _PACKAGES = (
 
 
 def train(run: PreparedRun, runtime: Runtime, folder: RunFolder) -> None:
-    """Trains, scores and fills a claimed folder; goes on where a checkpoint stands.
+    """Trains a run, scores its canaries and fills its folder; continues after a checkpoint.
 
     Args:
-      run: of `prepare`.
-      runtime: of `make_runtime`.
-      folder: that holds this run's identity.
+      run: The prepared run.
+      runtime: The runtime that runs the rounds.
+      folder: The folder with this run's config and canaries.
 
     Raises:
-      Interrupted: SIGTERM or SIGINT came; the state is saved.
-      InputError: the folder's checkpoint does not belong to this run.
+      Interrupted: SIGTERM or SIGINT asked for a stop; the state is saved.
+      InputError: The folder's checkpoint or a log is damaged or does not belong to this run.
     """
     if sys.stderr.isatty():
         print(f"runtime: {runtime.description}", file=sys.stderr)
@@ -76,7 +76,7 @@ def _write_results(
     scores: Mapping[str, FloatArray],
     compared: Mapping[str, ComparedVectors],
 ) -> None:
-    """Writes the score files, then the record; what attackers remembered is then let go."""
+    """Writes the score files, then the record; then deletes the attackers' intermediate sums."""
     ids = tuple(str(canary) for canary in range(len(run.included)))
     for statistic in statistics_of(run.config.canaries, run.config.audit):
         scored = ScoreFile(ids, run.included, scores[statistic.name])
