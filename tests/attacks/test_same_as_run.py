@@ -81,10 +81,13 @@ def test_scores_equal_those_of_a_run_with_the_same_numbers(tmp_path, monkeypatch
         np.testing.assert_array_equal(here.score, of_run.score)
     # And what is known of the vectors behind them.
     known = read_compared_vectors(RunFolder(run).compared_vectors)
-    assert known == scored.compared
-    assert set(known) == {"final", "final_minus_initial", "max", "sum"}
+    assert {name: of for name, of in known.items() if name != "own_rounds"} == scored.compared
+    assert set(known) == {"final", "final_minus_initial", "max", "sum", "own_rounds"}
     assert RunFolder(run).direction_sums() == []
     # A run's list of its canaries may be handed over as it is.
     shutil.copy(run / "canaries.csv", log.canaries)
-    again = score_log(log, iter).scores["max"]
-    np.testing.assert_array_equal(again.included, POOL.included)
+    again = score_log(log, iter)
+    np.testing.assert_array_equal(again.scores["max"].included, POOL.included)
+    own = read_score_file(run / "scores_own_rounds.csv")
+    np.testing.assert_array_equal(again.scores["own_rounds"].score, own.score)
+    assert again.compared == known

@@ -13,7 +13,13 @@ from fl_audit.training.run.loop import RoundLoop
 
 pytestmark = pytest.mark.tff
 
-STATISTICS = ("final_loss", "loss_difference", "white_box", "white_box_max")
+STATISTICS = (
+    "final_loss",
+    "loss_difference",
+    "white_box",
+    "white_box_max",
+    "white_box_own_rounds",
+)
 
 CONFIG = """
 seed = 2

@@ -183,7 +183,13 @@ def test_a_score_does_not_know_the_coin(digits_run, tmp_path):
         for attacker in attackers:
             attacker.see_round(seen_round(run, 0))
         found.append(scores_of(attackers, flatten_weights(other_weights(run, 7))))
-    assert found[0].keys() == {"final_loss", "loss_difference", "white_box", "white_box_max"}
+    assert found[0].keys() == {
+        "final_loss",
+        "loss_difference",
+        "white_box",
+        "white_box_max",
+        "white_box_own_rounds",
+    }
     for name, scores in found[0].items():
         np.testing.assert_array_equal(scores, found[1][name])
 
