@@ -1,7 +1,8 @@
 """Threat model `known_rounds`: the attacker sees every round and knows who was online when.
 
 This is the attacker that accounting without amplification guards against: the order of clients is
-not secret. Sampling hides nothing from it, so a bound may exceed an epsilon that counts on sampling.
+not secret. Sampling hides nothing from it, so a bound may exceed an epsilon that relies on
+sampling.
 """
 
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ from fl_audit.attacks.threat_model import ThreatModel
 
 
 def _law(facts: RunFacts) -> NullLaw:
-    """The closed form if no canary has more than one round, so that each has one vector."""
+    """The closed form if every canary is known to be compared with one vector, else a fit."""
     return ONE_VECTOR if "own_rounds" in facts.compared else EMPIRICAL
 
 

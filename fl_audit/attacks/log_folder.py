@@ -113,7 +113,8 @@ def score_seen(
       cosines: The cosines of the rounds that were seen.
       num_rounds: The number of rounds that were seen; 0 for none.
       own_rounds: The rounds of every canary; None where they are not known.
-      initial: The model before the first round, float32 of shape (dim,); None where it is not known.
+      initial: The model before the first round, float32 of shape (dim,); None where it is not
+        known.
       final: The model after the last round, float32 of shape (dim,); None where it is not known.
     """
     shown: dict[Sight, bool] = {

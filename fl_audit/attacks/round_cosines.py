@@ -1,6 +1,6 @@
 """The cosines of every canary with the noised aggregates of rounds, which attackers share.
 
-The same classes hold what is known of the aggregates, from which the null law of statistics follows.
+The same classes hold what is known of the aggregates, for the null law of statistics.
 """
 
 import abc

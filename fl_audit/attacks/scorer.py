@@ -66,8 +66,8 @@ class RoundScorer:
           pool: The canaries.
           num_rounds: The number of rounds to make room for; fewer may come.
           canary_rounds: The rounds of each canary, included or not, from 1, such as
-            `CanaryClients.rounds`; with them `own_rounds` is scored. Those of an excluded canary are
-            drawn in the same way, as the rounds in which it would have taken part.
+            `CanaryClients.rounds`; with them `own_rounds` is scored. Those of an excluded canary
+            are drawn in the same way, as the rounds in which it would have taken part.
 
         Raises:
           InputError: The folder is not empty, all coins are the same, or the number of
@@ -118,8 +118,8 @@ class RoundScorer:
           round_number: The round, counted from 1.
           aggregate: The round's release, with its noise and with the sign of the model's movement:
             the new model minus the old one, or any positive multiple of it; not a pseudo-gradient,
-            which is its negative. One array of `dim` numbers, or a list of arrays in the order in which canary
-            clients cut up their vectors; float32 or float64.
+            which is its negative. One array of `dim` numbers, or a list of arrays in the order in
+            which canary clients cut up their vectors; float32 or float64.
 
         Returns:
           The cosines, float64 of shape (num_canaries,).
@@ -167,8 +167,8 @@ class RoundScorer:
 
         Returns:
           The path of `scores_STATISTIC.csv` by statistic: `max` and `sum` over the rounds that are
-          scored, and what the models allow. What is known of the vectors behind them goes into
-          `concentrations.json`.
+            scored, and what the models allow. What is known of the vectors behind them goes into
+            `concentrations.json`.
 
         Raises:
           InputError: A model is of another size or type or is not finite, there is only an initial
@@ -188,7 +188,7 @@ class RoundScorer:
         if not seen.scores:
             raise InputError(f"{self.folder.path}: no round is scored yet")
         paths = {}
-        # Removed first and written last, so that a crash leaves no scores beside other vectors' facts.
+        # Removed first and written last: a crash leaves no scores beside facts on other vectors.
         self.folder.compared_vectors.unlink(missing_ok=True)
         for statistic, scored in score_files(listed.included, seen.scores).items():
             paths[statistic] = self.folder.scores(statistic)

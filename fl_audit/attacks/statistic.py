@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from fl_audit.attacks.audit_table import Audit
 
 Sight = Literal["initial_model", "final_model", "round_cosines", "canary_rounds", "rounds"]
-"""One thing that a score may need: a model, every canary's cosine with the aggregates of rounds, the
-rounds of every canary, or all that there is to see of each round while the system trains
+"""One thing that a score may need: a model, every canary's cosine with the aggregates of rounds,
+the rounds of every canary, or all that there is to see of each round while the system trains
 (`SeenRound`), which no log keeps."""
 
 
