@@ -41,7 +41,7 @@ class LoggedSum:
         _write(path, set(), None)
 
     def forget(self, round_index: int) -> None:
-        """Makes the sum unknown if a round is in it; called before the round's score is replaced."""
+        """Makes the sum unknown if a round is in it; called before its score is replaced."""
         if self._is_known and round_index in self._rounds:
             self._is_known = False
             self._path.unlink()

@@ -41,7 +41,7 @@ def _always(members: IndexArray) -> Draw:
 
 
 def _client_rounds(record: RunRecord, config: EveryRound) -> str:
-    del record, config  # nothing to tell apart
+    del record, config  # the sentence is always the same
     return "Every client takes part in every round."
 
 

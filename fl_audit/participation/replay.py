@@ -82,7 +82,7 @@ def _like(models: IndexArray, log: ReplayLog, canaries: IndexArray) -> Presentat
 
 
 def _client_rounds(record: RunRecord, config: Replay) -> str:
-    del config  # the record has what came of it
+    del config  # the record has the facts
     return f"Clients take part as a production log says, {most_rounds_of_a_client(record)}."
 
 

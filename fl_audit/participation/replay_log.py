@@ -125,7 +125,7 @@ def _check_once_a_round(path: Path, log: ReplayLog, first: int, client_ids: Sequ
     is_repeated = (np.diff(log.clients[order]) == 0) & (np.diff(log.rounds[order]) == 0)
     if not is_repeated.any():
         return
-    # Sorting is stable: the earlier row stands first.
+    # Sorting is stable: the earlier row comes first.
     at = int(np.argmax(is_repeated))
     earlier, later = int(order[at]), int(order[at + 1])
     raise InputError(

@@ -61,7 +61,7 @@ def uniform_schedule(config: Uniform, seed: int, roster: Roster) -> Schedule:
 
 
 def _client_rounds(record: RunRecord, config: Uniform) -> str:
-    del config  # the record has what came of it
+    del config  # the record has the facts
     drawn = f"{record.sample_size or 0:,} of {record.sampled_from or 0:,}"
     if record.sampled_from == record.num_clients:
         return f"Each round draws {drawn} clients, uniformly without replacement."
