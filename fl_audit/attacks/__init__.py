@@ -1,9 +1,9 @@
-"""What attackers see of a run or a log, and how they score its canaries.
+"""Attacks: what attackers see of a run or a log, and how they score its canaries.
 
 Nothing here imports TensorFlow. A canary client anywhere asks `CanaryPool` for its vector; a
 server hands `RoundScorer` each round's aggregate, or writes it into a folder that `fl-audit
 estimate` scores. docs/logs.md has the format and an example of each. Threat models, statistics and
-attackers are registered (`fl_audit.attacks.registry`), those of other packages too.
+attackers are registered (`fl_audit.attacks.registry`), also those of other packages.
 """
 
 from fl_audit.attacks.arrays import flatten, unflatten

@@ -1,4 +1,4 @@
-"""Cosines of a log's aggregates, read one by one."""
+"""Cosines of canaries with a log's aggregates, whose files are read one by one."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 
 
 class AggregateFiles(RoundCosines):
-    """Scores files as it goes through them; all of them must be gone through once before the end.
+    """Scores canaries against the files of aggregates while it reads them.
 
-    Memory is one model and the sum of directions, whatever the number of files.
+    What is known of the aggregates is complete only after `rows` has gone through all files. Memory
+    is one model and the sum of directions, whatever the number of files.
     """
 
     def __init__(
@@ -37,13 +38,13 @@ class AggregateFiles(RoundCosines):
         read: Callable[[Path], Float32Array],
         progress: Callable[[list[Path]], Iterable[Path]],
     ) -> None:
-        """Reads nothing yet.
+        """Keeps the arguments; files are read by `rows`.
 
         Args:
-          pool: Of the canaries.
-          paths: Files by the number of the round, from 1.
-          read: From a file to its vector, float32 of shape (dim,).
-          progress: Goes through files.
+          pool: The canaries.
+          paths: The files by the number of the round, from 1.
+          read: The function from a file to its vector, float32 of shape (dim,).
+          progress: The function that goes through files, and may show how far it has come.
         """
         self._pool = pool
         self._paths = paths
@@ -53,7 +54,7 @@ class AggregateFiles(RoundCosines):
         self._total = np.zeros(pool.dim)
 
     def see_round(self, seen: "SeenRound") -> None:
-        """Refuses.
+        """Raises an error, as no round is shown to a log.
 
         Raises:
           ValueError: The rounds of a log are over.
@@ -61,13 +62,13 @@ class AggregateFiles(RoundCosines):
         raise ValueError(f"round {seen.index} is shown, and the rounds of a log are over")
 
     def flush(self) -> None:
-        """Has nothing to write."""
+        """Does nothing, as there is nothing to write."""
 
     def rows(self, rounds: range | None = None) -> Rows:
-        """See `RoundCosines.rows`; in float32, as a log of cosines keeps them.
+        """See `RoundCosines.rows`.
 
         Raises:
-          ValueError: Some rounds alone are asked for, which no log's threat model does.
+          ValueError: Only some rounds are asked for, which no log's threat model does.
         """
         if rounds is not None:
             raise ValueError("an attacker of a log's aggregates sees every round")

@@ -1,4 +1,4 @@
-"""The attackers who see noised aggregates, of every round or of some."""
+"""Attackers who see the noised aggregates of all rounds or of some."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ from fl_audit.attacks.round_cosines import RoundCosines
 
 
 class AggregateAttacker(Attacker):
-    """Sees aggregates, and has each canary's cosine with them logged."""
+    """An attacker who sees aggregates, and logs each canary's cosine with them."""
 
     def __init__(
         self, cosines: RoundCosines, num_canaries: int, rounds: range | None = None
@@ -20,16 +20,16 @@ class AggregateAttacker(Attacker):
         """Attacks a pool of canaries.
 
         Args:
-          cosines: Of every canary with every aggregate; several attackers share them.
-          num_canaries: Size of the pool.
-          rounds: Those that the attacker sees, from 0; None for all.
+          cosines: The cosines of every canary with every aggregate; several attackers share them.
+          num_canaries: The size of the pool.
+          rounds: The rounds that the attacker sees, from 0; None for all.
         """
         self._cosines = cosines
         self._num_canaries = num_canaries
         self._rounds = rounds
 
     def see_round(self, seen: SeenRound) -> None:
-        """Has each canary's cosine with the aggregate logged, where it sees the round."""
+        """Logs each canary's cosine with the aggregate, if it sees the round."""
         if self._sees(seen.index):
             self._cosines.see_round(seen)
 
@@ -42,22 +42,22 @@ class AggregateAttacker(Attacker):
 
 
 class LargestAndSumAttacker(AggregateAttacker):
-    """Scores by the maximum and the sum of a canary's cosines with aggregates.
+    """An attacker who scores by the maximum and the sum of a canary's cosines with aggregates.
 
-    A class of these has two statistics: that which is the largest cosine (Andrew et al. Algorithm
-    2), and that which is the sum. Of a run that trains it holds the sum of the aggregates'
-    directions, from which the null of the sum follows.
+    A subclass has two statistics: the largest cosine (Andrew et al. Algorithm 2), then the sum. In
+    a run that trains, the attacker keeps the sum of the aggregates' directions, from which the null
+    law of the sum follows.
     """
 
     def __init__(self, context: AttackContext, rounds: range | None = None) -> None:
         """Attacks the canaries of a run or a log.
 
         Args:
-          context: What is attacked.
-          rounds: Those that the attacker sees, from 0; None for all.
+          context: The run or log that is attacked.
+          rounds: The rounds that the attacker sees, from 0; None for all.
 
         Raises:
-          InputError: What it should have remembered is missing or damaged.
+          InputError: A file that the attacker should have written is missing or damaged.
         """
         super().__init__(context.round_cosines, context.num_canaries, rounds)
         self._family = context.family
@@ -69,7 +69,7 @@ class LargestAndSumAttacker(AggregateAttacker):
             self._sum = DirectionSum(context.folder, name, dim, count)
 
     def see_round(self, seen: SeenRound) -> None:
-        """Adds the aggregate's direction as well."""
+        """Logs the cosines, and adds the aggregate's direction to the sum."""
         super().see_round(seen)
         if self._sum is not None and self._sees(seen.index):
             self._sum.add(seen.aggregate)
@@ -81,14 +81,14 @@ class LargestAndSumAttacker(AggregateAttacker):
             self._sum.flush()
 
     def scores(self, final: Float32Array | None) -> Mapping[str, FloatArray]:
-        """Maximum and sum over the rounds that it sees."""
+        """The maximum and the sum of cosines over the rounds that the attacker sees."""
         del final
         seen = over_rounds(self._cosines.rows(self._rounds), self._num_canaries)
         maximum, total = self.statistics
         return {maximum.name: seen.maximum, total.name: seen.total}
 
     def compared_vectors(self, final: Float32Array | None) -> Mapping[str, ComparedVectors]:
-        """The aggregates of the rounds that it sees, and the sum of their directions."""
+        """The aggregates of the rounds that the attacker sees, and the sum of their directions."""
         del final
         total = self._cosines.total() if self._sum is None else self._sum.compared(self._family)
         largest, sum_of_rounds = self.statistics

@@ -1,4 +1,4 @@
-"""Threat model `all_iterates`: who sees the noised aggregate of every round."""
+"""Threat model `all_iterates`: the attacker sees the noised aggregate of every round."""
 
 from typing import Self
 
@@ -33,7 +33,7 @@ SUM = Statistic(
 
 
 class AllIteratesAttacker(LargestAndSumAttacker):
-    """Sees the noised aggregate of every round."""
+    """An attacker who sees the noised aggregate of every round."""
 
     statistics = (MAX, SUM)
 

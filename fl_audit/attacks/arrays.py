@@ -1,4 +1,4 @@
-"""Models and aggregates as frameworks hold them, and as the one vector that is scored."""
+"""Conversion of models and aggregates between a framework's arrays and one vector."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,18 +14,18 @@ Arrays = npt.NDArray[Any] | Sequence[npt.NDArray[Any]]
 
 
 def flatten(arrays: Arrays, dim: int, name: str) -> Float32Array:
-    """One array or a list of them as one vector, in the list's order, each row by row (C order).
+    """Flattens one array or a list of them to one vector, in the list's order, each in C order.
 
     Args:
-      arrays: of `dim` numbers together, float32 or float64.
-      dim: numbers that there must be.
-      name: of what they are, for a message.
+      arrays: The arrays, which hold `dim` numbers together, float32 or float64.
+      dim: The number of numbers that there must be.
+      name: A name for the arrays in error messages.
 
     Returns:
-      float32 of shape (dim,); the array itself where it is that already.
+      The vector, float32 of shape (dim,); the array itself where it has that form already.
 
     Raises:
-      InputError: there are more or fewer numbers, of another type, or one is not finite.
+      InputError: There are more or fewer numbers, they are of another type, or one is not finite.
     """
     parts = [np.asarray(part) for part in ([arrays] if isinstance(arrays, np.ndarray) else arrays)]
     for part in parts:
@@ -45,14 +45,14 @@ def flatten(arrays: Arrays, dim: int, name: str) -> Float32Array:
 
 
 def unflatten(vector: npt.NDArray[Any], like: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
-    """The inverse of `flatten`: a vector cut into arrays of the shapes and types of a list.
+    """Cuts a vector into arrays of the shapes and types of a list; the inverse of `flatten`.
 
     Args:
-      vector: of shape (dim,).
-      like: arrays of `dim` numbers together, such as a model's weights.
+      vector: The vector, of shape (dim,).
+      like: The arrays to follow, which hold `dim` numbers together, such as a model's weights.
 
     Raises:
-      InputError: the arrays have more or fewer numbers.
+      InputError: The arrays have more or fewer numbers.
 
     >>> [part.tolist() for part in unflatten(np.arange(5.0), [np.zeros((2, 2)), np.zeros(1)])]
     [[[0.0, 1.0], [2.0, 3.0]], [4.0]]

@@ -1,4 +1,4 @@
-"""What every attacker does while a system trains."""
+"""Attackers: what each of them sees of every round, and how it scores canaries at the end."""
 
 import abc
 from collections.abc import Mapping
@@ -13,12 +13,13 @@ from fl_audit.attacks.statistic import Statistic
 
 @dataclass(frozen=True, eq=False)
 class SeenRound:
-    """What there is to see of one round; an attacker looks at what its threat model allows.
+    """All that there is to see of one round; an attacker uses what its threat model allows.
 
     Attributes:
       index: The round, counted from 0.
       before: The model when the round began, float32 of shape (dim,).
-      aggregate: The round's noised aggregate, float32 of shape (dim,), as the model moves.
+      aggregate: The round's noised aggregate, float32 of shape (dim,), with the sign of the model's
+        movement.
       after: The model when the round ended, float32 of shape (dim,).
       clip_norm: The norm that updates were clipped to; infinite where nothing clips.
     """
@@ -31,10 +32,10 @@ class SeenRound:
 
 
 class Attacker(abc.ABC):
-    """Scores canaries by what it sees; its scores are the larger, the more like a member.
+    """An attacker who scores canaries by what it sees; larger scores speak for inclusion.
 
     Attributes:
-      statistics: The statistics that it fills, all of which need the same things.
+      statistics: The statistics that the attacker computes, all of which have the same `needs`.
     """
 
     statistics: ClassVar[tuple[Statistic, ...]]
@@ -45,26 +46,26 @@ class Attacker(abc.ABC):
         """The attacker of a run or a log.
 
         Args:
-          context: What is attacked.
+          context: The run or log that is attacked.
 
         Raises:
-          InputError: What the attacker should have remembered is missing or damaged.
+          InputError: A file that the attacker should have written is missing or damaged.
         """
 
     @abc.abstractmethod
     def see_round(self, seen: SeenRound) -> None:
-        """Looks at a round; after a crash it is shown the rounds since the last checkpoint anew."""
+        """Takes in a round; after a crash the rounds since the last checkpoint are shown again."""
 
     @abc.abstractmethod
     def flush(self) -> None:
-        """Writes what it remembers to the disk; called right before each checkpoint is saved.
+        """Writes the attacker's state to the disk; called right before each checkpoint is saved.
 
-        A crash in between leaves the checkpoint before: what that one needs has to stay.
+        A crash in between leaves the previous checkpoint, so what that one needs must be kept.
         """
 
     @abc.abstractmethod
     def scores(self, final: Float32Array | None) -> Mapping[str, FloatArray]:
-        """Scores by statistic, each of shape (num_canaries,), after the last round.
+        """The scores by statistic, each float64 of shape (num_canaries,), after the last round.
 
         Args:
           final: The trained model, float32 of shape (dim,); None for a log without one, which asks
@@ -72,25 +73,25 @@ class Attacker(abc.ABC):
         """
 
     def compared_vectors(self, final: Float32Array | None) -> Mapping[str, ComparedVectors]:
-        """What is known of the vectors behind its scores, by statistic, after the last round.
+        """What is known of the vectors behind the scores, by statistic, after the last round.
 
-        A statistic that is left out has no null law in closed form but for what its `law` says.
+        A statistic that is left out has a null law in closed form only if its `law` says so.
 
         Args:
-          final: As for `scores`, which has been asked before.
+          final: The trained model as for `scores`, which must have been called before.
         """
         del final
         return {}
 
 
 class ModelAttacker(Attacker):
-    """Sees no round, and scores by the final model."""
+    """An attacker who sees no round, and scores by the final model."""
 
     def see_round(self, seen: SeenRound) -> None:
-        """Does not look."""
+        """Ignores the round."""
 
     def flush(self) -> None:
-        """Has nothing to remember."""
+        """Does nothing, as there is no state to write."""
 
     def scores(self, final: Float32Array | None) -> Mapping[str, FloatArray]:
         """See `Attacker.scores`.
@@ -104,7 +105,7 @@ class ModelAttacker(Attacker):
 
     @abc.abstractmethod
     def scores_of_model(self, final: Float32Array) -> Mapping[str, FloatArray]:
-        """Scores by statistic, each of shape (num_canaries,).
+        """The scores by statistic, each float64 of shape (num_canaries,).
 
         Args:
           final: The trained model, float32 of shape (dim,).

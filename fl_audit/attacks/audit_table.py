@@ -1,4 +1,4 @@
-"""Table of what a run is audited for."""
+"""The config table [audit]: what a run is audited for."""
 
 from typing import Annotated
 
@@ -13,26 +13,28 @@ from fl_audit.kinds.table import OpenUnitFloat, PositiveInt, Table
 
 
 class Audit(Table, frozen=True):
-    """What the estimates are computed at, and the claim that they are held against.
+    """The parameters of the estimates, and the claim that they are compared with.
 
     Attributes:
-      delta: of (epsilon, delta)-DP; by default `claimed_delta`, else N^-1.1 for N real clients
-        (Andrew et al. section 5).
-      confidence: of each lower bound, and of the verdict as a whole.
-      threat_models: what attackers see: the `final` model alone; `final_and_initial` model;
-        `all_iterates`, every round's noised aggregate; `known_rounds`, the same, and who is online
-        when; `checkpoints`, a model every
+      delta: The delta of (epsilon, delta)-DP; by default `claimed_delta`, else N^-1.1 for N real
+        clients (Andrew et al. section 5).
+      confidence: The confidence of each lower bound, and of the verdict as a whole.
+      threat_models: The names of what attackers see: `final`, the final model alone;
+        `final_and_initial`, both models; `all_iterates`, every round's noised aggregate;
+        `known_rounds`, the same, and who is online when; `checkpoints`, a model every
         `release_every` rounds; `window`, the noised aggregates of some rounds.
-      release_every: rounds between the models that `checkpoints` sees: the initial one, the one
-        after so many rounds and so on, and the final one. (How often a run saves its own state is
-        `log.checkpoint_every`.)
-      window_first_round: the first round that `window` sees; rounds count from 1.
-      window_last_round: the last.
-      claimed_epsilon: what the run is said to guarantee to a client; without it no verdict.
-      claimed_delta: at which; by default `delta`. A bound at another delta says nothing about the
-        claim, so the two may not differ.
-      verdict_statistic: the only statistic that the verdict looks at, or all that the run has.
-      verdict_method: the only method that it looks at, or all that hold for any mechanism.
+      release_every: The number of rounds between the models that `checkpoints` sees: the initial
+        one, the one after so many rounds and so on, and the final one. (How often a run saves its
+        own state is `log.checkpoint_every`.)
+      window_first_round: The first round that `window` sees; rounds count from 1.
+      window_last_round: The last round that `window` sees.
+      claimed_epsilon: The epsilon that the run is said to guarantee to a client; without it there
+        is no verdict.
+      claimed_delta: The delta of the claim; by default `delta`. A bound at another delta says
+        nothing about the claim, so the two may not differ.
+      verdict_statistic: The only statistic that the verdict uses, or `all` for all of the run's.
+      verdict_method: The only method that the verdict uses, or `all` for all methods that hold for
+        any mechanism.
     """
 
     delta: OpenUnitFloat | None = None
@@ -52,7 +54,7 @@ class Audit(Table, frozen=True):
     verdict_method: str = "all"
 
     def __post_init__(self) -> None:
-        """Checks the threat models, what is said of a claim, and that there is one delta."""
+        """Checks the threat models and the keys of a claim, and settles on one delta."""
         self._check_threat_models()
         if self.claimed_epsilon is None:
             for key in ("claimed_delta", "verdict_statistic", "verdict_method"):
@@ -83,7 +85,7 @@ class Audit(Table, frozen=True):
             model.check(self)
 
     def _check_keys(self, model: ThreatModel) -> None:
-        """Keys are there where a threat model needs them, and only there."""
+        """Checks that keys are set where a threat model needs them, and only there."""
         allowed = {key for asked in threat_models_of(self) for key in asked.keys}
         for key in model.keys:
             if model.name in self.threat_models and getattr(self, key) is None:

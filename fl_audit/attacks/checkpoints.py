@@ -1,4 +1,4 @@
-"""Threat model `checkpoints`: who sees a model now and then."""
+"""Threat model `checkpoints`: the attacker sees a model every few rounds."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Self
@@ -48,10 +48,10 @@ CHECKPOINTS_SUM = Statistic(
 
 
 class CheckpointAttacker(Attacker):
-    """Sees the models after rounds 0, n, 2n and so on, and the final one.
+    """An attacker who sees the models after rounds 0, n, 2n and so on, and the final one.
 
-    Scores canaries by the differences of models seen one after the other; the last difference may
-    span fewer than n rounds. Holds one model, and a second one while it compares.
+    It scores canaries by the differences of consecutive models; the last difference may span fewer
+    than n rounds. Memory is one model, and a second one while two are compared.
 
     The state on disk is a log of the differences' cosines, what the null law needs of the
     differences, and, where the run's checkpoint lies between two released models, the earlier of
@@ -64,11 +64,11 @@ class CheckpointAttacker(Attacker):
         """Attacks a run's canaries.
 
         Args:
-          context: The run; what was remembered by the rounds that are done is read.
-          every: n, the rounds between released models.
+          context: The run; the state after the rounds that are done is read from its folder.
+          every: The number n of rounds between released models.
 
         Raises:
-          InputError: what it should have remembered is missing or damaged.
+          InputError: A file that the attacker should have written is missing or damaged.
         """
         self._cosines = context.canaries.cosines
         self._dim = len(context.initial_model)
@@ -102,7 +102,7 @@ class CheckpointAttacker(Attacker):
         return cls(context, context.audit.release_every)
 
     def see_round(self, seen: SeenRound) -> None:
-        """Remembers a model that is released, and scores by the next one."""
+        """Keeps a model that is released, and scores by its difference from the next one."""
         if seen.index % self._every == 0:
             self._released = seen.before
         self._completed = seen.index + 1
@@ -118,7 +118,7 @@ class CheckpointAttacker(Attacker):
             self._sum.add(moved)
 
     def flush(self) -> None:
-        """Writes the logs, and the model and the sum that the coming checkpoint will need."""
+        """Writes the logs, and the model and the sum that the next checkpoint will need."""
         self._log.flush()
         if self._concentrations is not None:
             self._concentrations.flush()
@@ -127,14 +127,14 @@ class CheckpointAttacker(Attacker):
         release = self._release(self._completed)
         self._remove_released(but={self._release(self._saved), release})
         if self._released is not None and release != self._on_disk:
-            # A file of this name may be there, of a run that was killed: its noise was another.
+            # A run that was killed may have left a file of this name, from rounds with other noise.
             with atomic_writer(self._folder.released_model(release)) as file:
                 np.save(file, self._released)
             self._on_disk = release
         self._saved = self._completed
 
     def scores(self, final: Float32Array | None) -> Mapping[str, FloatArray]:
-        """Maximum and sum over the differences."""
+        """The maximum and the sum of cosines over the differences."""
         del final
         self._remove_released(but=set())
         steps = over_rounds(self._log.rows(), self._log.num_canaries)
@@ -152,7 +152,7 @@ class CheckpointAttacker(Attacker):
         return completed % self._every != 0 and completed != self._num_rounds
 
     def _release(self, completed: int) -> int:
-        """Rounds after which the last model before or then was released."""
+        """The last round, up to `completed`, after which a model was released."""
         return completed - completed % self._every
 
     def _read_released(self, release: int) -> npt.NDArray[np.float32]:

@@ -1,9 +1,9 @@
-"""What is known of the vectors that canaries were compared with, and the null tail it gives.
+"""What is known of the vectors that canaries were compared with, and the null tail that follows.
 
-An attacker's score is a multiple of the largest cosine of a canary with one or several vectors: of
-a model, of every round's aggregate, of the sum of their directions. Excluded canaries are
-independent of all of these, so how large a score may come out by chance follows from the canaries'
-family and, where these are signs, from how much of a vector lies on few coordinates.
+An attacker's score is a multiple of the largest cosine of a canary with one or several vectors: a
+model, every round's aggregate, or the sum of their directions. Excluded canaries are independent of
+all of these, so how large a score may be by chance follows from the canaries' family and, for
+canaries of signs, from how much of a vector lies on few coordinates.
 """
 
 import math
@@ -33,16 +33,18 @@ if TYPE_CHECKING:
 _FORMAT_VERSION = 1
 
 _GROUPS_PER_OCTAVE = 4
-"""Of sums of cubes. Within a group the largest counts, which costs up to 19 % of a remainder term
-that is itself a few percent of the tail; groups keep bounds fast with thousands of rounds."""
+"""The number of groups that vectors form per factor of two in their sums of cubes.
+
+All vectors of a group count with its largest sum, which costs up to 19 % of a remainder term that
+is itself a few percent of the tail; groups keep bounds fast with thousands of rounds."""
 
 
 class Vectors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Some vectors that nothing tells apart.
+    """A group of vectors of which the same is known.
 
     Attributes:
-      count: How many they are, at least 1.
-      concentration: An upper bound on both sums of each of them; None where nothing is known of
+      count: The number of vectors, at least 1.
+      concentration: An upper bound on both sums of each vector; None where nothing is known of
         them, or the canaries' null law does not depend on it.
     """
 
@@ -51,25 +53,25 @@ class Vectors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ComparedVectors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A score as a multiple of the largest cosine with any of some vectors.
+    """The vectors behind a score, which is a multiple of the largest cosine with any of them.
 
     Attributes:
-      vectors: All of them, in groups.
-      scale: The multiple, above 0.
+      vectors: All vectors, in groups.
+      scale: The factor between the largest cosine and the score, above 0.
     """
 
     vectors: tuple[Vectors, ...]
     scale: float = 1.0
 
     def null_tail(self, family: str, dim: int) -> NullTail:
-        """What is known of an excluded canary's score.
+        """The tail of the law of an excluded canary's score.
 
         Args:
-          family: Of the canaries, as in `canaries.family`.
-          dim: Number of trainable parameters.
+          family: The canaries' family, as in `canaries.family`.
+          dim: The number of trainable parameters.
 
         Raises:
-          ValueError: No vector of that dimension has such a concentration, or there is none.
+          ValueError: No vector of that dimension has such a concentration, or there is no vector.
         """
         tails: tuple[NullTail, ...] = tuple(
             tail
@@ -96,7 +98,14 @@ def _of_one_vector(family: str, dim: int, concentration: Concentration | None) -
 
 
 def concentration_row(vector: Float32Array) -> FloatArray:
-    """A vector's two sums as a row of `ConcentrationLog`: float64 of shape (2,), zeros for zero."""
+    """A vector's two sums as a row of `ConcentrationLog`.
+
+    Args:
+      vector: The vector, float32 of shape (dim,).
+
+    Returns:
+      The sums of cubes and of fourth powers, float64 of shape (2,); zeros for the zero vector.
+    """
     found = concentration_of(vector)
     return np.zeros(2) if found is None else np.array([found.cubes, found.fourth_powers])
 
@@ -107,11 +116,11 @@ def unknown_rows(num_rounds: int) -> FloatArray:
 
 
 def one_vector(family: str | None, vector: FloatArray | Float32Array) -> ComparedVectors | None:
-    """A cosine with one vector; None for the zero vector, which has no direction.
+    """The vector behind a cosine with one vector; None for zero, which has no direction.
 
     Args:
-      family: Of the canaries; decides whether the vector's concentration is asked for.
-      vector: Of shape (dim,).
+      family: The canaries' family; decides whether the vector's concentration is computed.
+      vector: The vector, of shape (dim,).
     """
     if not np.any(vector):
         return None
@@ -120,10 +129,11 @@ def one_vector(family: str | None, vector: FloatArray | Float32Array) -> Compare
 
 
 def any_one_of(rows: FloatArray) -> ComparedVectors | None:
-    """A cosine with one of some rounds' vectors, whichever; None where one has no direction.
+    """What is known of each vector of some rounds alone; None where one has no direction.
 
     Args:
-      rows: The rounds that were scored, as in `ConcentrationLog`, float64 of shape (rounds, 2).
+      rows: The rows of the rounds that were scored, as in `ConcentrationLog`, float64 of shape
+        (rounds, 2).
     """
     if len(rows) == 0 or (rows[:, 1] == 0).any():
         return None
@@ -133,14 +143,14 @@ def any_one_of(rows: FloatArray) -> ComparedVectors | None:
 
 
 def largest_cosine(rows: FloatArray) -> ComparedVectors | None:
-    """A largest cosine with some rounds' vectors; None where none of them has a direction.
+    """The vectors behind a largest cosine over rounds; None where no vector has a direction.
 
-    A zero vector's cosine is 0, and P(0 >= t) is 1 for t <= 0. There the tails of two other rounds
-    add up to 1 already, as each of these laws is symmetric about 0: so with two others a zero
-    vector is left out, and else it is counted as any vector is.
+    A zero vector's cosine is 0, and P(0 >= t) is 1 for t <= 0. For such t the tails of two other
+    rounds add up to at least 1 already, as each of these laws is symmetric about 0. So a zero
+    vector is left out where there are two others, and else is counted like any vector.
 
     Args:
-      rows: Of the rounds that were scored, as in `ConcentrationLog`, float64 of shape (rounds, 2).
+      rows: The rows of the scored rounds, as in `ConcentrationLog`, float64 of shape (rounds, 2).
     """
     is_zero = rows[:, 1] == 0
     others = rows[~is_zero]
@@ -153,7 +163,7 @@ def largest_cosine(rows: FloatArray) -> ComparedVectors | None:
 
 
 def _grouped(rows: FloatArray) -> tuple[Vectors, ...]:
-    """Vectors of about the same concentration, the largest of each sum for all of a group."""
+    """Groups vectors of about the same concentration, each with its largest sums."""
     numbers = np.ceil(_GROUPS_PER_OCTAVE * np.log2(rows[:, 0]))
     return tuple(
         Vectors(len(members), Concentration(*(float(most) for most in members.max(axis=0))))
@@ -164,28 +174,28 @@ def _grouped(rows: FloatArray) -> tuple[Vectors, ...]:
 def named(
     compared: Mapping["Statistic", ComparedVectors | None],
 ) -> dict[str, ComparedVectors]:
-    """Those that are known, by the statistic's name."""
+    """The entries that are not None, by the statistic's name."""
     return {statistic.name: one for statistic, one in compared.items() if one is not None}
 
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The file, by statistic."""
+    """The content of the file, by statistic."""
 
     format_version: int
     statistics: dict[str, ComparedVectors]
 
 
 def write_compared_vectors(path: Path, compared: Mapping[str, ComparedVectors]) -> None:
-    """Writes what is known by statistic, whole or not at all."""
+    """Writes what is known of the vectors by statistic; the file appears whole."""
     text = msgspec.json.encode(_File(_FORMAT_VERSION, dict(compared))).decode()
     write_text(path, text + "\n")
 
 
 def read_compared_vectors(path: Path) -> Mapping[str, ComparedVectors]:
-    """Reads what is known by statistic; nothing where the file is missing, as in older folders.
+    """Reads what is known of the vectors by statistic; empty without a file, as in older folders.
 
     Raises:
-      InputError: the file is damaged or of another format version.
+      InputError: The file is damaged or of another format version.
     """
     try:
         content = path.read_bytes()

@@ -1,4 +1,4 @@
-"""What attackers are made from: the canaries, and what there is of the run or the log."""
+"""The context that attackers are made from: the canaries, and the run or the log."""
 
 import functools
 from dataclasses import dataclass
@@ -23,25 +23,26 @@ class ScoredCanaries(Protocol):
     """Canaries that are vectors, such as a `CanaryFamily` or a `CanaryPool`."""
 
     def cosines(self, target: npt.NDArray[np.float32], /) -> npt.NDArray[np.float64]:
-        """Cosine of every canary with a float32 vector of shape (dim,)."""
+        """The cosine of every canary with a vector, float32 of shape (dim,)."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AttackContext:
-    """One run or log, as far as attackers need it.
+    """What attackers need of one run or log.
 
     Attributes:
-      canaries: The canaries that are vectors; none where they hold examples.
-      num_canaries: Size of the pool, included and excluded together.
-      num_rounds: Rounds of the run, or that the log shows.
+      canaries: The canaries that are vectors; empty where canaries hold examples.
+      num_canaries: The size of the pool, included and excluded together.
+      num_rounds: The number of rounds of the run, or that the log shows.
       audit: The table [audit] of the config.
-      initial: The model before the first round, float32 of shape (dim,); None where nobody says it.
-      folder: The run's folder, where attackers keep what they remember; None for a log.
-      completed: Rounds that are done, whose memories the folder holds.
+      initial: The model before the first round, float32 of shape (dim,); None where it is not
+        known.
+      folder: The run's folder, where attackers keep their state; None for a log.
+      completed: The number of rounds that are done, after which the folder holds the state.
       given_cosines: The cosines of a log; None for a run, which logs its own.
-      family: The canaries' family, as in `canaries.family`; None where they are no vectors of one,
+      family: The canaries' family, as in `canaries.family`; None where they belong to none,
         so that nothing is known of their null law.
-      canary_rounds: The rounds of every canary; None where nobody says them.
+      canary_rounds: The rounds of every canary; None where they are not known.
     """
 
     canaries: ScoredCanaries
@@ -60,7 +61,7 @@ class AttackContext:
         """The rounds of every canary.
 
         Raises:
-          ValueError: Nobody says them.
+          ValueError: The rounds are not known.
         """
         if self.canary_rounds is None:
             raise ValueError("the canaries' rounds are not known")
@@ -68,7 +69,7 @@ class AttackContext:
 
     @functools.cached_property
     def round_cosines(self) -> RoundCosines:
-        """Every canary's cosine with every round's aggregate, one log for all attackers.
+        """The cosines of every canary with every aggregate, one log shared by all attackers.
 
         Raises:
           InputError: Rounds are done, and the run's log is missing or damaged.
@@ -86,8 +87,8 @@ class AttackContext:
         """The log of a run's vectors; None where the canaries' null law does not depend on them.
 
         Args:
-          path: Of the log.
-          num_vectors: Rows that it has.
+          path: The path of the log.
+          num_vectors: The number of its rows.
 
         Raises:
           InputError: Rounds are done, and the log is missing or damaged.
@@ -101,7 +102,7 @@ class AttackContext:
         """The folder of a run.
 
         Raises:
-          ValueError: This is a log, into which nothing is written.
+          ValueError: The context is a log, which has no folder to write to.
         """
         if self.folder is None:
             raise ValueError("an attacker of a log has no folder to keep anything in")
@@ -112,7 +113,7 @@ class AttackContext:
         """The model before the first round, float32 of shape (dim,).
 
         Raises:
-          ValueError: There is none.
+          ValueError: There is no initial model.
         """
         if self.initial is None:
             raise ValueError("there is no initial model to attack")

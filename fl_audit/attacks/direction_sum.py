@@ -1,9 +1,9 @@
-"""The sum of the directions of vectors: a sum of cosines is an inner product with it.
+"""The sum of the directions of vectors, which reduces a sum of cosines to one cosine.
 
-For unit vectors c and vectors v_1 to v_T the sum of the cosines of c is <c, U>, U being the sum of
-v_t / |v_t|: |U| times the cosine of c with U. So its null is that of one vector, however alike the
-vectors are. U is one more model in memory, in float64, and is kept beside what else survives a
-crash.
+For a unit vector c and vectors v_1 to v_T the sum of the cosines of c is <c, U>, where U is the sum
+of v_t / |v_t|; this is |U| times the cosine of c with U. So its null law is that of one vector,
+however alike the vectors are. U takes the memory of one more model, in float64, and is saved with
+the rest of the state that survives a crash.
 """
 
 from pathlib import Path
@@ -18,18 +18,18 @@ from fl_audit.formats.atomic import atomic_writer
 from fl_audit.formats.run_folder import RunFolder
 
 _CANCELLED = 0.1
-"""A sum shorter than this is what rounding leaves where directions cancel, and so are scores."""
+"""The length below which a sum is mostly rounding error, as its directions cancel."""
 
 _PIECE = 1 << 15
-"""Coordinates worked on at a time: 256 kB, which a cache holds."""
+"""The number of coordinates worked on at a time: 256 kB, which fits into a cache."""
 
 
 def add_direction(total: FloatArray, vector: Float32Array) -> None:
-    """Adds a vector's direction to a sum in place; a zero vector has none.
+    """Adds a vector's direction to a sum in place; a zero vector adds nothing.
 
     Args:
       total: The sum, float64 of shape (dim,).
-      vector: float32 of shape (dim,).
+      vector: The vector, float32 of shape (dim,).
     """
     norm = euclidean_norm(vector)
     if norm == 0:
@@ -41,14 +41,14 @@ def add_direction(total: FloatArray, vector: Float32Array) -> None:
 
 
 def sum_of_cosines(family: str | None, total: FloatArray) -> ComparedVectors | None:
-    """A sum of cosines as a multiple of one cosine, with the sum of directions.
+    """What is known of a sum of cosines, as a multiple of the cosine with the sum of directions.
 
     Args:
-      family: Of the canaries.
+      family: The canaries' family.
       total: The sum of directions, float64 of shape (dim,).
 
     Returns:
-      None where directions cancel.
+      The vector and the multiple; None where directions cancel.
     """
     length = float(np.linalg.norm(total))
     compared = one_vector(family, total) if length > _CANCELLED else None
@@ -56,22 +56,23 @@ def sum_of_cosines(family: str | None, total: FloatArray) -> ComparedVectors | N
 
 
 class DirectionSum:
-    """The sum of directions of a run that trains.
+    """The sum of directions in a run that trains.
 
-    On disk there is the sum at the last checkpoint, and while the next one is saved that one's.
+    The disk holds the sum at the last checkpoint and, while the next checkpoint is saved, its sum
+    too.
     """
 
     def __init__(self, folder: RunFolder, name: str, dim: int, count: int) -> None:
-        """Starts, or goes on behind a checkpoint.
+        """Starts at zero, or continues after a checkpoint.
 
         Args:
-          folder: Of the run.
-          name: What these are vectors of.
-          dim: Of a vector.
-          count: How many vectors were added until the checkpoint.
+          folder: The folder of the run.
+          name: The name of the statistic, for file names.
+          dim: The length of a vector.
+          count: The number of vectors added until the checkpoint.
 
         Raises:
-          InputError: vectors were added, and the sum is missing or damaged.
+          InputError: Vectors were added, and the sum is missing or damaged.
         """
         self._folder = folder
         self._name = name
@@ -79,18 +80,18 @@ class DirectionSum:
         self._total = np.zeros(dim) if count == 0 else read_sum(self._path(count), dim)
 
     def add(self, vector: Float32Array) -> None:
-        """Adds a vector's direction."""
+        """Adds the direction of a vector."""
         add_direction(self._total, vector)
         self._count += 1
 
     def flush(self) -> None:
-        """Writes the sum that the coming checkpoint will need; keeps that of the last one."""
+        """Writes the sum that the next checkpoint will need, and keeps that of the last one."""
         kept = {self._path(self._saved), self._path(self._count)}
         for path in self._folder.direction_sums(self._name):
             if path not in kept:
                 path.unlink()
         if self._count != self._on_disk:
-            # A file of this name may be there, of a run that was killed: its noise was another.
+            # A run that was killed may have left a file of this name, from rounds with other noise.
             with atomic_writer(self._path(self._count)) as file:
                 np.save(file, self._total)
             self._on_disk = self._count
@@ -108,7 +109,7 @@ def read_sum(path: Path, dim: int) -> FloatArray:
     """Reads a sum of directions, float64 of shape (dim,).
 
     Raises:
-      InputError: the file is missing or damaged.
+      InputError: The file is missing or damaged.
     """
     try:
         total: FloatArray = np.load(path, allow_pickle=False)

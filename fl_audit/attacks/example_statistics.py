@@ -1,4 +1,4 @@
-"""Statistics of canaries that hold examples; their attackers train, and stand in `training`."""
+"""Statistics of canaries that hold examples; their attackers are in `fl_audit.training`."""
 
 from fl_audit.attacks.statistic import Statistic
 

@@ -1,4 +1,4 @@
-"""Threat models `final` and `final_and_initial`: who sees the final model and no round."""
+"""Threat models `final` and `final_and_initial`: the attacker sees no round."""
 
 from collections.abc import Mapping
 from typing import Self
@@ -34,7 +34,7 @@ FINAL_MINUS_INITIAL = Statistic(
 
 
 class FinalModelAttacker(ModelAttacker):
-    """Sees the final model alone."""
+    """An attacker who sees the final model alone."""
 
     statistics = (FINAL,)
 
@@ -43,7 +43,7 @@ class FinalModelAttacker(ModelAttacker):
 
         Args:
           canaries: The pool.
-          family: Of the canaries, as in `AttackContext`.
+          family: The canaries' family, as in `AttackContext`.
         """
         self._canaries = canaries
         self._family = family
@@ -54,16 +54,16 @@ class FinalModelAttacker(ModelAttacker):
         return cls(context.canaries, context.family)
 
     def scores_of_model(self, final: Float32Array) -> Mapping[str, FloatArray]:
-        """Cosines with the final model."""
+        """The cosines with the final model."""
         return {FINAL.name: self._canaries.cosines(final)}
 
     def compared_vectors(self, final: Float32Array | None) -> Mapping[str, ComparedVectors]:
-        """The final model."""
+        """The final model as the compared vector."""
         return {} if final is None else named({FINAL: one_vector(self._family, final)})
 
 
 class FinalAndInitialAttacker(ModelAttacker):
-    """Sees the final model and knows the initial one."""
+    """An attacker who sees the final model and knows the initial one."""
 
     statistics = (FINAL_MINUS_INITIAL,)
 
@@ -75,7 +75,7 @@ class FinalAndInitialAttacker(ModelAttacker):
         Args:
           canaries: The pool.
           initial: The model before the first round, float32 of shape (dim,).
-          family: Of the canaries, as in `AttackContext`.
+          family: The canaries' family, as in `AttackContext`.
         """
         self._canaries = canaries
         self._initial = initial
@@ -87,11 +87,11 @@ class FinalAndInitialAttacker(ModelAttacker):
         return cls(context.canaries, context.initial_model, context.family)
 
     def scores_of_model(self, final: Float32Array) -> Mapping[str, FloatArray]:
-        """Cosines with the final minus the initial model."""
+        """The cosines with the final minus the initial model."""
         return {FINAL_MINUS_INITIAL.name: self._canaries.cosines(final - self._initial)}
 
     def compared_vectors(self, final: Float32Array | None) -> Mapping[str, ComparedVectors]:
-        """The final minus the initial model."""
+        """The final minus the initial model as the compared vector."""
         if final is None:
             return {}
         return named({FINAL_MINUS_INITIAL: one_vector(self._family, final - self._initial)})

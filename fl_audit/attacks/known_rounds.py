@@ -1,7 +1,8 @@
-"""Threat model `known_rounds`: who sees every round and knows when each client was online.
+"""Threat model `known_rounds`: the attacker sees every round and knows who was online when.
 
 This is the attacker that accounting without amplification guards against: the order of clients is
-no secret. Sampling hides nothing from it, so that it may exceed an epsilon that counts on sampling.
+not secret. Sampling hides nothing from it, so a bound may exceed an epsilon that relies on
+sampling.
 """
 
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ from fl_audit.attacks.threat_model import ThreatModel
 
 
 def _law(facts: RunFacts) -> NullLaw:
-    """One round each is one vector; sums over several rounds depend on how alike these are."""
+    """The closed form if every canary is known to be compared with one vector, else a fit."""
     return ONE_VECTOR if "own_rounds" in facts.compared else EMPIRICAL
 
 
@@ -38,7 +39,7 @@ OWN_ROUNDS = Statistic(
 
 
 class KnownRoundsAttacker(Attacker):
-    """Sees the noised aggregate of every round, and knows each canary's rounds."""
+    """An attacker who sees every round's noised aggregate, and knows each canary's rounds."""
 
     statistics = (OWN_ROUNDS,)
 
@@ -58,7 +59,7 @@ class KnownRoundsAttacker(Attacker):
         return cls(context.round_cosines, context.own_rounds)
 
     def see_round(self, seen: SeenRound) -> None:
-        """Has each canary's cosine with the aggregate logged."""
+        """Logs each canary's cosine with the aggregate."""
         self._cosines.see_round(seen)
 
     def flush(self) -> None:
@@ -71,7 +72,7 @@ class KnownRoundsAttacker(Attacker):
         return {OWN_ROUNDS.name: scores_in_own_rounds(self._cosines.numbered_rows(), self._own)}
 
     def compared_vectors(self, final: Float32Array | None) -> Mapping[str, ComparedVectors]:
-        """Any one of the aggregates, where no canary is compared with more."""
+        """Any single aggregate, if no canary is compared with more than one."""
         del final
         one = self._cosines.any_one() if self._own.most <= 1 else None
         return named({OWN_ROUNDS: one})

@@ -1,4 +1,4 @@
-"""What a log's canaries.csv says of the pool: who was included, and whose rounds are which."""
+"""A log's canaries.csv: which canaries were included, and in which rounds each took part."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,11 +17,11 @@ from fl_audit.formats.log_folder import LogFolder
 
 @dataclass(frozen=True, eq=False)
 class ListedCanaries:
-    """The canaries of a pool.
+    """The coins and rounds of a pool's canaries.
 
     Attributes:
       included: Whether each took part in training, bool of shape (num_canaries,).
-      own_rounds: The rounds of each; None where nobody says them.
+      own_rounds: The rounds of each canary; None where they are not known.
     """
 
     included: npt.NDArray[np.bool_]
@@ -64,7 +64,7 @@ def read_listed(folder: LogFolder, pool: CanaryPool) -> ListedCanaries:
 
 
 def _rounds(path: str, canary: str, text: str) -> IndexArray:
-    """Rounds in the file count from 1."""
+    """Reads a canary's rounds, which count from 1 in the file, as rounds from 0."""
     numbers = text.split()
     if not all(number.isascii() and number.isdigit() and int(number) > 0 for number in numbers):
         raise InputError(
@@ -77,16 +77,16 @@ def _rounds(path: str, canary: str, text: str) -> IndexArray:
 def write_listed(
     folder: LogFolder, pool: CanaryPool, rounds: Sequence[Sequence[int]], num_rounds: int
 ) -> None:
-    """Writes a log's canaries.csv, whole or not at all.
+    """Writes a log's canaries.csv; the file appears whole.
 
     Args:
       folder: The folder of the log.
       pool: The canaries.
       rounds: The rounds of each canary, included or not, from 1.
-      num_rounds: Rounds that there is room for.
+      num_rounds: The number of rounds that there is room for.
 
     Raises:
-      InputError: There are rounds of more or fewer canaries, or one is out of range.
+      InputError: There are rounds of more or fewer canaries, or a round is out of range.
     """
     if len(rounds) != pool.count:
         raise InputError(

@@ -1,4 +1,4 @@
-"""Scores from a log folder, by the attackers who attack a run. docs/logs.md is its format."""
+"""Scores from a log folder, by the attackers of runs; docs/logs.md defines the format."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -32,18 +32,18 @@ from fl_audit.formats.score_file import ScoreFile
 _AGGREGATE = re.compile(r"round_(\d+)\.npy")
 
 Progress = Callable[[list[Path]], Iterable[Path]]
-"""Goes through files, and may show how far it has come."""
+"""A function that goes through files, and may show how far it has come."""
 
 
 @dataclass(frozen=True, eq=False)
 class ScoredLog:
-    """What a log comes to.
+    """The scores of a log.
 
     Attributes:
-      pool: whose canaries were scored.
-      num_rounds: aggregates that were scored.
-      scores: by statistic; only those that the log allows.
-      compared: what is known of the vectors that canaries were compared with, by statistic.
+      pool: The pool whose canaries were scored.
+      num_rounds: The number of aggregates that were scored.
+      scores: The scores by statistic, of the statistics that the log allows.
+      compared: What is known of the vectors that canaries were compared with, by statistic.
     """
 
     pool: CanaryPool
@@ -54,12 +54,12 @@ class ScoredLog:
 
 @dataclass(frozen=True, eq=False)
 class SeenScores:
-    """Scores by what was seen.
+    """The scores by what was seen.
 
     Attributes:
-      scores: of shape (count,) by statistic, the weakest attacker's first; empty where nothing was
-        seen.
-      compared: what is known of the vectors that canaries were compared with, by statistic.
+      scores: The scores by statistic, each float64 of shape (num_canaries,), the weakest attacker's
+        first; empty where nothing was seen.
+      compared: What is known of the vectors that canaries were compared with, by statistic.
     """
 
     scores: Mapping[str, FloatArray]
@@ -72,12 +72,12 @@ def score_log(folder: LogFolder, progress: Progress) -> ScoredLog:
     Memory grows neither with the number of rounds nor with that of canaries times dim.
 
     Args:
-      folder: with a `pool.json`.
-      progress: goes through the files of aggregates.
+      folder: The folder of the log, which has a `pool.json`.
+      progress: The function that goes through the files of aggregates.
 
     Raises:
-      InputError: naming the file: it is missing, damaged, or contradicts `pool.json`; or the folder
-        shows nothing that could be scored.
+      InputError: A file is missing, damaged, or contradicts `pool.json`, and the message names it;
+        or the folder shows nothing that could be scored.
     """
     pool = read_pool(folder.pool)
     listed = read_listed(folder, pool)
@@ -110,11 +110,12 @@ def score_seen(
 
     Args:
       pool: The canaries.
-      cosines: Of the rounds that were seen.
-      num_rounds: How many were; 0 for none.
-      own_rounds: The rounds of every canary; None where nobody says them.
-      initial: The model before the first round, float32 of shape (dim,); None where nobody says it.
-      final: The model after the last round, likewise.
+      cosines: The cosines of the rounds that were seen.
+      num_rounds: The number of rounds that were seen; 0 for none.
+      own_rounds: The rounds of every canary; None where they are not known.
+      initial: The model before the first round, float32 of shape (dim,); None where it is not
+        known.
+      final: The model after the last round, float32 of shape (dim,); None where it is not known.
     """
     shown: dict[Sight, bool] = {
         "round_cosines": num_rounds > 0,
@@ -146,7 +147,7 @@ def score_seen(
 def score_files(
     included: npt.NDArray[np.bool_], scores: Mapping[str, FloatArray]
 ) -> dict[str, ScoreFile]:
-    """Scores with the coins, canaries named by their number from 0."""
+    """The scores with the coins, by statistic; canaries are named by their number from 0."""
     ids = tuple(map(str, range(len(included))))
     return {name: ScoreFile(ids, included, values) for name, values in scores.items()}
 
@@ -154,7 +155,7 @@ def score_files(
 def _read_rounds(
     folder: LogFolder, pool: CanaryPool, progress: Progress
 ) -> tuple[RoundCosines, int]:
-    """The rounds' cosines, those that are logged, else of the aggregates that are; their number."""
+    """The cosines that are logged, else those of logged aggregates, and the number of rounds."""
     if folder.round_cosines.exists():
         log = CosineLog.read(folder.round_cosines, pool.count)
         return logged_rounds(folder, pool, log), int(log.written().sum())
@@ -164,15 +165,15 @@ def _read_rounds(
 
 
 def logged_rounds(folder: LogFolder, pool: CanaryPool, log: CosineLog) -> FinishedRounds:
-    """The rounds of a log of cosines, with what is beside it of the aggregates themselves.
+    """The rounds of a log of cosines, with what the folder says of the aggregates themselves.
 
     Args:
-      folder: Of the log.
+      folder: The folder of the log.
       pool: The canaries.
       log: The cosines.
 
     Raises:
-      InputError: What is beside it is damaged.
+      InputError: A file that describes the aggregates is damaged.
     """
     path = folder.round_concentrations
     concentrations = ConcentrationLog.read(path, log.num_rounds) if path.exists() else None
@@ -182,7 +183,7 @@ def logged_rounds(folder: LogFolder, pool: CanaryPool, log: CosineLog) -> Finish
 
 
 def _aggregates(folder: LogFolder) -> dict[int, Path]:
-    """The files of aggregates by number; hidden files are such as are still being written."""
+    """The files of aggregates by number, without hidden files, which are still being written."""
     if not folder.aggregates.exists():
         return {}
     paths: dict[int, Path] = {}

@@ -1,4 +1,4 @@
-"""The sum of directions of a server's rounds, which may come in any order and come again."""
+"""The sum of directions of a server's rounds, which come in any order and may be repeated."""
 
 from pathlib import Path
 
@@ -12,18 +12,18 @@ from fl_audit.formats.atomic import atomic_writer
 
 
 class LoggedSum:
-    """Knows which rounds are in the sum, and says nothing of any other set of rounds.
+    """The sum of directions of a set of rounds, which answers for exactly that set.
 
-    A round that is scored again cannot be taken out, as its first direction is gone. Then nothing
-    is known of the sum any more. The file is replaced whole after each round.
+    A round that is scored again cannot be taken out, as its first direction is gone; the sum is
+    unknown from then on. The file is replaced whole after each round.
     """
 
     def __init__(self, path: Path, dim: int) -> None:
-        """Goes on with the file that is there; without one nothing is known, see `create`.
+        """Reads the file; without a file the sum is unknown (see `create`).
 
         Args:
-          path: Of the file.
-          dim: Of a vector.
+          path: The path of the file.
+          dim: The length of a vector.
 
         Raises:
           InputError: The file is damaged.
@@ -37,11 +37,11 @@ class LoggedSum:
 
     @classmethod
     def create(cls, path: Path) -> None:
-        """Writes the file of a sum without rounds."""
+        """Writes the file of an empty sum."""
         _write(path, set(), None)
 
     def forget(self, round_index: int) -> None:
-        """Makes the sum unknown if a round is in it; to be called before its score is replaced."""
+        """Makes the sum unknown if a round is in it; called before its score is replaced."""
         if self._is_known and round_index in self._rounds:
             self._is_known = False
             self._path.unlink()
@@ -58,11 +58,11 @@ class LoggedSum:
         """What is known of the sum of cosines over some rounds.
 
         Args:
-          family: Of the canaries.
-          rounds: From 0.
+          family: The canaries' family.
+          rounds: The rounds, counted from 0.
 
         Returns:
-          None unless these are the rounds in the sum.
+          What is known; None unless the sum is of exactly these rounds.
         """
         if not self._is_known or self._rounds != rounds:
             return None
@@ -86,7 +86,7 @@ class LoggedSum:
 
 
 def _write(path: Path, rounds: set[int], total: FloatArray | None) -> None:
-    """The rounds, then the sum, one array behind the other."""
+    """Writes the rounds, then the sum, as two arrays in one file."""
     with atomic_writer(path) as file:
         np.save(file, np.array(sorted(rounds), dtype=np.int64))
         if total is not None:

@@ -1,4 +1,4 @@
-"""From the statistics of a run or a log to its attackers, and to scores."""
+"""Makes the attackers for the statistics of a run or a log, and collects their scores."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -14,15 +14,15 @@ from fl_audit.errors import InputError
 def make_attackers(
     context: AttackContext, statistics: Collection[Statistic]
 ) -> tuple[Attacker, ...]:
-    """The attackers who fill some statistics; none is made before all are known to be filled.
+    """Makes the attackers who compute some statistics, after a check that each has one attacker.
 
     Args:
-      context: What is attacked.
-      statistics: Those that are asked for.
+      context: The run or log that is attacked.
+      statistics: The statistics that are asked for.
 
     Raises:
-      InputError: A statistic is filled by no attacker or by two, or what an attacker should have
-        remembered is missing or damaged.
+      InputError: No attacker or more than one computes a statistic, or a file that an attacker
+        should have written is missing or damaged.
     """
     asked = {statistic.name for statistic in statistics}
     kinds = [kind for kind in attackers() if asked & {s.name for s in kind.statistics}]
@@ -44,10 +44,10 @@ def _check_filled(statistic: Statistic, kinds: Sequence[type[Attacker]]) -> None
 def scores_of(
     attackers: Sequence[Attacker], final: Float32Array | None
 ) -> Mapping[str, FloatArray]:
-    """Scores by statistic, each of shape (num_canaries,), after the last round.
+    """The scores by statistic, each float64 of shape (num_canaries,), after the last round.
 
     Args:
-      attackers: Who have seen what there was to see.
+      attackers: The attackers, who have seen all rounds.
       final: The trained model, float32 of shape (dim,); None for a log without one.
     """
     return {
@@ -58,11 +58,11 @@ def scores_of(
 def compared_by(
     attackers: Sequence[Attacker], final: Float32Array | None
 ) -> Mapping[str, ComparedVectors]:
-    """What is known of the vectors behind the scores, by statistic, as far as it is.
+    """What is known of the vectors behind the scores, by statistic, where anything is known.
 
     Args:
-      attackers: Whose scores have been asked for.
-      final: As for `scores_of`.
+      attackers: The attackers, whose scores have been asked for.
+      final: The trained model as for `scores_of`.
     """
     return {
         name: compared

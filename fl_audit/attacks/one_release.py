@@ -1,7 +1,7 @@
-"""One-shot audit of the Gaussian mechanism: canaries in, one release out, its epsilon back.
+"""One-shot audit of the Gaussian mechanism from a single release.
 
 Andrew et al. (2023), arXiv:2302.03098, section 3: the mechanism is run once as a black box on
-many random canaries, and their cosines with what it releases tell its noise.
+many random canaries, and its noise is estimated from their cosines with the release.
 """
 
 import os
@@ -32,8 +32,8 @@ class MechanismAudit:
     """What one-shot audits of one mechanism found.
 
     Attributes:
-      sigma: the mechanism's true noise, a multiple of its sensitivity.
-      epsilons: estimated in each trial.
+      sigma: The standard deviation of the mechanism's noise, as a multiple of its sensitivity.
+      epsilons: The estimated epsilon of each trial.
     """
 
     sigma: float
@@ -41,12 +41,12 @@ class MechanismAudit:
 
     @property
     def mean(self) -> float:
-        """Mean of the estimates."""
+        """The mean of the estimates."""
         return float(np.mean(self.epsilons))
 
     @property
     def std(self) -> float:
-        """Population standard deviation (ddof=0) of the estimates; 0 for one trial."""
+        """The population standard deviation (ddof=0) of the estimates; 0 for one trial."""
         return float(np.std(self.epsilons))
 
     def to_json(self) -> dict[str, object]:
@@ -62,21 +62,21 @@ class MechanismAudit:
 def audit_gaussian_mechanism(
     *, epsilon: float, delta: float, dim: int, num_canaries: int, num_trials: int, seed: int
 ) -> MechanismAudit:
-    """Audit a Gaussian mechanism of known epsilon, once per trial (Andrew et al., Table 1).
+    """Audits a Gaussian mechanism of known epsilon, once per trial (Andrew et al., Table 1).
 
-    The estimate is consistent while num_canaries / dim is small beside sigma^2; where it is not,
-    the canaries' own length passes for noise and epsilon comes out too small.
+    The estimate is consistent while num_canaries / dim is small compared with sigma^2; else the
+    length of the canaries' sum counts as noise, and the estimate of epsilon is too small.
 
     Args:
-      epsilon: that the mechanism is calibrated to, at least 0.
-      delta: in (0, 1).
-      dim: length of a release, at least 2.
-      num_canaries: in each release, at least 1.
-      num_trials: independent releases, each with canaries of its own, at least 1.
-      seed: non-negative; a trial depends on the seed and its index alone.
+      epsilon: The epsilon that the mechanism is calibrated to, at least 0.
+      delta: The delta of (epsilon, delta)-DP, in (0, 1).
+      dim: The length of a release, at least 2.
+      num_canaries: The number of canaries in each release, at least 1.
+      num_trials: The number of independent releases, each with canaries of its own, at least 1.
+      seed: The seed, non-negative; a trial depends on the seed and its index alone.
 
     Raises:
-      InputError: an argument is out of range, or a release does not fit in memory.
+      InputError: An argument is out of range, or a release does not fit in memory.
     """
     for name, value, least in (
         ("dim", dim, 2),

@@ -1,4 +1,4 @@
-"""Statistics over rounds, a round at a time: memory does not grow with their number."""
+"""The maximum and the sum of cosines over rounds, in memory independent of their number."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,11 +11,12 @@ from fl_audit.array_types import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class OverRounds:
-    """What the cosines of all rounds come to.
+    """The maximum and the sum of each canary's cosines over rounds.
 
     Attributes:
-      maximum: [canaries] largest cosine (Andrew et al. Algorithm 2); -inf without a round.
-      total: [canaries] sum of the cosines.
+      maximum: The largest cosine of each canary (Andrew et al. Algorithm 2), float64 of shape
+        (num_canaries,); -inf without a round.
+      total: The sum of the cosines of each canary, float64 of shape (num_canaries,).
     """
 
     maximum: FloatArray
@@ -23,11 +24,12 @@ class OverRounds:
 
 
 def over_rounds(cosines: Iterable[npt.ArrayLike], num_canaries: int) -> OverRounds:
-    """Maximum and sum over rounds, summed in float64.
+    """Computes the maximum and the sum over rounds, in float64.
 
     Args:
-      cosines: of every canary with each round's aggregate, of shape (num_canaries,) per round.
-      num_canaries: size of the pool.
+      cosines: The cosines of every canary with each round's aggregate, of shape (num_canaries,)
+        per round.
+      num_canaries: The size of the pool.
     """
     maximum, total = np.full(num_canaries, -np.inf), np.zeros(num_canaries)
     for row in cosines:

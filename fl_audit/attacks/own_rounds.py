@@ -1,4 +1,4 @@
-"""Scores of canaries by the rounds that are their own."""
+"""Scores of canaries in their own rounds: those in which they take part if included."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,17 +14,17 @@ NumberedRow = tuple[int, npt.NDArray[np.float32]]
 
 @dataclass(frozen=True, eq=False)
 class OwnRounds:
-    """The rounds of every canary of a pool, those that excluded ones would have taken part in too.
+    """The rounds of every canary of a pool; an excluded one's are those it would have had.
 
     Attributes:
-      of_canary: The rounds of each canary from 0, each int64 of shape (rounds of the canary,).
+      of_canary: The rounds of each canary, counted from 0, each int64 of shape (rounds,).
     """
 
     of_canary: tuple[IndexArray, ...]
 
     @property
     def most(self) -> int:
-        """The rounds of the canary that has the most; 0 for an empty pool."""
+        """The largest number of rounds of a canary; 0 for an empty pool."""
         return max(map(len, self.of_canary), default=0)
 
     def members(self) -> dict[int, IndexArray]:
@@ -38,17 +38,17 @@ class OwnRounds:
 
 
 def scores_in_own_rounds(rows: Iterable[NumberedRow], own: OwnRounds) -> FloatArray:
-    """Every canary's score in its own round; of several, their sum over the root of their number.
+    """Every canary's score in its own round, or the sum over n rounds divided by sqrt(n).
 
-    A canary none of whose rounds was scored is compared with the first round that was. That is as
-    good as any: an excluded canary's vector does not depend on it, so its score has the null law.
+    A canary none of whose rounds was scored gets its score in the first round that was. Any round
+    would do: an excluded canary's vector does not depend on it, so the score has the null law.
 
     Args:
       rows: The scores of all canaries in each round that was scored, in order.
       own: The rounds of the pool.
 
     Returns:
-      float64 of shape (num_canaries,); zeros where no round was scored.
+      The scores, float64 of shape (num_canaries,); zeros where no round was scored.
     """
     num_canaries = len(own.of_canary)
     totals, counts = np.zeros(num_canaries), np.zeros(num_canaries)

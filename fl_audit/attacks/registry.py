@@ -1,7 +1,7 @@
-"""Which threat models, statistics and attackers there are, in the order to show them.
+"""The registries of threat models, statistics and attackers, in the order to show them.
 
 A new threat model, here or in another package, is one module and one `register_threat_model`; a new
-statistic of a threat model that is there is one module and one `register_attacker`.
+statistic of a threat model that exists is one module and one `register_attacker`.
 """
 
 from collections.abc import Iterator
@@ -24,10 +24,10 @@ class ByName(Generic[NamedType]):
     """Records by name, in the order in which they were registered."""
 
     def __init__(self, thing: str) -> None:
-        """Starts without any.
+        """Starts without records.
 
         Args:
-          thing: What these are, in the singular, for messages.
+          thing: The word for one record, in the singular, for messages.
         """
         self._thing = thing
         self._records: dict[str, NamedType] = {}
@@ -36,13 +36,13 @@ class ByName(Generic[NamedType]):
         """Adds a record.
 
         Raises:
-          ValueError: Another one has the name.
+          ValueError: Another record has the name.
         """
         if self._records.setdefault(record.name, record) != record:
             raise ValueError(f"a {self._thing} {record.name!r} is registered already")
 
     def remove(self, name: str) -> None:
-        """Takes a record out again, such as one that a test has registered."""
+        """Removes a record, such as one that a test has registered."""
         del self._records[name]
 
     def get(self, name: str) -> NamedType | None:
@@ -51,11 +51,11 @@ class ByName(Generic[NamedType]):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names."""
+        """The names of all records, in order."""
         return tuple(self._records)
 
     def __iter__(self) -> Iterator[NamedType]:
-        """The records."""
+        """Iterates over the records, in order."""
         return iter(tuple(self._records.values()))
 
 
@@ -66,7 +66,7 @@ _attackers: list[type[Attacker]] = []
 
 
 def attackers() -> tuple[type[Attacker], ...]:
-    """The attackers who are registered."""
+    """The registered attackers."""
     return tuple(_attackers)
 
 
@@ -86,7 +86,7 @@ def register_attacker(attacker: type[Attacker]) -> type[Attacker]:
     """Adds an attacker with its statistics, and returns it.
 
     Raises:
-      ValueError: A statistic's name is taken, or its threat model is none.
+      ValueError: A statistic's name is taken, or its threat model is not registered.
     """
     for statistic in attacker.statistics:
         register_statistic(statistic)
@@ -95,10 +95,10 @@ def register_attacker(attacker: type[Attacker]) -> type[Attacker]:
 
 
 def register_statistic(statistic: Statistic) -> None:
-    """Adds a statistic whose attacker is registered elsewhere, as it needs TensorFlow.
+    """Adds a statistic; its attacker may be registered elsewhere, as it may need TensorFlow.
 
     Raises:
-      ValueError: The name is taken, or the threat model is none.
+      ValueError: The name is taken, or the threat model is not registered.
     """
     if THREAT_MODELS.get(statistic.threat_model) is None:
         raise ValueError(
@@ -109,7 +109,7 @@ def register_statistic(statistic: Statistic) -> None:
 
 
 def remove_attacker(attacker: type[Attacker]) -> None:
-    """Takes an attacker out again, with the statistics that no other attacker fills."""
+    """Removes an attacker, with the statistics that no other attacker computes."""
     _attackers.remove(attacker)
     kept = {statistic.name for other in _attackers for statistic in other.statistics}
     for statistic in attacker.statistics:
@@ -118,7 +118,7 @@ def remove_attacker(attacker: type[Attacker]) -> None:
 
 
 def remove_threat_model(model: ThreatModel) -> None:
-    """Takes a threat model out again, with its attackers."""
+    """Removes a threat model, with its attackers."""
     for attacker in model.attackers:
         remove_attacker(attacker)
     THREAT_MODELS.remove(model.name)

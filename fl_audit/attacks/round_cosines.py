@@ -1,6 +1,6 @@
-"""Every canary's cosine with the noised aggregates of rounds, as attackers share them.
+"""The cosines of every canary with the noised aggregates of rounds, which attackers share.
 
-With the cosines goes what is known of the aggregates themselves, for the null law of statistics.
+The same classes hold what is known of the aggregates, for the null law of statistics.
 """
 
 import abc
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from fl_audit.attacks.attacker import SeenRound
 
 Cosines = Callable[[npt.NDArray[np.float32]], npt.NDArray[np.float64]]
-"""From a float32 vector of shape (dim,) to its cosine with every canary."""
+"""A function from a vector, float32 of shape (dim,), to its cosine with every canary."""
 
 Rows = Iterator[npt.NDArray[np.float32]]
 
 
 class RoundCosines(abc.ABC):
-    """Rows of cosines, a round each."""
+    """The cosines of every canary, one row per round."""
 
     @abc.abstractmethod
     def see_round(self, seen: "SeenRound") -> None:
-        """Scores a round, once, however many attackers show it."""
+        """Scores a round once, however many attackers show it."""
 
     @abc.abstractmethod
     def flush(self) -> None:
@@ -46,7 +46,7 @@ class RoundCosines(abc.ABC):
         """The rounds that are scored, float32 of shape (num_canaries,) each, in order.
 
         Args:
-          rounds: Those to look at, from 0; None for all.
+          rounds: The rounds to look at, from 0; None for all.
         """
 
     @abc.abstractmethod
@@ -62,7 +62,7 @@ class RoundCosines(abc.ABC):
         """What is known of the aggregates behind a canary's largest cosine, after the last round.
 
         Args:
-          rounds: Those to look at, from 0; None for all.
+          rounds: The rounds to look at, from 0; None for all.
 
         Returns:
           None where no aggregate has a direction.
@@ -70,21 +70,22 @@ class RoundCosines(abc.ABC):
 
     @abc.abstractmethod
     def total(self) -> ComparedVectors | None:
-        """The same behind the sum over all rounds; None also where it was not remembered."""
+        """What is known of the vectors behind the sum over all rounds; None where nothing is."""
 
 
 class RoundLog(RoundCosines):
-    """Cosines of a run that trains, in a file."""
+    """The cosines of a run that trains, in a file."""
 
     def __init__(
         self, cosines: Cosines, log: CosineLog, concentrations: ConcentrationLog | None
     ) -> None:
-        """Writes into a log.
+        """Keeps the files that rounds are written to.
 
         Args:
-          cosines: Of every canary with a vector.
-          log: Of the run, a row per round.
-          concentrations: Of the aggregates; None where no null law depends on them.
+          cosines: The function from a vector to its cosine with every canary.
+          log: The log of the run's cosines, a row per round.
+          concentrations: The log of the aggregates' concentrations; None where no null law depends
+            on them.
         """
         self._cosines = cosines
         self._log = log
@@ -122,11 +123,11 @@ class RoundLog(RoundCosines):
         return largest_of_rounds(self._log, self._concentrations, rounds)
 
     def total(self) -> None:
-        """Is remembered by attackers, each over the rounds that it sees."""
+        """None; attackers keep the sum themselves, each over the rounds that it sees."""
 
 
 class FinishedRounds(RoundCosines):
-    """Cosines of rounds that are over, in a log's file."""
+    """The cosines of rounds that are over, in a log's file."""
 
     def __init__(
         self,
@@ -134,11 +135,11 @@ class FinishedRounds(RoundCosines):
         concentrations: ConcentrationLog | None,
         total: ComparedVectors | None,
     ) -> None:
-        """Reads.
+        """Keeps what was read from a log.
 
         Args:
-          log: A row per round.
-          concentrations: Of the aggregates; None where they are not known.
+          log: The log of cosines, a row per round.
+          concentrations: The log of the aggregates' concentrations; None where they are not known.
           total: What is known of the sum of directions of all rounds that are scored.
         """
         self._log = log
@@ -146,7 +147,7 @@ class FinishedRounds(RoundCosines):
         self._total = total
 
     def see_round(self, seen: "SeenRound") -> None:
-        """Refuses.
+        """Raises an error, as no round is shown to a log.
 
         Raises:
           ValueError: The rounds of a log are over.
@@ -154,7 +155,7 @@ class FinishedRounds(RoundCosines):
         raise ValueError(f"round {seen.index} is shown, and the rounds of a log are over")
 
     def flush(self) -> None:
-        """Has nothing to write."""
+        """Does nothing, as there is nothing to write."""
 
     def rows(self, rounds: range | None = None) -> Rows:
         """See `RoundCosines.rows`."""
@@ -188,7 +189,7 @@ def any_of_rounds(
     """What is known of each single vector of the rounds that are scored.
 
     Args:
-      log: The log that says which are scored.
+      log: The log of cosines, which says which rounds are scored.
       concentrations: The concentrations of all rounds' vectors; None where they are not known.
     """
     rows = unknown_rows(log.num_rounds) if concentrations is None else concentrations.rows()
@@ -201,9 +202,9 @@ def largest_of_rounds(
     """What is known of the vectors behind a largest cosine of the rounds that are scored.
 
     Args:
-      log: Says which are scored.
-      concentrations: Of the vectors of all rounds; None where they are not known.
-      rounds: Those to look at, from 0; None for all.
+      log: The log of cosines, which says which rounds are scored.
+      concentrations: The concentrations of all rounds' vectors; None where they are not known.
+      rounds: The rounds to look at, from 0; None for all.
     """
     rows = unknown_rows(log.num_rounds) if concentrations is None else concentrations.rows()
     asked = slice(None) if rounds is None else slice(rounds.start, rounds.stop)

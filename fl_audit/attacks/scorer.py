@@ -27,19 +27,19 @@ from fl_audit.formats.score_file import write_score_file
 
 
 class RoundScorer:
-    """A server's side of an audit: scores each round's aggregate, keeps the cosines in a folder.
+    """The server's side of an audit, which scores each round's aggregate into a folder.
 
-    What is scored survives kill -9; `open` goes on. The folder is one that `fl-audit estimate`
-    takes at any time, from the first round on.
+    Rounds that are scored survive kill -9; `open` continues. `fl-audit estimate` takes the folder
+    at any time, from the first round on.
 
     Attributes:
-      folder: where everything lies.
-      pool: the canaries.
-      num_rounds: rounds that there is room for.
+      folder: The folder of the audit.
+      pool: The canaries.
+      num_rounds: The number of rounds that there is room for.
     """
 
     def __init__(self, folder: LogFolder, pool: CanaryPool, log: CosineLog) -> None:
-        """Of a folder that is there; see `create` and `open`."""
+        """Takes a folder that exists; use `create` or `open` instead."""
         self.folder = folder
         self.pool = pool
         self.num_rounds = log.num_rounds
@@ -62,15 +62,15 @@ class RoundScorer:
         """Starts an audit in a new or empty folder, which appears whole.
 
         Args:
-          folder: to make; 4 bytes a round and canary, and 8 a parameter.
-          pool: the canaries.
-          num_rounds: rounds to make room for; fewer may come.
+          folder: The folder to make; it takes 4 bytes per round and canary, and 8 per parameter.
+          pool: The canaries.
+          num_rounds: The number of rounds to make room for; fewer may come.
           canary_rounds: The rounds of each canary, included or not, from 1, such as
-            `CanaryClients.rounds`; with them `own_rounds` is scored. An excluded canary's are those
-            that it would have taken part in, drawn as those of included ones.
+            `CanaryClients.rounds`; with them `own_rounds` is scored. Those of an excluded canary
+            are drawn in the same way, as the rounds in which it would have taken part.
 
         Raises:
-          InputError: the folder holds something already, the coins all fell alike, or the number of
+          InputError: The folder is not empty, all coins are the same, or the number of
             rounds is below 1.
         """
         path = Path(folder)
@@ -80,7 +80,7 @@ class RoundScorer:
             )
         if num_rounds < 1:
             raise InputError(f"num_rounds: must be at least 1, got {num_rounds}")
-        _ = pool.included  # before training, not after it, if the coins all fell alike
+        _ = pool.included  # raises now, not after training, if all coins are the same
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as beside:
             made = LogFolder(Path(beside) / path.name)
@@ -97,10 +97,10 @@ class RoundScorer:
 
     @classmethod
     def open(cls, folder: Path | str) -> "RoundScorer":
-        """Goes on with an audit after a crash or a restart.
+        """Continues an audit after a crash or a restart.
 
         Raises:
-          InputError: the folder holds none, or a file in it is damaged.
+          InputError: The folder holds no audit, or a file in it is damaged.
         """
         at = LogFolder(Path(folder))
         pool = read_pool(at.pool)
@@ -108,24 +108,24 @@ class RoundScorer:
         return cls(at, pool, CosineLog.open(at.round_cosines, num_rounds, pool.count))
 
     def score_round(self, round_number: int, aggregate: Arrays) -> npt.NDArray[np.float64]:
-        """Scores every canary against a round's aggregate, and writes that to the disk.
+        """Scores every canary against a round's aggregate, and writes the cosines to the disk.
 
-        A round that is scored again (the server fell back to its last checkpoint) is replaced; the
-        null of `sum` is then known from excluded canaries alone. One that gives out nothing is left
-        out.
+        A round that is scored again (the server went back to its last checkpoint) is replaced; the
+        null law of `sum` is then known from excluded canaries alone. A round that releases nothing
+        is not scored.
 
         Args:
-          round_number: from 1 on.
-          aggregate: what the round gave out, with its noise, AS THE MODEL MOVES: the new model
-            minus the old one, or any positive multiple of it; not a pseudo-gradient, which is its
-            negative. One array of `dim` numbers, or a list of arrays in the order in which canary
-            clients cut up their vectors; float32 or float64.
+          round_number: The round, counted from 1.
+          aggregate: The round's release, with its noise and with the sign of the model's movement:
+            the new model minus the old one, or any positive multiple of it; not a pseudo-gradient,
+            which is its negative. One array of `dim` numbers, or a list of arrays in the order in
+            which canary clients cut up their vectors; float32 or float64.
 
         Returns:
-          The cosines, float64 of shape (count,).
+          The cosines, float64 of shape (num_canaries,).
 
         Raises:
-          InputError: there is no room for the round, or the aggregate is of another size or type or
+          InputError: There is no room for the round, or the aggregate is of another size or type or
             is not finite; nothing is written then.
         """
         if not 1 <= round_number <= self.num_rounds:
@@ -139,7 +139,7 @@ class RoundScorer:
         return cosines
 
     def _write(self, index: int, vector: Float32Array, cosines: FloatArray) -> None:
-        """Writes a round so that no crash leaves cosines with what is known of other vectors."""
+        """Writes a round in an order such that no crash pairs its cosines with another vector."""
         self._sum.forget(index)
         if self._concentrations is not None:
             self._concentrations.write_round(index, unknown_rows(1)[0])
@@ -152,27 +152,27 @@ class RoundScorer:
 
     @property
     def scored_rounds(self) -> list[int]:
-        """Numbers of the rounds that are scored, in order."""
+        """The numbers of the rounds that are scored, from 1, in order."""
         return [int(index) + 1 for index in np.flatnonzero(self._log.written())]
 
     def finish(
         self, *, initial: Arrays | None = None, final: Arrays | None = None
     ) -> dict[str, Path]:
-        """Writes a score file per statistic, as `fl-audit run` does, and may be called again.
+        """Writes a score file per statistic, as `fl-audit run` does; may be called again.
 
         Args:
-          initial: the model before the first round, laid out like an aggregate; where it and
-            `final` are there, `final_minus_initial` is scored.
-          final: the model after the last round; where it is there, `final` is scored.
+          initial: The model before the first round, laid out like an aggregate; with it and
+            `final`, the statistic `final_minus_initial` is scored.
+          final: The model after the last round; with it, the statistic `final` is scored.
 
         Returns:
           The path of `scores_STATISTIC.csv` by statistic: `max` and `sum` over the rounds that are
-          scored, and what the models allow. What is known of the vectors behind them goes into
-          `concentrations.json`.
+            scored, and what the models allow. What is known of the vectors behind them goes into
+            `concentrations.json`.
 
         Raises:
-          InputError: a model is of another size or type or is not finite, there is an initial
-            one only, or there is nothing to score.
+          InputError: A model is of another size or type or is not finite, there is only an initial
+            one, or there is nothing to score.
         """
         if initial is not None and final is None:
             raise InputError("final: must be handed over where initial is")
@@ -188,7 +188,7 @@ class RoundScorer:
         if not seen.scores:
             raise InputError(f"{self.folder.path}: no round is scored yet")
         paths = {}
-        # First away, last there: a crash leaves no scores with what is known of other vectors.
+        # Removed first and written last: a crash leaves no scores beside facts on other vectors.
         self.folder.compared_vectors.unlink(missing_ok=True)
         for statistic, scored in score_files(listed.included, seen.scores).items():
             paths[statistic] = self.folder.scores(statistic)

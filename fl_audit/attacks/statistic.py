@@ -1,4 +1,4 @@
-"""What a statistic is: one way to score canaries, and the law of an excluded canary's score."""
+"""Statistics: ways to score canaries, each with the law of an excluded canary's score."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from fl_audit.attacks.audit_table import Audit
 
 Sight = Literal["initial_model", "final_model", "round_cosines", "canary_rounds", "rounds"]
-"""What a score may be made of: a model, every canary's cosine with the aggregates of rounds, the
-rounds of every canary, or all that there is to see of each round while the system trains
+"""One thing that a score may need: a model, every canary's cosine with the aggregates of rounds,
+the rounds of every canary, or all that there is to see of each round while the system trains
 (`SeenRound`), which no log keeps."""
 
 
@@ -24,9 +24,9 @@ class RunFacts:
 
     Attributes:
       audit: The table [audit] of its config; the default one for a log.
-      dim: Number of trainable parameters; None where nobody says it.
-      family: The canaries' family, as in `canaries.family`; None where nobody says it, or where
-        they are no vectors.
+      dim: The number of trainable parameters; None where it is not known.
+      family: The canaries' family, as in `canaries.family`; None where it is not known, or where
+        canaries are not vectors.
       compared: What is known of the vectors that canaries were compared with, by statistic.
     """
 
@@ -41,10 +41,11 @@ class NullLaw:
     """The law of an excluded canary's score.
 
     Attributes:
-      kind: What published estimators take: "closed_form" where it is the law of a cosine with one
-        vector, of mean 0 and variance 1/dim; "empirical" where it is fitted to excluded canaries.
-      tail: What is known of it, for the bounds that have to hold; None for what holds for canaries
-        of every family under the closed form, and for nothing else.
+      kind: The kind of null that published estimators take: "closed_form" for the law of a cosine
+        with one vector, of mean 0 and variance 1/dim; "empirical" for a law that is fitted to
+        excluded canaries.
+      tail: The known tail of the law, for bounds that have to hold; None where nothing is known
+        beyond what `kind` says for canaries of every family.
     """
 
     kind: Null
@@ -52,7 +53,7 @@ class NullLaw:
 
     @property
     def of_bounds(self) -> Null:
-        """The null that bounds which have to hold stand on: known, or the excluded scores."""
+        """The kind of null for bounds that have to hold: closed form if a tail is known."""
         return self.kind if self.tail is None else "closed_form"
 
 
@@ -63,7 +64,7 @@ ONE_VECTOR = NullLaw("closed_form")
 def of_excluded_scores(facts: RunFacts) -> NullLaw:
     """The law of a maximum or a sum over several vectors, or of a loss, in any run.
 
-    It depends on how alike the vectors are. What is known of it nevertheless is in the facts.
+    The law depends on how alike the vectors are; what is known of them is in the facts.
     """
     del facts
     return EMPIRICAL
@@ -80,13 +81,13 @@ class Statistic:
     """One way to score canaries.
 
     Attributes:
-      name: What it is called in file names, JSON keys and config keys.
+      name: The name in file names, JSON keys and config keys.
       title: A few words for a heading.
       meaning: A sentence on the score, and on what the attacker sees.
-      threat_model: The name of what the attacker sees.
+      threat_model: The name of the threat model.
       canaries: The kind of canaries that have this score, as in `canaries.kind`.
-      needs: What the score is made of.
-      law: The kind of null law as a function of what is known of the run; `null` is what to ask.
+      needs: The things that the score is computed from.
+      law: The function from what is known of a run to the kind of null law; callers use `null`.
     """
 
     name: str
@@ -98,13 +99,13 @@ class Statistic:
     law: Callable[[RunFacts], NullLaw] = of_excluded_scores
 
     def null(self, facts: RunFacts) -> NullLaw:
-        """The null law in a run or log; a closed form needs the dimension.
+        """The null law in a run or log; "empirical" where the dimension is not known.
 
         Args:
           facts: What is known of the run.
 
         Raises:
-          InputError: No vectors of so many parameters are as the facts say.
+          InputError: No vectors of that dimension can be as the facts say.
         """
         kind = self.law(facts).kind
         if facts.dim is None:

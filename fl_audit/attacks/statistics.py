@@ -1,4 +1,4 @@
-"""The statistics of a run."""
+"""The statistics of a run, by its canaries and threat models."""
 
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,7 @@ def statistics_for(kind: str, audit: "Audit") -> tuple[Statistic, ...]:
     """The statistics of canaries of a kind, from the weakest attacker on.
 
     Args:
-      kind: As in `canaries.kind`.
+      kind: The kind of canaries, as in `canaries.kind`.
       audit: The table [audit] of the config; the default one for a log.
     """
     return tuple(
@@ -38,14 +38,14 @@ def statistics_for(kind: str, audit: "Audit") -> tuple[Statistic, ...]:
 
 
 def check_scored(canaries: Table, audit: "Audit") -> None:
-    """Makes sure that every threat model has a score for canaries of a kind.
+    """Checks that every threat model has a statistic for the canaries of a config.
 
     Args:
       canaries: The table [canaries] of the config.
       audit: The table [audit] of the config.
 
     Raises:
-      InputError: One has none.
+      InputError: A threat model has no statistic for these canaries.
     """
     kind = _kind(canaries)
     scored = [model.name for model in THREAT_MODELS if kind in _kinds_of(model.name)]
@@ -71,12 +71,12 @@ def _kinds_of(model: str) -> list[str]:
 
 
 def title_of(name: str) -> str:
-    """The title of a statistic; its name where a report has one that is not known here."""
+    """The title of a statistic; its name if the statistic is not registered."""
     statistic = STATISTICS.get(name)
     return name if statistic is None else statistic.title
 
 
 def meaning_of(name: str) -> str:
-    """The meaning of a statistic; empty where a report has one that is not known here."""
+    """The meaning of a statistic; empty if the statistic is not registered."""
     statistic = STATISTICS.get(name)
     return "" if statistic is None else statistic.meaning

@@ -1,4 +1,4 @@
-"""What a threat model is: what attackers see of a run, and who they are."""
+"""Threat models: what attackers see of a run, and the classes that attack under each."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,20 +25,23 @@ def _fits_rounds(audit: "Audit", num_rounds: int) -> None:
 
 @dataclass(frozen=True)
 class ThreatModel:
-    """Everything that is known of one threat model. docs/threat_models.md defines the words.
+    """The description of one threat model; docs/threat_models.md defines the terms.
 
     Attributes:
-      name: What it is called in config and report.
+      name: The name in config and report.
       title: A few words for a heading.
-      sees: What an attacker sees, by the table [audit]; goes on from "an attacker who sees".
-      attackers: Those who attack under it; their statistics are its.
-      keys: Keys of [audit] that are there where a threat model needs them, and only there.
-      rounds: The rounds whose participants the attacker may find, by the table [audit] and the
-        number of rounds.
-      is_about_sampling: Whether what sampling adds to the analytical epsilon holds against the
-        attacker; not against one who knows who was sampled.
-      check: Raises a `ValueError` where the keys in [audit] do not fit together.
-      check_rounds: Raises an `InputError` where [audit] does not fit a run of so many rounds.
+      sees: The function from the table [audit] to words on what an attacker sees, which continue
+        "an attacker who sees".
+      attackers: The classes that attack under it; their statistics are those of the threat model.
+      keys: The keys of [audit] that are allowed only with a threat model that names them, and must
+        be set with it.
+      rounds: The function from the table [audit] and the number of rounds to the rounds whose
+        participants the attacker may find.
+      is_about_sampling: Whether an analytical epsilon that counts on sampling holds against the
+        attacker, which it does not if the attacker knows who was sampled.
+      check: The function that raises a `ValueError` if the keys in [audit] contradict each other.
+      check_rounds: The function that raises an `InputError` if [audit] does not fit a run of that
+        many rounds.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The threat models of a run. docs/threat_models.md defines them."""
+"""The threat models of a run, which docs/threat_models.md defines."""
 
 from typing import TYPE_CHECKING
 
@@ -31,15 +31,15 @@ def threat_models_of(audit: "Audit") -> tuple[ThreatModel, ...]:
 
 
 def check_rounds(audit: "Audit", num_rounds: int, name: str) -> None:
-    """Makes sure that the threat models fit a run of so many rounds.
+    """Checks that the threat models fit the number of rounds of a run.
 
     Args:
       audit: The table [audit] of the config.
-      num_rounds: Rounds of training.
-      name: What to call the config in an error message.
+      num_rounds: The number of rounds of training.
+      name: The name of the config in an error message.
 
     Raises:
-      InputError: One does not, such as a window that ends after the run.
+      InputError: A threat model does not fit, such as a window that ends after the run.
     """
     for model in threat_models_of(audit):
         try:

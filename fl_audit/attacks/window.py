@@ -1,4 +1,4 @@
-"""Threat model `window`: who joined late or left early, and sees the aggregates of some rounds."""
+"""Threat model `window`: the attacker joined late or left early, and sees only some rounds."""
 
 from typing import TYPE_CHECKING, Self
 
@@ -16,7 +16,7 @@ def window_of(audit: "Audit") -> range:
     """The rounds of the window, from 0; empty where the table has none.
 
     Args:
-      audit: The table, whose rounds count from 1.
+      audit: The table [audit], whose rounds count from 1.
     """
     if audit.window_first_round is None or audit.window_last_round is None:
         return range(0)
@@ -24,7 +24,7 @@ def window_of(audit: "Audit") -> range:
 
 
 def _law(facts: RunFacts) -> NullLaw:
-    """A window of one round is one vector."""
+    """The closed form for a window of one round, which is one vector."""
     return ONE_VECTOR if len(window_of(facts.audit)) == 1 else EMPIRICAL
 
 
@@ -56,7 +56,7 @@ WINDOW_SUM = Statistic(
 
 
 class WindowAttacker(LargestAndSumAttacker):
-    """Sees the noised aggregates of the window's rounds."""
+    """An attacker who sees the noised aggregates of the window's rounds."""
 
     statistics = (WINDOW_MAX, WINDOW_SUM)
 

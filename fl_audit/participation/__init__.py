@@ -55,16 +55,16 @@ def make_schedule(
     """Makes the schedule that a config asks for.
 
     Args:
-      config: the participation table of a config.
-      canaries: the canaries table of a config.
-      seed: of the run.
-      client_ids: names of the real clients in the population.
-      included: bool of shape (num_canaries,), the coins.
+      config: The participation table of a config.
+      canaries: The canaries table of a config.
+      seed: The seed of the run.
+      client_ids: The names of the real clients in the population.
+      included: The coins of the pool, bool of shape (num_canaries,).
 
     Raises:
-      InputError: keys contradict each other, a log cannot be used, the population cannot fill the
+      InputError: Keys contradict each other, a log cannot be used, the population cannot fill the
         rounds, or the rounds cannot hold the canaries.
-      TypeError: no pattern is registered for the table.
+      TypeError: No pattern is registered for the table.
     """
     schedule = PATTERNS.of(config).schedule(config, seed, Roster(client_ids, included))
     check_room_for_canaries(schedule.expected_canaries, canaries.max_per_round)

@@ -1,4 +1,4 @@
-"""Poisson sampling: everybody flips a coin of their own in every round."""
+"""Poisson sampling: every client takes part in every round by an independent coin."""
 
 from typing import Literal
 
@@ -28,25 +28,27 @@ from fl_audit.seeds import Stream, generator
 
 
 class Bernoulli(DrawnParticipation, frozen=True, kw_only=True, tag_field="kind", tag="bernoulli"):
-    """Poisson sampling: each client, each included canary, in each round by its own coin.
+    """Poisson sampling: each client takes part in each round by an independent coin.
 
     Attributes:
-      clients_per_round: expected size of the real cohort; the coin's probability is this
-        over the number of real clients.
-      canaries: `like_clients`, by coins of the same probability; `repeats`, each canary
-        `canary_repeats` times in the run; `last_rounds`, a Poisson number of times at the end.
+      clients_per_round: The expected size of the real cohort; a coin's probability is this over
+        the number of real clients.
+      canaries: How included canaries take part: `like_clients`, by coins of the same probability;
+        `repeats`, each `canary_repeats` times in the run; `last_rounds`, each a Poisson number of
+        times at the end.
     """
 
     canaries: Literal["like_clients", "repeats", "last_rounds"] = "like_clients"
 
 
 def bernoulli_schedule(config: Bernoulli, seed: int, roster: Roster) -> Schedule:
-    """Each real client and each included canary with the same probability in every round.
+    """Schedules each real client in every round with the same probability.
 
-    A round may be empty: then only noise is released.
+    Included canaries take part likewise, or as they are placed. A round may be empty: then only
+    noise is released.
 
     Raises:
-      InputError: the cohort exceeds the population, or keys about canaries contradict each other.
+      InputError: The cohort exceeds the population, or keys about canaries contradict each other.
     """
     check_placement(config, config.canaries)
     check_cohort_size(config.clients_per_round, roster.num_clients)

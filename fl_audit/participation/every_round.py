@@ -1,4 +1,4 @@
-"""Everybody in every round."""
+"""Full participation: all clients and included canaries take part in every round."""
 
 import numpy as np
 
@@ -11,17 +11,17 @@ from fl_audit.participation.schedule import Attendance, CanaryAttendance, Draw, 
 
 
 class EveryRound(Table, Participation, frozen=True, tag_field="kind", tag="every_round"):
-    """Each real client and each included canary in every round.
+    """Full participation of real clients and included canaries.
 
     Attributes:
-      rounds: rounds of training.
+      rounds: The number of rounds of training.
     """
 
     rounds: PositiveInt
 
 
 def every_round_schedule(config: EveryRound, seed: int, roster: Roster) -> Schedule:
-    """Each real client and each included canary in every round."""
+    """Schedules each real client and each included canary in every round."""
     del seed  # nothing is drawn
     always = DrawnRounds(config.rounds)
     canaries = np.flatnonzero(roster.included)
@@ -41,7 +41,7 @@ def _always(members: IndexArray) -> Draw:
 
 
 def _client_rounds(record: RunRecord, config: EveryRound) -> str:
-    del record, config  # nothing to tell apart
+    del record, config  # the sentence is always the same
     return "Every client takes part in every round."
 
 

@@ -1,4 +1,4 @@
-"""Groups that take turns, so that a client rests for some rounds after each participation."""
+"""Minimum separation: groups take turns, so that a client rests after each participation."""
 
 from typing import Literal, assert_never
 
@@ -21,17 +21,17 @@ from fl_audit.seeds import Stream, generator
 class MinSeparation(Table, Participation, frozen=True, tag_field="kind", tag="min_separation"):
     """A client checks in at most every `separation` rounds, as DP-FTRL and banded matrices assume.
 
-    Clients are split into as many groups, at random and for good; the groups take turns, and a
-    round draws from its group uniformly without replacement (Choquette-Choo et al. 2023,
+    Clients are split at random into `separation` groups, once; the groups take turns, and a round
+    draws from its group uniformly without replacement (Choquette-Choo et al. 2023,
     arXiv:2306.08153, algorithm 2, with a cohort of fixed size).
 
     Attributes:
-      rounds: rounds of training.
-      clients_per_round: size of the real cohort; with `like_clients` its expected size, because
+      rounds: The number of rounds of training.
+      clients_per_round: The size of the real cohort; with `like_clients` its expected size, because
         the draw is from real clients and canaries together.
-      separation: rounds from one participation to the next at least; 1 for none.
-      canaries: `like_clients`, drawn from the same groups, where an excluded canary that is drawn
-        sends nothing; `most_frequent`, in every round of a group.
+      separation: The least number of rounds from one participation to the next; 1 for no rest.
+      canaries: How canaries take part: `like_clients`, drawn from the same groups, where an
+        excluded canary that is drawn sends nothing; `most_frequent`, in every round of a group.
     """
 
     rounds: PositiveInt
@@ -41,10 +41,10 @@ class MinSeparation(Table, Participation, frozen=True, tag_field="kind", tag="mi
 
 
 def min_separation_schedule(config: MinSeparation, seed: int, roster: Roster) -> Schedule:
-    """Each client only in every `separation`-th round, the rounds of its group.
+    """Schedules each client only in the rounds of its group, every `separation`-th round.
 
     Raises:
-      InputError: the groups are smaller than the cohort.
+      InputError: The groups are smaller than the cohort.
     """
     _check_room(config, roster.num_clients)
     is_shared = config.canaries == "like_clients"
@@ -91,7 +91,7 @@ def _drawn_from_groups(urn: Urn, separation: int, seed: int) -> Draw:
 
 
 def _every_turn(canaries: IndexArray, seed: int, config: MinSeparation) -> Presentations:
-    """Each canary in all rounds of a group, which is drawn among those whose turn comes."""
+    """Places each canary in all rounds of one group, drawn among those whose turn comes."""
     num_groups = min(config.separation, config.rounds)
     groups = generator(seed, Stream.CANARY_ROUNDS).integers(num_groups, size=len(canaries))
     rounds = [np.arange(group, config.rounds, config.separation) for group in groups]

@@ -1,4 +1,4 @@
-"""Participation patterns: what a pattern's module registers, and how it is found."""
+"""Participation patterns: the record that a pattern's module registers, and the registry."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,30 +12,30 @@ TableType = TypeVar("TableType", bound=Table)
 
 
 class Participation:
-    """The base of every pattern's config table, beside `Table`."""
+    """The base class, beside `Table`, of every pattern's config table."""
 
     __slots__ = ()
 
     @property
     def rounds(self) -> int | None:
-        """Rounds of training; None where the table does not say, but its schedule does."""
+        """The number of rounds of training; None where only the schedule knows it."""
         return None
 
 
 @dataclass(frozen=True)
 class ParticipationPattern(Generic[TableType]):
-    """Everything that is known of one pattern.
+    """The description of one participation pattern.
 
-    What accounting needs of it, the rounds that one member may be in, comes with its schedule.
+    The rounds that one member may be in, which accounting needs, come with its schedule.
 
     Attributes:
-      table: The config table, a `Participation`.
-      schedule: Makes the schedule of a table, the run's seed and everybody who may take part. It
-        raises an `InputError` where keys contradict each other or do not fit the population.
+      table: The class of the config table, a `Participation`.
+      schedule: The function from a table, the run's seed and the roster to a schedule. It raises an
+        `InputError` where keys contradict each other or do not fit the population.
       client_rounds: A sentence for the report on the rounds of real clients, from the record of a
         finished run and the table.
-      canary_rounds: Words for the report on which rounds those of an included canary are, which
-        end the sentence "Its rounds are ...".
+      canary_rounds: Words for the report on the rounds of an included canary, which end the
+        sentence "Its rounds are ...".
       names_clients: Whether the table names real clients, so that none of them may be taken out
         of the population to be a canary.
     """
@@ -48,4 +48,4 @@ class ParticipationPattern(Generic[TableType]):
 
 
 PATTERNS = Registry[ParticipationPattern[Any]]("participation pattern", Participation)
-"""All patterns; another one is a module that registers its own."""
+"""All participation patterns; a new pattern is a module that registers its own record."""

@@ -1,4 +1,4 @@
-"""Canaries that take part otherwise than real clients do (Andrew et al. sections 4 and 5.3)."""
+"""Placements of canaries in rounds of their own (Andrew et al. sections 4 and 5.3)."""
 
 from collections.abc import Sequence
 from typing import Literal, assert_never
@@ -16,17 +16,18 @@ from fl_audit.seeds import Stream, generator
 
 
 class DrawnParticipation(Table, Participation, frozen=True, kw_only=True):
-    """What the patterns have in common whose canaries may take part otherwise than real clients.
+    """The keys shared by patterns whose canaries may take part otherwise than real clients.
 
     Attributes:
-      rounds: rounds of training.
-      clients_per_round: size of the real cohort.
-      canary_repeats: under `canaries = "repeats"`, presentations of each included canary: one, at
-        a round drawn at random, in each of that many equal parts of the run (Andrew et al.
-        section 5.3).
-      canary_last_rounds: under `canaries = "last_rounds"`, how many rounds those are.
-      canary_mean_repeats: under `canaries = "last_rounds"`, mean of the Poisson number of
-        presentations; by default the rounds that a real client takes part in on average.
+      rounds: The number of rounds of training.
+      clients_per_round: The size of the real cohort.
+      canary_repeats: The number of presentations of each included canary under
+        `canaries = "repeats"`: one, at a round drawn at random, in each of that many equal parts of
+        the run (Andrew et al. section 5.3).
+      canary_last_rounds: The number of last rounds under `canaries = "last_rounds"`.
+      canary_mean_repeats: The mean of the Poisson number of presentations under
+        `canaries = "last_rounds"`; by default the rounds that a real client takes part in on
+        average.
     """
 
     rounds: PositiveInt
@@ -40,8 +41,8 @@ def check_placement(config: DrawnParticipation, placement: str) -> None:
     """Raises an `InputError` where keys about canaries contradict each other.
 
     Args:
-      config: that may hold the keys.
-      placement: its `canaries` key.
+      config: The participation table.
+      placement: The value of its `canaries` key.
     """
     if placement != "repeats" and config.canary_repeats != 1:
         raise InputError(_belongs_to("canary_repeats", "repeats", placement))
@@ -79,17 +80,17 @@ def place(
     roster: Roster,
     expected_clients: float,
 ) -> CanaryAttendance:
-    """The canaries' rounds by one of the placements that suit any pattern.
+    """Draws the canaries' rounds by one of the placements that suit any pattern.
 
     Args:
-      config: that has passed `check_placement`.
-      placement: its `canaries` key.
-      seed: of the run.
-      roster: of clients and canaries.
-      expected_clients: real clients in a round on average.
+      config: A participation table that has passed `check_placement`.
+      placement: The value of its `canaries` key.
+      seed: The seed of the run.
+      roster: The clients and canaries.
+      expected_clients: The expected number of real clients in a round.
 
     Raises:
-      InputError: no canary would take part in any round.
+      InputError: No canary would take part in any round.
     """
     pool, rounds, included = roster.pool, config.rounds, roster.included
     if placement == "repeats":
@@ -109,11 +110,11 @@ def placement_words(
     config: DrawnParticipation,
     placement: Literal["like_clients", "once_per_epoch", "repeats", "last_rounds"],
 ) -> str:
-    """Which rounds those of a canary are, in words.
+    """Words for the report on the rounds of an included canary.
 
     Args:
-      config: that has passed `check_placement`.
-      placement: its `canaries` key.
+      config: A participation table that has passed `check_placement`.
+      placement: The value of its `canaries` key.
     """
     match placement:
         case "like_clients":
@@ -133,7 +134,7 @@ def placement_words(
 
 
 def spread(canaries: IndexArray, seed: int, num_rounds: int, repeats: int) -> Presentations:
-    """Each canary once in each of `repeats` equal parts of the run (Andrew et al. section 5.3)."""
+    """Draws a round for each canary in each of `repeats` equal parts (Andrew et al. sec. 5.3)."""
     parts = np.array_split(np.arange(num_rounds), repeats)
     return _once_in_each(canaries, seed, num_rounds, parts)
 
@@ -141,7 +142,7 @@ def spread(canaries: IndexArray, seed: int, num_rounds: int, repeats: int) -> Pr
 def once_per_epoch(
     canaries: IndexArray, seed: int, num_rounds: int, rounds_per_epoch: int
 ) -> Presentations:
-    """Each canary once in each epoch, a broken last one included (Andrew et al. section 4)."""
+    """Draws a round for each canary in each epoch, even a short last one (Andrew et al. sec. 4)."""
     starts = np.arange(rounds_per_epoch, num_rounds, rounds_per_epoch)
     return _once_in_each(canaries, seed, num_rounds, np.split(np.arange(num_rounds), starts))
 
@@ -157,15 +158,15 @@ def _once_in_each(
 def in_last_rounds(
     canaries: IndexArray, seed: int, num_rounds: int, last: int, mean: float
 ) -> Presentations:
-    """Each canary in a Poisson number of the last rounds (Andrew et al. section 4).
+    """Draws a Poisson number of the last rounds for each canary (Andrew et al. section 4).
 
-    Which of them is drawn uniformly without replacement; a number beyond `last` counts as `last`.
+    The rounds are drawn uniformly without replacement; a number above `last` counts as `last`.
 
     Args:
       canaries: Indices of the canaries.
       seed: The seed of the run.
-      num_rounds: Rounds of training.
-      last: How many rounds at the end.
+      num_rounds: The number of rounds of training.
+      last: The number of last rounds to draw from.
       mean: The mean of the Poisson number.
     """
     random = generator(seed, Stream.CANARY_ROUNDS)

@@ -1,4 +1,4 @@
-"""Which rounds one member may be in: what accounting needs to know of a participation pattern."""
+"""The rounds that one member may be in, which accounting needs of a participation pattern."""
 
 from dataclasses import dataclass
 from typing import assert_never
@@ -6,10 +6,10 @@ from typing import assert_never
 
 @dataclass(frozen=True)
 class DrawnRounds:
-    """Exactly those that the schedule draws for the member.
+    """Exactly the rounds that the schedule draws for the member.
 
     Attributes:
-      most: Rounds of the member who is in most of them.
+      most: The largest number of rounds that any member is in.
     """
 
     most: int
@@ -20,8 +20,8 @@ class OncePerBlock:
     """Any one round of each block, such as an epoch that deals every client into one round.
 
     Attributes:
-      length: Rounds of a block, at least 1. Blocks start with the first round; the last one may
-        have fewer.
+      length: The number of rounds of a block, at least 1. The first block starts with the first
+        round; the last one may have fewer.
     """
 
     length: int
@@ -32,7 +32,8 @@ class OneGroup:
     """Any rounds of one group, where groups take the rounds in turn.
 
     Attributes:
-      separation: Number of groups, at least 1, and so the rounds from one of a group to its next.
+      separation: The number of groups, at least 1, which is also the number of rounds from one turn
+        of a group to its next.
     """
 
     separation: int
@@ -40,18 +41,18 @@ class OneGroup:
 
 @dataclass(frozen=True)
 class Sampled:
-    """Any rounds: each is sampled anew, so that nothing but chance bounds their number."""
+    """Any rounds: each is sampled independently, so that their number has no fixed bound."""
 
 
 PossibleRounds = DrawnRounds | OncePerBlock | OneGroup | Sampled
 
 
 def most_participations(possible: PossibleRounds, num_rounds: int) -> int | None:
-    """Rounds that one member takes part in at most; None where sampling decides.
+    """The largest number of rounds that one member takes part in; None where sampling decides.
 
     Args:
-      possible: Which rounds the member may be in.
-      num_rounds: Rounds of training.
+      possible: The rounds that the member may be in.
+      num_rounds: The number of rounds of training.
     """
     match possible:
         case DrawnRounds(most=most):

@@ -11,7 +11,7 @@ from fl_audit.participation.schedule import Attendance, CanaryAttendance
 
 
 class Presentations:
-    """Who takes part in which round, 8 bytes a participation."""
+    """A table of who takes part in which round, 8 bytes per participation."""
 
     def __init__(
         self,
@@ -22,9 +22,9 @@ class Presentations:
         """Sorts the participations by round.
 
         Args:
-          members: index of who takes part, one per participation.
-          rounds: the round of each, in [0, num_rounds).
-          num_rounds: rounds of training.
+          members: The index of who takes part, integers of shape (participations,).
+          rounds: The round of each, in [0, num_rounds), integers of shape (participations,).
+          num_rounds: The number of rounds of training.
         """
         order = np.lexsort((members, rounds))
         self._num_rounds = num_rounds
@@ -34,12 +34,12 @@ class Presentations:
 
     @property
     def attendance(self) -> Attendance:
-        """The presentations as a schedule takes them."""
+        """The presentations as an `Attendance` of a schedule."""
         most = int(np.bincount(self._members).max(initial=0))
         return Attendance(self.of, len(self._members) / self._num_rounds, DrawnRounds(most))
 
     def of_canaries(self, included: npt.NDArray[np.bool_]) -> CanaryAttendance:
-        """The presentations of a whole pool as a schedule takes them.
+        """The presentations of a whole pool as a `CanaryAttendance` of a schedule.
 
         Args:
           included: The coins, bool of shape (num_canaries,).
@@ -50,7 +50,7 @@ class Presentations:
         return CanaryAttendance(made.of, made.expected, made.possible_rounds, dealt=self.of)
 
     def of(self, round_index: int) -> IndexArray:
-        """Ascending indices of those who take part in one round."""
+        """The indices of those who take part in one round, ascending."""
         start, end = self._starts[round_index : round_index + 2]
         members: IndexArray = self._members[start:end].astype(np.int64)
         return members

@@ -1,4 +1,4 @@
-"""Replay of a production log, with canaries in the rounds of clients that it names."""
+"""Replay of a production log, with canaries in the rounds of clients of the log."""
 
 from pathlib import Path
 from typing import ClassVar, Literal, assert_never
@@ -18,15 +18,16 @@ from fl_audit.seeds import Stream, generator
 
 
 class Replay(Table, Participation, frozen=True, tag_field="kind", tag="replay"):
-    """Real clients in the rounds that a production log says.
+    """Participation of real clients as a production log lists it.
 
     Attributes:
-      path: a CSV with the columns `round`, contiguous from 0 or 1, and `client_id`, as the task
-        names its clients; a relative path starts at the config file's folder.
-      rounds: use only the log's first this many; by default all.
-      canaries: `like_clients`, each canary in the rounds of a client drawn at random from those of
-        the log; `most_frequent`, in the rounds of the client that takes part most often, drawn
-        at random where several do.
+      path: The path of a CSV file with the columns `round`, contiguous from 0 or 1, and
+        `client_id`, as the task names its clients; a relative path starts at the config file's
+        folder.
+      rounds: The number of the log's first rounds to use; by default all.
+      canaries: How canaries take part: `like_clients`, each in the rounds of a client drawn at
+        random from those of the log; `most_frequent`, in the rounds of the client that takes part
+        most often, drawn at random where several do.
     """
 
     path_keys: ClassVar[tuple[str, ...]] = ("path",)
@@ -37,10 +38,10 @@ class Replay(Table, Participation, frozen=True, tag_field="kind", tag="replay"):
 
 
 def replay_schedule(config: Replay, seed: int, roster: Roster) -> Schedule:
-    """Real clients in the rounds of the log, each canary in those of one of them.
+    """Schedules real clients in their rounds of the log, each canary in those of one client.
 
     Raises:
-      InputError: the log cannot be used, or has fewer rounds than asked for.
+      InputError: The log cannot be used, or has fewer rounds than asked for.
     """
     log = read_replay_log(Path(config.path), roster.client_ids)
     if config.rounds is not None:
@@ -64,7 +65,7 @@ def _first_rounds(log: ReplayLog, rounds: int) -> ReplayLog:
 
 
 def _models(config: Replay, seed: int, roster: Roster, log: ReplayLog) -> IndexArray:
-    """For each canary of the pool the real client whose rounds it takes."""
+    """Draws for each canary of the pool the real client whose rounds it takes."""
     counts = np.bincount(log.clients)
     is_eligible = counts == counts.max() if config.canaries == "most_frequent" else counts > 0
     random = generator(seed, Stream.CANARY_ROUNDS)
@@ -81,7 +82,7 @@ def _like(models: IndexArray, log: ReplayLog, canaries: IndexArray) -> Presentat
 
 
 def _client_rounds(record: RunRecord, config: Replay) -> str:
-    del config  # the record has what came of it
+    del config  # the record has the facts
     return f"Clients take part as a production log says, {most_rounds_of_a_client(record)}."
 
 

@@ -19,12 +19,12 @@ _LARGEST_ROUND = 2**31 - 1
 
 @dataclass(frozen=True, eq=False)
 class ReplayLog:
-    """Who took part when, a position per participation.
+    """The participations of a production log, one array position each.
 
     Attributes:
-      clients: int32 of shape (participations,), positions in the task's client ids.
-      rounds: int32 of shape (participations,), from 0.
-      num_rounds: one more than the last round; each has a client.
+      clients: The positions in the task's client ids, int32 of shape (participations,).
+      rounds: The rounds, counted from 0, int32 of shape (participations,).
+      num_rounds: The number of rounds, each of which has a client.
     """
 
     clients: npt.NDArray[np.int32]
@@ -33,15 +33,15 @@ class ReplayLog:
 
 
 def read_replay_log(path: Path, client_ids: Sequence[str]) -> ReplayLog:
-    """Reads and checks a log; 8 bytes a participation, and the names of clients once.
+    """Reads and checks a log, in 8 bytes of memory per participation beside the clients' names.
 
     Args:
-      path: a CSV with the columns `round` and `client_id`; others are ignored.
-      client_ids: of the task.
+      path: The path of a CSV file with the columns `round` and `client_id`; others are ignored.
+      client_ids: The names of the task's clients.
 
     Raises:
-      InputError: naming the file and row: it cannot be read, lacks a column, names a client that
-        the task does not have or one twice in a round, or leaves out a round.
+      InputError: The file cannot be read, lacks a column, names a client that the task does not
+        have or one twice in a round, or leaves out a round; the message names the file and row.
     """
     position = {client_id: index for index, client_id in enumerate(client_ids)}
     rounds, clients = array("i"), array("i")
@@ -73,7 +73,7 @@ def read_replay_log(path: Path, client_ids: Sequence[str]) -> ReplayLog:
 
 
 def _rows(path: Path, file: Iterator[str]) -> Iterator[tuple[str, str]]:
-    """The two columns, row by row."""
+    """Yields the two columns, row by row."""
     reader = csv.reader(file)
     header = next(reader, [])
     for name in COLUMNS:
@@ -101,7 +101,7 @@ def _round(path: Path, row: int, text: str) -> int:
 
 
 def _hint(client_id: str, client_ids: Sequence[str]) -> str:
-    """The name closest to an unknown one; else an example, as there may be many."""
+    """Words that suggest the name closest to an unknown one, else give an example."""
     close = difflib.get_close_matches(client_id, client_ids, n=1)
     if close:
         return f"did you mean {close[0]!r}?"
@@ -109,7 +109,7 @@ def _hint(client_id: str, client_ids: Sequence[str]) -> str:
 
 
 def _contiguous(path: Path, rounds: npt.NDArray[np.int32]) -> tuple[int, int]:
-    """The first and the last round."""
+    """Checks that no round is missing, and returns the first and the last one."""
     present = np.unique(rounds)
     first, last = int(present[0]), int(present[-1])
     if first > 1:
@@ -125,7 +125,7 @@ def _check_once_a_round(path: Path, log: ReplayLog, first: int, client_ids: Sequ
     is_repeated = (np.diff(log.clients[order]) == 0) & (np.diff(log.rounds[order]) == 0)
     if not is_repeated.any():
         return
-    # Sorting is stable: the earlier row stands first.
+    # Sorting is stable: the earlier row comes first.
     at = int(np.argmax(is_repeated))
     earlier, later = int(order[at]), int(order[at + 1])
     raise InputError(

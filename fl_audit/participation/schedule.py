@@ -1,4 +1,4 @@
-"""What every participation pattern answers."""
+"""Schedules: who takes part in which round, as every participation pattern provides it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,16 +11,16 @@ from fl_audit.errors import InputError
 from fl_audit.participation.possible_rounds import PossibleRounds, most_participations
 
 Draw = Callable[[int], IndexArray]
-"""From a round, counted from 0, to the indices of those who take part in it."""
+"""A function from a round, counted from 0, to the indices of those who take part in it."""
 
 
 @dataclass(frozen=True, eq=False)
 class Roster:
-    """Everybody who may take part.
+    """The real clients and the canaries that may take part.
 
     Attributes:
-      client_ids: names of the real clients.
-      included: bool of shape (num_canaries,), the coins of the pool.
+      client_ids: The names of the real clients.
+      included: The coins of the pool, bool of shape (num_canaries,).
     """
 
     client_ids: Sequence[str]
@@ -28,27 +28,27 @@ class Roster:
 
     @property
     def num_clients(self) -> int:
-        """Real clients in the population."""
+        """The number of real clients in the population."""
         return len(self.client_ids)
 
     @property
     def pool(self) -> IndexArray:
-        """Indices of all canaries, included or not."""
+        """The indices of all canaries, included or not."""
         return np.arange(len(self.included))
 
     @property
     def without_canaries(self) -> "Roster":
-        """The real clients alone."""
+        """The same roster without canaries."""
         return Roster(self.client_ids, np.zeros(0, bool))
 
 
 @dataclass(frozen=True)
 class Cohort:
-    """Who takes part in one round.
+    """The clients and canaries that take part in one round.
 
     Attributes:
-      clients: indices of real clients, int64.
-      canaries: indices of canaries in the pool, int64.
+      clients: The indices of real clients, int64 of shape (clients,).
+      canaries: The indices of canaries in the pool, int64 of shape (canaries,).
     """
 
     clients: IndexArray
@@ -60,9 +60,10 @@ class Attendance:
     """The rounds of the real clients, or of the included canaries.
 
     Attributes:
-      of: Who of them takes part in a round; may be asked from any thread, in any order.
-      expected: How many of them are expected in a round, on average over rounds.
-      possible_rounds: Which rounds one of them may be in; accounting rests on it.
+      of: The function from a round to those who take part; may be called from any thread, in any
+        order.
+      expected: The expected number of them in a round, on average over rounds.
+      possible_rounds: The rounds that one of them may be in; accounting rests on it.
     """
 
     of: Draw
@@ -74,22 +75,22 @@ class Attendance:
 class CanaryAttendance(Attendance):
     """The rounds of the included canaries, and those that the excluded ones would have had.
 
-    Rounds are dealt to the whole pool, by one law for all and without a look at the coins, which
-    decide afterwards who sends an update. So an excluded canary's rounds are what an included
-    one's are, but that it did not take part in them.
+    Rounds are dealt to the whole pool, by one law for all and independently of the coins, which
+    decide afterwards who sends an update. So the rounds of excluded canaries have the same law as
+    those of included ones.
 
     Attributes:
-      dealt: The canaries of the pool, included or not, that a round is dealt to.
+      dealt: The function from a round to the canaries that it is dealt to, included or not.
     """
 
     dealt: Draw
 
 
 def included_among(dealt: Draw, included: npt.NDArray[np.bool_]) -> Draw:
-    """The included canaries among those that a round is dealt to.
+    """Keeps the included canaries among those that a round is dealt to.
 
     Args:
-      dealt: From a round to indices in the pool.
+      dealt: The function from a round to indices in the pool.
       included: The coins, bool of shape (num_canaries,).
     """
 
@@ -105,17 +106,18 @@ def included_among(dealt: Draw, included: npt.NDArray[np.bool_]) -> Draw:
 class Schedule:
     """A participation pattern: a function of the seed and the round alone.
 
-    Rounds count from 0. Nothing is drawn from a running state, so that a resumed run meets the
-    cohorts that the uninterrupted one would have met.
+    Rounds count from 0. No draw depends on earlier draws, so that a resumed run has the same
+    cohorts as an uninterrupted one.
 
     Attributes:
-      num_rounds: rounds of training.
-      client_attendance: of the real clients.
+      num_rounds: The number of rounds of training.
+      client_attendance: The rounds of the real clients.
       canary_attendance: The rounds of the canaries.
-      sampling_probability: of one client in one round under Poisson sampling, which holds for
-        everybody whose participations are None; None under other patterns.
-      sample_size: likewise, how many every round draws uniformly without replacement.
-      sampled_from: out of how many.
+      sampling_probability: The probability that one client takes part in one round under Poisson
+        sampling, valid for all whose participations are None; None under other patterns.
+      sample_size: The number of members that every round draws uniformly without replacement; None
+        under other patterns.
+      sampled_from: The number of members that `sample_size` are drawn from; None likewise.
     """
 
     num_rounds: int
@@ -127,27 +129,27 @@ class Schedule:
 
     @property
     def expected_clients(self) -> float:
-        """Expected number of real clients in a round."""
+        """The expected number of real clients in a round."""
         return self.client_attendance.expected
 
     @property
     def expected_canaries(self) -> float:
-        """Expected number of canaries in a round."""
+        """The expected number of canaries in a round."""
         return self.canary_attendance.expected
 
     @property
     def expected_cohort(self) -> float:
-        """Expected number of clients and canaries in a round."""
+        """The expected number of clients and canaries in a round."""
         return self.expected_clients + self.expected_canaries
 
     @property
     def client_participations(self) -> int | None:
-        """Rounds that a real client takes part in at most; None where sampling decides."""
+        """The largest number of rounds of a real client; None where sampling decides."""
         return most_participations(self.client_attendance.possible_rounds, self.num_rounds)
 
     @property
     def canary_participations(self) -> int | None:
-        """Rounds that an included canary takes part in at most; None where sampling decides."""
+        """The largest number of rounds of an included canary; None where sampling decides."""
         return most_participations(self.canary_attendance.possible_rounds, self.num_rounds)
 
     def cohort(self, round_index: int) -> Cohort:
@@ -155,22 +157,22 @@ class Schedule:
         return Cohort(self.clients(round_index), self.canaries(round_index))
 
     def clients(self, round_index: int) -> IndexArray:
-        """Indices of the real clients of one round."""
+        """The indices of the real clients of one round."""
         return self.client_attendance.of(round_index)
 
     def canaries(self, round_index: int) -> IndexArray:
-        """Indices of the canaries that take part in one round, all of them included."""
+        """The indices of the included canaries that take part in one round."""
         return self.canary_attendance.of(round_index)
 
     def dealt_canaries(self, round_index: int) -> IndexArray:
-        """Indices of the canaries that one round is dealt to, included or not."""
+        """The indices of the canaries that one round is dealt to, included or not."""
         return self.canary_attendance.dealt(round_index)
 
     def rounds_of_canaries(self, num_canaries: int) -> list[IndexArray]:
         """The rounds that are dealt to each canary of the pool, included or not, ascending.
 
         Args:
-          num_canaries: Size of the pool.
+          num_canaries: The size of the pool.
         """
         dealt = [self.dealt_canaries(index) for index in range(self.num_rounds)]
         rounds = np.repeat(np.arange(self.num_rounds), [len(canaries) for canaries in dealt])
@@ -181,7 +183,7 @@ class Schedule:
 
 
 def check_cohort_size(clients_per_round: int, num_clients: int) -> None:
-    """Raises an `InputError` where a round asks for more real clients than there are."""
+    """Raises an `InputError` if a round asks for more real clients than there are."""
     if clients_per_round > num_clients:
         raise InputError(
             f"participation.clients_per_round: {clients_per_round} of {num_clients} real clients; "
@@ -190,7 +192,7 @@ def check_cohort_size(clients_per_round: int, num_clients: int) -> None:
 
 
 def check_room_for_canaries(expected_canaries: float, max_canaries: int) -> None:
-    """Raises an `InputError` where rounds would hold too many canaries on average."""
+    """Raises an `InputError` if rounds would hold too many canaries on average."""
     if expected_canaries > max_canaries:
         raise InputError(
             f"canaries.count: more canaries than can be scheduled: {expected_canaries:.1f} a round "

@@ -1,4 +1,4 @@
-"""How far one member of a schedule moves the nodes of tree aggregation's trees."""
+"""The sensitivity of tree aggregation to one member of a schedule."""
 
 from typing import assert_never
 
@@ -10,14 +10,14 @@ from fl_audit.participation.schedule import Attendance, Draw
 
 
 def squared_sensitivity(attendance: Attendance, trees: Trees) -> int | None:
-    """Of the worst rounds that one member may be in, in squared clip norms.
+    """The squared sensitivity of trees to the worst rounds of one member, in squared clip norms.
 
     Args:
       attendance: The rounds of the real clients, or of the canaries.
-      trees: Those of the run, over all of its rounds.
+      trees: The trees over all rounds of the run.
 
     Returns:
-      What `squared_sensitivities` says of that member; None where any rounds may come.
+      The largest of `squared_sensitivities`; None where a member may be in any rounds.
     """
     match attendance.possible_rounds:
         case DrawnRounds():
@@ -33,13 +33,13 @@ def squared_sensitivity(attendance: Attendance, trees: Trees) -> int | None:
 
 
 def _of_groups(separation: int, trees: Trees) -> int:
-    """Of the worst group, all of whose rounds a member may be in."""
+    """The squared sensitivity to a member who is in all rounds of the worst group."""
     rounds = np.arange(trees.num_rounds)
     return int(squared_sensitivities(rounds % separation, rounds, trees).max())
 
 
 def _of_drawn(draw: Draw, trees: Trees) -> int:
-    """Of whoever's rounds are the worst of those that are drawn."""
+    """The largest squared sensitivity to any member, by the rounds that are drawn."""
     cohorts = [draw(index) for index in range(trees.num_rounds)]
     rounds = np.repeat(np.arange(trees.num_rounds), [len(cohort) for cohort in cohorts])
     members = np.concatenate(cohorts).astype(np.int64)

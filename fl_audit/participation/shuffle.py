@@ -1,4 +1,4 @@
-"""Shuffled epochs: each real client in exactly one round per epoch."""
+"""Shuffled epochs: each real client takes part in exactly one round per epoch."""
 
 import functools
 from typing import Literal
@@ -23,25 +23,26 @@ from fl_audit.seeds import Stream, generator
 
 
 class Shuffle(DrawnParticipation, frozen=True, kw_only=True, tag_field="kind", tag="shuffle"):
-    """Each real client in exactly one round per epoch (Andrew et al. 2023, section 5).
+    """Shuffled epochs, with each real client in one round of each (Andrew et al. 2023, section 5).
 
     Attributes:
-      clients_per_round: size of the real cohort at most; an epoch has as few rounds as that allows,
-        and their sizes differ by at most one.
-      canaries: `repeats`, each canary `canary_repeats` times in the run; `once_per_epoch`, once in
-        every epoch of the real clients; `last_rounds`, a Poisson number of times at the end.
+      clients_per_round: The largest size of the real cohort; an epoch has as few rounds as that
+        allows, and their sizes differ by at most one.
+      canaries: How included canaries take part: `repeats`, each `canary_repeats` times in the run;
+        `once_per_epoch`, once in every epoch of the real clients; `last_rounds`, a Poisson number
+        of times at the end.
     """
 
     canaries: Literal["repeats", "once_per_epoch", "last_rounds"] = "repeats"
 
 
 def shuffle_schedule(config: Shuffle, seed: int, roster: Roster) -> Schedule:
-    """Andrew et al. section 5: each epoch deals a new permutation of the clients into rounds.
+    """Schedules each epoch by a new permutation of the clients (Andrew et al. section 5).
 
-    Their sizes differ by at most one. The expected cohort is an epoch's mean.
+    The sizes of rounds differ by at most one. The expected cohort is the mean of an epoch.
 
     Raises:
-      InputError: the cohort exceeds the population, or keys about canaries contradict each other.
+      InputError: The cohort exceeds the population, or keys about canaries contradict each other.
     """
     check_placement(config, config.canaries)
     num_clients = roster.num_clients

@@ -1,4 +1,4 @@
-"""Fixed-size cohorts: a new uniform sample without replacement in every round."""
+"""Cohorts of fixed size: every round draws a new uniform sample without replacement."""
 
 from typing import Literal
 
@@ -21,21 +21,22 @@ class Uniform(DrawnParticipation, frozen=True, kw_only=True, tag_field="kind", t
     """A cohort of fixed size in each round, drawn uniformly without replacement.
 
     Attributes:
-      clients_per_round: size of the real cohort; with `like_clients` its expected size, because
+      clients_per_round: The size of the real cohort; with `like_clients` its expected size, because
         the draw is from real clients and canaries together.
-      canaries: `like_clients`, drawn from the same urn, of which every round takes the same number;
-        an excluded canary that is drawn sends nothing. `repeats`, each canary `canary_repeats`
-        times in the run; `last_rounds`, a Poisson number of times at the end.
+      canaries: How canaries take part: `like_clients`, drawn from the same urn, of which every
+        round takes the same number, where an excluded canary that is drawn sends nothing;
+        `repeats`, each included canary `canary_repeats` times in the run; `last_rounds`, a Poisson
+        number of times at the end.
     """
 
     canaries: Literal["like_clients", "repeats", "last_rounds"] = "like_clients"
 
 
 def uniform_schedule(config: Uniform, seed: int, roster: Roster) -> Schedule:
-    """The same number from one urn in every round, or of real clients where canaries are placed.
+    """Schedules samples of the same size from the urn, or from real clients if canaries are placed.
 
     Raises:
-      InputError: the cohort exceeds the population, or keys about canaries contradict each other.
+      InputError: The cohort exceeds the population, or keys about canaries contradict each other.
     """
     check_placement(config, config.canaries)
     check_cohort_size(config.clients_per_round, roster.num_clients)
@@ -60,7 +61,7 @@ def uniform_schedule(config: Uniform, seed: int, roster: Roster) -> Schedule:
 
 
 def _client_rounds(record: RunRecord, config: Uniform) -> str:
-    del config  # the record has what came of it
+    del config  # the record has the facts
     drawn = f"{record.sample_size or 0:,} of {record.sampled_from or 0:,}"
     if record.sampled_from == record.num_clients:
         return f"Each round draws {drawn} clients, uniformly without replacement."

@@ -1,7 +1,7 @@
-"""Draws without replacement from an urn that holds real clients and canaries alike.
+"""Draws without replacement from an urn that holds real clients and canaries.
 
 The whole pool is in the urn: an excluded canary that is drawn sends nothing. So a canary's coin
-decides on nothing but whether it sends its update, and leaves everybody else's rounds as they are.
+decides only whether it sends its update, and does not change the rounds of anybody else.
 """
 
 from dataclasses import dataclass
@@ -21,11 +21,11 @@ from fl_audit.participation.schedule import (
 
 @dataclass(frozen=True, eq=False)
 class Urn:
-    """Real clients, numbered from 0, and the pool's canaries behind them.
+    """An urn of the real clients, numbered from 0, and the pool's canaries, numbered after them.
 
     Attributes:
-      roster: who is in it.
-      sample_size: how many of them a round draws.
+      roster: The clients and canaries in the urn.
+      sample_size: The number of them that a round draws.
     """
 
     roster: Roster
@@ -33,24 +33,24 @@ class Urn:
 
     @classmethod
     def of(cls, roster: Roster, clients_per_round: int) -> "Urn":
-        """An urn whose draws hold about this many real clients on average.
+        """The urn whose draws hold about this many real clients on average.
 
-        Exactly that many where there are no canaries; else as near as a whole sample size allows.
+        Without canaries it is exactly that many, else as near as a whole sample size allows.
         """
         canaries_per_round = clients_per_round * len(roster.included) / roster.num_clients
         return cls(roster, clients_per_round + round(canaries_per_round))
 
     @property
     def size(self) -> int:
-        """Real clients and canaries in the urn."""
+        """The number of real clients and canaries in the urn."""
         return self.roster.num_clients + len(self.roster.included)
 
     def client_attendance(self, draw: Draw, possible_rounds: PossibleRounds) -> Attendance:
         """The real clients among those drawn.
 
         Args:
-          draw: numbers in the urn by round.
-          possible_rounds: which rounds may draw the same one.
+          draw: The function from a round to the numbers drawn from the urn.
+          possible_rounds: The rounds that may draw the same client.
         """
         num_clients = self.roster.num_clients
 
@@ -75,7 +75,7 @@ class Urn:
 
 
 def sample(random: np.random.Generator, members: IndexArray | int, size: int) -> IndexArray:
-    """A uniform sample without replacement, ascending; of numbers below `members` if it is one."""
+    """A uniform sample without replacement of `members`, or of `range(members)`, ascending."""
     drawn: IndexArray = random.choice(members, size, replace=False, shuffle=False)
     drawn.sort()
     return drawn

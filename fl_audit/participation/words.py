@@ -1,4 +1,4 @@
-"""Who took part when, in sentences."""
+"""Sentences for the report on who took part in which rounds."""
 
 from fl_audit.formats.run_folder import RunRecord
 from fl_audit.number_words import count
@@ -11,10 +11,10 @@ def client_rounds(record: RunRecord, participation: Participation) -> str:
 
 
 def canary_rounds(participation: Participation) -> str:
-    """A sentence on which rounds those of an included canary are."""
+    """A sentence on the rounds of an included canary."""
     return f"Its rounds are {PATTERNS.of(participation).canary_rounds(participation)}."
 
 
 def most_rounds_of_a_client(record: RunRecord) -> str:
-    """The end of a sentence on patterns that bound how often a client takes part."""
+    """The end of a sentence, for patterns that bound how often a client takes part."""
     return f"each client in at most {count(record.client_participations or 0, 'round')}"
