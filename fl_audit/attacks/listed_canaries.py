@@ -11,8 +11,11 @@ from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.canaries.pool import CanaryPool
 from fl_audit.errors import InputError
 from fl_audit.formats.atomic import write_text
-from fl_audit.formats.csv_file import read_csv
+from fl_audit.formats.canaries_file import canaries_text, read_canary_rows
 from fl_audit.formats.log_folder import LogFolder
+
+_MOST_DIGITS = 10
+"""Digits that the number of a round may have: it stays far within 64 bits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,11 +45,7 @@ def read_listed(folder: LogFolder, pool: CanaryPool) -> ListedCanaries:
         return ListedCanaries(pool.included, None)
     path = folder.canaries
     rows: dict[str, dict[str, str]] = {}
-    for number, row in enumerate(read_csv(path, ("canary_id", "included")), start=1):
-        if row["included"] not in ("0", "1"):
-            raise InputError(
-                f"{path}, row {number}: included must be 0 or 1, got {row['included']!r}"
-            )
+    for number, row in enumerate(read_canary_rows(path, ("canary_id", "included")), start=1):
         if row["canary_id"] in rows:
             raise InputError(f"{path}, row {number}: canary_id {row['canary_id']!r} is there twice")
         rows[row["canary_id"]] = row
@@ -66,12 +65,17 @@ def read_listed(folder: LogFolder, pool: CanaryPool) -> ListedCanaries:
 def _rounds(path: str, canary: str, text: str) -> IndexArray:
     """Reads a canary's rounds, which count from 1 in the file, as rounds from 0."""
     numbers = text.split()
-    if not all(number.isascii() and number.isdigit() and int(number) > 0 for number in numbers):
+    if not all(map(_is_round, numbers)):
         raise InputError(
             f"{path}, canary_id {canary!r}: rounds must be whole numbers from 1 on, separated by "
             f"blanks, got {text[:60]!r}"
         )
     return np.array([int(number) - 1 for number in numbers], dtype=np.int64)
+
+
+def _is_round(number: str) -> bool:
+    is_short = number.isascii() and number.isdigit() and len(number) <= _MOST_DIGITS
+    return is_short and int(number) > 0
 
 
 def write_listed(
@@ -98,8 +102,5 @@ def write_listed(
                 f"canary_rounds: those of canary {canary} must be in 1 to {num_rounds} "
                 f"(num_rounds), got {list(own)[:5]}"
             )
-    lines = [
-        f"{canary},{int(included)},{' '.join(map(str, own))}"
-        for canary, (included, own) in enumerate(zip(pool.included, rounds, strict=True))
-    ]
-    write_text(folder.canaries, "\n".join(["canary_id,included,rounds", *lines]) + "\n")
+    counted_from_0 = [[number - 1 for number in own] for own in rounds]
+    write_text(folder.canaries, canaries_text(pool.included, counted_from_0))

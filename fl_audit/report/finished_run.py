@@ -16,6 +16,7 @@ from fl_audit.canaries.tables import family_of
 from fl_audit.config import Config
 from fl_audit.config.file import load_config
 from fl_audit.errors import InputError
+from fl_audit.formats.canaries_file import read_canary_rows
 from fl_audit.formats.csv_file import read_csv
 from fl_audit.formats.run_folder import RunFolder, RunRecord, read_record
 from fl_audit.formats.score_file import ScoreFile, read_score_file
@@ -183,12 +184,7 @@ class _Canary:
 
 
 def _read_canaries(path: Path) -> dict[str, _Canary]:
-    rows = read_csv(path, ("canary_id", "included", "rounds"))
-    for number, row in enumerate(rows, start=1):
-        if row["included"] not in ("0", "1"):
-            raise InputError(
-                f"{path}, row {number}: included must be 0 or 1, got {row['included']!r}"
-            )
+    rows = read_canary_rows(path, ("canary_id", "included", "rounds"))
     try:
         return {
             row["canary_id"]: _Canary(
@@ -196,7 +192,7 @@ def _read_canaries(path: Path) -> dict[str, _Canary]:
             )
             for row in rows
         }
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise InputError(f"{path}: rounds must be whole numbers: {error}") from error
 
 

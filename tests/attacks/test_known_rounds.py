@@ -120,11 +120,12 @@ def test_rounds_that_do_not_fit_are_refused(tmp_path, rounds, message):
     assert not (tmp_path / "log").exists()
 
 
-def test_a_file_with_wrong_rounds_is_refused(tmp_path):
+@pytest.mark.parametrize("wrong", ["one", "0", "-1", "9" * 30])
+def test_a_file_with_wrong_rounds_is_refused(tmp_path, wrong):
     scorer = RoundScorer.create(tmp_path / "log", CanaryPool(3, 4, 400), 2, [[1]] * 4)
     text = scorer.folder.canaries.read_text()
     scorer.score_round(1, np.ones(400))
-    scorer.folder.canaries.write_text(text.replace(",1\n", ",one\n", 1))
+    scorer.folder.canaries.write_text(text.replace(",1\n", f",{wrong}\n", 1))
     with pytest.raises(InputError, match=r"canaries\.csv, canary_id '\d': rounds must be whole"):
         scorer.finish()
 

@@ -9,6 +9,7 @@ from fl_audit.canaries.family import CanaryFamily
 from fl_audit.canaries.regenerated import RademacherFamily
 from fl_audit.config import Config, ExampleCanaries
 from fl_audit.config.design import RunDesign, design_run
+from fl_audit.formats.canaries_file import canaries_text
 from fl_audit.tasks import load_task
 from fl_audit.tasks.classifier import Examples, LearningTask
 from fl_audit.training.data.example_pool import make_example_pool
@@ -56,8 +57,4 @@ def canaries_csv(run: PreparedRun) -> str:
     would have taken part in.
     """
     rounds = run.schedule.rounds_of_canaries(run.num_canaries)
-    lines = [
-        f"{canary},{int(included)},{' '.join(map(str, of_canary + 1))}"
-        for canary, (included, of_canary) in enumerate(zip(run.included, rounds, strict=True))
-    ]
-    return "\n".join(["canary_id,included,rounds", *lines]) + "\n"
+    return canaries_text(run.included, rounds)
