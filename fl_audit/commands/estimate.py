@@ -38,6 +38,9 @@ def add(commands: "Commands") -> None:
     )
     parser.add_argument("--delta", type=float, required=True, help="in [0, 1)")
     parser.add_argument(
+        "--statistic", metavar="NAME", help="the one statistic of a folder to look at; default: all"
+    )
+    parser.add_argument(
         "--dim", type=int, help="number of trainable parameters; a folder's is in it"
     )
     parser.add_argument(
@@ -70,9 +73,14 @@ def _estimate(arguments: argparse.Namespace) -> int:
 
 def _of_file(arguments: argparse.Namespace) -> int:
     from fl_audit.commands.estimate_lines import file_lines
+    from fl_audit.errors import InputError
     from fl_audit.formats.score_file import read_score_file
     from fl_audit.verdict import ScoredStatistic
 
+    if arguments.statistic is not None:
+        raise InputError(
+            f"--statistic: is about a folder; {arguments.scores} is the file of one statistic"
+        )
     scores = read_score_file(arguments.scores).canary_scores()
     default: Null = "empirical" if arguments.dim is None else "closed_form"
     null: Null = arguments.null or default
@@ -111,11 +119,20 @@ def _null_tail(family: str | None, dim: int | None, null: "Null") -> "NullTail |
 
 def _of_folder(arguments: argparse.Namespace) -> int:
     from fl_audit.commands.estimate_lines import folder_lines
-    from fl_audit.commands.folder_statistics import folder_statistics
+    from fl_audit.commands.progress import scoring_progress
     from fl_audit.errors import InputError
+    from fl_audit.report.folder_statistics import chosen_statistic, folder_statistics
 
-    statistics = folder_statistics(
-        arguments.scores, arguments.dim, arguments.null, arguments.canaries
+    statistics = chosen_statistic(
+        arguments.scores,
+        folder_statistics(
+            arguments.scores,
+            arguments.dim,
+            arguments.null,
+            arguments.canaries,
+            progress=scoring_progress,
+        ),
+        arguments.statistic,
     )
     results = {}
     for statistic in statistics:

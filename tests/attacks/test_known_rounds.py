@@ -10,10 +10,10 @@ from scipy import stats
 from fl_audit.attacks import CanaryPool, RoundScorer
 from fl_audit.attacks.compared_vectors import read_compared_vectors
 from fl_audit.attacks.own_rounds import OwnRounds, scores_in_own_rounds
-from fl_audit.commands.folder_statistics import folder_statistics
 from fl_audit.errors import InputError
 from fl_audit.estimators.threshold.gdp import threshold_gdp
 from fl_audit.estimators.threshold.valid import threshold_valid
+from fl_audit.report.folder_statistics import folder_statistics
 
 FAMILIES = ["gaussian", "rademacher", "hadamard"]
 

@@ -21,7 +21,6 @@ from fl_audit.attacks.make import compared_by, make_attackers, scores_of
 from fl_audit.attacks.statistic import RunFacts
 from fl_audit.attacks.statistics import statistics_for
 from fl_audit.canaries.families import FAMILIES
-from fl_audit.commands.folder_statistics import folder_statistics
 from fl_audit.config import Audit
 from fl_audit.errors import InputError
 from fl_audit.estimators import (
@@ -35,6 +34,7 @@ from fl_audit.estimators import (
 )
 from fl_audit.formats.run_folder import RunFolder
 from fl_audit.formats.score_file import read_score_file, write_score_file
+from fl_audit.report.folder_statistics import folder_statistics
 from fl_audit.verdict import scored_statistic
 
 ROUNDS = 6

@@ -245,6 +245,17 @@ def test_a_folder_gets_one_verdict_over_all_its_statistics(log_folder, capsys):
     assert "verdict: CONTRADICTED, claimed epsilon 1" in capsys.readouterr().out
 
 
+def test_one_statistic_of_a_folder(log_folder, capsys):
+    argv = ["estimate", str(log_folder.path), "--delta", "1e-4", "--json"]
+    assert main(argv) == 0
+    everything = json.loads(capsys.readouterr().out)["statistics"]
+    assert main([*argv, "--statistic", "max"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"statistics": {"max": everything["max"]}}
+    # One look is not paid for as four: two methods on one statistic.
+    assert main([*argv, "--statistic", "max", "--claimed-epsilon", "1"]) == 3
+    assert json.loads(capsys.readouterr().out)["verdict"]["num_looks"] == 2
+
+
 def test_a_folder_prints_a_column_for_each_statistic(log_folder, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     assert main(["estimate", str(log_folder.path), "--delta", "1e-4"]) == 0
@@ -276,6 +287,7 @@ def test_a_folder_of_score_files_alone_takes_dim_from_the_command_line(tmp_path,
 BAD_FOLDER = [
     (["{log}", "--delta", "1e-4", "--dim", "3999"], "--dim: must be 4000, as "),
     (["{log}", "--delta", "1e-4", "--null", "closed_form"], "--null: the law of an excluded "),
+    (["{log}", "--delta=0", "--statistic=maxx"], "has no 'maxx'; did you mean 'max'?"),
     (["{log}", "--delta", "2"], "log, statistic final: delta must be in [0, 1), got 2.0"),
     (["{log}/..", "--delta", "0"], "holds neither pool.json (a log) nor scores_STATISTIC.csv"),
     (
@@ -293,6 +305,11 @@ def test_a_bad_folder_is_one_line_and_status_2(argv, message, log_folder, capsys
     assert printed.err.startswith("fl-audit: error: ")
     assert message in printed.err
     assert printed.err.count("\n") == 1
+
+
+def test_a_statistic_of_a_file_is_refused(scores_csv, capsys):
+    assert main(["estimate", scores_csv, "--delta", "0", "--statistic", "max"]) == 2
+    assert "--statistic: is about a folder; " in capsys.readouterr().err
 
 
 def test_one_run_prints_the_papers_numbers(capsys):

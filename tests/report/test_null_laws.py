@@ -8,11 +8,11 @@ import pytest
 from fl_audit.attacks.compared_vectors import ComparedVectors, Vectors, write_compared_vectors
 from fl_audit.attacks.registry import STATISTICS
 from fl_audit.attacks.statistics import statistics_of
-from fl_audit.commands.folder_statistics import folder_statistics
 from fl_audit.config.file import config_to_toml, parse_config
 from fl_audit.estimators import Concentration
 from fl_audit.formats.score_file import ScoreFile, read_score_file, write_score_file
 from fl_audit.report import Report, write_report
+from fl_audit.report.folder_statistics import folder_statistics
 from fl_audit.report.summary import summary_lines
 from tests.attacks.toys import (
     FIRST_ROUND,

@@ -1,21 +1,18 @@
-"""The statistics that a folder holds or allows, for `fl-audit estimate`."""
+"""The statistics that a folder holds or allows, whoever has trained and logged."""
 
-import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tqdm import tqdm
-
 from fl_audit.attacks.audit_table import Audit
 from fl_audit.attacks.compared_vectors import ComparedVectors, read_compared_vectors
-from fl_audit.attacks.log_folder import score_log
+from fl_audit.attacks.log_folder import Progress, score_log
 from fl_audit.attacks.registry import STATISTICS
 from fl_audit.attacks.statistic import NullLaw, RunFacts
 from fl_audit.canaries.pool import read_pool
 from fl_audit.canaries.tables import family_of
 from fl_audit.config.file import load_config
-from fl_audit.errors import InputError
+from fl_audit.errors import InputError, nearest
 from fl_audit.estimators.setting import Null
 from fl_audit.formats.log_folder import LogFolder
 from fl_audit.formats.run_folder import RunFolder, read_record
@@ -35,7 +32,11 @@ class _Scores:
 
 
 def folder_statistics(
-    path: Path, dim: int | None, null: Null | None, family: str | None = None
+    path: Path,
+    dim: int | None,
+    null: Null | None,
+    family: str | None = None,
+    progress: Progress = iter,
 ) -> list[ScoredStatistic]:
     """Reads a folder's score files, or scores a log that has none; writes nothing.
 
@@ -44,12 +45,13 @@ def folder_statistics(
       dim: Number of trainable parameters; None takes the folder's.
       null: The null law for all statistics; None takes what is known of each statistic.
       family: The canaries' family; None takes the folder's.
+      progress: A function that goes through the files of aggregates that are scored.
 
     Raises:
       InputError: The folder holds neither a log nor scores, a file in it is damaged, or an
         option contradicts it.
     """
-    found = _read_scores(path) or _score(LogFolder(path))
+    found = _read_scores(path) or _score(LogFolder(path), progress)
     for option, asked, there in (
         ("--dim", dim, found.dim),
         ("--canaries", family, found.family),
@@ -64,6 +66,21 @@ def folder_statistics(
         _scored(name, found.scores[name], facts, null)
         for name in sorted(found.scores, key=lambda name: ([*order, name].index(name), name))
     ]
+
+
+def chosen_statistic(
+    path: Path, statistics: Sequence[ScoredStatistic], name: str | None
+) -> list[ScoredStatistic]:
+    """The statistic of a folder that is asked for; all of them where none is.
+
+    Raises:
+      InputError: The folder has no statistic of this name.
+    """
+    chosen = [statistic for statistic in statistics if name in (None, statistic.name)]
+    if name is not None and not chosen:
+        known = [str(statistic.name) for statistic in statistics]
+        raise InputError(f"--statistic: {path} has no {name!r}; {nearest(name, known)}")
+    return chosen
 
 
 def _scored(name: str, scores: ScoreFile, facts: RunFacts, asked: Null | None) -> ScoredStatistic:
@@ -109,18 +126,10 @@ def _read_scores(path: Path) -> _Scores | None:
     )
 
 
-def _score(folder: LogFolder) -> _Scores:
+def _score(folder: LogFolder, progress: Progress) -> _Scores:
     if not folder.pool.exists():
         raise InputError(
             f"{folder.path}: holds neither {folder.pool.name} (a log) nor scores_STATISTIC.csv"
         )
-    scored = score_log(folder, _with_progress)
-    if scored.num_rounds and sys.stderr.isatty():
-        print(f"scored {scored.num_rounds} rounds", file=sys.stderr)
+    scored = score_log(folder, progress)
     return _Scores(scored.scores, scored.compared, scored.pool.dim, scored.pool.family)
-
-
-def _with_progress(paths: list[Path]) -> Iterable[Path]:
-    """The paths with a progress bar on standard error, if that is a terminal."""
-    bar: Iterable[Path] = tqdm(paths, desc="scoring", unit="round", disable=None, leave=False)
-    return bar
