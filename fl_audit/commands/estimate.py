@@ -118,7 +118,7 @@ def _null_tail(family: str | None, dim: int | None, null: "Null") -> "NullTail |
 
 
 def _of_folder(arguments: argparse.Namespace) -> int:
-    """Estimates from the statistics of a folder that are asked for; one verdict over all of them."""
+    """Estimates from the statistics of a folder that are asked for, with one verdict over them."""
     from fl_audit.commands.estimate_lines import folder_lines
     from fl_audit.commands.progress import scoring_progress
     from fl_audit.errors import InputError
