@@ -1,6 +1,5 @@
 """The command line: `fl-audit COMMAND`, see each command's --help."""
 
-import os
 import sys
 from collections.abc import Sequence
 
@@ -16,7 +15,15 @@ from fl_audit.commands import (
     run,
 )
 from fl_audit.commands.parser import Parser
-from fl_audit.errors import InputError, Interrupted
+from fl_audit.commands.process import (
+    INTERRUPTED,
+    ask_for_streams,
+    drop_output,
+    flush_output,
+    interrupts,
+    system_error,
+)
+from fl_audit.errors import InputError, Interrupted, one_line
 
 EXIT_BAD_INPUT = 2
 EXIT_BROKEN_PIPE = 141
@@ -29,27 +36,49 @@ _COMMANDS = (estimate, counts, one_run, mcmc, mechanism, plan, run, compare, qui
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit status.
 
-    The status is 0 for success, 2 for bad input, which is reported in one line, 3 if a claimed
-    epsilon is contradicted, and 128 + N if signal N stopped a run.
+    The status is 0 for success, 2 for bad input or a system that lacks room or rights, which is
+    reported in one line, 3 if a claimed epsilon is contradicted, and 128 + N if signal N stopped a
+    run.
 
     Args:
       argv: The arguments of the command line without the program's name; None takes `sys.argv`.
     """
+    with interrupts() as ctrl_c:
+        try:
+            return _main(argv)
+        except BaseException:
+            if not ctrl_c:
+                raise
+            # A library that was being imported may have turned it into an error of its own.
+            print(f"fl-audit: {INTERRUPTED}", file=sys.stderr)
+            return 128 + ctrl_c[0]
+
+
+def _main(argv: Sequence[str] | None) -> int:
     try:
+        ask_for_streams()
         arguments = _parser().parse_args(argv)
         status: int = arguments.command(arguments)
-        sys.stdout.flush()
+        flush_output()
     except InputError as error:
-        print(f"fl-audit: error: {error}", file=sys.stderr)
-        return EXIT_BAD_INPUT
+        return _refuse(str(error))
     except Interrupted as stop:
         print(f"fl-audit: {stop}; continue with --resume", file=sys.stderr)
         return 128 + stop.signal_number
     except BrokenPipeError:
         # Nobody reads any more; without this the flush at exit would fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_output()
         return EXIT_BROKEN_PIPE
+    except OSError as error:
+        return _refuse(system_error(error))
+    except MemoryError as error:
+        return _refuse(f"needs more memory than there is: {error}")
     return status
+
+
+def _refuse(message: str) -> int:
+    print(f"fl-audit: error: {one_line(message)}", file=sys.stderr)
+    return EXIT_BAD_INPUT
 
 
 def _parser() -> Parser:

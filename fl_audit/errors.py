@@ -40,3 +40,29 @@ def nearest(name: str, known: Iterable[str]) -> str:
     if close:
         return f"did you mean {close[0]!r}?"
     return f"known: {', '.join(names)}"
+
+
+_LONGEST_WORD = 300
+_LONGEST_LINE = 1_500
+
+
+def one_line(text: str) -> str:
+    r"""A message as one line: control characters escaped, and what is very long cut in its middle.
+
+    >>> one_line("a.csv, line 2:\nmust be a number, got " + "9" * 5_000)
+    'a.csv, line 2: must be a number, got 9999999999999999…9999999999999999 (5,000 characters)'
+    """
+    words = [_cut(word, _LONGEST_WORD, 16) for word in text.split()]
+    return _cut("".join(map(_visible, " ".join(words))), _LONGEST_LINE, 500)
+
+
+def _cut(text: str, longest: int, kept: int) -> str:
+    """The text, or where it is too long its first and last characters and its length."""
+    if len(text) <= longest:
+        return text
+    return f"{text[:kept]}…{text[-kept:]} ({len(text):,} characters)"
+
+
+def _visible(character: str) -> str:
+    is_shown = character.isprintable()
+    return character if is_shown else character.encode("unicode_escape").decode("ascii")

@@ -18,6 +18,7 @@ from fl_audit.attacks.threat_model import ThreatModel
 from fl_audit.errors import InputError
 from fl_audit.formats.atomic import atomic_writer
 from fl_audit.formats.cosine_log import CosineLog
+from fl_audit.formats.npy_file import read_array
 
 if TYPE_CHECKING:
     from fl_audit.attacks.audit_table import Audit
@@ -157,12 +158,9 @@ class CheckpointAttacker(Attacker):
 
     def _read_released(self, release: int) -> npt.NDArray[np.float32]:
         path = self._folder.released_model(release)
-        try:
-            model: npt.NDArray[np.float32] = np.load(path, allow_pickle=False)
-        except (OSError, ValueError, EOFError) as error:
-            raise InputError(f"{path}: is not a released model: {error}") from error
+        model: npt.NDArray[np.float32] = read_array(path, "a released model")
         shape = (self._dim,)
-        if not isinstance(model, np.ndarray) or model.shape != shape or model.dtype != np.float32:
+        if model.shape != shape or model.dtype != np.float32:
             raise InputError(f"{path}: must be float32 of shape {shape}")
         return model
 

@@ -26,6 +26,7 @@ from fl_audit.estimators.laws import (
     concentration_of,
 )
 from fl_audit.formats.atomic import write_text
+from fl_audit.formats.json_file import read_json
 
 if TYPE_CHECKING:
     from fl_audit.attacks.statistic import Statistic
@@ -197,16 +198,9 @@ def read_compared_vectors(path: Path) -> Mapping[str, ComparedVectors]:
     Raises:
       InputError: The file is damaged or of another format version.
     """
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
+    if not path.exists():
         return {}
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    try:
-        found = msgspec.json.decode(content, type=_File)
-    except msgspec.MsgspecError as error:
-        raise InputError(f"{path}: is not what a run writes: {error}") from error
+    found = read_json(path, _File, "what a run writes")
     if found.format_version != _FORMAT_VERSION:
         raise InputError(
             f"{path}: format_version is {found.format_version}, must be {_FORMAT_VERSION}"

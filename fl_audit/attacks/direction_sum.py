@@ -15,6 +15,7 @@ from fl_audit.attacks.compared_vectors import ComparedVectors, one_vector
 from fl_audit.canaries.family import euclidean_norm
 from fl_audit.errors import InputError
 from fl_audit.formats.atomic import atomic_writer
+from fl_audit.formats.npy_file import read_array
 from fl_audit.formats.run_folder import RunFolder
 
 _CANCELLED = 0.1
@@ -111,11 +112,8 @@ def read_sum(path: Path, dim: int) -> FloatArray:
     Raises:
       InputError: The file is missing or damaged.
     """
-    try:
-        total: FloatArray = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise InputError(f"{path}: is not a sum of directions: {error}") from error
+    total: FloatArray = read_array(path, "a sum of directions")
     shape = (dim,)
-    if not isinstance(total, np.ndarray) or total.shape != shape or total.dtype != np.float64:
+    if total.shape != shape or total.dtype != np.float64:
         raise InputError(f"{path}: must be float64 of shape {shape}")
     return total

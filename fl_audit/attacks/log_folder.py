@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +26,7 @@ from fl_audit.errors import InputError
 from fl_audit.formats.concentration_log import ConcentrationLog
 from fl_audit.formats.cosine_log import CosineLog
 from fl_audit.formats.log_folder import LogFolder
+from fl_audit.formats.npy_file import read_array
 from fl_audit.formats.score_file import ScoreFile
 
 _AGGREGATE = re.compile(r"round_(\d+)\.npy")
@@ -203,10 +203,4 @@ def _aggregates(folder: LogFolder) -> dict[int, Path]:
 
 
 def _read_vector(path: Path, dim: int) -> Float32Array:
-    try:
-        array: npt.NDArray[Any] = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise InputError(f"{path}: is not an NPY file: {error}") from error
-    if not isinstance(array, np.ndarray):
-        raise InputError(f"{path}: must be an NPY file of one array, is an NPZ file")
-    return flatten(array, dim, str(path))
+    return flatten(read_array(path, "an NPY file"), dim, str(path))

@@ -9,6 +9,7 @@ from fl_audit.attacks.compared_vectors import ComparedVectors
 from fl_audit.attacks.direction_sum import add_direction, sum_of_cosines
 from fl_audit.errors import InputError
 from fl_audit.formats.atomic import atomic_writer
+from fl_audit.formats.npy_file import next_array, opened
 
 
 class LoggedSum:
@@ -69,12 +70,9 @@ class LoggedSum:
         return sum_of_cosines(family, self._total)
 
     def _read(self) -> None:
-        try:
-            with self._path.open("rb") as file:
-                rounds = np.load(file, allow_pickle=False)
-                total = np.load(file, allow_pickle=False) if len(rounds) else self._total
-        except (OSError, ValueError, EOFError, TypeError) as error:
-            raise InputError(f"{self._path}: is not a sum of directions: {error}") from error
+        with opened(self._path, "a sum of directions") as file:
+            rounds = next_array(file)
+            total = next_array(file) if len(rounds) else self._total
         if rounds.dtype != np.int64 or rounds.ndim != 1:
             raise InputError(f"{self._path}: must begin with the rounds, int64 of shape (rounds,)")
         if total.dtype != np.float64 or total.shape != self._total.shape:

@@ -3,7 +3,6 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,11 +12,13 @@ from fl_audit.canaries.family import CanaryFamily
 from fl_audit.canaries.inclusion import flip_coins
 from fl_audit.errors import InputError, nearest
 from fl_audit.formats.atomic import write_text
+from fl_audit.formats.json_file import read_json
 
 FORMAT_VERSION = 2
 """The current version; version 1 differed in its `hadamard` vectors only."""
 
-_LEAST = {"seed": 0, "count": 2, "dim": 2}
+_RANGE = {"seed": (0, 2**64 - 1), "count": (2, 10**7), "dim": (2, 10**11)}
+"""The least and the largest value of each number; larger pools would not end or not fit."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +46,13 @@ class CanaryPool:
 
     def __post_init__(self) -> None:
         """Checks the fields."""
-        for name, least in _LEAST.items():
+        for name, (least, most) in _RANGE.items():
             value = getattr(self, name)
             is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-            if not is_whole or value < least:
-                raise InputError(f"{name}: must be a whole number from {least} on, got {value!r}")
+            if not is_whole or not least <= value <= most:
+                raise InputError(
+                    f"{name}: must be a whole number from {least} to {most}, got {value!r}"
+                )
             object.__setattr__(self, name, int(value))  # NumPy integers are not JSON
         if self.family not in FAMILIES:
             hint = nearest(str(self.family), FAMILIES)
@@ -109,12 +112,7 @@ def read_pool(path: Path) -> CanaryPool:
       InputError: The file is missing or no JSON object, lacks a key or has one too many, is of
         another format version, or a value is out of its range.
     """
-    try:
-        fields: Any = json.loads(path.read_bytes())
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise InputError(f"{path}: is not JSON: {error}") from error
+    fields = read_json(path, object, "JSON")
     keys = ("format_version", "family", "seed", "count", "dim")
     if not isinstance(fields, dict):
         raise InputError(f"{path}: must be an object with the keys {', '.join(keys)}")

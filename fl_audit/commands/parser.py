@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from fl_audit.errors import InputError, nearest
@@ -11,8 +12,17 @@ if TYPE_CHECKING:
     Commands = argparse._SubParsersAction["Parser"]
 
 
+_LARGEST = 2**63 - 1
+
+
 class Parser(argparse.ArgumentParser):
     """A parser that reports an error in one line, with the nearest known option."""
+
+    def __init__(self, *args, **kwargs) -> None:  # type: ignore[no-untyped-def]
+        """Makes whole numbers and paths of all commands be checked as they are read."""
+        super().__init__(*args, **kwargs)
+        self.register("type", int, _whole_number)
+        self.register("type", Path, _path)
 
     def error(self, message: str) -> NoReturn:
         """Raises an `InputError` with the message."""
@@ -33,6 +43,19 @@ class Parser(argparse.ArgumentParser):
             if name.startswith("--") and name not in self._option_string_actions:
                 hint = nearest(name, [o for o in self._option_string_actions if o[:2] == "--"])
                 self.error(f"unknown option {name!r}: {hint}")
+
+
+def _whole_number(text: str) -> int:
+    is_long = len(text) > 30  # more digits than 64 bits have; `int` refuses thousands of them
+    if (is_long and text.strip("+-").isdigit()) or (not is_long and abs(int(text)) > _LARGEST):
+        raise argparse.ArgumentTypeError(f"must be a whole number within 64 bits, got {text}")
+    return int(text)
+
+
+def _path(text: str) -> Path:
+    if "\0" in text:
+        raise argparse.ArgumentTypeError(f"must be a path without a null byte, got {text!r}")
+    return Path(text)
 
 
 def add_command(

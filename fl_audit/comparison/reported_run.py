@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from fl_audit.errors import InputError
+from fl_audit.formats.json_file import decode_json
 from fl_audit.formats.run_folder import FORMAT_VERSION, RunFolder
 from fl_audit.report.model import Report
 from fl_audit.report.report_json import report_from_json
@@ -73,7 +74,7 @@ def read_reported_runs(folders: Sequence[Path]) -> list[ReportedRun]:
 def _read(folder: RunFolder) -> ReportedRun:
     text = _report_text(folder)
     try:
-        fields = msgspec.json.decode(text, type=dict[str, Any])
+        fields = decode_json(text, dict[str, Any], str(folder.report_json), "the report of a run")
         _check_format(folder, fields)
         report = report_from_json(fields, str(folder.report_json))
     except (msgspec.MsgspecError, ValueError) as error:

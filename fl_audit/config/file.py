@@ -18,6 +18,7 @@ from fl_audit.attacks.threat_models import check_rounds
 from fl_audit.config import Config, Table
 from fl_audit.errors import InputError, nearest
 from fl_audit.estimators import valid_methods
+from fl_audit.formats.toml_file import check_values, read_toml
 from fl_audit.kinds import registry_of
 
 _DEFAULT_KINDS = {"client": "fed_avg", "server": "sgd", "canaries": "vectors"}
@@ -34,14 +35,10 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
     Raises:
       InputError: The file cannot be read, is not TOML, or does not describe a run.
     """
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: is not TOML: {error}") from error
+    table = read_toml(path)
     for override in overrides:
         _apply_override(table, override)
+    check_values(table, str(path))
     config = parse_config(table, str(path))
     sections = msgspec.structs.asdict(config).items()
     return msgspec.structs.replace(
@@ -231,12 +228,19 @@ def _apply_override(table: dict[str, Any], override: str) -> None:
     keys = path.strip().split(".")
     if not separator or not all(keys):
         raise InputError(f"--set {override}: must be section.key=value")
-    try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = text.strip()
+    value = _value(text, f"--set {override}")
     for key in keys[:-1]:
         table = table.setdefault(key, {})
         if not isinstance(table, dict):
             raise InputError(f"--set {override}: `{key}` is a value, not a section")
     table[keys[-1]] = value
+
+
+def _value(text: str, name: str) -> Any:
+    """A value written as TOML, or else as a bare string."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text.strip()
+    except (RecursionError, ValueError) as error:
+        raise InputError(f"{name}: is TOML that cannot be read: {error}") from error

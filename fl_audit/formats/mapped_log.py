@@ -3,6 +3,8 @@
 Rows that are written survive kill -9, and after a flush also a power failure.
 """
 
+import math
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -11,13 +13,32 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.errors import InputError
+from fl_audit.formats.npy_file import opened, read_header
 
 MappedArray: TypeAlias = "np.memmap[Any, np.dtype[Any]]"
 
 
 def create_log(path: Path, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> MappedArray:
-    """Makes a log in which nothing is written yet."""
-    rows: MappedArray = np.lib.format.open_memmap(path, "w+", np.dtype(dtype), shape)
+    """Makes a log in which nothing is written yet, with room on the disk for all of it.
+
+    Raises:
+      InputError: The disk has no room for it. A mapped file that outgrew the disk later would end
+        the program by a signal.
+    """
+    header = {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": shape}
+    num_bytes = math.prod(shape) * np.dtype(dtype).itemsize
+    try:
+        with path.open("wb") as file:
+            np.lib.format.write_array_header_1_0(file, header)
+            file.flush()
+            if num_bytes:
+                os.posix_fallocate(file.fileno(), file.tell(), num_bytes)
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        raise InputError(
+            f"{path}: a log of shape {shape} takes {num_bytes:,} bytes: {error.strerror}"
+        ) from error
+    rows: MappedArray = np.lib.format.open_memmap(path, "r+")
     rows[:] = np.nan
     return rows
 
@@ -39,19 +60,26 @@ def open_log(
       what: The contents of the log in words, for a message.
 
     Raises:
-      InputError: The file is missing, damaged, or of another type or shape.
+      InputError: The file is missing, damaged, shorter or longer than its header says, or of
+        another type or shape.
     """
-    try:
-        rows: MappedArray = np.lib.format.open_memmap(path, mode)
-    except (OSError, ValueError, EOFError) as error:
-        raise InputError(f"{path}: is not a log of {what}: {error}") from error
-    fits = len(rows.shape) == len(shape) and all(
+    with opened(path, f"a log of {what}") as file:
+        header = read_header(file)
+        num_bytes = os.fstat(file.fileno()).st_size - header.start
+    fits = len(header.shape) == len(shape) and all(
         isinstance(asked, str) or extent == asked
-        for extent, asked in zip(rows.shape, shape, strict=True)
+        for extent, asked in zip(header.shape, shape, strict=True)
     )
-    if not fits or rows.dtype != np.dtype(dtype):
+    if not fits or header.dtype != np.dtype(dtype):
         raise InputError(
-            f"{path}: holds {rows.dtype} of shape {rows.shape}, must be {np.dtype(dtype)} of "
+            f"{path}: holds {header.dtype} of shape {header.shape}, must be {np.dtype(dtype)} of "
             f"shape ({', '.join(map(str, shape))})"
         )
+    if num_bytes != header.num_bytes:
+        raise InputError(
+            f"{path}: is not a log of {what}: its header asks for {header.num_bytes:,} bytes, the "
+            f"file has {num_bytes:,}"
+        )
+    with opened(path, f"a log of {what}"):
+        rows: MappedArray = np.lib.format.open_memmap(path, mode)
     return rows

@@ -13,6 +13,7 @@ import msgspec
 
 from fl_audit.errors import InputError
 from fl_audit.formats.atomic import write_text
+from fl_audit.formats.json_file import read_json
 from fl_audit.formats.scored_folder import ScoredFolder
 
 FORMAT_VERSION = 1
@@ -198,15 +199,13 @@ def read_record(folder: RunFolder) -> RunRecord:
     Raises:
       InputError: The file is missing, damaged, or of another format version.
     """
+    fields = read_json(folder.record, dict[str, Any], "a run record")
+    version = fields.get("format_version")
+    if version != FORMAT_VERSION:
+        raise InputError(
+            f"{folder.record}: format_version is {version!r}, must be {FORMAT_VERSION}"
+        )
     try:
-        fields: dict[str, Any] = msgspec.json.decode(folder.record.read_bytes(), type=dict)
-        version = fields.get("format_version")
-        if version != FORMAT_VERSION:
-            raise InputError(
-                f"{folder.record}: format_version is {version!r}, must be {FORMAT_VERSION}"
-            )
         return msgspec.convert(fields, RunRecord)
-    except OSError as error:
-        raise InputError(f"{folder.record}: cannot be read: {error.strerror}") from error
     except msgspec.MsgspecError as error:
         raise InputError(f"{folder.record}: is not a run record: {error}") from error

@@ -171,7 +171,7 @@ def _read_autocorrelation(path: Path) -> Autocorrelation | None:
         return autocorrelation_from_json(path.read_bytes())
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise InputError(f"{path}: is not what a run writes: {error}") from error
 
 

@@ -101,11 +101,11 @@ BAD = [
     ),
     (
         lambda folder: np.savez((folder.aggregates / "round_3.npy").open("wb"), a=SEEN[0]),
-        "round_3.npy: must be an NPY file of one array, is an NPZ file",
+        "round_3.npy: is not an NPY file: is an NPZ file, must be one array",
     ),
     (
         lambda folder: np.save(folder.final, np.array([{}], dtype=object)),
-        "final.npy: is not an NPY file: Object arrays cannot be loaded",
+        "final.npy: is not an NPY file: holds Python objects",
     ),
     (_canaries(EACH[:-1]), "canaries.csv: must list canaries 0 to 39 of pool.json.*got 39 rows"),
     (_canaries([*EACH, "5,1"]), "canaries.csv, row 41: canary_id '5' is there twice"),

@@ -59,11 +59,11 @@ def test_numpys_whole_numbers_will_do(tmp_path):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"seed": -1}, "seed: must be a whole number from 0 on, got -1"),
-        ({"seed": 1.5}, "seed: must be a whole number from 0 on, got 1.5"),
-        ({"count": 1}, "count: must be a whole number from 2 on, got 1"),
-        ({"count": True}, "count: must be a whole number from 2 on, got True"),
-        ({"dim": "300"}, "dim: must be a whole number from 2 on, got '300'"),
+        ({"seed": -1}, "seed: must be a whole number from 0 to 18446744073709551615, got -1"),
+        ({"seed": 1.5}, "seed: must be a whole number from 0 to 18446744073709551615, got 1.5"),
+        ({"count": 1}, "count: must be a whole number from 2 to 10000000, got 1"),
+        ({"count": True}, "count: must be a whole number from 2 to 10000000, got True"),
+        ({"dim": "300"}, "dim: must be a whole number from 2 to 100000000000, got '300'"),
         ({"family": "gausian"}, "unknown family 'gausian': did you mean 'gaussian'?"),
         ({"family": "hadamard", "count": 1 << 18}, "there are 131,072 hadamard canaries"),
         ({"format_version": 3}, "format_version is 3, must be 2"),

@@ -342,7 +342,10 @@ BAD_VALUES = [
     ("audit.confidence=95", "key `audit.confidence`: Expected `float` < 1.0, got 95"),
     ("log.checkpoint_every=0", "key `log.checkpoint_every`: Expected `int` >= 1, got 0"),
     ("participation.canary_repeats=0", "key `participation.canary_repeats`: Expected `int` >= 1"),
-    ("client.learning_rate=" + "9" * 400, "key `client.learning_rate`: Number out of range"),
+    (
+        "client.learning_rate=" + "9" * 400,
+        "key `client.learning_rate`: must be a whole number within 64 bits, got 999",
+    ),
     # Not finite.
     ("mechanism.noise_multiplier=inf", "key `mechanism.noise_multiplier`: must be finite, got inf"),
     ("mechanism.noise_multiplier=nan", "key `mechanism.noise_multiplier`: must be finite, got nan"),

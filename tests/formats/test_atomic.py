@@ -1,8 +1,11 @@
 """Files that appear whole, or not at all."""
 
+import os
+from pathlib import Path
+
 import pytest
 
-from fl_audit.formats.atomic import atomic_writer, write_text
+from fl_audit.formats.atomic import atomic_writer, unfinished_files, write_text
 
 
 def test_text_is_utf8_without_newline_translation(tmp_path):
@@ -29,9 +32,40 @@ def test_is_invisible_until_complete(tmp_path):
     assert path.read_bytes() == b"new"
 
 
-def test_others_may_read_it(tmp_path):
-    write_text(tmp_path / "a.txt", "x")
-    assert (tmp_path / "a.txt").stat().st_mode & 0o777 == 0o644
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
+def test_a_new_file_keeps_the_umask(tmp_path, umask, mode):
+    earlier = os.umask(umask)
+    try:
+        write_text(tmp_path / "a.txt", "x")
+    finally:
+        os.umask(earlier)
+    assert (tmp_path / "a.txt").stat().st_mode & 0o777 == mode
+
+
+def test_a_device_is_written_to_and_not_replaced(tmp_path):
+    device = tmp_path / "pipe"
+    os.mkfifo(device)
+    reader = os.open(device, os.O_RDONLY | os.O_NONBLOCK)
+    write_text(device, "x")
+    assert os.read(reader, 10) == b"x"
+    os.close(reader)
+    assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
+    with pytest.raises(OSError, match="No space left"):
+        write_text(Path("/dev/full"), "x")
+    assert Path("/dev/full").is_char_device()
+
+
+def test_the_longest_names_can_be_written(tmp_path):
+    path = tmp_path / ("ä" * 127)
+    write_text(path, "x")
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_files_of_killed_writes_are_known_by_their_names(tmp_path):
+    killed = [".checkpoint.npz.0a1b2c3d.part", ".checkpoint.npz.abcd_123"]
+    for name in (*killed, ".lock", ".checkpoint.npz", "checkpoint.npz"):
+        (tmp_path / name).touch()
+    assert sorted(path.name for path in unfinished_files(tmp_path)) == killed
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])

@@ -47,3 +47,23 @@ def test_what_is_no_log_is_refused(tmp_path, content):
     with pytest.raises(InputError, match="is not a log of something: ") as caught:
         open_log(path, "r", np.float32, (3, 2), "something")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("change", [-1, -4, 1])
+@pytest.mark.parametrize("mode", ["r", "r+"])
+def test_a_log_of_another_length_is_refused_and_not_filled_up(tmp_path, change, mode):
+    path = tmp_path / "log.npy"
+    create_log(path, np.float32, (3, 2))
+    content = path.read_bytes() + b"x"
+    path.write_bytes(content[: len(content) - 1 + change])
+    size = path.stat().st_size
+    with pytest.raises(InputError, match=f"asks for 24 bytes, the file has {24 + change}$"):
+        open_log(path, mode, np.float32, (3, 2), "something")
+    assert path.stat().st_size == size
+
+
+def test_a_log_that_outgrows_the_disk_is_refused_before_it_is_mapped(tmp_path):
+    path = tmp_path / "log.npy"
+    with pytest.raises(InputError, match=r"a log of shape .* takes 4,611,"):
+        create_log(path, np.float32, (1, 2**60))
+    assert not path.exists()

@@ -1,7 +1,6 @@
 """A user's own examples as canaries, one canary for each client of a file."""
 
 import math
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy.typing as npt
 
 from fl_audit.errors import InputError, nearest
 from fl_audit.formats.csv_file import read_csv
+from fl_audit.formats.npy_file import read_arrays
 from fl_audit.tasks.classifier import Classifier, Examples, ExamplesOfSentences, LearningTask
 from fl_audit.tasks.text import read_sentences
 
@@ -63,11 +63,7 @@ class _Rows:
 
 
 def _read_npz(path: Path) -> _Rows:
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, TypeError) as error:
-        raise InputError(f"{path}: is not an NPZ file of plain arrays: {error}") from error
+    arrays = read_arrays(path, "an NPZ file of plain arrays")
     for name in ("inputs", "labels"):
         if name not in arrays:
             raise InputError(f"{path}: array `{name}` is missing; {nearest(name, arrays)}")

@@ -1,0 +1,159 @@
+"""Reading of NPY and NPZ files from outside, which may be cut, or claim to be huge."""
+
+import contextlib
+import math
+import os
+import tokenize
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_audit.errors import InputError
+
+AnyArray: TypeAlias = npt.NDArray[Any]
+
+_MOST_UNPACKED = 2**31
+"""The bytes that a compressed NPZ file may unpack to; one that is not compressed may be larger."""
+
+_ZIP = b"PK\x03\x04"
+
+_DAMAGES = (
+    OSError, ValueError, EOFError, TypeError, KeyError, SyntaxError, RecursionError, MemoryError,
+    OverflowError, NotImplementedError, RuntimeError, tokenize.TokenError, zipfile.BadZipFile,
+)  # fmt: skip
+"""What NumPy and zipfile raise on damaged files."""
+
+
+@dataclass(frozen=True)
+class Header:
+    """What an NPY file says of its array, and where the array begins.
+
+    Attributes:
+      shape: The shape of the array.
+      dtype: The type of the array.
+      start: The offset of the array's first byte in the file.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    start: int
+
+    @property
+    def num_bytes(self) -> int:
+        """The number of bytes of the array."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+def read_header(file: IO[bytes]) -> Header:
+    """Reads the header of an array at the file's position.
+
+    Raises:
+      ValueError: The header is damaged, or the array would need pickle.
+    """
+    start = file.read(len(_ZIP))
+    if start == _ZIP:
+        raise ValueError("is an NPZ file, must be one array")
+    file.seek(-len(start), os.SEEK_CUR)
+    version = np.lib.format.read_magic(file)
+    read = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }.get(version)
+    if read is None:
+        raise ValueError(f"has NPY format version {version}, must be (1, 0) or (2, 0)")
+    shape, _, dtype = read(file)
+    if dtype.hasobject:
+        raise ValueError("holds Python objects, which are never loaded")
+    if any(extent < 0 for extent in shape):
+        raise ValueError(f"has shape {shape}")
+    return Header(shape, dtype, file.tell())
+
+
+def read_array(path: Path, what: str) -> AnyArray:
+    """Reads an NPY file of one array.
+
+    Args:
+      path: The path of the file.
+      what: What the file should be, for a message, such as "a released model".
+
+    Raises:
+      InputError: The file cannot be read, is damaged, or is shorter than its header says.
+    """
+    with opened(path, what) as file:
+        return next_array(file)
+
+
+def next_array(file: IO[bytes]) -> AnyArray:
+    """Reads the array at the file's position, after a look at whether it is there.
+
+    Raises:
+      ValueError: The array is damaged or cut short.
+    """
+    at = file.tell()
+    header = read_header(file)
+    there = os.fstat(file.fileno()).st_size - header.start
+    if header.num_bytes > there:
+        raise ValueError(f"its header asks for {header.num_bytes:,} bytes, the file has {there:,}")
+    file.seek(at)
+    array: AnyArray = np.lib.format.read_array(file, allow_pickle=False)
+    return array
+
+
+def read_arrays(path: Path, what: str) -> Mapping[str, AnyArray]:
+    """Reads an NPZ file.
+
+    Args:
+      path: The path of the file.
+      what: What the file should be, for a message, such as "a checkpoint".
+
+    Raises:
+      InputError: The file cannot be read, is damaged, or unpacks to too many bytes.
+    """
+    with opened(path, what) as file, zipfile.ZipFile(file) as members:
+        size = sum(member.file_size for member in members.infolist())
+        most = max(_MOST_UNPACKED, os.fstat(file.fileno()).st_size)
+        if size > most:
+            raise ValueError(f"unpacks to {size:,} bytes, must be at most {most:,}")
+        return {
+            member.filename.removesuffix(".npy"): _unpacked(members, member)
+            for member in members.infolist()
+        }
+
+
+def _unpacked(members: zipfile.ZipFile, member: zipfile.ZipInfo) -> AnyArray:
+    with members.open(member) as packed:
+        header = read_header(packed)
+        if header.num_bytes != member.file_size - header.start:
+            raise ValueError(
+                f"the header of {member.filename} asks for {header.num_bytes:,} bytes, it has "
+                f"{member.file_size - header.start:,}"
+            )
+    with members.open(member) as packed:
+        array: AnyArray = np.lib.format.read_array(packed, allow_pickle=False)
+        return array
+
+
+@contextlib.contextmanager
+def opened(path: Path, what: str) -> Iterator[IO[bytes]]:
+    """A file to read from; whatever shows in the block that it is damaged becomes an `InputError`.
+
+    Args:
+      path: The path of the file.
+      what: What the file should be, for a message.
+
+    Raises:
+      InputError: The file cannot be read or is damaged.
+    """
+    try:
+        with path.open("rb") as file:
+            yield file
+    except InputError:
+        raise
+    except _DAMAGES as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise InputError(f"{path}: is not {what}: {reason or type(error).__name__}") from error

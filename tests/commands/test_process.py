@@ -1,0 +1,90 @@
+"""A command whose standard output is full, closed or ASCII, or that Ctrl-C stops."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fl_audit.cli import main
+from fl_audit.commands import counts
+
+_ONE_RUN = "one-run --examples 100 --guesses 100 --correct 75 --delta 0"
+
+
+def _shell(words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        f"{sys.executable} -m fl_audit.cli {words}",
+        shell=True,
+        capture_output=True,
+        text=True,
+        env=os.environ | environment,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("output", "line"),
+    [
+        (">/dev/full", "fl-audit: error: standard output"),
+        (">&-", "fl-audit: error: standard output is closed; let it go somewhere, such as to"),
+    ],
+)
+def test_output_that_cannot_be_written_is_one_line(output, line):
+    made = _shell(f"{_ONE_RUN} {output}")
+    assert made.returncode == 2
+    assert made.stderr.startswith(line)
+    assert made.stderr.count("\n") == 1
+
+
+def test_a_closed_error_stream_is_not_taken_for_output():
+    made = _shell("one-run --examples x 2>&-")
+    assert (made.returncode, made.stdout, made.stderr) == (2, "", "")
+
+
+def test_letters_that_ascii_lacks_are_escaped():
+    made = _shell("counts --help", PYTHONIOENCODING="ascii")
+    assert made.returncode == 0
+    assert "Zanella-B\\xe9guelin" in made.stdout
+
+
+@pytest.mark.parametrize("raised", [KeyboardInterrupt, ImportError])
+def test_ctrl_c_during_an_import_is_one_line(monkeypatch, capsys, raised):
+    """A library that is written in C may turn the interrupt into an error of its own."""
+
+    def interrupted(arguments):
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            signal.sigtimedwait([], 1)
+        except KeyboardInterrupt as error:
+            raise raised("numpy.core.multiarray failed to import") from error
+
+    monkeypatch.setattr(counts, "_counts", interrupted)
+    words = "counts --fn 1 --tp 1 --fp 1 --tn 1 --delta 0"
+    assert main(words.split()) == 130
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err) == ("", "fl-audit: stopped by Ctrl-C\n")
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.parametrize("number", ["9" * 20, "-" + "9" * 25, "9" * 5_000])
+def test_numbers_beyond_64_bits_are_refused_and_not_echoed_in_full(number, capsys):
+    assert main(_ONE_RUN.replace("75", number).split()) == 2
+    line = capsys.readouterr().err
+    assert "argument --correct: must be a whole number within 64 bits, got" in line
+    assert len(line) < 250
+
+
+def test_a_null_byte_in_a_path_is_one_line(capsys):
+    assert main(["estimate", "a\0b.csv", "--delta", "0"]) == 2
+    assert capsys.readouterr().err == (
+        "fl-audit: error: argument SCORES: must be a path without a null byte, got 'a\\x00b.csv'\n"
+    )
+
+
+def test_an_overlong_name_is_one_line(tmp_path, capsys):
+    path = Path(tmp_path) / ("x" * 300)
+    assert main(["estimate", str(path), "--delta", "0"]) == 2
+    assert "File name too long" in capsys.readouterr().err
