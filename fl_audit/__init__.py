@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from fl_audit.estimators import estimate as estimate
     from fl_audit.formats.score_file import read_score_file as read_score_file
     from fl_audit.mechanism_checks import MechanismWatch as MechanismWatch
+    from fl_audit.mechanism_checks import Promise as Promise
+    from fl_audit.mechanism_checks import replay_round as replay_round
     from fl_audit.pipeline import continue_run as continue_run
     from fl_audit.pipeline import start_run as start_run
     from fl_audit.verdict import Claim as Claim
@@ -30,12 +32,14 @@ _ROOM_OF = {
     "Claim": "verdict",
     "Estimate": "estimators",
     "MechanismWatch": "mechanism_checks",
+    "Promise": "mechanism_checks",
     "RoundScorer": "attacks",
     "continue_run": "pipeline",
     "estimate": "estimators",
     "load_config": "config.file",
     "reach_verdict": "verdict",
     "read_score_file": "formats.score_file",
+    "replay_round": "mechanism_checks",
     "start_run": "pipeline",
 }
 

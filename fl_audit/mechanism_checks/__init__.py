@@ -16,6 +16,10 @@ from fl_audit.mechanism_checks.checks import (
     check_rounds,
 )
 from fl_audit.mechanism_checks.configured import Configured, configured
+from fl_audit.mechanism_checks.finding import Finding
+from fl_audit.mechanism_checks.promise import Promise
+from fl_audit.mechanism_checks.replay import Replay, Server, replay_round
+from fl_audit.mechanism_checks.sampling import check_poisson
 from fl_audit.mechanism_checks.watch import MechanismWatch
 
 __all__ = [
@@ -24,15 +28,21 @@ __all__ = [
     "Autocorrelation",
     "Check",
     "Configured",
+    "Finding",
     "MechanismWatch",
+    "Promise",
+    "Replay",
     "RunAggregates",
+    "Server",
     "autocorrelation_from_json",
     "autocorrelation_to_json",
     "check_aggregates",
+    "check_poisson",
     "check_rounds",
     "configured",
     "measure",
     "read_aggregate_log",
+    "replay_round",
     "strongest_autocorrelation",
     "why_not_checked",
 ]

@@ -17,13 +17,20 @@ _import_numbers = itertools.count()
 
 
 class ImportedComputation:
-    """A TFF computation whose body is TensorFlow, as a function of flat lists of tensors."""
+    """A TFF computation whose body is TensorFlow, as a function of flat lists of tensors.
 
-    def __init__(self, computation: tff.Computation) -> None:
+    Attributes:
+      is_random: Whether it has random operations that take their seed from the operation.
+    """
+
+    def __init__(self, computation: tff.Computation, seed: int | None = None) -> None:
         """Imports the computation's graph.
 
         Args:
           computation: A computation whose body is TensorFlow.
+          seed: The seed of the random operations that have none of their own, positive; None for
+            one that differs at each import. The same calls in the same order after two imports with
+            one seed give the same on a CPU.
 
         Raises:
           TypeError: The body is not TensorFlow.
@@ -35,6 +42,9 @@ class ImportedComputation:
         graph_def = tf.compat.v1.GraphDef()
         proto.tensorflow.graph_def.Unpack(graph_def)
         _rename_functions(graph_def, f"tff_{next(_import_numbers)}_")
+        self.is_random = any(map(_is_random, _nodes(graph_def)))
+        if seed is not None:
+            _seed(graph_def, seed)
         wrapped = tf.compat.v1.wrap_function(
             lambda: tf.graph_util.import_graph_def(graph_def, name=""), []
         )
@@ -112,6 +122,23 @@ def _rename_references(attributes: Iterable[Any], renamed: Mapping[str, str]) ->
                     function.name = renamed.get(function.name, function.name)
             case "s" if attribute.s.decode("utf-8", "replace") in renamed:
                 attribute.s = renamed[attribute.s.decode()].encode()  # backward_function_name
+
+
+def _nodes(graph_def: Any) -> Iterator[Any]:
+    """The operations of a graph and of its functions."""
+    functions = (function.node_def for function in graph_def.library.function)
+    return itertools.chain(graph_def.node, *functions)
+
+
+def _is_random(node: Any) -> bool:
+    return {"seed", "seed2"} <= set(node.attr)
+
+
+def _seed(graph_def: Any, seed: int) -> None:
+    """Gives every random operation without a seed this one and a number of its own."""
+    for number, node in enumerate(filter(_is_random, _nodes(graph_def)), start=1):
+        if not (node.attr["seed"].i or node.attr["seed2"].i):
+            node.attr["seed"].i, node.attr["seed2"].i = seed, number
 
 
 def flatten(value: Any, type_spec: tff.Type) -> list[tf.Tensor]:

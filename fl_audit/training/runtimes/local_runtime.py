@@ -68,17 +68,69 @@ def local_runtime(context: LocalContext) -> Iterator[None]:
 
 def _compile(computation: tff.Computation, num_threads: int) -> Callable[[Any], Any]:
     signature = computation.type_signature
-    try:
+    with _refusals():
         if not tff.types.contains(signature, _is_federated):
             return _Function(ImportedComputation(computation), signature)
         if signature.parameter is None:
             initialize = tff.backends.mapreduce.get_state_initialization_computation(computation)
             return _Function(ImportedComputation(initialize), signature)
-        form = tff.backends.mapreduce.get_map_reduce_form_for_computation(computation)
-        return _Round(form, signature, num_threads)
+        form = _form(computation)
+        return _Round(lambda name: ImportedComputation(getattr(form, name)), signature, num_threads)
+
+
+def _form(computation: tff.Computation) -> Any:
+    with _refusals():
+        return tff.backends.mapreduce.get_map_reduce_form_for_computation(computation)
+
+
+@contextlib.contextmanager
+def _refusals() -> Iterator[None]:
+    """Makes what TFF's compiler raises a `NotLocalError`."""
+    try:
+        yield
     except (TypeError, ValueError, NotImplementedError) as error:
         reason = str(error).strip().splitlines() or [type(error).__name__]
         raise NotLocalError(f"TFF cannot compile it to a MapReduceForm: {reason[0]}") from error
+
+
+class SeededRounds:
+    """Rounds of a process whose randomness a seed holds fixed, for a replay."""
+
+    def __init__(self, computation: tff.Computation) -> None:
+        """Compiles the process.
+
+        Args:
+          computation: The computation `next` of a learning process.
+
+        Raises:
+          NotLocalError: The local runtime cannot run it.
+        """
+        self._signature = computation.type_signature
+        self._form = _form(computation)
+        self._without_randomness: dict[str, ImportedComputation] = {}
+
+    def run(self, state: Any, client_data: Any, seed: int) -> Any:
+        """A round; its random operations begin anew, so that one seed gives one result on a CPU.
+
+        Args:
+          state: The state of the process.
+          client_data: The data of each participant.
+          seed: The seed, positive.
+
+        Raises:
+          NotLocalError: The process asks for secure sums.
+        """
+        seeded = _Round(lambda name: self._part(name, seed), self._signature, 1)
+        return seeded((state, client_data))
+
+    def _part(self, name: str, seed: int) -> ImportedComputation:
+        """A part, imported anew where it is random: only so does its randomness begin anew."""
+        if name in self._without_randomness:
+            return self._without_randomness[name]
+        part = ImportedComputation(getattr(self._form, name), seed)
+        if not part.is_random:
+            self._without_randomness[name] = part
+        return part
 
 
 class _Function:
@@ -97,13 +149,18 @@ class _Function:
 class _Round:
     """A compiled round of a learning process."""
 
-    def __init__(self, form: Any, signature: tff.FunctionType, num_threads: int) -> None:
-        self._prepare = ImportedComputation(form.prepare)
-        self._work = ImportedComputation(form.work)
-        self._zero = ImportedComputation(form.zero)
-        self._accumulate = ImportedComputation(form.accumulate)
-        self._report = ImportedComputation(form.report)
-        self._update = ImportedComputation(form.update)
+    def __init__(
+        self,
+        import_part: Callable[[str], ImportedComputation],
+        signature: tff.FunctionType,
+        num_threads: int,
+    ) -> None:
+        self._prepare = import_part("prepare")
+        self._work = import_part("work")
+        self._zero = import_part("zero")
+        self._accumulate = import_part("accumulate")
+        self._report = import_part("report")
+        self._update = import_part("update")
         self._state_type, self._data_type = (
             kind.member for _, kind in tff.structure.iter_elements(signature.parameter)
         )

@@ -1,0 +1,121 @@
+"""Whether cohorts are drawn as Poisson sampling draws them, which amplified accounting relies on.
+
+Under Poisson sampling every client is in every round with one probability, independently. The sizes
+of the rounds are then independent and binomial, and so are the clients' numbers of rounds. Rounds
+of one size, and epochs in which everybody comes once, vary too little.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from scipy import optimize, stats
+
+from fl_audit.array_types import FloatArray, IndexArray
+from fl_audit.errors import InputError
+from fl_audit.mechanism_checks.finding import Finding, failed
+
+
+def check_poisson(
+    cohorts: Sequence[IndexArray], num_clients: int, probability: float
+) -> tuple[Finding, ...]:
+    """Checks the cohorts of a run against Poisson sampling.
+
+    Args:
+      cohorts: The clients of each round, by number from 0; a client that comes twice stands twice.
+      num_clients: The number of clients that might take part, at least 1.
+      probability: The probability of each in each round, in (0, 1).
+
+    Returns:
+      The findings `once_a_round`, `rounds_vary`, `clients_vary` and `mean_cohort`; a correct
+      sampler fails each with a probability of at most 1e-6.
+
+    Raises:
+      InputError: There are no rounds, a client's number or the probability is out of range.
+    """
+    if not len(cohorts) or num_clients < 1 or not 0 < probability < 1:
+        raise InputError(
+            "cohorts: there must be a round, a client, and a probability in (0, 1), got "
+            f"{len(cohorts)}, {num_clients} and {probability}"
+        )
+    drawn = np.concatenate([np.asarray(cohort, np.int64) for cohort in cohorts])
+    if len(drawn) and not 0 <= drawn.min() <= drawn.max() < num_clients:
+        raise InputError(f"cohorts: clients must be in 0 to {num_clients - 1}")
+    sizes = np.array([len(cohort) for cohort in cohorts], np.float64)
+    counts = np.bincount(drawn, minlength=num_clients).astype(np.float64)
+    return (
+        _once(cohorts),
+        _varies("rounds_vary", "sizes of the rounds", sizes, num_clients, probability),
+        _varies("clients_vary", "clients' numbers of rounds", counts, len(cohorts), probability),
+        _mean(len(drawn), len(cohorts) * num_clients, probability, len(cohorts)),
+    )
+
+
+def _once(cohorts: Sequence[IndexArray]) -> Finding:
+    expected = "no client comes twice in a round"
+    twice = sum(len(cohort) - len(np.unique(cohort)) for cohort in cohorts)
+    if twice:
+        return failed("once_a_round", expected, f"{twice} times a client came again")
+    return Finding("once_a_round", expected, "so", 0.0, None, 1.0)
+
+
+def _varies(name: str, what: str, values: FloatArray, trials: int, probability: float) -> Finding:
+    """The finding on the variance of values that are binomial, around the mean that they have."""
+    variance = trials * probability * (1 - probability)
+    squares = (values - trials * probability) ** 2
+    ratio = float(squares.mean() / variance)
+    log_p = log_p_dispersion(float(squares.sum()), len(values), trials, probability)
+    return Finding(
+        name,
+        f"the {what} vary as independent draws make them",
+        f"a variance {ratio:.3g} times that of the binomial law",
+        log_p,
+        None,
+        ratio,
+    )
+
+
+def log_p_dispersion(squares: float, count: int, trials: int, probability: float) -> float:
+    """A bound on the log probability that squared deviations sum to so much, or so little.
+
+    Chernoff's bound with the exact generating function of the squared deviation from the mean of
+    one binomial number, and both tails together.
+
+    Args:
+      squares: The sum of squared deviations from the mean.
+      count: The number of independent binomial numbers.
+      trials: The number of trials of each.
+      probability: The probability of a trial.
+    """
+    outcomes = np.arange(trials + 1)
+    log_mass = stats.binom.logpmf(outcomes, trials, probability)
+    deviations = (outcomes - trials * probability) ** 2
+
+    def bound(sign: float) -> Callable[[float], float]:
+        def log_tail(log_weight: float) -> float:
+            weight = sign * math.exp(log_weight)
+            terms = log_mass + weight * deviations
+            return float(count * np.logaddexp.reduce(terms) - weight * squares)
+
+        return log_tail
+
+    # Weights in units of the variance; from hardly any to more than the farthest tail needs.
+    unit = -math.log(trials * probability * (1 - probability))
+    tails = [
+        optimize.minimize_scalar(bound(sign), bounds=(unit - 14, unit + 14), method="bounded").fun
+        for sign in (1.0, -1.0)
+    ]
+    return float(min(0.0, min(tails) + math.log(2)))
+
+
+def _mean(drawn: int, trials: int, probability: float, rounds: int) -> Finding:
+    law = stats.binom(trials, probability)
+    log_p = min(law.logcdf(drawn), law.logsf(drawn - 1)) + math.log(2)
+    return Finding(
+        "mean_cohort",
+        f"rounds have {trials * probability / rounds:.4g} clients on average",
+        f"{drawn / rounds:.4g}",
+        float(min(0.0, log_p)),
+        None,
+        drawn / (trials * probability),
+    )

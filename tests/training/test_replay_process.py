@@ -1,0 +1,75 @@
+"""Replays of TFF processes: a seed holds their noise fixed, and what is wrong is found."""
+
+import numpy as np
+import pytest
+import tensorflow_federated as tff
+import tensorflow_privacy as tfp
+
+from experiments.broken_mechanisms import queries
+from fl_audit.config import DigitsTask
+from fl_audit.mechanism_checks import Promise
+from fl_audit.tasks.digits import load_digits_task
+from fl_audit.training import build_audited_fed_avg, replay_process
+from fl_audit.training.algorithm.process import functional_model
+from fl_audit.training.replay import trial_updates
+from fl_audit.training.runtimes.local_runtime import LocalContext, local_runtime
+
+pytestmark = pytest.mark.tff
+CLIP, COHORT = 0.3, 15.0
+PROMISE = Promise(clip_norm=CLIP, denominator=COHORT, noise_multiplier=0.5)
+
+
+def process_of(factory):
+    model = functional_model(load_digits_task(DigitsTask(hidden=()), seed=1).classifier)
+    return build_audited_fed_avg(
+        model, tff.learning.optimizers.build_sgdm(0.1), model_aggregator=factory
+    )
+
+
+def mean_of(query):
+    return tff.aggregators.DifferentiallyPrivateFactory(tfp.NormalizedQuery(query, COHORT))
+
+
+def replayed(factory, promise=PROMISE):
+    with local_runtime(LocalContext()):
+        return replay_process(process_of(factory), promise)
+
+
+def test_the_right_process_passes_and_is_the_same_again():
+    factory = mean_of(tfp.GaussianSumQuery(CLIP, 0.5 * CLIP))
+    found = replayed(factory)
+    assert found.passed, str(found)
+    assert found.sensitivity[-1] == pytest.approx(CLIP / COHORT, rel=1e-4)
+    assert str(found) == str(replayed(factory))
+
+
+def test_an_adaptive_clip_behind_zeroing_passes():
+    """TFF's own default aggregator: clip norm 0.1, noise for it and for the count."""
+    noise, _ = tff.aggregators.differential_privacy.adaptive_clip_noise_params(0.5, COHORT, None)
+    promise = Promise(clip_norm=0.1, denominator=COHORT, noise_multiplier=noise)
+    found = replayed(tff.learning.dp_aggregator(0.5, COHORT), promise)
+    assert found.passed, str(found)
+
+
+@pytest.mark.parametrize(
+    ("query", "finding"),
+    [
+        (queries.CountedTwice(CLIP, 0.5 * CLIP, share=0.1), "every_client"),
+        (queries.OneVariableUnclipped(CLIP, 0.5 * CLIP, variable=-1), "clip"),
+        (queries.ClippedByVariable(CLIP, 0.5 * CLIP), "clip"),
+        (queries.OtherNoise(CLIP, 0.5 * CLIP, queries.reused(7)), "noise_length"),
+        (queries.OtherNoise(CLIP, 0.5 * CLIP, queries.same_on_pieces(4)), "noise_echo"),
+    ],
+    ids=["an upload in ten", "a bias", "by variable", "reused", "pieces"],
+)
+def test_bugs_are_found_that_canaries_or_checks_miss(query, finding):
+    assert finding in replayed(mean_of(query)).failed
+
+
+def test_trial_updates_lie_on_both_sides_of_the_clip_norm():
+    updates = trial_updates([(30, 4), (5,)], PROMISE, seed=1)
+    lengths = [np.sqrt(sum(np.sum(part**2) for part in update)) for update in updates]
+    assert len(updates) == 64
+    assert lengths[:2] == pytest.approx([3 * CLIP, 0.5 * CLIP])
+    assert np.linalg.norm(updates[0][0]) == pytest.approx(np.linalg.norm(updates[0][1]))
+    assert len(trial_updates([(1 << 24,)], PROMISE, seed=1)) == 4
