@@ -5,13 +5,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fl_audit.commands.page import write_page
 from fl_audit.commands.parser import add_command
 from fl_audit.commands.printing import print_json
-from fl_audit.errors import InputError
 
 if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands
-    from fl_audit.comparison import Comparison
 
 
 def add(commands: "Commands") -> None:
@@ -32,11 +31,11 @@ def add(commands: "Commands") -> None:
 
 
 def _compare(arguments: argparse.Namespace) -> int:
-    from fl_audit.comparison import compare, comparison_json, comparison_lines
+    from fl_audit.comparison import compare, comparison_json, comparison_lines, render_comparison
 
     comparison = compare(arguments.folders)
     if arguments.out is not None:
-        _write_page(comparison, arguments.out)
+        write_page(render_comparison(comparison), arguments.out)
     if arguments.json:
         print_json(comparison_json(comparison))
     else:
@@ -44,13 +43,3 @@ def _compare(arguments: argparse.Namespace) -> int:
     if arguments.out is not None:
         print(f"page: {arguments.out}", file=sys.stderr if arguments.json else sys.stdout)
     return 0
-
-
-def _write_page(comparison: "Comparison", path: Path) -> None:
-    from fl_audit.comparison import render_comparison
-    from fl_audit.formats.atomic import write_text
-
-    try:
-        write_text(path, render_comparison(comparison))
-    except OSError as error:
-        raise InputError(f"--out {path}: cannot be written: {error.strerror}") from error

@@ -1,7 +1,7 @@
 """The command `fl-audit estimate`, which estimates epsilon from the scores of canaries."""
 
 import argparse
-from collections.abc import Sequence
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,10 +11,10 @@ from fl_audit.commands.printing import print_json, verdict_lines
 
 if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands
-    from fl_audit.estimators.audit import AuditResult
     from fl_audit.estimators.laws import NullTail
     from fl_audit.estimators.setting import Null
-    from fl_audit.verdict import ScoredStatistic, Verdict
+    from fl_audit.report.folder_report import Asked, FolderReport
+    from fl_audit.verdict import Verdict
 
 
 def add(commands: "Commands") -> None:
@@ -64,17 +64,28 @@ def add(commands: "Commands") -> None:
         type=float,
         help="give a verdict on the claim of (E, delta)-privacy for whom the canaries stand for",
     )
+    parser.add_argument("--out", metavar="FILE.html", type=Path, help="write a page, as runs have")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def _estimate(arguments: argparse.Namespace) -> int:
-    return _of_folder(arguments) if arguments.scores.is_dir() else _of_file(arguments)
+    is_folder = arguments.scores.is_dir()
+    report = _of_folder(arguments) if is_folder else _of_file(arguments)
+    if arguments.out is not None:
+        _write_page(report, arguments.scores, arguments.out)
+    if arguments.json:
+        print_json(report.to_json() if is_folder else _file_json(report))
+    else:
+        print("\n".join([*_lines(report, is_folder), *_verdict_lines(report.reached)]))
+    if arguments.out is not None:
+        print(f"page: {arguments.out}", file=sys.stderr if arguments.json else sys.stdout)
+    return verdict_status(None if report.reached is None else report.reached.outcome)
 
 
-def _of_file(arguments: argparse.Namespace) -> int:
-    from fl_audit.commands.estimate_lines import file_lines
+def _of_file(arguments: argparse.Namespace) -> "FolderReport":
     from fl_audit.errors import InputError
     from fl_audit.formats.score_file import read_score_file
+    from fl_audit.report.folder_report import report_on_file
     from fl_audit.verdict import ScoredStatistic
 
     if arguments.statistic is not None:
@@ -86,13 +97,7 @@ def _of_file(arguments: argparse.Namespace) -> int:
     null: Null = arguments.null or default
     tail = _null_tail(arguments.canaries, arguments.dim, null)
     statistic = ScoredStatistic(None, scores, null, arguments.dim, tail)
-    result = _result(arguments, statistic)
-    verdict = _verdict(arguments, [statistic])
-    if arguments.json:
-        print_json(result.to_json() | _verdict_json(verdict))
-    else:
-        print("\n".join([*file_lines(result), *_verdict_lines(verdict)]))
-    return verdict_status(None if verdict is None else verdict.outcome)
+    return report_on_file(arguments.scores, statistic, _asked(arguments))
 
 
 def _null_tail(family: str | None, dim: int | None, null: "Null") -> "NullTail | None":
@@ -117,73 +122,51 @@ def _null_tail(family: str | None, dim: int | None, null: "Null") -> "NullTail |
     return ANY_VECTOR.null_tail(family, dim)
 
 
-def _of_folder(arguments: argparse.Namespace) -> int:
-    """Estimates from the statistics of a folder that are asked for, with one verdict over them."""
-    from fl_audit.commands.estimate_lines import folder_lines
+def _of_folder(arguments: argparse.Namespace) -> "FolderReport":
     from fl_audit.commands.progress import scoring_progress
-    from fl_audit.errors import InputError
+    from fl_audit.report.folder_report import report_on_statistics
     from fl_audit.report.folder_statistics import chosen_statistic, folder_statistics
 
-    statistics = chosen_statistic(
-        arguments.scores,
-        folder_statistics(
-            arguments.scores,
-            arguments.dim,
-            arguments.null,
-            arguments.canaries,
-            progress=scoring_progress,
-        ),
-        arguments.statistic,
+    path = arguments.scores
+    statistics = folder_statistics(
+        path, arguments.dim, arguments.null, arguments.canaries, progress=scoring_progress
     )
-    results = {}
-    for statistic in statistics:
-        try:
-            results[str(statistic.name)] = _result(arguments, statistic)
-        except InputError as error:
-            raise InputError(f"{arguments.scores}, statistic {statistic.name}: {error}") from error
-    verdict = _verdict(arguments, statistics)
-    if arguments.json:
-        made = {"statistics": {name: result.to_json() for name, result in results.items()}}
-        print_json(made | _verdict_json(verdict))
-    else:
-        print("\n".join([*folder_lines(results), *_verdict_lines(verdict)]))
-    return verdict_status(None if verdict is None else verdict.outcome)
+    chosen = chosen_statistic(path, statistics, arguments.statistic)
+    return report_on_statistics(path, chosen, _asked(arguments))
 
 
-def _methods(arguments: argparse.Namespace) -> list[str] | None:
+def _asked(arguments: argparse.Namespace) -> "Asked":
+    from fl_audit.report.folder_report import Asked
+
     methods = arguments.methods
-    return None if methods is None else [name.strip() for name in methods.split(",")]
-
-
-def _result(arguments: argparse.Namespace, statistic: "ScoredStatistic") -> "AuditResult":
-    from fl_audit.estimators.audit import estimate
-
-    return estimate(
-        statistic.scores,
+    return Asked(
         delta=arguments.delta,
-        dim=statistic.dim,
         confidence=arguments.confidence,
-        methods=_methods(arguments),
-        null=statistic.null,
-        null_tail=statistic.null_tail,
+        methods=None if methods is None else [name.strip() for name in methods.split(",")],
+        claimed_epsilon=arguments.claimed_epsilon,
     )
 
 
-def _verdict(
-    arguments: argparse.Namespace, statistics: "Sequence[ScoredStatistic]"
-) -> "Verdict | None":
-    """The verdict by the chosen methods that hold for any mechanism; None without a claim."""
-    if arguments.claimed_epsilon is None:
-        return None
-    from fl_audit.verdict import Claim, ClaimTests, chosen_methods, reach_verdict
+def _write_page(report: "FolderReport", path: Path, out: Path) -> None:
+    from fl_audit.commands.page import write_page
+    from fl_audit.report.write import render_estimates
 
-    claim = Claim(arguments.claimed_epsilon, arguments.delta)
-    tests = ClaimTests(statistics, arguments.confidence, chosen_methods(_methods(arguments)))
-    return reach_verdict(claim, tests)
+    write_page(render_estimates(path, report), out)
 
 
-def _verdict_json(verdict: "Verdict | None") -> dict[str, object]:
-    return {} if verdict is None else {"verdict": verdict.to_json()}
+def _file_json(report: "FolderReport") -> dict[str, object]:
+    (result,) = report.results.values()
+    verdict = {} if report.reached is None else {"verdict": report.reached.to_json()}
+    return result.to_json() | verdict
+
+
+def _lines(report: "FolderReport", is_folder: bool) -> list[str]:
+    from fl_audit.commands.estimate_lines import file_lines, folder_lines
+
+    if is_folder:
+        return folder_lines(report.results)
+    (result,) = report.results.values()
+    return file_lines(result)
 
 
 def _verdict_lines(verdict: "Verdict | None") -> list[str]:

@@ -1,11 +1,29 @@
-"""The report of a finished run: report.json for programs, report.html for people.
+"""Reports of audits: report.json for programs, report.html for people.
 
-Nothing here imports TensorFlow: a run folder can be reported on anywhere.
+Nothing here imports TensorFlow: a run folder can be reported on anywhere. The names below are
+imported where they are first used, as drawing a page takes a second to load.
 """
 
-from fl_audit.report.model import Report
-from fl_audit.report.report_json import report_from_json, report_to_json
-from fl_audit.report.summary import summary_lines
-from fl_audit.report.write import write_report
+from typing import TYPE_CHECKING
 
-__all__ = ["Report", "report_from_json", "report_to_json", "summary_lines", "write_report"]
+from fl_audit.public_names import imported_when_used
+
+if TYPE_CHECKING:
+    from fl_audit.report.model import Report as Report
+    from fl_audit.report.report_json import report_from_json as report_from_json
+    from fl_audit.report.report_json import report_to_json as report_to_json
+    from fl_audit.report.summary import summary_lines as summary_lines
+    from fl_audit.report.write import write_report as write_report
+
+_MODULE_OF = {
+    "Report": "model",
+    "report_from_json": "report_json",
+    "report_to_json": "report_json",
+    "summary_lines": "summary",
+    "write_report": "write",
+}
+
+__all__ = [*_MODULE_OF]  # noqa: PLE0604 - names, each a string
+
+
+__getattr__ = imported_when_used(__name__, _MODULE_OF)

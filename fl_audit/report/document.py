@@ -10,28 +10,35 @@ from fl_audit.attacks.threat_models import threat_models_of
 from fl_audit.errors import InputError
 from fl_audit.report.checks import checks_report, failed_checks
 from fl_audit.report.finished_run import FinishedRun
+from fl_audit.report.folder_report import FolderReport
 from fl_audit.report.model import AnalyticalReport, Report, ThreatModelReport
 from fl_audit.report.report_json import verdict_from_json
 from fl_audit.report.run_verdict import run_verdict
 from fl_audit.report.statistic import statistic_report
 
 
-def build_report(run: FinishedRun) -> Report:
+def build_report(run: FinishedRun, estimated: FolderReport | None = None) -> Report:
     """Builds the report of a run.
 
     Args:
       run: The finished run.
+      estimated: The estimates and the verdict that were asked for apart from the run's config; None
+        estimates as the config says.
 
     Raises:
       InputError: The record's noise does not add up, or no method can be applied to the scores.
     """
     accounting = _account(run)
     checks = checks_report(run)
-    verdict = run_verdict(run, failed_checks(checks))
+    if estimated is None:
+        reached = run_verdict(run, failed_checks(checks))
+        statistics = {s.name: statistic_report(run, s) for s in run.statistics}
+    else:
+        reached, statistics = estimated.reached, dict(estimated.statistics)
     return Report(
-        statistics={s.name: statistic_report(run, s) for s in run.statistics},
+        statistics=statistics,
         threat_models={m.name: _threat_model(run, m) for m in threat_models_of(run.config.audit)},
-        verdict=None if verdict is None else verdict_from_json(verdict.to_json()),
+        verdict=None if reached is None else verdict_from_json(reached.to_json()),
         checks=checks,
         analytical=msgspec.convert(accounting, AnalyticalReport, from_attributes=True),
         run=run.record,

@@ -4,14 +4,17 @@ import math
 from collections.abc import Mapping, Sequence
 
 from fl_audit.number_words import epsilon_text, ordinal, significant
+from fl_audit.report.folder_report import FolderReport
 from fl_audit.report.model import Report
 
 
-def findings(report: Report) -> list[str]:
+def findings(report: Report | FolderReport) -> list[str]:
     """Three sentences: what the attackers saw, what is proven, and what the noise guarantees."""
     headlines = _headlines(report)
-    canary, client = report.analytical.canary.epsilon, report.analytical.client.epsilon
     fits = [report.statistics[name].epsilon_by("gaussian_fit") for name in headlines.values()]
+    canary = client = None
+    if isinstance(report, Report):
+        canary, client = report.analytical.canary.epsilon, report.analytical.client.epsilon
     return [
         _seen(report, headlines, fits),
         _proven(report, list(headlines.values())),
@@ -19,7 +22,7 @@ def findings(report: Report) -> list[str]:
     ]
 
 
-def _headlines(report: Report) -> dict[str, str]:
+def _headlines(report: Report | FolderReport) -> dict[str, str]:
     """The first statistic of each threat model, by threat model.
 
     The final model alone is left out where an attacker knows the initial one too.
@@ -32,7 +35,9 @@ def _headlines(report: Report) -> dict[str, str]:
     return first
 
 
-def _seen(report: Report, headlines: Mapping[str, str], fits: Sequence[float | None]) -> str:
+def _seen(
+    report: Report | FolderReport, headlines: Mapping[str, str], fits: Sequence[float | None]
+) -> str:
     sees = [report.threat_models[model].sees for model in headlines]
     learns = [
         f"{_epsilon('≈', fit)}{_absences(report, model)}"
@@ -40,7 +45,7 @@ def _seen(report: Report, headlines: Mapping[str, str], fits: Sequence[float | N
     ]
     start = (
         f"An attacker who sees {sees[0]} learns about a canary as much as {learns[0]} allows "
-        f"(δ = {significant(report.run.delta)})"
+        f"(δ = {significant(report.delta)})"
     )
     others = [
         f"one who sees {seen}, as much as {learned}"
@@ -49,8 +54,10 @@ def _seen(report: Report, headlines: Mapping[str, str], fits: Sequence[float | N
     return "; ".join([start, *others]) + "."
 
 
-def _absences(report: Report, threat_model: str) -> str:
+def _absences(report: Report | FolderReport, threat_model: str) -> str:
     """The remark on an estimate from a part of the rounds, where not all canaries took part."""
+    if isinstance(report, FolderReport):
+        return ""  # it does not know who took part when
     model, run = report.threat_models[threat_model], report.run
     num_rounds = model.last_round - model.first_round + 1
     present = model.num_included_in_rounds
@@ -59,7 +66,7 @@ def _absences(report: Report, threat_model: str) -> str:
     return f" (fitted to {run.num_included:,} canaries, of which {present:,} took part then)"
 
 
-def _proven(report: Report, headlines: Sequence[str]) -> str:
+def _proven(report: Report | FolderReport, headlines: Sequence[str]) -> str:
     """The lower bounds that are valid although their threshold is chosen on the data."""
     found = [report.statistics[name].epsilon_by("threshold_valid") for name in headlines]
     bounds = [_epsilon("≥", epsilon) for epsilon in found]

@@ -28,6 +28,7 @@ from fl_audit.mechanism_checks import (
     read_aggregate_log,
     why_not_checked,
 )
+from fl_audit.verdict import ScoredStatistic, scored_statistic
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +90,10 @@ class FinishedRun:
         """What the null laws of the statistics depend on."""
         family = family_of(self.config.canaries)
         return RunFacts(self.config.audit, self.record.dim, family, self.compared)
+
+    def scored(self, statistic: Statistic) -> ScoredStatistic:
+        """The scores of one of the run's statistics, with their null law."""
+        return scored_statistic(statistic, self.scores[statistic.name].canary_scores(), self.facts)
 
     def included_in(self, seen: range) -> int:
         """Number of included canaries that took part in any of some consecutive rounds, from 0."""

@@ -1,9 +1,12 @@
 """The page report.html, which refers to no other file."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from markupsafe import Markup
 
+from fl_audit.attacks.statistics import meaning_of, title_of
 from fl_audit.config.file import config_to_toml
 from fl_audit.estimators import Gaussian
 from fl_audit.estimators.roc.summary import REPORTED_RATES
@@ -11,12 +14,14 @@ from fl_audit.number_words import significant
 from fl_audit.report.checks import check_rows, failed_checks
 from fl_audit.report.findings import findings
 from fl_audit.report.finished_run import FinishedRun
+from fl_audit.report.folder_report import NOT_KNOWN, FolderReport
 from fl_audit.report.histogram import score_histogram
 from fl_audit.report.method_table import group_rows
 from fl_audit.report.model import Report
 from fl_audit.report.tables import (
     accounting_rows,
     attack_rows,
+    folder_threat_model_rows,
     noise_rows,
     normality_rows,
     null_rows,
@@ -26,70 +31,104 @@ from fl_audit.report.tables import (
 from fl_audit.report.template import render
 from fl_audit.report.training_curve import training_curves
 from fl_audit.report.verdict_banner import verdict_banner
-from fl_audit.report.words import description
+from fl_audit.report.words import description, folder_description
+from fl_audit.verdict import ScoredStatistic
 
 
-def render_html(report: Report, run: FinishedRun) -> str:
-    """Renders the page.
+def render_html(report: Report, run: FinishedRun, scored: Sequence[ScoredStatistic]) -> str:
+    """Renders the page of a run.
 
     Args:
       report: The report of the run.
       run: The run that the report is about.
+      scored: The scores of the report's statistics, in their order.
     """
-    return render("fl_audit.report", "report.html", _page(report, run))
+    audit = _audit(report, scored)
+    return render("fl_audit.report", "report.html", audit | _training(report, run))
 
 
-def _page(report: Report, run: FinishedRun) -> dict[str, Any]:
-    """The values of the names in the template."""
-    statistics, record = report.statistics, run.record
+def render_folder_html(report: FolderReport, command: str) -> str:
+    """Renders the page of scores whose training is not known; it says what is left out.
+
+    Args:
+      report: The report of the scores.
+      command: The command that makes the estimates.
+    """
+    unknown = {
+        "task": report.name,
+        "description": folder_description(report),
+        "threat_models": folder_threat_model_rows(report),
+        "failed_checks": [],
+        "noise": [],
+        "record": None,
+        "command": command,
+    }
+    audit = _audit(report, report.scored)
+    return render("fl_audit.report", "report.html", audit | unknown)
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """A statistic in words."""
+
+    title: str
+    meaning: str
+
+
+def _audit(report: Report | FolderReport, scored: Sequence[ScoredStatistic]) -> dict[str, Any]:
+    """The values of the names in the template that every audit has."""
+    statistics, seen = report.statistics, report.threat_models
     return {
-        "task": record.task,
         "verdict": verdict_banner(report),
         "findings": findings(report),
+        "statistics": {name: _Shown(title_of(name), meaning_of(name)) for name in statistics},
+        "nulls": {name: made.null for name, made in statistics.items()},
+        "bounds_nulls": {name: made.bounds_null for name, made in statistics.items()},
+        "refuted": refuted_rows(statistics),
+        "titles": {
+            name: seen.get(made.threat_model, NOT_KNOWN).title for name, made in statistics.items()
+        },
+        "groups": group_rows(statistics),
+        "histograms": {
+            name: _histogram(name, of) for name, of in zip(statistics, scored, strict=True)
+        },
+        "attack": attack_rows(statistics),
+        "reported_rates": [f"{100 * rate:g} %" for rate in REPORTED_RATES],
+        "normality": normality_rows(statistics),
+        "null_checks": null_rows(statistics),
+        "delta": significant(report.delta),
+        "confidence": f"{100 * report.confidence:g}",
+        "fl_audit_version": report.fl_audit_version,
+    }
+
+
+def _training(report: Report, run: FinishedRun) -> dict[str, Any]:
+    """The values of the names that only a run has."""
+    record = run.record
+    return {
+        "task": record.task,
         "checks": check_rows(report.checks),
         "failed_checks": failed_checks(report.checks),
         "not_checked": report.checks.not_checked,
         "false_alarm": significant(report.checks.false_alarm, 1),
         "description": description(run),
-        "statistics": {s.name: s for s in run.statistics},
-        "nulls": {name: made.null for name, made in statistics.items()},
-        "bounds_nulls": {name: made.bounds_null for name, made in statistics.items()},
-        "refuted": refuted_rows(statistics),
         "threat_models": threat_model_rows(report),
-        "titles": {
-            name: report.threat_models[statistic.threat_model].title
-            for name, statistic in statistics.items()
-        },
-        "groups": group_rows(statistics),
         "noise": noise_rows(report.analytical),
         "analytical": report.analytical,
         "accounting": accounting_rows(report.analytical),
-        "histograms": _histograms(run),
-        "attack": attack_rows(statistics),
-        "reported_rates": [f"{100 * rate:g} %" for rate in REPORTED_RATES],
-        "normality": normality_rows(statistics),
-        "null_checks": null_rows(statistics),
         "curves": training_curves(run.rounds),
-        "delta": significant(record.delta),
-        "confidence": f"{100 * report.confidence:g}",
         "record": record,
+        "command": "fl-audit run config.toml --out DIR",
         "training_time": _duration(record.training_seconds),
         "scoring_time": _duration(record.scoring_seconds),
         "config_toml": config_to_toml(run.config),
-        "fl_audit_version": report.fl_audit_version,
     }
 
 
-def _histograms(run: FinishedRun) -> dict[str, Markup]:
-    null = Gaussian(0.0, run.record.dim**-0.5)
-    return {
-        s.name: score_histogram(
-            s.name,
-            run.scores[s.name].canary_scores(),
-            null if s.null(run.facts).kind == "closed_form" else None,
-        )
-        for s in run.statistics
-    }
+def _histogram(name: str, scored: ScoredStatistic) -> Markup:
+    known = scored.null == "closed_form" and scored.dim is not None
+    null = Gaussian(0.0, float(scored.dim or 1) ** -0.5) if known else None
+    return score_histogram(name, scored.scores, null)
 
 
 def _duration(seconds: float) -> str:

@@ -181,6 +181,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     fl_audit_version: str
 
     @property
+    def delta(self) -> float:
+        """The delta of all estimates."""
+        return self.run.delta
+
+    @property
     def confidence(self) -> float:
         """Confidence of each bound and interval, and of the verdict."""
         return self.config.audit.confidence

@@ -8,7 +8,8 @@ import numpy as np
 from fl_audit.array_types import FloatArray
 from fl_audit.attacks.statistic import Statistic
 from fl_audit.errors import InputError
-from fl_audit.estimators import anderson_darling, estimate
+from fl_audit.estimators import anderson_darling
+from fl_audit.estimators.audit import AuditResult, estimate
 from fl_audit.estimators.result import Estimate
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import Null
@@ -22,6 +23,7 @@ from fl_audit.report.statistic_model import (
     RocReport,
     StatisticReport,
 )
+from fl_audit.verdict import ScoredStatistic
 
 
 def statistic_report(run: FinishedRun, statistic: Statistic) -> StatisticReport:
@@ -34,31 +36,45 @@ def statistic_report(run: FinishedRun, statistic: Statistic) -> StatisticReport:
     Raises:
       InputError: No method can be applied to the scores.
     """
-    scores, law = run.scores[statistic.name].canary_scores(), statistic.null(run.facts)
+    scored = run.scored(statistic)
     try:
         result = estimate(
-            scores,
+            scored.scores,
             delta=run.record.delta,
-            dim=run.record.dim,
+            dim=scored.dim,
             confidence=run.config.audit.confidence,
-            null=law.kind,
-            null_tail=law.tail,
+            null=scored.null,
+            null_tail=scored.null_tail,
         )
     except InputError as error:
         raise InputError(f"{run.folder.scores(statistic.name)}: {error}") from error
+    return report_of_result(result, scored, statistic.threat_model)
+
+
+def report_of_result(
+    result: AuditResult, scored: ScoredStatistic, threat_model: str
+) -> StatisticReport:
+    """The estimates on one statistic, with checks of what they assume.
+
+    Args:
+      result: The estimates.
+      scored: The scores that they are made from.
+      threat_model: Name of what the attacker sees.
+    """
+    scores = scored.scores
     return StatisticReport(
         num_included=result.num_included,
         num_excluded=result.num_excluded,
         roc=None if result.roc is None else msgspec.convert(result.roc.to_json(), RocReport),
         estimates=tuple(map(estimate_report, result.estimates)),
-        threat_model=statistic.threat_model,
-        null=law.kind,
-        bounds_null=law.of_bounds,
+        threat_model=threat_model,
+        null=scored.null,
+        bounds_null=scored.null if scored.null_tail is None else "closed_form",
         left_out=result.left_out,
         anderson_darling=AndersonDarlingReport(
             included=_normality(scores.included), excluded=_normality(scores.excluded)
         ),
-        null_check=_null_check(law.kind, scores, run.record.dim),
+        null_check=_null_check(scored.null, scores, scored.dim),
     )
 
 
@@ -89,14 +105,14 @@ def _normality(scores: FloatArray) -> NormalityReport | None:
     return NormalityReport(test.statistic, critical)
 
 
-def _null_check(null: Null, scores: CanaryScores, dim: int) -> NullCheckReport | None:
+def _null_check(null: Null, scores: CanaryScores, dim: int | None) -> NullCheckReport | None:
     """Mean and variance of the excluded scores beside those of the null law N(0, 1/dim).
 
     Standard errors are those of the null law. The result is None where the null has no closed form
     or there are fewer than 2 excluded scores.
     """
     num = scores.num_excluded
-    if null != "closed_form" or num < 2:
+    if null != "closed_form" or dim is None or num < 2:
         return None
     return NullCheckReport(
         mean=float(np.mean(scores.excluded)),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fl_audit.attacks.statistics import title_of
 from fl_audit.estimators.threshold.null_choice import refuted_nulls
 from fl_audit.number_words import count, epsilon_text, significant
+from fl_audit.report.folder_report import FolderReport
 from fl_audit.report.model import AnalyticalReport, Report
 from fl_audit.report.statistic_model import NormalityReport, StatisticReport
 from fl_audit.report.words import ACCOUNTANT_TITLES
@@ -30,11 +31,25 @@ class ThreatModelRow:
     sees_all: bool
 
 
+def folder_threat_model_rows(report: FolderReport) -> list[ThreatModelRow]:
+    """A row per threat model of a folder, which does not know who took part when."""
+    titles = _titles_by_threat_model(report.statistics)
+    return [
+        ThreatModelRow(seen.title, seen.sees, tuple(titles[name]), "not known", True)
+        for name, seen in report.threat_models.items()
+    ]
+
+
+def _titles_by_threat_model(statistics: Mapping[str, StatisticReport]) -> dict[str, list[str]]:
+    titles: dict[str, list[str]] = {}
+    for name, statistic in statistics.items():
+        titles.setdefault(statistic.threat_model, []).append(title_of(name))
+    return titles
+
+
 def threat_model_rows(report: Report) -> list[ThreatModelRow]:
     """A row per threat model, in the order of the statistics."""
-    titles: dict[str, list[str]] = {}
-    for name, statistic in report.statistics.items():
-        titles.setdefault(statistic.threat_model, []).append(title_of(name))
+    titles = _titles_by_threat_model(report.statistics)
     num_included = report.run.num_included
     models = {name: report.threat_models[name] for name in titles}
     return [

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from fl_audit.attacks.statistics import title_of
 from fl_audit.number_words import count, epsilon_text, significant
+from fl_audit.report.folder_report import FolderReport
 from fl_audit.report.method_table import Note
 from fl_audit.report.model import Report, VerdictReport
 from fl_audit.verdict.power import ENOUGH_POWER
@@ -40,7 +41,7 @@ class VerdictBanner:
     facts: tuple[Note, ...]
 
 
-def verdict_banner(report: Report) -> VerdictBanner | None:
+def verdict_banner(report: Report | FolderReport) -> VerdictBanner | None:
     """The banner of a report; None without a claim."""
     verdict = report.verdict
     if verdict is None:
@@ -50,7 +51,7 @@ def verdict_banner(report: Report) -> VerdictBanner | None:
         outcome=verdict.outcome,
         claim=(
             f"claimed ε\N{NO-BREAK SPACE}≤\N{NO-BREAK SPACE}{verdict.claimed_epsilon:g} at "
-            f"δ\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{report.run.delta:g}"
+            f"δ\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{report.delta:g}"
         ),
         reason=f"{reason[0].upper()}{reason[1:]}.",
         meaning=_MEANINGS[verdict.outcome],
@@ -58,10 +59,11 @@ def verdict_banner(report: Report) -> VerdictBanner | None:
     )
 
 
-def _facts(verdict: VerdictReport, report: Report) -> list[Note]:
+def _facts(verdict: VerdictReport, report: Report | FolderReport) -> list[Note]:
+    client = report.analytical.client.epsilon if isinstance(report, Report) else None
     return [
         Note("Claim", _claim(verdict)),
-        Note("By accounting", _accounting(verdict, report.analytical.client.epsilon)),
+        Note("By accounting", _accounting(verdict, client)),
         Note("Looked at", _looks(verdict, report.confidence)),
         *_evidence(verdict),
     ]

@@ -6,6 +6,7 @@ from fl_audit.config import AnyCanaries, Canaries
 from fl_audit.number_words import count, significant
 from fl_audit.participation.words import canary_rounds, client_rounds
 from fl_audit.report.finished_run import FinishedRun
+from fl_audit.report.folder_report import FolderReport
 from fl_audit.report.mechanism_words import mechanism_words
 from fl_audit.report.training_words import client_training, server_step
 
@@ -61,3 +62,18 @@ def _kind_of(canaries: AnyCanaries) -> str:
     held = "all examples" if size is None else count(size, "example")
     wrong = ", mislabelled" if canaries.source == "mislabelled" else ""
     return f"canaries that each hold {held} of a client taken out of the population{wrong}"
+
+
+def folder_description(report: FolderReport) -> list[str]:
+    """What a folder or file of scores says, and what it leaves open, in sentences."""
+    facts = report.facts
+    kind = "canaries" if facts.family is None else f"{facts.family.capitalize()} canaries"
+    model = "" if report.dim is None else f", in a model of d = {report.dim:,} trainable parameters"
+    rounds = "" if facts.num_rounds is None else f" and {count(facts.num_rounds, 'scored round')}"
+    return [
+        f"“{report.name}” holds scores of {report.num_canaries:,} {kind}, of which "
+        f"{report.num_included:,} took part in training{rounds}{model}.",
+        "It does not say what was trained and how well, who took part when, or what noise was "
+        "added. So this page has no accuracy, no analytical ε, no checks of the mechanism and no "
+        "config.",
+    ]

@@ -1,13 +1,18 @@
-"""Writing of a run folder's two reports."""
+"""Writing of a run folder's two reports, and the page of any other audit."""
 
+import dataclasses
 import json
+from pathlib import Path
+
+import msgspec
 
 from fl_audit.errors import InputError
 from fl_audit.formats.atomic import write_text
 from fl_audit.formats.run_folder import RunFolder
 from fl_audit.report.document import build_report
 from fl_audit.report.finished_run import read_finished_run
-from fl_audit.report.html import render_html
+from fl_audit.report.folder_report import FolderReport
+from fl_audit.report.html import render_folder_html, render_html
 from fl_audit.report.model import Report
 from fl_audit.report.report_json import report_to_json
 
@@ -28,11 +33,38 @@ def write_report(folder: RunFolder) -> Report:
     """
     run = read_finished_run(folder)
     report = build_report(run)
+    scored = [run.scored(statistic) for statistic in run.statistics]
     fields = report_to_json(report)
     try:
         text = json.dumps(fields, indent=2, allow_nan=False)
     except ValueError as error:
         raise InputError(f"{folder.record}: holds a number that is not finite") from error
-    write_text(folder.report_html, render_html(report, run))
+    write_text(folder.report_html, render_html(report, run, scored))
     write_text(folder.report_json, text + "\n")
     return report
+
+
+def render_estimates(path: Path, estimated: FolderReport) -> str:
+    """The page of estimates from a folder or file: a finished run's has all that the run knows.
+
+    Args:
+      path: The folder or file.
+      estimated: The estimates from it.
+
+    Raises:
+      InputError: The folder is that of a finished run, and one of its files is damaged.
+    """
+    folder = RunFolder(path)
+    if not folder.report_json.exists():
+        return render_folder_html(
+            estimated, f"fl-audit estimate {path} --delta {estimated.delta:g}"
+        )
+    run = read_finished_run(folder)
+    config = run.config
+    audit = msgspec.structs.replace(config.audit, confidence=estimated.confidence)
+    as_asked = dataclasses.replace(
+        run,
+        record=dataclasses.replace(run.record, delta=estimated.delta),
+        config=msgspec.structs.replace(config, audit=audit),
+    )
+    return render_html(build_report(as_asked, estimated), run, estimated.scored)

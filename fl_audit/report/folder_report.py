@@ -1,0 +1,241 @@
+"""The report of scores that no config of ours stands behind: of a log, a folder or a file."""
+
+import functools
+import importlib.metadata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fl_audit.attacks.audit_table import Audit
+from fl_audit.attacks.log_folder import Progress
+from fl_audit.attacks.registry import STATISTICS, THREAT_MODELS
+from fl_audit.errors import InputError
+from fl_audit.estimators.audit import AuditResult, estimate
+from fl_audit.report.folder_facts import FolderFacts, read_folder_facts
+from fl_audit.report.folder_statistics import folder_statistics
+from fl_audit.report.model import VerdictReport
+from fl_audit.report.report_json import verdict_from_json
+from fl_audit.report.statistic import report_of_result
+from fl_audit.report.statistic_model import StatisticReport
+from fl_audit.verdict import (
+    Claim,
+    ClaimTests,
+    ScoredStatistic,
+    Verdict,
+    chosen_methods,
+    reach_verdict,
+)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of scores.
+
+    Attributes:
+      delta: The delta of differential privacy, in [0, 1).
+      confidence: Confidence of every bound, in (0, 1).
+      methods: Names of methods; None for all that the scores allow.
+      claimed_epsilon: The epsilon that is claimed at this delta; None without a claim.
+    """
+
+    delta: float
+    confidence: float = 0.95
+    methods: Sequence[str] | None = None
+    claimed_epsilon: float | None = None
+
+
+@dataclass(frozen=True)
+class SeenBy:
+    """What an attacker sees of a system whose config is not known.
+
+    Attributes:
+      title: A few words for a heading.
+      sees: What the attacker sees, in words that follow "an attacker who sees".
+    """
+
+    title: str
+    sees: str
+
+
+NOT_KNOWN = SeenBy("Not known", "what these scores are made from")
+
+
+@dataclass(frozen=True, eq=False)
+class FolderReport:
+    """The report of scores whose training is not known.
+
+    Attributes:
+      name: The name of the folder or file.
+      asked: What was asked of the scores.
+      scored: The scores of each statistic, in the order to show them.
+      results: The estimates by statistic, in the same order; scores of a file that names no
+        statistic are "score".
+      reached: The verdict on the claim; None without a claim.
+      facts: What the folder says of its audit beside the scores.
+    """
+
+    name: str
+    asked: Asked
+    scored: Sequence[ScoredStatistic]
+    results: Mapping[str, AuditResult]
+    reached: Verdict | None = None
+    facts: FolderFacts = field(default_factory=FolderFacts)
+
+    @functools.cached_property
+    def statistics(self) -> Mapping[str, StatisticReport]:
+        """What was estimated, by statistic."""
+        return {
+            name: report_of_result(result, scored, threat_model_of(name, self.facts.audit))
+            for (name, result), scored in zip(self.results.items(), self.scored, strict=True)
+        }
+
+    @property
+    def threat_models(self) -> Mapping[str, SeenBy]:
+        """What attackers see, by the name of the threat model; empty for one that is not known."""
+        audit = self.facts.audit
+        return {
+            made.threat_model: _seen_by(made.threat_model, audit)
+            for made in self.statistics.values()
+        }
+
+    @property
+    def verdict(self) -> VerdictReport | None:
+        """The verdict as a run's report has it; None without a claim."""
+        return None if self.reached is None else verdict_from_json(self.reached.to_json())
+
+    @property
+    def delta(self) -> float:
+        """The delta of all estimates."""
+        return self.asked.delta
+
+    @property
+    def confidence(self) -> float:
+        """Confidence of each bound and interval, and of the verdict."""
+        return self.asked.confidence
+
+    @property
+    def dim(self) -> int | None:
+        """The number of trainable parameters; None where it is not known."""
+        return self.scored[0].dim
+
+    @property
+    def num_included(self) -> int:
+        """The number of canaries that took part in training."""
+        return self.scored[0].scores.num_included
+
+    @property
+    def num_canaries(self) -> int:
+        """The number of canaries that were scored."""
+        return self.num_included + self.scored[0].scores.num_excluded
+
+    @property
+    def fl_audit_version(self) -> str:
+        """The version that makes the report."""
+        return importlib.metadata.version("fl-audit")
+
+    def to_json(self) -> dict[str, object]:
+        """The JSON object that `fl-audit estimate FOLDER --json` prints."""
+        statistics = {name: result.to_json() for name, result in self.results.items()}
+        verdict = {} if self.reached is None else {"verdict": self.reached.to_json()}
+        return {"statistics": statistics, **verdict}
+
+
+def threat_model_of(statistic: str, audit: Audit) -> str:
+    """The threat model of a statistic; empty for scores of a kind that is not known.
+
+    Args:
+      statistic: The name of the statistic.
+      audit: The table [audit], whose keys some threat models are described by.
+    """
+    known = STATISTICS.get(statistic)
+    model = None if known is None else THREAT_MODELS.get(known.threat_model)
+    if model is None or (model.keys and model.name not in audit.threat_models):
+        return ""
+    return model.name
+
+
+def _seen_by(threat_model: str, audit: Audit) -> SeenBy:
+    model = THREAT_MODELS.get(threat_model)
+    return NOT_KNOWN if model is None else SeenBy(model.title, model.sees(audit))
+
+
+def report_on_file(path: Path, statistic: ScoredStatistic, asked: Asked) -> FolderReport:
+    """The report of a file of scores.
+
+    Args:
+      path: The file; `scores_NAME.csv` names a statistic on the page.
+      statistic: The scores.
+      asked: What is asked of them.
+
+    Raises:
+      InputError: No method can be applied to the scores, or what is asked is out of range.
+    """
+    name = path.stem.removeprefix("scores_")
+    shown = name if STATISTICS.get(name) is not None else "score"
+    results = {shown: _estimated(statistic, asked)}
+    return FolderReport(path.name, asked, [statistic], results, _verdict([statistic], asked))
+
+
+def report_on_statistics(
+    path: Path, statistics: Sequence[ScoredStatistic], asked: Asked
+) -> FolderReport:
+    """The report of statistics of a folder.
+
+    Args:
+      path: The folder.
+      statistics: Statistics that `folder_statistics` has found in it, at least one.
+      asked: What is asked of them.
+
+    Raises:
+      InputError: No method can be applied to some scores, or what is asked is out of range.
+    """
+    results = {}
+    for statistic in statistics:
+        try:
+            results[str(statistic.name)] = _estimated(statistic, asked)
+        except InputError as error:
+            raise InputError(f"{path}, statistic {statistic.name}: {error}") from error
+    return FolderReport(
+        name=path.resolve().name,
+        asked=asked,
+        scored=statistics,
+        results=results,
+        reached=_verdict(statistics, asked),
+        facts=read_folder_facts(path),
+    )
+
+
+def report_on_folder(path: Path, asked: Asked, progress: Progress = iter) -> FolderReport:
+    """The report of all statistics that a folder holds or allows; writes nothing.
+
+    Args:
+      path: The folder.
+      asked: What is asked of its scores.
+      progress: A function that goes through the files of aggregates that are scored.
+
+    Raises:
+      InputError: The folder holds no scores, or a file in it is damaged.
+    """
+    return report_on_statistics(path, folder_statistics(path, None, None, progress=progress), asked)
+
+
+def _estimated(statistic: ScoredStatistic, asked: Asked) -> AuditResult:
+    return estimate(
+        statistic.scores,
+        delta=asked.delta,
+        dim=statistic.dim,
+        confidence=asked.confidence,
+        methods=asked.methods,
+        null=statistic.null,
+        null_tail=statistic.null_tail,
+    )
+
+
+def _verdict(statistics: Sequence[ScoredStatistic], asked: Asked) -> Verdict | None:
+    """The verdict by the chosen methods that hold for any mechanism; None without a claim."""
+    if asked.claimed_epsilon is None:
+        return None
+    claim = Claim(asked.claimed_epsilon, asked.delta)
+    return reach_verdict(
+        claim, ClaimTests(statistics, asked.confidence, chosen_methods(asked.methods))
+    )

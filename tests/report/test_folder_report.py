@@ -1,0 +1,135 @@
+"""The page of every audit: of a log, a folder of scores, a score file and a finished run."""
+
+import html
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fl_audit.attacks import CanaryPool, RoundScorer
+from fl_audit.cli import main
+from fl_audit.formats.run_folder import RunFolder
+from fl_audit.formats.score_file import read_score_file, write_score_file
+from tests.report.conftest import Reported
+
+DIM, COUNT = 4000, 300
+
+
+@pytest.fixture(scope="module")
+def audit(tmp_path_factory) -> RoundScorer:
+    """The folder of another system's audit, as `RoundScorer` leaves it."""
+    random, pool = np.random.default_rng(1), CanaryPool(seed=1, count=COUNT, dim=DIM)
+    scorer = RoundScorer.create(tmp_path_factory.mktemp("audits") / "audit", pool, 3)
+    initial = model = random.normal(size=DIM)
+    together = sum(pool.vector(int(canary)) for canary in np.flatnonzero(pool.included))
+    for number in (1, 2, 3):
+        moved = together + random.normal(0, 2, DIM)
+        scorer.score_round(number, moved)
+        model = model + moved
+    scorer.finish(initial=initial, final=model)
+    return scorer
+
+
+def text_of(page: Path) -> str:
+    body = page.read_text().partition("<body>")[2]
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", body)).split())
+
+
+def estimated(capsys, *argv: str) -> dict:
+    main(["estimate", *argv, "--json"])
+    printed = capsys.readouterr()
+    assert printed.err.startswith("page: ")
+    return json.loads(printed.out)
+
+
+def test_a_folder_gets_the_sections_of_a_run_that_it_knows(audit, tmp_path, capsys):
+    before = sorted(audit.folder.path.iterdir())
+    page = tmp_path / "page.html"
+    argv = [str(audit.folder.path), "--delta", "1e-4", "--out", str(page)]
+    made = estimated(capsys, *argv, "--claimed-epsilon", "0.5")
+    assert sorted(audit.folder.path.iterdir()) == before
+    text = text_of(page)
+    assert made["verdict"]["outcome"] == "contradicted"
+    assert "contradicted : claimed ε ≤ 0.5 at δ = 0.0001".replace(" ", "\N{NO-BREAK SPACE}") in (
+        text.replace(" ", "\N{NO-BREAK SPACE}")
+    )
+    for heading in ("The run", "What attackers see", "Estimates", "Are the scores Gaussian?"):
+        assert f" {heading} " in text
+    assert page.read_text().count("<figure") == 4  # a histogram a statistic, and no curves
+    num = int(audit.pool.included.sum())
+    assert f"holds scores of 300 Rademacher canaries, of which {num} took part" in text
+    assert "3 scored rounds, in a model of d = 4,000 trainable parameters" in text
+    for statistic in made["statistics"].values():
+        for estimate in statistic["estimates"]:
+            if estimate["kind"] == "lower_bound":
+                assert f"≥ {estimate['epsilon']:.3g}" in text
+
+
+def test_what_a_folder_does_not_know_is_left_out_in_words(audit, tmp_path, capsys):
+    page = tmp_path / "page.html"
+    assert main(["estimate", str(audit.folder.path), "--delta=1e-4", f"--out={page}"]) == 0
+    assert capsys.readouterr().out.endswith(f"page: {page}\n")
+    text = text_of(page)
+    assert "It does not say what was trained and how well, who took part when, or what noise" in (
+        text
+    )
+    assert "no accuracy, no analytical ε, no checks of the mechanism and no config" in text
+    for heading in ("Training", "Accounting", "Checks of the mechanism", "Upper bounds"):
+        assert f" {heading} " not in text
+    assert 'class="verdict' not in page.read_text()
+    assert f"fl-audit estimate {audit.folder.path} --delta 0.0001" in text
+
+
+def test_a_score_file_alone_has_a_page(audit, tmp_path, capsys):
+    page = tmp_path / "page.html"
+    estimated(capsys, str(audit.folder.scores("max")), "--delta=1e-4", f"--out={page}")
+    assert "Largest round" in text_of(page)
+    write_score_file(tmp_path / "mine.csv", read_score_file(audit.folder.scores("max")))
+    estimated(capsys, str(tmp_path / "mine.csv"), "--delta=1e-4", f"--out={page}")
+    text = text_of(page)
+    assert "“mine.csv” holds scores of 300 canaries" in text
+    assert "An attacker who sees what these scores are made from learns" in text
+    assert "trainable parameters" not in text
+
+
+def test_scores_of_an_unknown_kind_stand_beside_known_ones(audit, tmp_path, capsys):
+    for name, kind in (("max", "max"), ("sum", "window_max"), ("final", "of_mine")):
+        scores = read_score_file(audit.folder.scores(name))
+        write_score_file(RunFolder(tmp_path).scores(kind), scores)
+    page = tmp_path / "page.html"
+    made = estimated(capsys, str(tmp_path), "--delta=1e-4", f"--out={page}")
+    assert list(made["statistics"]) == ["max", "window_max", "of_mine"]
+    text = text_of(page)
+    # A window without a config: which rounds it had is not known.
+    assert "what these scores are made from" in text
+    assert "of_mine" in text
+
+
+def test_a_finished_run_keeps_what_it_knows_at_what_is_asked(reported: Reported, tmp_path, capsys):
+    page, folder = tmp_path / "page.html", reported.folder.path
+    argv = [str(folder), "--delta=1e-6", "--confidence=0.9", "--statistic=max", f"--out={page}"]
+    made = estimated(capsys, *argv)
+    text = text_of(page)
+    for heading in ("Training", "Accounting", "Checks of the mechanism", "Upper bounds"):
+        assert f" {heading} " in text
+    assert "at δ = 1.00 × 10⁻⁶; bounds at 90 % confidence" in text
+    bounds = {e["method"]: e["epsilon"] for e in made["statistics"]["max"]["estimates"]}
+    assert f"≥ {bounds['threshold_clopper_pearson']:.3g}" in text
+    assert page.read_text().count("Histogram of scores") == 1
+    # At what the run itself was asked, its estimates are those of its own report.
+    argv = [str(folder), f"--delta={reported.report.delta!r}", f"--out={page}"]
+    made = estimated(capsys, *argv)
+    in_report = json.loads(reported.folder.report_json.read_text())["statistics"]
+    for name, statistic in made["statistics"].items():
+        assert statistic["estimates"] == in_report[name]["estimates"]
+    assert page.read_text() == reported.html
+
+
+def test_a_page_that_cannot_be_written_is_one_line(audit, tmp_path, capsys):
+    page = tmp_path / "no" / "page.html"
+    assert main(["estimate", str(audit.folder.path), "--delta=1e-4", f"--out={page}"]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert f"--out {page}: cannot be written: No such file" in printed.err
