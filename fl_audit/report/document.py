@@ -1,20 +1,23 @@
 """The report of a run, built from what its folder holds."""
 
 import importlib.metadata
+from collections.abc import Iterable
 
 import msgspec
 
 from fl_audit.accounting import Accounting, NoisyRounds, account
+from fl_audit.attacks.registry import THREAT_MODELS
 from fl_audit.attacks.threat_model import ThreatModel
 from fl_audit.attacks.threat_models import threat_models_of
 from fl_audit.errors import InputError
 from fl_audit.report.checks import checks_report, failed_checks
 from fl_audit.report.finished_run import FinishedRun
-from fl_audit.report.folder_report import FolderReport
+from fl_audit.report.folder_report import NOT_KNOWN, FolderReport
 from fl_audit.report.model import AnalyticalReport, Report, ThreatModelReport
 from fl_audit.report.report_json import verdict_from_json
 from fl_audit.report.run_verdict import run_verdict
 from fl_audit.report.statistic import statistic_report
+from fl_audit.report.statistic_model import StatisticReport
 
 
 def build_report(run: FinishedRun, estimated: FolderReport | None = None) -> Report:
@@ -37,7 +40,7 @@ def build_report(run: FinishedRun, estimated: FolderReport | None = None) -> Rep
         reached, statistics = estimated.reached, dict(estimated.statistics)
     return Report(
         statistics=statistics,
-        threat_models={m.name: _threat_model(run, m) for m in threat_models_of(run.config.audit)},
+        threat_models=_threat_models(run, statistics.values()),
         verdict=None if reached is None else verdict_from_json(reached.to_json()),
         checks=checks,
         analytical=msgspec.convert(accounting, AnalyticalReport, from_attributes=True),
@@ -45,6 +48,22 @@ def build_report(run: FinishedRun, estimated: FolderReport | None = None) -> Rep
         config=run.config,
         fl_audit_version=importlib.metadata.version("fl-audit"),
     )
+
+
+def _threat_models(
+    run: FinishedRun, statistics: Iterable[StatisticReport]
+) -> dict[str, ThreatModelReport]:
+    """Those of the config, and those of further score files that the folder has."""
+    of_config = threat_models_of(run.config.audit)
+    found = {model.name: _threat_model(run, model) for model in of_config}
+    for name in dict.fromkeys(made.threat_model for made in statistics):
+        model = THREAT_MODELS.get(name)
+        if model is None:
+            rounds, included = run.record.rounds, run.record.num_included
+            found[name] = ThreatModelReport(NOT_KNOWN.title, NOT_KNOWN.sees, 1, rounds, included)
+        elif name not in found:
+            found[name] = _threat_model(run, model)
+    return found
 
 
 def _threat_model(run: FinishedRun, model: ThreatModel) -> ThreatModelReport:

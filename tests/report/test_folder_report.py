@@ -12,6 +12,7 @@ from fl_audit.attacks import CanaryPool, RoundScorer
 from fl_audit.cli import main
 from fl_audit.formats.run_folder import RunFolder
 from fl_audit.formats.score_file import read_score_file, write_score_file
+from fl_audit.report import write_report
 from tests.report.conftest import Reported
 
 DIM, COUNT = 4000, 300
@@ -118,13 +119,18 @@ def test_a_finished_run_keeps_what_it_knows_at_what_is_asked(reported: Reported,
     bounds = {e["method"]: e["epsilon"] for e in made["statistics"]["max"]["estimates"]}
     assert f"≥ {bounds['threshold_clopper_pearson']:.3g}" in text
     assert page.read_text().count("Histogram of scores") == 1
-    # At what the run itself was asked, its estimates are those of its own report.
-    argv = [str(folder), f"--delta={reported.report.delta!r}", f"--out={page}"]
-    made = estimated(capsys, *argv)
-    in_report = json.loads(reported.folder.report_json.read_text())["statistics"]
+
+
+def test_at_what_a_run_was_asked_its_page_is_its_own(run_folder, tmp_path_factory, capsys):
+    page = tmp_path_factory.mktemp("pages") / "page.html"
+    run_folder.scores("own_rounds").unlink()  # of no threat model of its config
+    report = write_report(run_folder)
+    made = estimated(capsys, str(run_folder.path), f"--delta={report.delta!r}", f"--out={page}")
+    in_report = json.loads(run_folder.report_json.read_text())["statistics"]
+    assert list(made["statistics"]) == list(in_report)
     for name, statistic in made["statistics"].items():
         assert statistic["estimates"] == in_report[name]["estimates"]
-    assert page.read_text() == reported.html
+    assert page.read_text() == run_folder.report_html.read_text()
 
 
 def test_a_page_that_cannot_be_written_is_one_line(audit, tmp_path, capsys):
