@@ -17,6 +17,7 @@ from fl_audit.attacks.compared_vectors import (
     largest_cosine,
     unknown_rows,
 )
+from fl_audit.attacks.live_test import ScoredRound
 from fl_audit.attacks.own_rounds import NumberedRow
 from fl_audit.formats.concentration_log import ConcentrationLog
 from fl_audit.formats.cosine_log import CosineLog
@@ -52,6 +53,10 @@ class RoundCosines(abc.ABC):
     @abc.abstractmethod
     def numbered_rows(self) -> Iterator[NumberedRow]:
         """The rounds that are scored, in order, each with its index from 0."""
+
+    @abc.abstractmethod
+    def scored_round(self, index: int) -> ScoredRound | None:
+        """One round, counted from 0, and what is known of its aggregate; None if not scored."""
 
     @abc.abstractmethod
     def any_one(self) -> ComparedVectors | None:
@@ -114,6 +119,10 @@ class RoundLog(RoundCosines):
         """See `RoundCosines.numbered_rows`."""
         return numbered_rows(self._log)
 
+    def scored_round(self, index: int) -> ScoredRound | None:
+        """See `RoundCosines.scored_round`."""
+        return scored_round(self._log, self._concentrations, index)
+
     def any_one(self) -> ComparedVectors | None:
         """See `RoundCosines.any_one`."""
         return any_of_rounds(self._log, self._concentrations)
@@ -165,6 +174,10 @@ class FinishedRounds(RoundCosines):
         """See `RoundCosines.numbered_rows`."""
         return numbered_rows(self._log)
 
+    def scored_round(self, index: int) -> ScoredRound | None:
+        """See `RoundCosines.scored_round`."""
+        return scored_round(self._log, self._concentrations, index)
+
     def any_one(self) -> ComparedVectors | None:
         """See `RoundCosines.any_one`."""
         return any_of_rounds(self._log, self._concentrations)
@@ -181,6 +194,23 @@ class FinishedRounds(RoundCosines):
 def numbered_rows(log: CosineLog) -> Iterator[NumberedRow]:
     """The rounds of a log that are scored, in order, each with its index from 0."""
     return zip(np.flatnonzero(log.written()).tolist(), log.rows(), strict=True)
+
+
+def scored_round(
+    log: CosineLog, concentrations: ConcentrationLog | None, index: int
+) -> ScoredRound | None:
+    """One round of a log, and what is known of its vector; None if it is not scored.
+
+    Args:
+      log: The log of cosines.
+      concentrations: The concentrations of all rounds' vectors; None where they are not known.
+      index: The round, counted from 0.
+    """
+    cosines = log.row(index)
+    if cosines is None:
+        return None
+    known = unknown_rows(1)[0] if concentrations is None else concentrations.row(index)
+    return ScoredRound(cosines, any_one_of(known[None, :]))
 
 
 def any_of_rounds(

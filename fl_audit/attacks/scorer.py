@@ -16,10 +16,13 @@ from fl_audit.attacks.compared_vectors import (
     write_compared_vectors,
 )
 from fl_audit.attacks.listed_canaries import read_listed, write_listed
+from fl_audit.attacks.live_test import LiveCanaries, LiveTest, ScoredRound, why_no_live_test
 from fl_audit.attacks.log_folder import logged_rounds, score_files, score_seen
 from fl_audit.attacks.logged_sum import LoggedSum
+from fl_audit.attacks.round_cosines import scored_round
 from fl_audit.canaries.pool import CanaryPool, read_pool, write_pool
 from fl_audit.errors import InputError
+from fl_audit.estimators.arguments import check_confidence, check_delta
 from fl_audit.formats.concentration_log import ConcentrationLog
 from fl_audit.formats.cosine_log import CosineLog
 from fl_audit.formats.log_folder import LogFolder
@@ -154,6 +157,36 @@ class RoundScorer:
     def scored_rounds(self) -> list[int]:
         """The numbers of the rounds that are scored, from 1, in order."""
         return [int(index) + 1 for index in np.flatnonzero(self._log.written())]
+
+    def scored_round(self, index: int) -> ScoredRound | None:
+        """One round, counted from 0, and what is known of its aggregate; None if not scored."""
+        return scored_round(self._log, self._concentrations, index)
+
+    def proven_epsilon(self, delta: float, confidence: float = 0.95) -> float:
+        """The epsilon proven by own-round scores so far; valid however often it is asked for.
+
+        It needs `canary_rounds`, one round for each canary at most. See docs/live_verdict.md.
+
+        Args:
+          delta: The delta of differential privacy, in [0, 1).
+          confidence: The confidence for all rounds together, in (0, 1).
+
+        Returns:
+          The lower bound on epsilon to an attacker who knows the rounds; 0 if nothing is proven.
+
+        Raises:
+          InputError: A number is out of range, or the canaries' rounds are unknown or several.
+        """
+        check_delta(delta)
+        check_confidence(confidence)
+        listed = read_listed(self.folder, self.pool)
+        why_not = why_no_live_test(listed.own_rounds, self.pool.family)
+        if listed.own_rounds is None or why_not is not None:
+            raise InputError(f"{self.folder.path}: nothing can be proven yet: {why_not}")
+        canaries = LiveCanaries(listed.included, listed.own_rounds, self.pool.family, self.pool.dim)
+        test = LiveTest(canaries, delta)
+        test.add(self, range(self.num_rounds))
+        return test.epsilon(confidence)
 
     def finish(
         self, *, initial: Arrays | None = None, final: Arrays | None = None

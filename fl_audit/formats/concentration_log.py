@@ -59,6 +59,10 @@ class ConcentrationLog:
         """Writes what is in memory to the disk."""
         self._rows.flush()
 
+    def row(self, round_index: int) -> FloatArray:
+        """The row of one round, float64 of shape (2,)."""
+        return np.array(self._rows[round_index])
+
     def rows(self) -> FloatArray:
         """The rows of all rounds, float64 of shape (rounds, 2)."""
         return np.array(self._rows)

@@ -74,6 +74,11 @@ class CosineLog:
         """The rounds that are written as a whole, bool of shape (rounds,)."""
         return np.array([bool(np.isfinite(row).all()) for row in self._cosines], dtype=bool)
 
+    def row(self, round_index: int) -> npt.NDArray[np.float32] | None:
+        """One round's row, float32 of shape (canaries,); None until it is written."""
+        row: npt.NDArray[np.float32] = np.array(self._cosines[round_index])
+        return row if np.isfinite(row).all() else None
+
     def rows(self, rounds: range | None = None) -> Iterator[npt.NDArray[np.float32]]:
         """The written rows of all rounds, or of some, one at a time.
 

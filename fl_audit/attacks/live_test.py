@@ -1,0 +1,140 @@
+"""The test of a run while it trains: the bound of own-round scores after every round."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_audit.array_types import Float32Array, FloatArray
+from fl_audit.attacks.compared_vectors import ComparedVectors
+from fl_audit.attacks.own_rounds import OwnRounds
+from fl_audit.estimators.anytime import AnytimeBound
+from fl_audit.estimators.laws.refutation import too_large_p_value
+from fl_audit.estimators.threshold.null_choice import REFUTED_BELOW
+
+KNOWN_FAMILIES = ("gaussian", "rademacher", "hadamard")
+"""Families of canaries whose cosine with one vector has a known null law."""
+
+_NOBODY = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredRound:
+    """What a log holds of one round.
+
+    Attributes:
+      cosines: Every canary's cosine with the aggregate, float32 of shape (num_canaries,).
+      compared: What is known of the aggregate; None where it has no direction.
+    """
+
+    cosines: Float32Array
+    compared: ComparedVectors | None
+
+
+class ScoredRounds(Protocol):
+    """Anything that knows the rounds that were scored, such as `RoundCosines`."""
+
+    def scored_round(self, index: int, /) -> ScoredRound | None:
+        """The round, counted from 0; None where it was not scored."""
+
+
+@dataclass(frozen=True, eq=False)
+class LiveCanaries:
+    """The canaries of a live test.
+
+    Attributes:
+      included: The coins of the pool, bool of shape (num_canaries,).
+      own: The rounds of the pool, at most one of each canary.
+      family: The canaries' family, one of KNOWN_FAMILIES.
+      dim: The number of trainable parameters.
+    """
+
+    included: npt.NDArray[np.bool_]
+    own: OwnRounds
+    family: str
+    dim: int
+
+
+def why_no_live_test(own: OwnRounds | None, family: str | None) -> str | None:
+    """Why own-round scores cannot be tested round by round; None where they can.
+
+    Args:
+      own: The rounds of the pool; None where they are not known.
+      family: The canaries' family; None where canaries are not vectors or their family is unknown.
+    """
+    if own is None:
+        return "the canaries' rounds are not known"
+    if family not in KNOWN_FAMILIES:
+        return "an excluded canary's score has no known law"
+    if own.most > 1:
+        return (
+            f"canaries have up to {own.most} rounds of their own, so that a round's scores are "
+            "not independent of those before"
+        )
+    return None
+
+
+class LiveTest:
+    """The anytime-valid test of own-round scores (docs/live_verdict.md).
+
+    Each round's included canaries are fresh: none has taken part before. Their scores become
+    p-values under the null law of their round, on which `AnytimeBound` bets. The excluded canaries'
+    p-values test that law, with all their rounds so far; once they refute it, nothing is proven.
+
+    Attributes:
+      bound: The bound of the rounds so far.
+    """
+
+    def __init__(self, canaries: LiveCanaries, delta: float, claim: float | None = None) -> None:
+        """Starts before the first round.
+
+        Args:
+          canaries: The canaries.
+          delta: The delta of differential privacy.
+          claim: The claimed epsilon; None for none.
+        """
+        self.bound = AnytimeBound(delta, claim)
+        self._canaries = canaries
+        self._members = canaries.own.members()
+        self._excluded: list[FloatArray] = []
+        self._is_refuted = False
+
+    def add(self, rounds: ScoredRounds, indices: range) -> None:
+        """Takes in rounds in order, counted from 0; each may be added once."""
+        for index in indices:
+            scored = rounds.scored_round(index)
+            if scored is not None:
+                self._add(index, scored)
+
+    def epsilon(self, confidence: float, at_least: float = 0.0) -> float:
+        """The largest epsilon proven, see `AnytimeBound.epsilon`; 0 where the null is refuted."""
+        return 0.0 if self._is_refuted else self.bound.epsilon(confidence, at_least)
+
+    def p_value(self, claim: float) -> float:
+        """The p-value of the claim, see `AnytimeBound.p_value`; 1 where the null is refuted."""
+        return 1.0 if self._is_refuted else self.bound.p_value(claim)
+
+    def _add(self, index: int, scored: ScoredRound) -> None:
+        members = self._members.get(index, _NOBODY)
+        if len(members) == 0:
+            return
+        is_included = self._canaries.included[members]
+        log_tails = self._log_tails(scored, members)
+        self.bound.add_round(log_tails[is_included])
+        self._excluded.append(log_tails[~is_included])
+        self._is_refuted = self._is_refuted or _refute(np.concatenate(self._excluded))
+
+    def _log_tails(self, scored: ScoredRound, members: npt.NDArray[np.int64]) -> FloatArray:
+        """Logs of the p-values of a round's canaries; zeros if the aggregate has no direction."""
+        if scored.compared is None or not scored.cosines.any():
+            return np.zeros(len(members))
+        null = scored.compared.null_tail(self._canaries.family, self._canaries.dim)
+        return null.log_tail_upper(scored.cosines[members].astype(np.float64))
+
+
+def _refute(log_p_values: FloatArray) -> bool:
+    """Whether there are too many too small p-values of excluded canaries for a known null."""
+    if len(log_p_values) == 0:
+        return False
+    return too_large_p_value(-log_p_values, lambda surprise: -surprise) < REFUTED_BELOW

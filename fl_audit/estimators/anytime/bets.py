@@ -1,0 +1,170 @@
+"""Bets against a claim of privacy, one factor per included canary.
+
+Let u be the p-value of an included canary's score under its known null, and z = -Phi^-1(u). If the
+mechanism is (epsilon, delta)-private, P(z >= t) <= e^epsilon Phi(-t) + delta for every t. So for a
+function f of z that does not fall and has values in [0, B],
+
+    E f(z) <= e^epsilon E f(N) + delta B,    N standard normal,
+
+and (1 + f(z)) / (1 + e^epsilon E f(N) + delta B) has a mean of at most 1. These f are
+
+    1 + f(z) = the number between 1 and 1 + B next to L(z) / h,    L(z) = exp(m z - m^2 / 2),
+
+so that log(1 + f) is a straight line in z that is cut off at 0 and at log(1 + B). Against the law
+N(m, 1), of which a canary has the share s and the null the rest, the factor of fastest growth is
+the likelihood ratio of that law and e^epsilon times the null, censored from below and from above
+(Huber 1965; Huber & Strassen 1973, whose neighbourhoods are min(1, e^epsilon Q + delta)). It fixes
+h and B for each m and s; a few of these are mixed. That f is near the best one only decides how
+soon a claim falls, not whether the test is valid: the divisor is computed for the f that is used.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import log_ndtr
+
+from fl_audit.array_types import FloatArray
+
+_NUM_SHIFTS = 6
+"""The number of shifts m of the alternatives, spaced evenly in their logs."""
+
+_SMALLEST_SHIFT, _LARGEST_SHIFT = 1.15, 5.0
+"""Ends of the shifts, in units of the shift at which a Gaussian release has epsilon."""
+
+_PLAIN_SHIFT = 3.0
+"""The least value of the largest shift: a plain leak is found where epsilon and delta are tiny."""
+
+_SHARES = (1.0, 0.2)
+"""Shares s of canaries that leave a trace at all."""
+
+_LARGEST_FALL = 30.0
+"""The largest loss by one canary without a trace, in nats."""
+
+_LEAST_DELTA = 1e-12
+"""The delta at which shifts are chosen where the claim's is smaller."""
+
+_LEAST_CENSORING = 1e-200
+"""The delta that bounds the factors where the claim's is smaller; any bound keeps the test valid."""
+
+_HALVINGS = 60
+_SLACK = 1e-12
+"""The rise of each divisor's log, which covers rounding."""
+
+
+@dataclass(frozen=True, eq=False)
+class Bets:
+    """Bets against several claims, a row per claim, all float64 of shape (claims, bets).
+
+    Attributes:
+      shift: The slope m of log(1 + f).
+      start: The deviate z at which log(1 + f) leaves 0.
+      log_cap: The largest log(1 + f).
+      log_divisor: Log of 1 + e^epsilon E f(N) + delta B.
+      log_weight: Log of the share of the stake on the bet; the shares of a row add up to 1.
+    """
+
+    shift: FloatArray
+    start: FloatArray
+    log_cap: FloatArray
+    log_divisor: FloatArray
+    log_weight: FloatArray
+
+
+def censored_bets(claims: FloatArray, delta: float) -> Bets:
+    """The bets against claims of (epsilon, delta)-privacy.
+
+    Args:
+      claims: The claimed epsilons, above 0 and at most 300, float64 of shape (claims,).
+      delta: The delta of all of them, in [0, 1).
+    """
+    epsilon = np.asarray(claims, dtype=np.float64)[:, None]
+    edge = _shift_of_release(epsilon, max(delta, _LEAST_DELTA))
+    largest = np.maximum(_LARGEST_SHIFT * edge, _PLAIN_SHIFT)[:, 0]
+    shifts = np.geomspace(_SMALLEST_SHIFT * edge[:, 0], largest, _NUM_SHIFTS, axis=1)
+    shift = np.repeat(shifts, len(_SHARES), axis=1)
+    share = np.broadcast_to(np.tile(_SHARES, _NUM_SHIFTS), shift.shape)
+    floor, ceiling = _censoring(shift, share, epsilon, delta)
+    log_height = epsilon + floor - np.log(share)
+    log_cap = ceiling - floor
+    useful = log_cap > 0
+    weight = np.where(useful.any(axis=1, keepdims=True), useful, True)
+    weight = weight / weight.sum(axis=1, keepdims=True)
+    mean = _mean(shift, log_height, log_cap)
+    with np.errstate(divide="ignore"):
+        log_weight = np.log(weight)
+    return Bets(
+        shift=shift,
+        start=log_height / shift + shift / 2,
+        log_cap=log_cap,
+        log_divisor=np.log1p(np.exp(epsilon) * mean + delta * np.expm1(log_cap)) + _SLACK,
+        log_weight=log_weight,
+    )
+
+
+def _shift_of_release(epsilon: FloatArray, delta: float) -> FloatArray:
+    """The shift at which a Gaussian release is (epsilon, delta)-private, to 1e-9.
+
+    Balle & Wang (2018), theorem 8, solved for the shift m of unit noise.
+    """
+
+    def is_private(log_shift: FloatArray) -> FloatArray:
+        m = np.exp(log_shift)
+        far = np.exp(epsilon + log_ndtr(-m / 2 - epsilon / m))
+        return np.asarray(np.exp(log_ndtr(m / 2 - epsilon / m)) - far <= delta)
+
+    low, high = np.full_like(epsilon, math.log(1e-4)), np.full_like(epsilon, math.log(1e3))
+    return np.exp(_last(is_private, low, high))
+
+
+def _censoring(
+    shift: FloatArray, share: FloatArray, epsilon: FloatArray, delta: float
+) -> tuple[FloatArray, FloatArray]:
+    """Logs of the least and the largest likelihood ratio of the least favourable law.
+
+    That law is e^epsilon times the null between both, and proportional to the alternative beyond.
+    Above, it has delta more than e^epsilon times the null; altogether its mass is 1.
+    """
+    censored = max(delta, _LEAST_CENSORING)
+
+    def masses(log_ratio: FloatArray) -> tuple[FloatArray, FloatArray]:
+        t = (log_ratio + epsilon - np.log(share)) / shift + shift / 2
+        return share * np.exp(log_ndtr(shift - t)), np.exp(epsilon + log_ndtr(-t))
+
+    def has_too_much_above(log_ratio: FloatArray) -> FloatArray:
+        alternative, null = masses(log_ratio)
+        return np.asarray(alternative * np.exp(-log_ratio) - null > censored)
+
+    def has_too_much(log_ratio: FloatArray) -> FloatArray:
+        alternative, null = masses(log_ratio)
+        return np.asarray((1 - alternative) * np.exp(-log_ratio) + null + delta > 1)
+
+    zero = np.zeros_like(shift)
+    ceiling = _last(has_too_much_above, zero, zero - math.log(censored))
+    floor = _last(has_too_much, zero - _LARGEST_FALL, zero)
+    is_private = ceiling <= 1e-9
+    return np.where(is_private, 0.0, floor), np.where(is_private, 0.0, ceiling)
+
+
+def _last(
+    holds: Callable[[FloatArray], FloatArray], low: FloatArray, high: FloatArray
+) -> FloatArray:
+    """The points up to which conditions hold, by bisection between `low` and `high`."""
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        up = holds(middle)
+        low, high = np.where(up, middle, low), np.where(up, high, middle)
+    return low
+
+
+def _mean(shift: FloatArray, log_height: FloatArray, log_cap: FloatArray) -> FloatArray:
+    """E f(N) of a standard normal N, an excess over the height less that over the cap."""
+    above = np.exp(log_cap) * _excess(shift, log_height + log_cap)
+    return np.asarray(np.maximum(_excess(shift, log_height) - above, 0.0))
+
+
+def _excess(shift: FloatArray, log_height: FloatArray) -> FloatArray:
+    """E max(L(N) / h - 1, 0): P(N + m >= t) / h - P(N >= t), where L(t) = h."""
+    t = log_height / shift + shift / 2
+    return np.asarray(np.exp(log_ndtr(shift - t) - log_height) - np.exp(log_ndtr(-t)))
