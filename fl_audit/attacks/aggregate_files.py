@@ -13,9 +13,11 @@ from fl_audit.attacks.compared_vectors import (
     concentration_row,
     depends_on_vectors,
     largest_cosine,
+    one_vector,
     unknown_rows,
 )
 from fl_audit.attacks.direction_sum import add_direction, sum_of_cosines
+from fl_audit.attacks.live_test import ScoredRound
 from fl_audit.attacks.own_rounds import NumberedRow
 from fl_audit.attacks.round_cosines import RoundCosines, Rows
 from fl_audit.canaries.pool import CanaryPool
@@ -83,6 +85,15 @@ class AggregateFiles(RoundCosines):
     def numbered_rows(self) -> Iterator[NumberedRow]:
         """See `RoundCosines.numbered_rows`."""
         return zip((number - 1 for number in self._paths), self.rows(), strict=True)
+
+    def scored_round(self, index: int) -> ScoredRound | None:
+        """See `RoundCosines.scored_round`; reads the round's file."""
+        path = self._paths.get(index + 1)
+        if path is None:
+            return None
+        vector = self._read(path)
+        cosines = self._pool.cosines(vector).astype(np.float32)
+        return ScoredRound(cosines, one_vector(self._pool.family, vector))
 
     def any_one(self) -> ComparedVectors | None:
         """See `RoundCosines.any_one`."""

@@ -46,7 +46,7 @@ _LEAST_DELTA = 1e-12
 """The delta at which shifts are chosen where the claim's is smaller."""
 
 _LEAST_CENSORING = 1e-200
-"""The delta that bounds the factors where the claim's is smaller; any bound keeps the test valid."""
+"""The delta that bounds the factors where the claim's is smaller. Any would be valid."""
 
 _HALVINGS = 60
 _SLACK = 1e-12
