@@ -186,13 +186,27 @@ def epsilon_seen_samples(rounds: FixedSizeRounds, delta: float) -> float:
       rounds: The rounds that were released.
       delta: The delta of the guarantee, in (0, 1).
     """
-    counts = np.arange(1, rounds.rounds + 1)
     share = rounds.sample_size / rounds.sampled_from
-    log_masses = stats.binom.logpmf(counts, rounds.rounds, share)
-    if rounds.noise_multiplier == 0:
+    return epsilon_seen_rounds(share, rounds.rounds, rounds.noise_multiplier, delta)
+
+
+def epsilon_seen_rounds(
+    share: float, num_rounds: int, noise_multiplier: float, delta: float
+) -> float:
+    """Exact epsilon where an attacker sees the rounds of a client, each drawn with a probability.
+
+    Args:
+      share: The probability of a round, in (0, 1].
+      num_rounds: The number of rounds to draw from.
+      noise_multiplier: The noise multiplier of one round.
+      delta: The delta of the guarantee, in (0, 1).
+    """
+    counts = np.arange(1, num_rounds + 1)
+    log_masses = stats.binom.logpmf(counts, num_rounds, share)
+    if noise_multiplier == 0:
         seen_at_all = special.logsumexp(log_masses)
         return math.inf if seen_at_all > math.log(delta) else 0.0
-    shifts = np.sqrt(counts) / rounds.noise_multiplier
+    shifts = np.sqrt(counts) / noise_multiplier
 
     def exceeds(epsilon: float) -> bool:
         log_p = special.log_ndtr(shifts / 2 - epsilon / shifts)

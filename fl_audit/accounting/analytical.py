@@ -55,8 +55,8 @@ def account(run: NoisyRounds) -> Accounting:
         delta=run.delta,
         neighbours=_neighbours(run, law),
         assumes=_assumptions(run, law),
-        client=_guarantee(run, law, run.client),
-        canary=_guarantee(run, law, run.canary),
+        client=guarantee_to(run, law, run.client),
+        canary=guarantee_to(run, law, run.canary),
     )
 
 
@@ -67,7 +67,14 @@ def _neighbours(run: NoisyRounds, law: NoiseLaw) -> str:
     return ADD_OR_REMOVE if is_poisson and law.counts_drawing else ZERO_OUT
 
 
-def _guarantee(run: NoisyRounds, law: NoiseLaw, party: Party) -> Guarantee:
+def guarantee_to(run: NoisyRounds, law: NoiseLaw, party: Party) -> Guarantee:
+    """The guarantee to a party by the law of the noise, zeroing counted.
+
+    Args:
+      run: The noisy rounds of the run.
+      law: The law of its noise.
+      party: One of its parties.
+    """
     match run.zeroing:
         case "none" | "fixed":
             return law.guarantee(run, party)

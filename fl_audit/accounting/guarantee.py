@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal
 
-AccountantName = Literal["rdp", "pld", "analytic_gaussian", "seen_samples", "none_known"]
+AccountantName = Literal[
+    "rdp", "pld", "analytic_gaussian", "seen_samples", "random_allocation", "none_known"
+]
 """The accountants, and `none_known` where there is none."""
 
 

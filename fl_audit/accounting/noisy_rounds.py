@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, fields
 
-from fl_audit.formats.run_folder import RunRecord, ZeroingKind
+from fl_audit.formats.run_folder import Blocks, RunRecord, ZeroingKind
 
 
 @dataclass(frozen=True)
@@ -15,10 +15,13 @@ class Party:
       squared_sensitivity: Under tree aggregation, the squared distance by which it moves the nodes
         of all trees together, in clip norms; None where its rounds are random, and under other
         noise.
+      blocks: The blocks of rounds, of each of which it is in one, drawn uniformly and independently
+        of all else; None where its rounds are drawn otherwise.
     """
 
     participations: int | None
     squared_sensitivity: int | None
+    blocks: Blocks | None = None
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,8 @@ class NoisyRounds:
         client moves the nodes of all trees together, in clip norms; None where its rounds are
         random.
       canary_squared_sensitivity: The same distance for an included canary.
+      canary_blocks: The blocks of rounds of each of which a canary is in one, drawn uniformly and
+        independently of all else; None where canaries' rounds are drawn otherwise.
 
     Raises:
       ValueError: A number is out of range, or the effective noise multiplier is not that of its
@@ -69,6 +74,7 @@ class NoisyRounds:
     zeroing: ZeroingKind = "none"
     client_squared_sensitivity: int | None = None
     canary_squared_sensitivity: int | None = None
+    canary_blocks: Blocks | None = None
 
     def __post_init__(self) -> None:
         """Checks the fields, so that no accountant has to."""
@@ -110,7 +116,9 @@ class NoisyRounds:
     @property
     def canary(self) -> Party:
         """An included canary."""
-        return Party(self.canary_participations, self.canary_squared_sensitivity)
+        return Party(
+            self.canary_participations, self.canary_squared_sensitivity, self.canary_blocks
+        )
 
 
 def effective_noise_multiplier(sum_noise_multiplier: float, count_noise_stddev: float) -> float:

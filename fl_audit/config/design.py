@@ -1,6 +1,7 @@
 """The design of a run, fixed by config and seed before there is a model: coins, schedule, noise."""
 
 import dataclasses
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from fl_audit.accounting import NoisyRounds
 from fl_audit.attacks.threat_models import check_rounds
 from fl_audit.canaries.inclusion import flip_coins
 from fl_audit.config.run import Config
+from fl_audit.formats.run_folder import Blocks
 from fl_audit.mechanisms import RoundNoise, round_noise
 from fl_audit.mechanisms.noise_facts import noise_facts
 from fl_audit.participation import Schedule, make_schedule
@@ -66,12 +68,18 @@ class RunDesign:
             sample_size=schedule.sample_size,
             sampled_from=schedule.sampled_from,
             **dataclasses.asdict(noise_facts(self.config.mechanism, schedule)),
+            canary_blocks=_counted(schedule.canary_attendance.blocks),
         )
 
     @property
     def shared(self) -> dict[str, Any]:
         """The fields that every design has, as arguments of a class that adds to them."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(RunDesign)}
+
+
+def _counted(blocks: tuple[int, ...] | None) -> Blocks | None:
+    """The blocks by length, the longest ones first."""
+    return None if blocks is None else tuple(sorted(Counter(blocks).items(), reverse=True))
 
 
 def design_run(config: Config, client_ids: Sequence[str], num_canaries: int) -> RunDesign:

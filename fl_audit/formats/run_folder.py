@@ -21,6 +21,9 @@ FORMAT_VERSION = 1
 ZeroingKind = Literal["none", "fixed", "adaptive"]
 """Whether updates are zeroed above a norm, and whether it adapts, without noise, to updates."""
 
+Blocks = tuple[tuple[int, int], ...]
+"""Blocks of consecutive rounds: pairs of a length and the number of blocks of that length."""
+
 
 @dataclass(frozen=True)
 class RunFolder(ScoredFolder):
@@ -154,6 +157,8 @@ class RunRecord:
         client moves the nodes of all trees together, in clip norms; None where its rounds are
         random, and under other noise.
       canary_squared_sensitivity: The same distance for an included canary.
+      canary_blocks: The blocks of rounds of each of which a canary is in one, drawn uniformly and
+        independently of all else; None where canaries' rounds are drawn otherwise.
       variable_sizes: The number of parameters in each variable of the model.
     """
 
@@ -183,6 +188,7 @@ class RunRecord:
     zeroing: ZeroingKind = "none"
     client_squared_sensitivity: int | None = None
     canary_squared_sensitivity: int | None = None
+    canary_blocks: Blocks | None = None
     variable_sizes: tuple[int, ...] = ()
     format_version: int = FORMAT_VERSION
 

@@ -152,7 +152,8 @@ def _once_in_each(
 ) -> Presentations:
     random = generator(seed, Stream.CANARY_ROUNDS)
     drawn = [random.integers(part[0], part[-1] + 1, len(canaries)) for part in parts]
-    return Presentations(np.tile(canaries, len(parts)), np.concatenate(drawn), num_rounds)
+    blocks = tuple(map(len, parts))
+    return Presentations(np.tile(canaries, len(parts)), np.concatenate(drawn), num_rounds, blocks)
 
 
 def in_last_rounds(

@@ -18,6 +18,7 @@ class Presentations:
         members: npt.NDArray[np.integer[Any]],
         rounds: npt.NDArray[np.integer[Any]],
         num_rounds: int,
+        blocks: tuple[int, ...] | None = None,
     ) -> None:
         """Sorts the participations by round.
 
@@ -25,9 +26,11 @@ class Presentations:
           members: The index of who takes part, integers of shape (participations,).
           rounds: The round of each, in [0, num_rounds), integers of shape (participations,).
           num_rounds: The number of rounds of training.
+          blocks: See `CanaryAttendance`.
         """
         order = np.lexsort((members, rounds))
         self._num_rounds = num_rounds
+        self._blocks = blocks
         self._members = members[order].astype(np.int32)
         self._rounds = rounds[order].astype(np.int32)
         self._starts = np.searchsorted(self._rounds, np.arange(num_rounds + 1))
@@ -47,7 +50,9 @@ class Presentations:
         kept = included[self._members]
         attending = Presentations(self._members[kept], self._rounds[kept], self._num_rounds)
         made = attending.attendance
-        return CanaryAttendance(made.of, made.expected, made.possible_rounds, dealt=self.of)
+        return CanaryAttendance(
+            made.of, made.expected, made.possible_rounds, dealt=self.of, blocks=self._blocks
+        )
 
     def of(self, round_index: int) -> IndexArray:
         """The indices of those who take part in one round, ascending."""

@@ -81,9 +81,13 @@ class CanaryAttendance(Attendance):
 
     Attributes:
       dealt: The function from a round to the canaries that it is dealt to, included or not.
+      blocks: The numbers of rounds of the blocks that make up the run, of each of which a canary is
+        in one round, drawn uniformly and independently of all else; None where rounds are drawn
+        otherwise.
     """
 
     dealt: Draw
+    blocks: tuple[int, ...] | None = None
 
 
 def included_among(dealt: Draw, included: npt.NDArray[np.bool_]) -> Draw:

@@ -95,7 +95,15 @@ def _analytical(analytical: AnalyticalReport, delta: float) -> dict[str, Any]:
 
 def _run(record: RunRecord) -> dict[str, Any]:
     """The record with lists for tuples, as a JSON parser returns it."""
-    return {**dataclasses.asdict(record), "variable_sizes": list(record.variable_sizes)}
+    fields: dict[str, Any] = _listed(dataclasses.asdict(record))
+    return fields
+
+
+def _listed(value: Any) -> Any:
+    """A value with lists for tuples."""
+    if isinstance(value, Mapping):
+        return {key: _listed(item) for key, item in value.items()}
+    return [_listed(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _worded(value: Any) -> Any:

@@ -15,6 +15,7 @@ ACCOUNTANT_TITLES = {
     "pld": "Privacy loss distributions",
     "analytic_gaussian": "Exact (analytic Gaussian)",
     "seen_samples": "Exact where the attacker sees who was drawn",
+    "random_allocation": "Random allocation, where nobody knows the rounds",
     "none_known": "None known",
 }
 

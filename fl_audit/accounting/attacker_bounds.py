@@ -1,0 +1,185 @@
+"""What the noise guarantees against attackers who know when a party was online, or do not.
+
+Both see the noised aggregate of every round; whoever sees less, such as the final model alone,
+learns no more. An attacker who knows the rounds faces the composition of these rounds. One who does
+not knows only by what law they were drawn, which hides the party among all rounds. Where no
+bound better than the first is proven, it is the bound against both.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from scipy import special, stats
+
+from fl_audit.accounting.analytical import guarantee_to
+from fl_audit.accounting.guarantee import AccountedEpsilon, Guarantee, none_known
+from fl_audit.accounting.noise_laws import GAUSSIAN, TREE, noise_law_named, without_noise
+from fl_audit.accounting.noisy_rounds import NoisyRounds, Party
+from fl_audit.estimators.optimal_tests import OptimalTests, gaussian_tests
+
+_TESTS = 4_000
+"""The number of thresholds to choose from."""
+
+
+class DominatingPair(Protocol):
+    """Two laws that are at least as easy to tell apart as what an attacker sees."""
+
+    def optimal_tests(self) -> OptimalTests:
+        """The tests that tell them apart."""
+
+
+@dataclass(frozen=True)
+class GaussianPair:
+    """The laws N(shift, 1) and N(0, 1); the shift may be infinite."""
+
+    shift: float
+
+    def optimal_tests(self) -> OptimalTests:
+        """See `DominatingPair`."""
+        if math.isinf(self.shift):
+            one = np.ones(1)
+            return OptimalTests(log_fpr=-math.inf * one, tpr=one, tnr=one, fnr=0 * one)
+        return gaussian_tests(self.shift)
+
+
+@dataclass(frozen=True)
+class SeenRounds:
+    """Gaussian releases, binomial in number, by an attacker who sees how many there are.
+
+    Attributes:
+      share: The probability of a round.
+      rounds: The number of rounds.
+      noise_multiplier: The noise multiplier of one round, above 0.
+    """
+
+    share: float
+    rounds: int
+    noise_multiplier: float
+
+    def optimal_tests(self) -> OptimalTests:
+        """See `DominatingPair`."""
+        numbers = np.arange(self.rounds + 1)
+        masses = stats.binom.pmf(numbers, self.rounds, self.share)
+        numbers, masses = numbers[masses > 0], masses[masses > 0]
+        shifts = np.maximum(np.sqrt(numbers), 1e-9) / self.noise_multiplier
+        reach = shifts[-1] * (shifts[-1] / 2 + 8)
+        ratios = np.linspace(-reach, reach, _TESTS)[:, None]
+        above, below = ratios / shifts + shifts / 2, ratios / shifts - shifts / 2
+        return OptimalTests(
+            log_fpr=np.asarray(special.logsumexp(special.log_ndtr(-above), 1, masses)),
+            tpr=special.ndtr(-below) @ masses,
+            tnr=special.ndtr(above) @ masses,
+            fnr=special.ndtr(below) @ masses,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class AttackerBound:
+    """What holds against one attacker.
+
+    Attributes:
+      guarantee: The guarantee of the noise against the attacker.
+      pair: A pair of laws that the attacker can at most tell apart; None where none is known.
+    """
+
+    guarantee: Guarantee
+    pair: DominatingPair | None
+
+
+@dataclass(frozen=True, eq=False)
+class AttackerBounds:
+    """What holds for one party against attackers who know its rounds, and who do not."""
+
+    knowing_rounds: AttackerBound
+    not_knowing_rounds: AttackerBound
+
+    def against(self, knows_rounds: bool) -> AttackerBound:
+        """The bound against one of the two attackers."""
+        return self.knowing_rounds if knows_rounds else self.not_knowing_rounds
+
+
+def attacker_bounds(run: NoisyRounds, party: Party) -> AttackerBounds:
+    """The bounds for one party against both kinds of attacker.
+
+    Args:
+      run: The noisy rounds of the run.
+      party: One of its parties.
+
+    Raises:
+      ValueError: The run's noise law is not registered.
+    """
+    if noise_law_named(run.noise_law) is GAUSSIAN and run.zeroing != "adaptive":
+        if run.noise_multiplier == 0:
+            plain = AttackerBound(without_noise(run, party), GaussianPair(math.inf))
+            return AttackerBounds(plain, plain)
+        known = _knowing(run, party)
+        return AttackerBounds(known, _not_knowing(run, party, known))
+    return _of_other_noise(run, party)
+
+
+def _of_other_noise(run: NoisyRounds, party: Party) -> AttackerBounds:
+    """The bounds where rounds are not releases of fresh Gaussian noise: the same for both."""
+    law = noise_law_named(run.noise_law)
+    found, shift = guarantee_to(run, law, party), None
+    if run.noise_multiplier == 0:
+        shift = math.inf
+    elif law is TREE and run.zeroing != "adaptive" and party.squared_sensitivity is not None:
+        shift = math.sqrt(party.squared_sensitivity) / run.noise_multiplier
+    bound = AttackerBound(found, None if shift is None else GaussianPair(shift))
+    if law.counts_drawing and party.participations is None and found.epsilon is not None:
+        reason = "the accountant relies on nobody knowing who is drawn into a round"
+        return AttackerBounds(AttackerBound(none_known(None, reason), None), bound)
+    return AttackerBounds(bound, bound)
+
+
+def _knowing(run: NoisyRounds, party: Party) -> AttackerBound:
+    """The bound by the composition of the party's own rounds, without amplification."""
+    from fl_audit.accounting.accountants import epsilon_seen_rounds  # takes a second to import
+
+    law = noise_law_named(run.noise_law)
+    share = _share(run)
+    number = run.rounds if party.participations is None and share == 1 else party.participations
+    if number is not None:
+        shift = math.sqrt(number) / run.noise_multiplier
+        return AttackerBound(guarantee_to(run, law, party), GaussianPair(shift))
+    if share is None:
+        return AttackerBound(guarantee_to(run, law, party), None)
+    epsilon = epsilon_seen_rounds(share, run.rounds, run.noise_multiplier, run.delta)
+    guarantee = Guarantee(None, (AccountedEpsilon("seen_samples", epsilon),))
+    return AttackerBound(guarantee, SeenRounds(share, run.rounds, run.noise_multiplier))
+
+
+def _share(run: NoisyRounds) -> float | None:
+    """The share of rounds of a party whose rounds are sampled; None where none are."""
+    if run.sample_size is not None and run.sampled_from is not None:
+        return run.sample_size / run.sampled_from
+    return run.sampling_probability
+
+
+def _not_knowing(run: NoisyRounds, party: Party, known: AttackerBound) -> AttackerBound:
+    """The bound by hidden rounds where there is one, else the one against known rounds."""
+    from fl_audit.accounting.hidden_rounds import (
+        LARGEST_SHIFT,
+        one_round_of_each,
+        sampled_rounds,
+    )
+
+    z = run.noise_multiplier
+    guarantee = guarantee_to(run, noise_law_named(run.noise_law), party)
+    if party.participations is None:
+        q = run.sampling_probability
+        if q is None or q == 1 or 1 / z > LARGEST_SHIFT:
+            return AttackerBound(guarantee, known.pair)
+        return AttackerBound(guarantee, sampled_rounds(z, q, run.rounds, run.delta))
+    blocks = party.blocks
+    if not blocks or all(length == 1 for length, _ in blocks):
+        return AttackerBound(guarantee, known.pair)
+    if math.sqrt(sum(count for _, count in blocks)) / z > LARGEST_SHIFT:
+        return AttackerBound(guarantee, known.pair)
+    pair = one_round_of_each(z, blocks, run.delta)
+    amplified = AccountedEpsilon("random_allocation", pair.epsilon(run.delta))
+    return AttackerBound(
+        Guarantee(party.participations, (*guarantee.by_accountant, amplified)), pair
+    )

@@ -1,0 +1,114 @@
+"""The most that a test can prove with so many canaries, when both laws are known exactly.
+
+By Neyman and Pearson no test tells P from Q better than one that compares the likelihood ratio
+with a threshold. An ideal auditor knows both laws, picks the best threshold before there is any
+score, and pays for no choice; what is left is the chance of the canaries themselves.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special, stats
+
+from fl_audit.array_types import FloatArray
+from fl_audit.estimators.arguments import check_confidence, check_delta
+from fl_audit.estimators.gaussian.regions import epsilon_over_all_regions
+from fl_audit.estimators.laws import Gaussian
+
+
+@dataclass(frozen=True, eq=False)
+class OptimalTests:
+    """The rates of tests that say P where the likelihood ratio of P to Q is large.
+
+    Attributes:
+      log_fpr: The log of the chance under Q that a test says P, float64 of shape (tests,).
+      tpr: The chance under P that it says P, float64 of shape (tests,).
+      tnr: The chance under Q that it says Q, float64 of shape (tests,).
+      fnr: The chance under P that it says Q, float64 of shape (tests,).
+    """
+
+    log_fpr: FloatArray
+    tpr: FloatArray
+    tnr: FloatArray
+    fnr: FloatArray
+
+
+def largest_provable(
+    tests: OptimalTests, num_included: int, delta: float, confidence: float
+) -> float:
+    """The median lower bound on epsilon of the best of the tests, with exact laws.
+
+    The bound is that of one threshold chosen beforehand: the false positive rate is known, and the
+    true positive rate has Clopper and Pearson's limit at the median number of included canaries
+    that are found. The other direction, canaries that are not found, is tried too.
+
+    Args:
+      tests: The tests to choose from.
+      num_included: The number of included canaries, at least 1.
+      delta: The delta of differential privacy, in [0, 1).
+      confidence: The confidence of the lower bound, in (0, 1).
+
+    Raises:
+      InputError: Delta or the confidence is out of range.
+    """
+    check_delta(delta)
+    check_confidence(confidence)
+    found = _median_count(num_included, tests.tpr)
+    least = special.betaincinv(np.maximum(found, 1), num_included - found + 1, 1 - confidence)
+    least = np.where(found > 0, least, 0.0)
+    missed = _median_count(num_included, tests.fnr)
+    most = special.betaincinv(missed + 1, np.maximum(num_included - missed, 1), confidence)
+    most = np.where(missed < num_included, most, 1.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        by_finding = np.log(least - delta) - tests.log_fpr
+        by_missing = np.log(tests.tnr - delta) - np.log(most)
+    candidates = np.concatenate([by_finding, by_missing])
+    return max(0.0, float(np.max(candidates[~np.isnan(candidates)], initial=0.0)))
+
+
+def _median_count(number: int, chance: FloatArray) -> FloatArray:
+    """The median of a binomial count; SciPy 1.9 says 0 where the chance is 1."""
+    counts = stats.binom.ppf(0.5, number, np.clip(chance, 0, 1))
+    return np.where(chance >= 1, number, counts)
+
+
+def gaussian_tests(shift: float) -> OptimalTests:
+    """The thresholds that tell N(shift, 1) from N(0, 1)."""
+    thresholds = np.linspace(-8.0, shift + 8.0, 4000)
+    return OptimalTests(
+        log_fpr=special.log_ndtr(-thresholds),
+        tpr=special.ndtr(shift - thresholds),
+        tnr=special.ndtr(thresholds),
+        fnr=special.ndtr(thresholds - shift),
+    )
+
+
+def largest_provable_shift(shift: float, num_included: int, confidence: float) -> float:
+    """The median lower bound on the distance of two Gaussians by the best test, of their mean.
+
+    Args:
+      shift: The true distance, in deviations.
+      num_included: The number of included canaries, at least 1.
+      confidence: The confidence of the lower bound, in (0, 1).
+    """
+    return max(0.0, shift - float(special.ndtri(confidence)) / math.sqrt(num_included))
+
+
+def largest_provable_gaussian(
+    shift: float, num_included: int, delta: float, confidence: float
+) -> float:
+    """The same as `largest_provable` for tests that may rely on the mechanism being Gaussian.
+
+    Then every score counts, not only the share above a threshold: the best test is of the mean.
+
+    Args:
+      shift: The distance of the included scores' mean from the null's, in deviations.
+      num_included: The number of included canaries, at least 1.
+      delta: The delta of differential privacy, in (0, 1).
+      confidence: The confidence of the lower bound, in (0, 1).
+    """
+    least = largest_provable_shift(shift, num_included, confidence)
+    if least == 0 or math.isinf(least):
+        return least
+    return epsilon_over_all_regions(Gaussian(0.0, 1.0), Gaussian(least, 1.0), delta)

@@ -1,0 +1,51 @@
+"""What an ideal auditor proves, against its own simulation."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fl_audit.estimators.gaussian.regions import epsilon_over_all_regions
+from fl_audit.estimators.laws import Gaussian
+from fl_audit.estimators.optimal_tests import (
+    gaussian_tests,
+    largest_provable,
+    largest_provable_gaussian,
+)
+
+
+def bound_by_threshold(threshold: float, found: int, included: int, delta: float) -> float:
+    rate = stats.beta.ppf(0.05, found, included - found + 1) if found else 0.0
+    return math.log(rate - delta) - stats.norm.logsf(threshold) if rate > delta else 0.0
+
+
+# The best of all thresholds by medians of 2,000 simulated audits. A median is off by about 0.03.
+@pytest.mark.parametrize("shift", [1.0, 3.3])
+def test_the_best_threshold_proves_so_much_in_the_median(shift):
+    random, included = np.random.default_rng(3), 250
+    scores = np.sort(random.normal(shift, 1, (2_000, included)))
+    medians = []
+    for threshold in np.linspace(shift - 2, shift + 3, 101):
+        found = included - np.array([np.searchsorted(row, threshold) for row in scores])
+        median = int(np.median(found))
+        medians.append(bound_by_threshold(threshold, median, included, 1e-5))
+    found = largest_provable(gaussian_tests(shift), included, 1e-5, 0.95)
+    assert found == pytest.approx(max(medians), abs=0.1)
+
+
+def test_infinitely_many_canaries_prove_the_whole_epsilon():
+    truth = epsilon_over_all_regions(Gaussian(0, 1), Gaussian(2, 1), 1e-5)
+    assert largest_provable(gaussian_tests(2.0), 10**12, 1e-5, 0.95) == pytest.approx(truth, 1e-3)
+    found = largest_provable_gaussian(2.0, 10**12, 1e-5, 0.95)
+    assert found == pytest.approx(truth, 1e-5)
+
+
+def test_knowing_that_the_mechanism_is_gaussian_helps():
+    any_mechanism = largest_provable(gaussian_tests(3.3), 250, 1e-3, 0.95)
+    assert largest_provable_gaussian(3.3, 250, 1e-3, 0.95) > any_mechanism + 1
+
+
+def test_few_canaries_prove_nothing_of_little():
+    assert largest_provable(gaussian_tests(0.1), 5, 1e-5, 0.95) == 0
+    assert largest_provable_gaussian(0.1, 5, 1e-5, 0.95) == 0
