@@ -21,7 +21,7 @@ test-all: $(STAMP) lint
 # Flower wants other versions than TensorFlow Federated does, and the audit of a Flower server needs
 # no TensorFlow: an environment of its own.
 test-flower: .venv-flower/.synced
-	.venv-flower/bin/python -m pytest tests/examples tests/attacks --ignore tests/attacks/test_same_as_run.py
+	.venv-flower/bin/python -m pytest tests/examples tests/test_flower.py tests/attacks --ignore tests/attacks/test_same_as_run.py
 
 .venv-flower/.synced: examples/flower/requirements.lock
 	$(PYTHON) -m venv .venv-flower

@@ -19,7 +19,7 @@ ORDER = (
     ("tasks",),
     ("mechanism_checks",),
     ("attacks",),
-    ("config",),
+    ("config", "flower"),
     ("verdict",),
     ("training",),
     ("report",),

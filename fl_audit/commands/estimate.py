@@ -149,8 +149,12 @@ def _asked(arguments: argparse.Namespace) -> "Asked":
 
 def _write_page(report: "FolderReport", path: Path, out: Path) -> None:
     from fl_audit.commands.page import write_page
-    from fl_audit.report.write import render_estimates
+    from fl_audit.errors import InputError
 
+    try:
+        from fl_audit.report.write import render_estimates
+    except ModuleNotFoundError as error:  # where fl_audit is installed without what it needs
+        raise InputError(f"--out: a page needs the package {error.name}; install it") from error
     write_page(render_estimates(path, report), out)
 
 

@@ -20,13 +20,18 @@ def test_a_flower_server_is_audited(tmp_path):
     argv = ["examples/flower/run.py", "--out", str(tmp_path / "audit")]
     argv += ["--rounds", "4", "--noise-multiplier", "0.05"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    with (tmp_path / "log").open("w") as log:
-        subprocess.run(
-            [sys.executable, *argv], cwd=ROOT, env=environment, stdout=log, stderr=log, check=True
-        )
-    printed = (tmp_path / "log").read_text()
-    assert "after 4 rounds" in printed
-    assert "0 failures" in printed
+    ended = subprocess.run(
+        [sys.executable, *argv],
+        cwd=ROOT, env=environment, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    # The result is all that is printed; what Flower and Ray say is in a file.
+    assert ended.stderr == ""
+    first, accuracy, head, *lines = ended.stdout.splitlines()
+    assert first == f"running; its log is {tmp_path / 'audit.log'}"
+    assert accuracy.startswith("accuracy 0.") and accuracy.endswith(" after 4 rounds")
+    assert head.startswith("99 included and 101 excluded canaries")
+    assert len(lines) < 60
+    assert "0 failures" in (tmp_path / "audit.log").read_text()
     scorer = RoundScorer.open(tmp_path / "audit")
     assert scorer.scored_rounds == [1, 2, 3, 4]
 
@@ -41,10 +46,17 @@ def test_a_flower_server_is_audited(tmp_path):
     excluded = final.score[~final.included]  # the mean's bound too fails with 2 exp(-24.5)
     assert abs(excluded.mean()) < 7 / np.sqrt(scorer.pool.dim * len(excluded))
 
+    page = tmp_path / "page.html"
+    argv = ["estimate", str(tmp_path / "audit"), "--delta=1e-3", f"--out={page}"]
+    subprocess.run([sys.executable, "-m", "fl_audit.cli", *argv], cwd=ROOT, check=True)
+    assert "200 Rademacher canaries, of which 99 took part in training and 4 scored rounds" in (
+        page.read_text()
+    )
+
 
 def test_neither_flower_nor_the_audit_needs_tensorflow():
     program = (
-        "import sys; sys.path.insert(0, 'examples/flower'); import client_app, scored_strategy; "
+        "import sys; sys.path.insert(0, 'examples/flower'); import client_app, fl_audit.flower; "
         "sys.exit('tensorflow' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)

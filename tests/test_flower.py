@@ -1,0 +1,95 @@
+"""The adapter for Flower without Flower: a strategy of the same shape (the real one: examples)."""
+
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from fl_audit.attacks import CanaryPool, RoundScorer
+from fl_audit.flower import ScoredStrategy, canary_arrays
+from fl_audit.formats.score_file import read_score_file
+
+POOL = CanaryPool(seed=1, count=40, dim=210)
+SHAPES = (20, 10), (10,)
+
+
+class Array:
+    def __init__(self, values: np.ndarray) -> None:
+        self.values = values
+
+    def numpy(self) -> np.ndarray:
+        return self.values
+
+
+def record(arrays: list[np.ndarray]) -> dict[str, Array]:
+    return {str(i): Array(array) for i, array in enumerate(arrays)}
+
+
+class Strategy:
+    """Rounds as `flwr.serverapp.strategy.Strategy.start` runs them."""
+
+    def __init__(self, skipped: int) -> None:
+        self.skipped = skipped
+        self.summed = 0
+
+    def start(self, grid, initial_arrays, num_rounds=3):
+        arrays, self.summary_of = initial_arrays, self.summary()
+        for number in range(1, num_rounds + 1):
+            replies = grid(self.configure_train(number, arrays, {}, grid))
+            after, _ = self.aggregate_train(number, replies)
+            arrays = arrays if after is None else after
+        return SimpleNamespace(arrays={} if arrays is initial_arrays else arrays)
+
+    def configure_train(self, server_round, arrays, config, grid):
+        return [arrays]
+
+    def aggregate_train(self, server_round, replies):
+        if server_round == self.skipped:
+            return None, {}
+        moved = replies
+        mean = [sum(a[key].numpy() for a in moved) / len(moved) for key in moved[0]]
+        return record(mean), {}
+
+    def summary(self):
+        return "wrapped"
+
+
+def grid(messages):
+    """Every included canary answers, all alike in every round."""
+    weights = [part.numpy() for part in messages[0].values()]
+    canaries = np.flatnonzero(POOL.included)
+    return [record(canary_arrays(weights, POOL, int(c), norm=5.0)) for c in canaries]
+
+
+@pytest.mark.parametrize("skipped", [0, 2])
+def test_rounds_are_scored_and_the_scores_are_there_at_the_end(tmp_path, skipped):
+    scorer = RoundScorer.create(tmp_path / "audit", POOL, 3)
+    initial = [np.ones(shape, np.float32) for shape in SHAPES]
+    strategy = ScoredStrategy(Strategy(skipped), scorer)
+    strategy.start(grid, record(initial), num_rounds=3)
+    assert strategy.summary() == "wrapped"
+    assert scorer.scored_rounds == [r for r in (1, 2, 3) if r != skipped]
+    for name in ("final", "final_minus_initial", "max", "sum"):
+        scores = read_score_file(scorer.folder.scores(name))
+        np.testing.assert_array_equal(scores.included, POOL.included)
+    found = read_score_file(scorer.folder.scores("final_minus_initial"))
+    # All included canaries at once, each about 1 / sqrt(20) of their mean; others are noise.
+    assert found.score[found.included].mean() > 0.15
+    assert abs(found.score[~found.included].mean()) < 0.08
+
+
+def test_a_canary_moves_the_model_along_its_vector():
+    weights = [np.ones(shape, np.float32) for shape in SHAPES]
+    moved = canary_arrays(weights, POOL, 3, norm=2.0)
+    flat = np.concatenate([(new - old).ravel() for new, old in zip(moved, weights, strict=True)])
+    np.testing.assert_allclose(flat, 2 * POOL.vector(3), atol=1e-6)
+
+
+def test_it_needs_neither_flower_nor_tensorflow():
+    program = (
+        "import sys, fl_audit.flower; "
+        "sys.exit(any(name in sys.modules for name in ('flwr', 'tensorflow')))"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
