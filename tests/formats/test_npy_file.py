@@ -31,7 +31,7 @@ _HOSTILE = [
 def test_what_is_no_array_is_one_line(tmp_path, content):
     path = tmp_path / "a.npy"
     path.write_bytes(content)
-    with pytest.raises(InputError, match="is not a model: ."):
+    with pytest.raises(InputError, match=r"is not a model: ."):
         read_array(path, "a model")
 
 
@@ -55,11 +55,13 @@ def test_whole_files_are_read(tmp_path):
 
 def test_a_zip_bomb_is_refused_before_it_unpacks(tmp_path):
     path = tmp_path / "a.npz"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
-        with file.open("inputs.npy", "w", force_zip64=True) as member:
-            member.write(_header("{'descr': '|u1', 'fortran_order': False, 'shape': (9,)}\n"))
-            for _ in range(33):
-                member.write(bytes(2**26))
+    with (
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file,
+        file.open("inputs.npy", "w", force_zip64=True) as member,
+    ):
+        member.write(_header("{'descr': '|u1', 'fortran_order': False, 'shape': (9,)}\n"))
+        for _ in range(33):
+            member.write(bytes(2**26))
     assert path.stat().st_size < 2**23
     with pytest.raises(InputError, match=r"unpacks to 2,214,.* bytes, must be at most 2,147,483,6"):
         read_arrays(path, "an NPZ file")

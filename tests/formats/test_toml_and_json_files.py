@@ -33,7 +33,7 @@ def test_toml_that_no_key_can_use_is_one_line(tmp_path, text, reason):
 def test_values_on_the_command_line_are_checked_like_those_of_the_file(tmp_path, value):
     path = tmp_path / "a.toml"
     path.write_text("")
-    with pytest.raises(InputError, match="task.path|task"):
+    with pytest.raises(InputError, match="task"):
         load_config(path, [f"task.path={value}"])
 
 
