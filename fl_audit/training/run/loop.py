@@ -19,6 +19,7 @@ from fl_audit.training.run.evaluation import Evaluator
 from fl_audit.training.run.interruption import StopRequest
 from fl_audit.training.run.metrics_log import MetricsLog, RoundMetrics
 from fl_audit.training.run.prepare import PreparedRun
+from fl_audit.training.run.sealed_logs import seal_logs
 from fl_audit.training.runtimes.runtime import Runtime
 
 
@@ -32,7 +33,7 @@ class RoundLoop:
         runtime: Runtime,
         attackers: Sequence[Attacker],
         *,
-        completed: int,
+        start: Checkpoint,
         stop: StopRequest,
     ) -> None:
         """Opens the logs of a run folder, which are new or continue after a checkpoint.
@@ -42,7 +43,7 @@ class RoundLoop:
           folder: The folder with this run's config and canaries.
           runtime: The runtime that runs the rounds.
           attackers: The attackers that are shown every round.
-          completed: Number of completed rounds.
+          start: The checkpoint that the run starts from.
           stop: The record of a signal that asked for a stop.
         """
         self._run = run
@@ -54,13 +55,14 @@ class RoundLoop:
             run.task, run.config.client, run.config.seed, run.canary_examples
         )
         self._evaluator = Evaluator(run.task.classifier, run.task.held_out)
-        self._watch = AggregateWatch(run, folder, completed)
-        self._metrics = MetricsLog(folder, completed)
+        self._watch = AggregateWatch(run, folder, start.completed_rounds)
+        self._metrics = MetricsLog(folder, start.completed_rounds)
+        self._seals = start.seals
         self._last = run.schedule.num_rounds
         self._bar = tqdm(
             desc=folder.path.name,
             total=self._last,
-            initial=completed,
+            initial=start.completed_rounds,
             unit="round",
             disable=None,
             leave=False,
@@ -87,7 +89,7 @@ class RoundLoop:
                 completed = index + 1
                 is_due = completed % self._run.config.log.checkpoint_every == 0
                 if is_due or completed == self._last or self._stop.signal_number:
-                    self._save(Checkpoint(completed, state))
+                    self._save(completed, state)
                 if self._stop.signal_number and completed < self._last:
                     self.close()
                     raise Interrupted(completed, self._stop.signal_number)
@@ -98,11 +100,15 @@ class RoundLoop:
         self._bar.close()
         self._metrics.close()
 
-    def _save(self, checkpoint: Checkpoint) -> None:
+    def _save(self, completed: int, state: Any) -> None:
+        """Saves a checkpoint, after all that it counts has reached the disk."""
         self._watch.flush()
         for attacker in self._attackers:
             attacker.flush()
-        save_checkpoint(self._folder.checkpoint, checkpoint)
+        self._metrics.flush()
+        audit, to_come = self._run.config.audit, range(completed, self._last)
+        self._seals = seal_logs(self._folder, audit, to_come, self._seals)
+        save_checkpoint(self._folder.checkpoint, Checkpoint(completed, state, self._seals))
 
     def _data(self, round_index: int) -> RoundData:
         return self._cohort_data.of(self._run.schedule.cohort(round_index), round_index)

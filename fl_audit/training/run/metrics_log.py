@@ -1,6 +1,9 @@
 """The metrics of each round, in metrics.csv and in TensorBoard."""
 
+import contextlib
 import dataclasses
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,9 +61,17 @@ def read_rows(path: Path) -> list[dict[str, str]]:
 
 def _truncate(path: Path, completed_rounds: int) -> None:
     """Drops the rows of rounds after the checkpoint, and a last line that is incomplete."""
-    header, *lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    try:
+        header, *lines = path.read_text(encoding="utf-8").splitlines(keepends=True) or [""]
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from error
     if header.rstrip("\n") != ",".join(_COLUMNS):
         raise InputError(f"{path}: columns must be {','.join(_COLUMNS)}")
+    if len(lines) < completed_rounds:
+        raise InputError(
+            f"{path}: has {len(lines)} rows, must have one for each of the {completed_rounds} "
+            "rounds that the checkpoint counts"
+        )
     write_text(path, "".join([header, *lines[:completed_rounds]]))
 
 
@@ -75,26 +86,44 @@ class MetricsLog:
           completed_rounds: Number of rounds completed at the checkpoint; 0 for a new run.
 
         Raises:
-          InputError: The file of an earlier session has other columns.
+          InputError: The file of an earlier session is damaged, has other columns or too few rows;
+            or the event files cannot be written.
         """
-        if folder.metrics.exists():
+        if completed_rounds:
             _truncate(folder.metrics, completed_rounds)
         else:
             write_text(folder.metrics, ",".join(_COLUMNS) + "\n")
         self._path = folder.metrics
-        self._events = tf.summary.create_file_writer(str(folder.tensorboard))
+        self._tensorboard = folder.tensorboard
+        with self._written():
+            self._events = tf.summary.create_file_writer(str(folder.tensorboard))
 
     def write(self, metrics: RoundMetrics) -> None:
         """Appends the metrics of one round."""
         with self._path.open("a", encoding="utf-8") as file:
             file.write(_row(metrics))
-        with self._events.as_default(step=metrics.round):
+        with self._written(), self._events.as_default(step=metrics.round):
             for name in _COLUMNS[1:]:
                 value = getattr(metrics, name)
                 if value is not None:
                     tf.summary.scalar(name, value)
-        self._events.flush()
+            self._events.flush()
+
+    def flush(self) -> None:
+        """Waits until the rows have reached the disk."""
+        with self._path.open("rb") as file:
+            os.fsync(file.fileno())
 
     def close(self) -> None:
         """Closes the TensorBoard file."""
-        self._events.close()
+        with self._written():
+            self._events.close()
+
+    @contextlib.contextmanager
+    def _written(self) -> Iterator[None]:
+        """Turns TensorFlow's errors about the event files into an `InputError`."""
+        try:
+            yield
+        except tf.errors.OpError as error:
+            reason = error.message.splitlines()[0]
+            raise InputError(f"{self._tensorboard}: cannot be written: {reason}") from error

@@ -8,8 +8,10 @@ from typing import Any
 from fl_audit.config import Config
 from fl_audit.config.file import config_to_toml
 from fl_audit.errors import InputError
-from fl_audit.formats.atomic import write_text
+from fl_audit.formats.atomic import unfinished_files, write_text
+from fl_audit.formats.folder_lock import LOCK_NAME
 from fl_audit.formats.run_folder import RunFolder
+from fl_audit.formats.toml_file import read_toml
 
 
 def check_new(path: Path) -> RunFolder:
@@ -22,9 +24,17 @@ def check_new(path: Path) -> RunFolder:
     _check_unfinished(folder)
     if folder.config.exists():
         raise InputError(f"{path}: holds an interrupted run; continue it with --resume")
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+    if path.is_symlink() and not path.exists():
+        raise InputError(f"{path}: is a link to nothing; must be a new or empty folder")
+    if path.exists() and (not path.is_dir() or _entries(path)):
         raise InputError(f"{path}: must be a new or empty folder")
     return folder
+
+
+def _entries(path: Path) -> list[Path]:
+    """What is in a folder beside the leavings of a killed process."""
+    left = {path / LOCK_NAME, *unfinished_files(path)}
+    return [entry for entry in path.iterdir() if entry not in left]
 
 
 def check_resumable(path: Path, config: Config) -> RunFolder:
@@ -36,11 +46,10 @@ def check_resumable(path: Path, config: Config) -> RunFolder:
     folder = RunFolder(path)
     _check_unfinished(folder)
     try:
-        earlier = tomllib.loads(folder.config.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
+        folder.config.stat()
+    except OSError as error:
         raise InputError(f"{path}: holds no run to resume; leave out --resume") from error
-    except (OSError, ValueError) as error:
-        raise InputError(f"{folder.config}: cannot be read: {error}") from error
+    earlier = read_toml(folder.config)
     difference = _first_difference(earlier, tomllib.loads(config_to_toml(config)), "")
     if difference:
         raise InputError(f"{path}: holds a run of another config: {difference}")
@@ -48,14 +57,15 @@ def check_resumable(path: Path, config: Config) -> RunFolder:
 
 
 def write_identity(folder: RunFolder, config: Config, canaries_csv: str) -> None:
-    """Makes the folder and writes the run's config and canaries, which identify it."""
-    folder.path.mkdir(parents=True, exist_ok=True)
-    write_text(folder.canaries, canaries_csv)
+    """Writes the run's config and canaries, which identify it; the config first."""
     write_text(folder.config, config_to_toml(config))
+    write_text(folder.canaries, canaries_csv)
 
 
 def check_same_canaries(folder: RunFolder, canaries_csv: str) -> None:
     """Checks that an interrupted run has the canaries and rounds that it would have today.
+
+    A run without a checkpoint may lack the file, which is then written.
 
     Args:
       folder: The folder of the interrupted run.
@@ -64,6 +74,8 @@ def check_same_canaries(folder: RunFolder, canaries_csv: str) -> None:
     Raises:
       InputError: The folder's pool is missing or differs, as one of an older version may.
     """
+    if not folder.canaries.exists() and not folder.checkpoint.exists():
+        write_text(folder.canaries, canaries_csv)  # the process was killed before it did
     try:
         earlier = folder.canaries.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -22,6 +22,7 @@ from fl_audit.training.run.interruption import stop_request
 from fl_audit.training.run.loop import RoundLoop
 from fl_audit.training.run.metrics_log import read_rows
 from fl_audit.training.run.prepare import PreparedRun
+from fl_audit.training.run.sealed_logs import check_logs
 from fl_audit.training.runtimes.runtime import Runtime
 
 _PACKAGES = (
@@ -53,7 +54,7 @@ def train(run: PreparedRun, runtime: Runtime, folder: RunFolder) -> None:
             checkpoint = _starting_point(folder, runtime.process.initialize())
         completed = checkpoint.completed_rounds
         attackers = make_attackers(run, folder, completed)
-        loop = RoundLoop(run, folder, runtime, attackers, completed=completed, stop=stop)
+        loop = RoundLoop(run, folder, runtime, attackers, start=checkpoint, stop=stop)
         while checkpoint.completed_rounds < run.schedule.num_rounds:
             with runtime.session():
                 checkpoint = loop.run_rounds(checkpoint)
@@ -65,7 +66,9 @@ def train(run: PreparedRun, runtime: Runtime, folder: RunFolder) -> None:
 
 def _starting_point(folder: RunFolder, initial_state: Any) -> Checkpoint:
     if folder.checkpoint.exists():
-        return load_checkpoint(folder.checkpoint, initial_state)
+        checkpoint = load_checkpoint(folder.checkpoint, initial_state)
+        check_logs(folder, checkpoint.seals)
+        return checkpoint
     return Checkpoint(0, initial_state)
 
 
@@ -76,7 +79,7 @@ def _write_results(
     scores: Mapping[str, FloatArray],
     compared: Mapping[str, ComparedVectors],
 ) -> None:
-    """Writes the score files, then the record; then deletes the attackers' intermediate sums."""
+    """Writes the score files, then the record."""
     ids = tuple(str(canary) for canary in range(len(run.included)))
     for statistic in statistics_of(run.config.canaries, run.config.audit):
         scored = ScoreFile(ids, run.included, scores[statistic.name])
@@ -84,8 +87,6 @@ def _write_results(
     if compared:
         write_compared_vectors(folder.compared_vectors, compared)
     write_record(folder, _record(run, folder, runtime))
-    for path in folder.direction_sums():
-        path.unlink()
 
 
 def _record(run: PreparedRun, folder: RunFolder, runtime: Runtime) -> RunRecord:

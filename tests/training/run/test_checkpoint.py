@@ -1,10 +1,13 @@
 import collections
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from fl_audit.errors import InputError
 from fl_audit.training.run.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from fl_audit.training.run.sealed_logs import Seal
 
 
 def _state(scale: float):
@@ -18,8 +21,9 @@ def _state(scale: float):
 
 def test_a_checkpoint_gives_back_the_same_state(tmp_path):
     path = tmp_path / "checkpoint.npz"
-    save_checkpoint(path, Checkpoint(12, _state(0.1)))
+    save_checkpoint(path, Checkpoint(12, _state(0.1), {"metrics.csv": Seal(10, 2**32 - 1)}))
     loaded = load_checkpoint(path, _state(0.0))
+    assert loaded.seals == {"metrics.csv": Seal(10, 2**32 - 1)}
     assert loaded.completed_rounds == 12
     expected = _state(0.1)
     np.testing.assert_array_equal(loaded.state["weights"][0], expected["weights"][0])
@@ -62,3 +66,30 @@ def test_another_model_is_refused(tmp_path):
         load_checkpoint(path, other)
     with pytest.raises(InputError, match="belongs to another learning process"):
         load_checkpoint(path, [np.float32(1)])
+
+
+def _damaged(path: Path, changes: dict[str, Any]) -> None:
+    """A checkpoint whose arrays are replaced, or left out where None stands for them."""
+    save_checkpoint(path, Checkpoint(1, _state(0.1), {"metrics.csv": Seal(10, 7)}))
+    with np.load(path) as file:
+        arrays = {name: file[name] for name in file.files} | changes
+    np.savez(path, **{name: array for name, array in arrays.items() if array is not None})
+
+
+@pytest.mark.parametrize("value", [None, np.zeros(2), np.array("x"), np.float64(1), -np.ones((1,))])
+@pytest.mark.parametrize(
+    "field",
+    ["format_version", "completed_rounds", "sealed_files", "seals", "leaf_0002", "leaf_0003"],
+)
+def test_a_field_that_is_missing_or_of_another_kind_is_one_line(tmp_path, field, value):
+    path = tmp_path / "checkpoint.npz"
+    _damaged(path, {field: value})
+    with pytest.raises(InputError, match=r"checkpoint\.npz: (is|belongs)"):
+        load_checkpoint(path, _state(0.0))
+
+
+def test_a_seal_names_a_file_of_the_folder(tmp_path):
+    path = tmp_path / "checkpoint.npz"
+    _damaged(path, {"sealed_files": np.array(["../metrics.csv"])})
+    with pytest.raises(InputError, match="has no checksums"):
+        load_checkpoint(path, _state(0.0))

@@ -53,3 +53,27 @@ def test_a_file_with_other_columns_is_refused(tmp_path):
         read_rows(folder.metrics)
     with pytest.raises(InputError, match="columns must be round,num_clients"):
         MetricsLog(folder, 1)
+
+
+def test_rows_that_the_checkpoint_counts_must_be_there(tmp_path):
+    folder = RunFolder(tmp_path)
+    _write(folder, [1, 2])
+    with pytest.raises(InputError, match=r"has 2 rows, must have one for each of the 3 rounds"):
+        MetricsLog(folder, 3)
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe", None])
+def test_a_damaged_file_is_one_line(tmp_path, content):
+    folder = RunFolder(tmp_path)
+    if content is not None:
+        folder.metrics.write_bytes(content)
+    with pytest.raises(InputError, match=r"metrics\.csv: (columns must|cannot be read)"):
+        MetricsLog(folder, 1)
+
+
+def test_a_file_where_tensorboards_folder_belongs_is_one_line(tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.tensorboard.write_text("")
+    with pytest.raises(InputError, match=r"tensorboard: cannot be written: ") as refused:
+        _write(folder, [1])
+    assert "\n" not in str(refused.value)

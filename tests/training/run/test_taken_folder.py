@@ -21,6 +21,7 @@ _CONFIG = Config(
 
 
 def _interrupted(path):
+    path.mkdir(exist_ok=True)
     write_identity(RunFolder(path), _CONFIG, "canary_id,included,rounds\n")
 
 
@@ -71,5 +72,27 @@ def test_a_run_with_other_rounds_is_not_resumed(tmp_path):
     with pytest.raises(InputError, match=r"canaries\.csv: has other canaries or rounds than this"):
         check_same_canaries(folder, older.replace("1,0,", "1,0,2"))
     folder.canaries.unlink()
+    folder.checkpoint.touch()
     with pytest.raises(InputError, match=r"canaries\.csv: cannot be read"):
         check_same_canaries(folder, older)
+
+
+def test_a_kill_between_config_and_canaries_leaves_a_run_to_resume(tmp_path):
+    folder = RunFolder(tmp_path)
+    _interrupted(tmp_path)
+    folder.canaries.unlink()
+    check_resumable(tmp_path, _CONFIG)
+    check_same_canaries(folder, "canary_id,included,rounds\n")
+    assert folder.canaries.read_text() == "canary_id,included,rounds\n"
+
+
+def test_what_a_killed_process_leaves_does_not_take_a_folder(tmp_path):
+    (tmp_path / ".lock").touch()
+    (tmp_path / ".config.toml.0a1b2c3d.part").touch()
+    check_new(tmp_path)
+
+
+def test_a_link_to_nothing_is_refused(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "none")
+    with pytest.raises(InputError, match="is a link to nothing"):
+        check_new(tmp_path / "link")

@@ -1,0 +1,123 @@
+"""A run that is killed at any write goes on with --resume and gives the same scores."""
+
+from pathlib import Path
+
+import pytest
+
+from fl_audit.cli import main
+
+pytestmark = pytest.mark.tff
+
+_CONFIG = """
+[task]
+kind = "digits"
+num_clients = 20
+hidden = [8]
+[mechanism]
+kind = "gaussian_fixed"
+noise_multiplier = 0.0
+clip_norm = 1.0
+[participation]
+kind = "shuffle"
+rounds = 4
+clients_per_round = 5
+[canaries]
+count = 8
+[log]
+checkpoint_every = 2
+[audit]
+delta = 1e-3
+threat_models = ["final", "all_iterates", "checkpoints"]
+release_every = 2
+"""
+
+
+class _Killed(BaseException):
+    """The end of a process at one of its writes."""
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("config") / "run.toml"
+    path.write_text(_CONFIG)
+    return path
+
+
+@pytest.fixture(scope="module")
+def whole(config, tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("runs") / "whole"
+    assert main(["run", str(config), "--out", str(out)]) == 0
+    assert not [path for path in out.iterdir() if path.name.startswith(".")]
+    return out
+
+
+def _scores(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.glob("scores_*.csv")}
+
+
+def _killed_at(write: int, monkeypatch: pytest.MonkeyPatch, words: list[str]) -> bool:
+    """Runs a command until a file would be renamed into its place for the n-th time."""
+    count = 0
+    replace = Path.replace
+
+    def killing(self, target):
+        nonlocal count
+        count += 1
+        if count == write:
+            (self.parent / f".{target.name}.0a1b2c3d.part").touch()  # a kill would leave it
+            raise _Killed
+        return replace(self, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", killing)
+        try:
+            main(words)
+        except _Killed:
+            return True
+    return False
+
+
+def _check_resumes(out: Path, config: Path, whole: Path) -> None:
+    is_begun = (out / "config.toml").exists()
+    resume = ["--resume"] if is_begun else []
+    if not (out / "report.json").exists():
+        assert main(["run", str(config), "--out", str(out), *resume]) == 0
+    assert _scores(out) == _scores(whole)
+    assert {path.name for path in out.iterdir()} == {path.name for path in whole.iterdir()}
+
+
+@pytest.mark.parametrize("write", [1, 2, 3, 6])
+def test_a_kill_at_a_write_leaves_a_run_to_resume(config, whole, tmp_path, monkeypatch, write):
+    out = tmp_path / "run"
+    assert _killed_at(write, monkeypatch, ["run", str(config), "--out", str(out)])
+    _check_resumes(out, config, whole)
+
+
+@pytest.mark.slow
+def test_every_kill_at_a_write_leaves_a_run_to_resume(config, whole, tmp_path, monkeypatch):
+    write = 1
+    while _killed_at(write, monkeypatch, ["run", str(config), "--out", str(tmp_path / str(write))]):
+        _check_resumes(tmp_path / str(write), config, whole)
+        write += 1
+    assert write > 12
+
+
+@pytest.mark.parametrize(
+    "name", ["round_cosines.npy", "release_cosines.npy", "aggregates.npy", "metrics.csv"]
+)
+def test_a_log_that_is_cut_before_a_resume_is_one_line(config, tmp_path, monkeypatch, capsys, name):
+    out = tmp_path / "run"
+    words = ["run", str(config), "--out", str(out)]
+    for write in range(6, 12):  # until the first checkpoint stands
+        if (out / "checkpoint.npz").exists():
+            break
+        out = tmp_path / str(write)
+        words = ["run", str(config), "--out", str(out)]
+        assert _killed_at(write, monkeypatch, words)
+    (out / name).write_bytes((out / name).read_bytes()[:150])
+    capsys.readouterr()
+    assert main([*words, "--resume"]) == 2
+    printed = capsys.readouterr()
+    assert printed.err.startswith(f"fl-audit: error: {out / name}: has 150 bytes, had at least")
+    assert printed.err.count("\n") == 1
+    assert printed.out == ""
