@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import get_args
 
+import numpy as np
+
 from fl_audit.estimators.counts.bayes import bayes
 from fl_audit.estimators.epsilon_star.empirical import epsilon_star_empirical
 from fl_audit.estimators.epsilon_star.parametric import epsilon_star
@@ -73,7 +75,14 @@ class Method:
           NotApplicableError: If the scores do not allow the method.
           ValueError: If the estimate contradicts this record of the method.
         """
-        made = self.estimate(setting)
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):
+                made = self.estimate(setting)
+        except ArithmeticError as error:
+            raise NotApplicableError(
+                "cannot be computed in floating point: the scores are too many orders of magnitude "
+                "apart"
+            ) from error
         says = (made.method, made.kind, made.valid_for)
         if says != (self.name, self.kind, self.valid_for):
             raise ValueError(

@@ -4,8 +4,10 @@ from fl_audit.array_types import FloatArray
 from fl_audit.estimators.gaussian.best_threshold import BestThreshold, epsilon_of_laws
 from fl_audit.estimators.gaussian.normality import anderson_darling
 from fl_audit.estimators.gaussian.regions import epsilon_over_all_regions
+from fl_audit.estimators.gaussian.units import in_units
 from fl_audit.estimators.laws import ExactCosine, Gaussian
 from fl_audit.estimators.result import Detail, Estimate
+from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting
 
 
@@ -23,8 +25,9 @@ def gaussian_fit(setting: AuditSetting) -> Estimate:
     """
     setting.require(included=2)
     setting.require_null_scores()
-    null = _null_law(setting)
-    fitted = Gaussian.fitted_to(setting.scores.included)
+    scores, unit = in_units(setting)
+    null = _null_law(setting, scores)
+    fitted = Gaussian.fitted_to(scores.included)
     best = epsilon_of_laws(null, fitted, setting.delta)
     return Estimate(
         method="gaussian_fit",
@@ -37,32 +40,39 @@ def gaussian_fit(setting: AuditSetting) -> Estimate:
         ),
         source="Andrew et al. (2023), arXiv:2302.03098, section 4, Algorithms 1 and 2",
         details={
-            "mean": fitted.mean,
-            "std": fitted.std,
-            "anderson_darling": _anderson_darling(setting.scores.included),
-            **_null_details(setting, null),
-            **_threshold_details(best),
+            "mean": fitted.mean * unit,
+            "std": fitted.std * unit,
+            "anderson_darling": _anderson_darling(scores.included),
+            **_null_details(setting, null, unit),
+            **_threshold_details(best, unit),
             "epsilon_all_regions": _all_regions(null, fitted, setting.delta),
         },
     )
 
 
-def _null_law(setting: AuditSetting) -> Gaussian | ExactCosine:
+def _null_law(setting: AuditSetting, scores: CanaryScores) -> Gaussian | ExactCosine:
     if setting.null == "closed_form":
         return setting.closed_form_null()
-    return Gaussian.fitted_to(setting.scores.excluded)
+    return Gaussian.fitted_to(scores.excluded)
 
 
-def _null_details(setting: AuditSetting, null: Gaussian | ExactCosine) -> dict[str, Detail]:
+def _null_details(
+    setting: AuditSetting, null: Gaussian | ExactCosine, unit: float
+) -> dict[str, Detail]:
     if setting.null == "empirical":
         name = "gaussian_fitted_to_excluded"
     else:
         name = "gaussian_limit" if isinstance(null, Gaussian) else "exact_cosine"
-    return {"null": setting.null, "null_law": name, "null_mean": null.mean, "null_std": null.std}
+    return {
+        "null": setting.null,
+        "null_law": name,
+        "null_mean": null.mean * unit,
+        "null_std": null.std * unit,
+    }
 
 
-def _threshold_details(best: BestThreshold) -> dict[str, Detail]:
-    return {"threshold": best.threshold, "direction": best.guess}
+def _threshold_details(best: BestThreshold, unit: float) -> dict[str, Detail]:
+    return {"threshold": best.threshold * unit, "direction": best.guess}
 
 
 def _all_regions(null: Gaussian | ExactCosine, fitted: Gaussian, delta: float) -> float | None:

@@ -13,6 +13,7 @@ from scipy import special
 from fl_audit.array_types import FloatArray
 from fl_audit.errors import InputError
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_sigma
+from fl_audit.estimators.gaussian.units import in_units
 from fl_audit.estimators.result import Estimate
 from fl_audit.estimators.setting import AuditSetting
 
@@ -134,7 +135,8 @@ def _with_known_null(setting: AuditSetting) -> _FittedMu:
 
 
 def _pooled(setting: AuditSetting) -> _FittedMu:
-    included, excluded = setting.scores.included, setting.scores.excluded
+    scores, unit = in_units(setting)
+    included, excluded = scores.included, scores.excluded
     n1, n0 = len(included), len(excluded)
     distance = float(np.mean(included) - np.mean(excluded))
     variance = (_sum_of_squares(included) + _sum_of_squares(excluded)) / (n1 + n0 - 2)
@@ -146,7 +148,7 @@ def _pooled(setting: AuditSetting) -> _FittedMu:
     error = math.sqrt(1 / n1 + 1 / n0 + mu**2 / (2 * (n1 + n0 - 2)))
     null_std = float(np.std(excluded, ddof=1))
     std_ratio = float(np.std(included, ddof=1)) / null_std if null_std else None
-    return _FittedMu(mu, error, std, std_ratio)
+    return _FittedMu(mu, error, std * unit, std_ratio)
 
 
 def _sum_of_squares(values: FloatArray) -> float:

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.estimators.laws import Gaussian
+from fl_audit.estimators.laws.gaussian import scaled_to_one
 
 _ASYMPTOTIC_CRITICAL_VALUES = {0.15: 0.576, 0.10: 0.656, 0.05: 0.787, 0.025: 0.918, 0.01: 1.092}
 
@@ -44,6 +45,7 @@ def anderson_darling(values: npt.ArrayLike) -> AndersonDarling:
     n = len(sample)
     if n < 3 or sample[0] == sample[-1]:
         raise ValueError("values must be at least 3 and not all equal")
+    sample, _ = scaled_to_one(sample)
     fitted = Gaussian(float(np.mean(sample)), float(np.std(sample, ddof=1)))
     weights = (2 * np.arange(1, n + 1) - 1) / n
     statistic = -n - np.sum(weights * (fitted.logcdf(sample) + fitted.logsf(sample)[::-1]))

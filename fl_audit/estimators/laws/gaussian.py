@@ -45,7 +45,8 @@ class Gaussian:
             raise ValueError("values must hold at least one value, got none")
         if np.ptp(sample) == 0:
             return cls(float(sample[0]), 0.0)
-        return cls(float(np.mean(sample)), float(np.std(sample)))
+        scaled, unit = scaled_to_one(sample)
+        return cls(float(np.mean(scaled)) * unit, float(np.std(scaled)) * unit)
 
     def logsf(self, x: npt.ArrayLike) -> FloatArray:
         """Log P(X >= x), to full relative precision however small."""
@@ -69,3 +70,17 @@ class Gaussian:
     def reflected(self) -> "Gaussian":
         """The law of -X."""
         return Gaussian(-self.mean, self.std)
+
+
+def scaled_to_one(values: FloatArray) -> tuple[FloatArray, float]:
+    """Values in units in which the largest is about 1, so that no square leaves floating point.
+
+    Args:
+      values: Finite values, not all 0.
+
+    Returns:
+      The values in these units, float64 of the same shape, and the unit. It is a power of two, so
+      that the change loses nothing.
+    """
+    exponent = int(np.frexp(np.max(np.abs(values)))[1]) - 1
+    return np.ldexp(values, -exponent), math.ldexp(1.0, exponent)
