@@ -35,6 +35,8 @@ class Audit(Table, frozen=True):
       verdict_statistic: The only statistic that the verdict uses, or `all` for all of the run's.
       verdict_method: The only method that the verdict uses, or `all` for all methods that hold for
         any mechanism.
+      replay: Whether the first round is replayed before it is trained, as a check of the mechanism
+        (docs/replay.md).
     """
 
     delta: OpenUnitFloat | None = None
@@ -52,6 +54,7 @@ class Audit(Table, frozen=True):
     claimed_delta: OpenUnitFloat | None = None
     verdict_statistic: str = "all"
     verdict_method: str = "all"
+    replay: bool = False
 
     def __post_init__(self) -> None:
         """Checks the threat models and the keys of a claim, and settles on one delta."""

@@ -65,6 +65,11 @@ class RunFolder(ScoredFolder):
         return self.path / "first_round_echo.json"
 
     @property
+    def replay(self) -> Path:
+        """What a replay of the first round found, before it was trained (JSON)."""
+        return self.path / "replay.json"
+
+    @property
     def checkpoint(self) -> Path:
         """The state after the last checkpointed round (NPZ, no pickle)."""
         return self.path / "checkpoint.npz"

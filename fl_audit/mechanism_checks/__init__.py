@@ -19,6 +19,7 @@ from fl_audit.mechanism_checks.configured import Configured, configured
 from fl_audit.mechanism_checks.finding import Finding
 from fl_audit.mechanism_checks.promise import Promise
 from fl_audit.mechanism_checks.replay import Replay, Server, replay_round
+from fl_audit.mechanism_checks.replay_file import read_replay, write_replay
 from fl_audit.mechanism_checks.sampling import check_poisson
 from fl_audit.mechanism_checks.watch import MechanismWatch
 
@@ -42,7 +43,9 @@ __all__ = [
     "configured",
     "measure",
     "read_aggregate_log",
+    "read_replay",
     "replay_round",
     "strongest_autocorrelation",
     "why_not_checked",
+    "write_replay",
 ]

@@ -214,10 +214,8 @@ def _against_smallest(
 def _lengthened(index: int, update: FloatArray, count: int, ruler: Ruler) -> FloatArray:
     """A client's update with every `count`-th variable, from its own on, made long."""
     changed = update.copy()
-    norm = np.linalg.norm(update)
-    length = _FAR * min(ruler.promise.clip_norm, norm if norm > 0 else 1.0)
-    if np.isfinite(ruler.promise.clip_norm):
-        length = _FAR * ruler.promise.clip_norm
+    clip_norm = ruler.promise.clip_norm
+    length = _FAR * (clip_norm if np.isfinite(clip_norm) else float(np.linalg.norm(update)))
     ends = np.cumsum(ruler.sizes)
     for variable in range(index % len(ruler.sizes), len(ruler.sizes), max(count, 1)):
         part = changed[ends[variable] - ruler.sizes[variable] : ends[variable]]

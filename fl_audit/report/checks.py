@@ -1,13 +1,16 @@
 """The checks of the mechanism in the report, and as rows of the page."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from fl_audit.mechanism_checks import (
     FALSE_ALARM,
     Check,
+    Finding,
     check_aggregates,
     check_rounds,
+    read_replay,
     why_not_checked,
 )
 from fl_audit.number_words import significant
@@ -80,8 +83,14 @@ _WORDS = {
 }
 
 
+_REPLAY = "replay_"
+"""The start of the names of what a replay found."""
+
+
 def title_of_check(name: str) -> str:
     """The title of a check for a heading; the name itself where it is unknown."""
+    if name.startswith(_REPLAY):
+        return f"Replay: {name.removeprefix(_REPLAY).replace('_', ' ')}"
     return _WORDS[name].title if name in _WORDS else name
 
 
@@ -89,10 +98,25 @@ def checks_report(run: FinishedRun) -> ChecksReport:
     """Runs the checks of the mechanism on a run."""
     of_aggregates = [] if run.aggregates is None else check_aggregates(run.aggregates)
     checks = [*of_aggregates, check_rounds(run.canary_rounds)]
+    replayed = read_replay(run.folder.replay)
     return ChecksReport(
         false_alarm=FALSE_ALARM,
         not_checked=why_not_checked(run.config.mechanism),
-        results=tuple(map(_check, checks)),
+        results=(*map(_check, checks), *map(_replayed, replayed)),
+    )
+
+
+def _replayed(finding: Finding) -> CheckReport:
+    return CheckReport(
+        name=f"{_REPLAY}{finding.name}",
+        meaning=f"{finding.expected[0].upper()}{finding.expected[1:]}.",
+        passed=finding.passed,
+        p_value=math.exp(finding.log_p),
+        num_tests=1,
+        round=1,
+        variable=finding.variable,
+        ratio=finding.ratio,
+        measured=finding.measured,
     )
 
 
@@ -148,6 +172,8 @@ def check_rows(checks: ChecksReport) -> list[CheckRow]:
 
 
 def _found(check: CheckReport) -> str:
+    if check.measured is not None:
+        return check.measured
     if check.num_tests == 0:
         return "nothing to look at"
     return _WORDS[check.name].found(check) if check.name in _WORDS else _unknown(check)

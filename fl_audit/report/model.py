@@ -68,7 +68,7 @@ class VerdictReport(msgspec.Struct, frozen=True):
     canaries_needed: int | None
 
 
-class CheckReport(msgspec.Struct, frozen=True):
+class CheckReport(msgspec.Struct, frozen=True, omit_defaults=True):
     """The outcome of one check of the mechanism.
 
     Attributes:
@@ -80,6 +80,7 @@ class CheckReport(msgspec.Struct, frozen=True):
       round: Round, from 1, with the worst finding; None where no round stands out.
       variable: Variable of the model, from 1, with the worst finding; None for the whole model.
       ratio: The worst finding divided by what is expected of a correct mechanism.
+      measured: The finding in words, of a replay; not there for other checks.
     """
 
     name: str
@@ -90,6 +91,7 @@ class CheckReport(msgspec.Struct, frozen=True):
     round: int | None
     variable: int | None
     ratio: float
+    measured: str | None = None
 
 
 class ChecksReport(msgspec.Struct, frozen=True):

@@ -22,6 +22,7 @@ from fl_audit.training.run.interruption import stop_request
 from fl_audit.training.run.loop import RoundLoop
 from fl_audit.training.run.metrics_log import read_rows
 from fl_audit.training.run.prepare import PreparedRun
+from fl_audit.training.run.replayed import replay_first_round
 from fl_audit.training.run.sealed_logs import check_logs
 from fl_audit.training.runtimes.runtime import Runtime
 
@@ -49,6 +50,7 @@ def train(run: PreparedRun, runtime: Runtime, folder: RunFolder) -> None:
     """
     if sys.stderr.isatty():
         print(f"runtime: {runtime.description}", file=sys.stderr)
+    replay_first_round(run, runtime, folder)
     with stop_request() as stop:
         with runtime.session():
             checkpoint = _starting_point(folder, runtime.process.initialize())

@@ -1,0 +1,101 @@
+"""The replay of a run's first round, from the config to the report."""
+
+import json
+
+import pytest
+
+from experiments.broken_mechanisms.audited_run import compiled_runtime
+from experiments.broken_mechanisms.zoo import ZOO
+from fl_audit.cli import main
+from fl_audit.config.file import load_config
+from fl_audit.errors import InputError
+from fl_audit.formats.run_folder import RunFolder
+from fl_audit.mechanism_checks import Finding, read_replay, write_replay
+from fl_audit.report import write_report
+from fl_audit.training.run.prepare import prepare
+from fl_audit.training.run.replayed import replay_of
+
+pytestmark = pytest.mark.tff
+
+CONFIG = """
+seed = 1
+[task]
+kind = "digits"
+num_clients = 40
+hidden = [8]
+[mechanism]
+kind = "gaussian_fixed"
+noise_multiplier = 0.5
+clip_norm = 0.3
+[client]
+learning_rate = 0.1
+batch_size = 5
+[participation]
+kind = "shuffle"
+rounds = 2
+clients_per_round = 20
+[canaries]
+count = 20
+[audit]
+delta = 1e-3
+replay = true
+"""
+
+
+@pytest.fixture
+def config(tmp_path):
+    path = tmp_path / "config.toml"
+    path.write_text(CONFIG)
+    return path
+
+
+def test_a_run_is_replayed_before_it_is_trained(config, tmp_path, capsys):
+    assert main(["run", str(config), "--out", str(tmp_path / "run"), "--json"]) == 0
+    checks = json.loads(capsys.readouterr().out)["checks"]
+    replayed = [check for check in checks["results"] if check["name"].startswith("replay_")]
+    assert len(replayed) == 8
+    assert all(check["passed"] for check in replayed)
+    assert replayed[0]["measured"].startswith("so, a change of")
+    assert "Replay: one client" in (tmp_path / "run" / "report.html").read_text()
+
+
+def test_what_fails_keeps_a_run_from_being_consistent(config, tmp_path, capsys):
+    out = tmp_path / "run"
+    assert main(["run", str(config), "--out", str(out), "--set", "audit.claimed_epsilon=50"]) == 0
+    capsys.readouterr()
+    wrong = Finding("clip", "it clips", "it does not", float("-inf"), 2, float("inf"))
+    write_replay(out / "replay.json", [wrong])
+    assert read_replay(out / "replay.json") == (wrong,)
+    report = write_report(RunFolder(out))
+    assert not report.checks.passed
+    assert report.verdict is not None
+    assert report.verdict.outcome == "inconclusive"
+    assert "Replay: clip" in report.verdict.reason
+
+
+@pytest.mark.parametrize("mechanism", ["tree_aggregation", "distributed", "none"])
+def test_every_mechanism_is_replayed_or_says_why_not(config, mechanism):
+    overrides = [f'mechanism.kind="{mechanism}"']
+    if mechanism == "none":
+        overrides = ["mechanism={kind='none',canary_norm=1.0}"]
+    if mechanism == "distributed":
+        overrides = ["mechanism={kind='distributed',noise_multiplier=0.5}"]
+    run = prepare(load_config(config, overrides))
+    member = ZOO[0]
+    findings = replay_of(run, compiled_runtime(run, member.make_aggregator))
+    assert all(finding.passed for finding in findings), findings
+    assert (len(findings) == 1) is (mechanism == "distributed")
+
+
+def test_a_bug_in_the_aggregator_is_found(config):
+    (member,) = [m for m in ZOO if m.name == "one upload in ten counted twice"]
+    run = prepare(load_config(config))
+    findings = replay_of(run, compiled_runtime(run, member.make_aggregator))
+    assert "every_client" in {finding.name for finding in findings if not finding.passed}
+
+
+def test_a_damaged_record_is_refused(tmp_path):
+    (tmp_path / "replay.json").write_text("[{}]")
+    with pytest.raises(InputError, match="record of a replay"):
+        read_replay(tmp_path / "replay.json")
+    assert read_replay(tmp_path / "none.json") == ()
