@@ -15,6 +15,7 @@ from fl_audit.estimators.epsilon_star.empirical import epsilon_star_empirical
 from fl_audit.estimators.epsilon_star.parametric import epsilon_star
 from fl_audit.estimators.gaussian.fit import gaussian_fit
 from fl_audit.estimators.gaussian.gdp import gdp_fit
+from fl_audit.estimators.gaussian.shift_fit import shift_fit
 from fl_audit.estimators.one_run.one_run_fdp import one_run_fdp
 from fl_audit.estimators.one_run.rejection_region import one_run_rejection
 from fl_audit.estimators.one_run.search import one_run
@@ -102,6 +103,7 @@ class Method:
 _OWN = (
     Method("gaussian_fit", gaussian_fit, "estimate"),
     Method("gdp_fit", gdp_fit, "estimate"),
+    Method("shift_fit", shift_fit, "interval"),
     Method("threshold_jeffreys", threshold_jeffreys, "lower_bound"),
     Method("threshold_clopper_pearson", threshold_clopper_pearson, "lower_bound"),
     Method("threshold_valid", threshold_valid, "lower_bound", "any mechanism"),

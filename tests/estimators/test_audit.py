@@ -91,6 +91,7 @@ def test_default_methods_leave_out_what_does_not_apply():
     assert result.left_out == {
         "gaussian_fit": two,
         "gdp_fit": two,
+        "shift_fit": two,
         "one_run": one,
         "one_run_valid": one,
         "one_run_fdp": one,

@@ -1,0 +1,195 @@
+"""The shift fit against closed forms, brute force, and mechanisms of known epsilon."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import integrate, optimize, special, stats
+
+from fl_audit.estimators import AuditSetting, CanaryScores, NotApplicableError
+from fl_audit.estimators.gaussian.gdp import epsilon_of_mu
+from fl_audit.estimators.gaussian.largest_of_rounds import epsilon_of_largest
+from fl_audit.estimators.gaussian.shift_fit import shift_fit
+from fl_audit.estimators.gaussian.standard_scores import standard_scores
+from fl_audit.estimators.laws import (
+    GaussianCanaryNull,
+    LargestOfRoundsNull,
+    ScaledNull,
+    SignCanaryNull,
+)
+
+DIM = 10**6
+DELTA = 1e-3
+NULL = GaussianCanaryNull(DIM)
+
+
+def setting(included, excluded, rounds=1, null=NULL):
+    if rounds > 1:
+        null = LargestOfRoundsNull((null,) * rounds)
+    scores = CanaryScores(np.asarray(included) / 1000, np.asarray(excluded) / 1000)
+    return AuditSetting(scores, DELTA, 0.95, DIM, "empirical", null)
+
+
+def largest(rng, count, rounds):
+    """The largest of so many values N(0, 1)."""
+    return -special.ndtri_exp(np.log(-np.expm1(-rng.exponential(size=count) / rounds)))
+
+
+def with_one_shifted(rng, count, rounds, shifts):
+    own = shifts + rng.normal(size=count)
+    return own if rounds == 1 else np.maximum(largest(rng, count, rounds - 1), own)
+
+
+@pytest.mark.parametrize("shift", [0.2, 1.0, 5.0])
+@pytest.mark.parametrize("rounds", [1, 2, 30, 2000])
+def test_epsilon_of_the_largest_by_quadrature(rounds, shift):
+    # delta(epsilon) is the integral of (p1 - e^epsilon p0) where it is positive, and exchanged.
+    x = np.linspace(-10, shift + 12, 400_001)
+    null = rounds * stats.norm.pdf(x) * stats.norm.cdf(x) ** (rounds - 1)
+    shifted = stats.norm.cdf(x) ** (rounds - 1) * stats.norm.pdf(x - shift) + (
+        rounds - 1
+    ) * stats.norm.pdf(x) * stats.norm.cdf(x) ** (rounds - 2) * stats.norm.cdf(x - shift)
+    for delta in (1e-2, 1e-6):
+        found = epsilon_of_largest(rounds, shift, delta)
+        deltas = [
+            integrate.simpson(np.maximum(one - math.exp(found) * other, 0), x=x)
+            for one, other in ((shifted, null), (null, shifted))
+        ]
+        if found > 0:
+            assert max(deltas) == pytest.approx(delta, rel=1e-4)
+        else:
+            assert max(deltas) <= delta * (1 + 1e-6)
+
+
+def test_one_round_is_the_gaussian_mechanism_from_tiny_to_huge():
+    for shift, delta in itertools.product((1e-3, 1.0, 40.0, 1e4), (1e-1, 1e-5, 1e-12)):
+        expected = epsilon_of_mu(shift, delta)
+        assert epsilon_of_largest(1, shift, delta) == pytest.approx(expected, rel=1e-6, abs=1e-9)
+
+
+def test_ends_of_epsilon_of_the_largest():
+    assert epsilon_of_largest(100, 0.0, 0.0) == 0
+    assert epsilon_of_largest(100, -1.0, 1e-3) == 0
+    assert epsilon_of_largest(100, 0.1, 0.0) == math.inf
+    assert epsilon_of_largest(2000, 5000.0, 1e-5) > 1e7
+
+
+def test_interval_for_one_vector_is_students_where_canaries_differ():
+    rng = np.random.default_rng(1)
+    included = 3 + 2 * rng.normal(size=30)
+    made = shift_fit(setting(included, rng.normal(size=30)))
+    half = stats.t.ppf(0.975, 29) * np.std(included, ddof=1) / math.sqrt(30)
+    mean = np.mean(included)
+    assert made.details["shift"] == pytest.approx(mean, rel=1e-4)
+    assert made.epsilon == pytest.approx(epsilon_of_mu(mean, DELTA), rel=1e-4)
+    assert made.lower == pytest.approx(epsilon_of_mu(mean - half, DELTA), rel=1e-3)
+    assert made.upper == pytest.approx(epsilon_of_mu(mean + half, DELTA), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "epsilon", "runs"), [(1, 0.5, 200), (1, 16, 200), (20, 4, 40), (100, 16, 40)]
+)
+def test_interval_covers_the_truth(rounds, epsilon, runs):
+    # Failure below 1e-6: fewer than 171 of 200 or 28 of 40 at 95 %.
+    rng = np.random.default_rng(2)
+    shift = optimize.brentq(lambda m: epsilon_of_mu(m, DELTA) - epsilon, 0.01, 50)
+    truth = epsilon_of_largest(rounds, shift, DELTA)
+    covered = 0
+    for _ in range(runs):
+        included = with_one_shifted(rng, 50, rounds, shift)
+        made = shift_fit(setting(included, largest(rng, 50, rounds), rounds))
+        covered += made.lower <= truth <= made.upper
+    assert covered >= {200: 171, 40: 28}[runs]
+
+
+@pytest.mark.parametrize("rounds", [1, 100])
+def test_uneven_shifts_stay_below_the_largest(rounds):
+    # Shifts from 1.5 to 4: the largest is the guarantee, the mean is what is fitted.
+    rng = np.random.default_rng(3)
+    shifts = np.linspace(1.5, 4, 500)
+    made = shift_fit(
+        setting(with_one_shifted(rng, 500, rounds, shifts), largest(rng, 500, rounds), rounds)
+    )
+    assert made.upper < epsilon_of_largest(rounds, 4.0, DELTA)
+    assert made.details["spread"] > 1
+    assert made.details["shift"] == pytest.approx(2.75, abs=0.5)
+
+
+def test_rounds_that_are_alike_count_as_fewer():
+    rng = np.random.default_rng(4)
+    made = shift_fit(setting(with_one_shifted(rng, 400, 7, 4.0), largest(rng, 400, 7), 500))
+    assert made.details["rounds"] == pytest.approx(7, rel=0.3)
+    assert made.lower < epsilon_of_largest(7, 4.0, DELTA) < made.upper
+
+
+def test_an_unknown_narrow_null_does_not_widen_epsilon():
+    # The maximum over 100 rounds without knowledge of the rounds: its null is narrow.
+    rng = np.random.default_rng(5)
+    scores = CanaryScores(with_one_shifted(rng, 500, 100, 8.0), largest(rng, 500, 100))
+    made = shift_fit(AuditSetting(scores, DELTA, 0.95, None, "empirical"))
+    assert made.epsilon < epsilon_of_mu(8.0, DELTA)
+    assert made.details["null"] == "empirical"
+
+
+def test_unknown_null_knows_neither_unit_nor_origin():
+    rng = np.random.default_rng(6)
+    included, excluded = 2 + rng.normal(size=300), rng.normal(size=200)
+    for unit, origin in ((1e-9, 0.0), (3.0, 1e3)):
+        scores = CanaryScores(origin + unit * included, origin + unit * excluded)
+        made = shift_fit(AuditSetting(scores, DELTA, 0.95, None, "empirical"))
+        assert made.details["shift"] == pytest.approx(2, abs=0.3)
+        assert made.lower < epsilon_of_mu(2.0, DELTA) < made.upper
+
+
+def test_refuted_null_is_not_used():
+    rng = np.random.default_rng(7)
+    made = shift_fit(setting(50 + 20 * rng.normal(size=200), 20 * rng.normal(size=200)))
+    assert made.details["null"] == "empirical"
+    assert made.details["shift"] == pytest.approx(2.5, abs=0.3)
+
+
+@pytest.mark.parametrize("dim", [2, 64, 5000])
+def test_scores_of_an_excluded_canary_are_standard_normal(dim):
+    rng = np.random.default_rng(8)
+    vectors = rng.normal(size=(2000, dim))
+    cosines = vectors[:, 0] / np.linalg.norm(vectors, axis=1)
+    null = ScaledNull(SignCanaryNull(dim), 4.0)
+    found = standard_scores(CanaryScores(4 * cosines[:1000], 4 * cosines[1000:]), null)
+    assert found.rounds == 1
+    for part in (found.included, found.excluded):
+        assert stats.kstest(part, "norm").pvalue > 1e-6
+
+
+def test_a_null_of_another_kind_is_fitted():
+    class Own:
+        description = "of their own kind"
+
+        def log_tail_upper(self, thresholds):
+            return np.zeros_like(thresholds)
+
+        def p_value(self, excluded):
+            return 1.0
+
+    rng = np.random.default_rng(9)
+    made = shift_fit(setting(1 + rng.normal(size=100), rng.normal(size=100), null=Own()))
+    assert made.details["shift"] == pytest.approx(1, abs=0.5)
+
+
+def test_scores_without_any_spread_leave_every_shift_possible():
+    for included, epsilon in (([2.0, 2.0], math.inf), ([1.0, 1.0], 0.0)):
+        scores = CanaryScores(included, [1.0, 1.0])
+        made = shift_fit(AuditSetting(scores, DELTA, 0.95, None, "empirical"))
+        assert (made.lower, made.epsilon, made.upper) == (0.0, epsilon, math.inf)
+
+
+@pytest.mark.parametrize(
+    ("included", "excluded", "message"),
+    [
+        ([0.1], [0.1, 0.2], "at least 2 included"),
+        ([0.1, 0.2], [0.3], "at least 2 excluded"),
+    ],
+)
+def test_refuses(included, excluded, message):
+    with pytest.raises(NotApplicableError, match=message):
+        shift_fit(AuditSetting(CanaryScores(included, excluded), DELTA, 0.95, None, "empirical"))
