@@ -1,13 +1,14 @@
 """The command `fl-audit estimate`, which estimates epsilon from the scores of canaries."""
 
 import argparse
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fl_audit.commands.exit_status import verdict_status
 from fl_audit.commands.parser import add_command
-from fl_audit.commands.printing import print_json, verdict_lines
+from fl_audit.commands.printing import add_verbose, print_json, verdict_lines
 
 if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands
@@ -66,6 +67,7 @@ def add(commands: "Commands") -> None:
     )
     parser.add_argument("--out", metavar="FILE.html", type=Path, help="write a page, as runs have")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_verbose(parser)
 
 
 def _estimate(arguments: argparse.Namespace) -> int:
@@ -76,7 +78,8 @@ def _estimate(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(report.to_json() if is_folder else _file_json(report))
     else:
-        print("\n".join([*_lines(report, is_folder), *_verdict_lines(report.reached)]))
+        lines = _all_lines(report, is_folder) if arguments.verbose else _brief_lines(report)
+        print("\n".join([*_answer(report), *lines, *_verdict_lines(report.reached)]))
     if arguments.out is not None:
         print(f"page: {arguments.out}", file=sys.stderr if arguments.json else sys.stdout)
     return verdict_status(None if report.reached is None else report.reached.outcome)
@@ -164,13 +167,27 @@ def _file_json(report: "FolderReport") -> dict[str, object]:
     return result.to_json() | verdict
 
 
-def _lines(report: "FolderReport", is_folder: bool) -> list[str]:
+def _answer(report: "FolderReport") -> list[str]:
+    from fl_audit.report.headline import headline_of_scores
+    from fl_audit.report.summary import answer_lines
+
+    found = headline_of_scores(report.statistics, report.asked.confidence)
+    return answer_lines(found, shutil.get_terminal_size((100, 24)).columns)
+
+
+def _brief_lines(report: "FolderReport") -> list[str]:
+    from fl_audit.commands.estimate_lines import brief_lines
+
+    return brief_lines(report.results)
+
+
+def _all_lines(report: "FolderReport", is_folder: bool) -> list[str]:
     from fl_audit.commands.estimate_lines import file_lines, folder_lines
 
     if is_folder:
-        return folder_lines(report.results)
+        return ["", *folder_lines(report.results)]
     (result,) = report.results.values()
-    return file_lines(result)
+    return ["", *file_lines(result)]
 
 
 def _verdict_lines(verdict: "Verdict | None") -> list[str]:

@@ -39,6 +39,14 @@ def file_lines(result: "AuditResult") -> list[str]:
     return lines + ([""] if reasons else []) + reasons
 
 
+def brief_lines(results: "Mapping[str, AuditResult]") -> list[str]:
+    """How many canaries there are, and why a null that was taken to be known is not used."""
+    lines = [_head(next(iter(results.values())))]
+    for name, result in results.items():
+        lines += [line for text in _refuted(result) for line in _wrapped(f"{name}: {text}")]
+    return lines
+
+
 def folder_lines(results: "Mapping[str, AuditResult]") -> list[str]:
     """The estimates from a folder in the same groups, with a column for each statistic."""
     groups = list(_groups(results))

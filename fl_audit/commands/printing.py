@@ -1,8 +1,10 @@
 """Printing of JSON objects, of reports and of verdicts."""
 
+import argparse
 import json
 import shutil
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,18 +13,47 @@ if TYPE_CHECKING:
     from fl_audit.verdict import Claim
 
 
-def print_report(report: "Report", out: Path) -> None:
-    """Prints a run's report as lines of text, and the path of its page."""
+def add_verbose(parser: argparse.ArgumentParser) -> None:
+    """Adds the option that prints all estimates behind the answer."""
+    parser.add_argument(
+        "--verbose", action="store_true", help="print all estimates, in tables, behind the answer"
+    )
+
+
+def print_report(report: "Report", out: Path, behind: "Callable[[Report, int], list[str]]") -> None:
+    """Prints the answer of a run's report, what stands behind it, and the path of its page.
+
+    Args:
+      report: The report of the run.
+      out: The run's folder.
+      behind: The function that makes the lines behind the answer, of a report and a width.
+    """
     from fl_audit.formats.run_folder import RunFolder
-    from fl_audit.report import summary_lines
+    from fl_audit.report.headline import headline
+    from fl_audit.report.summary import answer_lines
     from fl_audit.verdict import Claim
 
     width = shutil.get_terminal_size((100, 24)).columns
-    print("\n".join(summary_lines(report, width)))
+    print("\n".join([*answer_lines(headline(report), width), *behind(report, width)]))
     print(f"report: {RunFolder(out).report_html}")
     if (verdict := report.verdict) is not None:
         claim = Claim(verdict.claimed_epsilon, report.run.delta)
         print("\n".join(verdict_lines(claim, verdict.outcome, verdict.reason)))
+
+
+def in_brief(report: "Report", width: int) -> list[str]:
+    """What ran and whether the checks passed, to be printed behind the answer."""
+    from fl_audit.report.summary import brief_lines
+
+    del width
+    return brief_lines(report)
+
+
+def in_full(report: "Report", width: int) -> list[str]:
+    """All estimates of a run, to be printed behind the answer."""
+    from fl_audit.report import summary_lines
+
+    return ["", *summary_lines(report, width)]
 
 
 def verdict_lines(claim: "Claim", outcome: str, reason: str) -> list[str]:

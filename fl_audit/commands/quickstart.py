@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fl_audit.commands.parser import add_command
-from fl_audit.commands.printing import print_report
+from fl_audit.commands.printing import add_verbose, in_brief, in_full, print_report
 
 if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands
@@ -23,6 +23,7 @@ def add(commands: "Commands") -> None:
     parser.add_argument(
         "--out", metavar="DIR", type=Path, help="default: the first free runs/quickstart-N"
     )
+    add_verbose(parser)
 
 
 def _quickstart(arguments: argparse.Namespace) -> int:
@@ -32,7 +33,8 @@ def _quickstart(arguments: argparse.Namespace) -> int:
     reports = quickstart.run(out)
     for noise_multiplier, report in reports.items():
         print(f"noise multiplier {noise_multiplier:g}")
-        print_report(report, out / quickstart.folder_name(noise_multiplier))
+        folder = out / quickstart.folder_name(noise_multiplier)
+        print_report(report, folder, in_full if arguments.verbose else in_brief)
         print()
     print(quickstart.comparison(reports))
     return 0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from fl_audit.commands.config_arguments import add_config_arguments, config_of
 from fl_audit.commands.exit_status import verdict_status
 from fl_audit.commands.parser import add_command
-from fl_audit.commands.printing import print_json, print_report
+from fl_audit.commands.printing import add_verbose, in_brief, in_full, print_json, print_report
 
 if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands
@@ -29,6 +29,7 @@ def add(commands: "Commands") -> None:
     parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="the run folder")
     parser.add_argument("--resume", action="store_true", help="go on from DIR's last checkpoint")
     parser.add_argument("--json", action="store_true", help="print report.json")
+    add_verbose(parser)
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -41,5 +42,5 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(report_to_json(report))
     else:
-        print_report(report, arguments.out)
+        print_report(report, arguments.out, in_full if arguments.verbose else in_brief)
     return verdict_status(None if report.verdict is None else report.verdict.outcome)

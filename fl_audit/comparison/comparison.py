@@ -14,13 +14,13 @@ from fl_audit.comparison.reported_run import PARTIES, Party, ReportedRun, read_r
 from fl_audit.comparison.settings import Setting, group_by_setting
 from fl_audit.comparison.spread import Spread
 
-SHOWN_METHODS = ("threshold_valid", "one_run_valid", "gaussian_fit")
-"""The methods in the first tables: the valid bounds, and the paper's estimate."""
+SHOWN_METHODS = ("threshold_valid", "one_run_valid", "shift_fit")
+"""The methods in the first tables: the valid bounds, and the estimate with an interval."""
 
 BOUND = "threshold_valid"
 """The bound that the plots show."""
 
-FRONT_METHOD = "gaussian_fit"
+FRONT_METHOD = "shift_fit"
 """The method whose epsilon the privacy-accuracy plots show.
 
 Where the law of excluded scores is not known, a valid bound can be no higher than the number of

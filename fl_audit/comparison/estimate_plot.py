@@ -32,7 +32,7 @@ class _Stem:
       x: Position of the run on the horizontal axis.
       style: Style of the run's pattern.
       bound: The valid lower bound; None where it was left out.
-      estimate: The Gaussian fit; None where it was left out.
+      estimate: The estimate by the shift fit; None where it was left out.
       guarantee: The analytical epsilon to a canary, as estimates are about canaries; None if
         unknown.
     """

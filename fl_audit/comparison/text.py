@@ -101,7 +101,7 @@ def _explanation(comparison: Comparison) -> list[str]:
     lines = [
         "cohort: expected clients and canaries a round. ε client, ε canary: what the noise",
         "guarantees against any attacker. threshold_valid, one_run_valid: lower bounds, each",
-        "holds at its confidence by itself. gaussian_fit: an estimate, no bound.",
+        "holds at its confidence by itself. shift_fit: an estimate, no bound.",
         f"*: on the Pareto front of accuracy and {FRONT_METHOD}: no setting is as good in both",
         "and better in one.",
     ]

@@ -50,13 +50,15 @@ def run(out: Path) -> dict[float, "Report"]:
 
 
 def comparison(reports: "Mapping[float, Report]") -> str:
-    """A table of the runs: accuracy, analytical epsilon and, by statistic, Gaussian-fit epsilon."""
-    rows = [["", *(f"noise {noise:g}" for noise in reports)]]
-    rows.append(["accuracy", *(f"{report.run.accuracy:.3f}" for report in reports.values())])
-    analytical = (report.analytical.epsilon for report in reports.values())
-    rows.append(["analytical epsilon", *map(epsilon_text, analytical)])
-    for statistic in next(iter(reports.values())).statistics:
-        on = (report.statistics[statistic] for report in reports.values())
-        fits = (found.epsilon_by("gaussian_fit") for found in on)
-        rows.append([f"gaussian_fit on {statistic}", *map(epsilon_text, fits)])
+    """A table of the runs: accuracy, and the three numbers of their headlines."""
+    from fl_audit.report.headline import headline
+
+    found = [headline(report) for report in reports.values()]
+    rows = [
+        ["", *(f"noise {noise:g}" for noise in reports)],
+        ["accuracy", *(f"{report.run.accuracy:.3f}" for report in reports.values())],
+        ["guaranteed to a canary", *(epsilon_text(one.guaranteed) for one in found)],
+        ["proven", *(epsilon_text(one.proven_epsilon()) for one in found)],
+        ["estimated", *(epsilon_text(one.estimate_within()) for one in found)],
+    ]
     return "\n".join(f"{row[0]:<36}" + "".join(f"{cell:>12}" for cell in row[1:]) for row in rows)

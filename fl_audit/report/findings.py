@@ -5,13 +5,14 @@ from collections.abc import Mapping, Sequence
 
 from fl_audit.number_words import epsilon_text, ordinal, significant
 from fl_audit.report.folder_report import FolderReport
+from fl_audit.report.headline import ESTIMATE
 from fl_audit.report.model import Report
 
 
 def findings(report: Report | FolderReport) -> list[str]:
     """Three sentences: what the attackers saw, what is proven, and what the noise guarantees."""
     headlines = _headlines(report)
-    fits = [report.statistics[name].epsilon_by("gaussian_fit") for name in headlines.values()]
+    fits = [report.statistics[name].epsilon_by(ESTIMATE) for name in headlines.values()]
     canary = client = None
     if isinstance(report, Report):
         canary, client = report.analytical.canary.epsilon, report.analytical.client.epsilon
@@ -108,7 +109,7 @@ def _comparison(
         return "."
     if any(value > canary for value in estimates if value is not None):
         return (
-            "; an estimate above the canary’s is chance, a Gaussian fit that does not hold, or a "
+            "; an estimate above the canary’s is chance, noise that is not Gaussian, or a "
             "fault in the training."
         )
     return "; what lies between is room for a better attack."

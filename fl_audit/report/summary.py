@@ -1,11 +1,13 @@
-"""A report in a few lines for the terminal."""
+"""A report for the terminal: the answer in a few lines, and all estimates in tables."""
 
 import dataclasses
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fl_audit.number_words import epsilon_text, significant
 from fl_audit.report.checks import failed_checks
+from fl_audit.report.headline import Headline
 from fl_audit.report.method_table import GroupRows, group_rows
 from fl_audit.report.model import AnalyticalReport, ChecksReport, Report
 from fl_audit.report.statistic_model import StatisticReport
@@ -15,8 +17,28 @@ _GAP = 2
 """Spaces between columns."""
 
 
+def answer_lines(found: Headline, width: int = 100) -> list[str]:
+    """The answer of an audit: three numbers, and one sentence.
+
+    Args:
+      found: The headline of the audit.
+      width: Number of characters that a line may have; fewer than 40 count as 40.
+    """
+    indented = [
+        textwrap.wrap(line, max(width, 40), subsequent_indent=" " * 12, break_on_hyphens=False)
+        for line in found.lines()
+    ]
+    return [part for parts in indented for part in parts]
+
+
+def brief_lines(report: Report) -> list[str]:
+    """What ran, and whether the checks of the mechanism passed."""
+    accuracy = f"accuracy {significant(100 * report.run.accuracy)} %"
+    return [f"{_head(report)}, {accuracy}", f"checks      {_checks(report.checks)}"]
+
+
 def summary_lines(report: Report, width: int = 100) -> list[str]:
-    """The estimates as aligned tables, then accuracy and the analytical epsilon.
+    """All estimates as aligned tables, then accuracy and the analytical epsilon.
 
     Args:
       report: The report of a run.
@@ -24,13 +46,9 @@ def summary_lines(report: Report, width: int = 100) -> list[str]:
         several tables one below the other.
     """
     run = report.run
-    head = (
-        f"{run.num_included} of {run.num_canaries} canaries included, "
-        f"delta {significant(run.delta)}, {run.rounds} rounds"
-    )
     accuracy = f"accuracy            {significant(100 * run.accuracy)} % "
     return [
-        head,
+        _head(report),
         *_tables(report.statistics, width),
         "",
         f"{accuracy}({run.accuracy_description})",
@@ -39,6 +57,14 @@ def summary_lines(report: Report, width: int = 100) -> list[str]:
         *_absences(report),
         *(f"{row.statistic}: {row.reason}" for row in refuted_rows(report.statistics)),
     ]
+
+
+def _head(report: Report) -> str:
+    run = report.run
+    return (
+        f"{run.num_included} of {run.num_canaries} canaries included, "
+        f"delta {significant(run.delta)}, {run.rounds} rounds"
+    )
 
 
 def _analytical(analytical: AnalyticalReport) -> str:

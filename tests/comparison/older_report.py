@@ -37,7 +37,7 @@ OLDER_REPORT: dict[str, Any] = {
             },
             "estimates": [
                 {
-                    "method": "gaussian_fit",
+                    "method": "shift_fit",
                     "kind": "estimate",
                     "epsilon": "inf",
                     "lower": None,

@@ -11,7 +11,7 @@ def warnings_of(*folders):
 
 
 def test_runs_that_compare_raise_no_warning(make_run):
-    others = make_run("b", {"config.seed": 2}, {"gaussian_fit": 0.1})
+    others = make_run("b", {"config.seed": 2}, {"shift_fit": 0.1})
     assert warnings_of(make_run("a"), others) == []
 
 
@@ -31,7 +31,7 @@ def test_runs_that_compare_raise_no_warning(make_run):
 )
 def test_a_difference_is_named(make_run, path, value, words):
     changes = {path: value, "config.seed": 2}
-    (warning,) = warnings_of(make_run("a"), make_run("b", changes, {"gaussian_fit": 0.1}))
+    (warning,) = warnings_of(make_run("a"), make_run("b", changes, {"shift_fit": 0.1}))
     assert words in warning
 
 
@@ -39,7 +39,7 @@ def test_a_mechanism_that_is_not_as_configured_is_named(make_run, built_report):
     made = built_report["checks"]["results"][0]
     check = {**made, "name": "enough_noise", "passed": False}
     changes = {"config.seed": 2, "checks.results": [check, {**check, "name": "of tomorrow"}]}
-    failing = make_run("b", changes, {"gaussian_fit": 0.1})
+    failing = make_run("b", changes, {"shift_fit": 0.1})
     (warning,) = warnings_of(make_run("a"), failing)
     assert warning == (
         f"The mechanism of {failing} is not as configured: Enough noise, of tomorrow failed. Its "

@@ -26,9 +26,9 @@ def test_reads_what_the_report_room_builds(make_run, built_report):
     expected = next(
         estimate["epsilon"]
         for estimate in built_report["statistics"]["final"]["estimates"]
-        if estimate["method"] == "gaussian_fit"
+        if estimate["method"] == "shift_fit"
     )
-    assert first.epsilon("final", "gaussian_fit") == expected
+    assert first.epsilon("final", "shift_fit") == expected
     assert first.guarantee("client") == built_report["analytical"]["client"]["epsilon"]
     assert first.config["participation.kind"] == "shuffle"
     assert first.report_json == built_report
@@ -36,10 +36,10 @@ def test_reads_what_the_report_room_builds(make_run, built_report):
 
 
 def test_infinite_and_missing_epsilons(make_run):
-    run, _ = read_reported_runs([make_run("a", None, {"gaussian_fit": "inf"}), make_run("b")])
-    assert run.epsilon("final", "gaussian_fit") == math.inf
+    run, _ = read_reported_runs([make_run("a", None, {"shift_fit": "inf"}), make_run("b")])
+    assert run.epsilon("final", "shift_fit") == math.inf
     assert run.epsilon("final", "unheard_of") is None
-    assert run.epsilon("unheard_of", "gaussian_fit") is None
+    assert run.epsilon("unheard_of", "shift_fit") is None
 
 
 def test_one_folder_is_too_few(make_run):
@@ -95,7 +95,7 @@ def test_a_report_that_lacks_a_key(make_run):
 
 
 def test_an_epsilon_that_is_no_number(make_run):
-    bad = make_run("b", None, {"gaussian_fit": "much"})
+    bad = make_run("b", None, {"shift_fit": "much"})
     assert "must be a number or 'inf', got 'much'" in read_with(make_run("a"), bad)
 
 

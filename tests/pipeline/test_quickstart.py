@@ -12,7 +12,9 @@ STATISTICS = ("final", "final_minus_initial", "max", "sum")
 
 
 def _report(epsilon, bound):
-    found = statistic(estimates=(estimate("gaussian_fit", "estimate", epsilon),))
+    fit = estimate("shift_fit", "interval", epsilon, lower=epsilon / 2, upper=2 * epsilon)
+    proven = estimate("threshold_valid", "lower_bound", epsilon / 4, lower=epsilon / 4)
+    found = statistic(estimates=(fit, proven))
     return report(
         dict.fromkeys(STATISTICS, found),
         analytical(guarantee(bound), guarantee(bound)),
@@ -22,11 +24,12 @@ def _report(epsilon, bound):
 
 def test_the_comparison_lays_runs_side_by_side():
     text = quickstart.comparison({0.0: _report(26812.0, math.inf), 0.3: _report(33.7, 65.29)})
-    head, accuracy, analytical, *fits = [line.split() for line in text.splitlines()]
+    head, accuracy, guaranteed, proven, estimated = [line.split() for line in text.splitlines()]
     assert head == ["noise", "0", "noise", "0.3"]
     assert accuracy == ["accuracy", "0.950", "0.950"]
-    assert analytical == ["analytical", "epsilon", "∞", "65.3"]
-    assert fits == [["gaussian_fit", "on", name, "26,800", "33.7"] for name in STATISTICS]
+    assert guaranteed == ["guaranteed", "to", "a", "canary", "∞", "65.3"]
+    assert proven == ["proven", "6,700", "8.43"]
+    assert estimated == ["estimated", "26,800", "33.7"]
 
 
 def test_the_first_free_folder_is_taken(tmp_path):

@@ -21,7 +21,7 @@ SEES = {
 
 
 def fit(threat_model, epsilon):
-    found = (estimate("gaussian_fit", "estimate", epsilon or 0.0),)
+    found = (estimate("shift_fit", "estimate", epsilon or 0.0),)
     found += (estimate("threshold_valid", "lower_bound", 0.25),)
     return statistic(estimates=found if epsilon else (), threat_model=threat_model)
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from fl_audit.commands.exit_status import verdict_status
-from fl_audit.commands.printing import print_report
+from fl_audit.commands.printing import in_brief, print_report
 from fl_audit.config.file import config_to_toml, load_config, parse_config
 from fl_audit.errors import InputError
 from fl_audit.report import Report, write_report
@@ -50,7 +50,7 @@ def test_no_claim_no_verdict(run_folder, capsys):
     assert report.verdict is None
     assert verdict_status(None) == 0
     assert 'class="verdict' not in run_folder.report_html.read_text()
-    print_report(report, run_folder.path)
+    print_report(report, run_folder.path, in_brief)
     assert "verdict:" not in capsys.readouterr().out
 
 
@@ -71,7 +71,7 @@ def test_a_contradicted_claim(claim, run_folder, capsys):
     assert "each at 99.375 %" in page
     assert "which is above the claim; the verdict does not use it" in page
     assert "takes part no more often" in page
-    print_report(report, run_folder.path)
+    print_report(report, run_folder.path, in_brief)
     where, _, line, *reason = capsys.readouterr().out.rpartition("\nreport: ")[2].splitlines()
     assert where == str(run_folder.report_html)
     assert line.startswith("verdict: CONTRADICTED, claimed epsilon 0.5 at delta 0.0018")

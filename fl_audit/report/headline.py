@@ -1,0 +1,195 @@
+"""The answer of an audit: three numbers and one sentence."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from fl_audit.attacks.audit_table import Audit
+from fl_audit.attacks.registry import STATISTICS, THREAT_MODELS
+from fl_audit.number_words import epsilon_text, significant
+from fl_audit.report.model import Report
+from fl_audit.report.statistic_model import StatisticReport
+from fl_audit.verdict.chosen_tests import is_about_sampling
+
+ESTIMATE = "shift_fit"
+"""The method of the estimate."""
+
+BOUNDS = ("threshold_valid", "one_run_valid")
+"""The methods of the bound: the first that the scores allow."""
+
+_STRONGEST_FIRST = (
+    "known_rounds",
+    "all_iterates",
+    "checkpoints",
+    "window",
+    "final_and_initial",
+    "final",
+)
+"""Names of threat models; scores must not decide which one leads, or its bound would not hold."""
+
+
+class Numbers(Protocol):
+    """An estimate with its interval, or a bound."""
+
+    @property
+    def epsilon(self) -> float:
+        """The value to report first."""
+
+    @property
+    def lower(self) -> float | None:
+        """Lower end of a bound or interval; None for a point estimate."""
+
+    @property
+    def upper(self) -> float | None:
+        """Upper end of an interval; None for other kinds."""
+
+
+@dataclass(frozen=True)
+class Headline:
+    """The answer of an audit.
+
+    Attributes:
+      guaranteed: What the noise guarantees a canary, possibly infinite; None where not known.
+      why_unknown: Why the guarantee is not known, in words; empty where it is.
+      proven: A lower bound that holds for any mechanism at its confidence; None where the scores
+        allow none.
+      estimated: The estimate of what the attack attains; None where the scores allow none.
+      confidence: Confidence of the bound and of the estimate's interval.
+      sees: What the attacker sees, in words that follow "an attacker who sees"; empty where it is
+        not known.
+    """
+
+    guaranteed: float | None
+    why_unknown: str
+    proven: Numbers | None
+    estimated: Numbers | None
+    confidence: float
+    sees: str
+
+    def lines(self) -> list[str]:
+        """The three numbers and the sentence."""
+        return [
+            f"guaranteed  {self._guarantee()}",
+            f"proven      {self._proof()}",
+            f"estimated   {self._estimate()}",
+            self.sentence(),
+        ]
+
+    def sentence(self) -> str:
+        """What has become of the guarantee, in one sentence."""
+        attacker = f"An attacker who sees {self.sees}" if self.sees else "This attack"
+        least = 0.0 if self.proven is None else self.proven.epsilon
+        if least == 0:
+            return f"{attacker} was not shown to learn anything about a canary."
+        if self.guaranteed is None:
+            return f"{attacker} learns at least ε = {epsilon_text(least)} about a canary."
+        if math.isinf(self.guaranteed):
+            return (
+                f"{attacker} learns at least ε = {epsilon_text(least)} about a canary, and nothing "
+                "limits what others learn."
+            )
+        if least > self.guaranteed:
+            return (
+                f"{attacker} learns more about a canary than the noise allows: the mechanism is "
+                "not as configured."
+            )
+        share = significant(100 * least / self.guaranteed, 2)
+        return f"{attacker} learns at least {share} % of the ε that the noise allows."
+
+    def proven_epsilon(self) -> float | None:
+        """The epsilon that is proven; None without a bound."""
+        return None if self.proven is None else self.proven.epsilon
+
+    def _guarantee(self) -> str:
+        if self.guaranteed is None:
+            return f"nothing known ({self.why_unknown})"
+        if math.isinf(self.guaranteed):
+            return "nothing, as there is no noise"
+        return f"ε ≤ {epsilon_text(self.guaranteed)} to a canary, by the noise as configured"
+
+    def _proof(self) -> str:
+        if self.proven is None:
+            return "nothing, as no bound that holds was made"
+        return (
+            f"ε ≥ {epsilon_text(self.proven.epsilon)} with {100 * self.confidence:g} % confidence, "
+            "whatever was trained"
+        )
+
+    def _estimate(self) -> str:
+        """The estimate and its interval, cut off at a guarantee that the interval contains."""
+        made = self.estimated
+        if made is None or made.lower is None or made.upper is None:
+            return f"nothing, as no {ESTIMATE} was made"
+        most = math.inf if self.guaranteed is None else self.guaranteed
+        middle = epsilon_text(self.estimate_within())
+        if made.lower > most:
+            ends = f"{epsilon_text(made.lower)} … {epsilon_text(made.upper)}"
+            return f"ε ≈ {middle} ({ends}), above what is guaranteed"
+        end = f"{epsilon_text(most)}, the guarantee" if made.upper > most else ""
+        end = end or epsilon_text(made.upper)
+        return f"ε ≈ {middle} ({epsilon_text(made.lower)} … {end}), if the noise is Gaussian"
+
+    def estimate_within(self) -> float | None:
+        """The estimate; the guarantee where it is above, and its interval reaches below that.
+
+        What is above the guarantee is then chance, as the mechanism may be as configured. None
+        without an estimate.
+        """
+        made = self.estimated
+        if made is None or made.lower is None or self.guaranteed is None:
+            return None if made is None else made.epsilon
+        if made.lower > self.guaranteed:
+            return made.epsilon
+        return min(made.epsilon, self.guaranteed)
+
+
+def headline(report: Report) -> Headline:
+    """The headline of a run, about the strongest attacker against whom its guarantee holds."""
+    canary = report.analytical.canary
+    made = _leading(report.statistics, is_sampled=canary.participations is None)
+    model = report.threat_models.get(made.threat_model)
+    return Headline(
+        guaranteed=canary.epsilon,
+        why_unknown=str(canary.by_accountant[0].reason) if canary.epsilon is None else "",
+        proven=next(filter(None, map(made.estimate_by, BOUNDS)), None),
+        estimated=made.estimate_by(ESTIMATE),
+        confidence=report.confidence,
+        sees="" if model is None else model.sees,
+    )
+
+
+def headline_of_scores(statistics: Mapping[str, StatisticReport], confidence: float) -> Headline:
+    """The headline of scores of which no config tells how they came about.
+
+    Args:
+      statistics: The statistics by name, at least one.
+      confidence: Confidence of bounds and intervals.
+    """
+    made = _leading(statistics, is_sampled=False)
+    model = THREAT_MODELS.get(made.threat_model)
+    return Headline(
+        guaranteed=None,
+        why_unknown="scores do not tell of the noise",
+        proven=next(filter(None, map(made.estimate_by, BOUNDS)), None),
+        estimated=made.estimate_by(ESTIMATE),
+        confidence=confidence,
+        sees="" if model is None else model.sees(Audit()),
+    )
+
+
+def _leading(statistics: Mapping[str, StatisticReport], is_sampled: bool) -> StatisticReport:
+    """The first statistic of the strongest attacker.
+
+    Where sampling decides who takes part, its guarantee is none against an attacker who knows who
+    was sampled, who is then left out if there is another.
+    """
+    known = [made for name, made in statistics.items() if not is_sampled or _hides(name)]
+    order = {name: place for place, name in enumerate(_STRONGEST_FIRST)}
+    candidates = known or list(statistics.values())
+    return min(candidates, key=lambda made: order.get(made.threat_model, len(order)))
+
+
+def _hides(name: str) -> bool:
+    statistic = STATISTICS.get(name)
+    return statistic is None or is_about_sampling(statistic)

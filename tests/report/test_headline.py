@@ -1,0 +1,89 @@
+"""The answer of an audit in three numbers and a sentence."""
+
+import math
+
+import pytest
+
+from fl_audit.report.headline import headline, headline_of_scores
+from fl_audit.report.model import ThreatModelReport
+from fl_audit.report.summary import answer_lines
+from tests.report import made_reports
+from tests.report.made_reports import analytical, estimate, guarantee, statistic
+
+
+def found(threat_model, bound, middle, lower, upper):
+    fit = estimate("shift_fit", "interval", middle, lower=lower, upper=upper)
+    proven = estimate("threshold_valid", "lower_bound", bound, lower=bound)
+    return statistic(estimates=(fit, proven), threat_model=threat_model)
+
+
+STATISTICS = {
+    "final": found("final", 0.1, 0.5, 0.2, 1.0),
+    "max": found("all_iterates", 6.0, 10.0, 9.0, 11.0),
+    "own_rounds": found("known_rounds", 11.4, 15.6, 14.8, 16.4),
+}
+
+
+def report(canary=15.2, participations=1, statistics=None):
+    sees = {"final": "the model", "all_iterates": "rounds", "known_rounds": "rounds and clients"}
+    return made_reports.report(
+        STATISTICS if statistics is None else statistics,
+        analytical(guarantee(65.3), guarantee(canary, participations, "a reason")),
+        threat_models={n: ThreatModelReport(n, words, 1, 5, 9) for n, words in sees.items()},
+    )
+
+
+def test_three_numbers_and_a_sentence():
+    assert headline(report()).lines() == [
+        "guaranteed  ε ≤ 15.2 to a canary, by the noise as configured",
+        "proven      ε ≥ 11.4 with 95 % confidence, whatever was trained",
+        "estimated   ε ≈ 15.2 (14.8 … 15.2, the guarantee), if the noise is Gaussian",
+        "An attacker who sees rounds and clients learns at least 75 % of the ε that the noise "
+        "allows.",
+    ]
+
+
+def test_an_estimate_all_above_the_guarantee_is_not_cut():
+    lines = headline(report(canary=12.0)).lines()
+    assert lines[2] == "estimated   ε ≈ 15.6 (14.8 … 16.4), above what is guaranteed"
+    assert headline(report(canary=10.0)).sentence().endswith("the mechanism is not as configured.")
+
+
+def test_who_knows_who_was_sampled_does_not_lead_where_sampling_is_counted_on():
+    made = headline(report(canary=6.5, participations=None))
+    assert made.proven_epsilon() == 6.0
+    assert made.sees == "rounds"
+
+
+@pytest.mark.parametrize(
+    ("canary", "guaranteed", "sentence"),
+    [
+        (math.inf, "nothing, as there is no noise", "and nothing limits what others learn."),
+        (None, "nothing known (a reason)", "learns at least ε = 11.4 about a canary."),
+    ],
+)
+def test_without_a_guarantee(canary, guaranteed, sentence):
+    made = headline(report(canary))
+    assert made.lines()[0] == f"guaranteed  {guaranteed}"
+    assert made.lines()[2] == "estimated   ε ≈ 15.6 (14.8 … 16.4), if the noise is Gaussian"
+    assert made.sentence().endswith(sentence)
+
+
+def test_nothing_proven_and_nothing_made():
+    none = {"final": found("final", 0.0, 0.0, 0.0, 1.0)}
+    assert headline(report(statistics=none)).sentence() == (
+        "An attacker who sees the model was not shown to learn anything about a canary."
+    )
+    lines = headline(report(statistics={"final": statistic()})).lines()
+    assert lines[1] == "proven      nothing, as no bound that holds was made"
+    assert lines[2] == "estimated   nothing, as no shift_fit was made"
+
+
+def test_scores_alone_know_no_guarantee_but_the_attacker():
+    made = headline_of_scores(STATISTICS, 0.9)
+    lines = answer_lines(made, 60)
+    assert max(map(len, lines)) <= 60
+    text = " ".join(" ".join(lines).split())
+    assert "nothing known (scores do not tell of the noise)" in text
+    assert "ε ≥ 11.4 with 90 % confidence" in text
+    assert "when each client is online learns at least ε = 11.4" in text
