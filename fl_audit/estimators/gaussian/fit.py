@@ -72,7 +72,8 @@ def _null_details(
 
 
 def _threshold_details(best: BestThreshold, unit: float) -> dict[str, Detail]:
-    return {"threshold": best.threshold * unit, "direction": best.guess}
+    threshold = None if best.threshold is None else best.threshold * unit
+    return {"threshold": threshold, "direction": best.guess}
 
 
 def _all_regions(null: Gaussian | ExactCosine, fitted: Gaussian, delta: float) -> float | None:

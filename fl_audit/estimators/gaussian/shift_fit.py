@@ -16,6 +16,7 @@ from fl_audit.estimators.gaussian.shift_likelihood import (
     UnknownNull,
 )
 from fl_audit.estimators.gaussian.standard_scores import StandardScores, standard_scores
+from fl_audit.estimators.gaussian.units import in_units
 from fl_audit.estimators.result import Detail, Estimate
 from fl_audit.estimators.setting import AuditSetting
 from fl_audit.estimators.threshold.null_choice import chosen_null
@@ -77,7 +78,7 @@ def shift_fit(setting: AuditSetting) -> Estimate:
 def _likelihood(setting: AuditSetting, known: StandardScores | None) -> ShiftLikelihood:
     if known is None:
         setting.require(excluded=2)
-        return UnknownNull(setting.scores)
+        return UnknownNull(in_units(setting)[0])
     if known.rounds == 1:
         return KnownNull(known.included)
     return LargestOfRounds(known)
