@@ -15,6 +15,7 @@ from fl_audit.formats.csv_file import read_csv
 
 COLUMNS = ("fp", "n0", "fn", "n1")
 _ERRORS_OF = {"fp": "n0", "fn": "n1"}
+_MOST_DIGITS = 16
 _LARGEST = 2**53
 """Whole numbers beyond this are no longer exact as floats."""
 
@@ -49,6 +50,7 @@ def read_counts_file(path: str | os.PathLike[str]) -> ChallengeCounts:
 
 def _count(where: str, text: str) -> int:
     digits = text.strip()
-    if not (digits.isascii() and digits.isdigit() and int(digits) < _LARGEST):
+    is_short = digits.isascii() and digits.isdigit() and len(digits.lstrip("0")) <= _MOST_DIGITS
+    if not (is_short and int(digits) < _LARGEST):
         raise InputError(f"{where}: must be a whole number of at least 0, got {text!r}")
     return int(digits)
