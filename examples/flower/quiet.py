@@ -4,6 +4,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 
 @contextlib.contextmanager
@@ -17,7 +18,7 @@ def output_to(path: str) -> Iterator[None]:
     sys.stderr.flush()
     kept = os.dup(1), os.dup(2)
     print(f"running; its log is {path}", flush=True)
-    with open(path, "w") as file:
+    with Path(path).open("w") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
         try:

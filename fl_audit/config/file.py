@@ -187,7 +187,7 @@ def _check_keys(table: Mapping[str, Any], annotation: Any, name: str, prefix: st
 
 
 def _check_value(value: Any, annotation: Any, name: str, path: str) -> None:
-    if isinstance(value, Mapping):
+    if isinstance(value, Mapping) and typing.get_origin(annotation) is not dict:
         _check_keys(value, annotation, name, f"{path}.")
     elif typing.get_origin(annotation) is Literal and value not in typing.get_args(annotation):
         hint = nearest(str(value), typing.get_args(annotation))

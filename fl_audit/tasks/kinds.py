@@ -8,7 +8,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from fl_audit.kinds import Registry, Table
-from fl_audit.tasks.tables import DigitsTask, EmnistTask, StackOverflowTask, Task, TextTask
+from fl_audit.tasks.tables import (
+    DigitsTask,
+    EmnistTask,
+    NpzTask,
+    PythonTask,
+    StackOverflowTask,
+    TableTask,
+    Task,
+    TextTask,
+)
 
 if TYPE_CHECKING:
     from fl_audit.tasks.classifier import LearningTask
@@ -60,7 +69,28 @@ def _emnist(config: EmnistTask, seed: int) -> "LearningTask":
     return load_emnist_task(config, seed)
 
 
+def _python(config: PythonTask, seed: int) -> "LearningTask":
+    from fl_audit.tasks.own_module import load_python_task
+
+    return load_python_task(config, seed)
+
+
+def _npz(config: NpzTask, seed: int) -> "LearningTask":
+    from fl_audit.tasks.client_files import load_npz_task
+
+    return load_npz_task(config, seed)
+
+
+def _table(config: TableTask, seed: int) -> "LearningTask":
+    from fl_audit.tasks.client_table import load_table_task
+
+    return load_table_task(config, seed)
+
+
 TASKS.register(TaskKind(DigitsTask, _digits))
 TASKS.register(TaskKind(TextTask, _text))
 TASKS.register(TaskKind(StackOverflowTask, _stackoverflow))
 TASKS.register(TaskKind(EmnistTask, _emnist))
+TASKS.register(TaskKind(PythonTask, _python))
+TASKS.register(TaskKind(NpzTask, _npz))
+TASKS.register(TaskKind(TableTask, _table))

@@ -1,8 +1,8 @@
 """The config tables of tasks, each a model with its clients and their data."""
 
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from msgspec import Meta
+from msgspec import Meta, field
 
 from fl_audit.kinds.table import NonNegativeInt, PositiveInt, Table
 
@@ -23,6 +23,58 @@ class DigitsTask(Table, Task, frozen=True, tag_field="kind", tag="digits"):
 
     num_clients: Annotated[int, Meta(ge=1, le=1500)] = 300
     hidden: tuple[PositiveInt, ...] = (512, 256)
+
+
+class PythonTask(Table, Task, frozen=True, kw_only=True, tag_field="kind", tag="python"):
+    """A model and data of one's own, made by a Python function (docs/own_task.md).
+
+    Attributes:
+      module: The module and the function in it, such as `my_task:make`; the module is looked for in
+        `folder`, then where Python looks.
+      folder: The folder of the module; a relative path starts at the config file's folder.
+      options: The keyword arguments of the function, beside the seed.
+    """
+
+    path_keys: ClassVar[tuple[str, ...]] = ("folder",)
+
+    module: Annotated[str, Meta(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
+    folder: str = "."
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+class ClientFilesTask(Table, Task, frozen=True, kw_only=True):
+    """The keys that tasks on one's own examples have in common: a dense model (docs/own_data.md).
+
+    Attributes:
+      path: The examples of all clients; a relative path starts at the config file's folder.
+      held_out: Examples that no client has, in the same form as one client's; by default a tenth of
+        the clients' examples, drawn by the seed, is held out.
+      hidden: The widths of the dense layers between features and classes; none for a linear model.
+      num_classes: The number of classes; by default one more than the largest label.
+    """
+
+    path_keys: ClassVar[tuple[str, ...]] = ("path", "held_out")
+
+    path: str
+    held_out: str | None = None
+    hidden: tuple[PositiveInt, ...] = ()
+    num_classes: Annotated[int, Meta(ge=2)] | None = None
+
+
+class NpzTask(ClientFilesTask, frozen=True, kw_only=True, tag_field="kind", tag="npz"):
+    """A folder with an NPZ file for each client, arrays `inputs` and `labels`."""
+
+
+class TableTask(ClientFilesTask, frozen=True, kw_only=True, tag_field="kind", tag="table"):
+    """A Parquet or CSV table with an example in each row; all further columns are features.
+
+    Attributes:
+      client_column: The column with the names of clients; the held-out table may lack it.
+      label_column: The column with the classes, whole numbers from 0.
+    """
+
+    client_column: str = "client_id"
+    label_column: str = "label"
 
 
 class NextWordTask(Table, Task, frozen=True, kw_only=True):

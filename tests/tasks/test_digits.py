@@ -7,7 +7,7 @@ from sklearn.datasets import load_digits
 
 from fl_audit.config import DigitsTask
 from fl_audit.tasks import load_task
-from fl_audit.tasks.digits import dense_logits
+from fl_audit.tasks.dense import dense_logits
 
 
 @pytest.fixture(scope="module")

@@ -67,7 +67,10 @@ def pad_block(clients: Sequence[Examples], batch_size: int, padding_label: int) 
     first = clients[0]
     shape = (len(clients), batches * rows)
     inputs = np.zeros(shape + first.inputs.shape[1:], first.inputs.dtype)
-    labels = np.full(shape + first.labels.shape[1:], padding_label, np.int32)
+    # Where labels are no whole numbers, those that are filled in are none at all.
+    is_whole = np.issubdtype(first.labels.dtype, np.integer)
+    padding = padding_label if is_whole else np.nan
+    labels = np.full(shape + first.labels.shape[1:], padding, first.labels.dtype)
     for i, client in enumerate(clients):
         inputs[i, : len(client)] = client.inputs
         labels[i, : len(client)] = client.labels

@@ -1,0 +1,246 @@
+"""A model and data of one's own, as a user's Python function hands them over (docs/own_task.md)."""
+
+import contextlib
+import functools
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from fl_audit.array_types import Float32Array
+from fl_audit.errors import InputError
+from fl_audit.tasks.classifier import NO_CLASS, Classifier, Examples, LearningTask, Population
+
+Arrays = tuple[npt.NDArray[Any], npt.NDArray[Any]]
+"""Inputs and labels, whose first axis is the example."""
+
+PerExample = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+"""A function of a batch's outputs and labels that gives a number for each example."""
+
+_CACHED_CLIENTS = 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnTask:
+    """A model, its loss, and its clients' data.
+
+    Attributes:
+      initial_weights: The arrays of the initial model, in the order that `predict` takes them.
+      predict: The function of (weights, inputs), TensorFlow tensors, that gives the outputs.
+      loss: The function of (outputs, labels) that gives each example's loss, of shape (examples,).
+      correct: The function of (outputs, labels) that gives each example's part of the accuracy, a
+        truth value or a number in [0, 1], of shape (examples,).
+      client_ids: The names of the clients.
+      client_data: The function of a client's name that gives its inputs and labels; it may be
+        called often and from any thread.
+      held_out: The inputs and labels that no client has, for the accuracy.
+      name: The name of the task, for people.
+      accuracy_description: The meaning of the accuracy, in words.
+    """
+
+    initial_weights: Sequence[npt.ArrayLike]
+    predict: Callable[[Sequence[tf.Tensor], tf.Tensor], tf.Tensor]
+    loss: PerExample
+    correct: PerExample
+    client_ids: Sequence[str]
+    client_data: Callable[[str], Arrays]
+    held_out: Arrays
+    name: str = "own task"
+    accuracy_description: str = "mean of `correct` over held-out examples"
+
+
+@contextlib.contextmanager
+def users_code(name: str) -> Iterator[None]:
+    """Whatever a user's code raises inside the `with` becomes one line with the place in it.
+
+    Args:
+      name: What is called, for the message.
+
+    Raises:
+      InputError: The code raises anything.
+    """
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [frame for frame in frames if not _is_installed(frame.filename)]
+        at = f" in {Path(own[-1].filename).name}, line {own[-1].lineno}" if own else ""
+        raise InputError(f"{name} fails{at}: {type(error).__name__}: {error}") from error
+
+
+def _is_installed(file: str) -> bool:
+    """Whether a file is a library's or ours, and so not the user's."""
+    ours = Path(__file__).parent.parent
+    return file.startswith("<") or "site-packages" in file or ours in Path(file).parents
+
+
+@dataclass(frozen=True)
+class _OwnModel(Classifier):
+    """A model with a loss of its own in place of the cross-entropy.
+
+    Padding is the label `NO_CLASS`, and NaN where labels are no whole numbers.
+    """
+
+    example_loss: PerExample = field(kw_only=True)
+    example_score: PerExample = field(kw_only=True)
+
+    def loss(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        """The mean loss over examples that are not padding; a scalar."""
+        return self._mean(self._of_examples(self.example_loss, logits, labels), labels)
+
+    def loss_in_blocks(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        """The same loss; `tf.vectorized_map` has to know its operations."""
+        return self.loss(logits, labels)
+
+    def loss_by_example(self, logits: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """The loss of each example, and 1 for those that are not padding."""
+        weights = self._is_token(labels)
+        return self._of_examples(self.example_loss, logits, labels) * weights, weights
+
+    def num_correct(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        """The sum of the examples' parts of the accuracy, as a float scalar."""
+        scores = self._of_examples(self.example_score, logits, labels)
+        return tf.reduce_sum(scores * self._is_token(labels))
+
+    def _of_examples(self, function: PerExample, outputs: tf.Tensor, labels: tf.Tensor) -> Any:
+        # Padding gets a label that any loss can take; what it gives is not counted.
+        known = tf.cast(self._is_token(labels), tf.bool)
+        return tf.cast(function(outputs, tf.where(known, labels, 0)), tf.float32)
+
+    def _is_token(self, labels: tf.Tensor) -> tf.Tensor:
+        if labels.dtype.is_floating:
+            return tf.cast(tf.logical_not(tf.math.is_nan(labels)), tf.float32)
+        return super()._is_token(labels)
+
+
+class _OwnPopulation(Population):
+    """The clients of a user's function, whose data is checked when it is read."""
+
+    def __init__(self, task: OwnTask, like: Examples, source: str) -> None:
+        """Takes a task whose first client's examples are `like`."""
+        self.client_ids = [str(name) for name in task.client_ids]
+        self._task, self._like, self._source = task, like, source
+        self._read = functools.lru_cache(_CACHED_CLIENTS)(self._read_client)
+
+    def num_examples(self, client: int) -> int:
+        """The number of examples of one client."""
+        return len(self._read(client))
+
+    def take(self, client: int, index: npt.NDArray[np.int64]) -> Examples:
+        """One client's examples at these positions, in this order."""
+        return self._read(client).take(index)
+
+    def _read_client(self, client: int) -> Examples:
+        name = self._task.client_ids[client]
+        what = f"{self._source}: client_data({name!r})"
+        with users_code(what):
+            return checked_examples(self._task.client_data(name), what, self._like)
+
+
+def learning_task(task: OwnTask, source: str) -> LearningTask:
+    """Checks a task of one's own, and gives it the form of all tasks.
+
+    Args:
+      task: The task.
+      source: Where it is from, for messages, such as "my_task:make".
+
+    Raises:
+      InputError: A part of the task is missing, of another shape, or does not go with the others.
+    """
+    weights = _checked_weights(task.initial_weights, source)
+    ids = [str(name) for name in task.client_ids]
+    if not ids or len(set(ids)) < len(ids):
+        raise InputError(f"{source}: client_ids must be distinct names, at least one")
+    first = task.client_ids[0]
+    like = checked_examples(task.client_data(first), f"{source}: client_data({first!r})")
+    held_out = checked_examples(task.held_out, f"{source}: held_out", like)
+    model = _OwnModel(
+        initial_weights=weights,
+        logits=task.predict,
+        input_spec=tf.TensorSpec([None, *like.inputs.shape[1:]], like.inputs.dtype),
+        label_spec=tf.TensorSpec([None], like.labels.dtype),
+        padding_label=NO_CLASS,
+        uncounted_labels=(),
+        accuracy_description=task.accuracy_description,
+        example_loss=task.loss,
+        example_score=task.correct,
+    )
+    _check_functions(task, weights, like, source)
+    population = _OwnPopulation(task, like, source)
+    return LearningTask(task.name, model, population, held_out)
+
+
+def _checked_weights(weights: Sequence[npt.ArrayLike], source: str) -> tuple[Float32Array, ...]:
+    arrays = tuple(np.array(weight, np.float32) for weight in weights)
+    if not arrays or not all(array.size and np.isfinite(array).all() for array in arrays):
+        raise InputError(f"{source}: initial_weights must be arrays of finite numbers, none empty")
+    return arrays
+
+
+def checked_examples(arrays: Arrays, what: str, like: Examples | None = None) -> Examples:
+    """Inputs and labels as examples: float32, or int32 where they are whole numbers.
+
+    Args:
+      arrays: The inputs and the labels.
+      what: What they are, for messages.
+      like: Examples that these must be alike in shape and type; None for the first ones.
+
+    Raises:
+      InputError: They are no such arrays, or are unlike the first ones.
+    """
+    if not isinstance(arrays, tuple | list) or len(arrays) != 2:
+        raise InputError(
+            f"{what}: must be a pair of inputs and labels, got {type(arrays).__name__}"
+        )
+    inputs, labels = (_numbers(array, what) for array in arrays)
+    if labels.ndim != 1 or inputs.shape[:1] != labels.shape or not len(labels):
+        raise InputError(
+            f"{what}: must have one label for each input, at least one; inputs have shape "
+            f"{inputs.shape}, labels {labels.shape}"
+        )
+    if labels.dtype == np.int32 and labels.min() < 0:
+        raise InputError(f"{what}: whole labels must not be negative, got {labels.min()}")
+    if like is not None:
+        wanted, got = (
+            [(part.shape[1:], str(part.dtype)) for part in of]
+            for of in ((like.inputs, like.labels), (inputs, labels))
+        )
+        if wanted != got:
+            raise InputError(
+                f"{what}: inputs and labels must be as the first client's, {wanted}, got {got}"
+            )
+    return Examples(inputs, labels)
+
+
+def _numbers(array: npt.ArrayLike, what: str) -> npt.NDArray[Any]:
+    found = np.asarray(array)
+    if found.dtype.kind not in "iufb":
+        raise InputError(f"{what}: must hold numbers, got {found.dtype}")
+    if found.dtype.kind == "f":
+        if not np.isfinite(found).all():
+            raise InputError(f"{what}: holds a number that is not finite")
+        return found.astype(np.float32)
+    if found.size and (found.max() > 2**31 - 1 or found.min() < -(2**31)):
+        raise InputError(f"{what}: holds a whole number beyond 32 bits")
+    return found.astype(np.int32)
+
+
+def _check_functions(
+    task: OwnTask, weights: Sequence[Float32Array], like: Examples, source: str
+) -> None:
+    """Calls the model once on the first client's data; each function gives a number an example."""
+    outputs = task.predict([tf.constant(weight) for weight in weights], tf.constant(like.inputs))
+    for name in ("loss", "correct"):
+        given = tf.convert_to_tensor(getattr(task, name)(outputs, tf.constant(like.labels)))
+        if given.shape != [len(like)]:
+            raise InputError(
+                f"{source}: {name} must give one number an example, shape ({len(like)},), got "
+                f"{tuple(given.shape)}"
+            )
