@@ -7,6 +7,7 @@ through every TFF compiler, and its weights are a flat vector whenever the audit
 import abc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,11 +29,12 @@ class Examples:
 
     Attributes:
       inputs: The inputs, whose first axis is the example.
-      labels: The labels, int32, one per example or one per token.
+      labels: The labels, one per example or one per token: int32, or float32 where a model of one's
+        own predicts numbers.
     """
 
     inputs: npt.NDArray[np.float32] | npt.NDArray[np.int32]
-    labels: npt.NDArray[np.int32]
+    labels: npt.NDArray[Any]
 
     def __len__(self) -> int:
         """The number of examples."""

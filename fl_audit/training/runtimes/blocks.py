@@ -50,7 +50,7 @@ class PaddedBlock:
     """
 
     inputs: npt.NDArray[Any]
-    labels: npt.NDArray[np.int32]
+    labels: npt.NDArray[Any]
     num_examples: npt.NDArray[np.float32]
 
 
