@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from fl_audit.commands.page import write_page
 from fl_audit.commands.parser import add_command
 from fl_audit.commands.printing import print_json
+from fl_audit.commands.progress import scoring_progress
 
 if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands
@@ -25,7 +26,18 @@ def add(commands: "Commands") -> None:
             "by the config keys that differ; runs that differ in their seed alone are repetitions."
         ),
     )
-    parser.add_argument("folders", metavar="DIR", type=Path, nargs="+", help="of a finished run")
+    parser.add_argument(
+        "folders",
+        metavar="DIR",
+        type=Path,
+        nargs="+",
+        help="of a finished run, a log, or scores_*.csv",
+    )
+    parser.add_argument(
+        "--delta",
+        type=float,
+        help="of estimates from folders that are no runs; default: that of the runs",
+    )
     parser.add_argument("--out", metavar="FILE.html", type=Path, help="write a page with plots")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
@@ -33,7 +45,7 @@ def add(commands: "Commands") -> None:
 def _compare(arguments: argparse.Namespace) -> int:
     from fl_audit.comparison import compare, comparison_json, comparison_lines, render_comparison
 
-    comparison = compare(arguments.folders)
+    comparison = compare(arguments.folders, arguments.delta, scoring_progress)
     if arguments.out is not None:
         write_page(render_comparison(comparison), arguments.out)
     if arguments.json:

@@ -15,12 +15,21 @@ LEFT_OUT = "–"
 
 def accuracy_cell(setting: Setting) -> str:
     """The accuracy in percent."""
+    if setting.accuracy is None:
+        return LEFT_OUT
     return _over_runs(setting.accuracy, lambda value: significant(100 * value)) + " %"
+
+
+def rounds_cell(setting: Setting) -> str:
+    """The number of rounds."""
+    rounds = setting.runs[0].num_rounds
+    return LEFT_OUT if rounds is None else str(rounds)
 
 
 def cohort_cell(setting: Setting) -> str:
     """The expected number of clients and canaries in a round."""
-    return _over_runs(setting.denominator, significant)
+    spread = setting.denominator
+    return LEFT_OUT if spread is None else _over_runs(spread, significant)
 
 
 def guarantee_cell(setting: Setting, party: Party) -> str:
@@ -78,7 +87,8 @@ def has_verdicts(comparison: Comparison) -> bool:
 
 def title(comparison: Comparison) -> str:
     """The title of a comparison, such as "digits: 3 settings, 5 runs"."""
-    tasks = dict.fromkeys(run.report.run.task for run in comparison.runs)
+    of_runs = (run.record and run.record.task for run in comparison.runs)
+    tasks = dict.fromkeys(task or "another system" for task in of_runs)
     settings, runs = len(comparison.settings), len(comparison.runs)
     plural = "" if settings == 1 else "s"
     return f"{', '.join(tasks)}: {settings} setting{plural}, {runs} runs"

@@ -19,7 +19,7 @@ class _MustAgree:
 
     Attributes:
       name: Name of the fact.
-      of: A function that returns the fact about one run.
+      of: A function that returns the fact about one run; None where it is not known.
       consequence: What follows from a difference, in words.
     """
 
@@ -31,23 +31,23 @@ class _MustAgree:
 _MUST_AGREE = (
     _MustAgree(
         "task",
-        lambda run: run.report.run.task,
+        lambda run: run.record and run.record.task,
         "accuracies of different tasks do not compare, and estimates only as those of "
         "different trainings",
     ),
     _MustAgree(
         "measure of accuracy",
-        lambda run: run.report.run.accuracy_description,
+        lambda run: run.record and run.record.accuracy_description,
         "accuracies counted differently do not compare",
     ),
     _MustAgree(
         "number of parameters",
-        lambda run: run.report.run.dim,
+        lambda run: run.report.dim,
         "the models differ, so that a difference in ε is not due to participation and noise alone",
     ),
     _MustAgree(
         "δ",
-        lambda run: run.report.run.delta,
+        lambda run: run.report.delta,
         "ε at another δ is another quantity; "
         "`fl-audit estimate` recomputes it from the score files",
     ),
@@ -58,13 +58,13 @@ _MUST_AGREE = (
     ),
     _MustAgree(
         "number of canaries",
-        lambda run: run.report.run.num_canaries,
+        lambda run: run.report.num_canaries,
         "with more canaries a bound comes closer to the truth, so that their number alone can "
         "raise it",
     ),
     _MustAgree(
         "neighbours of the analytical ε",
-        lambda run: run.report.analytical.neighbours,
+        lambda run: run.trained and run.trained.analytical.neighbours,
         "the analytical ε promise different things",
     ),
     _MustAgree(
@@ -78,6 +78,7 @@ _MUST_AGREE = (
 def comparability_warnings(runs: Sequence[ReportedRun]) -> list[str]:
     """A sentence for each fact that the runs should have in common but do not."""
     return [
+        *_other_systems(runs),
         *(sentence for fact in _MUST_AGREE for sentence in _disagreement(fact, runs)),
         *_cohorts(runs),
         *_left_out_statistics(runs),
@@ -86,16 +87,26 @@ def comparability_warnings(runs: Sequence[ReportedRun]) -> list[str]:
     ]
 
 
+def _other_systems(runs: Sequence[ReportedRun]) -> Iterable[str]:
+    others = [str(run.folder) for run in runs if run.trained is None]
+    if others:
+        yield (
+            f"Scores of another system, whose accuracy, accounting and config are not known: "
+            f"{', '.join(others)}."
+        )
+
+
 def _disagreement(fact: _MustAgree, runs: Sequence[ReportedRun]) -> Iterable[str]:
-    values = dict.fromkeys(value_text(fact.of(run)) for run in runs)
+    known = (fact.of(run) for run in runs)
+    values = dict.fromkeys(value_text(value) for value in known if value is not None)
     if len(values) > 1:
         listed = ", ".join(f"“{value}”" for value in values)
         yield f"The runs differ in their {fact.name}, {listed}: {fact.consequence}."
 
 
 def _cohorts(runs: Sequence[ReportedRun]) -> Iterable[str]:
-    sizes = [run.report.run.denominator for run in runs]
-    if max(sizes) > _SAME_COHORT * min(sizes):
+    sizes = [run.record.denominator for run in runs if run.record is not None]
+    if sizes and max(sizes) > _SAME_COHORT * min(sizes):
         yield (
             f"Cohorts hold from {significant(min(sizes))} to {significant(max(sizes))} clients and "
             "canaries a round. A canary sends a random direction, which can cost accuracy: where "
@@ -119,7 +130,7 @@ def _left_out_statistics(runs: Sequence[ReportedRun]) -> Iterable[str]:
 
 def _failed_checks(runs: Sequence[ReportedRun]) -> Iterable[str]:
     for run in runs:
-        if failed := failed_checks(run.report.checks):
+        if run.trained is not None and (failed := failed_checks(run.trained.checks)):
             yield (
                 f"The mechanism of {run.folder} is not as configured: {', '.join(failed)} failed. "
                 "Its analytical ε is that of the config, not of what ran."

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fl_audit.attacks.log_folder import Progress
 from fl_audit.attacks.registry import STATISTICS
 from fl_audit.comparison.comparability import comparability_warnings
 from fl_audit.comparison.pareto import pareto_front
@@ -71,8 +72,9 @@ class Comparison:
 
     @property
     def noise_multipliers(self) -> tuple[float, ...]:
-        """The noise multipliers of the settings in ascending order."""
-        return tuple(sorted({setting.noise_multiplier for setting in self.settings}))
+        """The noise multipliers of the settings in ascending order, of those where it is known."""
+        known = {setting.noise_multiplier for setting in self.settings} - {None}
+        return tuple(sorted(noise for noise in known if noise is not None))
 
     def front(self, statistic: str, method: str) -> tuple[Setting, ...]:
         """The settings on the Pareto front of accuracy and one method's epsilon."""
@@ -83,25 +85,34 @@ class Comparison:
         return self._front([setting.guarantee(party) for setting in self.settings])
 
     def _front(self, epsilons: Sequence[Spread | None]) -> tuple[Setting, ...]:
-        """The Pareto front by means over runs; settings without an epsilon are left out."""
-        known = [(s, e) for s, e in zip(self.settings, epsilons, strict=True) if e is not None]
+        """The Pareto front by means over runs, of the settings with an epsilon and an accuracy."""
+        known = [
+            (setting, epsilon.mean, setting.accuracy.mean)
+            for setting, epsilon in zip(self.settings, epsilons, strict=True)
+            if epsilon is not None and setting.accuracy is not None
+        ]
         on_front = pareto_front(
-            np.array([epsilon.mean for _, epsilon in known]),
-            np.array([setting.accuracy.mean for setting, _ in known]),
+            np.array([epsilon for _, epsilon, _ in known]),
+            np.array([accuracy for _, _, accuracy in known]),
         )
-        return tuple(setting for (setting, _), is_on in zip(known, on_front, strict=True) if is_on)
+        return tuple(setting for (setting, *_), is_on in zip(known, on_front, strict=True) if is_on)
 
 
-def compare(folders: Sequence[Path]) -> Comparison:
-    """Compares finished runs.
+def compare(
+    folders: Sequence[Path], delta: float | None = None, progress: Progress = iter
+) -> Comparison:
+    """Compares finished runs, and scores of other systems.
 
     Args:
-      folders: The folders of the runs, at least two.
+      folders: The folders of the runs, of logs and of other scores, at least two.
+      delta: The delta of estimates from folders without a report; None takes that of the runs.
+      progress: A function that goes through the files of aggregates that are scored.
 
     Raises:
-      InputError: Fewer than two folders are given, one is given twice, or one has no finished run.
+      InputError: Fewer than two folders are given, one is given twice, one has neither a finished
+        run nor scores, or delta is not given and the runs do not have one delta.
     """
-    runs = read_reported_runs(folders)
+    runs = read_reported_runs(folders, delta, progress)
     settings = tuple(group_by_setting(runs))
     return Comparison(
         runs=tuple(runs),
@@ -139,7 +150,7 @@ def _setting_json(comparison: Comparison, setting: Setting) -> dict[str, Any]:
         "keys": dict(setting.keys),
         "noise_multiplier": setting.noise_multiplier,
         "folders": [str(run.folder) for run in setting.runs],
-        "accuracy": setting.accuracy.to_json(),
+        "accuracy": _spread_json(setting.accuracy),
         "analytical": {party: _spread_json(setting.guarantee(party)) for party in PARTIES},
         "statistics": {
             statistic: {

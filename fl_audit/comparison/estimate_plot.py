@@ -84,9 +84,10 @@ def _stems(comparison: Comparison, statistic: str) -> Iterator[_Stem]:
 def _groups(comparison: Comparison) -> list[list[Setting]]:
     """The settings grouped by noise multiplier; each setting by itself where all have the same."""
     levels = comparison.noise_multipliers
-    if len(levels) == 1:
+    if len(levels) <= 1:
         return [[setting] for setting in comparison.settings]
-    return [[s for s in comparison.settings if s.noise_multiplier == level] for level in levels]
+    groups = [[s for s in comparison.settings if s.noise_multiplier == x] for x in (*levels, None)]
+    return [group for group in groups if group]
 
 
 @dataclass(frozen=True)
@@ -100,8 +101,11 @@ class _Ticks:
 def _ticks(comparison: Comparison) -> _Ticks:
     levels = comparison.noise_multipliers
     if len(levels) > 1:
-        return _Ticks(tuple(f"{noise:g}" for noise in levels), "noise multiplier")
-    return _Ticks(("",) * len(comparison.settings), f"noise multiplier {levels[0]:g}")
+        has_others = any(s.noise_multiplier is None for s in comparison.settings)
+        others = ("not known",) if has_others else ()
+        return _Ticks((*(f"{noise:g}" for noise in levels), *others), "noise multiplier")
+    title = f"noise multiplier {levels[0]:g}" if levels else "noise multiplier not known"
+    return _Ticks(("",) * len(comparison.settings), title)
 
 
 def _plot(stems: list[_Stem], axis: EpsilonAxis, ticks: _Ticks, axes: Axes) -> None:

@@ -13,6 +13,7 @@ from fl_audit.comparison.cells import (
     guarantee_cell,
     has_repetitions,
     has_verdicts,
+    rounds_cell,
     title,
     verdict_cell,
 )
@@ -75,7 +76,7 @@ class _SettingRow:
 
     label: str
     num_runs: int
-    rounds: int
+    rounds: str
     cohort: str
     accuracy: str
     client: str
@@ -89,7 +90,7 @@ def _setting_row(comparison: Comparison, setting: Setting) -> _SettingRow:
     return _SettingRow(
         label=setting.label,
         num_runs=len(setting.runs),
-        rounds=setting.runs[0].report.run.rounds,
+        rounds=rounds_cell(setting),
         cohort=cohort_cell(setting),
         accuracy=accuracy_cell(setting),
         client=guarantee_cell(setting, "client"),

@@ -1,15 +1,21 @@
-"""One finished run as its report.json has it, which is all that a comparison reads of a run."""
+"""One audit: a finished run as its report.json has it, or scores of another system.
 
-from collections.abc import Mapping, Sequence
+That is all that a comparison reads of a run.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
+from fl_audit.attacks.log_folder import Progress
 from fl_audit.errors import InputError
 from fl_audit.formats.json_file import decode_json
-from fl_audit.formats.run_folder import FORMAT_VERSION, RunFolder
+from fl_audit.formats.log_folder import LogFolder
+from fl_audit.formats.run_folder import FORMAT_VERSION, RunFolder, RunRecord
+from fl_audit.report.folder_report import Asked, FolderReport, report_on_folder
 from fl_audit.report.model import Report
 from fl_audit.report.report_json import report_from_json
 from fl_audit.report.statistic_model import EstimateReport
@@ -22,19 +28,37 @@ PARTIES: tuple[Party, ...] = ("client", "canary")
 
 @dataclass(frozen=True, eq=False)
 class ReportedRun:
-    """A finished run.
+    """A finished run, or scores of another system.
 
     Attributes:
-      folder: The run's folder, as it was given.
-      report: The report of the run.
-      report_json: The object in report.json, unchanged.
-      config: The resolved config, a value per `section.key`.
+      folder: The folder, as it was given.
+      report: The report of the run, or that of the folder's scores.
+      report_json: The object in report.json, unchanged; for other scores, what `fl-audit estimate`
+        prints of the folder.
+      config: The resolved config, a value per `section.key`; empty for other scores.
     """
 
     folder: Path
-    report: Report
+    report: Report | FolderReport
     report_json: Mapping[str, Any]
     config: Mapping[str, Any]
+
+    @property
+    def trained(self) -> Report | None:
+        """The report of a run; None for scores of another system, which say less."""
+        return self.report if isinstance(self.report, Report) else None
+
+    @property
+    def record(self) -> RunRecord | None:
+        """What a run did; None for scores of another system."""
+        return None if self.trained is None else self.trained.run
+
+    @property
+    def num_rounds(self) -> int | None:
+        """The number of rounds; None where it is not known."""
+        if isinstance(self.report, FolderReport):
+            return self.report.facts.num_rounds
+        return self.report.run.rounds
 
     def estimate(self, statistic: str, method: str) -> EstimateReport | None:
         """The estimate by a method on a statistic; None where either was left out."""
@@ -48,18 +72,25 @@ class ReportedRun:
 
     def guarantee(self, party: Party) -> float | None:
         """The analytical epsilon to one party; None where none is known."""
-        analytical = self.report.analytical
+        if self.trained is None:
+            return None
+        analytical = self.trained.analytical
         return (analytical.client if party == "client" else analytical.canary).epsilon
 
 
-def read_reported_runs(folders: Sequence[Path]) -> list[ReportedRun]:
-    """Reads the reports of at least two finished runs.
+def read_reported_runs(
+    folders: Sequence[Path], delta: float | None = None, progress: Progress = iter
+) -> list[ReportedRun]:
+    """Reads the reports of finished runs and estimates from other scores, at least two together.
 
     Args:
-      folders: The folders of the runs.
+      folders: The folders of the runs, of logs and of other scores.
+      delta: The delta of estimates from folders without a report; None takes that of the runs.
+      progress: A function that goes through the files of aggregates that are scored.
 
     Raises:
-      InputError: Fewer than two folders are given, one is given twice, or one has no finished run.
+      InputError: Fewer than two folders are given, one is given twice, one has neither a finished
+        run nor scores, or delta is not given and the runs do not have one delta.
     """
     if len(folders) < 2:
         raise InputError(f"compare needs at least two run folders, got {len(folders)}")
@@ -68,7 +99,33 @@ def read_reported_runs(folders: Sequence[Path]) -> list[ReportedRun]:
         first = first_by_place.setdefault(folder.resolve(), folder)
         if first is not folder:
             raise InputError(f"{folder}: is the same folder as {first}; name each run once")
-    return [_read(RunFolder(folder)) for folder in folders]
+    runs = {folder: None if _is_foreign(folder) else _read(RunFolder(folder)) for folder in folders}
+    deltas = {run.report.delta for run in runs.values() if run is not None}
+    return [
+        _estimate(folder, deltas, delta, progress) if run is None else run
+        for folder, run in runs.items()
+    ]
+
+
+def _is_foreign(folder: Path) -> bool:
+    """Whether a folder holds a log or scores that no run of `fl-audit run` has left."""
+    run = RunFolder(folder)
+    if run.report_json.exists() or run.config.exists():
+        return False
+    return LogFolder(folder).pool.exists() or any(folder.glob("scores_*.csv"))
+
+
+def _estimate(
+    folder: Path, deltas: Collection[float], asked: float | None, progress: Progress
+) -> ReportedRun:
+    if asked is None and len(deltas) != 1:
+        raise InputError(
+            f"--delta: is needed for {folder}, which has no report of a run"
+            + (", and the runs have several" if deltas else "")
+        )
+    delta = next(iter(deltas)) if asked is None else asked
+    report = report_on_folder(folder, Asked(delta), progress)
+    return ReportedRun(folder, report, report.to_json(), config={})
 
 
 def _read(folder: RunFolder) -> ReportedRun:

@@ -53,27 +53,31 @@ class Setting:
 
     Attributes:
       pattern: What distinguishes the setting from the others, apart from its noise multiplier.
-      noise_multiplier: The effective noise multiplier of a round, to six digits.
+      noise_multiplier: The effective noise multiplier of a round, to six digits; None where it is
+        not known.
       label: The pattern, and the noise multiplier where that differs between settings.
       keys: The values of the setting's config keys that differ between settings.
       runs: The runs that repeat the setting, at least one.
     """
 
     pattern: str
-    noise_multiplier: float
+    noise_multiplier: float | None
     label: str
     keys: Mapping[str, Any]
     runs: tuple[ReportedRun, ...]
 
     @property
-    def accuracy(self) -> Spread:
-        """The accuracy on held-out data, over runs."""
-        return Spread(tuple(run.report.run.accuracy for run in self.runs))
+    def accuracy(self) -> Spread | None:
+        """The accuracy on held-out data, over runs; None where it is not known."""
+        return Spread.of(run.record.accuracy for run in self.runs if run.record is not None)
 
     @property
-    def denominator(self) -> Spread:
-        """The expected cohort, over runs; it differs as coins include other canaries."""
-        return Spread(tuple(run.report.run.denominator for run in self.runs))
+    def denominator(self) -> Spread | None:
+        """The expected cohort, over runs; it differs as coins include other canaries.
+
+        None where it is not known.
+        """
+        return Spread.of(run.record.denominator for run in self.runs if run.record is not None)
 
     def epsilon(self, statistic: str, method: str) -> Spread | None:
         """Epsilon by one method on one statistic, over runs; None where all left it out."""
@@ -85,11 +89,14 @@ class Setting:
         return None if None in known else Spread.of(known)
 
 
-def group_by_setting(runs: Sequence[ReportedRun]) -> list[Setting]:
+def group_by_setting(audits: Sequence[ReportedRun]) -> list[Setting]:
     """The settings of some runs, sorted by pattern and then by noise multiplier.
 
-    Numbers in a pattern ascend; names, such as kinds, are in the order of the runs.
+    Numbers in a pattern ascend; names, such as kinds, are in the order of the runs. Scores of
+    another system follow, each a setting of its own that is named as its folder.
     """
+    runs = [run for run in audits if run.trained is not None]
+    others = [run for run in audits if run.trained is None]
     configs = [_effective(run.config) for run in runs]
     differing = differing_keys(configs)
     grouped: dict[Hashable, list[ReportedRun]] = {}
@@ -102,7 +109,12 @@ def group_by_setting(runs: Sequence[ReportedRun]) -> list[Setting]:
         values = {key: _text(setting.keys.get(key, _ABSENT)) for key in differing}
         return [ranks[key][values[key]] for key in sorted(differing, key=lambda k: k == NOISE)]
 
-    return sorted(settings, key=place)
+    return [*sorted(settings, key=place), *map(_other_setting, others)]
+
+
+def _other_setting(run: ReportedRun) -> Setting:
+    name = str(run.folder)
+    return Setting(name, noise_multiplier=None, label=name, keys={}, runs=(run,))
 
 
 def _ranks(values: Sequence[Any]) -> dict[str | None, int]:
@@ -163,10 +175,11 @@ def _number(value: Any) -> Any:
 def _setting(runs: Sequence[ReportedRun], differing: Sequence[str]) -> Setting:
     config = _effective(runs[0].config)
     keys = {key: config[key] for key in differing if key in config}
+    record = runs[0].record
     return Setting(
         pattern=_label(keys, lambda key: key != NOISE) or "all runs",
         # The effective multiplier is solved from its parts, exact only up to rounding.
-        noise_multiplier=float(f"{runs[0].report.run.noise_multiplier:.6g}"),
+        noise_multiplier=None if record is None else float(f"{record.noise_multiplier:.6g}"),
         label=_label(keys, lambda key: True) or "all runs",
         keys=keys,
         runs=tuple(runs),

@@ -10,6 +10,7 @@ from fl_audit.comparison.cells import (
     guarantee_cell,
     has_repetitions,
     has_verdicts,
+    rounds_cell,
     title,
     verdict_cell,
 )
@@ -50,7 +51,7 @@ def _settings_table(settings: Sequence[Setting], width: int) -> list[str]:
     rows = [
         (
             str(len(setting.runs)),
-            str(setting.runs[0].report.run.rounds),
+            rounds_cell(setting),
             cohort_cell(setting),
             accuracy_cell(setting),
             guarantee_cell(setting, "client"),

@@ -73,11 +73,11 @@ def _points(
     styles = pattern_styles(comparison.patterns)
     names_noise = len(comparison.noise_multipliers) > 1
     for setting in comparison.settings:
-        epsilon = epsilon_of(setting)
-        if epsilon is not None:
+        epsilon, accuracy = epsilon_of(setting), setting.accuracy
+        if epsilon is not None and accuracy is not None:
             yield _Point(
                 epsilon=epsilon,
-                accuracy=Spread(tuple(100 * value for value in setting.accuracy.values)),
+                accuracy=Spread(tuple(100 * value for value in accuracy.values)),
                 style=styles[setting.pattern],
                 name=f"{setting.noise_multiplier:g}" if names_noise else "",
                 is_on_front=setting in front,

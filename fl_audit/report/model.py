@@ -188,6 +188,16 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         return self.run.delta
 
     @property
+    def dim(self) -> int:
+        """The number of trainable parameters."""
+        return self.run.dim
+
+    @property
+    def num_canaries(self) -> int:
+        """The number of canaries that were scored."""
+        return self.run.num_canaries
+
+    @property
     def confidence(self) -> float:
         """Confidence of each bound and interval, and of the verdict."""
         return self.config.audit.confidence
