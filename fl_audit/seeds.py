@@ -21,6 +21,7 @@ class Stream(enum.IntEnum):
     CANARY_EXAMPLES = 10
     WRONG_LABELS = 11
     CANARY_ORDER = 12
+    SKETCH = 13
 
 
 def sequence(seed: int, stream: Stream, *index: int) -> np.random.SeedSequence:

@@ -18,8 +18,9 @@ from fl_audit.attacks.compared_vectors import (
 )
 from fl_audit.attacks.direction_sum import add_direction, sum_of_cosines
 from fl_audit.attacks.live_test import ScoredRound
-from fl_audit.attacks.own_rounds import NumberedRow
+from fl_audit.attacks.own_rounds import NumberedRow, OwnRounds
 from fl_audit.attacks.round_cosines import RoundCosines, Rows
+from fl_audit.attacks.round_directions import OwnSums, RoundDirections
 from fl_audit.canaries.pool import CanaryPool
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class AggregateFiles(RoundCosines):
         paths: Mapping[int, Path],
         read: Callable[[Path], Float32Array],
         progress: Callable[[list[Path]], Iterable[Path]],
+        keep_directions: bool = False,
     ) -> None:
         """Keeps the arguments; files are read by `rows`.
 
@@ -47,6 +49,8 @@ class AggregateFiles(RoundCosines):
           paths: The files by the number of the round, from 1.
           read: The function from a file to its vector, float32 of shape (dim,).
           progress: The function that goes through files, and may show how far it has come.
+          keep_directions: Whether `own_sums` will be asked for; directions are then kept in a file
+            without a name (`RoundDirections`).
         """
         self._pool = pool
         self._paths = paths
@@ -54,6 +58,9 @@ class AggregateFiles(RoundCosines):
         self._progress = progress
         self._concentrations = unknown_rows(len(paths))
         self._total = np.zeros(pool.dim)
+        self._directions: RoundDirections | None = None
+        if keep_directions and paths:
+            self._directions = RoundDirections.unnamed(len(paths), pool.seed, pool.dim)
 
     def see_round(self, seen: "SeenRound") -> None:
         """Raises an error, as no round is shown to a log.
@@ -80,6 +87,8 @@ class AggregateFiles(RoundCosines):
             if depends_on_vectors(self._pool.family):
                 self._concentrations[index] = concentration_row(vector)
             add_direction(self._total, vector)
+            if self._directions is not None:
+                self._directions.add(index, vector)
             yield self._pool.cosines(vector).astype(np.float32)
 
     def numbered_rows(self) -> Iterator[NumberedRow]:
@@ -107,3 +116,10 @@ class AggregateFiles(RoundCosines):
     def total(self) -> ComparedVectors | None:
         """See `RoundCosines.total`."""
         return sum_of_cosines(self._pool.family, self._total)
+
+    def own_sums(self, own: OwnRounds) -> OwnSums | None:
+        """See `RoundCosines.own_sums`."""
+        if self._directions is None:
+            return None
+        numbers = np.array(list(self._paths), np.int64)
+        return self._directions.own_sums(own, numbers - 1, np.arange(len(numbers)))

@@ -17,6 +17,7 @@ import numpy as np
 from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.errors import InputError
 from fl_audit.estimators.laws import (
+    AtMostNull,
     Concentration,
     GaussianCanaryNull,
     LargestOfRoundsNull,
@@ -59,10 +60,12 @@ class ComparedVectors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Attributes:
       vectors: All vectors, in groups.
       scale: The factor between the largest cosine and the score, above 0.
+      is_limit: Whether that product is no more than a limit to the size of the score.
     """
 
     vectors: tuple[Vectors, ...]
     scale: float = 1.0
+    is_limit: bool = False
 
     def null_tail(self, family: str, dim: int) -> NullTail:
         """The tail of the law of an excluded canary's score.
@@ -80,7 +83,8 @@ class ComparedVectors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             for tail in group.count * (_of_one_vector(family, dim, group.concentration),)
         )
         largest: NullTail = tails[0] if len(tails) == 1 else LargestOfRoundsNull(tails)
-        return largest if self.scale == 1 else ScaledNull(largest, self.scale)
+        scaled = largest if self.scale == 1 else ScaledNull(largest, self.scale)
+        return AtMostNull(scaled) if self.is_limit else scaled
 
 
 ANY_VECTOR = ComparedVectors((Vectors(1),))

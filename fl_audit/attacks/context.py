@@ -43,6 +43,7 @@ class AttackContext:
       family: The canaries' family, as in `canaries.family`; None where they belong to none,
         so that nothing is known of their null law.
       canary_rounds: The rounds of every canary; None where they are not known.
+      seed: The seed of the run or of the pool.
     """
 
     canaries: ScoredCanaries
@@ -55,6 +56,7 @@ class AttackContext:
     given_cosines: RoundCosines | None = None
     family: str | None = None
     canary_rounds: OwnRounds | None = None
+    seed: int = 0
 
     @property
     def own_rounds(self) -> OwnRounds:

@@ -18,7 +18,7 @@ from fl_audit.formats.atomic import atomic_writer
 from fl_audit.formats.npy_file import read_array
 from fl_audit.formats.run_folder import RunFolder
 
-_CANCELLED = 0.1
+CANCELLED = 0.1
 """The length below which a sum is mostly rounding error, as its directions cancel."""
 
 _PIECE = 1 << 15
@@ -52,7 +52,7 @@ def sum_of_cosines(family: str | None, total: FloatArray) -> ComparedVectors | N
       The vector and the multiple; None where directions cancel.
     """
     length = float(np.linalg.norm(total))
-    compared = one_vector(family, total) if length > _CANCELLED else None
+    compared = one_vector(family, total) if length > CANCELLED else None
     return None if compared is None else ComparedVectors(compared.vectors, length)
 
 

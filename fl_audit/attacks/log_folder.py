@@ -19,6 +19,7 @@ from fl_audit.attacks.logged_sum import LoggedSum
 from fl_audit.attacks.make import compared_by, make_attackers, scores_of
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.round_cosines import FinishedRounds, RoundCosines
+from fl_audit.attacks.round_directions import RoundDirections
 from fl_audit.attacks.statistic import Sight
 from fl_audit.attacks.statistics import statistics_for
 from fl_audit.canaries.pool import CanaryPool, read_pool
@@ -81,7 +82,7 @@ def score_log(folder: LogFolder, progress: Progress) -> ScoredLog:
     """
     pool = read_pool(folder.pool)
     listed = read_listed(folder, pool)
-    cosines, num_rounds = _read_rounds(folder, pool, progress)
+    cosines, num_rounds = _read_rounds(folder, pool, listed.own_rounds, progress)
     initial, final = (
         _read_vector(path, pool.dim) if path.exists() else None
         for path in (folder.initial, folder.final)
@@ -135,6 +136,7 @@ def score_seen(
         given_cosines=cosines,
         family=pool.family,
         canary_rounds=own_rounds,
+        seed=pool.seed,
     )
     attackers = make_attackers(context, statistics)
     scores = scores_of(attackers, final)
@@ -153,15 +155,19 @@ def score_files(
 
 
 def _read_rounds(
-    folder: LogFolder, pool: CanaryPool, progress: Progress
+    folder: LogFolder, pool: CanaryPool, own: OwnRounds | None, progress: Progress
 ) -> tuple[RoundCosines, int]:
     """The cosines that are logged, else those of logged aggregates, and the number of rounds."""
     if folder.round_cosines.exists():
         log = CosineLog.read(folder.round_cosines, pool.count)
         return logged_rounds(folder, pool, log), int(log.written().sum())
     paths = _aggregates(folder)
-    files = AggregateFiles(pool, paths, lambda path: _read_vector(path, pool.dim), progress)
-    return files, len(paths)
+    several = own is not None and own.most > 1
+
+    def read(path: Path) -> Float32Array:
+        return _read_vector(path, pool.dim)
+
+    return AggregateFiles(pool, paths, read, progress, keep_directions=several), len(paths)
 
 
 def logged_rounds(folder: LogFolder, pool: CanaryPool, log: CosineLog) -> FinishedRounds:
@@ -179,7 +185,12 @@ def logged_rounds(folder: LogFolder, pool: CanaryPool, log: CosineLog) -> Finish
     concentrations = ConcentrationLog.read(path, log.num_rounds) if path.exists() else None
     scored = set(np.flatnonzero(log.written()).tolist())
     total = LoggedSum(folder.direction_sum, pool.dim).compared(pool.family, scored)
-    return FinishedRounds(log, concentrations, total)
+    directions = None
+    if folder.round_directions.exists():
+        directions = RoundDirections.read(
+            folder.round_directions, log.num_rounds, pool.seed, pool.dim
+        )
+    return FinishedRounds(log, concentrations, total, directions)
 
 
 def _aggregates(folder: LogFolder) -> dict[int, Path]:

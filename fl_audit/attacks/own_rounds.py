@@ -37,27 +37,49 @@ class OwnRounds:
         return dict(zip(found.tolist(), np.split(canaries[order], starts[1:]), strict=True))
 
 
-def scores_in_own_rounds(rows: Iterable[NumberedRow], own: OwnRounds) -> FloatArray:
-    """Every canary's score in its own round, or the sum over n rounds divided by sqrt(n).
+@dataclass(frozen=True, eq=False)
+class SumsInOwnRounds:
+    """Every canary's scores in its own rounds, added up.
 
-    A canary none of whose rounds was scored gets its score in the first round that was. Any round
+    A canary none of whose rounds was scored has its score in the first round that was. Any round
     would do: an excluded canary's vector does not depend on it, so the score has the null law.
+
+    Attributes:
+      totals: The sums, float64 of shape (num_canaries,); zeros where no round was scored.
+      counts: The number of scores in each, at least 1, float64 of shape (num_canaries,).
+      rounds: The rounds that were scored, counted from 0, in order, int64 of shape (rounds,).
+    """
+
+    totals: FloatArray
+    counts: FloatArray
+    rounds: IndexArray
+
+    def over_roots(self) -> FloatArray:
+        """The sums, each divided by the root of its number of scores."""
+        return np.asarray(self.totals / np.sqrt(self.counts))
+
+
+def sums_in_own_rounds(rows: Iterable[NumberedRow], own: OwnRounds) -> SumsInOwnRounds:
+    """Adds up every canary's scores in its own rounds.
 
     Args:
       rows: The scores of all canaries in each round that was scored, in order.
       own: The rounds of the pool.
-
-    Returns:
-      The scores, float64 of shape (num_canaries,); zeros where no round was scored.
     """
     num_canaries = len(own.of_canary)
     totals, counts = np.zeros(num_canaries), np.zeros(num_canaries)
     members_of, nobody = own.members(), np.zeros(0, np.int64)
     first: FloatArray | None = None
+    scored: list[int] = []
     for index, row in rows:
+        scored.append(index)
         first = row.astype(np.float64) if first is None else first
         members = members_of.get(index, nobody)
         totals[members] += row[members]
         counts[members] += 1
     stand_in = np.zeros(num_canaries) if first is None else first
-    return np.where(counts > 0, totals / np.sqrt(np.maximum(counts, 1)), stand_in)
+    return SumsInOwnRounds(
+        totals=np.where(counts > 0, totals, stand_in),
+        counts=np.maximum(counts, 1),
+        rounds=np.array(scored, np.int64),
+    )

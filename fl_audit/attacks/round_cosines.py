@@ -18,7 +18,8 @@ from fl_audit.attacks.compared_vectors import (
     unknown_rows,
 )
 from fl_audit.attacks.live_test import ScoredRound
-from fl_audit.attacks.own_rounds import NumberedRow
+from fl_audit.attacks.own_rounds import NumberedRow, OwnRounds
+from fl_audit.attacks.round_directions import OwnSums, RoundDirections
 from fl_audit.formats.concentration_log import ConcentrationLog
 from fl_audit.formats.cosine_log import CosineLog
 
@@ -77,6 +78,10 @@ class RoundCosines(abc.ABC):
     def total(self) -> ComparedVectors | None:
         """What is known of the vectors behind the sum over all rounds; None where nothing is."""
 
+    @abc.abstractmethod
+    def own_sums(self, own: OwnRounds) -> OwnSums | None:
+        """What is known of sums over each canary's own rounds; None where nothing is."""
+
 
 class RoundLog(RoundCosines):
     """The cosines of a run that trains, in a file."""
@@ -134,6 +139,10 @@ class RoundLog(RoundCosines):
     def total(self) -> None:
         """None; attackers keep the sum themselves, each over the rounds that it sees."""
 
+    def own_sums(self, own: OwnRounds) -> None:
+        """None; the attacker who knows these rounds keeps directions itself."""
+        del own
+
 
 class FinishedRounds(RoundCosines):
     """The cosines of rounds that are over, in a log's file."""
@@ -143,6 +152,7 @@ class FinishedRounds(RoundCosines):
         log: CosineLog,
         concentrations: ConcentrationLog | None,
         total: ComparedVectors | None,
+        directions: RoundDirections | None = None,
     ) -> None:
         """Keeps what was read from a log.
 
@@ -150,10 +160,12 @@ class FinishedRounds(RoundCosines):
           log: The log of cosines, a row per round.
           concentrations: The log of the aggregates' concentrations; None where they are not known.
           total: What is known of the sum of directions of all rounds that are scored.
+          directions: The directions of all rounds; None where they are not known.
         """
         self._log = log
         self._concentrations = concentrations
         self._total = total
+        self._directions = directions
 
     def see_round(self, seen: "SeenRound") -> None:
         """Raises an error, as no round is shown to a log.
@@ -189,6 +201,13 @@ class FinishedRounds(RoundCosines):
     def total(self) -> ComparedVectors | None:
         """See `RoundCosines.total`."""
         return self._total
+
+    def own_sums(self, own: OwnRounds) -> OwnSums | None:
+        """See `RoundCosines.own_sums`."""
+        if self._directions is None:
+            return None
+        rounds = np.flatnonzero(self._log.written())
+        return self._directions.own_sums(own, rounds, rounds)
 
 
 def numbered_rows(log: CosineLog) -> Iterator[NumberedRow]:

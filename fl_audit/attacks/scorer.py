@@ -20,6 +20,7 @@ from fl_audit.attacks.live_test import LiveCanaries, LiveTest, ScoredRound, why_
 from fl_audit.attacks.log_folder import logged_rounds, score_files, score_seen
 from fl_audit.attacks.logged_sum import LoggedSum
 from fl_audit.attacks.round_cosines import scored_round
+from fl_audit.attacks.round_directions import RoundDirections
 from fl_audit.canaries.pool import CanaryPool, read_pool, write_pool
 from fl_audit.errors import InputError
 from fl_audit.estimators.arguments import check_confidence, check_delta
@@ -51,6 +52,11 @@ class RoundScorer:
         if folder.round_concentrations.exists():
             self._concentrations = ConcentrationLog.open(
                 folder.round_concentrations, log.num_rounds
+            )
+        self._directions: RoundDirections | None = None
+        if folder.round_directions.exists():
+            self._directions = RoundDirections.open(
+                folder.round_directions, log.num_rounds, pool.seed, pool.dim
             )
         self._sum = LoggedSum(folder.direction_sum, pool.dim)
 
@@ -95,6 +101,10 @@ class RoundScorer:
             write_pool(made.pool, pool)
             if canary_rounds is not None:
                 write_listed(made, pool, canary_rounds, num_rounds)
+                if any(len(set(rounds)) > 1 for rounds in canary_rounds):
+                    RoundDirections.create(
+                        made.round_directions, num_rounds, pool.seed, pool.dim
+                    ).flush()
             made.path.rename(path)
         return cls.open(path)
 
@@ -146,11 +156,16 @@ class RoundScorer:
         self._sum.forget(index)
         if self._concentrations is not None:
             self._concentrations.write_round(index, unknown_rows(1)[0])
+        if self._directions is not None:
+            self._directions.forget(index)
         self._log.write_round(index, cosines)
         self._log.flush()
         if self._concentrations is not None:
             self._concentrations.write_round(index, concentration_row(vector))
             self._concentrations.flush()
+        if self._directions is not None:
+            self._directions.add(index, vector)
+            self._directions.flush()
         self._sum.add(index, vector)
 
     @property

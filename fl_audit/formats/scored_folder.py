@@ -29,6 +29,14 @@ class ScoredFolder:
         return self.path / "round_concentrations.npy"
 
     @property
+    def round_directions(self) -> Path:
+        """The aggregates' directions, for canaries with several rounds (see `DirectionLog`) (NPY).
+
+        A run deletes it with the last round.
+        """
+        return self.path / "round_directions.npy"
+
+    @property
     def compared_vectors(self) -> Path:
         """What is known of the vectors that canaries were compared with, by statistic (JSON)."""
         return self.path / "concentrations.json"

@@ -86,6 +86,7 @@ def _report(folder: RunFolder) -> "Report":
 
     for path in folder.direction_sums():
         path.unlink()
+    folder.round_directions.unlink(missing_ok=True)
     return write_report(folder)
 
 

@@ -8,8 +8,7 @@ import pytest
 from scipy import stats
 
 from fl_audit.attacks import CanaryPool, RoundScorer
-from fl_audit.attacks.compared_vectors import read_compared_vectors
-from fl_audit.attacks.own_rounds import OwnRounds, scores_in_own_rounds
+from fl_audit.attacks.own_rounds import OwnRounds, sums_in_own_rounds
 from fl_audit.errors import InputError
 from fl_audit.estimators.threshold.gdp import threshold_gdp
 from fl_audit.estimators.threshold.valid import threshold_valid
@@ -25,10 +24,10 @@ def own(*rounds):
 def test_scores_by_hand():
     rows = [(0, np.float32([1, 2, 3, 4])), (2, np.float32([5, 6, 7, 8]))]
     # The third has a round that was not scored, the fourth has none: both take the first.
-    scores = scores_in_own_rounds(rows, own([2], [0, 2], [1], []))
+    scores = sums_in_own_rounds(rows, own([2], [0, 2], [1], [])).over_roots()
     np.testing.assert_allclose(scores, [5, 8 / math.sqrt(2), 3, 4])
     assert own([2], [0, 2], [1], []).most == 2
-    assert scores_in_own_rounds([], own([2], [])).tolist() == [0, 0]
+    assert sums_in_own_rounds([], own([2], [])).totals.tolist() == [0, 0]
 
 
 def audited(folder, family, noise, seed, *, pool_size=400, dim=3000, num_rounds=20):
@@ -84,19 +83,6 @@ def test_excluded_scores_have_the_null_law_whatever_the_rounds_are(tmp_path):
         scores = np.array([float(row["score"]) for row in csv.DictReader(file)])
     # Everybody is excluded here, as nobody's vector is in an aggregate. Fails by chance with 1e-6.
     assert stats.kstest(scores * math.sqrt(400), "norm").pvalue > 1e-6
-
-
-def test_several_rounds_are_compared_with_excluded_canaries(tmp_path):
-    pool = CanaryPool(3, 40, 400)
-    rounds = [[1, 2] if canary % 2 else [2] for canary in range(40)]
-    scorer = RoundScorer.create(tmp_path / "log", pool, 2, rounds)
-    random = np.random.default_rng(1)
-    for number in (1, 2):
-        scorer.score_round(number, random.standard_normal(400))
-    scorer.finish()
-    assert "own_rounds" not in read_compared_vectors(scorer.folder.compared_vectors)
-    scored = {s.name: s for s in folder_statistics(tmp_path / "log", None, None)}
-    assert scored["own_rounds"].null == "empirical"
 
 
 def test_a_log_without_rounds_has_no_own_rounds(tmp_path):

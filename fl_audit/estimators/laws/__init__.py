@@ -5,6 +5,7 @@ from fl_audit.estimators.laws.cosine import EXACT_COSINE_BELOW, ExactCosine, clo
 from fl_audit.estimators.laws.gaussian import Gaussian
 from fl_audit.estimators.laws.law import Law
 from fl_audit.estimators.laws.null_tail import (
+    AtMostNull,
     GaussianCanaryNull,
     LargestOfRoundsNull,
     NullTail,
@@ -16,6 +17,7 @@ from fl_audit.estimators.laws.rademacher_sum import rademacher_sum_log_tail
 
 __all__ = [
     "EXACT_COSINE_BELOW",
+    "AtMostNull",
     "Concentration",
     "ExactCosine",
     "Gaussian",

@@ -183,6 +183,33 @@ class ScaledNull:
 
 
 @dataclass(frozen=True)
+class AtMostNull:
+    """A bound for a score that is a known one times an unknown factor from 0 to 1.
+
+    An example is a sum of a canary's cosines over a bound on the length of the sum of directions.
+
+    Attributes:
+      of: The null of the score with factor 1.
+    """
+
+    of: NullTail
+
+    @property
+    def description(self) -> str:
+        """What excluded scores are taken to be, in words."""
+        return f"at most as large as {self.of.description}"
+
+    def log_tail_upper(self, thresholds: npt.ArrayLike) -> FloatArray:
+        """Log of the bound at factor 1 for thresholds above 0, and 0 for others."""
+        known = self.of.log_tail_upper(thresholds)
+        return np.asarray(np.where(np.asarray(thresholds) > 0, known, 0.0))
+
+    def p_value(self, excluded: FloatArray) -> float:
+        """A p-value of too many large scores; small ones refute nothing."""
+        return too_large_p_value(excluded, self.log_tail_upper)
+
+
+@dataclass(frozen=True)
 class LargestOfRoundsNull:
     """A bound for the largest of the scores of one canary, one per round (union bound).
 

@@ -25,7 +25,7 @@ from fl_audit.attacks.example_statistics import (
     WHITE_BOX_OWN,
 )
 from fl_audit.attacks.over_rounds import over_rounds
-from fl_audit.attacks.own_rounds import OwnRounds, scores_in_own_rounds
+from fl_audit.attacks.own_rounds import OwnRounds, sums_in_own_rounds
 from fl_audit.attacks.round_cosines import numbered_rows
 from fl_audit.errors import InputError
 from fl_audit.formats.cosine_log import CosineLog
@@ -171,7 +171,9 @@ class UpdateAttacker(Attacker):
         return {
             WHITE_BOX.name: seen.total,
             WHITE_BOX_MAX.name: seen.maximum,
-            WHITE_BOX_OWN.name: scores_in_own_rounds(numbered_rows(self._log), self._own),
+            WHITE_BOX_OWN.name: sums_in_own_rounds(
+                numbered_rows(self._log), self._own
+            ).over_roots(),
         }
 
 

@@ -43,5 +43,6 @@ def make_attackers(run: PreparedRun, folder: RunFolder, completed: int) -> tuple
         run=run,
         family=family_of(run.config.canaries),
         canary_rounds=OwnRounds(tuple(run.schedule.rounds_of_canaries(run.num_canaries))),
+        seed=run.config.seed,
     )
     return make_attackers_of(context, statistics_of(run.config.canaries, run.config.audit))

@@ -77,6 +77,7 @@ def _lengths(folder: RunFolder, audit: Audit, rounds: range) -> dict[Path, int]:
     rows = {
         folder.round_cosines: completed,
         folder.round_concentrations: completed,
+        folder.round_directions: completed,
         folder.round_products: completed,
         folder.aggregates: completed,
         folder.release_cosines: steps,

@@ -1,0 +1,156 @@
+"""Own rounds of canaries with several: lengths by hand, every way to the scores, and coverage."""
+
+import csv
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fl_audit.attacks import CanaryPool, RoundScorer, sketch
+from fl_audit.attacks.compared_vectors import read_compared_vectors
+from fl_audit.attacks.round_directions import RoundDirections
+from fl_audit.canaries.families import FAMILIES
+from fl_audit.estimators import AuditSetting
+from fl_audit.estimators.laws import AtMostNull
+from fl_audit.estimators.threshold.gdp import threshold_gdp
+from fl_audit.estimators.threshold.valid import threshold_valid
+from fl_audit.report.folder_statistics import folder_statistics
+
+ALL_FAMILIES = list(FAMILIES)
+WHOLE, SKETCHED = 1 << 29, 4 * 12 * 600
+
+
+def rounds_of(random: np.random.Generator, pool_size: int, num_rounds: int, each: int):
+    """Own rounds of every canary, without repeats, from 1."""
+    dealt = [random.choice(num_rounds, each, replace=False) for _ in range(pool_size)]
+    return [sorted(int(index) + 1 for index in own) for own in dealt]
+
+
+def audited(folder, pool, rounds, noise, num_rounds, *, drift=0.0, leak=True):
+    """A log of noised sums of canaries at a clip norm that wanders, all rounds alike by `drift`."""
+    random = np.random.default_rng(pool.seed)
+    common = random.standard_normal(pool.dim)
+    clip_norm = 1.0
+    scorer = RoundScorer.create(folder, pool, num_rounds, rounds)
+    for number in range(1, num_rounds + 1):
+        total = noise * (random.standard_normal(pool.dim) + drift * common)
+        for canary in np.flatnonzero(pool.included) if leak else ():
+            if number in rounds[canary]:
+                total += pool.vector(int(canary))
+        scorer.score_round(number, (clip_norm * total).astype(np.float32))
+        clip_norm *= math.exp(0.3 * random.standard_normal())
+    scorer.finish()
+    return scorer
+
+
+def own_rounds_of(folder):
+    return {s.name: s for s in folder_statistics(folder, None, None)}["own_rounds"]
+
+
+@pytest.mark.parametrize("family", ALL_FAMILIES)
+def test_the_score_is_the_cosine_with_the_sum_of_own_directions(tmp_path, family):
+    pool = CanaryPool(3, 60, 500, family)
+    random = np.random.default_rng(1)
+    aggregates = random.standard_normal((4, 500)) + 0.5
+    rounds = [[1, 2], [1, 3, 4], [], [2]] * 15
+    scorer = RoundScorer.create(tmp_path / "log", pool, 4, rounds)
+    for number, aggregate in enumerate(aggregates, start=1):
+        scorer.score_round(number, aggregate)
+    scorer.score_round(2, aggregates[1])  # a server that goes back to its checkpoint
+    with scorer.finish()["own_rounds"].open() as file:
+        scores = [float(row["score"]) for row in csv.DictReader(file)]
+    directions = aggregates / np.linalg.norm(aggregates, axis=1, keepdims=True)
+    for canary, own in enumerate(rounds):
+        total = directions[np.array(own or [1]) - 1].sum(axis=0)
+        expected = pool.cosines(total.astype(np.float32))[canary]
+        assert scores[canary] == pytest.approx(expected, abs=1e-6)
+    known = read_compared_vectors(scorer.folder.compared_vectors)["own_rounds"]
+    assert not known.is_limit
+    assert own_rounds_of(tmp_path / "log").null == "closed_form"
+    # The same aggregates as files of another system.
+    other = tmp_path / "other"
+    (other / "aggregates").mkdir(parents=True)
+    for name in ("pool.json", "canaries.csv"):
+        (other / name).write_bytes((tmp_path / "log" / name).read_bytes())
+    for number, aggregate in enumerate(aggregates, start=1):
+        np.save(other / "aggregates" / f"round_{number}.npy", aggregate)
+    own = own_rounds_of(other)
+    np.testing.assert_allclose(
+        np.sort(np.concatenate([own.scores.included, own.scores.excluded])),
+        np.sort(scores),
+        atol=1e-6,
+    )
+    assert own.null == "closed_form"
+
+
+def test_a_round_whose_direction_is_lost_leaves_the_empirical_null(tmp_path):
+    pool = CanaryPool(3, 40, 400)
+    scorer = RoundScorer.create(tmp_path / "log", pool, 2, [[1, 2]] * 40)
+    random = np.random.default_rng(1)
+    for number in (1, 2):
+        scorer.score_round(number, random.standard_normal(400))
+    # As after a kill between the cosines and the direction of round 2.
+    directions = RoundDirections.open(scorer.folder.round_directions, 2, pool.seed, pool.dim)
+    directions.forget(1)
+    directions.flush()
+    scorer.finish()
+    assert "own_rounds" not in read_compared_vectors(scorer.folder.compared_vectors)
+    assert own_rounds_of(tmp_path / "log").null == "empirical"
+    RoundScorer.open(tmp_path / "log").score_round(2, random.standard_normal(400))
+    scorer.finish()
+    assert "own_rounds" in read_compared_vectors(scorer.folder.compared_vectors)
+
+
+def test_rounds_that_cancel_leave_the_empirical_null(tmp_path):
+    scorer = RoundScorer.create(tmp_path / "log", CanaryPool(3, 40, 400), 2, [[1, 2]] * 40)
+    one = np.random.default_rng(1).standard_normal(400)
+    scorer.score_round(1, one)
+    scorer.score_round(2, -one)
+    scorer.finish()
+    assert "own_rounds" not in read_compared_vectors(scorer.folder.compared_vectors)
+
+
+@pytest.mark.parametrize("most_bytes", [WHOLE, SKETCHED])
+@pytest.mark.parametrize("family", ALL_FAMILIES)
+def test_excluded_scores_are_within_the_null_where_rounds_are_alike(
+    tmp_path, monkeypatch, family, most_bytes
+):
+    monkeypatch.setattr(sketch, "_MOST_BYTES", most_bytes)
+    pool = CanaryPool(3, 600, 2000, family)
+    rounds = rounds_of(np.random.default_rng(2), 600, 12, 4)
+    audited(tmp_path / "log", pool, rounds, 1.0, 12, drift=1.0, leak=False)
+    scored = own_rounds_of(tmp_path / "log")
+    tail = scored.setting(1e-5, 0.95).null_tail
+    assert isinstance(tail, AtMostNull) == (most_bytes == SKETCHED)
+    # Nobody's vector is in an aggregate. P-values are at most uniform; fails by chance with 1e-6.
+    scores = np.concatenate([scored.scores.included, scored.scores.excluded])
+    p_values = np.exp(tail.log_tail_upper(scores))
+    assert stats.kstest(p_values, "uniform", alternative="greater").pvalue > 1e-6
+
+
+@pytest.mark.parametrize("most_bytes", [WHOLE, SKETCHED])
+@pytest.mark.parametrize("family", ALL_FAMILIES)
+def test_bounds_hold_for_a_gaussian_mechanism(tmp_path, monkeypatch, family, most_bytes):
+    monkeypatch.setattr(sketch, "_MOST_BYTES", most_bytes)
+    mu, exceeded, proven = math.sqrt(4) / 1.0, 0, []
+    for seed in range(12):
+        pool = CanaryPool(seed, 120, 1500, family)
+        rounds = rounds_of(np.random.default_rng(seed), 120, 12, 4)
+        audited(tmp_path / str(seed), pool, rounds, 1.0, 12, drift=0.2)
+        setting = own_rounds_of(tmp_path / str(seed)).setting(1e-3, 0.95)
+        proven.append(threshold_gdp(setting).details["mu"])
+        exceeded += proven[-1] > mu
+    # 12 audits at 5 %: 7 or more by chance with probability 5e-7.
+    assert exceeded < 7
+    assert np.median(proven) > (0.55 if most_bytes == WHOLE else 0.25) * mu
+
+
+def test_several_known_rounds_prove_more_than_excluded_canaries_do(tmp_path):
+    pool = CanaryPool(3, 300, 5000, "gaussian")
+    rounds = rounds_of(np.random.default_rng(2), 300, 10, 4)
+    audited(tmp_path / "log", pool, rounds, 0.5, 10)
+    setting = own_rounds_of(tmp_path / "log").setting(1e-5, 0.95)
+    known = threshold_valid(setting).epsilon
+    compared = AuditSetting(setting.scores, 1e-5, 0.95, None, "empirical")
+    assert known > threshold_valid(compared).epsilon + 3
