@@ -5,12 +5,13 @@ from collections.abc import Iterable
 
 import msgspec
 
-from fl_audit.accounting import Accounting, NoisyRounds, account
+from fl_audit.accounting import NoisyRounds, account, noise_law_named
 from fl_audit.attacks.registry import THREAT_MODELS
 from fl_audit.attacks.threat_model import ThreatModel
 from fl_audit.attacks.threat_models import threat_models_of
 from fl_audit.errors import InputError
 from fl_audit.report.checks import checks_report, failed_checks
+from fl_audit.report.efficiency import attacker_reports, efficiency_reports
 from fl_audit.report.finished_run import FinishedRun
 from fl_audit.report.folder_report import NOT_KNOWN, FolderReport
 from fl_audit.report.model import AnalyticalReport, Report, ThreatModelReport
@@ -31,7 +32,7 @@ def build_report(run: FinishedRun, estimated: FolderReport | None = None) -> Rep
     Raises:
       InputError: The record's noise does not add up, or no method can be applied to the scores.
     """
-    accounting = _account(run)
+    rounds = _noisy_rounds(run)
     checks = checks_report(run)
     if estimated is None:
         reached = run_verdict(run, failed_checks(checks))
@@ -43,7 +44,8 @@ def build_report(run: FinishedRun, estimated: FolderReport | None = None) -> Rep
         threat_models=_threat_models(run, statistics.values()),
         verdict=None if reached is None else verdict_from_json(reached.to_json()),
         checks=checks,
-        analytical=msgspec.convert(accounting, AnalyticalReport, from_attributes=True),
+        analytical=_analytical(rounds),
+        efficiency=efficiency_reports(rounds, statistics, run.config.audit.confidence),
         run=run.record,
         config=run.config,
         fl_audit_version=importlib.metadata.version("fl-audit"),
@@ -77,8 +79,15 @@ def _threat_model(run: FinishedRun, model: ThreatModel) -> ThreatModelReport:
     )
 
 
-def _account(run: FinishedRun) -> Accounting:
+def _noisy_rounds(run: FinishedRun) -> NoisyRounds:
     try:
-        return account(NoisyRounds.of(run.record))
+        rounds = NoisyRounds.of(run.record)
+        noise_law_named(rounds.noise_law)
     except ValueError as error:
         raise InputError(f"{run.folder.record}: {error}") from error
+    return rounds
+
+
+def _analytical(rounds: NoisyRounds) -> AnalyticalReport:
+    plain = msgspec.convert(account(rounds), AnalyticalReport, from_attributes=True)
+    return msgspec.structs.replace(plain, attackers=attacker_reports(rounds))

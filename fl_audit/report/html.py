@@ -12,6 +12,7 @@ from fl_audit.estimators import Gaussian
 from fl_audit.estimators.roc.summary import REPORTED_RATES
 from fl_audit.number_words import significant
 from fl_audit.report.checks import check_rows, failed_checks
+from fl_audit.report.efficiency_bars import efficiency_section
 from fl_audit.report.findings import findings
 from fl_audit.report.finished_run import FinishedRun
 from fl_audit.report.folder_report import NOT_KNOWN, FolderReport
@@ -60,6 +61,7 @@ def render_folder_html(report: FolderReport, command: str) -> str:
         "threat_models": folder_threat_model_rows(report),
         "failed_checks": [],
         "noise": [],
+        "efficiency": "",
         "record": None,
         "command": command,
     }
@@ -113,7 +115,8 @@ def _training(report: Report, run: FinishedRun) -> dict[str, Any]:
         "false_alarm": significant(report.checks.false_alarm, 1),
         "description": description(run),
         "threat_models": threat_model_rows(report),
-        "noise": noise_rows(report.analytical),
+        "noise": noise_rows(report),
+        "efficiency": efficiency_section(report),
         "analytical": report.analytical,
         "accounting": accounting_rows(report.analytical),
         "curves": training_curves(run.rounds),

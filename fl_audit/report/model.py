@@ -14,6 +14,7 @@ import msgspec
 from fl_audit.config import Config
 from fl_audit.formats.run_folder import RunRecord
 from fl_audit.mechanism_checks import FALSE_ALARM
+from fl_audit.report.efficiency_model import EfficiencyReport
 from fl_audit.report.statistic_model import StatisticReport
 
 
@@ -141,6 +142,18 @@ class GuaranteeReport(msgspec.Struct, frozen=True):
     by_accountant: tuple[AccountantReport, ...]
 
 
+class AttackerReport(msgspec.Struct, frozen=True):
+    """What the noise guarantees against one kind of attacker who sees every round.
+
+    Attributes:
+      client: Guarantee to a real client.
+      canary: Guarantee to an included canary.
+    """
+
+    client: GuaranteeReport
+    canary: GuaranteeReport
+
+
 class AnalyticalReport(msgspec.Struct, frozen=True):
     """What the noise guarantees against any attacker.
 
@@ -150,6 +163,8 @@ class AnalyticalReport(msgspec.Struct, frozen=True):
       assumes: What has to hold, in words.
       client: Guarantee to a real client.
       canary: Guarantee to an included canary.
+      attackers: The guarantees against an attacker who "knows_rounds", each client's and canary's,
+        and against one who "does_not_know_rounds".
     """
 
     epsilon: float | None
@@ -157,6 +172,7 @@ class AnalyticalReport(msgspec.Struct, frozen=True):
     assumes: tuple[str, ...]
     client: GuaranteeReport
     canary: GuaranteeReport
+    attackers: Mapping[str, AttackerReport] = {}
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -168,6 +184,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
       verdict: What became of the claim; None where the config makes none.
       checks: Checks of the mechanism.
       analytical: What the noise guarantees, at the run's delta.
+      efficiency: What was proven of what could have been, and of what is guaranteed, by statistic.
       run: What the run did; delta, dim, accuracy and the pool's counts are here.
       config: What was asked for; the confidence of all bounds is here.
       fl_audit_version: Version that wrote the report.
@@ -178,6 +195,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     verdict: VerdictReport | None
     checks: ChecksReport = ChecksReport(FALSE_ALARM, None, ())
     analytical: AnalyticalReport
+    efficiency: Mapping[str, EfficiencyReport] = {}
     run: RunRecord
     config: Config
     fl_audit_version: str

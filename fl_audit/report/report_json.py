@@ -37,6 +37,7 @@ def report_to_json(report: Report) -> dict[str, Any]:
         "verdict": report.verdict and _worded(_verdict(report, report.verdict)),
         "checks": _worded(checks_to_json(report.checks)),
         "analytical": _worded(_analytical(report.analytical, report.run.delta)),
+        **_efficiency(report),
         "run": _run(report.run),
         "config": msgspec.json.decode(msgspec.json.encode(report.config)),
         "fl_audit_version": report.fl_audit_version,
@@ -90,7 +91,15 @@ def _verdict(report: Report, verdict: VerdictReport) -> dict[str, Any]:
 
 def _analytical(analytical: AnalyticalReport, delta: float) -> dict[str, Any]:
     fields = msgspec.to_builtins(analytical)
+    if not analytical.attackers:
+        del fields["attackers"]  # of a report from before it was there
     return {"epsilon": fields.pop("epsilon"), "delta": delta, **fields}
+
+
+def _efficiency(report: Report) -> dict[str, Any]:
+    """The entry `efficiency`; nothing for a report from before it was there."""
+    efficiency = _worded(msgspec.to_builtins(report.efficiency))
+    return {"efficiency": efficiency} if efficiency else {}
 
 
 def _run(record: RunRecord) -> dict[str, Any]:

@@ -1,13 +1,13 @@
 """The report's other tables as rows of text, ready for the template."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from fl_audit.attacks.statistics import title_of
 from fl_audit.estimators.threshold.null_choice import refuted_nulls
 from fl_audit.number_words import count, epsilon_text, significant
 from fl_audit.report.folder_report import FolderReport
-from fl_audit.report.model import AnalyticalReport, Report
+from fl_audit.report.model import AnalyticalReport, AttackerReport, GuaranteeReport, Report
 from fl_audit.report.statistic_model import NormalityReport, StatisticReport
 from fl_audit.report.words import ACCOUNTANT_TITLES
 
@@ -66,21 +66,31 @@ def threat_model_rows(report: Report) -> list[ThreatModelRow]:
 
 @dataclass(frozen=True)
 class NoiseRow:
-    """What the noise guarantees to one party."""
+    """What the noise guarantees to one party against the attacker of each statistic."""
 
     party: str
-    epsilon: str
+    epsilons: tuple[str, ...]
 
 
-def noise_rows(analytical: AnalyticalReport) -> list[NoiseRow]:
+def noise_rows(report: Report) -> list[NoiseRow]:
     """The analytical epsilon to a canary and to a real client, in one row where they agree."""
-    canary, client = analytical.canary.epsilon, analytical.client.epsilon
+    against = [_against(report, name) for name in report.statistics]
+    canary = tuple(_upper_bound(found.canary.epsilon) for found in against)
+    client = tuple(_upper_bound(found.client.epsilon) for found in against)
     if canary == client:
-        return [NoiseRow("analytical", _upper_bound(canary))]
+        return [NoiseRow("analytical", canary)]
     return [
-        NoiseRow("analytical, to a canary", _upper_bound(canary)),
-        NoiseRow("analytical, to a real client", _upper_bound(client)),
+        NoiseRow("analytical, to a canary", canary),
+        NoiseRow("analytical, to a real client", client),
     ]
+
+
+def _against(report: Report, statistic: str) -> AttackerReport:
+    """The guarantees against a statistic's attacker; those against any in an older report."""
+    analytical, made = report.analytical, report.efficiency.get(statistic)
+    if made is None or not analytical.attackers:
+        return AttackerReport(analytical.client, analytical.canary)
+    return analytical.attackers["knows_rounds" if made.knows_rounds else "does_not_know_rounds"]
 
 
 def _upper_bound(epsilon: float | None) -> str:
@@ -230,6 +240,7 @@ class AccountingRow:
 
 def accounting_rows(analytical: AnalyticalReport) -> list[AccountingRow]:
     """A row per party and accountant."""
+    plain = (("Real client", analytical.client), ("Included canary", analytical.canary))
     return [
         AccountingRow(
             party=party,
@@ -238,12 +249,23 @@ def accounting_rows(analytical: AnalyticalReport) -> list[AccountingRow]:
             epsilon="–" if by.accountant == "none_known" else epsilon_text(by.epsilon),
             reason=by.reason,
         )
-        for party, guarantee in (
-            ("Real client", analytical.client),
-            ("Included canary", analytical.canary),
-        )
+        for party, guarantee in (*plain, *_by_attacker(analytical))
         for by in guarantee.by_accountant
     ]
+
+
+def _by_attacker(analytical: AnalyticalReport) -> Iterator[tuple[str, GuaranteeReport]]:
+    """The guarantees that are others against an attacker who knows rounds, or does not."""
+    for name, words in (
+        ("knows_rounds", "to whoever knows its rounds"),
+        ("does_not_know_rounds", "to whoever does not know its rounds"),
+    ):
+        if (found := analytical.attackers.get(name)) is None:
+            continue
+        if found.client != analytical.client:
+            yield f"Real client, {words}", found.client
+        if found.canary != analytical.canary:
+            yield f"Included canary, {words}", found.canary
 
 
 def _participations(number: int | None) -> str:

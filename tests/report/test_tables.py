@@ -2,12 +2,15 @@
 
 import math
 
+import msgspec
 import pytest
 
+from fl_audit.report.efficiency_model import EfficiencyReport
 from fl_audit.report.method_table import group_rows
+from fl_audit.report.model import AttackerReport
 from fl_audit.report.statistic_model import AndersonDarlingReport, NormalityReport
 from fl_audit.report.tables import accounting_rows, noise_rows, normality_rows
-from tests.report.made_reports import analytical, estimate, guarantee, statistic
+from tests.report.made_reports import analytical, estimate, guarantee, report, statistic
 
 NAMES = ("final", "final_minus_initial", "max", "sum")
 
@@ -84,10 +87,35 @@ def test_anderson_darling_is_read_at_15_and_1_percent(value, reading):
 
 
 def test_the_noise_guarantee_is_one_row_where_everybody_has_the_same():
-    (row,) = noise_rows(analytical(client=guarantee(math.inf), canary=guarantee(math.inf)))
-    assert row.epsilon == "≤ ∞"
-    canary, client = noise_rows(analytical(client=guarantee(None), canary=guarantee(2.0)))
-    assert (canary.epsilon, client.epsilon) == ("≤ 2.00", "none known")
+    nothing = analytical(client=guarantee(math.inf), canary=guarantee(math.inf))
+    (row,) = noise_rows(report({"max": statistic()}, nothing))
+    assert row.epsilons == ("≤ ∞",)
+    known = analytical(client=guarantee(None), canary=guarantee(2.0))
+    canary, client = noise_rows(report({"max": statistic()}, known))
+    assert (canary.epsilons, client.epsilons) == (("≤ 2.00",), ("none known",))
+
+
+def test_each_statistic_stands_beside_the_guarantee_against_its_own_attacker():
+    known, hidden = guarantee(15.0), guarantee(10.0)
+    guarantees = msgspec.structs.replace(
+        analytical(client=guarantee(40.0), canary=known),
+        attackers={
+            "knows_rounds": AttackerReport(guarantee(40.0), known),
+            "does_not_know_rounds": AttackerReport(guarantee(40.0), hidden),
+        },
+    )
+    efficiency = {
+        name: EfficiencyReport(3.0, "m", 8.0, 10.0, "rdp", knows, None)
+        for name, knows in (("max", False), ("own_rounds", True))
+    }
+    made = report(dict.fromkeys(efficiency, statistic()), guarantees, efficiency=efficiency)
+    canary, client = noise_rows(made)
+    assert canary.epsilons == ("≤ 10.0", "≤ 15.0")
+    assert client.epsilons == ("≤ 40.0", "≤ 40.0")
+    rows = accounting_rows(guarantees)
+    assert [row.party for row in rows][2:] == [
+        "Included canary, to whoever does not know its rounds"
+    ]
 
 
 def test_accounting_rows_name_reasons():

@@ -154,7 +154,7 @@ def test_the_page_needs_nothing_but_itself(reported):
     assert page.loads
     assert not re.search(r"url\((?!#)", text)
     assert "@import" not in text
-    assert text.count("<svg") == 7  # four histograms, three curves
+    assert text.count("<svg") == 11  # four histograms, three curves, four bars
     assert "nan" not in re.findall(r"\b\w+\b", text.lower())
 
 

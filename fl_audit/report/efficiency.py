@@ -1,0 +1,97 @@
+"""How good an audit is: what it proved, what any test could have proven, what is guaranteed."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from fl_audit.accounting import (
+    AttackerBound,
+    AttackerBounds,
+    NoisyRounds,
+    attacker_bounds,
+    most_provable,
+)
+from fl_audit.attacks.registry import THREAT_MODELS
+from fl_audit.report.efficiency_model import EfficiencyReport, GaussianEfficiencyReport
+from fl_audit.report.model import AttackerReport, GuaranteeReport
+from fl_audit.report.statistic_model import StatisticReport
+
+
+def attacker_reports(run: NoisyRounds) -> dict[str, AttackerReport]:
+    """The guarantees to both parties by what an attacker knows.
+
+    Args:
+      run: The noisy rounds of the run.
+    """
+    canary, client = attacker_bounds(run, run.canary), attacker_bounds(run, run.client)
+    return {
+        name: AttackerReport(
+            client=_reported(client.against(knows)), canary=_reported(canary.against(knows))
+        )
+        for name, knows in (("knows_rounds", True), ("does_not_know_rounds", False))
+    }
+
+
+def _reported(bound: AttackerBound) -> GuaranteeReport:
+    return msgspec.convert(bound.guarantee, GuaranteeReport, from_attributes=True)
+
+
+def efficiency_reports(
+    run: NoisyRounds, statistics: Mapping[str, StatisticReport], confidence: float
+) -> dict[str, EfficiencyReport]:
+    """What was proven on each statistic beside what could have been, and what is guaranteed.
+
+    Args:
+      run: The noisy rounds of the run.
+      statistics: What was estimated.
+      confidence: The confidence of the bounds.
+    """
+    bounds = attacker_bounds(run, run.canary)
+    return {
+        name: _efficiency(bounds, made, run.delta, confidence) for name, made in statistics.items()
+    }
+
+
+def knows_rounds(threat_model: str) -> bool:
+    """Whether the attacker of a threat model knows the rounds of a canary; an unknown one may."""
+    model = THREAT_MODELS.get(threat_model)
+    return model is None or not model.is_about_sampling
+
+
+def _efficiency(
+    bounds: AttackerBounds, made: StatisticReport, delta: float, confidence: float
+) -> EfficiencyReport:
+    knows = knows_rounds(made.threat_model)
+    bound = bounds.against(knows)
+    provable = most_provable(bound, made.num_included, delta, confidence)
+    proven, method = _proven(made, "any mechanism")
+    gaussian = None
+    if provable is not None and provable.gaussian is not None:
+        by_gaussian = _proven(made, "Gaussian mechanisms")
+        gaussian = GaussianEfficiencyReport(*by_gaussian, provable.gaussian)
+    return EfficiencyReport(
+        proven=proven,
+        proven_by=method,
+        provable=None if provable is None else provable.epsilon,
+        guaranteed=bound.guarantee.epsilon,
+        guaranteed_by=_accountant(bound),
+        knows_rounds=knows,
+        gaussian=gaussian,
+    )
+
+
+def _proven(made: StatisticReport, valid_for: str) -> tuple[float | None, str | None]:
+    """The largest of the lower bounds that are valid for some mechanisms, and its method."""
+    found = [
+        (estimate.epsilon, estimate.method)
+        for estimate in made.estimates
+        if (estimate.kind, estimate.details.valid_for) == ("lower_bound", valid_for)
+    ]
+    return max(found) if found else (None, None)
+
+
+def _accountant(bound: AttackerBound) -> str | None:
+    epsilon = bound.guarantee.epsilon
+    if epsilon is None:
+        return None
+    return next(by.accountant for by in bound.guarantee.by_accountant if by.epsilon == epsilon)

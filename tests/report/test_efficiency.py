@@ -1,0 +1,74 @@
+"""What a report says of how good its audit is."""
+
+import math
+
+import pytest
+
+from fl_audit.accounting import NoisyRounds
+from fl_audit.report.efficiency import attacker_reports, efficiency_reports
+from fl_audit.report.efficiency_bars import efficiency_section
+from tests.report.made_reports import analytical, estimate, guarantee, report, statistic
+
+
+def made(**facts):
+    plain = {"rounds": 100, "delta": 1e-3, "noise_multiplier": 0.3, "sum_noise_multiplier": 0.3}
+    return NoisyRounds(**{**plain, "canary_participations": 1, **facts})
+
+
+BOUNDS = (
+    estimate("threshold_valid", "lower_bound", 6.0, valid_for="any mechanism"),
+    estimate("one_run_valid", "lower_bound", 3.0, valid_for="any mechanism"),
+    estimate("threshold_gdp", "lower_bound", 13.9, valid_for="Gaussian mechanisms"),
+    estimate("gaussian_fit", "estimate", 31.0),
+    estimate("one_run", "lower_bound", 9.0),
+)
+
+STATISTICS = {
+    "max": statistic(threat_model="all_iterates", estimates=BOUNDS, num_included=266),
+    "own_rounds": statistic(threat_model="known_rounds", estimates=BOUNDS, num_included=266),
+}
+
+
+def test_each_statistic_is_compared_with_what_its_own_attacker_could_prove():
+    found = efficiency_reports(made(canary_blocks=((100, 1),)), STATISTICS, 0.95)
+    hidden, known = found["max"], found["own_rounds"]
+    assert (hidden.proven, hidden.proven_by) == (6.0, "threshold_valid")
+    assert hidden.guaranteed == pytest.approx(10.548, abs=1e-3)
+    assert hidden.guaranteed_by == "random_allocation"
+    assert hidden.provable == pytest.approx(7.89, abs=0.01)
+    assert hidden.gaussian is None
+    assert known.guaranteed == pytest.approx(15.153, abs=1e-3)
+    assert known.provable == pytest.approx(12.51, abs=0.01)
+    assert known.gaussian is not None
+    assert (known.gaussian.proven, known.gaussian.proven_by) == (13.9, "threshold_gdp")
+    assert known.gaussian.provable == pytest.approx(14.52, abs=0.01)
+
+
+def test_an_attacker_who_knows_the_rounds_is_compared_without_amplification():
+    run = made(canary_participations=None, sampling_probability=1 / 15)
+    found = efficiency_reports(run, STATISTICS, 0.95)
+    assert found["own_rounds"].guaranteed == pytest.approx(96.70, abs=0.01)
+    assert found["max"].guaranteed == pytest.approx(59.14, abs=0.01)
+    known = attacker_reports(run)["knows_rounds"]
+    assert known.client.epsilon == known.canary.epsilon == found["own_rounds"].guaranteed
+
+
+def test_an_unknown_threat_model_may_know_the_rounds():
+    other = {"x": statistic(threat_model="x", num_included=9)}
+    found = efficiency_reports(made(canary_blocks=((100, 1),)), other, 0.95)["x"]
+    assert found.knows_rounds
+    assert found.proven is None
+
+
+def test_the_page_has_a_bar_where_a_guarantee_is_finite():
+    guarantees = analytical(client=guarantee(40.0), canary=guarantee(15.0))
+    efficiency = efficiency_reports(made(canary_blocks=((100, 1),)), STATISTICS, 0.95)
+    section = efficiency_section(report(STATISTICS, guarantees, efficiency=efficiency))
+    assert section.count("<svg") == 2
+    assert "if Gaussian: 13.9 of 14.5" in section
+    none = made(noise_multiplier=0.0, sum_noise_multiplier=0.0)
+    without = efficiency_reports(none, STATISTICS, 0.95)
+    assert without["max"].guaranteed == math.inf
+    section = efficiency_section(report(STATISTICS, guarantees, efficiency=without))
+    assert "<svg" not in section
+    assert efficiency_section(report(STATISTICS, guarantees)) == ""
