@@ -9,6 +9,7 @@ from fl_audit.errors import InputError
 from fl_audit.estimators.result import json_value
 from fl_audit.planning.accuracy import AccuracyCost, accuracy_cost
 from fl_audit.planning.cost import Cost, measure_cost
+from fl_audit.planning.efficiency import PlannedEfficiency, planned_efficiency
 from fl_audit.planning.interval import coverage
 from fl_audit.planning.planned_run import (
     PlannedRun,
@@ -52,6 +53,7 @@ class Plan:
       cost: Cost of the audit beside the training.
       accuracy: Effect of canaries on the model.
       accounting: The analytical epsilon.
+      efficiency: What the audit would prove of what it could, one entry per predicted statistic.
     """
 
     run: PlannedRun
@@ -64,6 +66,7 @@ class Plan:
     cost: Cost
     accuracy: AccuracyCost
     accounting: Accounting
+    efficiency: tuple[PlannedEfficiency, ...]
 
     def to_json(self) -> dict[str, object]:
         """The JSON object that `fl-audit plan --json` prints."""
@@ -81,6 +84,7 @@ class Plan:
             "coverage": coverage(self.trials),
             "statistics": {p.statistic.name: p.to_json() for p in self.predictions},
             "not_predicted": list(self.not_predicted),
+            "efficiency": {made.statistic: made.to_json() for made in self.efficiency},
             "variant_trials": self.variant_trials,
             "variants": [made.to_json() for made in self.variants],
             "power": self.power and self.power.to_json(),
@@ -115,15 +119,17 @@ def make_plan(config: Config, trials: int | None = None, task: TaskFacts | None 
     trials = trials or (_FEW_TRIALS if takes_long else _TRIALS)
     rounds = run.noisy_rounds
     logged = [statistic.name for statistic in statistics_of(config.canaries, config.audit)]
+    predictions = predict(run, trials)
     return Plan(
         run=run,
         trials=trials,
         variant_trials=few,
-        predictions=predict(run, trials),
+        predictions=predictions,
         not_predicted=tuple(n for n in logged if n not in {s.name for s in predicted}),
         variants=variants(run, few),
         power=claim_power(run, rounds, few),
         cost=measure_cost(run),
         accuracy=accuracy_cost(run),
         accounting=account(rounds),
+        efficiency=planned_efficiency(run, predictions),
     )

@@ -77,6 +77,16 @@ class PlannedRun(RunDesign):
         """Number of canaries in each round, m, int64 of shape (rounds,)."""
         return np.bincount(self.round, minlength=self.num_rounds)
 
+    @functools.cached_property
+    def dealt(self) -> tuple[IndexArray, IndexArray]:
+        """The canary and the round, from 0, of all rounds that are dealt, included or not.
+
+        Both are int64 of shape (dealt,).
+        """
+        of_canary = self.schedule.rounds_of_canaries(self.num_canaries)
+        canaries = np.repeat(np.arange(self.num_canaries), [len(rounds) for rounds in of_canary])
+        return canaries, np.concatenate([np.zeros(0, np.int64), *of_canary])
+
     @property
     def canary_correlation(self) -> float:
         """Variance h of the inner product of two canaries, times the dimension d.

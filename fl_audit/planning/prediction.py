@@ -9,6 +9,7 @@ from tqdm import tqdm
 from fl_audit.array_types import FloatArray
 from fl_audit.attacks.all_iterates import MAX, SUM
 from fl_audit.attacks.final_model import FINAL, FINAL_MINUS_INITIAL
+from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.attacks.statistic import Statistic
 from fl_audit.attacks.statistics import statistics_of
 from fl_audit.config import Config, ServerSgd
@@ -24,12 +25,13 @@ from fl_audit.estimators import (
 from fl_audit.planning.clip_path import simulate_clip_path
 from fl_audit.planning.drawn_scores import DrawnScores
 from fl_audit.planning.interval import Interval, interval_over, median_of
+from fl_audit.planning.own_rounds import with_own_rounds
 from fl_audit.planning.planned_run import PlannedRun
 from fl_audit.planning.scores import draw_rounds, draw_scores
 from fl_audit.planning.unknowns import ENDS, MIDDLE, Unknowns
 from fl_audit.verdict import scored_statistic
 
-_OF_ROUNDS = frozenset(statistic.name for statistic in (MAX, SUM))
+_OF_ROUNDS = frozenset(statistic.name for statistic in (MAX, SUM, OWN_ROUNDS))
 _OF_MODELS = frozenset(statistic.name for statistic in (FINAL, FINAL_MINUS_INITIAL))
 
 FIT = "gaussian_fit"
@@ -74,7 +76,10 @@ def simulated_trials(run: PlannedRun, unknowns: Unknowns, trials: int) -> Iterat
     random = np.random.default_rng((_SEED, number))
     path = simulate_clip_path(run, unknowns, trials, random)
     for trial in range(trials):
-        yield draw_scores(run, unknowns, draw_rounds(run, path, trial, random), random)
+        rounds = draw_rounds(run, path, trial, random)
+        drawn = draw_scores(run, unknowns, rounds, random)
+        (apart,) = random.spawn(1)
+        yield with_own_rounds(drawn, run, unknowns, rounds, apart)
 
 
 def sample(

@@ -113,7 +113,7 @@ def _ratio(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
     return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0)
 
 
-def _cosine(product: FloatArray, norm: FloatArray) -> FloatArray:
+def cosine(product: FloatArray, norm: FloatArray) -> FloatArray:
     """The cosine of a unit vector, from inner product and norm, clipped to [-1, 1] as in a run."""
     return np.clip(_ratio(product, norm), -1.0, 1.0)
 
@@ -201,8 +201,8 @@ def _models(
     along = initial * np.sqrt(square / dim) * random.standard_normal()
     final_square = max(initial**2 + 2 * along + square, 0.0)
     return {
-        "final_minus_initial": _cosine(products, np.array(np.sqrt(square))),
-        "final": _cosine(products + start, np.array(np.sqrt(final_square))),
+        "final_minus_initial": cosine(products, np.array(np.sqrt(square))),
+        "final": cosine(products + start, np.array(np.sqrt(final_square))),
     }
 
 
@@ -235,8 +235,8 @@ def _maxima(
     largest of n own parts is drawn at once, as the U^(1 / n) quantile of the normal law.
     """
     shared = random.standard_normal(run.num_canaries)
-    share = _shared_share(run, unknowns, rounds)
-    deviation = _ratio(_deviation(run, rounds, run.canaries.astype(np.float64)), rounds.norm)
+    share = shared_share(run, unknowns, rounds)
+    deviation = _ratio(product_deviation(run, rounds, run.canaries.astype(np.float64)), rounds.norm)
     group = _groups(share)
     sizes = np.bincount(group)
     presented = np.bincount(
@@ -265,17 +265,17 @@ def _own_cosines(
     common = share[run.round]
     noise = np.sqrt(common) * shared[run.canary]
     noise += np.sqrt(1 - common) * random.standard_normal(len(run.canary))
-    deviation = _deviation(run, rounds, np.maximum(run.canaries - 1.0, 0.0))
-    return _cosine(1 + deviation[run.round] * noise, rounds.norm[run.round])
+    deviation = product_deviation(run, rounds, np.maximum(run.canaries - 1.0, 0.0))
+    return cosine(1 + deviation[run.round] * noise, rounds.norm[run.round])
 
 
-def _deviation(run: PlannedRun, rounds: Rounds, others: FloatArray) -> FloatArray:
+def product_deviation(run: PlannedRun, rounds: Rounds, others: FloatArray) -> FloatArray:
     """Deviation by round of a canary's inner product with noise, real sum and `others` canaries."""
     vectors = others * run.canary_correlation + rounds.real_norm**2
     return np.asarray(np.sqrt(vectors / run.task.dim + rounds.noise**2))
 
 
-def _shared_share(run: PlannedRun, unknowns: Unknowns, rounds: Rounds) -> FloatArray:
+def shared_share(run: PlannedRun, unknowns: Unknowns, rounds: Rounds) -> FloatArray:
     """Share of each noised sum's squared norm that other rounds have in common, by round."""
     m = run.canaries
     per_canary = np.bincount(run.canary, minlength=run.num_canaries)

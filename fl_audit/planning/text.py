@@ -20,6 +20,7 @@ def plan_lines(plan: Plan) -> list[str]:
     return [
         *_head(plan),
         *_prediction(plan),
+        *_efficiency(plan),
         *_variants(plan),
         *_power(plan),
         *_cost(plan),
@@ -88,6 +89,36 @@ def _interval(interval: Interval | None) -> str:
         return "–"
     median, lower, upper = map(epsilon_text, (interval.median, interval.lower, interval.upper))
     return f"{median} ({lower} … {upper})"
+
+
+def _efficiency(plan: Plan) -> list[str]:
+    rows = [
+        [
+            made.statistic,
+            *(
+                "–" if value is None else epsilon_text(value)
+                for value in (made.proven, made.provable, made.guaranteed)
+            ),
+            *(
+                "–" if number is None else f"{number:,}"
+                for number in (made.canaries_for_80_percent, made.canaries_for_95_percent)
+            ),
+        ]
+        for made in plan.efficiency
+    ]
+    head = ["", "proven", "provable", "guaranteed", "canaries for 80 %", "for 95 %"]
+    return [
+        "",
+        "How good the audit would be",
+        *_paragraph(
+            "Proven: the median of the larger valid bound, in the middle of the unknowns. "
+            "Provable: the most that any test proves with these canaries, in the median. "
+            "Guaranteed: by the noise, to a canary against this very attacker. "
+            "Last: how many canaries, half of them included, let the best test prove that "
+            "share of the guarantee."
+        ),
+        *_table(head, rows),
+    ]
 
 
 def _variants(plan: Plan) -> list[str]:

@@ -1,0 +1,59 @@
+"""Own rounds in a plan, and how good it says that the audit would be."""
+
+import numpy as np
+import pytest
+
+from fl_audit.planning.efficiency import planned_efficiency
+from fl_audit.planning.prediction import predict, simulated_trials
+from fl_audit.planning.unknowns import MIDDLE
+from tests.planning.planned_runs import facts, planned, small_config
+
+# The quickstart's numbers, with all of its noise on the sum.
+QUICKSTART = {
+    "mechanism": {"kind": "gaussian_fixed", "noise_multiplier": 0.3, "clip_norm": 0.5},
+    "participation": {"kind": "shuffle", "rounds": 100, "clients_per_round": 20},
+    "canaries": {"count": 500, "family": "gaussian"},
+    "audit": {"threat_models": ["all_iterates", "known_rounds"], "delta": 1e-3},
+}
+
+
+@pytest.fixture(scope="module")
+def quickstart():
+    return planned(small_config(QUICKSTART), facts(dim=167_178, num_clients=300))
+
+
+# 0.15 is five standard errors of a mean of some 7,500 scores' shifts, and of their deviation.
+def test_scores_in_own_rounds_are_gaussians_apart_by_what_the_mechanism_says(quickstart):
+    drawn = list(simulated_trials(quickstart, MIDDLE, 30))
+    included = np.concatenate([trial.scores["own_rounds"].included for trial in drawn])
+    excluded = np.concatenate([trial.scores["own_rounds"].excluded for trial in drawn])
+    scale = quickstart.task.dim**0.5
+    assert np.mean(scale * excluded) == pytest.approx(0, abs=0.06)
+    assert np.std(scale * excluded) == pytest.approx(1, abs=0.05)
+    assert np.mean(scale * included) == pytest.approx(1 / 0.3, abs=0.15)
+    assert np.std(scale * included) == pytest.approx(1, abs=0.05)
+    assert "own_rounds" in drawn[0].compared
+
+
+def test_several_own_rounds_have_no_single_vector():
+    changes = {**QUICKSTART, "participation": {**QUICKSTART["participation"], "canary_repeats": 4}}
+    run = planned(small_config(changes), facts(dim=167_178, num_clients=300))
+    (drawn,) = simulated_trials(run, MIDDLE, 1)
+    assert "own_rounds" not in drawn.compared
+    scale = run.task.dim**0.5
+    assert np.std(scale * drawn.scores["own_rounds"].excluded) == pytest.approx(1, abs=0.3)
+    assert np.mean(scale * drawn.scores["own_rounds"].included) == pytest.approx(6.6, abs=0.6)
+
+
+def test_what_is_proven_is_below_what_could_be_and_that_below_the_guarantee(quickstart):
+    found = {
+        made.statistic: made for made in planned_efficiency(quickstart, predict(quickstart, 5))
+    }
+    assert set(found) == {"max", "sum", "own_rounds"}
+    for made in found.values():
+        assert made.proven <= made.provable <= made.guaranteed
+    assert found["own_rounds"].guaranteed == pytest.approx(15.153, abs=1e-3)
+    assert found["max"].guaranteed == pytest.approx(10.548, abs=1e-3)
+    assert found["own_rounds"].proven > 10
+    assert 200 < found["own_rounds"].canaries_for_80_percent < 500
+    assert found["own_rounds"].canaries_for_95_percent > 10_000
