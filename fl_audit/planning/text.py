@@ -92,6 +92,7 @@ def _interval(interval: Interval | None) -> str:
 
 
 def _efficiency(plan: Plan) -> list[str]:
+    """The table of what would be proven, could be and is guaranteed, by statistic."""
     rows = [
         [
             made.statistic,
