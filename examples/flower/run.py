@@ -61,7 +61,7 @@ def main() -> None:
     with output_to(f"{arguments.out}.log"):
         found = simulate(arguments.out, arguments.rounds, arguments.noise_multiplier)
     print(f"accuracy {found:.3f} after {arguments.rounds} rounds")
-    fl_audit(["estimate", arguments.out, "--delta", "1e-3"])
+    fl_audit(["estimate", arguments.out, "--delta", "1e-3", "--verbose"])
 
 
 if __name__ == "__main__":

@@ -122,6 +122,9 @@ class Headline:
         if made is None or made.lower is None or made.upper is None:
             return f"nothing, as no {ESTIMATE} was made"
         most = math.inf if self.guaranteed is None else self.guaranteed
+        if self._is_beneath_bound():
+            mean = epsilon_text(made.epsilon)
+            return f"no less than proven, as canaries differ (ε ≈ {mean} at their mean shift)"
         middle = epsilon_text(self.estimate_within())
         if made.lower > most:
             ends = f"{epsilon_text(made.lower)} … {epsilon_text(made.upper)}"
@@ -130,13 +133,21 @@ class Headline:
         end = end or epsilon_text(made.upper)
         return f"ε ≈ {middle} ({epsilon_text(made.lower)} … {end}), if the noise is Gaussian"
 
+    def _is_beneath_bound(self) -> bool:
+        """Whether the bound exceeds the interval, which is about the mean of uneven shifts."""
+        upper = None if self.estimated is None else self.estimated.upper
+        proven = self.proven_epsilon()
+        return upper is not None and proven is not None and upper < proven
+
     def estimate_within(self) -> float | None:
         """The estimate; the guarantee where it is above, and its interval reaches below that.
 
-        What is above the guarantee is then chance, as the mechanism may be as configured. None
-        without an estimate.
+        What is above the guarantee is then chance, as the mechanism may be as configured. The bound
+        where that exceeds the interval. None without an estimate.
         """
         made = self.estimated
+        if self._is_beneath_bound():
+            return self.proven_epsilon()
         if made is None or made.lower is None or self.guaranteed is None:
             return None if made is None else made.epsilon
         if made.lower > self.guaranteed:

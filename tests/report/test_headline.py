@@ -87,3 +87,11 @@ def test_scores_alone_know_no_guarantee_but_the_attacker():
     assert "nothing known (scores do not tell of the noise)" in text
     assert "ε ≥ 11.4 with 90 % confidence" in text
     assert "when each client is online learns at least ε = 11.4" in text
+
+
+def test_a_bound_above_the_estimate_of_uneven_canaries():
+    made = headline(report(math.inf, statistics={"final": found("final", 9.0, 3.0, 2.0, 4.0)}))
+    assert made.estimate_within() == 9.0
+    assert made.lines()[2] == (
+        "estimated   no less than proven, as canaries differ (ε ≈ 3.00 at their mean shift)"
+    )
