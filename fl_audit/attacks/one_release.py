@@ -26,6 +26,10 @@ from fl_audit.seeds import Stream, generator
 # it every digit of the result, does not depend on it.
 _SHARES = 8
 
+_MOST_DIM = 10**9
+_MOST_NUMBERS = 10**13
+"""The most random numbers that one audit draws: at 10^8 a second on each core, hours."""
+
 
 @dataclass(frozen=True)
 class MechanismAudit:
@@ -86,6 +90,12 @@ def audit_gaussian_mechanism(
     ):
         if value < least:
             raise InputError(f"{name} must be at least {least}, got {value}")
+    for name, size, most in (
+        ("dim", dim, _MOST_DIM),
+        ("dim x canaries x trials", dim * num_canaries * num_trials, _MOST_NUMBERS),
+    ):
+        if size > most:
+            raise InputError(f"{name} must be at most {most:,}, got {size:,}")
     sigma = sigma_of_epsilon(epsilon, delta)
     trials = tqdm(range(num_trials), "trials", unit="trial", disable=None, leave=False)
     try:

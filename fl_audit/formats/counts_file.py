@@ -15,9 +15,9 @@ from fl_audit.formats.csv_file import read_csv
 
 COLUMNS = ("fp", "n0", "fn", "n1")
 _ERRORS_OF = {"fp": "n0", "fn": "n1"}
-_MOST_DIGITS = 16
-_LARGEST = 2**53
-"""Whole numbers beyond this are no longer exact as floats."""
+_MOST_DIGITS = 10
+_LARGEST = 10**9
+"""Beyond this the posterior is narrower than what its integrals resolve."""
 
 
 def read_counts_file(path: str | os.PathLike[str]) -> ChallengeCounts:
@@ -52,5 +52,5 @@ def _count(where: str, text: str) -> int:
     digits = text.strip()
     is_short = digits.isascii() and digits.isdigit() and len(digits.lstrip("0")) <= _MOST_DIGITS
     if not (is_short and int(digits) < _LARGEST):
-        raise InputError(f"{where}: must be a whole number of at least 0, got {text!r}")
+        raise InputError(f"{where}: must be a whole number from 0 to {_LARGEST - 1}, got {text!r}")
     return int(digits)

@@ -63,14 +63,16 @@ class ChainSettings:
 
     def __post_init__(self) -> None:
         """Check the fields, so that no later step has to."""
-        for name, value, least in (
-            ("draws", self.draws, 4 * self.chains),
-            ("burn_in", self.burn_in, 0),
-            ("chains", self.chains, 4),
-            ("auxiliary", self.auxiliary, 2),
+        for name, value, least, most in (
+            ("draws", self.draws, 4 * self.chains, 10**7),
+            ("burn_in", self.burn_in, 0, 10**6),
+            ("chains", self.chains, 4, 10**4),
+            ("auxiliary", self.auxiliary, 2, 10**4),
         ):
             if value < least:
                 raise InputError(f"{name} must be at least {least}, got {value}")
+            if value > most:
+                raise InputError(f"{name} must be at most {most:,}, got {value:,}")
 
 
 @dataclass(frozen=True, eq=False)

@@ -61,6 +61,8 @@ def posterior(
     """
     check_delta(delta)
     check_confidence(confidence)
+    if seed < 0:
+        raise InputError(f"seed must be at least 0, got {seed}")
     prior = prior or Prior()
     chosen = method or ("mhaar" if correlated else "grid")
     if chosen not in ("grid", "mhaar"):

@@ -5,6 +5,9 @@ from dataclasses import dataclass, fields
 
 from fl_audit.errors import InputError
 
+_MOST = 10**12
+"""The largest count whose intervals floating point resolves."""
+
 
 @dataclass(frozen=True)
 class ConfusionCounts:
@@ -70,4 +73,6 @@ def _count(name: str, value: object) -> int:
         raise InputError(f"{name} must be an integer, got {value!r}") from None
     if count < 0:
         raise InputError(f"{name} must be at least 0, got {count}")
+    if count > _MOST:
+        raise InputError(f"{name} must be at most {_MOST:,}, got {count:,}")
     return count

@@ -14,6 +14,9 @@ from fl_audit.estimators.arguments import check_confidence, check_delta, check_e
 from fl_audit.estimators.beta_cdf import beta_cdf
 from fl_audit.estimators.bisection import supremum
 
+_MOST_EXAMPLES = 10**7
+"""The largest number of examples whose bound is found within seconds."""
+
 
 def p_value(m: int, r: int, v: int, epsilon: float, delta: float) -> float:
     """A bound on the chance of v or more correct guesses under (epsilon, delta)-DP.
@@ -138,6 +141,8 @@ def check_counts(m: int, r: int, v: int) -> None:
     """
     if m < 1:
         raise InputError(f"examples (m) must be at least 1, got {m}")
+    if m > _MOST_EXAMPLES:
+        raise InputError(f"examples (m) must be at most {_MOST_EXAMPLES:,}, got {m:,}")
     if not 0 <= r <= m:
         raise InputError(f"guesses (r) must be in [0, {m}], the number of examples, got {r}")
     if not 0 <= v <= r:
