@@ -71,6 +71,8 @@ def _main(argv: Sequence[str] | None) -> int:
         return EXIT_BROKEN_PIPE
     except OSError as error:
         return _refuse(system_error(error))
+    except ArithmeticError as error:
+        return _refuse(f"these values leave the range of floating-point numbers: {error}")
     except MemoryError as error:
         return _refuse(f"needs more memory than there is: {error}")
     return status

@@ -27,7 +27,8 @@ from fl_audit.seeds import Stream, generator
 _SHARES = 8
 
 _MOST_DIM = 10**9
-_MOST_NUMBERS = 10**13
+_MOST_VECTORS = 10**8
+_MOST_NUMBERS = 10**12
 """The most random numbers that one audit draws: at 10^8 a second on each core, hours."""
 
 
@@ -92,6 +93,7 @@ def audit_gaussian_mechanism(
             raise InputError(f"{name} must be at least {least}, got {value}")
     for name, size, most in (
         ("dim", dim, _MOST_DIM),
+        ("canaries x trials", num_canaries * num_trials, _MOST_VECTORS),
         ("dim x canaries x trials", dim * num_canaries * num_trials, _MOST_NUMBERS),
     ):
         if size > most:

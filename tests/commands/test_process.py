@@ -88,3 +88,22 @@ def test_an_overlong_name_is_one_line(tmp_path, capsys):
     path = Path(tmp_path) / ("x" * 300)
     assert main(["estimate", str(path), "--delta", "0"]) == 2
     assert "File name too long" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ("--dim 10 --canaries 1000000000000 --trials 1", "canaries x trials must be at most"),
+        ("--dim 1000000000000 --canaries 1 --trials 1", "dim must be at most 1,000,000,000, got"),
+        ("--dim 10 --canaries 1 --trials 100000000000", "canaries x trials must be at most"),
+    ],
+)
+def test_sizes_that_would_not_end_are_refused_with_the_number(words, line, capsys):
+    assert main(f"mechanism --epsilon 1 --delta 1e-5 --seed 1 {words}".split()) == 2
+    assert line in capsys.readouterr().err
+
+
+def test_values_beyond_floating_point_are_one_line(capsys):
+    words = "--epsilon 1 --delta 0.9999999999999999 --dim 10 --canaries 1 --trials 1 --seed 1"
+    assert main(["mechanism", *words.split()]) == 2
+    assert "leave the range of floating-point numbers" in capsys.readouterr().err
