@@ -168,7 +168,10 @@ def _read_parquet(path: Path) -> _Table:
         reason = str(error).splitlines()[0]
         raise InputError(f"{path}: cannot be read as Parquet: {reason}") from error
     positions = _positions(path, table.column_names)
-    columns = {name: table.column(at).to_pylist() for name, at in positions.items()}
+    try:
+        columns = {name: table.column(at).to_pylist() for name, at in positions.items()}
+    except ValueError as error:
+        raise InputError(f"{path}: cannot be read as Parquet: {error}") from error
     return _Table(columns, lambda row: f"row {row + 1}")
 
 
