@@ -21,7 +21,7 @@ from fl_audit.commands.process import (
     drop_output,
     flush_output,
     interrupts,
-    system_error,
+    limit_words,
 )
 from fl_audit.errors import InputError, Interrupted, one_line
 
@@ -69,12 +69,8 @@ def _main(argv: Sequence[str] | None) -> int:
         # Nobody reads any more; without this the flush at exit would fail again.
         drop_output()
         return EXIT_BROKEN_PIPE
-    except OSError as error:
-        return _refuse(system_error(error))
-    except ArithmeticError as error:
-        return _refuse(f"these values leave the range of floating-point numbers: {error}")
-    except MemoryError as error:
-        return _refuse(f"needs more memory than there is: {error}")
+    except (OSError, ArithmeticError, MemoryError) as error:
+        return _refuse(limit_words(error))
     return status
 
 

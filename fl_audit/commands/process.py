@@ -60,6 +60,15 @@ def flush_output() -> None:
         raise InputError(f"standard output: {system_error(error)}") from error
 
 
+def limit_words(error: OSError | ArithmeticError | MemoryError) -> str:
+    """Words for an error of a machine at its limits: of the system, of numbers or of memory."""
+    if isinstance(error, ArithmeticError):
+        return f"these values leave the range of floating-point numbers: {error}"
+    if isinstance(error, MemoryError):
+        return f"needs more memory than there is: {error}"
+    return system_error(error)
+
+
 def system_error(error: OSError) -> str:
     """Words for an error of the system, such as a full disk or a folder without rights."""
     reason = error.strerror or str(error) or type(error).__name__
