@@ -41,6 +41,17 @@ def guarantee_cell(setting: Setting, party: Party) -> str:
     return text if math.isinf(spread.largest) else f"≤ {text}"
 
 
+def fault_cell(setting: Setting) -> str:
+    """What went wrong in the training of the runs, in short."""
+    names = dict.fromkeys(fault.name for run in setting.runs for fault in run.report.faults)
+    return ", ".join(names) or LEFT_OUT
+
+
+def has_faults(comparison: Comparison) -> bool:
+    """Whether the training of any run went wrong."""
+    return any(run.report.faults for setting in comparison.settings for run in setting.runs)
+
+
 def verdict_cell(setting: Setting) -> str:
     """The verdicts on the claims that the configs of the runs make."""
     said = [

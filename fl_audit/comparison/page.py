@@ -10,7 +10,9 @@ from fl_audit.comparison.cells import (
     accuracy_cell,
     cohort_cell,
     epsilon_cell,
+    fault_cell,
     guarantee_cell,
+    has_faults,
     has_repetitions,
     has_verdicts,
     rounds_cell,
@@ -42,6 +44,7 @@ def _page(comparison: Comparison) -> dict[str, Any]:
         "warnings": comparison.warnings,
         "has_repetitions": has_repetitions(comparison),
         "has_verdicts": has_verdicts(comparison),
+        "has_faults": has_faults(comparison),
         "settings": [_setting_row(comparison, setting) for setting in comparison.settings],
         "titles": {name: title_of(name) for name in comparison.statistics},
         "meanings": {name: meaning_of(name) for name in comparison.statistics},
@@ -70,6 +73,7 @@ class _SettingRow:
       client: Analytical epsilon to a real client.
       canary: Analytical epsilon to a canary.
       verdict: Verdicts on the claims of the runs.
+      faults: What went wrong in their training.
       epsilons: A cell by statistic and shown method.
       folders: Folders of the runs.
     """
@@ -82,6 +86,7 @@ class _SettingRow:
     client: str
     canary: str
     verdict: str
+    faults: str
     epsilons: dict[str, dict[str, str]]
     folders: tuple[str, ...]
 
@@ -96,6 +101,7 @@ def _setting_row(comparison: Comparison, setting: Setting) -> _SettingRow:
         client=guarantee_cell(setting, "client"),
         canary=guarantee_cell(setting, "canary"),
         verdict=verdict_cell(setting),
+        faults=fault_cell(setting),
         epsilons={
             name: {method: epsilon_cell(setting, name, method) for method in SHOWN_METHODS}
             for name in comparison.statistics

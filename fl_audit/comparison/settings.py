@@ -22,6 +22,7 @@ CHANCE_OR_MEANS = frozenset(
         "audit.claimed_delta",
         "audit.verdict_statistic",
         "audit.verdict_method",
+        "audit.replay",
         "log.checkpoint_every",
         "log.evaluate_every",
     }

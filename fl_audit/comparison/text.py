@@ -7,7 +7,9 @@ from fl_audit.comparison.cells import (
     accuracy_cell,
     cohort_cell,
     epsilon_cell,
+    fault_cell,
     guarantee_cell,
+    has_faults,
     has_repetitions,
     has_verdicts,
     rounds_cell,
@@ -31,6 +33,7 @@ def comparison_lines(comparison: Comparison) -> list[str]:
         "",
         *_settings_table(comparison.settings, width),
         *_verdicts(comparison),
+        *_faults(comparison),
         *(
             line
             for statistic in comparison.statistics
@@ -67,6 +70,14 @@ def _verdicts(comparison: Comparison) -> list[str]:
         return []
     rows = [(verdict_cell(setting),) for setting in comparison.settings]
     return ["", *_aligned("", ("verdict",), comparison.settings, rows, _label_width(comparison))]
+
+
+def _faults(comparison: Comparison) -> list[str]:
+    if not has_faults(comparison):
+        return []
+    rows = [(fault_cell(setting),) for setting in comparison.settings]
+    head = ("faults of training",)
+    return ["", *_aligned("", head, comparison.settings, rows, _label_width(comparison))]
 
 
 def _statistic_table(comparison: Comparison, statistic: str, width: int) -> list[str]:

@@ -12,6 +12,7 @@ from fl_audit.attacks.threat_models import threat_models_of
 from fl_audit.errors import InputError
 from fl_audit.report.checks import checks_report, failed_checks
 from fl_audit.report.efficiency import attacker_reports, efficiency_reports
+from fl_audit.report.faults import faults_of
 from fl_audit.report.finished_run import FinishedRun
 from fl_audit.report.folder_report import NOT_KNOWN, FolderReport
 from fl_audit.report.model import AnalyticalReport, Report, ThreatModelReport
@@ -44,6 +45,7 @@ def build_report(run: FinishedRun, estimated: FolderReport | None = None) -> Rep
         threat_models=_threat_models(run, statistics.values()),
         verdict=None if reached is None else verdict_from_json(reached.to_json()),
         checks=checks,
+        faults=faults_of(run),
         analytical=_analytical(rounds),
         efficiency=efficiency_reports(rounds, statistics, run.config.audit.confidence),
         run=run.record,

@@ -114,6 +114,18 @@ class ChecksReport(msgspec.Struct, frozen=True):
         return all(check.passed for check in self.results)
 
 
+class FaultReport(msgspec.Struct, frozen=True):
+    """A fault of the training.
+
+    Attributes:
+      name: Its short name.
+      words: What was seen, in a sentence.
+    """
+
+    name: str
+    words: str
+
+
 class AccountantReport(msgspec.Struct, frozen=True):
     """Epsilon by one accountant.
 
@@ -183,6 +195,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
       threat_models: What attackers see, by name, from the weakest on.
       verdict: What became of the claim; None where the config makes none.
       checks: Checks of the mechanism.
+      faults: What went wrong in the training itself.
       analytical: What the noise guarantees, at the run's delta.
       efficiency: What was proven of what could have been, and of what is guaranteed, by statistic.
       run: What the run did; delta, dim, accuracy and the pool's counts are here.
@@ -194,6 +207,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     threat_models: Mapping[str, ThreatModelReport] = {}
     verdict: VerdictReport | None
     checks: ChecksReport = ChecksReport(FALSE_ALARM, None, ())
+    faults: tuple[FaultReport, ...] = ()
     analytical: AnalyticalReport
     efficiency: Mapping[str, EfficiencyReport] = {}
     run: RunRecord

@@ -36,6 +36,7 @@ def report_to_json(report: Report) -> dict[str, Any]:
         "accuracy": json_value(report.run.accuracy),
         "verdict": report.verdict and _worded(_verdict(report, report.verdict)),
         "checks": _worded(checks_to_json(report.checks)),
+        "faults": list(msgspec.to_builtins(report.faults)),
         "analytical": _worded(_analytical(report.analytical, report.run.delta)),
         **_efficiency(report),
         "run": _run(report.run),

@@ -55,6 +55,7 @@ def summary_lines(report: Report, width: int = 100) -> list[str]:
         f"analytical epsilon  {_analytical(report.analytical)}",
         f"checks              {_checks(report.checks)}",
         *_absences(report),
+        *(f"fault of training   {fault.name}: {fault.words}" for fault in report.faults),
         *(f"{row.statistic}: {row.reason}" for row in refuted_rows(report.statistics)),
     ]
 

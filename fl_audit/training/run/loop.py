@@ -16,6 +16,7 @@ from fl_audit.training.data.prefetch import prefetched
 from fl_audit.training.run.aggregate_watch import AggregateWatch
 from fl_audit.training.run.checkpoint import Checkpoint, save_checkpoint
 from fl_audit.training.run.evaluation import Evaluator
+from fl_audit.training.run.fault_watch import FaultWatch
 from fl_audit.training.run.interruption import StopRequest
 from fl_audit.training.run.metrics_log import MetricsLog, RoundMetrics
 from fl_audit.training.run.prepare import PreparedRun
@@ -56,6 +57,7 @@ class RoundLoop:
         )
         self._evaluator = Evaluator(run.task.classifier, run.task.held_out)
         self._watch = AggregateWatch(run, folder, start.completed_rounds)
+        self._faults = FaultWatch(run)
         self._metrics = MetricsLog(folder, start.completed_rounds)
         self._seals = start.seals
         self._last = run.schedule.num_rounds
@@ -143,6 +145,7 @@ class RoundLoop:
             seconds_scoring=scored - trained,
         )
         self._metrics.write(metrics)
+        self._faults.see_round(metrics)
         if metrics.accuracy is not None:
             shown = {"loss": f"{result.train_loss:.3f}", "accuracy": f"{metrics.accuracy:.3f}"}
             self._bar.set_postfix(shown)

@@ -1,0 +1,251 @@
+"""The benchmark: each bug of `bugs.py` by checks, by replay, by canaries and by another auditor.
+
+Usage: python -m experiments.broken_mechanisms.benchmark RESULTS.jsonl [RIGHT RUNS, 300 by default]
+
+One run each: 20 rounds, 100 clients and 600 canaries of which coins include half, each in one
+round. The module adds a line of JSON per run, continues where an earlier call stopped, and prints
+the table of docs/broken_mechanisms.md.
+"""
+
+import copy
+import functools
+import math
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from experiments.broken_mechanisms.bugs import BUGS, RIGHT, Bug
+from experiments.broken_mechanisms.results import append, read
+from experiments.broken_mechanisms.servers import (
+    CLIP,
+    DENOMINATOR,
+    DIM,
+    NOISE,
+    SHAPES,
+    Arrays,
+    zeros,
+)
+from fl_audit import CanaryPool, Claim, MechanismWatch, Promise, RoundScorer, replay_round
+from fl_audit.accounting import NoisyRounds, account
+from fl_audit.attacks import unflatten
+from fl_audit.mechanism_checks import check_poisson
+from fl_audit.report.folder_statistics import folder_statistics
+from fl_audit.verdict import ClaimTests, ScoredStatistic
+from fl_audit.verdict.p_value import p_value
+
+ROUNDS, CLIENTS, CANARIES, DELTA = 20, 100, 600, 1e-3
+PROBABILITY = 1 / ROUNDS
+"""The probability of a member in a round where Poisson sampling is claimed."""
+
+_SIZES = [int(np.prod(shape)) for shape in SHAPES]
+
+
+def main() -> None:
+    """Makes the runs that the results lack, and prints the table."""
+    results = Path(sys.argv[1])
+    runs = int(sys.argv[2]) if len(sys.argv) > 2 else 300
+    done = {(row["name"], row["seed"]) for row in read(results)}
+    wanted = [(bug, 1) for bug in BUGS]
+    wanted += [(bug, 1 + seed) for seed in range(runs // len(RIGHT)) for bug in RIGHT]
+    for bug, seed in wanted:
+        if (bug.name, seed) not in done:
+            append(results, {"name": bug.name, "seed": seed, **audited(bug, seed)})
+    print(table(read(results)))
+
+
+def audited(bug: Bug, seed: int) -> dict[str, Any]:
+    """What each auditor says of one run."""
+    random = np.random.default_rng([seed, 1])
+    pool = CanaryPool(seed=seed, count=CANARIES, dim=DIM)
+    updates = [_update(random) for _ in range(CLIENTS)]
+    cohorts, canary_rounds = _who_takes_part(bug, pool, random)
+    state: dict[str, Any] = {"round": 0, "clip": CLIP}
+    watch = MechanismWatch(_SIZES)
+    with tempfile.TemporaryDirectory() as folder:
+        scorer = RoundScorer.create(f"{folder}/log", pool, ROUNDS, canary_rounds)
+        for index, cohort in enumerate(cohorts):
+            clip = float(state["clip"])
+            sent = [_sent(int(member), updates, pool) for member in cohort]
+            state, release = bug.server(state, sent, np.random.default_rng([seed, 2, index]))
+            flat = np.concatenate([part.ravel() for part in release]).astype(np.float32)
+            watch.see_round(
+                flat,
+                noise_stddev=bug.sum_noise * clip / DENOMINATOR,
+                norm_bound=len(cohort) * clip / DENOMINATOR,
+            )
+            if flat.any():
+                scorer.score_round(index + 1, flat)
+        scorer.finish()
+        statistics = folder_statistics(Path(folder) / "log", None, None)
+    claim = claimed_epsilon(bug.sampler is not None)
+    return {
+        "claim": claim,
+        "checks": _found(check.name for check in watch.checks() if not check.passed),
+        "checks_p": min(check.p_value for check in watch.checks()),
+        **_by_sampling(bug, cohorts, pool),
+        **_by_replay(bug, state, seed),
+        **_by_canaries(statistics, claim, bug.is_broken),
+        "others": others(statistics) if bug.is_broken else {},
+    }
+
+
+@functools.cache
+def claimed_epsilon(is_sampled: bool) -> float:
+    """The epsilon of the right mechanism to whoever takes part, in one round or in a sample."""
+    once = None if is_sampled else 1
+    facts = NoisyRounds(
+        rounds=ROUNDS,
+        delta=DELTA,
+        noise_multiplier=NOISE,
+        sum_noise_multiplier=NOISE,
+        sampling_probability=PROBABILITY if is_sampled else None,
+        client_participations=once,
+        canary_participations=once,
+    )
+    return account(facts).canary.epsilon or math.inf
+
+
+def _update(random: np.random.Generator) -> Arrays:
+    """A real client's update, about two clip norms long."""
+    return [random.normal(0, 2 * CLIP / math.sqrt(DIM), shape) for shape in SHAPES]
+
+
+def _sent(member: int, updates: Sequence[Arrays], pool: CanaryPool) -> Arrays:
+    """The update of a client, or of the canary with the number beyond the clients'."""
+    if member < CLIENTS:
+        return updates[member]
+    vector = 1e3 * CLIP * pool.vector(member - CLIENTS)
+    return [np.asarray(part, np.float64) for part in unflatten(vector, zeros())]
+
+
+def _who_takes_part(
+    bug: Bug, pool: CanaryPool, random: np.random.Generator
+) -> tuple[list[Any], list[list[int]] | None]:
+    """The members of each round, and the canaries' rounds where each has one."""
+    canaries = CLIENTS + np.flatnonzero(pool.included)
+    if bug.sampler is not None:
+        members = np.concatenate([np.arange(CLIENTS), canaries])
+        drawn = bug.sampler(random, len(members), ROUNDS, PROBABILITY)
+        return [members[cohort] for cohort in drawn], None
+    rounds = random.integers(ROUNDS, size=CLIENTS + CANARIES)
+    present = np.concatenate([np.arange(CLIENTS), canaries])
+    cohorts = [present[rounds[present] == index] for index in range(ROUNDS)]
+    return cohorts, [[int(index) + 1] for index in rounds[CLIENTS:]]
+
+
+def _by_sampling(bug: Bug, cohorts: Sequence[Any], pool: CanaryPool) -> dict[str, Any]:
+    """The checks of the sampler, where the claim counts on it."""
+    if bug.sampler is None:
+        return {"sampling": [], "sampling_p": 1.0}
+    everybody = np.concatenate([np.arange(CLIENTS), CLIENTS + np.flatnonzero(pool.included)])
+    drawn = [np.searchsorted(everybody, cohort) for cohort in cohorts]
+    found = check_poisson(drawn, len(everybody), PROBABILITY)
+    return {
+        "sampling": _found(finding.name for finding in found if not finding.passed),
+        "sampling_p": math.exp(min(finding.log_p for finding in found)),
+    }
+
+
+def _by_replay(bug: Bug, state: dict[str, Any], seed: int) -> dict[str, Any]:
+    """The replay of the round after the last."""
+    random = np.random.default_rng([seed, 3])
+    updates = [[part * (1 if i % 2 else 0.1) for part in _update(random)] for i in range(40)]
+    clip = float(state["clip"])
+    promise = Promise(clip_norm=clip, denominator=DENOMINATOR, noise_multiplier=bug.sum_noise)
+    found = replay_round(bug.server, copy.deepcopy(state), updates, seed, promise)
+    return {
+        "replay": list(found.failed),
+        "replay_p": math.exp(min(finding.log_p for finding in found.findings)),
+        "words": [f.measured for f in found.findings if not f.passed],
+    }
+
+
+def _by_canaries(
+    statistics: Sequence[ScoredStatistic], claim: float, is_broken: bool
+) -> dict[str, Any]:
+    """The verdict's bound and, as it takes long, of broken runs alone its p-value."""
+    tests = ClaimTests(statistics, 0.95)
+    bounds = tests.bounds(DELTA)
+    return {
+        "bound": bounds[0].estimate.epsilon,
+        "by": f"{bounds[0].test.statistic.name}/{bounds[0].test.method}",
+        "contradicted": bounds[0].estimate.epsilon > claim,
+        "canaries_p": p_value(tests, bounds, Claim(claim, DELTA)) if is_broken else None,
+    }
+
+
+def others(statistics: Sequence[ScoredStatistic]) -> dict[str, float]:
+    """The largest bound by jax_privacy's auditor over the statistics; nothing without the package.
+
+    It is the bound of its `CanaryScoreAuditor` with default arguments at 95 %, each statistic by
+    itself.
+    """
+    try:
+        from jax_privacy import auditing
+    except ImportError:
+        return {}
+    auditors = [
+        auditing.CanaryScoreAuditor(one.scores.included, one.scores.excluded) for one in statistics
+    ]
+    return {
+        "jax_privacy": max(
+            float(one.epsilon_clopper_pearson(significance=0.05, delta=DELTA)) for one in auditors
+        )
+    }
+
+
+def _found(names: Any) -> list[str]:
+    return sorted(set(names))
+
+
+def table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The table of bugs, and a line about the right runs."""
+    of = {row["name"]: row for row in rows}
+    lines = [
+        "| bug | checks | replay | canaries: bound, p | jax_privacy |",
+        "|---|---|---|---|---|",
+    ]
+    for bug in BUGS:
+        if bug.name in of:
+            lines.append(_line(bug, of[bug.name]))
+    right = [row for row in rows if row["name"].startswith("correct")]
+    found = [row for row in (of[bug.name] for bug in BUGS if bug.name in of) if is_found(row)]
+    count = sum(bug.name in of for bug in BUGS)
+    lines += ["", f"{len(found)} of {count} found. {_about(right)}"]
+    return "\n".join(lines)
+
+
+def _about(right: Sequence[Mapping[str, Any]]) -> str:
+    """How near the right runs come to a false alarm."""
+    if not right:
+        return "No right runs."
+    checks = min(min(row["checks_p"], row["sampling_p"]) for row in right)
+    replays = min(row["replay_p"] for row in right)
+    bounds = max(row["bound"] / row["claim"] for row in right)
+    return (
+        f"{sum(map(is_found, right))} of {len(right)} right runs called broken; smallest p of a "
+        f"check {checks:.2g}, of a replay {replays:.2g}; largest bound over the claim {bounds:.2f}"
+    )
+
+
+def is_found(row: Mapping[str, Any]) -> bool:
+    """Whether checks, replay or canaries say that a run is broken."""
+    return bool(row["checks"] or row["sampling"] or row["replay"] or row["contradicted"])
+
+
+def _line(bug: Bug, row: Mapping[str, Any]) -> str:
+    name = bug.name if bug.thread is None else f"[{bug.name}]({bug.thread})"
+    checks = ", ".join([*row["checks"], *row["sampling"]]).replace("_", " ") or "–"
+    replay = ", ".join(row["replay"]).replace("_", " ") or "–"
+    bound = f"{row['bound']:.3g}"
+    bound = f"**{bound}**" if row["contradicted"] else bound
+    other = f"{row['others']['jax_privacy']:.3g}" if row["others"] else ""
+    return f"| {name} | {checks} | {replay} | {bound}, {row['canaries_p']:.1g} | {other} |"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""The list of the benchmark: what is wrong, where it happened, and a server or sampler of it."""
+
+from dataclasses import dataclass
+
+from experiments.broken_mechanisms import samplers, servers
+from experiments.broken_mechanisms.samplers import Sampler
+from experiments.broken_mechanisms.servers import CLIP, NOISE, SUM_NOISE, Server, clipped
+
+_GITHUB = "https://github.com/"
+_RIGHT_SERVER = servers.server()
+
+
+@dataclass(frozen=True)
+class Bug:
+    """A mechanism of the benchmark.
+
+    Attributes:
+      name: What is wrong, in words.
+      server: The server's round.
+      thread: The public thread in which it, or its kind, was reported; None where none is known.
+      sampler: The sampler, where that is what is wrong or the claim counts on it; else None.
+      sum_noise: The noise multiplier that the sum should have.
+      is_broken: Whether anything is wrong.
+    """
+
+    name: str
+    server: Server = _RIGHT_SERVER
+    thread: str | None = None
+    sampler: Sampler | None = None
+    sum_noise: float = NOISE
+    is_broken: bool = True
+
+
+def _at(repository: str, number: int, kind: str = "issues") -> str:
+    return f"{_GITHUB}{repository}/{kind}/{number}"
+
+
+BUGS = (
+    Bug(
+        "noise not scaled with the adaptive clip",
+        servers.adaptive(first_clip=CLIP),
+        sum_noise=SUM_NOISE,
+    ),
+    Bug(
+        "noise over the denominator twice",
+        servers.server(multiplier=NOISE / servers.DENOMINATOR),
+        _at("tensorflow/privacy", 153),
+    ),
+    Bug("clip after noise, at the client", servers.noised_then_clipped, _at("illidanlab/dpgan", 4)),
+    Bug("no clip for one variable: a matrix", servers.server(servers.unclipped(0))),
+    Bug("no clip for one variable: the last bias", servers.server(servers.unclipped(3))),
+    Bug(
+        "clip by variable",
+        servers.server(lambda u, c: [clipped([part], c)[0] for part in u]),
+        _at("fedbiomed/fedbiomed", 1443),
+    ),
+    Bug("noise generated once, used in every round", servers.reseeded(lambda state: 5)),
+    Bug("one seed on workers that sum clients", servers.server(noise=servers.same_workers)),
+    Bug("one seed on workers that hold pieces", servers.server(noise=servers.same_pieces)),
+    Bug("half the noise multiplier", servers.server(multiplier=NOISE / 2)),
+    Bug("every client counted twice", servers.server(lambda u, c: [2 * p for p in clipped(u, c)])),
+    Bug("one upload in ten counted twice", servers.retried),
+    Bug("drawn with replacement", sampler=samplers.with_replacement),
+    Bug(
+        "denominator: who came, not who was expected",
+        servers.server(denominator=lambda count: max(1, count)),
+        _at("meta-pytorch/opacus", 571),
+    ),
+    Bug(
+        "shuffled batches, accounted as Poisson",
+        thread=_at("meta-pytorch/opacus", 128, "pull"),
+        sampler=samplers.shuffled,
+    ),
+    Bug(
+        "rounds of one size, accounted as Poisson",
+        thread=_at("meta-pytorch/opacus", 80),
+        sampler=samplers.fixed_size,
+    ),
+    Bug(
+        "a weighted sampler, accounted as Poisson",
+        thread=_at("meta-pytorch/opacus", 813),
+        sampler=samplers.by_weight,
+    ),
+    Bug(
+        "the sum is clipped, not the updates",
+        servers.clip_of_sum,
+        _at("JeffffffFu/Awesome-Differential-Privacy-and-Meachine-Learning", 9),
+    ),
+    Bug(
+        "noise inside the clip, which clients have not",
+        servers.clip_of_noised_sum,
+        _at("NVIDIA/NVFlare", 462),
+    ),
+    Bug(
+        "coordinates clamped instead of a clip of the norm",
+        servers.server(servers.clamped),
+        _at("KanishJebaMathewM/Truxify", 3858, "pull"),
+    ),
+    Bug(
+        "the clip norm squared in the noise",
+        servers.server(multiplier=NOISE * CLIP),
+        _at("greenelab/SPRINT_gan", 5),
+    ),
+    Bug(
+        "noise in float16",
+        servers.server(noise=servers.in_float16),
+        _at("meta-pytorch/opacus", 616),
+    ),
+    Bug(
+        "some coordinates without noise",
+        servers.server(noise=servers.with_holes),
+        _at("NVIDIA/NVFlare", 343),
+    ),
+    Bug("the last bias without noise", servers.server(noise=servers.but_the_last_bias)),
+    Bug(
+        "one random key for all variables",
+        servers.server(noise=servers.one_key),
+        _at("jax-ml/jax", 3646, "pull"),
+    ),
+    Bug(
+        "no noise in a round without clients",
+        servers.no_noise_when_empty,
+        _at("meta-pytorch/opacus", 530, "pull"),
+    ),
+    Bug(
+        "the adaptive clip's count not paid for",
+        servers.adaptive(multiplier=NOISE),
+        _at("google-parfait/tensorflow-federated", 1080, "pull"),
+        sum_noise=SUM_NOISE,
+    ),
+    Bug(
+        "the secure sum overflows",
+        servers.overflowing,
+        _at("fedbiomed/fedbiomed", 1089, "pull"),
+    ),
+    Bug(
+        "clip of microbatches, not of clients", servers.microbatches, _at("tensorflow/privacy", 620)
+    ),
+    Bug("weights by private counts", servers.weighted),
+    Bug("momentum before noise", servers.momentum_before_noise),
+    Bug(
+        "a restarted tree begins with the old noise",
+        servers.restarted_trees,
+    ),
+    Bug("seeds reused after a resume", servers.reseeded(lambda state: state["round"] % 10)),
+)
+"""The broken ones."""
+
+RIGHT = (
+    Bug("correct: fixed clip", is_broken=False),
+    Bug("correct: adaptive clip", servers.adaptive(), sum_noise=SUM_NOISE, is_broken=False),
+    Bug("correct: Poisson sampling", sampler=samplers.poisson, is_broken=False),
+)

@@ -1,0 +1,144 @@
+"""Faults of a training that make its accuracy, or its audit, say little.
+
+They are rules of thumb on the curves of metrics.csv, not tests: each names what it saw.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from fl_audit.array_types import FloatArray
+from fl_audit.number_words import significant
+
+_FEWEST_ROUNDS = 5
+"""The number of rounds below which curves say nothing."""
+
+_RUN_AWAY = 20.0
+"""The factor by which a clip norm that still moves may have moved since the first round."""
+
+_LOSS_GROWTH = 1.2
+"""The factor between the mean losses of the first and the last fifth of the rounds."""
+
+_ABOVE_CHANCE = 1.5
+"""The factor by which an accuracy should exceed that of a guess."""
+
+_CANARY_SHARE = 0.5
+"""The largest share of canaries in a cohort, on average over the rounds."""
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingCurves:
+    """A value per round of what metrics.csv holds, each float64 of shape (rounds,).
+
+    Attributes:
+      clip_norm: The norm that updates were clipped to; infinite without a clip.
+      train_loss: The mean loss of the cohort, in nats; NaN where there is none.
+      accuracy: The accuracy on held-out data; NaN in rounds without evaluation.
+      clients: The number of real clients.
+      canaries: The number of canaries.
+    """
+
+    clip_norm: FloatArray
+    train_loss: FloatArray
+    accuracy: FloatArray
+    clients: FloatArray
+    canaries: FloatArray
+
+
+@dataclass(frozen=True)
+class TrainingFault:
+    """One fault.
+
+    Attributes:
+      name: Its short name, for a table.
+      words: What was seen, in a sentence.
+    """
+
+    name: str
+    words: str
+
+
+def training_faults(
+    curves: TrainingCurves, num_outputs: int, *, divides_by_actual: bool
+) -> tuple[TrainingFault, ...]:
+    """The faults that the rounds so far show.
+
+    Args:
+      curves: The rounds so far.
+      num_outputs: The number of outputs of the model, one of which a guess hits.
+      divides_by_actual: Whether the sum of updates is divided by the number of participants, as
+        under `distributed`.
+    """
+    found = [*_empty_rounds(curves, divides_by_actual)]
+    if len(curves.clip_norm) >= _FEWEST_ROUNDS:
+        found += [
+            *_clip_norm(curves.clip_norm),
+            *_loss(curves.train_loss),
+            *_accuracy(curves.accuracy, num_outputs),
+            *_share(curves),
+        ]
+    return tuple(found)
+
+
+def _empty_rounds(curves: TrainingCurves, divides_by_actual: bool) -> Iterator[TrainingFault]:
+    empty = np.flatnonzero(curves.clients + curves.canaries == 0)
+    if divides_by_actual and len(empty):
+        yield TrainingFault(
+            "empty round",
+            f"Nobody took part in round {empty[0] + 1}"
+            + (f" and {len(empty) - 1} more" if len(empty) > 1 else "")
+            + ", and the sum is divided by the number of participants.",
+        )
+
+
+def _clip_norm(clip_norm: FloatArray) -> Iterator[TrainingFault]:
+    first, late, last = clip_norm[0], clip_norm[3 * len(clip_norm) // 4], clip_norm[-1]
+    if not np.isfinite(clip_norm).all():
+        return
+    grown, moving = last / first, last / late
+    if max(grown, 1 / grown) > _RUN_AWAY and (moving > 1.1) == (grown > 1) and moving != 1:
+        way = "grew" if grown > 1 else "shrank"
+        yield TrainingFault(
+            "clip norm runs away",
+            f"The clip norm {way} from {significant(first)} to {significant(last)} and still "
+            "moves; so does the noise.",
+        )
+
+
+def _loss(train_loss: FloatArray) -> Iterator[TrainingFault]:
+    known = train_loss[~np.isnan(train_loss)]
+    if not len(known):
+        return
+    if not np.isfinite(known).all():
+        yield TrainingFault("loss grows", "The training loss is infinite.")
+        return
+    fifth = max(1, len(known) // 5)
+    before, after = known[:fifth].mean(), known[-fifth:].mean()
+    if after > _LOSS_GROWTH * before:
+        yield TrainingFault(
+            "loss grows",
+            f"The training loss grew from {significant(before)} to {significant(after)} (means of "
+            "the first and the last fifth of the rounds).",
+        )
+
+
+def _accuracy(accuracy: FloatArray, num_outputs: int) -> Iterator[TrainingFault]:
+    known = accuracy[~np.isnan(accuracy)]
+    if len(known) and known[-1] <= _ABOVE_CHANCE / num_outputs:
+        yield TrainingFault(
+            "accuracy at chance",
+            f"The accuracy is {significant(100 * known[-1])} %, and a guess among {num_outputs} "
+            f"has {significant(100 / num_outputs)} %: the model has learned nothing.",
+        )
+
+
+def _share(curves: TrainingCurves) -> Iterator[TrainingFault]:
+    total = float((curves.clients + curves.canaries).sum())
+    share = float(curves.canaries.sum()) / total if total else 0.0
+    if share > _CANARY_SHARE:
+        yield TrainingFault(
+            "mostly canaries",
+            f"Canaries are {significant(100 * share)} % of the participants: the training is "
+            "not what it would be without the audit.",
+        )

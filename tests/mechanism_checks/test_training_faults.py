@@ -1,0 +1,61 @@
+"""Faults of training in curves that have them, and none in curves that have not."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from fl_audit.mechanism_checks.training_faults import TrainingCurves, training_faults
+
+ROUNDS = 40
+GOOD = TrainingCurves(
+    clip_norm=np.linspace(0.1, 0.6, ROUNDS),
+    train_loss=np.linspace(2.3, 0.4, ROUNDS),
+    accuracy=np.where(np.arange(ROUNDS) % 10 == 9, 0.8, np.nan),
+    clients=np.full(ROUNDS, 10.0),
+    canaries=np.full(ROUNDS, 6.0),
+)
+
+
+def names(divides_by_actual=False, **changes):
+    curves = dataclasses.replace(GOOD, **changes)
+    found = training_faults(curves, 10, divides_by_actual=divides_by_actual)
+    return [fault.name for fault in found]
+
+
+def test_a_good_training_has_none():
+    assert names() == []
+    assert names(clip_norm=np.full(ROUNDS, np.inf), train_loss=np.full(ROUNDS, np.nan)) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"clip_norm": 0.1 * 1.15 ** np.arange(ROUNDS)}, "clip norm runs away"),
+        ({"clip_norm": 0.1 * 0.85 ** np.arange(ROUNDS)}, "clip norm runs away"),
+        ({"train_loss": np.linspace(2.3, 9, ROUNDS)}, "loss grows"),
+        ({"train_loss": np.append(np.ones(ROUNDS - 1), np.inf)}, "loss grows"),
+        ({"accuracy": np.append(np.full(ROUNDS - 1, np.nan), 0.11)}, "accuracy at chance"),
+        ({"canaries": np.full(ROUNDS, 12.0)}, "mostly canaries"),
+    ],
+)
+def test_each_fault_is_named(changes, name):
+    assert names(**changes) == [name]
+
+
+def test_a_clip_norm_that_has_settled_has_not_run_away():
+    grown = 0.1 * 1.2 ** np.minimum(np.arange(ROUNDS), 20)
+    assert names(clip_norm=grown) == []
+
+
+def test_an_empty_round_matters_where_the_sum_is_divided_by_who_came():
+    there = np.where(np.arange(ROUNDS) == 7, 0.0, 6.0)
+    empty = {"clients": there, "canaries": 0 * there}
+    assert names(**empty) == []
+    assert names(divides_by_actual=True, **empty) == ["empty round"]
+
+
+def test_a_few_rounds_say_nothing():
+    few = TrainingCurves(*(getattr(GOOD, f.name)[:3] for f in dataclasses.fields(GOOD)))
+    bad = dataclasses.replace(few, train_loss=np.array([1.0, 5.0, 9.0]))
+    assert training_faults(bad, 10, divides_by_actual=False) == ()
