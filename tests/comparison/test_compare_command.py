@@ -31,6 +31,16 @@ def test_prints_one_json_object_and_nothing_else(folders, capsys, tmp_path):
     assert printed.err == f"page: {page}\n"
 
 
+def test_says_whose_training_went_wrong(make_run, capsys, tmp_path):
+    fault = {"name": "loss grows", "words": "The training loss grew from 2 to 9."}
+    runs = [make_run("a", {NOISE: 0}), make_run("b", {NOISE: 0.3, "faults": [fault]})]
+    page = tmp_path / "page.html"
+    assert main(["compare", *map(str, runs), "--out", str(page)]) == 0
+    assert "faults of training" in capsys.readouterr().out
+    assert "Faults of training" in page.read_text()
+    assert "loss grows" in page.read_text()
+
+
 def test_writes_a_page(folders, capsys, tmp_path):
     page = tmp_path / "page.html"
     assert main(["compare", *folders, "--out", str(page)]) == 0

@@ -3,6 +3,7 @@
 import sys
 
 import numpy as np
+from tqdm import tqdm
 
 from fl_audit.accounting.noise_laws import SKELLAM
 from fl_audit.mechanism_checks.training_faults import TrainingCurves, training_faults
@@ -46,4 +47,5 @@ class FaultWatch:
         for fault in faults:
             if fault.name not in self._said:
                 self._said.add(fault.name)
-                sys.stderr.write(f"round {metrics.round}: {fault.name}: {fault.words}\n")
+                line = f"round {metrics.round}: {fault.name}: {fault.words}"
+                tqdm.write(line, file=sys.stderr)  # above the progress bar
