@@ -43,13 +43,14 @@ def guarantee_cell(setting: Setting, party: Party) -> str:
 
 def fault_cell(setting: Setting) -> str:
     """What went wrong in the training of the runs, in short."""
-    names = dict.fromkeys(fault.name for run in setting.runs for fault in run.report.faults)
-    return ", ".join(names) or LEFT_OUT
+    trained = (run.trained for run in setting.runs)
+    faults = (fault.name for report in trained if report is not None for fault in report.faults)
+    return ", ".join(dict.fromkeys(faults)) or LEFT_OUT
 
 
 def has_faults(comparison: Comparison) -> bool:
     """Whether the training of any run went wrong."""
-    return any(run.report.faults for setting in comparison.settings for run in setting.runs)
+    return any(fault_cell(setting) != LEFT_OUT for setting in comparison.settings)
 
 
 def verdict_cell(setting: Setting) -> str:
