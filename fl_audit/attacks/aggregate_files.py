@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fl_audit.array_types import Float32Array
+from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.compared_vectors import (
     ComparedVectors,
     any_one_of,
@@ -25,6 +25,9 @@ from fl_audit.canaries.pool import CanaryPool
 
 if TYPE_CHECKING:
     from fl_audit.attacks.attacker import SeenRound
+
+_MOST_ROUNDS = 10_000_000
+"""The number of a round up to which its aggregate's length is kept, in an array of all rounds."""
 
 
 class AggregateFiles(RoundCosines):
@@ -61,6 +64,7 @@ class AggregateFiles(RoundCosines):
         self._directions: RoundDirections | None = None
         if keep_directions and paths:
             self._directions = RoundDirections.unnamed(len(paths), pool.seed, pool.dim)
+        self._lengths = np.full(min(max(paths, default=0), _MOST_ROUNDS), np.nan)
 
     def see_round(self, seen: "SeenRound") -> None:
         """Raises an error, as no round is shown to a log.
@@ -82,8 +86,11 @@ class AggregateFiles(RoundCosines):
         if rounds is not None:
             raise ValueError("an attacker of a log's aggregates sees every round")
         self._total[:] = 0
+        numbers = list(self._paths)
         for index, path in enumerate(self._progress(list(self._paths.values()))):
             vector = self._read(path)
+            if numbers[index] <= _MOST_ROUNDS:
+                self._lengths[numbers[index] - 1] = np.linalg.norm(vector.astype(np.float64))
             if depends_on_vectors(self._pool.family):
                 self._concentrations[index] = concentration_row(vector)
             add_direction(self._total, vector)
@@ -103,6 +110,10 @@ class AggregateFiles(RoundCosines):
         vector = self._read(path)
         cosines = self._pool.cosines(vector).astype(np.float32)
         return ScoredRound(cosines, one_vector(self._pool.family, vector))
+
+    def measured_lengths(self) -> FloatArray:
+        """See `RoundCosines.measured_lengths`; complete after `rows` has gone through all files."""
+        return self._lengths
 
     def any_one(self) -> ComparedVectors | None:
         """See `RoundCosines.any_one`."""

@@ -82,7 +82,7 @@ def score_log(folder: LogFolder, progress: Progress) -> ScoredLog:
     """
     pool = read_pool(folder.pool)
     listed = read_listed(folder, pool)
-    cosines, num_rounds = _read_rounds(folder, pool, listed.own_rounds, progress)
+    cosines, num_rounds = read_rounds(folder, pool, listed.own_rounds, progress)
     initial, final = (
         _read_vector(path, pool.dim) if path.exists() else None
         for path in (folder.initial, folder.final)
@@ -154,10 +154,20 @@ def score_files(
     return {name: ScoreFile(ids, included, values) for name, values in scores.items()}
 
 
-def _read_rounds(
+def read_rounds(
     folder: LogFolder, pool: CanaryPool, own: OwnRounds | None, progress: Progress
 ) -> tuple[RoundCosines, int]:
-    """The cosines that are logged, else those of logged aggregates, and the number of rounds."""
+    """The cosines that are logged, else those of logged aggregates, and the number of rounds.
+
+    Args:
+      folder: The folder of the log.
+      pool: The canaries.
+      own: The rounds of every canary; None where they are not known.
+      progress: The function that goes through the files of aggregates.
+
+    Raises:
+      InputError: A file is damaged.
+    """
     if folder.round_cosines.exists():
         log = CosineLog.read(folder.round_cosines, pool.count)
         return logged_rounds(folder, pool, log), int(log.written().sum())

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from fl_audit.array_types import FloatArray
 from fl_audit.attacks.compared_vectors import (
     ComparedVectors,
     any_one_of,
@@ -81,6 +82,13 @@ class RoundCosines(abc.ABC):
     @abc.abstractmethod
     def own_sums(self, own: OwnRounds) -> OwnSums | None:
         """What is known of sums over each canary's own rounds; None where nothing is."""
+
+    def measured_lengths(self) -> FloatArray:
+        """The length of each aggregate that was read, by round from 0, float64 of shape (rounds,).
+
+        NaN where it was not; empty where aggregates themselves are not there.
+        """
+        return np.zeros(0)
 
 
 class RoundLog(RoundCosines):

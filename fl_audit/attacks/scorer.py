@@ -1,5 +1,6 @@
 """Scoring a pool of canaries while another system trains."""
 
+import math
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,6 +28,7 @@ from fl_audit.estimators.arguments import check_confidence, check_delta
 from fl_audit.formats.concentration_log import ConcentrationLog
 from fl_audit.formats.cosine_log import CosineLog
 from fl_audit.formats.log_folder import LogFolder
+from fl_audit.formats.mapped_log import MappedArray, create_log, open_log
 from fl_audit.formats.score_file import write_score_file
 
 
@@ -58,6 +60,7 @@ class RoundScorer:
             self._directions = RoundDirections.open(
                 folder.round_directions, log.num_rounds, pool.seed, pool.dim
             )
+        self._lengths = _length_log(folder, log.num_rounds)
         self._sum = LoggedSum(folder.direction_sum, pool.dim)
 
     @classmethod
@@ -120,7 +123,9 @@ class RoundScorer:
         num_rounds = CosineLog.read(at.round_cosines, pool.count).num_rounds
         return cls(at, pool, CosineLog.open(at.round_cosines, num_rounds, pool.count))
 
-    def score_round(self, round_number: int, aggregate: Arrays) -> npt.NDArray[np.float64]:
+    def score_round(
+        self, round_number: int, aggregate: Arrays, *, canary_length: float | None = None
+    ) -> npt.NDArray[np.float64]:
         """Scores every canary against a round's aggregate, and writes the cosines to the disk.
 
         A round that is scored again (the server went back to its last checkpoint) is replaced; the
@@ -133,27 +138,37 @@ class RoundScorer:
             the new model minus the old one, or any positive multiple of it; not a pseudo-gradient,
             which is its negative. One array of `dim` numbers, or a list of arrays in the order in
             which canary clients cut up their vectors; float32 or float64.
+          canary_length: The length at which the mechanism promises a canary in the aggregate: clip
+            norm over denominator for a mean of clipped updates. With it, and with the rounds of
+            canaries, it is measured whether they arrive (docs/arrival.md); None where it is not
+            known.
 
         Returns:
           The cosines, float64 of shape (num_canaries,).
 
         Raises:
           InputError: There is no room for the round, or the aggregate is of another size or type or
-            is not finite; nothing is written then.
+            is not finite, or the length is not positive; nothing is written then.
         """
         if not 1 <= round_number <= self.num_rounds:
             raise InputError(
                 f"round_number: must be in 1 to {self.num_rounds} (num_rounds), got {round_number}"
             )
+        if canary_length is not None and not 0 < canary_length < math.inf:
+            raise InputError(f"canary_length: must be positive and finite, got {canary_length}")
         name = f"aggregate of round {round_number}"
         vector = flatten(aggregate, self.pool.dim, name)
         cosines = self.pool.cosines(vector)
-        self._write(round_number - 1, vector, cosines)
+        self._write(round_number - 1, vector, cosines, canary_length)
         return cosines
 
-    def _write(self, index: int, vector: Float32Array, cosines: FloatArray) -> None:
+    def _write(
+        self, index: int, vector: Float32Array, cosines: FloatArray, canary_length: float | None
+    ) -> None:
         """Writes a round in an order such that no crash pairs its cosines with another vector."""
         self._sum.forget(index)
+        self._lengths[index] = np.nan
+        self._lengths.flush()
         if self._concentrations is not None:
             self._concentrations.write_round(index, unknown_rows(1)[0])
         if self._directions is not None:
@@ -166,6 +181,9 @@ class RoundScorer:
         if self._directions is not None:
             self._directions.add(index, vector)
             self._directions.flush()
+        promised = np.nan if canary_length is None else canary_length
+        self._lengths[index] = np.linalg.norm(vector.astype(np.float64)), promised
+        self._lengths.flush()
         self._sum.add(index, vector)
 
     @property
@@ -243,3 +261,15 @@ class RoundScorer:
             write_score_file(paths[statistic], scored)
         write_compared_vectors(self.folder.compared_vectors, seen.compared)
         return paths
+
+
+def _length_log(folder: LogFolder, num_rounds: int) -> MappedArray:
+    """The lengths of rounds, to be written on; a new log in a folder of an older version.
+
+    Raises:
+      InputError: The file is damaged or of another shape.
+    """
+    path, shape = folder.round_lengths, (num_rounds, 2)
+    if not path.exists():
+        return create_log(path, np.float64, shape)
+    return open_log(path, "r+", np.float64, shape, "lengths")

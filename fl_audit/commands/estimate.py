@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING
 
 from fl_audit.commands.exit_status import verdict_status
 from fl_audit.commands.parser import add_command
-from fl_audit.commands.printing import add_verbose, print_json, verdict_lines
+from fl_audit.commands.printing import (
+    add_verbose,
+    arrival_lines,
+    print_json,
+    verdict_lines,
+)
 
 if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands
@@ -135,7 +140,10 @@ def _of_folder(arguments: argparse.Namespace) -> "FolderReport":
         path, arguments.dim, arguments.null, arguments.canaries, progress=scoring_progress
     )
     chosen = chosen_statistic(path, statistics, arguments.statistic)
-    return report_on_statistics(path, chosen, _asked(arguments))
+    others = [one for one in statistics if one not in chosen]
+    return report_on_statistics(
+        path, chosen, _asked(arguments), others=others, progress=scoring_progress
+    )
 
 
 def _asked(arguments: argparse.Namespace) -> "Asked":
@@ -178,7 +186,9 @@ def _answer(report: "FolderReport") -> list[str]:
 def _brief_lines(report: "FolderReport") -> list[str]:
     from fl_audit.commands.estimate_lines import brief_lines
 
-    return brief_lines(report.results)
+    arrival = report.arrival
+    arrived = [] if arrival is None else arrival_lines(arrival.state, arrival.reason)
+    return [*brief_lines(report.results), *arrived]
 
 
 def _all_lines(report: "FolderReport", is_folder: bool) -> list[str]:

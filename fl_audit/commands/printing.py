@@ -63,6 +63,17 @@ def verdict_lines(claim: "Claim", outcome: str, reason: str) -> list[str]:
     return ["", line, *(f"  {part}" for part in textwrap.wrap(f"{reason}.", width - 2))]
 
 
+def arrival_lines(state: str, reason: str) -> list[str]:
+    """What became of the included canaries, wrapped to the terminal."""
+    width = max(min(shutil.get_terminal_size((100, 24)).columns, 100), 40)
+    words = {
+        "arrived": "canaries arrived",
+        "not_arrived": "canaries DID NOT ARRIVE as promised",
+        "cannot_tell": "canaries cannot be seen to arrive",
+    }
+    return textwrap.wrap(f"{words[state]}: {reason}", width, break_on_hyphens=False)
+
+
 def print_json(value: dict[str, object]) -> None:
     """Prints one JSON object, whose infinities have to be words."""
     print(json.dumps(value, allow_nan=False))

@@ -25,6 +25,15 @@ class LogFolder(ScoredFolder):
         return self.path / "aggregates"
 
     @property
+    def round_lengths(self) -> Path:
+        """The length of each aggregate and of a canary in it, float64 of shape (rounds, 2) (NPY).
+
+        The second is what the mechanism promises, clip norm over denominator. NaN where a length is
+        not known; the file may be missing.
+        """
+        return self.path / "round_lengths.npy"
+
+    @property
     def direction_sum(self) -> Path:
         """The sum of the directions of the aggregates so far, as `RoundScorer` keeps it (NPY)."""
         return self.path / "direction_sum.npy"

@@ -2,6 +2,7 @@
 
 from fl_audit.mechanism_checks.aggregate_log import AggregateLog, measure, read_aggregate_log
 from fl_audit.mechanism_checks.applicability import why_not_checked
+from fl_audit.mechanism_checks.arrival import canary_arrival
 from fl_audit.mechanism_checks.autocorrelation import (
     Autocorrelation,
     autocorrelation_from_json,
@@ -17,6 +18,7 @@ from fl_audit.mechanism_checks.checks import (
 )
 from fl_audit.mechanism_checks.configured import Configured, configured
 from fl_audit.mechanism_checks.finding import Finding
+from fl_audit.mechanism_checks.presentations import Arrival, Presentations, presentations
 from fl_audit.mechanism_checks.promise import Promise
 from fl_audit.mechanism_checks.replay import Replay, Server, replay_round
 from fl_audit.mechanism_checks.replay_file import read_replay, write_replay
@@ -26,22 +28,26 @@ from fl_audit.mechanism_checks.watch import MechanismWatch
 __all__ = [
     "FALSE_ALARM",
     "AggregateLog",
+    "Arrival",
     "Autocorrelation",
     "Check",
     "Configured",
     "Finding",
     "MechanismWatch",
+    "Presentations",
     "Promise",
     "Replay",
     "RunAggregates",
     "Server",
     "autocorrelation_from_json",
     "autocorrelation_to_json",
+    "canary_arrival",
     "check_aggregates",
     "check_poisson",
     "check_rounds",
     "configured",
     "measure",
+    "presentations",
     "read_aggregate_log",
     "read_replay",
     "replay_round",

@@ -10,12 +10,13 @@ from fl_audit.attacks.registry import THREAT_MODELS
 from fl_audit.attacks.threat_model import ThreatModel
 from fl_audit.attacks.threat_models import threat_models_of
 from fl_audit.errors import InputError
+from fl_audit.report.arrival import run_arrival
 from fl_audit.report.checks import checks_report, failed_checks
 from fl_audit.report.efficiency import attacker_reports, efficiency_reports
 from fl_audit.report.faults import faults_of
 from fl_audit.report.finished_run import FinishedRun
 from fl_audit.report.folder_report import NOT_KNOWN, FolderReport
-from fl_audit.report.model import AnalyticalReport, Report, ThreatModelReport
+from fl_audit.report.model import AnalyticalReport, ArrivalReport, Report, ThreatModelReport
 from fl_audit.report.report_json import verdict_from_json
 from fl_audit.report.run_verdict import run_verdict
 from fl_audit.report.statistic import statistic_report
@@ -35,8 +36,9 @@ def build_report(run: FinishedRun, estimated: FolderReport | None = None) -> Rep
     """
     rounds = _noisy_rounds(run)
     checks = checks_report(run)
+    arrival = run_arrival(run)
     if estimated is None:
-        reached = run_verdict(run, failed_checks(checks))
+        reached = run_verdict(run, failed_checks(checks), arrival)
         statistics = {s.name: statistic_report(run, s) for s in run.statistics}
     else:
         reached, statistics = estimated.reached, dict(estimated.statistics)
@@ -44,6 +46,7 @@ def build_report(run: FinishedRun, estimated: FolderReport | None = None) -> Rep
         statistics=statistics,
         threat_models=_threat_models(run, statistics.values()),
         verdict=None if reached is None else verdict_from_json(reached.to_json()),
+        arrival=ArrivalReport(arrival.state, arrival.ratio, arrival.reason),
         checks=checks,
         faults=faults_of(run),
         analytical=_analytical(rounds),

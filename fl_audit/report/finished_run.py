@@ -64,6 +64,9 @@ class FinishedRun:
       aggregates: What the checks of the mechanism need; None where it is not checked.
       compared: What is known of the vectors that canaries were compared with, by statistic; nothing
         in older runs.
+      included: Whether each canary was included, bool of shape (num_canaries,).
+      rounds_of_canaries: The rounds of every canary from 0; those that an excluded one would have
+        had among them.
     """
 
     folder: RunFolder
@@ -74,6 +77,8 @@ class FinishedRun:
     scores: Mapping[str, ScoreFile]
     aggregates: RunAggregates | None
     compared: Mapping[str, ComparedVectors] = field(default_factory=dict)
+    included: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+    rounds_of_canaries: tuple[npt.NDArray[np.int64], ...] = ()
 
     @property
     def presentations(self) -> npt.NDArray[np.int64]:
@@ -134,6 +139,8 @@ def read_finished_run(folder: RunFolder) -> FinishedRun:
             else None
         ),
         compared=read_compared_vectors(folder.compared_vectors),
+        included=np.array([canary.included for canary in pool.values()], dtype=np.bool_),
+        rounds_of_canaries=tuple(canary.rounds for canary in pool.values()),
     )
 
 

@@ -11,6 +11,8 @@ from fl_audit.attacks.log_folder import Progress
 from fl_audit.attacks.registry import STATISTICS, THREAT_MODELS
 from fl_audit.errors import InputError
 from fl_audit.estimators.audit import AuditResult, estimate
+from fl_audit.mechanism_checks import Arrival
+from fl_audit.report.arrival import folder_arrival
 from fl_audit.report.folder_facts import FolderFacts, read_folder_facts
 from fl_audit.report.folder_statistics import folder_statistics
 from fl_audit.report.model import VerdictReport
@@ -72,6 +74,7 @@ class FolderReport:
         statistic are "score".
       reached: The verdict on the claim; None without a claim.
       facts: What the folder says of its audit beside the scores.
+      arrival: What became of the included canaries; None for a file, whose scores alone tell.
     """
 
     name: str
@@ -80,6 +83,7 @@ class FolderReport:
     results: Mapping[str, AuditResult]
     reached: Verdict | None = None
     facts: FolderFacts = field(default_factory=FolderFacts)
+    arrival: Arrival | None = None
 
     @functools.cached_property
     def statistics(self) -> Mapping[str, StatisticReport]:
@@ -137,7 +141,8 @@ class FolderReport:
         """The JSON object that `fl-audit estimate FOLDER --json` prints."""
         statistics = {name: result.to_json() for name, result in self.results.items()}
         verdict = {} if self.reached is None else {"verdict": self.reached.to_json()}
-        return {"statistics": statistics, **verdict}
+        arrival = {} if self.arrival is None else {"arrival": self.arrival.to_json()}
+        return {"statistics": statistics, **arrival, **verdict}
 
 
 def threat_model_of(statistic: str, audit: Audit) -> str:
@@ -177,7 +182,12 @@ def report_on_file(path: Path, statistic: ScoredStatistic, asked: Asked) -> Fold
 
 
 def report_on_statistics(
-    path: Path, statistics: Sequence[ScoredStatistic], asked: Asked
+    path: Path,
+    statistics: Sequence[ScoredStatistic],
+    asked: Asked,
+    *,
+    others: Sequence[ScoredStatistic] = (),
+    progress: Progress = iter,
 ) -> FolderReport:
     """The report of statistics of a folder.
 
@@ -185,6 +195,8 @@ def report_on_statistics(
       path: The folder.
       statistics: Statistics that `folder_statistics` has found in it, at least one.
       asked: What is asked of them.
+      others: The statistics of the folder that are not asked about.
+      progress: A function that goes through files of aggregates that are read.
 
     Raises:
       InputError: No method can be applied to some scores, or what is asked is out of range.
@@ -195,12 +207,14 @@ def report_on_statistics(
             results[str(statistic.name)] = _estimated(statistic, asked)
         except InputError as error:
             raise InputError(f"{path}, statistic {statistic.name}: {error}") from error
+    arrival = folder_arrival(path, [*statistics, *others], progress)
     return FolderReport(
         name=path.resolve().name,
         asked=asked,
         scored=statistics,
         results=results,
-        reached=_verdict(statistics, asked),
+        reached=_verdict(statistics, asked, arrival, others),
+        arrival=arrival,
         facts=read_folder_facts(path),
     )
 
@@ -216,7 +230,8 @@ def report_on_folder(path: Path, asked: Asked, progress: Progress = iter) -> Fol
     Raises:
       InputError: The folder holds no scores, or a file in it is damaged.
     """
-    return report_on_statistics(path, folder_statistics(path, None, None, progress=progress), asked)
+    statistics = folder_statistics(path, None, None, progress=progress)
+    return report_on_statistics(path, statistics, asked, progress=progress)
 
 
 def _estimated(statistic: ScoredStatistic, asked: Asked) -> AuditResult:
@@ -231,11 +246,15 @@ def _estimated(statistic: ScoredStatistic, asked: Asked) -> AuditResult:
     )
 
 
-def _verdict(statistics: Sequence[ScoredStatistic], asked: Asked) -> Verdict | None:
+def _verdict(
+    statistics: Sequence[ScoredStatistic],
+    asked: Asked,
+    arrival: Arrival | None = None,
+    others: Sequence[ScoredStatistic] = (),
+) -> Verdict | None:
     """The verdict by the chosen methods that hold for any mechanism; None without a claim."""
     if asked.claimed_epsilon is None:
         return None
     claim = Claim(asked.claimed_epsilon, asked.delta)
-    return reach_verdict(
-        claim, ClaimTests(statistics, asked.confidence, chosen_methods(asked.methods))
-    )
+    tests = ClaimTests(statistics, asked.confidence, chosen_methods(asked.methods))
+    return reach_verdict(claim, tests, arrival=arrival, others=others)

@@ -69,6 +69,21 @@ class VerdictReport(msgspec.Struct, frozen=True):
     canaries_needed: int | None
 
 
+class ArrivalReport(msgspec.Struct, frozen=True):
+    """What became of the included canaries.
+
+    Attributes:
+      state: "arrived", "not_arrived" or "cannot_tell".
+      ratio: The share of the promised length at which they arrived; None where nothing is known of
+        the promise.
+      reason: The reason for the state, as a clause.
+    """
+
+    state: str
+    ratio: float | None
+    reason: str
+
+
 class CheckReport(msgspec.Struct, frozen=True, omit_defaults=True):
     """The outcome of one check of the mechanism.
 
@@ -194,6 +209,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
       statistics: What was estimated, by statistic, in the order to show them.
       threat_models: What attackers see, by name, from the weakest on.
       verdict: What became of the claim; None where the config makes none.
+      arrival: What became of the included canaries; None in a report from before it was there.
       checks: Checks of the mechanism.
       faults: What went wrong in the training itself.
       analytical: What the noise guarantees, at the run's delta.
@@ -206,6 +222,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     statistics: Mapping[str, StatisticReport]
     threat_models: Mapping[str, ThreatModelReport] = {}
     verdict: VerdictReport | None
+    arrival: ArrivalReport | None = None
     checks: ChecksReport = ChecksReport(FALSE_ALARM, None, ())
     faults: tuple[FaultReport, ...] = ()
     analytical: AnalyticalReport

@@ -35,6 +35,7 @@ def report_to_json(report: Report) -> dict[str, Any]:
         "analytical_epsilon": json_value(report.analytical.epsilon),
         "accuracy": json_value(report.run.accuracy),
         "verdict": report.verdict and _worded(_verdict(report, report.verdict)),
+        "arrival": None if report.arrival is None else msgspec.to_builtins(report.arrival),
         "checks": _worded(checks_to_json(report.checks)),
         "faults": list(msgspec.to_builtins(report.faults)),
         "analytical": _worded(_analytical(report.analytical, report.run.delta)),

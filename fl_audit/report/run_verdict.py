@@ -4,29 +4,36 @@ import dataclasses
 from collections.abc import Sequence
 
 from fl_audit.accounting import NoisyRounds
+from fl_audit.attacks.statistic import Statistic
 from fl_audit.formats.run_folder import RunRecord
+from fl_audit.mechanism_checks import Arrival
 from fl_audit.report.finished_run import FinishedRun
-from fl_audit.verdict import Claim, Verdict, chosen_tests, reach_verdict
+from fl_audit.verdict import Claim, Verdict, chosen_tests, reach_verdict, scored_statistic
 from fl_audit.verdict.chosen_tests import ChosenTests, is_about_sampling
 from fl_audit.verdict.decision import Outcome
 
 
-def run_verdict(run: FinishedRun, failed_checks: Sequence[str]) -> Verdict | None:
+def run_verdict(run: FinishedRun, failed_checks: Sequence[str], arrival: Arrival) -> Verdict | None:
     """The verdict on what the config claims; None where it claims nothing.
 
     Args:
       run: The finished run.
       failed_checks: Titles of the checks of its mechanism that failed. If there is any, the claim
         is not called consistent: the canaries may have missed what the check found.
+      arrival: What became of the included canaries.
     """
     audit = run.config.audit
     if audit.claimed_epsilon is None:
         return None
     chosen = chosen_tests(run.config, run.record.client_participations)
-    scores = {s.name: run.scores[s.name].canary_scores() for s in chosen.statistics}
-    claim = Claim(audit.claimed_epsilon, run.record.delta)
-    tests = chosen.on(scores, run.facts)
-    verdict = reach_verdict(claim, tests, _why_unfit(run.record, chosen))
+    scores = {s.name: run.scores[s.name].canary_scores() for s in run.statistics}
+    verdict = reach_verdict(
+        Claim(audit.claimed_epsilon, run.record.delta),
+        chosen.on(scores, run.facts),
+        _why_unfit(run.record, chosen),
+        arrival=arrival,
+        others=[scored_statistic(s, scores[s.name], run.facts) for s in _left_out(run, chosen)],
+    )
     if not failed_checks or verdict.outcome is Outcome.CONTRADICTED:
         return verdict
     reason = (
@@ -34,6 +41,13 @@ def run_verdict(run: FinishedRun, failed_checks: Sequence[str]) -> Verdict | Non
         f"of the canaries, {verdict.reason}"
     )
     return dataclasses.replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason)
+
+
+def _left_out(run: FinishedRun, chosen: ChosenTests) -> list[Statistic]:
+    """The statistics that bear on the claim as much as the chosen ones, and were not chosen."""
+    is_sampled = run.record.client_participations is None
+    others = [s for s in run.statistics if s not in chosen.statistics]
+    return [s for s in others if not is_sampled or is_about_sampling(s)]
 
 
 def _why_unfit(record: RunRecord, chosen: ChosenTests) -> str | None:

@@ -9,7 +9,7 @@ from fl_audit.number_words import epsilon_text, significant
 from fl_audit.report.checks import failed_checks
 from fl_audit.report.headline import Headline
 from fl_audit.report.method_table import GroupRows, group_rows
-from fl_audit.report.model import AnalyticalReport, ChecksReport, Report
+from fl_audit.report.model import AnalyticalReport, ArrivalReport, ChecksReport, Report
 from fl_audit.report.statistic_model import StatisticReport
 from fl_audit.report.tables import refuted_rows
 
@@ -34,7 +34,8 @@ def answer_lines(found: Headline, width: int = 100) -> list[str]:
 def brief_lines(report: Report) -> list[str]:
     """What ran, and whether the checks of the mechanism passed."""
     accuracy = f"accuracy {significant(100 * report.run.accuracy)} %"
-    return [f"{_head(report)}, {accuracy}", f"checks      {_checks(report.checks)}"]
+    checks = f"checks      {_checks(report.checks)}"
+    return [f"{_head(report)}, {accuracy}", checks, *_arrival(report.arrival, 12)]
 
 
 def summary_lines(report: Report, width: int = 100) -> list[str]:
@@ -54,6 +55,7 @@ def summary_lines(report: Report, width: int = 100) -> list[str]:
         f"{accuracy}({run.accuracy_description})",
         f"analytical epsilon  {_analytical(report.analytical)}",
         f"checks              {_checks(report.checks)}",
+        *_arrival(report.arrival, 20),
         *_absences(report),
         *(f"fault of training   {fault.name}: {fault.words}" for fault in report.faults),
         *(f"{row.statistic}: {row.reason}" for row in refuted_rows(report.statistics)),
@@ -84,6 +86,17 @@ def _checks(checks: ChecksReport) -> str:
     if checks.not_checked is None:
         return passed
     return f"{passed} (aggregates not checked: {checks.not_checked})"
+
+
+def _arrival(arrival: ArrivalReport | None, indent: int) -> list[str]:
+    """What became of included canaries, behind a label of so many characters."""
+    if arrival is None:
+        return []
+    if arrival.state == "arrived":
+        ratio = "" if arrival.ratio is None else f" at {arrival.ratio:.3g} of the promised length"
+        return [f"{'canaries':<{indent}}arrived{ratio}"]
+    words = "DID NOT ARRIVE" if arrival.state == "not_arrived" else "cannot be seen to arrive"
+    return [f"{'canaries':<{indent}}{words}: {arrival.reason}"]
 
 
 def _absences(report: Report) -> list[str]:

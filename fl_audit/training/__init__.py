@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     )
     from fl_audit.training.algorithm.round import model_weights as model_weights
     from fl_audit.training.data.canary_clients import CanaryClients as CanaryClients
+    from fl_audit.training.data.probe import probe as probe
     from fl_audit.training.replay import replay_process as replay_process
 
 _MODULE_OF = {
@@ -35,6 +36,7 @@ _MODULE_OF = {
     "canary_dim": "algorithm.audited_process",
     "compose_audited_process": "algorithm.audited_process",
     "model_weights": "algorithm.round",
+    "probe": "data.probe",
     "released_aggregate": "algorithm.audited_process",
     "replay_process": "replay",
 }

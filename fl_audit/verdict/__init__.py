@@ -13,6 +13,7 @@ from fl_audit.verdict.chosen_tests import (
 from fl_audit.verdict.claim import LARGEST_EPSILON, Claim
 from fl_audit.verdict.claim_tests import ClaimTests, ScoredStatistic
 from fl_audit.verdict.decision import Verdict, reach_verdict
+from fl_audit.verdict.separation import separation
 
 __all__ = [
     "LARGEST_EPSILON",
@@ -25,4 +26,5 @@ __all__ = [
     "chosen_tests",
     "reach_verdict",
     "scored_statistic",
+    "separation",
 ]

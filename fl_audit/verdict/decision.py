@@ -1,24 +1,22 @@
 """The verdict that the tests of a claim lead to."""
 
-import dataclasses
 import enum
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from fl_audit.estimators import CanaryScores
 from fl_audit.estimators.result import json_value
+from fl_audit.mechanism_checks import Arrival
 from fl_audit.verdict.claim import Claim
-from fl_audit.verdict.claim_tests import Bound, ClaimTest, ClaimTests, ScoredStatistic
+from fl_audit.verdict.claim_tests import Bound, ClaimTests, ScoredStatistic
 from fl_audit.verdict.p_value import p_value
-from fl_audit.verdict.power import (
-    ENOUGH_POWER,
-    FACTOR,
-    MOST_CANARIES,
-    SimulatedAudit,
-    hardest_null,
+from fl_audit.verdict.power import ENOUGH_POWER, FACTOR, SimulatedAudit, hardest_null
+from fl_audit.verdict.separation import separation
+from fl_audit.verdict.tested import (
+    clearly_stronger,
+    epsilon_words,
+    largest_provable,
+    next_step,
+    what_was_tested,
 )
 
 
@@ -28,9 +26,10 @@ class Outcome(enum.StrEnum):
     CONTRADICTED = "contradicted"
     """A lower bound that holds for any mechanism exceeds the claim."""
     CONSISTENT = "consistent"
-    """No bound exceeds it, and the audit had the power to contradict a claim wrong by FACTOR."""
+    """No bound exceeds it, canaries were seen to arrive, no other statistic sees clearly more, and
+    the audit had the power to contradict a claim wrong by FACTOR."""
     INCONCLUSIVE = "inconclusive"
-    """No bound exceeds it, but the power was too low; or the canaries do not bear on it."""
+    """No bound exceeds it, but something of that is missing; or the canaries do not bear on it."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ class Verdict:
       power: Share of simulated audits of a mechanism with FACTOR times the claimed epsilon that
         contradict the claim; None where it was not simulated.
       canaries_needed: Approximate number of canaries that gives ENOUGH_POWER; None where that was
-        not asked, or no number up to MOST_CANARIES that was tried does.
+        not asked, or no number that was tried does.
     """
 
     outcome: Outcome
@@ -89,13 +88,24 @@ class Verdict:
         }
 
 
-def reach_verdict(claim: Claim, tests: ClaimTests, unfit: str | None = None) -> Verdict:
+def reach_verdict(
+    claim: Claim,
+    tests: ClaimTests,
+    unfit: str | None = None,
+    *,
+    arrival: Arrival | None = None,
+    others: Sequence[ScoredStatistic] = (),
+) -> Verdict:
     """Reaches the verdict on a claim.
 
     Args:
       claim: The claim for a client.
       tests: The tests, chosen before the scores were seen.
       unfit: Why the canaries do not bear on the claim; None where they do.
+      arrival: What became of the included canaries; by default what the scores alone show of it.
+        Without their arrival the claim is not called consistent.
+      others: Statistics of the same audit that are not tested. If one of them tells canaries apart
+        clearly better than all that are, the claim is not called consistent.
     """
     bounds = tests.bounds(claim.delta)
     if unfit is not None:
@@ -107,7 +117,40 @@ def reach_verdict(claim: Claim, tests: ClaimTests, unfit: str | None = None) -> 
     if bounds[0].estimate.epsilon > claim.epsilon:
         reason = _contradiction(tests, bounds[0], p)
         return _verdict(Outcome.CONTRADICTED, reason, claim, tests, bounds, p_value=p)
+    doubt = _doubt(tests, arrival or separation(tests.statistics), others)
+    if doubt is not None:
+        return _verdict(Outcome.INCONCLUSIVE, doubt, claim, tests, bounds, p_value=p)
     return _not_contradicted(claim, tests, bounds, p)
+
+
+def _doubt(tests: ClaimTests, arrival: Arrival, others: Sequence[ScoredStatistic]) -> str | None:
+    """Why scores that contradict nothing do not reassure either; None where they may.
+
+    Args:
+      tests: The tests of the claim.
+      arrival: What became of the included canaries.
+      others: Statistics of the same audit that are not tested.
+    """
+    if arrival.state == "not_arrived":
+        return (
+            f"canaries did not arrive as promised, so that scores say nothing: {arrival.reason}; "
+            "next: mend that fault, see docs/arrival.md"
+        )
+    if arrival.state == "cannot_tell":
+        return (
+            f"it cannot be told whether canaries arrived, so that low scores say nothing: "
+            f"{arrival.reason}; next: see that they arrive (docs/arrival.md), then more canaries "
+            "or presentations"
+        )
+    if arrival.lacks is not None:
+        return (
+            f"no lower bound exceeds it, but whether a part of the canaries is lost cannot be "
+            f"told: {arrival.reason}; next: hand over {arrival.lacks}"
+        )
+    stronger = clearly_stronger(tests.statistics, others)
+    if stronger is None:
+        return None
+    return f"no lower bound exceeds it, but {stronger}; next: ask about all statistics"
 
 
 def _verdict(
@@ -144,7 +187,7 @@ def _contradiction(tests: ClaimTests, best: Bound, p: float) -> str:
         len(tests), f" for all {len(tests)} bounds together"
     )
     return (
-        f"the lower bound ε ≥ {_number(best.estimate.epsilon)} by {best.test.method}"
+        f"the lower bound ε ≥ {epsilon_words(best.estimate.epsilon)} by {best.test.method}"
         f"{_on([best.test.statistic])} exceeds it, with {100 * tests.confidence:g} % confidence"
         f"{together} (p ≤ {p:.2g})"
     )
@@ -181,18 +224,18 @@ def _not_contradicted(
         f"simulated audits with {num_canaries:,} canaries"
     )
     if power >= ENOUGH_POWER:
-        reason = f"no lower bound exceeds it, where {found}"
+        reason = f"no lower bound exceeds it, where {found}; {what_was_tested(claim, tests)}"
         return _verdict(Outcome.CONSISTENT, reason, claim, tests, bounds, p_value=p, power=power)
-    limit = _largest_provable(claim, tests, hard[0])
+    limit = largest_provable(claim, tests, hard[0])
     if limit <= claim.epsilon:
         found = (
-            f"{num_canaries:,} canaries{_on(hard)} prove no more than ε ≥ {_number(limit)}, "
+            f"{num_canaries:,} canaries{_on(hard)} prove no more than ε ≥ {epsilon_words(limit)}, "
             "even if included and excluded ones are told apart without error"
         )
     needed = simulated.canaries_needed(at_least=num_canaries)
     return _verdict(
         Outcome.INCONCLUSIVE,
-        f"no lower bound exceeds it, but {found}; {_needed(needed)}",
+        f"no lower bound exceeds it, but {found}; {next_step(tests, needed)}",
         claim,
         tests,
         bounds,
@@ -202,28 +245,7 @@ def _not_contradicted(
     )
 
 
-def _needed(canaries: int | None) -> str:
-    enough = f"{100 * ENOUGH_POWER:g} %"
-    if canaries is None:
-        return f"no number up to {MOST_CANARIES:,} that was tried reaches {enough}"
-    return f"it would take about {canaries:,} to reach {enough}"
-
-
 def _on(statistics: Sequence[ScoredStatistic]) -> str:
     """The statistics' names, such as " on max or sum"; empty where they have none."""
     names = [statistic.name for statistic in statistics if statistic.name is not None]
     return f" on {' or '.join(names)}" if names else ""
-
-
-def _largest_provable(claim: Claim, tests: ClaimTests, statistic: ScoredStatistic) -> float:
-    """The largest bound if all included canaries scored 1 and all excluded ones 0."""
-    scores = CanaryScores(
-        np.ones(statistic.scores.num_included), np.zeros(statistic.scores.num_excluded)
-    )
-    apart = dataclasses.replace(statistic, scores=scores)
-    made = (ClaimTest(name, apart).bound(claim.delta, 1 - tests.level) for name in tests.methods)
-    return max((bound.epsilon for bound in made if bound is not None), default=0.0)
-
-
-def _number(epsilon: float) -> str:
-    return "∞" if math.isinf(epsilon) else f"{epsilon:.3g}"

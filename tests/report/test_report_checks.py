@@ -3,6 +3,7 @@
 import html
 import json
 import math
+import shutil
 
 import numpy as np
 import pytest
@@ -68,6 +69,8 @@ def test_a_run_that_fails_one(run_folder):
 
 
 def test_a_claim_is_not_consistent_with_a_mechanism_that_is_not_as_configured(run_folder):
+    for other in ("max", "sum"):
+        shutil.copy(run_folder.scores("final_minus_initial"), run_folder.scores(other))
     assert report_with(run_folder, *CONSISTENT).verdict.outcome == "consistent"
     silence(run_folder)
     verdict = report_with(run_folder, *CONSISTENT).verdict

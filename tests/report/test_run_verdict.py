@@ -1,6 +1,7 @@
 """The verdict on a run folder: in report.json, on the page, on the terminal, as exit status."""
 
 import json
+import shutil
 
 import pytest
 
@@ -9,6 +10,7 @@ from fl_audit.commands.printing import in_brief, print_report
 from fl_audit.config.file import config_to_toml, load_config, parse_config
 from fl_audit.errors import InputError
 from fl_audit.report import Report, write_report
+from fl_audit.report.arrival import run_arrival
 from fl_audit.report.finished_run import read_finished_run
 from fl_audit.report.report_json import verdict_from_json
 from fl_audit.report.run_verdict import run_verdict
@@ -98,7 +100,19 @@ def test_an_inconclusive_claim(claim, run_folder):
     assert '<section class="verdict inconclusive">' in run_folder.report_html.read_text()
 
 
+def test_a_statistic_that_was_not_asked_about_and_sees_far_more_is_not_kept_silent(claim):
+    verdict = claim(
+        claimed_epsilon=20,
+        verdict_statistic="final_minus_initial",
+        verdict_method="threshold_valid",
+    ).verdict
+    assert verdict.outcome == "inconclusive"
+    assert "max, which was not asked about, tells included canaries from" in verdict.reason
+
+
 def test_one_statistic_and_one_method_named_in_advance(claim, run_folder):
+    for other in ("max", "sum"):
+        shutil.copy(run_folder.scores("final_minus_initial"), run_folder.scores(other))
     report = claim(
         claimed_epsilon=20,
         verdict_statistic="final_minus_initial",
@@ -107,6 +121,10 @@ def test_one_statistic_and_one_method_named_in_advance(claim, run_folder):
     verdict = report.verdict
     assert (verdict.outcome, verdict.num_looks) == ("consistent", 1)
     assert (verdict.statistic, verdict.method) == ("final_minus_initial", "threshold_valid")
+    assert "tested on final_minus_initial (threat model Final and initial model)" in verdict.reason
+    assert "by threshold_valid, which could have shown at most ε ≥" in verdict.reason
+    assert verdict.reason.endswith("other attacks may show more")
+    assert (report.arrival.state, report.arrival.ratio) == ("arrived", None)
     # A single look needs no correction.
     found = report.statistics["final_minus_initial"].estimates
     (same,) = (made.epsilon for made in found if made.method == "threshold_valid")
@@ -180,6 +198,7 @@ def test_known_rounds_alone_do_not_bear_on_a_claim_that_counts_on_sampling(
     change_record(client_participations=None, canary_participations=None, sampling_probability=0.1)
     audit = {"claimed_epsilon": 0.1, "threat_models": ["known_rounds"]}
     run_folder.config.write_text(config_to_toml(parse_config({**CONFIG, "audit": audit}, "c")))
-    verdict = run_verdict(read_finished_run(run_folder), [])
+    run = read_finished_run(run_folder)
+    verdict = run_verdict(run, [], run_arrival(run))
     assert verdict.outcome == "inconclusive"
     assert "the attacker knows in which rounds a client is online" in verdict.reason

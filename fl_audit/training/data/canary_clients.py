@@ -18,6 +18,7 @@ from fl_audit.attacks import CanaryPool
 from fl_audit.errors import InputError
 from fl_audit.participation.placement import spread
 from fl_audit.training.algorithm.audited_process import canary_dim
+from fl_audit.training.algorithm.clip_state import norm_to_clip, read_clip
 from fl_audit.training.data.small_data_set import small_data_set
 
 
@@ -35,7 +36,7 @@ class CanaryClients:
         pool: CanaryPool,
         num_rounds: int,
         *,
-        norm: float,
+        norm: float | None = None,
         repeats: int = 1,
     ) -> None:
         """Draws the rounds of the canaries.
@@ -44,7 +45,9 @@ class CanaryClients:
           process: A process of `compose_audited_process`.
           pool: A pool of canaries whose `dim` is `canary_dim(process)`.
           num_rounds: The number of rounds of training.
-          norm: The length of a canary's update before it is clipped; see `CanaryPool.vector`.
+          norm: The length of a canary's update before it is clipped; see `CanaryPool.vector`. By
+            default it is read from the state in each round: what the aggregator just clips, and
+            does not zero.
           repeats: The number of rounds of each canary, at least 1.
 
         Raises:
@@ -55,7 +58,7 @@ class CanaryClients:
             raise InputError(f"pool: must have dim {dim} as the process's updates, got {pool.dim}")
         if not 1 <= repeats <= num_rounds:
             raise InputError(f"repeats: must be in 1 to num_rounds ({num_rounds}), got {repeats}")
-        if not 0 < norm < math.inf:
+        if norm is not None and not 0 < norm < math.inf:
             raise InputError(f"norm: must be positive and finite, got {norm}")
         self._process = process
         self._pool = pool
@@ -81,14 +84,48 @@ class CanaryClients:
             )
         return self._attendance.of(round_number - 1)
 
-    def join(self, round_number: int, clients: Iterable[Any]) -> list[Any]:
+    def norm(self, state: Any = None) -> float:
+        """The length of a canary's update in the round that starts from a state.
+
+        Args:
+          state: The state of the process; needed where no norm was given.
+
+        Raises:
+          InputError: No norm was given, and there is no state, or no clip norm in it.
+        """
+        if self._norm is not None:
+            return self._norm
+        if state is None:
+            raise InputError(
+                "state: must be handed over, as join(round_number, clients, state), so that a "
+                "canary is as long as the round's clip; or CanaryClients must be given a norm"
+            )
+        return norm_to_clip(state)
+
+    def arriving_length(self, state: Any) -> float | None:
+        """The length of a canary in the aggregate of the round that starts from a state.
+
+        It is what the aggregator promises, for `RoundScorer.score_round(canary_length=...)`; None
+        where its state does not show clip norm and denominator.
+        """
+        clip = read_clip(state)
+        if clip.norm is None or clip.denominator is None:
+            return None
+        return min(self.norm(state), clip.norm) / clip.denominator
+
+    def join(self, round_number: int, clients: Iterable[Any], state: Any = None) -> list[Any]:
         """The data that `process.next` takes of a round: its real clients, then its canaries.
 
         Args:
           round_number: The number of the round, from 1.
           clients: The data of each real client, as the process without canaries would take it.
+          state: The state of the process before the round; may be left out where a norm was given.
+
+        Raises:
+          InputError: No norm was given, and there is no state, or no clip norm in it.
         """
-        vectors = (self._norm * self._pool.vector(int(c)) for c in self.in_round(round_number))
+        norm = self.norm(state)
+        vectors = (norm * self._pool.vector(int(c)) for c in self.in_round(round_number))
         return [
             *(real_client_data(self._process, examples) for examples in clients),
             *(canary_client_data(self._process, vector) for vector in vectors),

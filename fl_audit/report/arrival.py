@@ -1,0 +1,85 @@
+"""What became of the included canaries of a finished run, from what its folder holds."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from fl_audit.array_types import FloatArray
+from fl_audit.attacks.arrivals import RoundLengths, arrival_in_rounds
+from fl_audit.attacks.log_arrival import log_arrival
+from fl_audit.attacks.log_folder import Progress
+from fl_audit.attacks.own_rounds import OwnRounds
+from fl_audit.attacks.round_cosines import numbered_rows
+from fl_audit.formats.cosine_log import CosineLog
+from fl_audit.formats.log_folder import LogFolder
+from fl_audit.formats.run_folder import RunFolder
+from fl_audit.mechanism_checks import Arrival
+from fl_audit.mechanisms import MECHANISMS
+from fl_audit.report.finished_run import FinishedRun, read_finished_run
+from fl_audit.verdict import ScoredStatistic, scored_statistic, separation
+
+_WHO_WHEN = "the rounds of every canary (canary_rounds, or canaries.csv) and its length in each"
+
+
+def folder_arrival(
+    path: Path, statistics: Sequence[ScoredStatistic], progress: Progress = iter
+) -> Arrival:
+    """What became of the included canaries of a log, a run, or a folder of scores alone.
+
+    Args:
+      path: The folder of a log (docs/logs.md), of a run of `fl-audit run`, or of scores.
+      statistics: All statistics of the folder, which tell what nothing else does.
+      progress: The function that goes through the files of aggregates.
+
+    Raises:
+      InputError: A file in the folder is damaged.
+    """
+    log, run = LogFolder(path), RunFolder(path)
+    if log.pool.exists():
+        seen = log_arrival(log, progress)
+        return seen or dataclasses.replace(separation(statistics), lacks=_WHO_WHEN)
+    return run_arrival(read_finished_run(run)) if run.record.exists() else separation(statistics)
+
+
+def run_arrival(run: FinishedRun) -> Arrival:
+    """What became of a run's included canaries.
+
+    Where every canary's cosine with every aggregate was logged, it is told by those; else, as where
+    canaries hold examples, by the scores alone.
+
+    Raises:
+      InputError: The log of cosines is damaged.
+    """
+    path = run.folder.round_cosines
+    if not path.exists():
+        return separation(
+            [
+                scored_statistic(s, run.scores[s.name].canary_scores(), run.facts)
+                for s in run.statistics
+            ]
+        )
+    log = CosineLog.read(path, run.record.num_canaries)
+    arrival = arrival_in_rounds(
+        numbered_rows(log),
+        OwnRounds(run.rounds_of_canaries),
+        run.included,
+        lambda: _lengths(run),
+        run.record.dim,
+    )
+    return dataclasses.replace(arrival, lacks=None)  # the program itself made and sent them
+
+
+def _lengths(run: FinishedRun) -> RoundLengths:
+    """The lengths of a run's rounds: as measured, and as clip norm and denominator promise."""
+    fixed = MECHANISMS.of(run.config.mechanism).canary_norm(run.config.mechanism)
+    of_canary = run.rounds.clip_norm if fixed is None else np.full(run.record.rounds, fixed)
+    return RoundLengths(_measured(run), of_canary / run.record.denominator)
+
+
+def _measured(run: FinishedRun) -> FloatArray:
+    """The lengths of aggregates as logged; NaN where they were not."""
+    if run.aggregates is None:
+        return np.full(run.record.rounds, np.nan)
+    return np.asarray(np.sqrt(run.aggregates.measured[:, :, 0].sum(axis=1)))

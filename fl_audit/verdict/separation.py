@@ -1,0 +1,54 @@
+"""Whether scores alone show that included canaries reached what was scored."""
+
+from collections.abc import Sequence
+
+from scipy import stats
+
+from fl_audit.estimators.roc import auc
+from fl_audit.mechanism_checks import Arrival
+from fl_audit.mechanism_checks.arrival import ARRIVAL_FALSE_ALARM, ARRIVED_LEVEL
+from fl_audit.verdict.claim_tests import ScoredStatistic
+
+
+def separation(statistics: Sequence[ScoredStatistic]) -> Arrival:
+    """What became of included canaries, by scores that do not say what was promised of them.
+
+    Included canaries arrived if their scores exceed those of excluded ones by more than chance on
+    one of the statistics: the rank test of Mann and Whitney, each at ARRIVED_LEVEL over their
+    number. That some of them were dropped cannot be seen in this way.
+
+    Args:
+      statistics: The scores, at least one statistic of them.
+    """
+    tested = [one for one in statistics if one.scores.num_included and one.scores.num_excluded]
+    if not tested:
+        reason = "there are no included or no excluded canaries to compare"
+        return Arrival("cannot_tell", None, reason)
+    above = min(tested, key=lambda one: _p_value(one, "greater"))
+    p = min(len(tested) * _p_value(above, "greater"), 1.0)
+    if p <= ARRIVED_LEVEL:
+        reason = f"included canaries score above excluded ones{_on(above)} (p = {p:.2g})"
+        return Arrival("arrived", None, reason)
+    below = min(tested, key=lambda one: _p_value(one, "less"))
+    p_below = min(len(tested) * _p_value(below, "less"), 1.0)
+    if p_below <= ARRIVAL_FALSE_ALARM:
+        reason = (
+            f"included canaries score below excluded ones{_on(below)} (p = {p_below:.2g}): the "
+            "scores have the wrong sign, or the coins are inverted"
+        )
+        return Arrival("not_arrived", None, reason)
+    reason = (
+        f"included canaries score no higher than excluded ones{_on(above)} (AUC "
+        f"{auc(above.scores):.3g}, p = {p:.2g}), as if none of them had reached the model"
+    )
+    return Arrival("cannot_tell", None, reason)
+
+
+def _p_value(statistic: ScoredStatistic, alternative: str) -> float:
+    scores = statistic.scores
+    test = stats.mannwhitneyu(scores.included, scores.excluded, alternative=alternative)
+    return float(test.pvalue)
+
+
+def _on(statistic: ScoredStatistic) -> str:
+    return "" if statistic.name is None else f" on {statistic.name}"

@@ -1,0 +1,145 @@
+"""TFF's default DP aggregator nearly without noise, and canaries of any length: the verdicts."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from fl_audit.attacks import CanaryPool, RoundScorer
+from fl_audit.errors import InputError
+from fl_audit.report.folder_report import Asked, report_on_folder
+from fl_audit.training import (
+    CanaryClients,
+    build_audited_fed_avg,
+    canary_dim,
+    model_weights,
+    probe,
+    released_aggregate,
+)
+from fl_audit.training.algorithm.clip_state import read_clip
+from fl_audit.training.runtimes.local_runtime import LocalContext, local_runtime
+
+pytestmark = pytest.mark.tff
+
+DIM, ROUNDS, CLIENTS = 400, 20, 10
+
+
+@tf.function
+def _predict(weights, x, training):
+    del training
+    return x @ weights[0][0]
+
+
+@tf.function
+def _loss(output, label, sample_weight=None):
+    del sample_weight
+    return tf.reduce_mean((output - label) ** 2)
+
+
+def process_with(aggregator):
+    model = tff.learning.models.FunctionalModel(
+        initial_weights=((np.zeros((DIM, 1), np.float32),), ()),
+        predict_on_batch_fn=_predict,
+        loss_fn=_loss,
+        input_spec=(tf.TensorSpec([None, DIM]), tf.TensorSpec([None, 1])),
+    )
+    optimizer = tff.learning.optimizers.build_sgdm(0.01)
+    return build_audited_fed_avg(model, optimizer, model_aggregator=aggregator)
+
+
+@pytest.fixture(scope="module")
+def process():
+    return process_with(tff.learning.dp_aggregator(0.01, 20.0))
+
+
+@pytest.fixture(scope="module")
+def clients():
+    rng = np.random.default_rng(5)
+    draw = lambda width: tf.constant(rng.normal(size=(5, width)), tf.float32)  # noqa: E731
+    return [tf.data.Dataset.from_tensors((draw(DIM), draw(1))) for _ in range(CLIENTS)]
+
+
+@pytest.fixture(autouse=True)
+def runtime():
+    with local_runtime(LocalContext(num_threads=2)):
+        yield
+
+
+def audit(process, clients, path, norm):
+    """The report on a claim of 8 after a training with canaries of a length."""
+    pool = CanaryPool(seed=11, count=200, dim=canary_dim(process))
+    canaries = CanaryClients(process, pool, ROUNDS, norm=norm)
+    scorer = RoundScorer.create(path, pool, ROUNDS, canaries.rounds)
+    state = process.initialize()
+    initial = model_weights(state)
+    for number in range(1, ROUNDS + 1):
+        output = process.next(state, canaries.join(number, clients, state))
+        length = canaries.arriving_length(state)
+        scorer.score_round(number, released_aggregate(output.metrics), canary_length=length)
+        state = output.state
+    scorer.finish(initial=initial, final=model_weights(state))
+    return report_on_folder(path, Asked(1e-3, claimed_epsilon=8.0))
+
+
+@pytest.mark.parametrize("norm", [1e15, 10.0, 1.0])
+def test_with_canaries_of_any_length_the_claim_is_never_consistent(
+    process, clients, tmp_path, norm
+):
+    report = audit(process, clients, tmp_path / "audit", norm)
+    assert report.reached.outcome in ("contradicted", "inconclusive")
+    if norm == 1e15:
+        assert report.arrival.state == "not_arrived"
+        assert abs(report.arrival.ratio) < 0.1
+        assert report.reached.reason.startswith("canaries did not arrive as promised")
+
+
+def test_with_the_length_that_the_program_chooses_it_is_contradicted(process, clients, tmp_path):
+    report = audit(process, clients, tmp_path / "audit", None)
+    assert report.arrival.state == "arrived"
+    assert abs(report.arrival.ratio - 1) < 0.05
+    assert report.reached.outcome == "contradicted"
+
+
+def test_a_probe_sees_canaries_zeroed_or_as_long_as_the_clip(process):
+    chosen, long = probe(process), probe(process, 1e15)
+    assert (chosen.state, long.state) == ("arrived", "not_arrived")
+    assert chosen.norm == pytest.approx(0.2)  # twice the first clip norm
+    assert chosen.ratio == pytest.approx(1, abs=0.01)
+    assert abs(long.ratio) < 0.01
+    assert "32 of 32 were zeroed" in str(long)
+
+
+def test_a_probe_finds_a_length_where_the_state_shows_no_clip_norm():
+    mean = tff.aggregators.MeanFactory()
+    found = probe(process_with(tff.aggregators.clipping_factory(1.0, mean)))
+    assert found.state == "arrived"
+    assert 1 <= found.norm <= 4.1
+    with pytest.raises(InputError, match="norm: must be given, the length of a typical update"):
+        probe(process_with(mean))
+
+
+def test_noise_that_hides_a_canary_is_said_to(clients):
+    noisy = process_with(
+        tff.aggregators.DifferentiallyPrivateFactory.gaussian_fixed(50.0, 15.0, 0.3)
+    )
+    assert probe(noisy).state == "cannot_tell"
+
+
+def test_without_a_norm_the_state_is_asked_for(process, clients):
+    pool = CanaryPool(seed=11, count=200, dim=canary_dim(process))
+    canaries = CanaryClients(process, pool, ROUNDS)
+    with pytest.raises(InputError, match="state: must be handed over"):
+        canaries.join(1, clients)
+    mean = process_with(tff.aggregators.MeanFactory())
+    unclipped = CanaryClients(mean, pool, ROUNDS)
+    state = mean.initialize()
+    assert unclipped.arriving_length(state) is None
+    with pytest.raises(InputError, match=r"norm: must be given.*probe\(process\) finds"):
+        unclipped.join(1, clients, state)
+
+
+def test_the_clip_is_read_behind_zeroing_and_in_adaptive_clipping(process):
+    clip = read_clip(process.initialize())
+    assert (clip.norm, clip.denominator, clip.unzeroed) == (pytest.approx(0.1), 20.0, 10.0)
+    robust = read_clip(process_with(tff.learning.robust_aggregator()).initialize())
+    assert (robust.norm, robust.denominator, robust.unzeroed) == (1.0, None, 10.0)
