@@ -84,7 +84,8 @@ def _estimate(arguments: argparse.Namespace) -> int:
         print_json(report.to_json() if is_folder else _file_json(report))
     else:
         lines = _all_lines(report, is_folder) if arguments.verbose else _brief_lines(report)
-        print("\n".join([*_answer(report), *lines, *_verdict_lines(report.reached)]))
+        behind = [*lines, *_arrival(report), *_verdict_lines(report.reached)]
+        print("\n".join([*_answer(report), *behind]))
     if arguments.out is not None:
         print(f"page: {arguments.out}", file=sys.stderr if arguments.json else sys.stdout)
     return verdict_status(None if report.reached is None else report.reached.outcome)
@@ -186,9 +187,7 @@ def _answer(report: "FolderReport") -> list[str]:
 def _brief_lines(report: "FolderReport") -> list[str]:
     from fl_audit.commands.estimate_lines import brief_lines
 
-    arrival = report.arrival
-    arrived = [] if arrival is None else arrival_lines(arrival.state, arrival.reason)
-    return [*brief_lines(report.results), *arrived]
+    return brief_lines(report.results)
 
 
 def _all_lines(report: "FolderReport", is_folder: bool) -> list[str]:
@@ -198,6 +197,11 @@ def _all_lines(report: "FolderReport", is_folder: bool) -> list[str]:
         return ["", *folder_lines(report.results)]
     (result,) = report.results.values()
     return ["", *file_lines(result)]
+
+
+def _arrival(report: "FolderReport") -> list[str]:
+    arrival = report.arrival
+    return [] if arrival is None else ["", *arrival_lines(arrival.state, arrival.reason)]
 
 
 def _verdict_lines(verdict: "Verdict | None") -> list[str]:
