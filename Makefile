@@ -7,16 +7,33 @@ STAMP := .venv/.synced
 # A worker a core; tests of one file share what they compile.
 SIDE_BY_SIDE := -n auto --dist loadfile
 
-.PHONY: quickstart test test-all test-flower bench lint setup lock
+# Where a newer Python is at hand, the light layer is tested on it.
+LIGHT_PYTHON ?= $(firstword $(foreach v,13 12,$(shell command -v python3.$(v))) $(PYTHON))
+LIGHT_BIN := .venv-light/bin
+
+.PHONY: quickstart test test-all test-light test-flower bench lint setup lock
 
 quickstart: $(STAMP)
 	$(BIN)/fl-audit quickstart
 
-test: $(STAMP) lint
+test: $(STAMP) lint test-light
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE)
 
-test-all: $(STAMP) lint
+test-all: $(STAMP) .venv-light/.synced lint
+	$(LIGHT_BIN)/python -m pytest $(SIDE_BY_SIDE)
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m ""
+
+# What needs no TensorFlow, with the newest NumPy and SciPy: commands, files, reports, verdicts.
+# The estimators' own tests take minutes and run there under test-all.
+test-light: .venv-light/.synced
+	$(LIGHT_BIN)/python -m pytest $(SIDE_BY_SIDE) tests/commands tests/config \
+		tests/formats tests/report tests/verdict tests/test_wheel.py
+
+.venv-light/.synced: requirements-light.lock setup.cfg pyproject.toml
+	$(LIGHT_PYTHON) -m venv .venv-light
+	$(LIGHT_BIN)/python -m pip install --quiet --require-hashes -r requirements-light.lock
+	$(LIGHT_BIN)/python -m pip install --quiet --no-deps -e .
+	touch $@
 
 # Flower wants other versions than TensorFlow Federated does, and the audit of a Flower server needs
 # no TensorFlow: an environment of its own.
@@ -47,12 +64,15 @@ setup: $(STAMP)
 $(STAMP): uv.lock pyproject.toml setup.cfg
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet uv==0.13.8
-	$(BIN)/uv sync --frozen --extra test
+	$(BIN)/uv sync --frozen --extra training --extra report --extra test
 	touch $@
 
 # After a change of dependencies: all locks anew, and no host but the public index in them.
 lock: $(STAMP)
 	$(BIN)/uv lock
-	$(BIN)/uv export --frozen --no-emit-project --quiet -o requirements.lock
+	$(BIN)/uv export --frozen --no-emit-project --extra training --extra report --quiet \
+		-o requirements.lock
+	$(BIN)/uv pip compile --quiet --generate-hashes --python-version 3.11 --extra report \
+		--extra parquet --extra test pyproject.toml -o requirements-light.lock
 	$(BIN)/uv pip compile --quiet --generate-hashes --python-version 3.11 \
 		examples/flower/requirements.in -o examples/flower/requirements.lock

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from fl_audit.pipeline import start_run as start_run
     from fl_audit.verdict import Claim as Claim
     from fl_audit.verdict import reach_verdict as reach_verdict
+    from fl_audit.version import __version__ as __version__
 
 _ROOM_OF = {
     "METHODS": "estimators",
@@ -41,6 +42,7 @@ _ROOM_OF = {
     "read_score_file": "formats.score_file",
     "replay_round": "mechanism_checks",
     "start_run": "pipeline",
+    "__version__": "version",
 }
 
 __all__ = [*_ROOM_OF]  # noqa: PLE0604 - names, each a string

@@ -1,18 +1,22 @@
 """The command line: `fl-audit COMMAND`, see each command's --help."""
 
+import argparse
 import sys
 from collections.abc import Sequence
 
 from fl_audit.commands import (
     compare,
+    completion,
     counts,
     estimate,
+    init,
     mcmc,
     mechanism,
     one_run,
     plan,
     quickstart,
     run,
+    show,
 )
 from fl_audit.commands.parser import Parser
 from fl_audit.commands.process import (
@@ -24,12 +28,26 @@ from fl_audit.commands.process import (
     limit_words,
 )
 from fl_audit.errors import InputError, Interrupted, one_line
+from fl_audit.extras import missing_extra
 
 EXIT_BAD_INPUT = 2
 EXIT_BROKEN_PIPE = 141
 """The exit status that a shell reports where a closed pipe ended a program (128 + SIGPIPE)."""
 
-_COMMANDS = (estimate, counts, one_run, mcmc, mechanism, plan, run, compare, quickstart)
+_COMMANDS = (
+    estimate,
+    counts,
+    one_run,
+    mcmc,
+    mechanism,
+    init,
+    plan,
+    run,
+    show,
+    compare,
+    quickstart,
+    completion,
+)
 """The commands in the order of --help."""
 
 
@@ -57,11 +75,20 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _main(argv: Sequence[str] | None) -> int:
     try:
         ask_for_streams()
-        arguments = _parser().parse_args(argv)
+        parser = _parser()
+        if not (sys.argv[1:] if argv is None else argv):
+            parser.print_help()
+            return 0
+        arguments = parser.parse_args(argv)
         status: int = arguments.command(arguments)
         flush_output()
     except InputError as error:
         return _refuse(str(error))
+    except ModuleNotFoundError as error:
+        missing = missing_extra(error)
+        if missing is None:
+            raise
+        return _refuse(str(missing))
     except Interrupted as stop:
         print(f"fl-audit: {stop}; continue with --resume", file=sys.stderr)
         return 128 + stop.signal_number
@@ -72,6 +99,16 @@ def _main(argv: Sequence[str] | None) -> int:
     except (OSError, ArithmeticError, MemoryError) as error:
         return _refuse(limit_words(error))
     return status
+
+
+class _Version(argparse.Action):
+    """Prints the version, which is looked up only here, as that takes time."""
+
+    def __call__(self, *_: object) -> None:
+        from fl_audit.version import __version__
+
+        print(f"fl-audit {__version__}")
+        sys.exit(0)
 
 
 def _refuse(message: str) -> int:
@@ -85,6 +122,7 @@ def _parser() -> Parser:
         description="Audit the privacy of a federated training run.",
         allow_abbrev=False,
     )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and end")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for command in _COMMANDS:
         command.add(commands)

@@ -1,4 +1,21 @@
+import importlib.util
 import os
 
 # Before anything imports TensorFlow: its C++ log tells of devices and graph passes.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+# The light layer has no TensorFlow: there the tests of what trains are left out.
+collect_ignore = (
+    []
+    if importlib.util.find_spec("tensorflow")
+    else [
+        "attacks/test_same_as_run.py",
+        "benchmarks",
+        "canaries/test_hadamard.py",
+        "experiments",
+        "mechanisms/test_aggregators.py",
+        "pipeline",
+        "tasks",
+        "training",
+    ]
+)

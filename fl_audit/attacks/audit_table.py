@@ -24,8 +24,8 @@ class Audit(Table, frozen=True):
         `known_rounds`, the same, and who is online when; `checkpoints`, a model every
         `release_every` rounds; `window`, the noised aggregates of some rounds.
       release_every: The number of rounds between the models that `checkpoints` sees: the initial
-        one, the one after so many rounds and so on, and the final one. (How often a run saves its
-        own state is `log.checkpoint_every`.)
+        one, the one after so many rounds and so on, and the final one. How often a run saves its
+        own state is `log.checkpoint_every`.
       window_first_round: The first round that `window` sees; rounds count from 1.
       window_last_round: The last round that `window` sees.
       claimed_epsilon: The epsilon that the run is said to guarantee to a client; without it there

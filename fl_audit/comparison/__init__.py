@@ -5,6 +5,15 @@ It reads report.json of each run and nothing else; nothing here imports TensorFl
 
 from fl_audit.comparison.comparison import Comparison, compare, comparison_json
 from fl_audit.comparison.page import render_comparison
+from fl_audit.comparison.reported_run import ReportedRun, read_reported_run
 from fl_audit.comparison.text import comparison_lines
 
-__all__ = ["Comparison", "compare", "comparison_json", "comparison_lines", "render_comparison"]
+__all__ = [
+    "Comparison",
+    "ReportedRun",
+    "compare",
+    "comparison_json",
+    "comparison_lines",
+    "read_reported_run",
+    "render_comparison",
+]

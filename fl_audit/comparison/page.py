@@ -1,6 +1,5 @@
 """The page of a comparison, which refers to no other file."""
 
-import importlib.metadata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +25,7 @@ from fl_audit.comparison.settings import Setting
 from fl_audit.comparison.tradeoff_plot import tradeoff_panels
 from fl_audit.report.method_table import methods_by_group
 from fl_audit.report.template import render
+from fl_audit.version import __version__
 
 
 def render_comparison(comparison: Comparison) -> str:
@@ -56,7 +56,7 @@ def _page(comparison: Comparison) -> dict[str, Any]:
         "estimates": estimate_panels(comparison),
         "tradeoffs": tradeoff_panels(comparison),
         "full": {name: list(_full_table(comparison, name)) for name in comparison.statistics},
-        "fl_audit_version": importlib.metadata.version("fl-audit"),
+        "fl_audit_version": __version__,
     }
 
 

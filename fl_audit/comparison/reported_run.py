@@ -99,7 +99,7 @@ def read_reported_runs(
         first = first_by_place.setdefault(folder.resolve(), folder)
         if first is not folder:
             raise InputError(f"{folder}: is the same folder as {first}; name each run once")
-    runs = {folder: None if _is_foreign(folder) else _read(RunFolder(folder)) for folder in folders}
+    runs = {folder: None if _is_foreign(folder) else read_reported_run(RunFolder(folder)) for folder in folders}
     deltas = {run.report.delta for run in runs.values() if run is not None}
     return [
         _estimate(folder, deltas, delta, progress) if run is None else run
@@ -128,7 +128,12 @@ def _estimate(
     return ReportedRun(folder, report, report.to_json(), config={})
 
 
-def _read(folder: RunFolder) -> ReportedRun:
+def read_reported_run(folder: RunFolder) -> ReportedRun:
+    """Reads the report of a finished run.
+
+    Raises:
+      InputError: The folder has no finished run.
+    """
     text = _report_text(folder)
     try:
         fields = decode_json(text, dict[str, Any], str(folder.report_json), "the report of a run")

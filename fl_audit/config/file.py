@@ -1,9 +1,7 @@
 """Reading of a config from TOML, where every mistake is named, and writing it back."""
 
-import functools
 import math
 import tomllib
-import types
 import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,6 +14,7 @@ from fl_audit.attacks.registry import THREAT_MODELS
 from fl_audit.attacks.statistics import statistics_of
 from fl_audit.attacks.threat_models import check_rounds
 from fl_audit.config import Config, Table
+from fl_audit.config.table_types import key_types, table_variants
 from fl_audit.errors import InputError, nearest
 from fl_audit.estimators import valid_methods
 from fl_audit.formats.toml_file import check_values, read_toml
@@ -99,7 +98,7 @@ def _with_kinds(table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_kind_of(key: str, value: Any) -> Any:
-    registry = registry_of(_fields(Config)[key])
+    registry = registry_of(key_types(Config)[key])
     if registry is None:
         return value
     tags = {table.__struct_config__.tag: table for table in registry.tables}
@@ -158,19 +157,6 @@ def _readable(message: str, table: Mapping[str, Any]) -> str:
     return f"key `{path}`: {reason}" + ("" if is_told else f", got {value!r}")
 
 
-def _variants(annotation: Any) -> tuple[Any, ...]:
-    if registry := registry_of(annotation):
-        return registry.tables
-    is_union = isinstance(annotation, types.UnionType)
-    return typing.get_args(annotation) if is_union else (annotation,)
-
-
-@functools.cache
-def _fields(table_type: type[Table]) -> dict[str, Any]:
-    hints = typing.get_type_hints(table_type)
-    return {name: hints[name] for name in table_type.__struct_fields__}
-
-
 def _check_keys(table: Mapping[str, Any], annotation: Any, name: str, prefix: str) -> None:
     """Raises an `InputError` for the first unknown key, naming the nearest, or missing key."""
     table_type, known = _select_variant(table, annotation, name, prefix)
@@ -178,8 +164,8 @@ def _check_keys(table: Mapping[str, Any], annotation: Any, name: str, prefix: st
         if key not in known:
             hint = nearest(key, known)
             raise InputError(f"{name}: unknown key `{prefix}{key}`; {hint}")
-        if key in _fields(table_type):
-            _check_value(value, _fields(table_type)[key], name, f"{prefix}{key}")
+        if key in key_types(table_type):
+            _check_value(value, key_types(table_type)[key], name, f"{prefix}{key}")
     for field in msgspec.structs.fields(table_type):
         if field.required and field.name not in table:
             what = f"key `{prefix}{field.name}`" if prefix else f"section [{field.name}]"
@@ -208,19 +194,19 @@ def _is_names(annotation: Any) -> bool:
 def _select_variant(
     table: Mapping[str, Any], annotation: Any, name: str, prefix: str
 ) -> tuple[type[Table], set[str]]:
-    tables = [v for v in _variants(annotation) if isinstance(v, type) and issubclass(v, Table)]
+    tables = table_variants(annotation)
     if not tables:
         raise InputError(f"{name}: key `{prefix.rstrip('.')}` takes a value, not a table")
     tags = {str(t.__struct_config__.tag): t for t in tables if t.__struct_config__.tag}
     if not tags:
-        return tables[0], set(_fields(tables[0]))
+        return tables[0], set(key_types(tables[0]))
     if "kind" not in table:
         raise InputError(f"{name}: key `{prefix}kind` is missing; one of {', '.join(tags)}")
     if not isinstance(table["kind"], str) or table["kind"] not in tags:
         hint = nearest(str(table["kind"]), tags)
         raise InputError(f"{name}: key `{prefix}kind`: unknown {table['kind']!r}; {hint}")
     chosen = tags[table["kind"]]
-    return chosen, {"kind", *_fields(chosen)}
+    return chosen, {"kind", *key_types(chosen)}
 
 
 def _apply_override(table: dict[str, Any], override: str) -> None:

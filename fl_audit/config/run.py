@@ -25,6 +25,8 @@ class Config(Table, frozen=True):
     """Everything that defines a run.
 
     Attributes:
+      seed: The seed of everything that is drawn but the noise: cohorts, coins, canaries, data and
+        initial weights.
       runtime: The runtime of TFF's process: `local` in this Python process, on a GPU where there is
         one; `native` in TFF's C++ worker, on CPUs; `auto` is `local` where it can run the process.
         The program that runs the config checks the name, as others may be registered.

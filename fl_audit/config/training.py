@@ -71,7 +71,12 @@ Client = FedAvg | FedProx | FedSgd
 
 
 class ServerSgd(Table, frozen=True, kw_only=True, tag_field="kind", tag="sgd"):
-    """A server that adds the aggregate, with momentum where it is not 0."""
+    """A server that adds the aggregate, with momentum where it is not 0.
+
+    Attributes:
+      learning_rate: The factor of the aggregate.
+      momentum: The share of the last step that is added to a step.
+    """
 
     learning_rate: PositiveFloat = 1.0
     momentum: Decay = 0.0

@@ -1,6 +1,5 @@
 """The report of a run, built from what its folder holds."""
 
-import importlib.metadata
 from collections.abc import Iterable
 
 import msgspec
@@ -21,6 +20,7 @@ from fl_audit.report.report_json import verdict_from_json
 from fl_audit.report.run_verdict import run_verdict
 from fl_audit.report.statistic import statistic_report
 from fl_audit.report.statistic_model import StatisticReport
+from fl_audit.version import __version__
 
 
 def build_report(run: FinishedRun, estimated: FolderReport | None = None) -> Report:
@@ -53,7 +53,7 @@ def build_report(run: FinishedRun, estimated: FolderReport | None = None) -> Rep
         efficiency=efficiency_reports(rounds, statistics, run.config.audit.confidence),
         run=run.record,
         config=run.config,
-        fl_audit_version=importlib.metadata.version("fl-audit"),
+        fl_audit_version=__version__,
     )
 
 

@@ -1,0 +1,48 @@
+"""`fl-audit completion`: completion of commands and options in a shell."""
+
+import argparse
+import functools
+from typing import TYPE_CHECKING
+
+from fl_audit.commands.parser import add_command
+
+if TYPE_CHECKING:
+    from fl_audit.commands.parser import Commands
+
+_BASH = """\
+_fl_audit() {{
+    local words
+    case "${{COMP_WORDS[1]}}" in
+{cases}
+        *) words="{commands}" ;;
+    esac
+    COMPREPLY=($(compgen -W "$words" -- "${{COMP_WORDS[COMP_CWORD]}}"))
+}}
+complete -o default -F _fl_audit fl-audit
+"""
+
+_BEFORE = {"bash": "", "zsh": "autoload -U +X compinit bashcompinit && compinit && bashcompinit\n"}
+"""The lines that a shell needs before it understands bash's completion."""
+
+
+def add(commands: "Commands") -> None:
+    """Adds the command to the command line, after all others."""
+    parser = add_command(
+        commands,
+        functools.partial(_completion, commands),
+        name="completion",
+        summary="print a script that completes commands and options in a shell",
+        description='Completion in this shell: eval "$(fl-audit completion bash)".',
+    )
+    parser.add_argument("shell", choices=sorted(_BEFORE))
+
+
+def _completion(commands: "Commands", arguments: argparse.Namespace) -> int:
+    options = {
+        name: " ".join(o for o in parser._option_string_actions if o.startswith("--"))
+        for name, parser in commands.choices.items()
+    }
+    cases = "\n".join(f'        {name}) words="{words}" ;;' for name, words in options.items())
+    script = _BASH.format(cases=cases, commands=" ".join(options))
+    print(_BEFORE[arguments.shell] + script, end="")
+    return 0

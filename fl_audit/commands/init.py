@@ -1,0 +1,42 @@
+"""`fl-audit init`: a commented config to start from."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fl_audit.commands.parser import add_command
+from fl_audit.errors import InputError
+
+if TYPE_CHECKING:
+    from fl_audit.commands.parser import Commands
+
+
+def add(commands: "Commands") -> None:
+    """Adds the command to the command line."""
+    parser = add_command(
+        commands,
+        _init,
+        name="init",
+        summary="write a commented config to start from",
+        description="Write a config for a task, with every key, its default and its meaning.",
+    )
+    parser.add_argument("task", metavar="TASK", help="the kind of the task, such as digits or text")
+    parser.add_argument(
+        "--out",
+        metavar="FILE.toml",
+        type=Path,
+        default=Path("config.toml"),
+        help="default: %(default)s",
+    )
+
+
+def _init(arguments: argparse.Namespace) -> int:
+    from fl_audit.config.starting_point import starting_config
+    from fl_audit.formats.atomic import write_text
+
+    text = starting_config(arguments.task)
+    if arguments.out.exists():
+        raise InputError(f"{arguments.out}: exists already; give another name with --out")
+    write_text(arguments.out, text)
+    print(f"{arguments.out}: try `fl-audit plan {arguments.out}`, then `fl-audit run` it")
+    return 0

@@ -1,0 +1,36 @@
+"""`fl-audit show`: the report of a finished run."""
+
+import argparse
+import webbrowser
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fl_audit.commands.parser import add_command
+from fl_audit.commands.printing import print_report
+from fl_audit.formats.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from fl_audit.commands.parser import Commands
+
+
+def add(commands: "Commands") -> None:
+    """Adds the command to the command line."""
+    parser = add_command(
+        commands,
+        _show,
+        name="show",
+        summary="print the report of a finished run, or open its page",
+        description="Print what `run` printed at its end, from the folder of a finished run.",
+    )
+    parser.add_argument("folder", metavar="RUN", type=Path, help="the folder of a finished run")
+    parser.add_argument("--open", action="store_true", help="open report.html in a browser")
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    from fl_audit.comparison import read_reported_run
+
+    folder = RunFolder(arguments.folder)
+    print_report(read_reported_run(folder).report, arguments.folder)
+    if arguments.open:
+        webbrowser.open(folder.report_html.resolve().as_uri())
+    return 0

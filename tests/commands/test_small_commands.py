@@ -1,0 +1,104 @@
+"""Version, help, init, show, completion: what any command line has."""
+
+import subprocess
+import sys
+import tomllib
+import webbrowser
+
+import pytest
+
+import fl_audit
+from fl_audit.cli import main
+from fl_audit.config.file import load_config, parse_config
+from fl_audit.config.starting_point import starting_config
+from fl_audit.tasks.kinds import TASKS
+
+
+def test_version_is_that_of_the_package(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["--version"])
+    assert end.value.code == 0
+    assert capsys.readouterr().out == f"fl-audit {fl_audit.__version__}\n"
+    assert fl_audit.__version__.count(".") == 2
+
+
+def test_a_bare_call_prints_help(capsys):
+    assert main([]) == 0
+    assert "show" in capsys.readouterr().out
+
+
+def test_python_m_is_the_command():
+    shown = subprocess.run(
+        [sys.executable, "-m", "fl_audit", "--version"], capture_output=True, text=True, check=True
+    )
+    assert shown.stdout.startswith("fl-audit ")
+
+
+def test_init_writes_a_config_that_runs(tmp_path, capsys):
+    path = tmp_path / "config.toml"
+    assert main(["init", "digits", "--out", str(path)]) == 0
+    config = load_config(path)
+    assert config.mechanism.noise_multiplier == 0.3
+    assert main(["init", "digits", "--out", str(path)]) == 2
+    assert "exists already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("task", [str(t.__struct_config__.tag) for t in TASKS.tables])
+def test_every_task_has_a_starting_point_where_all_keys_are_known(task):
+    text = starting_config(task)
+    parse_config(tomllib.loads(text), "config.toml")
+    # What is commented out is a default: the config says the same with it as without.
+    spelled_out = "\n".join(
+        line.removeprefix("# ") if " = " in line and "…" not in line and "`" not in line else line
+        for line in text.splitlines()
+    )
+    assert parse_config(tomllib.loads(spelled_out), "config.toml") == parse_config(
+        tomllib.loads(text), "config.toml"
+    )
+
+
+def test_init_names_the_nearest_task(capsys, tmp_path):
+    assert main(["init", "digts", "--out", str(tmp_path / "config.toml")]) == 2
+    assert "did you mean 'digits'" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_show_of_a_folder_without_a_run_is_one_line(capsys, tmp_path):
+    assert main(["show", str(tmp_path)]) == 2
+    assert "no run folder" in capsys.readouterr().err
+
+
+def test_completion_knows_every_option(capsys):
+    assert main(["completion", "bash"]) == 0
+    script = capsys.readouterr().out
+    assert 'estimate) words="--help --delta' in script
+    checked = subprocess.run(["bash", "-n"], input=script, text=True, check=False)
+    assert checked.returncode == 0
+    typed = f"{script}\nCOMP_WORDS=(fl-audit run --res); COMP_CWORD=2; _fl_audit; echo $COMPREPLY"
+    completed = subprocess.run(["bash", "-c", typed], capture_output=True, text=True, check=True)
+    assert completed.stdout.strip() == "--resume"
+
+
+def test_a_missing_extra_is_one_line(capsys, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "tensorflow", None)
+    main(["init", "digits", "--out", str(tmp_path / "config.toml")])
+    config = str(tmp_path / "config.toml")
+    monkeypatch.delitem(sys.modules, "fl_audit.tasks.digits", raising=False)
+    assert main(["run", config, "--out", str(tmp_path / "run")]) == 2
+    error = capsys.readouterr().err
+    assert "tensorflow, which is not installed" in error and "make setup" in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_show_opens_the_page(monkeypatch, tmp_path):
+    opened = []
+    monkeypatch.setattr(webbrowser, "open", opened.append)
+    monkeypatch.setattr("fl_audit.comparison.read_reported_run", lambda _: Reported())
+    monkeypatch.setattr("fl_audit.commands.show.print_report", lambda *_: opened.append("report"))
+    assert main(["show", str(tmp_path), "--open"]) == 0
+    assert opened == ["report", (tmp_path / "report.html").as_uri()]
+
+
+class Reported:
+    report = None

@@ -1,0 +1,68 @@
+"""The wheel: it holds every file of the package, and works where it is installed."""
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation"]
+    # A copy: setuptools leaves build/ and *.egg-info beside what it builds.
+    source = folder / "source"
+    tracked = _output("git", "ls-files", "fl_audit", "pyproject.toml", "setup.cfg", "README.md")
+    for name in tracked.splitlines():
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).write_bytes((ROOT / name).read_bytes())
+    subprocess.run(
+        [*build, "--quiet", "-w", str(folder), str(source)], check=True, capture_output=True
+    )
+    (built,) = folder.glob("fl_audit-*.whl")
+    return built
+
+
+def _output(*command):
+    return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+
+
+def test_every_file_of_the_package_is_in_the_wheel(wheel):
+    tracked = set(_output("git", "ls-files", "fl_audit").splitlines())
+    assert tracked <= set(zipfile.ZipFile(wheel).namelist())
+
+
+def test_an_installed_wheel_answers_without_the_checkout(wheel, tmp_path):
+    place = tmp_path / "site"
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target"]
+    subprocess.run([*install, str(place), str(wheel)], check=True, capture_output=True)
+    numbers = ["--fn=35", "--tp=65", "--fp=25", "--tn=75", "--delta=0.05", "--confidence=0.95"]
+    answer = subprocess.run(
+        [sys.executable, "-m", "fl_audit", "counts", *numbers, "--json"],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(place)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert '"bayes": [0.52' in answer.stdout, answer.stderr
+
+
+def test_type_checkers_see_the_types_of_an_installed_wheel(wheel, tmp_path):
+    place = tmp_path / "site"
+    zipfile.ZipFile(wheel).extractall(place)
+    program = tmp_path / "program.py"
+    program.write_text("from fl_audit.estimators import estimate\nreveal_type(estimate)\n")
+    told = subprocess.run(
+        [sys.executable, "-m", "mypy", "--ignore-missing-imports", str(program)],
+        env={"MYPYPATH": "", "PYTHONPATH": str(place), "PATH": ""},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "CanaryScores" in told.stdout and "Any" not in told.stdout.split("->")[0]
