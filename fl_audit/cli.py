@@ -75,20 +75,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _main(argv: Sequence[str] | None) -> int:
     try:
         ask_for_streams()
-        parser = _parser()
-        if not (sys.argv[1:] if argv is None else argv):
-            parser.print_help()
-            return 0
-        arguments = parser.parse_args(argv)
-        status: int = arguments.command(arguments)
+        status = _call(sys.argv[1:] if argv is None else argv)
         flush_output()
     except InputError as error:
         return _refuse(str(error))
-    except ModuleNotFoundError as error:
-        missing = missing_extra(error)
-        if missing is None:
-            raise
-        return _refuse(str(missing))
     except Interrupted as stop:
         print(f"fl-audit: {stop}; continue with --resume", file=sys.stderr)
         return 128 + stop.signal_number
@@ -98,6 +88,22 @@ def _main(argv: Sequence[str] | None) -> int:
         return EXIT_BROKEN_PIPE
     except (OSError, ArithmeticError, MemoryError) as error:
         return _refuse(limit_words(error))
+    return status
+
+
+def _call(argv: Sequence[str]) -> int:
+    """Calls a command; without one, prints what there is.
+
+    Raises:
+      InputError: The arguments are refused, or a package of an extra is missing.
+    """
+    parser = _parser()
+    arguments = parser.parse_args(argv or ["--help"])
+    try:
+        status: int = arguments.command(arguments)
+    except ModuleNotFoundError as error:
+        missing = missing_extra(error)
+        raise error if missing is None else missing from error
     return status
 
 

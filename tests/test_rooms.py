@@ -8,7 +8,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).parent.parent / "fl_audit"
 
 ORDER = (
-    ("array_types", "errors", "number_words", "public_names", "seeds"),
+    ("array_types", "errors", "extras", "number_words", "public_names", "seeds", "version"),
     ("estimators",),
     ("formats",),
     ("kinds",),

@@ -23,7 +23,9 @@ def test_version_is_that_of_the_package(capsys):
 
 
 def test_a_bare_call_prints_help(capsys):
-    assert main([]) == 0
+    with pytest.raises(SystemExit) as end:
+        main([])
+    assert end.value.code == 0
     assert "show" in capsys.readouterr().out
 
 
