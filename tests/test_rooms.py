@@ -8,7 +8,8 @@ from pathlib import Path
 PACKAGE = Path(__file__).parent.parent / "fl_audit"
 
 ORDER = (
-    ("array_types", "errors", "extras", "number_words", "public_names", "seeds", "version"),
+    ("array_types", "errors", "number_words", "public_names", "seeds", "version"),
+    ("extras",),
     ("estimators",),
     ("formats",),
     ("kinds",),
@@ -26,7 +27,8 @@ ORDER = (
     ("comparison", "planning"),
     ("pipeline",),
     ("commands",),
-    ("cli", "__init__", "__main__"),
+    ("cli", "__init__"),
+    ("__main__",),
 )
 """A room imports nothing of a later one, nor of one beside it."""
 
