@@ -99,7 +99,10 @@ def read_reported_runs(
         first = first_by_place.setdefault(folder.resolve(), folder)
         if first is not folder:
             raise InputError(f"{folder}: is the same folder as {first}; name each run once")
-    runs = {folder: None if _is_foreign(folder) else read_reported_run(RunFolder(folder)) for folder in folders}
+    runs = {
+        folder: None if _is_foreign(folder) else read_reported_run(RunFolder(folder))
+        for folder in folders
+    }
     deltas = {run.report.delta for run in runs.values() if run is not None}
     return [
         _estimate(folder, deltas, delta, progress) if run is None else run

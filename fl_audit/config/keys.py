@@ -122,6 +122,8 @@ def type_words(annotation: Any) -> str:
     if len(variants(annotation)) > 1:
         known = [v for v in variants(annotation) if v is not type(None)]
         return " or ".join(type_words(v) for v in known)
+    if typing.get_origin(annotation) is dict:
+        return "table"
     return _TYPE_WORDS[annotation]
 
 
