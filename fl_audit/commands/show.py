@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fl_audit.commands.parser import add_command
-from fl_audit.commands.printing import print_report
+from fl_audit.commands.printing import add_verbose, in_brief, in_full, print_report
 from fl_audit.formats.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -23,14 +23,16 @@ def add(commands: "Commands") -> None:
         description="Print what `run` printed at its end, from the folder of a finished run.",
     )
     parser.add_argument("folder", metavar="RUN", type=Path, help="the folder of a finished run")
+    add_verbose(parser)
     parser.add_argument("--open", action="store_true", help="open report.html in a browser")
 
 
 def _show(arguments: argparse.Namespace) -> int:
-    from fl_audit.comparison import read_reported_run
+    from fl_audit.comparison import read_report
 
     folder = RunFolder(arguments.folder)
-    print_report(read_reported_run(folder).report, arguments.folder)
+    report = read_report(folder)
+    print_report(report, arguments.folder, in_full if arguments.verbose else in_brief)
     if arguments.open:
         webbrowser.open(folder.report_html.resolve().as_uri())
     return 0

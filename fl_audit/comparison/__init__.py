@@ -5,7 +5,7 @@ It reads report.json of each run and nothing else; nothing here imports TensorFl
 
 from fl_audit.comparison.comparison import Comparison, compare, comparison_json
 from fl_audit.comparison.page import render_comparison
-from fl_audit.comparison.reported_run import ReportedRun, read_reported_run
+from fl_audit.comparison.reported_run import ReportedRun, read_report
 from fl_audit.comparison.text import comparison_lines
 
 __all__ = [
@@ -14,6 +14,6 @@ __all__ = [
     "compare",
     "comparison_json",
     "comparison_lines",
-    "read_reported_run",
+    "read_report",
     "render_comparison",
 ]

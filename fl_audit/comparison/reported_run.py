@@ -99,10 +99,7 @@ def read_reported_runs(
         first = first_by_place.setdefault(folder.resolve(), folder)
         if first is not folder:
             raise InputError(f"{folder}: is the same folder as {first}; name each run once")
-    runs = {
-        folder: None if _is_foreign(folder) else read_reported_run(RunFolder(folder))
-        for folder in folders
-    }
+    runs = {folder: None if _is_foreign(folder) else _read(RunFolder(folder)) for folder in folders}
     deltas = {run.report.delta for run in runs.values() if run is not None}
     return [
         _estimate(folder, deltas, delta, progress) if run is None else run
@@ -131,27 +128,36 @@ def _estimate(
     return ReportedRun(folder, report, report.to_json(), config={})
 
 
-def read_reported_run(folder: RunFolder) -> ReportedRun:
+def read_report(folder: RunFolder) -> Report:
     """Reads the report of a finished run.
 
     Raises:
       InputError: The folder has no finished run.
     """
+    return _report(folder, _report_fields(folder))
+
+
+def _read(folder: RunFolder) -> ReportedRun:
+    fields = _report_fields(folder)
+    report = _report(folder, fields)
+    config = _flat(msgspec.to_builtins(report.config))
+    return ReportedRun(folder=folder.path, report=report, report_json=fields, config=config)
+
+
+def _report_fields(folder: RunFolder) -> dict[str, Any]:
     text = _report_text(folder)
+    fields = decode_json(text, dict[str, Any], str(folder.report_json), "the report of a run")
+    _check_format(folder, fields)
+    return fields
+
+
+def _report(folder: RunFolder, fields: Mapping[str, Any]) -> Report:
     try:
-        fields = decode_json(text, dict[str, Any], str(folder.report_json), "the report of a run")
-        _check_format(folder, fields)
-        report = report_from_json(fields, str(folder.report_json))
+        return report_from_json(fields, str(folder.report_json))
     except (msgspec.MsgspecError, ValueError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{folder.report_json}: is not the report of a run: {error}") from error
-    return ReportedRun(
-        folder=folder.path,
-        report=report,
-        report_json=fields,
-        config=_flat(msgspec.to_builtins(report.config)),
-    )
 
 
 def _report_text(folder: RunFolder) -> bytes:
