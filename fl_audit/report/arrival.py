@@ -12,6 +12,7 @@ from fl_audit.attacks.log_arrival import log_arrival
 from fl_audit.attacks.log_folder import Progress
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.round_cosines import numbered_rows
+from fl_audit.errors import InputError
 from fl_audit.formats.cosine_log import CosineLog
 from fl_audit.formats.log_folder import LogFolder
 from fl_audit.formats.run_folder import RunFolder
@@ -34,13 +35,18 @@ def folder_arrival(
       progress: The function that goes through the files of aggregates.
 
     Raises:
-      InputError: A file in the folder is damaged.
+      InputError: A file of a log is damaged.
     """
     log, run = LogFolder(path), RunFolder(path)
     if log.pool.exists():
         seen = log_arrival(log, progress)
         return seen or dataclasses.replace(separation(statistics), lacks=_WHO_WHEN)
-    return run_arrival(read_finished_run(run)) if run.record.exists() else separation(statistics)
+    if not run.record.exists():
+        return separation(statistics)
+    try:
+        return run_arrival(read_finished_run(run))
+    except InputError:  # of a run of which only scores were kept, those alone tell
+        return separation(statistics)
 
 
 def run_arrival(run: FinishedRun) -> Arrival:
