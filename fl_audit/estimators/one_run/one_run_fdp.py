@@ -1,13 +1,13 @@
 """The one-run bound for mechanisms whose trade-off is Gaussian (Mahloujifar et al. 2024)."""
 
 import math
+from dataclasses import dataclass
+
+import numpy as np
 
 from fl_audit.estimators.gaussian.gdp import epsilon_of_mu
-from fl_audit.estimators.one_run.guesses import (
-    Guesses,
-    correct_among_bottom,
-    correct_among_top,
-)
+from fl_audit.estimators.one_run.guess_orders import GUESS_ORDERS
+from fl_audit.estimators.one_run.guesses import Guesses
 from fl_audit.estimators.one_run.trade_off_p_value import (
     gaussian_trade_off,
     mu_lower_bound,
@@ -21,15 +21,21 @@ _RATIO = 8
 """The ratio of one number of guesses to the next. The best number is not sharp: next to one off
 by a factor of 2 or 3, a stricter level costs more, so fewer numbers serve better than many."""
 
+_FROM_TOP = (8, 16)
+"""What m is divided by for numbers of guesses from the top, which are best where a few included
+canaries stand out: nearly all guesses are right then, up to a number that is sharper."""
+
 
 def one_run_fdp(setting: AuditSetting) -> Estimate:
     """The largest epsilon whose Gaussian trade-off the right guesses reject.
 
-    For each r of `few_numbers_of_guesses`, the ceil(r / 2) largest scores are guessed to be
-    included and the floor(r / 2) smallest to be excluded. Each r tests mu-GDP at an equal share of
-    alpha (trade_off_p_value.py); the largest mu that any rejects becomes epsilon at delta, by the
-    Gaussian mechanism with noise multiplier 1 / mu (Balle & Wang 2018). With delta 0 it is infinite
-    if mu is above 0.
+    Guesses are made from both ends, ceil(r / 2) largest scores being guessed to be included and
+    floor(r / 2) smallest to be excluded for each r of `few_numbers_of_guesses`, and from the top
+    alone for m / 8 and m / 16 guesses. Each of these orders has a fixed share of alpha
+    (guess_orders.py), and each r an equal share of that, so that the order, r and level of a test
+    are fixed in advance, as Theorem 3.2 asks. The largest mu that any test rejects becomes epsilon
+    at delta, by the Gaussian mechanism with noise multiplier 1 / mu (Balle & Wang 2018). With delta
+    0 it is infinite if mu is above 0.
 
     Raises:
       NotApplicableError: If there are no included or no excluded scores.
@@ -37,13 +43,14 @@ def one_run_fdp(setting: AuditSetting) -> Estimate:
     setting.require(included=1, excluded=1)
     m = setting.scores.num_included + setting.scores.num_excluded
     alpha = 1 - setting.confidence
-    candidates = _candidates(setting.scores, few_numbers_of_guesses(m, alpha))
-    mu, best = 0.0, Guesses(0, 0, 0)
-    level = alpha / len(candidates)
-    for guesses in candidates:
+    candidates = _candidates(setting.scores, m, alpha)
+    mu, best = 0.0, candidates[0]
+    for test in candidates:
+        total, correct = test.guesses.total, test.guesses.correct
         # Only what rejects the largest mu so far proves a larger one.
-        if rejects(gaussian_trade_off(mu), m, guesses.total, guesses.correct, level):
-            mu, best = mu_lower_bound(m, guesses.total, guesses.correct, level), guesses
+        if rejects(gaussian_trade_off(mu), m, total, correct, test.level):
+            mu, best = mu_lower_bound(m, total, correct, test.level), test
+    guesses = best.guesses if mu > 0 else Guesses(0, 0, 0)
     epsilon = epsilon_of_mu(mu, setting.delta)
     return Estimate(
         method="one_run_fdp",
@@ -58,9 +65,9 @@ def one_run_fdp(setting: AuditSetting) -> Estimate:
         ),
         guarantee=(
             f"True mu, and the epsilon of mu-GDP, is at least this with "
-            f"{100 * setting.confidence:g} % confidence; valid although the number of guesses is "
-            "chosen on the data, which is corrected for. Where the mechanism's own trade-off is "
-            "not Gaussian, its epsilon at this delta may be smaller."
+            f"{100 * setting.confidence:g} % confidence; valid although the number of guesses "
+            "and their order are chosen on the data, which is corrected for. Where the mechanism's "
+            "own trade-off is not Gaussian, its epsilon at this delta may be smaller."
         ),
         source=(
             "Mahloujifar, Melis & Chaudhuri (2024), arXiv:2410.22235, Theorem 3.2 and Algorithm 3, "
@@ -69,12 +76,12 @@ def one_run_fdp(setting: AuditSetting) -> Estimate:
         details={
             "mu": mu,
             "m": m,
-            "guesses": best.total,
-            "correct": best.correct,
-            "k_plus": best.k_plus,
-            "k_minus": best.k_minus,
+            "guesses": guesses.total,
+            "correct": guesses.correct,
+            "k_plus": guesses.k_plus,
+            "k_minus": guesses.k_minus,
             "num_choices": len(candidates),
-            "corrected_confidence": 1 - level,
+            "corrected_confidence": 1 - best.level,
         },
     )
 
@@ -96,6 +103,22 @@ def few_numbers_of_guesses(m: int, alpha: float) -> tuple[int, ...]:
     return (most, *(r for k in steps if (r := most // _RATIO**k) >= fewest))
 
 
-def _candidates(scores: CanaryScores, totals: tuple[int, ...]) -> list[Guesses]:
-    top, bottom = correct_among_top(scores), correct_among_bottom(scores)
-    return [Guesses(r - r // 2, r // 2, int(top[r - r // 2]) + int(bottom[r // 2])) for r in totals]
+@dataclass(frozen=True)
+class _Test:
+    guesses: Guesses
+    level: float
+
+
+def _candidates(scores: CanaryScores, m: int, alpha: float) -> list[_Test]:
+    """The tests, those of guesses from both ends first."""
+    tests = []
+    for order in GUESS_ORDERS:
+        from_top = tuple(max(m // divisor, 1) for divisor in _FROM_TOP)
+        totals = from_top if order.is_from_top else few_numbers_of_guesses(m, alpha)
+        correct = order.correct(scores, np.array(totals))
+        level = order.share * alpha / len(totals)
+        tests += [
+            _Test(order.guesses(total, int(right)), level)
+            for total, right in zip(totals, correct, strict=True)
+        ]
+    return tests

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fl_audit.estimators.one_run.valid import numbers_of_guesses
+from fl_audit.estimators.one_run.guess_orders import GUESS_ORDERS, GuessOrder
+from fl_audit.estimators.one_run.valid import totals_in_order
 from fl_audit.estimators.one_run.walk import Boundary, boundary_at
 from fl_audit.estimators.scores import CanaryScores
 
@@ -23,24 +24,23 @@ _FARTHEST = 8.0
 
 @dataclass(frozen=True, eq=False)
 class OneRunRegion:
-    """The event that the walk of right guesses reaches a boundary, if any can reject epsilon."""
+    """The event that the walk of right guesses in an order reaches a boundary, if any can."""
 
+    order: GuessOrder
     boundary: Boundary | None
 
     def rejects(self, scores: CanaryScores) -> bool:
-        """Whether these scores, no two of them equal, are in the region."""
+        """Whether these scores are in the region."""
         if self.boundary is None or len(self.boundary.totals) == 0:
             return False
-        values = np.concatenate([scores.excluded, scores.included])
-        is_included = np.argsort(-values) >= scores.num_excluded
-        halves = self.boundary.totals // 2
-        among_top, among_bottom = np.cumsum(is_included), np.cumsum(~is_included[::-1])
-        correct = among_top[halves - 1] + among_bottom[halves - 1]
+        correct = self.order.correct(scores, self.boundary.totals)
         return bool(np.any(correct >= self.boundary.heights))
 
 
-def one_run_region(epsilon: float, delta: float, num_canaries: int, level: float) -> OneRunRegion:
-    """The largest region, to 0.01 in the epsilon of its boundary, that is as unlikely as `level`.
+def one_run_region(
+    epsilon: float, delta: float, num_canaries: int, level: float, order: GuessOrder
+) -> OneRunRegion:
+    """The largest region, to 0.01 in the epsilon of its boundary, that is as unlikely as its share.
 
     Its chance is taken at `epsilon`. `one_run_valid` also tries larger ones, at which the term in
     delta is smaller: with many canaries times delta it rejects a little more.
@@ -49,31 +49,33 @@ def one_run_region(epsilon: float, delta: float, num_canaries: int, level: float
       epsilon: The epsilon to reject, above 0.
       delta: The delta of the claim to reject, in [0, 1).
       num_canaries: Number of canaries m, at least 2.
-      level: Upper limit of the region's chance under (epsilon, delta)-DP.
+      level: One minus the confidence of the bound; the order has its share of it.
+      order: The order of guesses.
     """
-    totals = numbers_of_guesses(num_canaries, delta, level)
+    alpha = order.share * level
+    totals = totals_in_order(order, num_canaries, delta, alpha)
     m_delta = num_canaries * delta
 
     def boundary(steps: int) -> Boundary:
-        return boundary_at(totals, epsilon + _STEP * steps, _SINGLE_LEVEL * level)
+        return boundary_at(totals, epsilon + _STEP * steps, _SINGLE_LEVEL * alpha)
 
     def unlikely(event: Boundary) -> bool:
         if len(event.totals) == 0:
             return True
-        chance = event.crossing(epsilon, _NEGLIGIBLE * level)
-        return chance < level and chance + m_delta * event.delta_factor(epsilon) < level
+        chance = event.crossing(epsilon, _NEGLIGIBLE * alpha)
+        return chance < alpha and chance + m_delta * event.delta_factor(epsilon) < alpha
 
     low, high = -1, round(_FARTHEST / _STEP)
     if not unlikely(boundary(high)):
-        return OneRunRegion(None)
+        return OneRunRegion(order, None)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if unlikely(boundary(middle)) else (middle, high)
-    return OneRunRegion(boundary(high))
+    return OneRunRegion(order, boundary(high))
 
 
 def one_run_rejection(epsilon: float, delta: float, level: float) -> Callable[[CanaryScores], bool]:
-    """A test of whether scores make `one_run_valid` exceed epsilon, by a region for each size.
+    """A test of whether scores make `one_run_valid` exceed epsilon, by regions for each size.
 
     Args:
       epsilon: The epsilon to reject, above 0.
@@ -81,11 +83,14 @@ def one_run_rejection(epsilon: float, delta: float, level: float) -> Callable[[C
       level: One minus the confidence of the bound.
     """
     region_of = functools.cache(
-        lambda num_canaries: one_run_region(epsilon, delta, num_canaries, level)
+        lambda num_canaries, order: one_run_region(epsilon, delta, num_canaries, level, order)
     )
 
     def rejects(scores: CanaryScores) -> bool:
+        num_canaries = scores.num_included + scores.num_excluded
         is_allowed = scores.num_included > 0 and scores.num_excluded > 0
-        return is_allowed and region_of(scores.num_included + scores.num_excluded).rejects(scores)
+        return is_allowed and any(
+            region_of(num_canaries, order).rejects(scores) for order in GUESS_ORDERS
+        )
 
     return rejects

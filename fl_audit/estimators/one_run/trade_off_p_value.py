@@ -90,7 +90,6 @@ def rejects(trade_off: LeastProbability, m: int, r: int, v: int, alpha: float) -
 
     The answer is true only if v or more right guesses have probability below alpha under f-DP, so
     that a test which rejects then is valid at level alpha. Mahloujifar et al. (2024), Algorithm 3.
-    which rejects then is valid at level alpha. Mahloujifar et al. (2024), Algorithm 3.
 
     Args:
       trade_off: The trade-off curve f, given as L(x) = f(1 - x).

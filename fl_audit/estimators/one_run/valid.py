@@ -9,16 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fl_audit.estimators.one_run.guesses import (
-    Counts,
-    Guesses,
-    correct_among_bottom,
-    correct_among_top,
-)
+from fl_audit.estimators.one_run.guess_orders import GUESS_ORDERS, GuessOrder
+from fl_audit.estimators.one_run.guesses import Counts, Guesses
 from fl_audit.estimators.one_run.largest_rejected import crossing_point
 from fl_audit.estimators.one_run.walk import Boundary, boundary_at, single_bounds
 from fl_audit.estimators.result import Estimate
-from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting
 
 _LEVEL = 1 / 8
@@ -39,8 +34,11 @@ _TOLERANCE = 1e-7
 def one_run_valid(setting: AuditSetting) -> Estimate:
     """The largest epsilon that the right guesses reject, over all numbers of guesses at once.
 
-    For each even r of `numbers_of_guesses`, the k+ = r / 2 largest scores are guessed to be
-    included and the k- = r / 2 smallest to be excluded; W_r of these guesses are right.
+    There are two orders of guesses, each tested at its share alpha of one minus the confidence, the
+    same for all scores (guess_orders.py); the larger epsilon counts. For each even r of
+    `numbers_of_guesses`, r guesses are made in that order: at both ends, so that the k+ = r / 2
+    largest scores are guessed to be included and the k- = r / 2 smallest to be excluded, or from
+    the top, with k+ = r. W_r of these guesses are right.
 
     The statistic Q is the largest Clopper-Pearson bound of any r at level alpha / 8
     (`single_bounds`). {Q >= q} is the event that the walk W reaches its boundary (`boundary_at`),
@@ -52,25 +50,20 @@ def one_run_valid(setting: AuditSetting) -> Estimate:
     epsilon rejected if {Q >= observed Q} is less likely than alpha at some epsilon' >= epsilon.
     Since epsilon-DP implies epsilon'-DP, that happens with probability below alpha at the true
     epsilon. And whoever rejects epsilon rejects all below it, so the rejection sets are nested,
-    even where the bound on the chance does not grow with epsilon, as with delta > 0.
+    even where the bound on the chance does not grow with epsilon, as with delta > 0. By a union
+    bound, some order fails with probability at most one minus the confidence.
 
     Raises:
       NotApplicableError: If there are no included or no excluded scores.
     """
     setting.require(included=1, excluded=1)
     m = setting.scores.num_included + setting.scores.num_excluded
-    alpha = 1 - setting.confidence
-    totals = numbers_of_guesses(m, setting.delta, alpha)
-    correct = _correct(setting.scores, totals)
-    bounds = single_bounds(totals, correct, _LEVEL * alpha)
-    i = int(np.argmax(bounds))
-    rejected = _Rejected(0.0, 1.0)
-    if correct[i] > 0:
-        boundary = boundary_at(totals, bounds[i], _LEVEL * alpha)
-        event = _Event(m * setting.delta, _NEGLIGIBLE * alpha, boundary)
-        rejected = event.largest_epsilon_below(alpha, start=bounds[i])
-    best = Guesses(int(totals[i]) // 2, int(totals[i]) // 2, int(correct[i]))
-    guesses = best if rejected.epsilon > 0 else Guesses(0, 0, 0)
+    found = [
+        _rejected_by(setting, order, m, order.share * (1 - setting.confidence))
+        for order in GUESS_ORDERS
+    ]
+    rejected = max(found, key=lambda one: one.epsilon)
+    guesses = rejected.guesses if rejected.epsilon > 0 else Guesses(0, 0, 0)
     return Estimate(
         method="one_run_valid",
         kind="lower_bound",
@@ -81,7 +74,7 @@ def one_run_valid(setting: AuditSetting) -> Estimate:
         guarantee=(
             f"True epsilon is at least this with {100 * setting.confidence:g} % confidence; valid "
             "although the number of guesses is chosen on the data, since the test asks about all "
-            "numbers at once."
+            "numbers at once, and so is their order, which is corrected for."
         ),
         source=(
             "Steinke, Nasr & Jagielski (2023), arXiv:2305.08846, Proposition 5.1 for a walk that "
@@ -90,7 +83,7 @@ def one_run_valid(setting: AuditSetting) -> Estimate:
         details={
             **guesses.details(m, setting.delta),
             "p_value_at_epsilon_0": rejected.p_value_at_0,
-            "num_choices": len(totals),
+            "num_choices": sum(one.num_choices for one in found),
         },
     )
 
@@ -116,10 +109,36 @@ def numbers_of_guesses(m: int, delta: float, alpha: float) -> Counts:
     return 2 * np.append(halves, m // 2)
 
 
-def _correct(scores: CanaryScores, totals: Counts) -> Counts:
-    """Right guesses if half of each total is guessed from either end of the scores."""
-    halves = totals // 2
-    return np.asarray(correct_among_top(scores)[halves] + correct_among_bottom(scores)[halves])
+@dataclass(frozen=True)
+class _RejectedByOrder:
+    epsilon: float
+    p_value_at_0: float
+    guesses: Guesses
+    num_choices: int
+
+
+def _rejected_by(
+    setting: AuditSetting, order: GuessOrder, m: int, alpha: float
+) -> _RejectedByOrder:
+    """The largest epsilon that guesses in one order reject at level alpha."""
+    totals = totals_in_order(order, m, setting.delta, alpha)
+    correct = order.correct(setting.scores, totals)
+    bounds = single_bounds(totals, correct, _LEVEL * alpha)
+    i = int(np.argmax(bounds))
+    rejected = _Rejected(0.0, 1.0)
+    if correct[i] > 0:
+        boundary = boundary_at(totals, bounds[i], _LEVEL * alpha)
+        event = _Event(m * setting.delta, _NEGLIGIBLE * alpha, boundary)
+        rejected = event.largest_epsilon_below(alpha, start=bounds[i])
+    guesses = order.guesses(int(totals[i]), int(correct[i]))
+    return _RejectedByOrder(rejected.epsilon, rejected.p_value_at_0, guesses, len(totals))
+
+
+def totals_in_order(order: GuessOrder, m: int, delta: float, alpha: float) -> Counts:
+    """The `numbers_of_guesses` that an order makes, at least one of them."""
+    totals = numbers_of_guesses(m, delta, alpha)
+    within = totals[totals <= order.most_guesses(m)]
+    return within if len(within) else totals[:1]
 
 
 @dataclass(frozen=True)

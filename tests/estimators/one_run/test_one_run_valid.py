@@ -12,6 +12,7 @@ from fl_audit.errors import InputError
 from fl_audit.estimators import CanaryScores, estimate
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_sigma
 from fl_audit.estimators.one_run.bound import epsilon_lower_bound
+from fl_audit.estimators.one_run.guess_orders import GUESS_ORDERS
 from fl_audit.estimators.one_run.guesses import correct_among_bottom, correct_among_top
 from fl_audit.estimators.one_run.valid import numbers_of_guesses
 
@@ -42,19 +43,19 @@ def right_guesses(rng: np.random.Generator, right) -> CanaryScores:
 
 def test_all_right_by_hand():
     # 64 of 64, and no other number of guesses is worth as much: at a boundary through this, fewer
-    # guesses are not enough even if all are right. So p^64 = 0.05.
+    # guesses are not enough even if all are right. So p^64 = 0.7 * 0.05.
     made = bound(CanaryScores(np.arange(1, 33), -np.arange(32)), delta=0.0)
-    p = 0.05 ** (1 / 64)
+    p = 0.035 ** (1 / 64)
     assert made.epsilon == pytest.approx(math.log(p / (1 - p)), abs=2e-7)
-    assert made.epsilon == pytest.approx(3.0382, abs=1e-4)
+    assert made.epsilon == pytest.approx(2.9229, abs=1e-4)
     assert (made.details["k_plus"], made.details["k_minus"]) == (32, 32)
     assert made.details["p_value_at_epsilon_0"] == pytest.approx(2.0**-64, rel=1e-6)
 
 
 def test_delta_costs_the_exact_factor_if_one_number_of_guesses_counts():
-    # As above, with m delta = 0.0064: p^64 + 0.0064 (1 - p^64) / 64 = 0.05.
+    # As above, with m delta = 0.0064: p^64 + 0.0064 (1 - p^64) / 64 = 0.7 * 0.05.
     made = bound(CanaryScores(np.arange(1, 33), -np.arange(32)), delta=1e-4)
-    all_right = (0.05 - 1e-4) / (1 - 1e-4)
+    all_right = (0.035 - 1e-4) / (1 - 1e-4)
     p = all_right ** (1 / 64)
     assert made.epsilon == pytest.approx(math.log(p / (1 - p)), abs=2e-7)
 
@@ -100,11 +101,14 @@ def test_unequal_numbers_of_equal_scores_prove_nothing(numbers):
     assert made.epsilon == 0
 
 
-def test_the_two_roles_may_be_exchanged():
+def test_at_both_ends_the_two_roles_may_be_exchanged():
+    both_ends, _ = GUESS_ORDERS
     for m in (100, 101):
         scores = coin_flip_scores(np.random.default_rng(m), m, 2.0)
         mirrored = CanaryScores(-scores.excluded, -scores.included)
-        assert bound(scores, delta=0.0) == bound(mirrored, delta=0.0)
+        totals = 2 * np.arange(1, m // 2 + 1)
+        right = both_ends.correct(scores, totals)
+        np.testing.assert_array_equal(right, both_ends.correct(mirrored, totals))
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -189,7 +189,11 @@ def test_the_method_by_its_parts():
     top, bottom = correct_among_top(canaries), correct_among_bottom(canaries)
     made = one_run_fdp(AuditSetting(canaries, 1e-5, 0.95, None, "empirical"))
     assert few_numbers_of_guesses(1000, 0.05) == (500, 62)
-    mus = {r: mu_lower_bound(1000, r, int(top[r // 2] + bottom[r // 2]), 0.025) for r in (500, 62)}
+    # 70 % of 5 % for guesses from both ends, the rest for those from the top, two numbers each.
+    both, top_alone = 0.7 * 0.05 / 2, 0.3 * 0.05 / 2
+    mus = {r: mu_lower_bound(1000, r, int(top[r // 2] + bottom[r // 2]), both) for r in (500, 62)}
+    from_top = [mu_lower_bound(1000, r, int(top[r]), top_alone) for r in (125, 62)]
+    assert max(from_top) < max(mus.values())
     assert made.details["mu"] == pytest.approx(max(mus.values()), rel=1e-12)
     assert made.details["guesses"] == max(mus, key=mus.get)
     assert made.epsilon == epsilon_of_sigma(1 / made.details["mu"], 1e-5)
