@@ -11,6 +11,7 @@ ORDER = (
     ("array_types", "errors", "number_words", "public_names", "seeds", "version"),
     ("extras",),
     ("estimators",),
+    ("membership",),
     ("formats",),
     ("kinds",),
     ("accounting",),

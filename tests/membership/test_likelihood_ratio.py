@@ -1,15 +1,10 @@
-"""Algorithm 3's decision and Algorithm 5's counts, against the likelihood ratio itself."""
+"""Algorithm 3's decision, against the likelihood ratio itself."""
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from fl_audit.errors import InputError
-from fl_audit.estimators.papers.yildirim2024.likelihood_ratio_attack import (
-    NormalFit,
-    cross_fed_counts,
-    decide_member,
-)
+from fl_audit.membership.likelihood_ratio import NormalFit, decide_member
 
 LAWS = [(0, 2, 3, 1), (0, 1, 3, 2), (1, 1, -1, 1), (1, 1, 3, 1), (5, 3, 5, 1), (0, 1, 1, 1 + 1e-7)]
 
@@ -58,42 +53,3 @@ def test_the_printed_sign_is_no_likelihood_ratio_test():
 
 def test_equal_laws_are_never_told_apart():
     assert not np.any(decide_member(np.linspace(-5, 5, 11), *fits(1, 2, 1, 2), 0.1))
-
-
-def test_cross_feeding_leaves_each_model_out_of_its_own_fit():
-    rng = np.random.default_rng(1)
-    h0, h1 = rng.normal(0, 1, (3, 12)), rng.normal(1, 2, (3, 15))
-    counts = cross_fed_counts(h0, h1, 0.2)
-
-    def fit(losses):
-        return NormalFit(np.array([np.mean(losses)]), np.array([np.std(losses, ddof=1)]))
-
-    for base in range(3):
-        fp = sum(
-            decide_member(h0[base, [j]], fit(np.delete(h0[base], j)), fit(h1[base]), 0.2)[0]
-            for j in range(12)
-        )
-        tp = sum(
-            decide_member(h1[base, [j]], fit(h0[base]), fit(np.delete(h1[base], j)), 0.2)[0]
-            for j in range(15)
-        )
-        assert (counts.fp[base], counts.fn[base]) == (fp, 15 - tp)
-    assert counts.n0.tolist() == [12] * 3
-    assert counts.n1.tolist() == [15] * 3
-
-
-@pytest.mark.parametrize(
-    ("without", "having", "aim", "message"),
-    [
-        (np.zeros(3), np.zeros((1, 3)), 0.1, "arrays of challenge bases by models"),
-        (np.eye(3), np.eye(4), 0.1, "same challenge bases, got 3 and 4"),
-        (np.eye(2), np.eye(2), 0.1, "at least 3 models, got 2"),
-        (np.full((3, 3), np.inf), np.eye(3), 0.1, "losses must be finite"),
-        (np.ones((1, 4)), np.array([[1, 2, 3, 4.0]]), 0.1, "must not be all equal"),
-        (np.array([[1, 2, 4.0]]), np.array([[1, 2, 3, 4.0]]), 1.0, "must be in (0, 1), got 1.0"),
-    ],
-)
-def test_bad_losses_are_refused(without, having, aim, message):
-    with pytest.raises(InputError) as caught:
-        cross_fed_counts(without, having, aim)
-    assert message in str(caught.value)

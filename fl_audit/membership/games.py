@@ -1,0 +1,92 @@
+"""The membership games: which points each challenged model is trained on.
+
+Zanella-Béguelin et al. (2022), Experiments 1 and 2.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_audit.array_types import IndexArray
+from fl_audit.errors import InputError
+
+BoolArray = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Challenges:
+    """The challenges of a game, each a model to train and a point to judge it by.
+
+    Attributes:
+      training: The points that each model is trained on, bool of shape (challenges, population).
+      point: The point that the adversary is shown, int64 of shape (challenges,).
+      member: Whether the model is trained on that point, bool of shape (challenges,).
+    """
+
+    training: BoolArray
+    point: IndexArray
+    member: BoolArray
+
+
+def fair_coins(num: int, rng: np.random.Generator) -> BoolArray:
+    """Independent fair coins, the bits b of the games."""
+    return rng.random(num) < 0.5
+
+
+def balanced_coins(num: int, rng: np.random.Generator) -> BoolArray:
+    """Coins of which half are true (for an odd number one fewer), in random order.
+
+    Each is fair; they are not independent, as a test that needs independent coins must know.
+    """
+    return np.asarray(rng.permutation(np.arange(num) < num // 2))
+
+
+def membership_game(
+    population: int, n: int, bits: npt.ArrayLike, rng: np.random.Generator
+) -> Challenges:
+    """Experiment 1 (MIA): n - 1 random points and one of two more; the first of these is judged.
+
+    With bit b the model is trained on S and z_b, and the adversary is shown z_0: a member where b
+    is 0. All n + 1 points are drawn without repetition from the population.
+
+    Args:
+      population: Number of points to draw from, at least n + 1.
+      n: Number of training points, at least 1.
+      bits: The bit b of each challenge, of shape (challenges,).
+      rng: Source of the points.
+
+    Raises:
+      InputError: If there are too few points.
+    """
+    second = np.asarray(bits, dtype=np.bool_)
+    if not 1 <= n < population:
+        raise InputError(f"n must be from 1 to {population - 1}, got {n}")
+    drawn = np.stack([rng.permutation(population)[: n + 1] for _ in second]).astype(np.int64)
+    training = np.zeros((len(second), population), np.bool_)
+    rows = np.arange(len(second))
+    training[rows[:, None], drawn[:, 2:]] = True
+    training[rows, np.where(second, drawn[:, 1], drawn[:, 0])] = True
+    return Challenges(training, drawn[:, 0], ~second)
+
+
+def indistinguishability_game(base: npt.ArrayLike, point: int, bits: npt.ArrayLike) -> Challenges:
+    """Experiment 2 (IND-MIA): a base that the adversary chose, with or without its point.
+
+    Args:
+      base: The points of S, bool of shape (population,), without the point.
+      point: Index of the point z.
+      bits: The bit b of each challenge: whether z is added, of shape (challenges,).
+
+    Raises:
+      InputError: If the point is none of the population, or lies in the base.
+    """
+    chosen = np.asarray(base, dtype=np.bool_)
+    added = np.asarray(bits, dtype=np.bool_)
+    if not 0 <= point < len(chosen):
+        raise InputError(f"point must be from 0 to {len(chosen) - 1}, got {point}")
+    if chosen[point]:
+        raise InputError(f"point {point} lies in the base; it must not")
+    training = np.tile(chosen, (len(added), 1))
+    training[:, point] = added
+    return Challenges(training, np.full(len(added), point), added)

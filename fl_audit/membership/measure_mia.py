@@ -1,0 +1,156 @@
+"""The error counts of the loss-based attack on challenge bases, for every alpha* at once.
+
+Yıldırım et al. (2025), Algorithms 2 to 5. The counts feed `fl_audit.estimators.challenge_bases`.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_audit.array_types import FloatArray, IndexArray
+from fl_audit.errors import InputError
+from fl_audit.estimators.challenge_bases.counts import ChallengeCounts
+from fl_audit.membership.likelihood_ratio import NormalFit, member_p_values
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredMia:
+    """The decisions of an attack at every target false positive rate alpha*.
+
+    Attributes:
+      without: The smallest alpha* at which each challenge without the point is called a member,
+        float64 of shape (bases, N0).
+      having: The same of challenges with the point, float64 of shape (bases, N1).
+    """
+
+    without: FloatArray
+    having: FloatArray
+
+    def counts(self, false_positive_rate: float) -> ChallengeCounts:
+        """The errors on each base where the attack aims at one false positive rate.
+
+        Raises:
+          InputError: If the rate is not in (0, 1).
+        """
+        fp, fn = self.curve([false_positive_rate])
+        bases, n0 = self.without.shape
+        n1 = self.having.shape[1]
+        return ChallengeCounts(fp[0], np.full(bases, n0), fn[0], np.full(bases, n1))
+
+    def curve(self, false_positive_rates: npt.ArrayLike) -> tuple[IndexArray, IndexArray]:
+        """The points (X(alpha*), Y(alpha*)) of Figure 4.
+
+        Args:
+          false_positive_rates: Values of alpha*, each in (0, 1), of shape (a,).
+
+        Returns:
+          False positives X and false negatives Y, int64 of shape (a, bases).
+
+        Raises:
+          InputError: If a rate is not in (0, 1).
+        """
+        rates = np.asarray(false_positive_rates, dtype=np.float64)
+        if not np.all((rates > 0) & (rates < 1)):
+            raise InputError(f"false_positive_rate must be in (0, 1), got {rates.tolist()}")
+        called = (np.sum(p <= rates[:, None, None], axis=2) for p in (self.without, self.having))
+        fp, tp = called
+        return fp, self.having.shape[1] - tp
+
+
+def measure_mia(
+    challenges_without: npt.ArrayLike,
+    challenges_having: npt.ArrayLike,
+    shadow_without: npt.ArrayLike,
+    shadow_having: npt.ArrayLike,
+) -> MeasuredMia:
+    """The attack on challenges that are none of its shadow models. Algorithms 2 and 4.
+
+    Algorithm 4 trains fresh shadow models for every challenge. Here all challenges on a base are
+    judged by the same ones: given these the test is fixed and the challenges are independent, so
+    counts are binomial (equation 1) with the error rates of the test that was learned.
+
+    Args:
+      challenges_without: Losses (or negative margins) of each base's point under challenged models
+        trained without it, float of shape (bases, N0).
+      challenges_having: The same under challenged models trained with it, of shape (bases, N1).
+      shadow_without: Losses under shadow models trained without it, of shape (bases, M0).
+      shadow_having: Losses under shadow models trained with it, of shape (bases, M1).
+
+    Raises:
+      InputError: If a side has fewer than 2 shadow models, a loss is not finite, the shapes
+        disagree, or the losses that a law is fitted to are all equal.
+    """
+    judged = [_losses(challenges_without, 1), _losses(challenges_having, 1)]
+    shadow = [_losses(shadow_without, 2), _losses(shadow_having, 2)]
+    _check_bases([*judged, *shadow])
+    laws = [_fit_all(losses) for losses in shadow]
+    return MeasuredMia(*(member_p_values(losses, *laws) for losses in judged))
+
+
+def measure_mia_fast(losses_without: npt.ArrayLike, losses_having: npt.ArrayLike) -> MeasuredMia:
+    """The attack on models that are each other's shadow models. Algorithm 5.
+
+    Each loss is judged by normal laws fitted to the other losses of its own side and to all losses
+    of the other side. This is cheap, but decisions on a base share their shadow models: the counts
+    are correlated (equation 7).
+
+    Args:
+      losses_without: Losses (or negative margins) of each base's point under models without it,
+        float of shape (bases, N0).
+      losses_having: The same under models with it, float of shape (bases, N1).
+
+    Raises:
+      InputError: If a side has fewer than 3 models, a loss is not finite, the shapes disagree, or
+        the losses that a law is fitted to are all equal.
+
+    >>> rng = np.random.default_rng(0)
+    >>> found = measure_mia_fast(rng.normal(size=(1, 100)), rng.normal(2, 1, size=(1, 100)))
+    >>> found.counts(0.1).fp.tolist(), found.counts(0.1).fn.tolist()
+    ([15], [24])
+    """
+    without, having = _losses(losses_without, 3), _losses(losses_having, 3)
+    _check_bases([without, having])
+    return MeasuredMia(
+        member_p_values(without, _fit_others(without), _fit_all(having)),
+        member_p_values(having, _fit_all(without), _fit_others(having)),
+    )
+
+
+def _losses(values: npt.ArrayLike, least: int) -> FloatArray:
+    losses = np.asarray(values, dtype=np.float64)
+    if losses.ndim != 2:
+        raise InputError("losses must be arrays of challenge bases by models")
+    if losses.shape[1] < least:
+        raise InputError(f"each side needs at least {least} models, got {losses.shape[1]}")
+    if not np.all(np.isfinite(losses)):
+        raise InputError("losses must be finite")
+    return losses
+
+
+def _check_bases(sides: list[FloatArray]) -> None:
+    bases = [len(side) for side in sides]
+    if len(set(bases)) > 1:
+        raise InputError(
+            f"losses must be of the same challenge bases, got {' and '.join(map(str, bases))}"
+        )
+
+
+def _fit_all(losses: FloatArray) -> NormalFit:
+    deviation = np.std(losses, axis=1, ddof=1, keepdims=True)
+    return _checked(NormalFit(np.mean(losses, axis=1, keepdims=True), deviation))
+
+
+def _fit_others(losses: FloatArray) -> NormalFit:
+    """Fits to the other N - 1 losses of the same base, each of shape (bases, N)."""
+    bases, models = losses.shape
+    others = ~np.eye(models, dtype=np.bool_)
+    rest = np.broadcast_to(losses[:, None, :], (bases, models, models))[:, others]
+    rest = rest.reshape(bases, models, models - 1)
+    return _checked(NormalFit(np.mean(rest, axis=2), np.std(rest, axis=2, ddof=1)))
+
+
+def _checked(fit: NormalFit) -> NormalFit:
+    if np.any(fit.deviation == 0):
+        raise InputError("losses of a challenge base must not be all equal on a side")
+    return fit

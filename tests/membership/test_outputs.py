@@ -1,0 +1,48 @@
+"""Loss and margin, against probabilities in exact arithmetic."""
+
+import mpmath
+import numpy as np
+import pytest
+
+from fl_audit.errors import InputError
+from fl_audit.membership.outputs import loss, loss_of_margin, margin
+
+
+def test_margin_and_loss_are_those_of_the_softmax():
+    rng = np.random.default_rng(0)
+    logits = rng.normal(0, [[1], [10], [60]], (4, 3, 5))
+    labels = np.array([0, 4, 2])
+    with mpmath.workdps(80):
+        for model in range(4):
+            for point, label in enumerate(labels):
+                weights = [mpmath.exp(float(z)) for z in logits[model, point]]
+                p = weights[label] / sum(weights)
+                others = (sum(weights) - weights[label]) / sum(weights)
+                assert margin(logits, labels)[model, point] == pytest.approx(
+                    float(mpmath.log(p / others)), rel=1e-12, abs=1e-12
+                )
+                assert loss(logits, labels)[model, point] == pytest.approx(
+                    float(-mpmath.log1p(-others)), rel=1e-12
+                )
+
+
+def test_large_margins_keep_their_order_as_losses():
+    losses = loss_of_margin([30.0, 40.0, 700.0, -800.0])
+    assert losses[0] > losses[1] > losses[2] > 0
+    assert losses[3] == 800
+
+
+@pytest.mark.parametrize(
+    ("logits", "labels", "message"),
+    [
+        (np.zeros(3), [0], "shape"),
+        (np.zeros((2, 1)), [0, 0], "shape"),
+        (np.zeros((2, 3)), [0], r"labels must have shape \(2,\)"),
+        (np.full((1, 3), np.nan), [0], "finite"),
+        (np.zeros((2, 3)), [0, 3], "from 0 to 2, got 3 at point 1"),
+        (np.zeros((2, 3)), [-1, 0], "got -1 at point 0"),
+    ],
+)
+def test_bad_outputs_are_refused(logits, labels, message):
+    with pytest.raises(InputError, match=message):
+        margin(logits, labels)
