@@ -51,7 +51,8 @@ def offline_lira(
     """How far an output lies above what models trained without the point give.
 
     The attacker has no models trained on the point. The score is -log P(Z > x) for Z of the law of
-    models without it, which orders outputs as the paper's offline variant 1 - P(Z > x) does. Outputs must be larger for points better learned (margins, not losses).
+    models without it, which orders outputs as the paper's offline variant 1 - P(Z > x) does.
+    Outputs must be larger for points better learned (margins, not losses).
 
     Args:
       targets: Outputs of the attacked models, finite floats of shape (..., points).

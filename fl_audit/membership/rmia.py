@@ -70,8 +70,8 @@ def online_log_mean(log_probabilities: ShadowOutputs) -> FloatArray:
 def offline_log_mean(log_probabilities: ShadowOutputs, slope: float = 0.3) -> FloatArray:
     """Log p(x) from models trained without x alone: (1 + a) / 2 of their mean and (1 - a) / 2.
 
-    Models trained on x are taken to give it a * mean + 1 - a (the paper's appendix B). At a = 1 it is the
-    mean over the models without x, which is right for points of the population.
+    Models trained on x are taken to give it a * mean + 1 - a (the paper's appendix B). At a =
+    1 it is the mean over the models without x, which is right for points of the population.
 
     Args:
       log_probabilities: Log probability of each point's label under reference models.
