@@ -37,6 +37,8 @@ class Audit(Table, frozen=True):
         any mechanism.
       replay: Whether the first round is replayed before it is trained, as a check of the mechanism
         (docs/replay.md).
+      stop_when_contradicted: Whether the claim is tested after every round too, and a run that
+        contradicts it stops there.
     """
 
     delta: OpenUnitFloat | None = None
@@ -55,6 +57,7 @@ class Audit(Table, frozen=True):
     verdict_statistic: str = "all"
     verdict_method: str = "all"
     replay: bool = False
+    stop_when_contradicted: bool = False
 
     def __post_init__(self) -> None:
         """Checks the threat models and the keys of a claim, and settles on one delta."""
@@ -63,6 +66,8 @@ class Audit(Table, frozen=True):
             for key in ("claimed_delta", "verdict_statistic", "verdict_method"):
                 if getattr(self, key) not in (None, "all"):
                     raise ValueError(f"{key} needs claimed_epsilon")
+        if self.stop_when_contradicted:
+            self._check_live_verdict()
         if self.claimed_delta is None:
             return
         if self.delta not in (None, self.claimed_delta):
@@ -86,6 +91,29 @@ class Audit(Table, frozen=True):
             self._check_keys(model)
         for model in threat_models_of(self):
             model.check(self)
+
+    def _check_live_verdict(self) -> None:
+        """Checks that there is a claim, and that the verdict may use what tests it live."""
+        if self.claimed_epsilon is None:
+            raise ValueError("stop_when_contradicted needs claimed_epsilon")
+        if "known_rounds" not in self.threat_models:
+            raise ValueError("stop_when_contradicted needs 'known_rounds' in threat_models")
+        for name in ("checkpoints", "window"):
+            if name in self.threat_models:
+                raise ValueError(
+                    f"stop_when_contradicted may end a run before '{name}' has seen anything; "
+                    "leave out one of them"
+                )
+        if self.verdict_statistic not in ("all", "own_rounds"):
+            raise ValueError(
+                "stop_when_contradicted looks at own_rounds, which verdict_statistic "
+                f"{self.verdict_statistic!r} leaves out"
+            )
+        if self.verdict_method not in ("all", "threshold_valid"):
+            raise ValueError(
+                "stop_when_contradicted assumes what threshold_valid does, which verdict_method "
+                f"{self.verdict_method!r} leaves out"
+            )
 
     def _check_keys(self, model: ThreatModel) -> None:
         """Checks that keys are set where a threat model needs them, and only there."""

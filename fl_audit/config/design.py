@@ -1,6 +1,7 @@
 """The design of a run, fixed by config and seed before there is a model: coins, schedule, noise."""
 
 import dataclasses
+import functools
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,9 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.accounting import NoisyRounds
+from fl_audit.attacks.live_test import why_no_live_test
+from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.threat_models import check_rounds
 from fl_audit.canaries.inclusion import flip_coins
+from fl_audit.canaries.tables import family_of
 from fl_audit.config.run import Config
+from fl_audit.errors import InputError
 from fl_audit.formats.run_folder import Blocks
 from fl_audit.mechanisms import RoundNoise, round_noise
 from fl_audit.mechanisms.noise_facts import noise_facts
@@ -48,6 +53,11 @@ class RunDesign:
     def num_canaries(self) -> int:
         """The size k of the pool."""
         return len(self.included)
+
+    @functools.cached_property
+    def own_rounds(self) -> OwnRounds:
+        """The rounds of every canary."""
+        return OwnRounds(tuple(self.schedule.rounds_of_canaries(self.num_canaries)))
 
     @property
     def delta(self) -> float:
@@ -98,10 +108,26 @@ def design_run(config: Config, client_ids: Sequence[str], num_canaries: int) -> 
         config.participation, config.canaries, config.seed, client_ids, included
     )
     check_rounds(config.audit, schedule.num_rounds, "config")
-    return RunDesign(
+    design = RunDesign(
         config=config,
         num_clients=len(client_ids),
         included=included,
         schedule=schedule,
         noise=round_noise(config.mechanism, schedule.expected_cohort),
     )
+    if config.audit.stop_when_contradicted:
+        _check_live_verdict(design)
+    return design
+
+
+def _check_live_verdict(design: RunDesign) -> None:
+    """Raises an `InputError` if rounds cannot be tested, or say nothing about the claim."""
+    why_not = why_no_live_test(design.own_rounds, family_of(design.config.canaries))
+    if design.schedule.client_participations is None:
+        why_not = (
+            "clients are sampled, on which a claim may count, and the attacker knows who is online"
+        )
+    if why_not is not None:
+        raise InputError(
+            f"audit.stop_when_contradicted: no round can be held against the claim: {why_not}"
+        )

@@ -122,6 +122,22 @@ class RunFolder(ScoredFolder):
 
 
 @dataclass(frozen=True)
+class LiveRecord:
+    """What own-round scores proved while the run trained, valid at all rounds together.
+
+    Attributes:
+      epsilon: The epsilon proven at the audit's confidence.
+      claim_p_value: The p-value of the claimed epsilon; None without a claim.
+      claim_epsilon: The epsilon proven by the test of the claim, at the confidence of the verdict;
+        0 where the claim stands or there is none.
+    """
+
+    epsilon: float
+    claim_p_value: float | None = None
+    claim_epsilon: float = 0.0
+
+
+@dataclass(frozen=True)
 class RunRecord:
     """The facts of one training run that the report needs beyond scores and metrics.
 
@@ -165,6 +181,9 @@ class RunRecord:
       canary_blocks: The blocks of rounds of each of which a canary is in one, drawn uniformly and
         independently of all else; None where canaries' rounds are drawn otherwise.
       variable_sizes: The number of parameters in each variable of the model.
+      stopped_after: The number of rounds after which the run stopped, as its claim was
+        contradicted; None where all rounds were done.
+      live: What was proven round by round; None where that is not possible.
     """
 
     task: str
@@ -195,7 +214,14 @@ class RunRecord:
     canary_squared_sensitivity: int | None = None
     canary_blocks: Blocks | None = None
     variable_sizes: tuple[int, ...] = ()
+    stopped_after: int | None = None
+    live: LiveRecord | None = None
     format_version: int = FORMAT_VERSION
+
+    @property
+    def rounds_done(self) -> int:
+        """The number of rounds that were trained."""
+        return self.rounds if self.stopped_after is None else self.stopped_after
 
 
 def write_record(folder: RunFolder, record: RunRecord) -> None:

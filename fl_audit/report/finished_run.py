@@ -59,7 +59,8 @@ class FinishedRun:
       config: The config that the run was started with.
       record: What the run did.
       rounds: The curves of the run.
-      canary_rounds: The rounds that each included canary took part in, from 0.
+      canary_rounds: The rounds that each included canary took part in, from 0; fewer than it was
+        dealt where the run was stopped.
       scores: The scores of all canaries by statistic.
       aggregates: What the checks of the mechanism need; None where it is not checked.
       compared: What is known of the vectors that canaries were compared with, by statistic; nothing
@@ -122,13 +123,17 @@ def read_finished_run(folder: RunFolder) -> FinishedRun:
             f"{folder.record.name}, got {len(pool)}"
         )
     config = load_config(folder.config)
-    rounds = _read_rounds(folder.metrics, record.rounds)
+    rounds = _read_rounds(folder.metrics, record.rounds_done)
     return FinishedRun(
         folder=folder,
         config=config,
         record=record,
         rounds=rounds,
-        canary_rounds=tuple(canary.rounds for canary in pool.values() if canary.included),
+        canary_rounds=tuple(
+            canary.rounds[canary.rounds < record.rounds_done]
+            for canary in pool.values()
+            if canary.included
+        ),
         scores={
             s.name: _read_scores(folder.scores(s.name), pool)
             for s in statistics_of(config.canaries, config.audit)
@@ -169,11 +174,12 @@ def _read_aggregates(folder: RunFolder, record: RunRecord, rounds: Rounds) -> Ru
         sum_noise_multiplier=record.sum_noise_multiplier,
         denominator=record.denominator,
     )
+    measured = read_aggregate_log(folder.aggregates, record.rounds, len(record.variable_sizes))
     return RunAggregates(
         sizes=record.variable_sizes,
         stddev=asked.stddev,
         norm_bound=asked.norm_bound,
-        measured=read_aggregate_log(folder.aggregates, record.rounds, len(record.variable_sizes)),
+        measured=measured[: record.rounds_done],
         autocorrelation=_read_autocorrelation(folder.autocorrelation),
     )
 

@@ -16,6 +16,7 @@ from fl_audit.formats.run_folder import RunRecord
 from fl_audit.mechanism_checks import FALSE_ALARM
 from fl_audit.report.efficiency_model import EfficiencyReport
 from fl_audit.report.statistic_model import StatisticReport
+from fl_audit.verdict.live import shared_confidence
 
 
 class ThreatModelReport(msgspec.Struct, frozen=True):
@@ -248,5 +249,10 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def confidence(self) -> float:
-        """Confidence of each bound and interval, and of the verdict."""
+        """Confidence of each bound and interval."""
         return self.config.audit.confidence
+
+    @property
+    def verdict_confidence(self) -> float:
+        """Confidence of the verdict; larger where a live test has a share of the level."""
+        return shared_confidence(self.config.audit)

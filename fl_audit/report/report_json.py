@@ -86,7 +86,7 @@ def _verdict(report: Report, verdict: VerdictReport) -> dict[str, Any]:
         "claimed_delta": report.run.delta,
         "claimed_for": "client",
         **bound,
-        "confidence": report.confidence,
+        "confidence": report.verdict_confidence,
         **fields,
     }
 

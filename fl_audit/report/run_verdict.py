@@ -11,6 +11,7 @@ from fl_audit.report.finished_run import FinishedRun
 from fl_audit.verdict import Claim, Verdict, chosen_tests, reach_verdict, scored_statistic
 from fl_audit.verdict.chosen_tests import ChosenTests, is_about_sampling
 from fl_audit.verdict.decision import Outcome
+from fl_audit.verdict.live import live_verdict
 
 
 def run_verdict(run: FinishedRun, failed_checks: Sequence[str], arrival: Arrival) -> Verdict | None:
@@ -25,6 +26,10 @@ def run_verdict(run: FinishedRun, failed_checks: Sequence[str], arrival: Arrival
     audit = run.config.audit
     if audit.claimed_epsilon is None:
         return None
+    live = run.record.live
+    if run.record.stopped_after is not None and live is not None:
+        claim = Claim(audit.claimed_epsilon, run.record.delta)
+        return live_verdict(claim, run.record, live, audit)
     chosen = chosen_tests(run.config, run.record.client_participations)
     scores = {s.name: run.scores[s.name].canary_scores() for s in run.statistics}
     verdict = reach_verdict(

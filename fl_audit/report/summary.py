@@ -12,6 +12,7 @@ from fl_audit.report.method_table import GroupRows, group_rows
 from fl_audit.report.model import AnalyticalReport, ArrivalReport, ChecksReport, Report
 from fl_audit.report.statistic_model import StatisticReport
 from fl_audit.report.tables import refuted_rows
+from fl_audit.report.words import rounds_done
 
 _GAP = 2
 """Spaces between columns."""
@@ -66,7 +67,7 @@ def _head(report: Report) -> str:
     run = report.run
     return (
         f"{run.num_included} of {run.num_canaries} canaries included, "
-        f"delta {significant(run.delta)}, {run.rounds} rounds"
+        f"delta {significant(run.delta)}, {rounds_done(run)}"
     )
 
 

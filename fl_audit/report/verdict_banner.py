@@ -60,11 +60,13 @@ def verdict_banner(report: Report | FolderReport) -> VerdictBanner | None:
 
 
 def _facts(verdict: VerdictReport, report: Report | FolderReport) -> list[Note]:
-    client = report.analytical.client.epsilon if isinstance(report, Report) else None
+    client, confidence = None, report.confidence
+    if isinstance(report, Report):
+        client, confidence = report.analytical.client.epsilon, report.verdict_confidence
     return [
         Note("Claim", _claim(verdict)),
         Note("By accounting", _accounting(verdict, client)),
-        Note("Looked at", _looks(verdict, report.confidence)),
+        Note("Looked at", _looks(verdict, confidence)),
         *_evidence(verdict),
     ]
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 from fl_audit.config import AnyCanaries, Canaries
+from fl_audit.formats.run_folder import RunRecord
 from fl_audit.number_words import count, significant
 from fl_audit.participation.words import canary_rounds, client_rounds
 from fl_audit.report.finished_run import FinishedRun
@@ -25,7 +26,7 @@ def description(run: FinishedRun) -> list[str]:
     record, config = run.record, run.config
     return [
         f"The task is {record.task}: a model of d = {record.dim:,} trainable parameters, trained "
-        f"for {count(record.rounds, 'round')} on {count(record.num_clients, 'client')}.",
+        f"for {rounds_done(record)} on {count(record.num_clients, 'client')}.",
         client_rounds(record, config.participation),
         _canaries(run),
         mechanism_words(record, config.mechanism),
@@ -35,6 +36,12 @@ def description(run: FinishedRun) -> list[str]:
         f"The final model’s accuracy is {significant(100 * record.accuracy)} % "
         f"({record.accuracy_description}).",
     ]
+
+
+def rounds_done(record: RunRecord) -> str:
+    """The number of rounds in words, such as "100 rounds" or "12 of 100 rounds"."""
+    rounds = count(record.rounds, "round")
+    return rounds if record.stopped_after is None else f"{record.stopped_after} of {rounds}"
 
 
 def _canaries(run: FinishedRun) -> str:

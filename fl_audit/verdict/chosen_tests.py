@@ -9,6 +9,7 @@ from fl_audit.attacks.statistics import statistics_of
 from fl_audit.config import Config
 from fl_audit.estimators import CanaryScores, valid_methods
 from fl_audit.verdict.claim_tests import ClaimTests, ScoredStatistic, level_of_each
+from fl_audit.verdict.live import shared_confidence
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ def chosen_tests(config: Config, participations: int | None) -> ChosenTests:
     bearing = [s for s in asked if participations is not None or is_about_sampling(s)]
     statistics = bearing or asked
     methods = chosen_methods(None if audit.verdict_method == "all" else (audit.verdict_method,))
-    return ChosenTests(tuple(statistics), methods, audit.confidence)
+    return ChosenTests(tuple(statistics), methods, shared_confidence(audit))
 
 
 def is_about_sampling(statistic: Statistic) -> bool:

@@ -2,7 +2,6 @@
 
 from fl_audit.attacks.attacker import Attacker
 from fl_audit.attacks.make import make_attackers as make_attackers_of
-from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.registry import register_attacker
 from fl_audit.attacks.statistics import statistics_of
 from fl_audit.canaries.tables import family_of
@@ -21,18 +20,15 @@ register_attacker(LossDifferenceAttacker)
 register_attacker(UpdateAttacker)
 
 
-def make_attackers(run: PreparedRun, folder: RunFolder, completed: int) -> tuple[Attacker, ...]:
-    """Makes the attackers whose statistics a run logs.
+def attack_context(run: PreparedRun, folder: RunFolder, completed: int) -> TrainingContext:
+    """What attackers need of a run.
 
     Args:
       run: The prepared run.
       folder: The folder with this run's config and canaries.
       completed: Number of completed rounds; above 0 their logs are opened.
-
-    Raises:
-      InputError: A log of completed rounds is missing or damaged, or a statistic has no attacker.
     """
-    context = TrainingContext(
+    return TrainingContext(
         canaries=run.family,
         num_canaries=len(run.included),
         num_rounds=run.schedule.num_rounds,
@@ -42,7 +38,19 @@ def make_attackers(run: PreparedRun, folder: RunFolder, completed: int) -> tuple
         completed=completed,
         run=run,
         family=family_of(run.config.canaries),
-        canary_rounds=OwnRounds(tuple(run.schedule.rounds_of_canaries(run.num_canaries))),
+        canary_rounds=run.own_rounds,
         seed=run.config.seed,
     )
+
+
+def make_attackers(context: TrainingContext) -> tuple[Attacker, ...]:
+    """Makes the attackers whose statistics a run logs.
+
+    Args:
+      context: What they need of the run.
+
+    Raises:
+      InputError: A log of completed rounds is missing or damaged, or a statistic has no attacker.
+    """
+    run = context.run
     return make_attackers_of(context, statistics_of(run.config.canaries, run.config.audit))

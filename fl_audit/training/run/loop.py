@@ -18,6 +18,7 @@ from fl_audit.training.run.checkpoint import Checkpoint, save_checkpoint
 from fl_audit.training.run.evaluation import Evaluator
 from fl_audit.training.run.fault_watch import FaultWatch
 from fl_audit.training.run.interruption import StopRequest
+from fl_audit.training.run.live_audit import LiveAudit
 from fl_audit.training.run.metrics_log import MetricsLog, RoundMetrics
 from fl_audit.training.run.prepare import PreparedRun
 from fl_audit.training.run.sealed_logs import seal_logs
@@ -33,6 +34,7 @@ class RoundLoop:
         folder: RunFolder,
         runtime: Runtime,
         attackers: Sequence[Attacker],
+        live: LiveAudit,
         *,
         start: Checkpoint,
         stop: StopRequest,
@@ -44,6 +46,7 @@ class RoundLoop:
           folder: The folder with this run's config and canaries.
           runtime: The runtime that runs the rounds.
           attackers: The attackers that are shown every round.
+          live: The test of the rounds so far, which may stop the run.
           start: The checkpoint that the run starts from.
           stop: The record of a signal that asked for a stop.
         """
@@ -51,6 +54,7 @@ class RoundLoop:
         self._folder = folder
         self._runtime = runtime
         self._attackers = attackers
+        self._live = live
         self._stop = stop
         self._cohort_data = CohortData(
             run.task, run.config.client, run.config.seed, run.canary_examples
@@ -61,6 +65,7 @@ class RoundLoop:
         self._metrics = MetricsLog(folder, start.completed_rounds)
         self._seals = start.seals
         self._last = run.schedule.num_rounds
+        self._shown: dict[str, str] = {}
         self._bar = tqdm(
             desc=folder.path.name,
             total=self._last,
@@ -71,7 +76,7 @@ class RoundLoop:
         )
 
     def run_rounds(self, start: Checkpoint) -> Checkpoint:
-        """Runs the remaining rounds, or as many as a session of the runtime may last.
+        """Runs the remaining rounds, or as many as a session or the live audit allow.
 
         Args:
           start: The checkpoint before the first of these rounds.
@@ -89,10 +94,13 @@ class RoundLoop:
                 state = self._round(state, data, index)
                 self._bar.update()
                 completed = index + 1
+                is_last = completed == self._last or self._live.must_stop
                 is_due = completed % self._run.config.log.checkpoint_every == 0
-                if is_due or completed == self._last or self._stop.signal_number:
+                if is_due or is_last or self._stop.signal_number:
                     self._save(completed, state)
-                if self._stop.signal_number and completed < self._last:
+                if is_last:
+                    return Checkpoint(completed, state)
+                if self._stop.signal_number:
                     self.close()
                     raise Interrupted(completed, self._stop.signal_number)
         return Checkpoint(end, state)
@@ -132,6 +140,7 @@ class RoundLoop:
         self._watch.see_round(seen, participants=len(data.clients) + len(data.canaries))
         for attacker in self._attackers:
             attacker.see_round(seen)
+        self._live.see_round(index)
         scored = time.perf_counter()
         metrics = RoundMetrics(
             round=index + 1,
@@ -143,16 +152,24 @@ class RoundLoop:
             accuracy=self._accuracy(after, index + 1),
             seconds_training=trained - started,
             seconds_scoring=scored - trained,
+            epsilon_proven=self._live.epsilon,
         )
         self._metrics.write(metrics)
         self._faults.see_round(metrics)
-        if metrics.accuracy is not None:
-            shown = {"loss": f"{result.train_loss:.3f}", "accuracy": f"{metrics.accuracy:.3f}"}
-            self._bar.set_postfix(shown)
+        self._show(metrics)
         return result.state
+
+    def _show(self, metrics: RoundMetrics) -> None:
+        """Shows the last evaluation and what is proven beside the progress bar."""
+        if metrics.accuracy is not None:
+            self._shown["loss"] = f"{metrics.train_loss:.3f}"
+            self._shown["accuracy"] = f"{metrics.accuracy:.3f}"
+        if metrics.epsilon_proven:
+            self._shown["epsilon at least"] = f"{metrics.epsilon_proven:.3g}"
+        self._bar.set_postfix(self._shown)
 
     def _accuracy(self, weights: Sequence[Float32Array], completed: int) -> float | None:
         is_due = completed % self._run.config.log.evaluate_every == 0
-        if is_due or completed == self._run.schedule.num_rounds:
+        if is_due or completed == self._last or self._live.must_stop:
             return self._evaluator.accuracy(weights)
         return None

@@ -29,6 +29,8 @@ class RoundMetrics:
       accuracy: Accuracy on held-out data after the round; None where it was not evaluated.
       seconds_training: Wall time of the TFF round, in seconds.
       seconds_scoring: Wall time of scoring the canaries, in seconds.
+      epsilon_proven: Lower bound on epsilon by own-round scores so far, valid at all rounds
+        together at the audit's confidence; None where there is none.
     """
 
     round: int
@@ -40,6 +42,7 @@ class RoundMetrics:
     accuracy: float | None
     seconds_training: float
     seconds_scoring: float
+    epsilon_proven: float | None = None
 
 
 _COLUMNS = [field.name for field in dataclasses.fields(RoundMetrics)]

@@ -7,18 +7,20 @@ import dataclasses
 import importlib.metadata
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from fl_audit.array_types import FloatArray
 from fl_audit.attacks.compared_vectors import ComparedVectors, write_compared_vectors
 from fl_audit.attacks.make import compared_by, scores_of
 from fl_audit.attacks.statistics import statistics_of
-from fl_audit.formats.run_folder import RunFolder, RunRecord, write_record
+from fl_audit.formats.run_folder import LiveRecord, RunFolder, RunRecord, write_record
 from fl_audit.formats.score_file import ScoreFile, write_score_file
 from fl_audit.training.algorithm.round import flatten_weights, model_weights
-from fl_audit.training.attackers import make_attackers
+from fl_audit.training.attackers import attack_context, make_attackers
 from fl_audit.training.run.checkpoint import Checkpoint, load_checkpoint
 from fl_audit.training.run.interruption import stop_request
+from fl_audit.training.run.live_audit import LiveAudit
 from fl_audit.training.run.loop import RoundLoop
 from fl_audit.training.run.metrics_log import read_rows
 from fl_audit.training.run.prepare import PreparedRun
@@ -55,15 +57,17 @@ def train(run: PreparedRun, runtime: Runtime, folder: RunFolder) -> None:
         with runtime.session():
             checkpoint = _starting_point(folder, runtime.process.initialize())
         completed = checkpoint.completed_rounds
-        attackers = make_attackers(run, folder, completed)
-        loop = RoundLoop(run, folder, runtime, attackers, start=checkpoint, stop=stop)
-        while checkpoint.completed_rounds < run.schedule.num_rounds:
+        context = attack_context(run, folder, completed)
+        attackers, live = make_attackers(context), LiveAudit.of(context)
+        loop = RoundLoop(run, folder, runtime, attackers, live, start=checkpoint, stop=stop)
+        while checkpoint.completed_rounds < run.schedule.num_rounds and not live.must_stop:
             with runtime.session():
                 checkpoint = loop.run_rounds(checkpoint)
         loop.close()
     final = flatten_weights(model_weights(checkpoint.state))
     scores, compared = scores_of(attackers, final), compared_by(attackers, final)
-    _write_results(run, folder, runtime, scores, compared)
+    done = _Done(checkpoint.completed_rounds, runtime.description, live.record)
+    _write_results(run, folder, done, scores, compared)
 
 
 def _starting_point(folder: RunFolder, initial_state: Any) -> Checkpoint:
@@ -74,10 +78,19 @@ def _starting_point(folder: RunFolder, initial_state: Any) -> Checkpoint:
     return Checkpoint(0, initial_state)
 
 
+@dataclass(frozen=True)
+class _Done:
+    """The number of rounds that were trained, where, and what they proved."""
+
+    rounds: int
+    runtime: str
+    live: LiveRecord | None
+
+
 def _write_results(
     run: PreparedRun,
     folder: RunFolder,
-    runtime: Runtime,
+    done: _Done,
     scores: Mapping[str, FloatArray],
     compared: Mapping[str, ComparedVectors],
 ) -> None:
@@ -88,14 +101,14 @@ def _write_results(
         write_score_file(folder.scores(statistic.name), scored)
     if compared:
         write_compared_vectors(folder.compared_vectors, compared)
-    write_record(folder, _record(run, folder, runtime))
+    write_record(folder, _record(run, folder, done))
 
 
-def _record(run: PreparedRun, folder: RunFolder, runtime: Runtime) -> RunRecord:
+def _record(run: PreparedRun, folder: RunFolder, done: _Done) -> RunRecord:
     rows = read_rows(folder.metrics)
     return RunRecord(
         task=run.task.name,
-        runtime=runtime.description,
+        runtime=done.runtime,
         dim=run.task.classifier.dim,
         num_clients=run.num_clients,
         num_canaries=run.num_canaries,
@@ -107,5 +120,7 @@ def _record(run: PreparedRun, folder: RunFolder, runtime: Runtime) -> RunRecord:
         accuracy_description=run.task.classifier.accuracy_description,
         training_seconds=sum(float(row["seconds_training"]) for row in rows),
         scoring_seconds=sum(float(row["seconds_scoring"]) for row in rows),
+        stopped_after=done.rounds if done.rounds < run.schedule.num_rounds else None,
+        live=done.live,
         versions={name: importlib.metadata.version(name) for name in _PACKAGES},
     )

@@ -22,7 +22,7 @@ from fl_audit.config import (
 from fl_audit.errors import InputError
 from fl_audit.formats.run_folder import RunFolder
 from fl_audit.training.algorithm.round import flatten_weights
-from fl_audit.training.attackers import examples, make_attackers
+from fl_audit.training.attackers import attack_context, examples, make_attackers
 from fl_audit.training.attackers.examples import (
     FinalLossAttacker,
     LossDifferenceAttacker,
@@ -146,7 +146,7 @@ def seen_round(run, index, clip_norm=CLIP):
 def attacker_of(run, folder, completed=0):
     (found,) = [
         attacker
-        for attacker in make_attackers(run, RunFolder(folder), completed)
+        for attacker in make_attackers(attack_context(run, RunFolder(folder), completed))
         if isinstance(attacker, UpdateAttacker)
     ]
     return found
@@ -179,7 +179,7 @@ def test_a_score_does_not_know_the_coin(digits_run, tmp_path):
     for run in (digits_run, others):
         folder = tmp_path / str(len(found))
         folder.mkdir()
-        attackers = make_attackers(run, RunFolder(folder), 0)
+        attackers = make_attackers(attack_context(run, RunFolder(folder), 0))
         for attacker in attackers:
             attacker.see_round(seen_round(run, 0))
         found.append(scores_of(attackers, flatten_weights(other_weights(run, 7))))

@@ -1,0 +1,57 @@
+"""The claim of a run that is tested after every round, beside the tests at its end."""
+
+from fl_audit.attacks.audit_table import Audit
+from fl_audit.formats.run_folder import LiveRecord, RunRecord
+from fl_audit.number_words import significant
+from fl_audit.verdict.claim import Claim
+from fl_audit.verdict.decision import Outcome, Verdict
+
+_ASSUMES = (
+    "Canaries' scores are independent given inclusion, and excluded canaries' scores in their own "
+    "rounds have the closed-form null, which they do not refute."
+)
+
+_SMALLEST_P_VALUE = 1e-300
+
+
+def shared_confidence(audit: Audit) -> float:
+    """The confidence of the live test, and that of all tests at the end together.
+
+    A run that stops when it is contradicted is tested in both ways. Each has half of the level, so
+    that both hold together at the audit's confidence (Bonferroni).
+
+    Args:
+      audit: The table [audit] of the config.
+    """
+    share = 0.5 if audit.stop_when_contradicted else 1.0
+    return 1 - share * (1 - audit.confidence)
+
+
+def live_verdict(claim: Claim, record: RunRecord, live: LiveRecord, audit: Audit) -> Verdict:
+    """The verdict on a run that stopped since its claim was contradicted.
+
+    Args:
+      claim: The claim for a client.
+      record: What the run did.
+      live: What the live test proved.
+      audit: The table [audit] of the config.
+    """
+    confidence = shared_confidence(audit)
+    p_value = max(live.claim_p_value or 0.0, _SMALLEST_P_VALUE)
+    reason = (
+        f"the run was stopped in round {record.rounds_done} of {record.rounds}, as the scores of "
+        f"canaries in their own rounds so far prove ε ≥ {significant(live.claim_epsilon)}, with "
+        f"{100 * confidence:g} % confidence at all rounds together (p ≤ {p_value:.2g})"
+    )
+    return Verdict(
+        outcome=Outcome.CONTRADICTED,
+        reason=reason,
+        claim=claim,
+        confidence=confidence,
+        num_tests=1,
+        epsilon_lower=live.claim_epsilon,
+        method="live",
+        statistic="own_rounds",
+        assumes=_ASSUMES,
+        p_value=p_value,
+    )

@@ -1,0 +1,113 @@
+"""A run that stops when its claim is contradicted: what it leaves behind, and how it goes on."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from fl_audit.cli import main
+from fl_audit.formats.run_folder import RunFolder, read_record
+from fl_audit.formats.score_file import read_score_file
+
+pytestmark = pytest.mark.tff
+
+ROUNDS = 12
+
+CONFIG = """
+seed = 2
+[task]
+kind = "digits"
+num_clients = 60
+hidden = [64]
+[mechanism]
+kind = "gaussian_adaptive"
+noise_multiplier = 0.2
+[participation]
+kind = "shuffle"
+rounds = 12
+clients_per_round = 5
+[canaries]
+count = 60
+[audit]
+delta = 1e-3
+claimed_epsilon = 2.0
+threat_models = ["final", "final_and_initial", "all_iterates", "known_rounds"]
+"""
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """The same run to its end, and stopped."""
+    path = tmp_path_factory.mktemp("live")
+    (path / "run.toml").write_text(CONFIG)
+    (path / "stop.toml").write_text(CONFIG + "stop_when_contradicted = true\n")
+    for name in ("run", "stop"):
+        status = main(["run", str(path / f"{name}.toml"), "--out", str(path / name)])
+        assert status == 3
+    return RunFolder(path / "run"), RunFolder(path / "stop")
+
+
+def proven(folder):
+    with folder.metrics.open() as file:
+        return [row["epsilon_proven"] for row in csv.DictReader(file)]
+
+
+def test_a_contradicted_run_stops_and_is_whole(folders):
+    whole, stopped = folders
+    record = read_record(stopped)
+    assert record.stopped_after < ROUNDS
+    assert record.rounds == ROUNDS
+    assert record.live.claim_epsilon >= 2
+    assert record.live.claim_p_value <= 0.025
+    report = json.loads(stopped.report_json.read_text())
+    verdict = report["verdict"]
+    assert verdict["outcome"] == "contradicted"
+    assert f"stopped in round {record.stopped_after} of 12" in verdict["reason"]
+    assert verdict["statistic"] == "own_rounds"
+    assert verdict["confidence"] == pytest.approx(0.975)
+    assert f"{record.stopped_after} of 12 rounds" in stopped.report_html.read_text()
+    assert set(report["statistics"]) == set(json.loads(whole.report_json.read_text())["statistics"])
+    for statistic in report["statistics"]:
+        assert np.isfinite(read_score_file(stopped.scores(statistic)).score).all()
+
+
+def test_what_is_proven_stands_in_the_metrics_and_never_falls(folders):
+    """Noise is drawn anew in each run, so that the two runs have other numbers."""
+    for folder, done in zip(folders, (ROUNDS, read_record(folders[1]).stopped_after), strict=True):
+        numbers = [float(epsilon) for epsilon in proven(folder)]
+        assert len(numbers) == done
+        assert numbers == sorted(numbers)
+        assert read_record(folder).live.epsilon == pytest.approx(numbers[-1])
+
+
+def test_a_stopped_run_without_a_report_is_not_trained_on(folders, tmp_path, monkeypatch):
+    config, stopped = str(folders[1].path.parent / "stop.toml"), RunFolder(tmp_path / "stop")
+
+    def crash(*_):
+        raise RuntimeError("before the record")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("fl_audit.training.run.train.write_record", crash)
+        with pytest.raises(RuntimeError, match="before the record"):
+            main(["run", config, "--out", str(stopped.path)])
+    done = proven(stopped)
+    assert main(["run", config, "--out", str(stopped.path), "--resume"]) == 3
+    assert proven(stopped) == done
+    record = read_record(stopped)
+    assert record.stopped_after == len(done)
+    assert record.live.epsilon == pytest.approx(float(done[-1]))
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        ("participation.canary_repeats=2", "up to 2 rounds"),
+        ("audit.claimed_epsilon=400", "claimed_epsilon"),
+    ],
+)
+def test_what_cannot_be_tested_is_refused_before_training(folders, tmp_path, capsys, key, message):
+    config = str(folders[1].path.parent / "stop.toml")
+    assert main(["run", config, "--out", str(tmp_path / "out"), "--set", key]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
