@@ -1,4 +1,4 @@
-"""The answer of an audit: three numbers and one sentence."""
+"""The answer of an audit: three numbers and one sentence, all about one attacker."""
 
 import math
 from collections.abc import Mapping
@@ -50,7 +50,8 @@ class Headline:
     """The answer of an audit.
 
     Attributes:
-      guaranteed: What the noise guarantees a canary, possibly infinite; None where not known.
+      guaranteed: What the noise guarantees a canary against this attacker, possibly infinite; None
+        where not known.
       why_unknown: Why the guarantee is not known, in words; empty where it is.
       proven: A lower bound that holds for any mechanism at its confidence; None where the scores
         allow none.
@@ -91,11 +92,13 @@ class Headline:
             )
         if least > self.guaranteed:
             return (
-                f"{attacker} learns more about a canary than the noise allows: the mechanism is "
-                "not as configured."
+                f"{attacker} learns more about a canary than the noise allows such an attacker: "
+                "the mechanism is not as configured."
             )
         share = significant(100 * least / self.guaranteed, 2)
-        return f"{attacker} learns at least {share} % of the ε that the noise allows."
+        return (
+            f"{attacker} learns at least {share} % of the ε that the noise allows such an attacker."
+        )
 
     def proven_epsilon(self) -> float | None:
         """The epsilon that is proven; None without a bound."""
@@ -157,8 +160,9 @@ class Headline:
 
 def headline(report: Report) -> Headline:
     """The headline of a run, about the strongest attacker against whom its guarantee holds."""
-    canary = report.analytical.canary
-    made = _leading(report.statistics, is_sampled=canary.participations is None)
+    is_sampled = report.analytical.canary.participations is None
+    name, made = _leading(report.statistics, is_sampled)
+    canary = report.guaranteed_against(name).canary
     model = report.threat_models.get(made.threat_model)
     return Headline(
         guaranteed=canary.epsilon,
@@ -177,7 +181,7 @@ def headline_of_scores(statistics: Mapping[str, StatisticReport], confidence: fl
       statistics: The statistics by name, at least one.
       confidence: Confidence of bounds and intervals.
     """
-    made = _leading(statistics, is_sampled=False)
+    _, made = _leading(statistics, is_sampled=False)
     model = THREAT_MODELS.get(made.threat_model)
     return Headline(
         guaranteed=None,
@@ -189,16 +193,18 @@ def headline_of_scores(statistics: Mapping[str, StatisticReport], confidence: fl
     )
 
 
-def _leading(statistics: Mapping[str, StatisticReport], is_sampled: bool) -> StatisticReport:
-    """The first statistic of the strongest attacker.
+def _leading(
+    statistics: Mapping[str, StatisticReport], is_sampled: bool
+) -> tuple[str, StatisticReport]:
+    """The first statistic of the strongest attacker, and its name.
 
     Where sampling decides who takes part, its guarantee is none against an attacker who knows who
     was sampled, who is then left out if there is another.
     """
-    known = [made for name, made in statistics.items() if not is_sampled or _hides(name)]
+    known = [pair for pair in statistics.items() if not is_sampled or _hides(pair[0])]
     order = {name: place for place, name in enumerate(_STRONGEST_FIRST)}
-    candidates = known or list(statistics.values())
-    return min(candidates, key=lambda made: order.get(made.threat_model, len(order)))
+    candidates = known or list(statistics.items())
+    return min(candidates, key=lambda pair: order.get(pair[1].threat_model, len(order)))
 
 
 def _hides(name: str) -> bool:

@@ -232,6 +232,13 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     config: Config
     fl_audit_version: str
 
+    def guaranteed_against(self, statistic: str) -> AttackerReport:
+        """The guarantees against a statistic's attacker; those against any in an older report."""
+        made, analytical = self.efficiency.get(statistic), self.analytical
+        if made is None or not analytical.attackers:
+            return AttackerReport(analytical.client, analytical.canary)
+        return analytical.attackers["knows_rounds" if made.knows_rounds else "does_not_know_rounds"]
+
     @property
     def delta(self) -> float:
         """The delta of all estimates."""

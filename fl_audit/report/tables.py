@@ -7,7 +7,7 @@ from fl_audit.attacks.statistics import title_of
 from fl_audit.estimators.threshold.null_choice import refuted_nulls
 from fl_audit.number_words import count, epsilon_text, significant
 from fl_audit.report.folder_report import FolderReport
-from fl_audit.report.model import AnalyticalReport, AttackerReport, GuaranteeReport, Report
+from fl_audit.report.model import AnalyticalReport, GuaranteeReport, Report
 from fl_audit.report.statistic_model import NormalityReport, StatisticReport
 from fl_audit.report.words import ACCOUNTANT_TITLES
 
@@ -74,7 +74,7 @@ class NoiseRow:
 
 def noise_rows(report: Report) -> list[NoiseRow]:
     """The analytical epsilon to a canary and to a real client, in one row where they agree."""
-    against = [_against(report, name) for name in report.statistics]
+    against = [report.guaranteed_against(name) for name in report.statistics]
     canary = tuple(_upper_bound(found.canary.epsilon) for found in against)
     client = tuple(_upper_bound(found.client.epsilon) for found in against)
     if canary == client:
@@ -83,14 +83,6 @@ def noise_rows(report: Report) -> list[NoiseRow]:
         NoiseRow("analytical, to a canary", canary),
         NoiseRow("analytical, to a real client", client),
     ]
-
-
-def _against(report: Report, statistic: str) -> AttackerReport:
-    """The guarantees against a statistic's attacker; those against any in an older report."""
-    analytical, made = report.analytical, report.efficiency.get(statistic)
-    if made is None or not analytical.attackers:
-        return AttackerReport(analytical.client, analytical.canary)
-    return analytical.attackers["knows_rounds" if made.knows_rounds else "does_not_know_rounds"]
 
 
 def _upper_bound(epsilon: float | None) -> str:

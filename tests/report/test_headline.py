@@ -2,10 +2,12 @@
 
 import math
 
+import msgspec
 import pytest
 
+from fl_audit.report.efficiency_model import EfficiencyReport
 from fl_audit.report.headline import headline, headline_of_scores
-from fl_audit.report.model import ThreatModelReport
+from fl_audit.report.model import AttackerReport, ThreatModelReport
 from fl_audit.report.summary import answer_lines
 from tests.report import made_reports
 from tests.report.made_reports import analytical, estimate, guarantee, statistic
@@ -39,7 +41,7 @@ def test_three_numbers_and_a_sentence():
         "proven      ε ≥ 11.4 with 95 % confidence, whatever was trained",
         "estimated   ε ≈ 15.2 (14.8 … 15.2, the guarantee), if the noise is Gaussian",
         "An attacker who sees rounds and clients learns at least 75 % of the ε that the noise "
-        "allows.",
+        "allows such an attacker.",
     ]
 
 
@@ -53,6 +55,27 @@ def test_who_knows_who_was_sampled_does_not_lead_where_sampling_is_counted_on():
     made = headline(report(canary=6.5, participations=None))
     assert made.proven_epsilon() == 6.0
     assert made.sees == "rounds"
+
+
+@pytest.mark.parametrize(
+    ("statistic", "epsilon", "share"), [("own_rounds", 15.2, "75 %"), ("max", 9.9, "61 %")]
+)
+def test_the_guarantee_is_the_one_against_the_attacker_of_the_proof(statistic, epsilon, share):
+    whole = report(statistics={statistic: STATISTICS[statistic]})
+    against = {"knows_rounds": 15.2, "does_not_know_rounds": 9.9}
+    attackers = {
+        name: AttackerReport(guarantee(65.3), guarantee(bound)) for name, bound in against.items()
+    }
+    knows = statistic == "own_rounds"
+    made = headline(
+        msgspec.structs.replace(
+            whole,
+            analytical=msgspec.structs.replace(whole.analytical, attackers=attackers),
+            efficiency={statistic: EfficiencyReport(1.0, "m", 2.0, epsilon, "rdp", knows, None)},
+        )
+    )
+    assert made.guaranteed == epsilon
+    assert f"at least {share} of the ε that the noise allows such an attacker" in made.sentence()
 
 
 @pytest.mark.parametrize(
