@@ -1,4 +1,7 @@
-"""Statistics of canaries that hold examples; their attackers are in `fl_audit.training`."""
+"""Statistics of canaries that hold examples; their attackers are in `fl_audit.training`.
+
+Their loss is minus the log-odds of the labels, which orders single examples as cross-entropy does.
+"""
 
 from fl_audit.attacks.statistic import Statistic
 
@@ -6,8 +9,8 @@ FINAL_LOSS = Statistic(
     name="final_loss",
     title="Final loss",
     meaning=(
-        "Minus the final model’s loss on the canary’s data: the attacker may query that model, and "
-        "nothing else."
+        "Minus the final model’s loss on the canary’s data (minus the log-odds of the labels): the "
+        "attacker may query that model, and nothing else."
     ),
     threat_model="final",
     canaries="examples",

@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from fl_audit.array_types import Float32Array
 from fl_audit.tasks.cross_entropy import cross_entropy, cross_entropy_in_blocks
+from fl_audit.tasks.log_odds import log_odds_loss
 
 Logits = Callable[[Sequence[tf.Tensor], tf.Tensor], tf.Tensor]
 """A function of weights and inputs that gives logits."""
@@ -105,15 +106,17 @@ class Classifier:
         """The loss made of operations that `tf.vectorized_map` knows."""
         return self._mean(cross_entropy_in_blocks(logits, _as_classes(labels)), labels)
 
-    def loss_by_example(self, logits: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """The sum of the cross-entropy over each example's positions that are not padding, in nats.
+    def attacked_loss_by_example(
+        self, logits: tf.Tensor, labels: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """The sum of minus the labels' log-odds over each example's positions but padding, in nats.
 
         Returns:
           The sums, and the number of positions in each; both float of shape (examples,).
         """
         weights = self._is_token(labels)
         within = list(range(1, len(labels.shape)))
-        total = tf.reduce_sum(cross_entropy(logits, _as_classes(labels)) * weights, within)
+        total = tf.reduce_sum(log_odds_loss(logits, _as_classes(labels)) * weights, within)
         return total, tf.reduce_sum(weights, within)
 
     def num_tokens(self, labels: tf.Tensor) -> tf.Tensor:

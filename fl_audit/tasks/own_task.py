@@ -41,6 +41,9 @@ class OwnTask:
       held_out: The inputs and labels that no client has, for the accuracy.
       name: The name of the task, for people.
       accuracy_description: The meaning of the accuracy, in words.
+      log_odds: The function of (outputs, labels) that gives the log-odds of each example's label,
+        of shape (examples,); attacks on the model's losses take them negated. None, as where labels
+        are no classes: attacks take `loss`.
     """
 
     initial_weights: Sequence[npt.ArrayLike]
@@ -52,6 +55,7 @@ class OwnTask:
     held_out: Arrays
     name: str = "own task"
     accuracy_description: str = "mean of `correct` over held-out examples"
+    log_odds: PerExample | None = None
 
 
 @contextlib.contextmanager
@@ -90,6 +94,7 @@ class _OwnModel(Classifier):
 
     example_loss: PerExample = field(kw_only=True)
     example_score: PerExample = field(kw_only=True)
+    example_log_odds: PerExample | None = field(kw_only=True)
 
     def loss(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """The mean loss over examples that are not padding; a scalar."""
@@ -99,10 +104,14 @@ class _OwnModel(Classifier):
         """The same loss; `tf.vectorized_map` has to know its operations."""
         return self.loss(logits, labels)
 
-    def loss_by_example(self, logits: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """The loss of each example, and 1 for those that are not padding."""
+    def attacked_loss_by_example(
+        self, logits: tf.Tensor, labels: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """The loss of each example, or minus its log-odds, and 1 for those that are not padding."""
         weights = self._is_token(labels)
-        return self._of_examples(self.example_loss, logits, labels) * weights, weights
+        if self.example_log_odds is None:
+            return self._of_examples(self.example_loss, logits, labels) * weights, weights
+        return -self._of_examples(self.example_log_odds, logits, labels) * weights, weights
 
     def num_correct(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """The sum of the examples' parts of the accuracy, as a float scalar."""
@@ -171,6 +180,7 @@ def learning_task(task: OwnTask, source: str) -> LearningTask:
         accuracy_description=task.accuracy_description,
         example_loss=task.loss,
         example_score=task.correct,
+        example_log_odds=task.log_odds,
     )
     _check_functions(task, weights, like, source)
     population = _OwnPopulation(task, like, source)
@@ -237,8 +247,11 @@ def _check_functions(
 ) -> None:
     """Calls the model once on the first client's data; each function gives a number an example."""
     outputs = task.predict([tf.constant(weight) for weight in weights], tf.constant(like.inputs))
-    for name in ("loss", "correct"):
-        given = tf.convert_to_tensor(getattr(task, name)(outputs, tf.constant(like.labels)))
+    functions = {"loss": task.loss, "correct": task.correct, "log_odds": task.log_odds}
+    for name, function in functions.items():
+        if function is None:
+            continue
+        given = tf.convert_to_tensor(function(outputs, tf.constant(like.labels)))
         if given.shape != [len(like)]:
             raise InputError(
                 f"{source}: {name} must give one number an example, shape ({len(like)},), got "

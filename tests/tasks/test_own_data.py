@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import tensorflow as tf
 
 from fl_audit.config.file import config_to_toml, load_config
 from fl_audit.errors import InputError
@@ -153,6 +154,19 @@ def test_a_module_beside_the_config_is_found(folder):
     assert task.population.num_examples(1) == 4
 
 
+def test_attacks_take_the_log_odds_of_an_own_task_or_else_its_loss(folder):
+    outputs, labels = np.float32([[1, 0, 5], [0, 2, 0]]), np.int32([2, -1])
+    found = {}
+    for log_odds in ("None", "lambda outputs, labels: outputs[:, 2]"):
+        model = load_task(own(folder, log_odds=log_odds), 1).classifier
+        losses, counted = model.attacked_loss_by_example(tf.constant(outputs), tf.constant(labels))
+        assert counted.numpy().tolist() == [1, 0]
+        found[log_odds] = losses.numpy().tolist()
+    of_loss, of_log_odds = found.values()
+    assert of_loss == pytest.approx([np.log1p(np.exp(-4) + np.exp(-5)), 0], rel=1e-4)
+    assert of_log_odds == [-5, 0]
+
+
 BAD_OWN = [
     ({"client_ids": "[]"}, "client_ids must be distinct names, at least one"),
     ({"client_ids": "['a', 'a']"}, "client_ids must be distinct names"),
@@ -162,6 +176,7 @@ BAD_OWN = [
     ({"client_data": "lambda c: (np.ones((1, 2)), [-1])"}, "must not be negative"),
     ({"held_out": "(np.ones((1, 3)), [0])"}, "must be as the first client's"),
     ({"loss": "lambda o, l: tf.constant(1.0)"}, "loss must give one number an example"),
+    ({"log_odds": "lambda o, l: o"}, "log_odds must give one number an example"),
     ({"predict": "lambda w, x: x @ x"}, "own_module_of_test:make fails"),
     ({"colour": "1"}, "unexpected keyword argument 'colour'"),
 ]

@@ -4,6 +4,7 @@ Mixtures, several models and tests of fit are in `fl_audit.estimators.papers.neg
 """
 
 from fl_audit.estimators.epsilon_star.empirical import empirical_epsilon_star
+from fl_audit.estimators.epsilon_star.losses import log_odds_losses
 from fl_audit.estimators.epsilon_star.of_laws import epsilon_star_of_laws
 
-__all__ = ["empirical_epsilon_star", "epsilon_star_of_laws"]
+__all__ = ["empirical_epsilon_star", "epsilon_star_of_laws", "log_odds_losses"]

@@ -2,6 +2,8 @@
 
 import math
 
+import numpy as np
+
 from fl_audit.estimators.epsilon_star.model_epsilon import GUARANTEE, SOURCE, ModelEpsilon
 from fl_audit.estimators.epsilon_star.of_laws import (
     epsilon_star_of_laws,
@@ -11,6 +13,9 @@ from fl_audit.estimators.epsilon_star.transform import LossTransform
 from fl_audit.estimators.laws import Gaussian
 from fl_audit.estimators.result import Estimate
 from fl_audit.estimators.setting import AuditSetting
+
+_MANY_TIES = 0.05
+"""The share of losses equal to the smallest from which no Gaussian is the law of all of them."""
 
 
 def epsilon_star(setting: AuditSetting) -> Estimate:
@@ -42,7 +47,7 @@ def epsilon_star(setting: AuditSetting) -> Estimate:
         epsilon=found.epsilon,
         assumes=(
             "Scores are negated losses of one trained model on independent points; transformed "
-            "losses are Gaussian, also far out in their tails."
+            f"losses are Gaussian, also far out in their tails.{_ties(setting)}"
         ),
         guarantee=(
             f"{GUARANTEE} The Gaussian tails decide, and a few outlying losses move them: the true "
@@ -60,6 +65,19 @@ def epsilon_star(setting: AuditSetting) -> Estimate:
             "mean_excluded": others.mean,
             "std_excluded": others.std,
         },
+    )
+
+
+def _ties(setting: AuditSetting) -> str:
+    """A warning where many losses, but not all, are the smallest, such as 0; else empty."""
+    scores = setting.scores
+    largest = max(scores.included.max(), scores.excluded.max())
+    share = float(np.mean(np.concatenate([scores.included, scores.excluded]) == largest))
+    if not _MANY_TIES <= share < 1:
+        return ""
+    return (
+        f" They are not: {100 * share:.0f} % are equal to the smallest, as a cross-entropy rounded "
+        "to 0 is. Minus the log-odds of the label is the paper's loss."
     )
 
 

@@ -1,4 +1,4 @@
-"""The loss of a model on each canary's examples."""
+"""The loss of a model on each canary's examples, as attacks look at it."""
 
 from collections.abc import Sequence
 
@@ -29,12 +29,15 @@ class CanaryLosses:
         @tf.function(reduce_retracing=True)
         def losses(weights: Sequence[tf.Tensor], inputs: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
             logits = classifier.logits(weights, inputs)
-            return tf.stack(classifier.loss_by_example(logits, labels))
+            return tf.stack(classifier.attacked_loss_by_example(logits, labels))
 
         self._losses = losses
 
     def of(self, weights: Sequence[npt.NDArray[np.float32]]) -> npt.NDArray[np.float64]:
         """Each canary's loss, the mean over its tokens (or examples), in nats.
+
+        It is minus the log-odds of the labels (`fl_audit.tasks.log_odds`), or the loss of a task of
+        one's own without log-odds.
 
         Args:
           weights: The weights of the model.

@@ -55,6 +55,15 @@ def test_their_points_miss_rates_below_a_millionth():
     assert made.epsilon > literal(members, others, 1e-12) + 0.3
 
 
+def test_losses_that_pile_up_at_the_smallest_are_no_gaussian():
+    losses = np.linspace(0.1, 3, 96)
+    piled = np.concatenate([np.zeros(4), losses])
+    assert "They are not" not in epsilon_star(setting(piled, losses)).assumes
+    piled = np.concatenate([np.zeros(24), losses])
+    assert "They are not: 11 % are equal" in epsilon_star(setting(piled, losses)).assumes
+    assert "They are not" not in epsilon_star(setting(np.ones(9), np.ones(9))).assumes
+
+
 @given(st.floats(-50, 50), st.floats(0.01, 100))
 @settings(derandomize=True, deadline=None, max_examples=10)
 def test_the_unit_of_the_loss_does_not_matter(shift, scale):

@@ -20,6 +20,7 @@ from fl_audit.config import (
     TextTask,
 )
 from fl_audit.errors import InputError
+from fl_audit.estimators.epsilon_star import log_odds_losses
 from fl_audit.formats.run_folder import RunFolder
 from fl_audit.training.algorithm.round import flatten_weights
 from fl_audit.training.attackers import attack_context, examples, make_attackers
@@ -101,7 +102,9 @@ def other_weights(run, seed):
 
 def mean_loss(run, weights, examples):
     classifier = run.task.classifier
-    return float(classifier.loss(classifier.logits(weights, examples.inputs), examples.labels))
+    logits = classifier.logits(weights, examples.inputs).numpy()
+    counted = examples.labels != classifier.padding_label
+    return float(np.mean(log_odds_losses(logits[counted], examples.labels[counted])))
 
 
 def test_losses_are_those_of_each_canary_by_itself(run):

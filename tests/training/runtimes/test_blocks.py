@@ -81,10 +81,7 @@ def _mean_gradient(classifier, examples):
     weights = [tf.constant(array) for array in classifier.initial_weights]
     with tf.GradientTape() as tape:
         tape.watch(weights)
-        losses, tokens = classifier.loss_by_example(
-            classifier.logits(weights, examples.inputs), examples.labels
-        )
-        loss = tf.reduce_mean(losses / tokens)
+        loss = classifier.loss(classifier.logits(weights, examples.inputs), examples.labels)
     return tape.gradient(loss, weights)
 
 
