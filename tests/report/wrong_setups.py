@@ -64,14 +64,13 @@ class System:
     def promised(self, index: int) -> float:
         return self.clip_norm(index) / COHORT
 
-    def write(self, path: Path, *, with_promise: bool = True) -> LogFolder:
+    def write(self, path: Path) -> LogFolder:
         """Trains, and leaves the log of it."""
         rounds = [[int(index) + 1] for index in self.listed_rounds]
         scorer = RoundScorer.create(path, self.listed_pool, ROUNDS, rounds)
         for index in range(ROUNDS):
             seen = self.scored(index, self.aggregate(index)).astype(np.float32)
-            length = self.promised(index) if with_promise else None
-            scorer.score_round(index + 1, seen, canary_length=length)
+            scorer.score_round(index + 1, seen, canary_length=self.promised(index))
         folder = LogFolder(path)
         write_pool(folder.pool, self.listed_pool)
         write_listed(folder, self.listed_pool, rounds, ROUNDS)
