@@ -17,6 +17,7 @@ from fl_audit.commands import (
     quickstart,
     run,
     show,
+    sweep,
 )
 from fl_audit.commands.parser import Parser
 from fl_audit.commands.process import (
@@ -44,6 +45,7 @@ _COMMANDS = (
     plan,
     run,
     show,
+    sweep,
     compare,
     quickstart,
     completion,

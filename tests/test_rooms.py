@@ -8,7 +8,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).parent.parent / "fl_audit"
 
 ORDER = (
-    ("array_types", "errors", "number_words", "public_names", "seeds", "version"),
+    ("array_types", "cores", "errors", "number_words", "public_names", "seeds", "version"),
     ("extras",),
     ("estimators",),
     ("membership",),
@@ -27,6 +27,7 @@ ORDER = (
     ("report",),
     ("comparison", "planning"),
     ("pipeline",),
+    ("sweeps",),
     ("commands",),
     ("cli", "__init__"),
     ("__main__",),

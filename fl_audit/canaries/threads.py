@@ -1,11 +1,12 @@
 """Scoring of a pool of canaries on all cores."""
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import numpy.typing as npt
+
+from fl_audit.cores import num_cores
 
 
 def score_on_all_cores(
@@ -30,7 +31,7 @@ def score_on_all_cores(
         for canary in canaries:
             scores[canary] = score(canary)
 
-    num_threads = os.cpu_count() or 1
+    num_threads = num_cores()
     with ThreadPoolExecutor(num_threads) as pool:
         list(pool.map(score_until_none_is_left, range(num_threads)))
     return scores

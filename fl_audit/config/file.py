@@ -37,8 +37,22 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
     table = read_toml(path)
     for override in overrides:
         _apply_override(table, override)
-    check_values(table, str(path))
-    config = parse_config(table, str(path))
+    return config_of_table(table, path, str(path))
+
+
+def config_of_table(table: dict[str, Any], path: Path, name: str) -> Config:
+    """Turns a config file's table into a `Config` whose relative paths are made absolute.
+
+    Args:
+      table: The parsed file, with the keys that were changed.
+      path: The file, in whose folder relative paths start.
+      name: The name of the config in an error message.
+
+    Raises:
+      InputError: The table does not describe a run.
+    """
+    check_values(table, name)
+    config = parse_config(table, name)
     sections = msgspec.structs.asdict(config).items()
     return msgspec.structs.replace(
         config,
@@ -214,12 +228,27 @@ def _apply_override(table: dict[str, Any], override: str) -> None:
     keys = path.strip().split(".")
     if not separator or not all(keys):
         raise InputError(f"--set {override}: must be section.key=value")
-    value = _value(text, f"--set {override}")
-    for key in keys[:-1]:
+    set_key(table, path.strip(), _value(text, f"--set {override}"), f"--set {override}")
+
+
+def set_key(table: dict[str, Any], path: str, value: Any, name: str) -> None:
+    """Changes one key of a config file's table.
+
+    Args:
+      table: The table, which is changed.
+      path: The key, such as `mechanism.noise_multiplier`.
+      value: Its new value.
+      name: The name of the change in an error message.
+
+    Raises:
+      InputError: The key stands in no section.
+    """
+    *sections, last = path.split(".")
+    for key in sections:
         table = table.setdefault(key, {})
         if not isinstance(table, dict):
-            raise InputError(f"--set {override}: `{key}` is a value, not a section")
-    table[keys[-1]] = value
+            raise InputError(f"{name}: `{key}` is a value, not a section")
+    table[last] = value
 
 
 def _value(text: str, name: str) -> Any:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import os
 import time
 from dataclasses import dataclass
 
@@ -10,6 +9,7 @@ import msgspec
 import numpy as np
 
 from fl_audit.canaries.families import make_family
+from fl_audit.cores import num_cores
 from fl_audit.planning.planned_run import PlannedRun
 
 _SECONDS = 2.0
@@ -82,7 +82,7 @@ def _time_scoring(run: PlannedRun) -> tuple[float, int]:
     """Seconds for one round's cosines, and how many canaries were timed."""
     if run.pool.family == "hadamard":
         return _seconds(run, run.num_canaries), run.num_canaries
-    few = min(run.num_canaries, 4 * (os.cpu_count() or 1))
+    few = min(run.num_canaries, 4 * num_cores())
     each = _seconds(run, few) / few
     timed = min(run.num_canaries, max(few, int(_SECONDS / each)))
     return _seconds(run, timed) / timed * run.num_canaries, timed

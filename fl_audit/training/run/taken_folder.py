@@ -49,11 +49,20 @@ def check_resumable(path: Path, config: Config) -> RunFolder:
         folder.config.stat()
     except OSError as error:
         raise InputError(f"{path}: holds no run to resume; leave out --resume") from error
+    check_same_config(folder, config)
+    return folder
+
+
+def check_same_config(folder: RunFolder, config: Config) -> None:
+    """Checks that a folder's run, finished or not, is of this config.
+
+    Raises:
+      InputError: The folder's config cannot be read, or another key or value is in it.
+    """
     earlier = read_toml(folder.config)
     difference = _first_difference(earlier, tomllib.loads(config_to_toml(config)), "")
     if difference:
-        raise InputError(f"{path}: holds a run of another config: {difference}")
-    return folder
+        raise InputError(f"{folder.path}: holds a run of another config: {difference}")
 
 
 def write_identity(folder: RunFolder, config: Config, canaries_csv: str) -> None:

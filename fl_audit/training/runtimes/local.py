@@ -1,7 +1,6 @@
 """The runtime `local`: rounds in this Python process, clients one by one or in blocks."""
 
 import contextlib
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +9,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from fl_audit.config import FedSgd, Mechanism
+from fl_audit.cores import num_cores
 from fl_audit.errors import InputError
 from fl_audit.mechanisms import canary_norm
 from fl_audit.training.algorithm.optimizers import client_optimizer
@@ -137,7 +137,7 @@ def _context_with(process: tff.templates.IterativeProcess) -> LocalContext:
         # Products would keep ten bits of each factor: blocks and single clients would differ by
         # a thousandth, and cosines with them.
         tf.config.experimental.enable_tensor_float_32_execution(False)
-    context = LocalContext(num_threads=1 if on_gpu else os.cpu_count() or 1)
+    context = LocalContext(num_threads=1 if on_gpu else num_cores())
     context.compile(process.next)
     return context
 

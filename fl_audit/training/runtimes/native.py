@@ -1,7 +1,6 @@
 """The runtime `native`, which is TFF's own C++ runtime."""
 
 import contextlib
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 import tensorflow_federated as tff
 
 from fl_audit.config import Mechanism
+from fl_audit.cores import num_cores
 from fl_audit.mechanisms import canary_norm
 from fl_audit.training.algorithm.process import build_process
 from fl_audit.training.data.cohort_data import DataSets, RoundData
@@ -41,7 +41,7 @@ class Native(Runtime):
 
     def session(self) -> contextlib.AbstractContextManager[None]:
         """A block that starts a worker and ends it."""
-        return native_runtime(self.worker_log, os.cpu_count() or 1)
+        return native_runtime(self.worker_log, num_cores())
 
     def participants(self, state: Any, data: RoundData) -> Iterable[Any]:
         """The participants as a list, because TFF counts clients before it begins."""

@@ -1,0 +1,78 @@
+"""`fl-audit sweep`: many runs of one config side by side, and their comparison."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fl_audit.commands.parser import add_command
+from fl_audit.commands.printing import print_json
+from fl_audit.errors import InputError
+
+if TYPE_CHECKING:
+    from fl_audit.commands.parser import Commands
+    from fl_audit.sweeps import RunState
+
+EXIT_RUN_FAILED = 1
+
+
+def add(commands: "Commands") -> None:
+    """Adds the command to the command line."""
+    parser = add_command(
+        commands,
+        _sweep,
+        name="sweep",
+        summary="many runs of one config, side by side on Ray, and their comparison",
+        description=(
+            "Run all combinations of a grid, each in a process of its own; finished runs are not "
+            "run again, interrupted ones go on. Exits with status 1 where a run failed."
+        ),
+    )
+    parser.add_argument(
+        "grid", metavar="GRID.toml", type=Path, help="the base config, and what changes in it"
+    )
+    parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="the sweep's folder")
+    parser.add_argument("--dry-run", action="store_true", help="list the runs, start nothing")
+    parser.add_argument(
+        "--jobs",
+        metavar="N",
+        type=int,
+        help="runs at a time; default: one a GPU, or else one a core, as far as memory goes",
+    )
+    parser.add_argument("--json", action="store_true", help="print sweep.json")
+
+
+def _sweep(arguments: argparse.Namespace) -> int:
+    from fl_audit.sweeps import plan_sweep, run_sweep, sweep_json
+
+    if arguments.jobs is not None and arguments.jobs < 1:
+        raise InputError(f"--jobs: must be at least 1, got {arguments.jobs}")
+    if arguments.dry_run:
+        states = plan_sweep(arguments.grid, arguments.out)
+    else:
+        states = run_sweep(arguments.grid, arguments.out, arguments.jobs)
+    if arguments.json:
+        print_json(sweep_json(states))
+    else:
+        print("\n".join(_lines(states, arguments.out, arguments.dry_run)))
+    failed = [state for state in states if state.state == "failed"]
+    for state in failed:
+        print(f"fl-audit: {state.name} failed: {state.error}", file=sys.stderr)
+    return EXIT_RUN_FAILED if failed else 0
+
+
+def _lines(states: "Sequence[RunState]", out: Path, is_dry: bool) -> list[str]:
+    """The runs with their states, their number, and the page of the comparison."""
+    counts = {word: sum(s.state == word for s in states) for word in ("finished", "failed")}
+    rest = len(states) - sum(counts.values())
+    numbers = [f"{number} {word}" for word, number in counts.items() if number]
+    lines = [f"{state.state:<9} {state.name}" for state in states]
+    lines.append(
+        f"runs: {len(states)}; {', '.join([*numbers, *([f'{rest} to run'] * bool(rest))])}"
+    )
+    if is_dry:
+        return lines
+    if counts["finished"] >= 2:
+        return [*lines, f"page: {out / 'compare.html'}"]
+    return [*lines, "no page: a comparison needs two finished runs"]

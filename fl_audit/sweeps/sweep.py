@@ -1,0 +1,74 @@
+"""A sweep from its file to the comparison of its runs."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from fl_audit.comparison import compare, render_comparison
+from fl_audit.formats.atomic import unfinished_files, write_text
+from fl_audit.formats.folder_lock import locked
+from fl_audit.sweeps.grid import SweepRun, read_grid
+from fl_audit.sweeps.on_ray import check_ray, run_on_ray
+from fl_audit.sweeps.progress import SweepProgress
+from fl_audit.sweeps.states import RunState, found_state, write_states
+
+
+def plan_sweep(path: Path, out: Path) -> tuple[RunState, ...]:
+    """The runs of a sweep and which of them are finished; starts and writes nothing.
+
+    Args:
+      path: The sweep's file.
+      out: The sweep's folder, which need not exist.
+
+    Raises:
+      InputError: The file cannot be used, or a run's folder is taken by something else.
+    """
+    return tuple(found_state(run, out) for run in read_grid(path))
+
+
+def run_sweep(path: Path, out: Path, jobs: int | None = None) -> tuple[RunState, ...]:
+    """Runs all that is not finished, then writes the comparison's page; returns all states.
+
+    Args:
+      path: The sweep's file.
+      out: The sweep's folder, new or that of an earlier call.
+      jobs: The number of runs at a time; None lets the machine decide.
+
+    Raises:
+      InputError: See `plan_sweep`; or another sweep is at work in the folder.
+      ModuleNotFoundError: Ray is not installed though a run is to be made.
+    """
+    runs = read_grid(path)
+    if any(found_state(run, out).state != "finished" for run in runs):
+        check_ray()
+    out.mkdir(parents=True, exist_ok=True)
+    with locked(out):
+        for left in unfinished_files(out):
+            left.unlink()
+        states = _run_rest(runs, out, jobs)
+        _compare(states, out)
+    return states
+
+
+def _run_rest(runs: Sequence[SweepRun], out: Path, jobs: int | None) -> tuple[RunState, ...]:
+    """Runs what is not finished; sweep.json follows every end."""
+    states = {run.name: found_state(run, out) for run in runs}
+    work = [(run, states[run.name]) for run in runs if states[run.name].state != "finished"]
+    write_states(list(states.values()), out)
+    if not work:
+        return tuple(states.values())
+    with SweepProgress(runs, done=len(runs) - len(work)) as progress:
+
+        def ended(state: RunState) -> None:
+            states[state.name] = state
+            write_states(list(states.values()), out)
+            progress.ended(state)
+
+        run_on_ray(work, jobs, ended, progress.look)
+    return tuple(states.values())
+
+
+def _compare(states: Sequence[RunState], out: Path) -> None:
+    """Writes the page over the finished runs, where there are two to compare."""
+    finished = [state.folder for state in states if state.state == "finished"]
+    if len(finished) >= 2:
+        write_text(out / "compare.html", render_comparison(compare(finished)))
