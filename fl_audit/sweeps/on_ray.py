@@ -25,6 +25,13 @@ _SECONDS_BETWEEN_LOOKS = 0.5
 _LONGEST_TEMPORARY = 40  # the name of a socket below it has to fit into 107 bytes
 _OBJECT_STORE = 80 * 2**20  # what travels is a config and a line; this is Ray's least
 
+_RAY_ENVIRONMENT = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_BACKEND_LOG_LEVEL": "fatal",  # it would report that nobody collects its metrics
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # what later versions do; without it a warning
+    "RAY_prestart_worker_first_driver": "0",  # runs are few and long
+}
+
 Work = tuple[SweepRun, RunState]
 
 
@@ -127,7 +134,8 @@ def _error_of(ray: Any, future: Any) -> str | None:
 @contextlib.contextmanager
 def _machine(num_cpus: int) -> Iterator[tuple[Any, dict[str, float]]]:
     """Ray on this machine while the block runs, and the resources that it found."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    for name, value in _RAY_ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
     import ray
 
     usual = tempfile.gettempdir()

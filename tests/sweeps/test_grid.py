@@ -1,0 +1,83 @@
+"""The runs that a sweep's file makes, their names, and what is refused before anything starts."""
+
+import pytest
+
+from fl_audit.config.file import config_to_toml, load_config
+from fl_audit.errors import InputError
+from fl_audit.sweeps import read_grid
+
+FULL = """
+seeds = [1, 2]
+[grid]
+"mechanism.noise_multiplier" = [0.0, 0.25]
+[[variant]]
+name = "once"
+[[variant]]
+name = "four_times"
+set = {"participation.canary_repeats" = 4}
+"""
+
+
+def test_all_combinations_are_run_by_variant_then_grid_then_seed(grid):
+    runs = read_grid(grid(FULL))
+    assert [run.name for run in runs] == [
+        f"{variant}-noise_multiplier_{noise}-seed_{seed}"
+        for variant in ("once", "four_times")
+        for noise in ("0", "0.25")
+        for seed in (1, 2)
+    ]
+    assert runs[-1].settings == {
+        "participation.canary_repeats": 4,
+        "mechanism.noise_multiplier": 0.25,
+        "seed": 2,
+    }
+
+
+def test_a_run_has_the_config_that_set_gives(grid):
+    path = grid(FULL)
+    for run in read_grid(path):
+        overrides = [f"{key}={value}" for key, value in run.settings.items()]
+        expected = load_config(path.parent / "base.toml", overrides)
+        assert config_to_toml(run.config) == config_to_toml(expected)
+
+
+def test_keys_that_end_alike_are_named_in_full(grid):
+    (run,) = read_grid(grid('[grid]\n"client.learning_rate" = [0.1]\n"server.learning_rate" = [1]'))
+    assert run.name == "client_learning_rate_0.1-server_learning_rate_1"
+
+
+def test_values_that_are_no_numbers_make_folder_names(grid):
+    runs = read_grid(grid('[grid]\n"audit.replay" = [true]\n"task.hidden" = [[8], [16, 8]]'))
+    assert [run.name for run in runs] == ["replay_true-hidden__8_", "replay_true-hidden__16_8_"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "has one run alone; must have `seeds`, [grid] or [[variant]]"),
+        ("seed = [1]", "unknown key `seed`; did you mean 'seeds'?"),
+        ("seeds = [1, 1]", "2 runs would be named 'seed_1'"),
+        ("seeds = [-1]", "Expected `int` >= 0"),
+        ('[grid]\n"mechanism.noise_multiplier" = []', "must have a value, got an empty list"),
+        (
+            '[grid]\n"mechanism.noise_multiplier" = [-1.0]',
+            "run noise_multiplier_-1: key `mechanism",
+        ),
+        ('[grid]\n"mechanism.noise" = [1.0]', "unknown key `mechanism.noise`; known: clip_norm"),
+        ('[grid]\n"seed.x" = [1]\n[[variant]]\nname = "a"\nset = {seed = 1}', "is a value"),
+        ('seeds = [1]\n[grid]\n"seed" = [2]', "key `seed` stands beside `seeds`"),
+        ('[[variant]]\nname = "../x"', "must be letters, digits"),
+        ('[[variant]]\nname = ".."', "must be letters, digits"),
+        ('[[variant]]\nname = "a"\nsets = {}', "unknown key `variant.sets`; did you mean 'set'?"),
+        (
+            '[grid]\n"log.evaluate_every" = [1]\n[[variant]]\nname = "a"\n'
+            'set = {"log.evaluate_every" = 2}',
+            "key `log.evaluate_every` stands in [grid] and in 'a'",
+        ),
+    ],
+)
+def test_mistakes_are_named(grid, text, message):
+    with pytest.raises(InputError) as error:
+        read_grid(grid(text))
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
