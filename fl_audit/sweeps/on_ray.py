@@ -29,6 +29,7 @@ _RAY_ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_BACKEND_LOG_LEVEL": "fatal",  # it would report that nobody collects its metrics
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # what later versions do; without it a warning
+    "RAY_worker_niceness": "0",  # Ray would give way to every other program
     "RAY_prestart_worker_first_driver": "0",  # runs are few and long
 }
 

@@ -1,0 +1,189 @@
+"""A stand-in for the Stack Overflow data, in the SQLite format that TFF downloads.
+
+    python experiments/stackoverflow/stand_in.py FOLDER --clients 342477 --fewer 8
+
+writes FOLDER/stackoverflow.sqlite and FOLDER/stackoverflow.word_count, client by client. Published
+(TFF, `stackoverflow.load_data`): 342,477 clients with 135,818,730 sentences in the split `train`,
+204,088 with 16,586,035 in `test`; nobody with fewer than 100 sentences was kept before the split.
+`--clients` scales the numbers of clients, `--fewer` divides every client's sentences. Chosen here,
+as nothing is published: the Pareto law of sentences per client, cut at 100,000; log-normal lengths
+of sentences; words by the law of Zipf and Mandelbrot, drawn independently. Words mean nothing, so
+that a model can learn their frequencies and no more. An example has the feature `tokens` alone.
+"""
+
+import argparse
+import sqlite3
+import string
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+CLIENTS = 342_477
+WORDS = 100_000
+_MOST_SENTENCES = 100_000
+_CLIENTS_AT_ONCE = 200
+
+_TABLES = """
+    PRAGMA journal_mode = OFF;
+    PRAGMA synchronous = OFF;
+    CREATE TABLE examples (
+        split_name TEXT NOT NULL, client_id TEXT NOT NULL, serialized_example_proto BLOB NOT NULL);
+    CREATE TABLE client_metadata (
+        client_id TEXT NOT NULL, split_name TEXT NOT NULL, num_examples INTEGER NOT NULL);
+"""
+_INDEX = "CREATE INDEX idx_examples_client_id_split ON examples (split_name, client_id)"
+
+
+@dataclass(frozen=True)
+class Split:
+    """One split of the published data.
+
+    Attributes:
+      name: Its name in the file.
+      clients: The number of its clients.
+      sentences: The number of their sentences.
+      fewest: The fewest sentences of a client.
+    """
+
+    name: str
+    clients: int
+    sentences: int
+    fewest: int
+
+
+SPLITS = (
+    Split("train", CLIENTS, 135_818_730, 100),
+    Split("test", 204_088, 16_586_035, 20),  # what of a client is later than 2017; 20 is a choice
+)
+
+
+def words() -> list[str]:
+    """The made-up words, short ones first: a, b and so on to z, then aa, ab."""
+    made = [""]
+    for word in made:
+        if len(made) > WORDS:
+            break
+        made.extend(word + letter for letter in string.ascii_lowercase)
+    return made[1 : WORDS + 1]
+
+
+def sentences_per_client(split: Split, count: int, random: np.random.Generator) -> np.ndarray:
+    """The published numbers' skew: Pareto with the fewest and the mean sentences of a split.
+
+    Args:
+      split: The split.
+      count: The number of clients to draw.
+      random: The source of randomness.
+    """
+    mean = split.sentences / split.clients
+    shape = mean / (mean - split.fewest)  # the mean of a Pareto law is shape / (shape - 1) fewest
+    drawn = split.fewest * (1 + random.pareto(shape, count))
+    return np.minimum(drawn, _MOST_SENTENCES)
+
+
+class Speaker:
+    """Who draws sentences, and counts the words."""
+
+    def __init__(self, seed: int) -> None:
+        """Makes the vocabulary and its law.
+
+        Args:
+          seed: The seed of everything that is drawn.
+        """
+        self.random = np.random.default_rng(seed)
+        self.words = np.array(words(), dtype=object)
+        weights = 1 / (np.arange(WORDS) + 2.7)
+        self._cumulative = np.cumsum(weights / weights.sum())
+        self.counts = np.zeros(WORDS, np.int64)
+
+    def sentences(self, count: int) -> Iterator[str]:
+        """So many sentences, of 1 to 100 words each, 12 in the median."""
+        lengths = np.clip(self.random.lognormal(np.log(12), 0.7, count).astype(int), 1, 100)
+        drawn = np.searchsorted(self._cumulative, self.random.random(lengths.sum()))
+        drawn = np.minimum(drawn, WORDS - 1)
+        self.counts += np.bincount(drawn, minlength=WORDS)
+        spoken = self.words[drawn].tolist()
+        ends = np.cumsum(lengths)
+        for start, end in zip(ends - lengths, ends, strict=True):
+            yield " ".join(spoken[start:end])
+
+
+def serialized(sentence: str) -> bytes:
+    """A sentence as a row of the file has it."""
+    value = tf.train.Feature(bytes_list=tf.train.BytesList(value=[sentence.encode()]))
+    features = tf.train.Features(feature={"tokens": value})
+    return tf.train.Example(features=features).SerializeToString()
+
+
+def write(folder: Path, clients: int, fewer: float, seed: int) -> None:
+    """Writes both files; the database appears when it is whole.
+
+    Args:
+      folder: The folder, which is made.
+      clients: The number of training clients; test clients are in proportion.
+      fewer: The number that sentences per client are divided by; everybody keeps one.
+      seed: The seed of everything that is drawn.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path, unfinished = folder / "stackoverflow.sqlite", folder / "stackoverflow.sqlite.part"
+    unfinished.unlink(missing_ok=True)
+    speaker, started = Speaker(seed), time.monotonic()
+    connection = sqlite3.connect(unfinished)
+    connection.executescript(_TABLES)
+    for split in SPLITS:
+        count = max(1, round(split.clients * clients / CLIENTS))
+        numbers = sentences_per_client(split, count, speaker.random) / fewer
+        write_split(connection, split.name, np.maximum(numbers.astype(int), 1), speaker)
+        connection.commit()
+        said = f"{split.name}: {count:,} clients, {time.monotonic() - started:.1f} s so far\n"
+        sys.stderr.write(said)
+    connection.execute(_INDEX)
+    connection.close()
+    unfinished.replace(path)
+    write_counts(folder / "stackoverflow.word_count", speaker)
+    seconds, size = time.monotonic() - started, path.stat().st_size
+    sys.stderr.write(f"{clients / seconds:.0f} training clients/s, {size / 1e6:.0f} MB\n")
+
+
+def write_split(
+    connection: sqlite3.Connection, split: str, numbers: np.ndarray, speaker: Speaker
+) -> None:
+    """Writes the clients of one split, some at a time."""
+    names = [f"{client:08d}" for client in range(1, len(numbers) + 1)]
+    for start in range(0, len(names), _CLIENTS_AT_ONCE):
+        some = slice(start, start + _CLIENTS_AT_ONCE)
+        spoken = speaker.sentences(int(numbers[some].sum()))
+        of_whom = np.repeat(names[some], numbers[some]).tolist()
+        rows = ((split, name, serialized(s)) for name, s in zip(of_whom, spoken, strict=True))
+        connection.executemany("INSERT INTO examples VALUES (?, ?, ?)", rows)
+    metadata = [(n, split, int(k)) for n, k in zip(names, numbers, strict=True)]
+    connection.executemany("INSERT INTO client_metadata VALUES (?, ?, ?)", metadata)
+
+
+def write_counts(path: Path, speaker: Speaker) -> None:
+    """Writes a line `word count` for every word that was said, most frequent first."""
+    order = np.argsort(-speaker.counts, kind="stable")
+    lines = (f"{speaker.words[i]} {speaker.counts[i]}\n" for i in order if speaker.counts[i])
+    path.write_text("".join(lines))
+
+
+def main() -> None:
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--clients", type=int, default=5_000, help="100 to 342,477")
+    parser.add_argument("--fewer", type=float, default=8.0, help="divides sentences per client")
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    if not 100 <= arguments.clients <= CLIENTS or not arguments.fewer >= 1:
+        parser.error(f"--clients must be within 100 and {CLIENTS:,}, --fewer at least 1")
+    write(arguments.folder, arguments.clients, arguments.fewer, arguments.seed)
+
+
+if __name__ == "__main__":
+    main()
