@@ -34,7 +34,8 @@ def test_it_compares_with_one_of_another_seed(tmp_path):
 def test_it_is_written_as_it_was():
     report = report_from_json(OLDER_REPORT, "report.json")
     written = report_to_json(report)
-    assert list(written) == [*list(OLDER_REPORT)[:5], "checks", "faults", *list(OLDER_REPORT)[5:]]
+    added = ["arrival", "checks", "faults"]
+    assert list(written) == [*list(OLDER_REPORT)[:5], *added, *list(OLDER_REPORT)[5:]]
     for key in ("statistics", "threat_models", "verdict", "analytical"):
         assert json.dumps(written[key]) == json.dumps(OLDER_REPORT[key])
     assert written["checks"]["results"] == []
