@@ -4,7 +4,7 @@ Neither TensorFlow nor, before a strategy is wrapped, Flower is imported. It is 
 `flwr.serverapp.strategy`; examples/flower has a whole system.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from fl_audit.array_types import Float32Array
@@ -20,15 +20,26 @@ class ScoredStrategy:
     else it leaves to the strategy inside. Where `start` ends, the score files are written.
     """
 
-    def __init__(self, strategy: Any, scorer: RoundScorer) -> None:
+    def __init__(
+        self,
+        strategy: Any,
+        scorer: RoundScorer,
+        canary_length: Callable[[int], float] | None = None,
+    ) -> None:
         """Wraps a strategy.
 
         Args:
           strategy: The outermost strategy of the server, a `flwr.serverapp.strategy.Strategy`.
           scorer: The scorer of its rounds.
+          canary_length: The length at which the mechanism promises a canary in the movement of the
+            model, as a function of the number of replies without error; for a mean of clipped
+            updates `lambda replies: clip_norm / replies`. With it, and with the `canary_rounds` of
+            the scorer, it is measured whether canaries arrive, without which no verdict is
+            consistent (docs/arrival.md).
         """
         self.strategy = strategy
         self.scorer = scorer
+        self._canary_length = canary_length
         self._before: Any = None
 
     def __getattr__(self, name: str) -> Any:
@@ -52,11 +63,18 @@ class ScoredStrategy:
 
     def aggregate_train(self, server_round: int, replies: Iterable[Any]) -> tuple[Any, Any]:
         """Scores how the model moves in the round, unless the round has no aggregate."""
-        after, metrics = self.strategy.aggregate_train(server_round, replies)
+        answers = list(replies)
+        after, metrics = self.strategy.aggregate_train(server_round, answers)
         if after is not None:
             moved = [after[key].numpy() - old.numpy() for key, old in self._before.items()]
-            self.scorer.score_round(server_round, moved)
+            length = self._promised(answers)
+            self.scorer.score_round(server_round, moved, canary_length=length)
         return after, metrics
+
+    def _promised(self, replies: list[Any]) -> float | None:
+        if self._canary_length is None:
+            return None
+        return self._canary_length(sum(not reply.has_error() for reply in replies))
 
 
 def canary_arrays(

@@ -1,5 +1,6 @@
 """The adapter for Flower without Flower: a strategy of the same shape (the real one: examples)."""
 
+import itertools
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -10,6 +11,9 @@ import pytest
 from fl_audit.attacks import CanaryPool, RoundScorer
 from fl_audit.flower import ScoredStrategy, canary_arrays
 from fl_audit.formats.score_file import read_score_file
+from fl_audit.report.arrival import folder_arrival
+from fl_audit.report.folder_statistics import folder_statistics
+from fl_audit.verdict import Claim, ClaimTests, reach_verdict
 
 POOL = CanaryPool(seed=1, count=40, dim=210)
 SHAPES = (20, 10), (10,)
@@ -23,8 +27,15 @@ class Array:
         return self.values
 
 
-def record(arrays: list[np.ndarray]) -> dict[str, Array]:
-    return {str(i): Array(array) for i, array in enumerate(arrays)}
+class Record(dict[str, Array]):
+    """Arrays by name, and the reply that holds them; without any, one that says what went wrong."""
+
+    def has_error(self) -> bool:
+        return not self
+
+
+def record(arrays: list[np.ndarray]) -> Record:
+    return Record({str(i): Array(array) for i, array in enumerate(arrays)})
 
 
 class Strategy:
@@ -48,7 +59,7 @@ class Strategy:
     def aggregate_train(self, server_round, replies):
         if server_round == self.skipped:
             return None, {}
-        moved = replies
+        moved = [reply for reply in replies if not reply.has_error()]
         mean = [sum(a[key].numpy() for a in moved) / len(moved) for key in moved[0]]
         return record(mean), {}
 
@@ -78,6 +89,48 @@ def test_rounds_are_scored_and_the_scores_are_there_at_the_end(tmp_path, skipped
     # All included canaries at once, each about 1 / sqrt(20) of their mean; others are noise.
     assert found.score[found.included].mean() > 0.15
     assert abs(found.score[~found.included].mean()) < 0.08
+
+
+class NoisyMean(Strategy):
+    """A strategy that clips canaries to norm 1 and adds noise of 0.5 clip norms to their sum."""
+
+    def aggregate_train(self, server_round, replies):
+        after, metrics = super().aggregate_train(server_round, replies)
+        rng = np.random.default_rng((3, server_round))
+        stddev = 0.5 / sum(not reply.has_error() for reply in replies)
+        return record(
+            [part.numpy() + rng.normal(0, stddev, part.numpy().shape)
+             for part in after.values()]
+        ), metrics  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arriving", "state", "outcome"),
+    [(1.0, "arrived", "consistent"), (0.5, "not_arrived", "inconclusive")],
+)
+def test_with_the_length_of_a_canary_an_audit_can_be_consistent(tmp_path, arriving, state, outcome):
+    pool, rounds = CanaryPool(seed=2, count=400, dim=1000), 20
+    canary_rounds = [[1 + canary % rounds] for canary in range(pool.count)]
+    scorer = RoundScorer.create(tmp_path / "audit", pool, rounds, canary_rounds)
+    numbers = itertools.count(1)
+
+    def answers(messages):
+        weights, number = [part.numpy() for part in messages[0].values()], next(numbers)
+        here = [c for c in np.flatnonzero(pool.included) if canary_rounds[c] == [number]]
+        sent = [record(canary_arrays(weights, pool, int(c), norm=arriving)) for c in here]
+        return iter([*sent, *[Record()] * len(sent)])  # as many fail as answer
+
+    strategy = ScoredStrategy(NoisyMean(0), scorer, lambda replies: 1.0 / replies)
+    strategy.start(answers, record([np.ones((50, 20), np.float32)]), num_rounds=rounds)
+    found = folder_statistics(scorer.folder.path, None, None)
+    arrival = folder_arrival(scorer.folder.path, found)
+    assert arrival.state == state
+    # About 200 presentations with a mean of about 2: the standard error is 0.04.
+    assert arrival.ratio == pytest.approx(arriving, abs=0.2)
+    # One release with noise 0.5 is (8.4, 1e-3)-private, so that the claim holds.
+    tests = ClaimTests([s for s in found if s.name == "own_rounds"], 0.95, ["threshold_valid"])
+    verdict = reach_verdict(Claim(9.0, 1e-3), tests, arrival=arrival)
+    assert str(verdict.outcome) == outcome
 
 
 def test_a_canary_moves_the_model_along_its_vector():

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fl_audit.accounting.noise_laws import SKELLAM
 from fl_audit.array_types import FloatArray
 from fl_audit.attacks.arrivals import RoundLengths, arrival_in_rounds
 from fl_audit.attacks.log_arrival import log_arrival
@@ -79,13 +80,17 @@ def run_arrival(run: FinishedRun) -> Arrival:
 
 def _lengths(run: FinishedRun) -> RoundLengths:
     """The lengths of a run's rounds: as measured, and as clip norm and denominator promise."""
-    fixed = MECHANISMS.of(run.config.mechanism).canary_norm(run.config.mechanism)
+    kind = MECHANISMS.of(run.config.mechanism)
+    fixed = kind.canary_norm(run.config.mechanism)
     of_canary = run.rounds.clip_norm if fixed is None else np.full(run.record.rounds, fixed)
-    return RoundLengths(_measured(run), of_canary / run.record.denominator)
+    # Distributed noise is on a mean over those who took part, other noise on one over the expected.
+    takes_actual = kind.noise_law is SKELLAM
+    denominator = np.maximum(run.rounds.participants, 1) if takes_actual else run.record.denominator
+    return RoundLengths(_measured(run), of_canary / denominator)
 
 
 def _measured(run: FinishedRun) -> FloatArray:
     """The lengths of aggregates as logged; NaN where they were not."""
     if run.aggregates is None:
-        return np.full(run.record.rounds, np.nan)
+        return run.rounds.aggregate_norm
     return np.asarray(np.sqrt(run.aggregates.measured[:, :, 0].sum(axis=1)))

@@ -42,12 +42,15 @@ class Rounds:
         evaluation.
       clip_norm: Norm that updates were clipped to, float64 of shape (rounds,).
       participants: Number of clients and canaries together, float64 of shape (rounds,).
+      aggregate_norm: Length of the noised aggregate, float64 of shape (rounds,); NaN in runs of
+        versions that did not log it.
     """
 
     train_loss: FloatArray
     accuracy: FloatArray
     clip_norm: FloatArray
     participants: FloatArray
+    aggregate_norm: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,12 +162,13 @@ def _read_rounds(path: Path, num_rounds: int) -> Rounds:
             name: np.array([float(row[name] or "nan") for row in rows])
             for name in (*curves, *present)
         }
+        norms = np.array([float(row.get("aggregate_norm", "nan")) for row in rows])
     except ValueError as error:
         raise InputError(f"{path}: holds something that is no number: {error}") from error
     if numbers != list(range(1, num_rounds + 1)):
         raise InputError(f"{path}: must hold rounds 1 to {num_rounds} in order, a row each")
     participants = columns.pop("num_clients") + columns.pop("num_canaries")
-    return Rounds(**columns, participants=participants)
+    return Rounds(**columns, participants=participants, aggregate_norm=norms)
 
 
 def _read_aggregates(folder: RunFolder, record: RunRecord, rounds: Rounds) -> RunAggregates:

@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from tqdm import tqdm
 
 from fl_audit.array_types import Float32Array
@@ -148,6 +149,7 @@ class RoundLoop:
             num_canaries=len(data.canaries),
             clip_norm=result.clip_norm,
             noise_stddev=result.noise_stddev,
+            aggregate_norm=float(np.linalg.norm(result.aggregate)),
             train_loss=result.train_loss,
             accuracy=self._accuracy(after, index + 1),
             seconds_training=trained - started,

@@ -25,6 +25,7 @@ class RoundMetrics:
       num_canaries: Number of canaries that took part.
       clip_norm: Norm that updates were clipped to.
       noise_stddev: Standard deviation of the noise on each coordinate of the sum of updates.
+      aggregate_norm: Length of the noised aggregate.
       train_loss: Mean loss over the cohort's examples, in nats.
       accuracy: Accuracy on held-out data after the round; None where it was not evaluated.
       seconds_training: Wall time of the TFF round, in seconds.
@@ -38,6 +39,7 @@ class RoundMetrics:
     num_canaries: int
     clip_norm: float
     noise_stddev: float
+    aggregate_norm: float
     train_loss: float
     accuracy: float | None
     seconds_training: float

@@ -12,6 +12,7 @@ _METRICS = RoundMetrics(
     num_canaries=2,
     clip_norm=0.1,
     noise_stddev=0.05,
+    aggregate_norm=0.02,
     train_loss=2.3,
     accuracy=None,
     seconds_training=0.4,

@@ -1,0 +1,86 @@
+"""The share of canaries that arrives in a run, for the mechanisms whose aggregates have no log."""
+
+import csv
+import math
+
+import numpy as np
+import pytest
+
+from fl_audit.config.file import config_to_toml, parse_config
+from fl_audit.formats.cosine_log import CosineLog
+from fl_audit.formats.score_file import read_score_file
+from fl_audit.report.arrival import run_arrival
+from fl_audit.report.finished_run import read_finished_run
+from tests.report.conftest import CONFIG, DIM, NUM_CANARIES, ROUNDS, clip_norm
+
+CANARY_NORM = 0.5
+PARTICIPANTS, EXPECTED = 33, 32.5
+
+MECHANISMS = {
+    "tree_aggregation": {"noise_multiplier": 0.3, "clip_norm": 1.0},
+    "distributed": {"noise_multiplier": 0.3},
+    "none": {"canary_norm": CANARY_NORM},
+}
+
+
+def promised(kind: str) -> np.ndarray:
+    """The length of a canary in each round's aggregate, by what the mechanisms' pages say."""
+    clipped = np.array([clip_norm(number) for number in range(1, ROUNDS + 1)])
+    lengths = np.full(ROUNDS, CANARY_NORM) if kind == "none" else clipped
+    return lengths / (PARTICIPANTS if kind == "distributed" else EXPECTED)
+
+
+def train(folder, kind: str, share: float) -> None:
+    """Leaves cosines and norms of a run in which canaries arrive at a share of their length."""
+    table = {"kind": kind, **MECHANISMS[kind]}
+    folder.config.write_text(config_to_toml(parse_config({**CONFIG, "mechanism": table}, "c")))
+    included = read_score_file(folder.scores("max")).included
+    rng = np.random.default_rng(5)
+    norms = 1.5 * promised(kind) * rng.uniform(1, 2, ROUNDS)
+    own = np.arange(NUM_CANARIES) % ROUNDS
+    cosines = rng.normal(0, DIM**-0.5, (ROUNDS, NUM_CANARIES))
+    cosines[own, np.arange(NUM_CANARIES)] += included * share * (promised(kind) / norms)[own]
+    log = CosineLog.create(folder.round_cosines, ROUNDS, NUM_CANARIES)
+    for index, row in enumerate(cosines):
+        log.write_round(index, row)
+    log.flush()
+    rows = [f"{i},{int(is_in)},{own[i] + 1}" for i, is_in in enumerate(included)]
+    folder.canaries.write_text("\n".join(["canary_id,included,rounds", *rows]) + "\n")
+    with folder.metrics.open() as file:
+        metrics = list(csv.DictReader(file))
+    for row, norm in zip(metrics, norms, strict=True):
+        row["aggregate_norm"] = f"{norm:.9g}"
+        row["clip_norm"] = "inf" if kind == "none" else row["clip_norm"]
+    with folder.metrics.open("w") as file:
+        writer = csv.DictWriter(file, metrics[0])
+        writer.writeheader()
+        writer.writerows(metrics)
+
+
+@pytest.mark.parametrize("kind", MECHANISMS)
+def test_the_share_is_known_whatever_the_mechanism(run_folder, kind):
+    train(run_folder, kind, share=1.0)
+    found = run_arrival(read_finished_run(run_folder))
+    assert found.state == "arrived"
+    # Each of about 100 scores has a mean above 100 and a variance of 1, so that the standard error
+    # is below 0.001; another denominator would be off by 0.015.
+    assert found.ratio is not None
+    assert math.isclose(found.ratio, 1.0, abs_tol=0.006)
+
+
+@pytest.mark.parametrize("kind", MECHANISMS)
+def test_canaries_of_which_half_is_lost_have_not_arrived(run_folder, kind):
+    train(run_folder, kind, share=0.5)
+    found = run_arrival(read_finished_run(run_folder))
+    assert found.state == "not_arrived"
+    assert found.ratio is not None
+    assert math.isclose(found.ratio, 0.5, abs_tol=0.006)
+
+
+def test_a_run_of_a_version_that_logged_no_norm_has_no_share(run_folder):
+    train(run_folder, "tree_aggregation", share=1.0)
+    text = run_folder.metrics.read_text()
+    run_folder.metrics.write_text(text.replace("aggregate_norm", "another_column"))
+    found = run_arrival(read_finished_run(run_folder))
+    assert found.ratio is None
+    assert "what length the mechanism promises is not known" in found.reason
