@@ -2,6 +2,7 @@
 
 import functools
 import math
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from fl_audit.canaries.regenerated import Draw, GaussianFamily
 from fl_audit.canaries.store_file import Identity, Put, Rows, StoredPool, open_pool, write_pool
 from fl_audit.canaries.threads import score_on_all_cores
 from fl_audit.errors import InputError
+from fl_audit.memory import available_memory
 
 _STEPS = np.float32(32_767 / LARGEST)
 
@@ -46,16 +48,28 @@ class StoredGaussianFamily(CanaryFamily):
         """Checks that there is room for the pool.
 
         Raises:
-          InputError: The pool does not fit in memory, or on the disk of `path`.
+          InputError: The pool does not fit in memory or on the disk of `path`, or the folder of
+            `path` cannot be written.
         """
         size = 2 * self.num_canaries * self.dim
         if self.path is None:
-            _check_room(size, _available_memory(), "memory")
+            _check_room(size, available_memory(), "memory")
         elif not self.path.parent.is_dir():
             raise InputError(f"canaries.store_path: {self.path.parent} is not a folder")
         elif not self.path.exists():
+            if not os.access(self.path.parent, os.W_OK | os.X_OK):
+                raise InputError(f"canaries.store_path: {self.path.parent} cannot be written")
             free = shutil.disk_usage(self.path.parent).free
             _check_room(size, free, f"the disk of {self.path}")
+
+    def check_file(self) -> None:
+        """Checks that the file, where there is one already, holds this pool.
+
+        Raises:
+          InputError: It holds something else, or is damaged.
+        """
+        if self.path is not None and self.path.exists():
+            open_pool(self.path, self._identity)
 
     def vector(self, canary: int) -> Float32Array:
         """The canary's unit vector, float32 of shape (dim,)."""
@@ -79,15 +93,9 @@ class StoredGaussianFamily(CanaryFamily):
         if self.path is None:
             rows = np.empty((self.num_canaries, self.dim), np.int16)
             return StoredPool(rows, self._round_all(rows.__setitem__))
-        identity: Identity = {
-            "family": "gaussian",
-            "seed": self.seed,
-            "count": self.num_canaries,
-            "dim": self.dim,
-        }
         if not self.path.exists():
-            write_pool(self.path, identity, self._round_all)
-        pool = open_pool(self.path, identity)
+            write_pool(self.path, self._identity, self._round_all)
+        pool = open_pool(self.path, self._identity)
         self._check_first_and_last(pool.rows)
         return pool
 
@@ -116,6 +124,16 @@ class StoredGaussianFamily(CanaryFamily):
             yield slice(start, start + values.size), values
 
     @property
+    def _identity(self) -> Identity:
+        """The identity of the pool, which its file must have."""
+        return {
+            "family": "gaussian",
+            "seed": self.seed,
+            "count": self.num_canaries,
+            "dim": self.dim,
+        }
+
+    @property
     def _exact(self) -> GaussianFamily:
         return GaussianFamily(self.seed, self.num_canaries, self.dim)
 
@@ -137,10 +155,3 @@ def _check_room(needed: int, room: int, where: str) -> None:
             f"canaries.store: the pool takes {needed:,} bytes (2 x canaries.count x parameters), "
             f"{where} has {room:,} free; use fewer canaries or canaries.store 'none'"
         )
-
-
-def _available_memory() -> int:
-    """The bytes that can be taken without swapping, according to Linux."""
-    lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-    fields = dict(line.split(":") for line in lines)
-    return 1024 * int(fields["MemAvailable"].split()[0])

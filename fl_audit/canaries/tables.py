@@ -6,7 +6,7 @@ from msgspec import Meta
 
 from fl_audit.kinds.table import PositiveInt, Table
 
-_PoolSize = Annotated[int, Meta(ge=2)]
+_PoolSize = Annotated[int, Meta(ge=2, le=10_000_000)]
 
 
 class Canaries(Table, frozen=True, tag_field="kind", tag="vectors"):

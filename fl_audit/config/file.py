@@ -23,6 +23,9 @@ from fl_audit.kinds import registry_of
 _DEFAULT_KINDS = {"client": "fed_avg", "server": "sgd", "canaries": "vectors"}
 """The kinds of tables that need not state them."""
 
+_SMALLEST, _LARGEST = 1e-30, 1e30
+"""The range of a number's size, in which single precision holds its reciprocal too."""
+
 
 def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
     """Reads a config file and applies `section.key=value` overrides.
@@ -197,6 +200,11 @@ def _check_value(value: Any, annotation: Any, name: str, path: str) -> None:
             _check_value(item, typing.get_args(annotation)[0], name, path)
     elif isinstance(value, float) and not math.isfinite(value):
         raise InputError(f"{name}: key `{path}`: must be finite, got {value}")
+    elif isinstance(value, float) and value and not _SMALLEST <= abs(value) <= _LARGEST:
+        raise InputError(
+            f"{name}: key `{path}`: must be 0 or between {_SMALLEST:g} and {_LARGEST:g} in size, "
+            f"got {value:g}"
+        )
 
 
 def _is_names(annotation: Any) -> bool:

@@ -5,7 +5,8 @@ from typing import Annotated, ClassVar
 import msgspec
 from msgspec import Meta
 
-PositiveInt = Annotated[int, Meta(ge=1)]
+PositiveInt = Annotated[int, Meta(ge=1, le=1_000_000_000)]
+NumRounds = Annotated[int, Meta(ge=1, le=1_000_000)]
 NonNegativeInt = Annotated[int, Meta(ge=0)]
 PositiveFloat = Annotated[float, Meta(gt=0)]
 NonNegativeFloat = Annotated[float, Meta(ge=0)]

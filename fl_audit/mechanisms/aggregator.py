@@ -10,12 +10,16 @@ deviation s). Under tree aggregation each of them describes a node of the tree.
 
 import typing
 
+from fl_audit.errors import InputError
 from fl_audit.mechanisms.kind import Mechanism, RoundNoise
 from fl_audit.mechanisms.registry import MECHANISMS
 from fl_audit.mechanisms.zeroing import zeroed
 
 if typing.TYPE_CHECKING:
     import tensorflow_federated as tff
+
+_LEAST_NOISE, _MOST_NOISE = 1e-6, 1e6
+"""Noise multipliers between which accounting is exact; below, epsilon is above 1e11."""
 
 
 def round_noise(table: Mechanism, expected_cohort: float) -> RoundNoise:
@@ -26,9 +30,16 @@ def round_noise(table: Mechanism, expected_cohort: float) -> RoundNoise:
       expected_cohort: The expected number of clients and canaries in a round.
 
     Raises:
-      InputError: The noise on the adaptive clip's count is too low for the noise multiplier, or the
-        config asks for too few bits.
+      InputError: The noise multiplier is too small or too large to be told from none or to be
+        computed with, the noise on the adaptive clip's count is too low for it, or the config asks
+        for too few bits.
     """
+    multiplier = getattr(table, "noise_multiplier", 0.0)
+    if multiplier and not _LEAST_NOISE <= multiplier <= _MOST_NOISE:
+        raise InputError(
+            f"mechanism.noise_multiplier: must be 0, for no noise, or from {_LEAST_NOISE:g} to "
+            f"{_MOST_NOISE:g}, got {multiplier:g}"
+        )
     return MECHANISMS.of(table).round_noise(table, expected_cohort)
 
 

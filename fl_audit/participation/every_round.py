@@ -4,7 +4,7 @@ import numpy as np
 
 from fl_audit.array_types import IndexArray
 from fl_audit.formats.run_folder import RunRecord
-from fl_audit.kinds.table import PositiveInt, Table
+from fl_audit.kinds.table import NumRounds, Table
 from fl_audit.participation.pattern import Participation, ParticipationPattern
 from fl_audit.participation.possible_rounds import DrawnRounds
 from fl_audit.participation.schedule import Attendance, CanaryAttendance, Draw, Roster, Schedule
@@ -17,7 +17,7 @@ class EveryRound(Table, Participation, frozen=True, tag_field="kind", tag="every
       rounds: The number of rounds of training.
     """
 
-    rounds: PositiveInt
+    rounds: NumRounds
 
 
 def every_round_schedule(config: EveryRound, seed: int, roster: Roster) -> Schedule:

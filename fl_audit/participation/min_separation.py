@@ -7,7 +7,7 @@ import numpy as np
 from fl_audit.array_types import IndexArray
 from fl_audit.errors import InputError
 from fl_audit.formats.run_folder import RunRecord
-from fl_audit.kinds.table import PositiveInt, Table
+from fl_audit.kinds.table import NumRounds, PositiveInt, Table
 from fl_audit.number_words import count
 from fl_audit.participation.pattern import Participation, ParticipationPattern
 from fl_audit.participation.possible_rounds import OneGroup
@@ -34,7 +34,7 @@ class MinSeparation(Table, Participation, frozen=True, tag_field="kind", tag="mi
         excluded canary that is drawn sends nothing; `most_frequent`, in every round of a group.
     """
 
-    rounds: PositiveInt
+    rounds: NumRounds
     clients_per_round: PositiveInt
     separation: PositiveInt
     canaries: Literal["like_clients", "most_frequent"] = "like_clients"

@@ -1,13 +1,14 @@
 """Placements of canaries in rounds of their own (Andrew et al. sections 4 and 5.3)."""
 
 from collections.abc import Sequence
-from typing import Literal, assert_never
+from typing import Annotated, Literal, assert_never
 
 import numpy as np
+from msgspec import Meta
 
 from fl_audit.array_types import IndexArray
 from fl_audit.errors import InputError
-from fl_audit.kinds.table import PositiveFloat, PositiveInt, Table
+from fl_audit.kinds.table import NumRounds, PositiveInt, Table
 from fl_audit.number_words import count
 from fl_audit.participation.pattern import Participation
 from fl_audit.participation.presentations import Presentations
@@ -30,11 +31,15 @@ class DrawnParticipation(Table, Participation, frozen=True, kw_only=True):
         average.
     """
 
-    rounds: PositiveInt
+    rounds: NumRounds
     clients_per_round: PositiveInt
     canary_repeats: PositiveInt = 1
     canary_last_rounds: PositiveInt | None = None
-    canary_mean_repeats: PositiveFloat | None = None
+    canary_mean_repeats: Annotated[float, Meta(gt=0, le=1_000_000)] | None = None
+
+
+_MOST_PRESENTATIONS = 100_000_000
+"""The presentations that are drawn at most, two of whose numbers take 1.6 GB."""
 
 
 def check_placement(config: DrawnParticipation, placement: str) -> None:
@@ -90,13 +95,15 @@ def place(
       expected_clients: The expected number of real clients in a round.
 
     Raises:
-      InputError: No canary would take part in any round.
+      InputError: No canary would take part in any round, or there are too many presentations.
     """
     pool, rounds, included = roster.pool, config.rounds, roster.included
     if placement == "repeats":
+        _check_presentations("canary_repeats", len(pool), config.canary_repeats)
         return spread(pool, seed, rounds, config.canary_repeats).of_canaries(included)
     mean = config.canary_mean_repeats or expected_clients * rounds / roster.num_clients
     last = config.canary_last_rounds or 0
+    _check_presentations("canary_mean_repeats", len(pool), min(mean, last))
     attendance = in_last_rounds(pool, seed, rounds, last, mean).of_canaries(included)
     if attendance.expected == 0:
         raise InputError(
@@ -104,6 +111,14 @@ def place(
             "included canaries takes part in any round; must be larger"
         )
     return attendance
+
+
+def _check_presentations(key: str, num_canaries: int, each: float) -> None:
+    if num_canaries * each > _MOST_PRESENTATIONS:
+        raise InputError(
+            f"participation.{key}: {num_canaries:,} canaries presented {each:,.10g} times each are "
+            f"too many; together must be at most {_MOST_PRESENTATIONS:,}"
+        )
 
 
 def placement_words(

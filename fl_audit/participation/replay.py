@@ -8,7 +8,7 @@ import numpy as np
 from fl_audit.array_types import IndexArray
 from fl_audit.errors import InputError
 from fl_audit.formats.run_folder import RunRecord
-from fl_audit.kinds.table import PositiveInt, Table
+from fl_audit.kinds.table import NumRounds, Table
 from fl_audit.participation.pattern import Participation, ParticipationPattern
 from fl_audit.participation.presentations import Presentations
 from fl_audit.participation.replay_log import ReplayLog, read_replay_log
@@ -33,7 +33,7 @@ class Replay(Table, Participation, frozen=True, tag_field="kind", tag="replay"):
     path_keys: ClassVar[tuple[str, ...]] = ("path",)
 
     path: str
-    rounds: PositiveInt | None = None
+    rounds: NumRounds | None = None
     canaries: Literal["like_clients", "most_frequent"] = "like_clients"
 
 

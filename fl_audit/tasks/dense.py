@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from fl_audit.seeds import Stream, generator
 from fl_audit.tasks.classifier import NO_CLASS, Classifier
-from fl_audit.tasks.initializers import he_normal, zeros
+from fl_audit.tasks.initializers import check_model_size, he_normal, zeros
 
 
 def dense_logits(weights: Sequence[tf.Tensor], inputs: tf.Tensor) -> tf.Tensor:
@@ -25,7 +25,11 @@ def dense_classifier(widths: Sequence[int], seed: int, accuracy_description: str
       widths: The number of features, the widths of hidden layers, and the number of classes.
       seed: The seed of the run.
       accuracy_description: The meaning of accuracy, in words.
+
+    Raises:
+      InputError: The model is too large for the memory.
     """
+    check_model_size((rows + 1, columns) for rows, columns in itertools.pairwise(widths))
     random = generator(seed, Stream.INITIAL_WEIGHTS)
     weights = [
         array

@@ -1,8 +1,34 @@
 """Initial weights, drawn by NumPy so that they are a function of the seed on every device."""
 
+import math
+from collections.abc import Iterable
+
 import numpy as np
 
 from fl_audit.array_types import Float32Array
+from fl_audit.errors import InputError
+from fl_audit.memory import available_memory
+
+_LEAST_COPIES = 4
+"""The copies of a model that a round holds at least: model, client's model, update and sum."""
+
+
+def check_model_size(shapes: Iterable[tuple[int, ...]]) -> None:
+    """Checks that a model can be trained in the memory there is, before its weights are drawn.
+
+    Args:
+      shapes: The shapes of the model's variables, float32.
+
+    Raises:
+      InputError: It cannot.
+    """
+    dim = sum(map(math.prod, shapes))
+    needed, room = 4 * dim * _LEAST_COPIES, available_memory()
+    if needed > room:
+        raise InputError(
+            f"task: the model has {dim:,} parameters, whose training takes {needed:,} bytes of "
+            f"memory at least, {room:,} are free; choose smaller layers or fewer classes or words"
+        )
 
 
 def he_normal(random: np.random.Generator, rows: int, columns: int) -> Float32Array:

@@ -13,7 +13,7 @@ import tensorflow as tf
 from fl_audit.array_types import Float32Array
 from fl_audit.seeds import Stream, generator
 from fl_audit.tasks.classifier import Classifier
-from fl_audit.tasks.initializers import glorot_uniform, orthogonal, zeros
+from fl_audit.tasks.initializers import check_model_size, glorot_uniform, orthogonal, zeros
 from fl_audit.tasks.lstm import lstm_outputs
 from fl_audit.tasks.vocabulary import PADDING, Vocabulary
 
@@ -39,6 +39,9 @@ def _initial_weights(
 ) -> tuple[Float32Array, ...]:
     random = generator(seed, Stream.INITIAL_WEIGHTS)
     width, units = config.embedding_size, config.lstm_size
+    check_model_size(
+        [(2 * num_tokens, width), (width, 4 * units), (units, 4 * units), (units, width)]
+    )
 
     def matrix(rows: int, columns: int) -> Float32Array:
         return glorot_uniform(random, (rows, columns), rows, columns)

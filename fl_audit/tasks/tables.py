@@ -6,6 +6,9 @@ from msgspec import Meta, field
 
 from fl_audit.kinds.table import NonNegativeInt, PositiveInt, Table
 
+_Widths = Annotated[tuple[PositiveInt, ...], Meta(max_length=100)]
+_NumClasses = Annotated[int, Meta(ge=2, le=1_000_000)]
+
 
 class Task:
     """The base of every task's config table, beside `Table`."""
@@ -22,7 +25,7 @@ class DigitsTask(Table, Task, frozen=True, tag_field="kind", tag="digits"):
     """
 
     num_clients: Annotated[int, Meta(ge=1, le=1500)] = 300
-    hidden: tuple[PositiveInt, ...] = (512, 256)
+    hidden: _Widths = (512, 256)
 
 
 class PythonTask(Table, Task, frozen=True, kw_only=True, tag_field="kind", tag="python"):
@@ -57,8 +60,8 @@ class ClientFilesTask(Table, Task, frozen=True, kw_only=True):
 
     path: str
     held_out: str | None = None
-    hidden: tuple[PositiveInt, ...] = ()
-    num_classes: Annotated[int, Meta(ge=2)] | None = None
+    hidden: _Widths = ()
+    num_classes: _NumClasses | None = None
 
 
 class NpzTask(ClientFilesTask, frozen=True, kw_only=True, tag_field="kind", tag="npz"):
@@ -91,7 +94,7 @@ class NextWordTask(Table, Task, frozen=True, kw_only=True):
     """
 
     vocabulary_size: PositiveInt = 10_000
-    sequence_length: PositiveInt = 20
+    sequence_length: Annotated[int, Meta(ge=1, le=10_000)] = 20
     embedding_size: PositiveInt = 96
     lstm_size: PositiveInt = 670
     max_sequences_per_client: PositiveInt = 64

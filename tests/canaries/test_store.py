@@ -132,6 +132,22 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(path, monkeypat
         stored(path.parent / "missing" / "file")
 
 
+def test_a_file_of_something_else_is_refused_before_it_is_needed(path):
+    stored(path).check_file()
+    stored(path).vector(0)
+    stored(path).check_file()
+    with pytest.raises(InputError, match="must start with"):
+        stored(path, seed=4).check_file()
+    with pytest.raises(InputError, match="cannot be read: Is a directory"):
+        stored(path.parent).check_file()
+
+
+def test_a_folder_that_cannot_be_written_is_refused(path, monkeypatch):
+    monkeypatch.setattr(store.os, "access", lambda *_: False)  # root may write everywhere
+    with pytest.raises(InputError, match=r"canaries.store_path: .* cannot be written"):
+        stored(path)
+
+
 def test_a_config_makes_its_family(path):
     for name, family_type in FAMILIES.items():
         family = make_family(Canaries(count=COUNT, family=name), 3, DIM)

@@ -266,7 +266,7 @@ def test_an_absolute_path_stays(tmp_path):
     assert config.task.path == str(elsewhere)
 
 
-KINDS = "digits, emnist, stackoverflow, text"
+KINDS = "digits, emnist, npz, python, stackoverflow, table, text"
 BAD_VALUES = [
     # Unknown keys, the nearest named.
     ("sed=3", "unknown key `sed`; did you mean 'seed'?"),
@@ -340,6 +340,14 @@ BAD_VALUES = [
     ("canaries.count=1", "key `canaries.count`: Expected `int` >= 2, got 1"),
     ("audit.delta=0", "key `audit.delta`: Expected `float` > 0.0, got 0"),
     ("audit.confidence=95", "key `audit.confidence`: Expected `float` < 1.0, got 95"),
+    ("canaries.count=100000000", "key `canaries.count`: Expected `int` <= 10000000, got 100000000"),
+    ("participation.rounds=2000000", "key `participation.rounds`: Expected `int` <= 1000000, got"),
+    ("task.hidden=[2000000000]", "key `task.hidden[0]`: Expected `int` <= 1000000000"),
+    (f"task.hidden={[1] * 101}", "key `task.hidden`: Expected `array` of length <= 100, got"),
+    (
+        "mechanism.clip_norm=1e-40",
+        "key `mechanism.clip_norm`: must be 0 or between 1e-30 and 1e+30 in size, got 1e-40",
+    ),
     ("log.checkpoint_every=0", "key `log.checkpoint_every`: Expected `int` >= 1, got 0"),
     ("participation.canary_repeats=0", "key `participation.canary_repeats`: Expected `int` >= 1"),
     (

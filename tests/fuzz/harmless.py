@@ -56,6 +56,7 @@ def _fault(call: Call) -> str | None:
             contextlib.redirect_stderr(errors),
         ):
             warnings.simplefilter("always")
+            warnings.simplefilter("ignore", DeprecationWarning)  # as Python does by default
             status = main(list(call.arguments))
     except SystemExit as end:
         status = 0 if end.code in (0, None) else -1

@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from fl_audit.accounting.accountants import account_gaussian
 from fl_audit.config import (
     AdaptiveZeroing,
     Distributed,
@@ -14,6 +15,7 @@ from fl_audit.config import (
 )
 from fl_audit.config.file import config_to_toml, load_config
 from fl_audit.errors import InputError
+from fl_audit.mechanisms import round_noise
 
 CONFIG = """
 [task]
@@ -97,3 +99,22 @@ def test_what_is_wrong_is_named(tmp_path, text, message):
     with pytest.raises(InputError) as error:
         read(tmp_path, text)
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize("multiplier", [1e-30, 9e-7, 1.1e6, 1e30])
+def test_noise_that_cannot_be_computed_with_is_refused_with_its_number(multiplier):
+    table = GaussianFixed(noise_multiplier=multiplier, clip_norm=1.0)
+    with pytest.raises(InputError, match=r"must be 0, .* from 1e-06 to 1e.06, got"):
+        round_noise(table, 5.0)
+
+
+@pytest.mark.parametrize("multiplier", [0.0, 1e-6, 1e6])
+def test_noise_at_the_ends_of_its_range_is_accounted(multiplier):
+    noise = round_noise(GaussianFixed(noise_multiplier=multiplier, clip_norm=1.0), 5.0)
+    assert noise.sum_noise_multiplier == multiplier
+    (rdp, exact) = account_gaussian(multiplier, 5, 1e-5)
+    assert rdp.epsilon is not None
+    assert exact.epsilon is not None
+    # Gaussian: shift^2 / 2 is the mean of the privacy loss where the noise is small.
+    if multiplier == 1e-6:
+        assert exact.epsilon == pytest.approx(5 / (2 * multiplier**2), rel=1e-4)

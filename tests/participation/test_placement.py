@@ -142,3 +142,15 @@ def test_keys_that_contradict_each_other(pattern, keys, message):
         schedule_of(pattern(rounds=10, clients_per_round=2, **keys), 30)
     assert str(caught.value).startswith("participation.")
     assert "\n" not in str(caught.value)
+
+
+@every_pattern
+def test_more_presentations_than_can_be_drawn_are_refused(pattern):
+    many = {"rounds": 1_000_000, "clients_per_round": 4}
+    included = np.ones(1_000, bool)
+    config = pattern(**many, canaries="repeats", canary_repeats=1_000_000)
+    with pytest.raises(InputError, match=r"1,000 canaries presented 1,000,000 times each are too"):
+        schedule_of(config, 30, included)
+    last = {"canaries": "last_rounds", "canary_last_rounds": 1_000_000}
+    with pytest.raises(InputError, match=r"canary_mean_repeats: 1,000 canaries .* 500,000 times"):
+        schedule_of(pattern(**many, **last, canary_mean_repeats=5e5), 30, included)

@@ -237,6 +237,19 @@ def test_bad_input_is_one_line_and_writes_nothing(
     assert not out.exists()
 
 
+def test_a_store_of_another_pool_is_refused_before_anything_is_written(
+    config_path, tmp_path, capsys
+):
+    pool, out = tmp_path / "pool", tmp_path / "out"
+    pool.write_bytes(b"someone's notes")
+    keys = ("family=gaussian", "store=disk", f"store_path={pool}")
+    overrides = [item for key in keys for item in ("--set", f"canaries.{key}")]
+    assert main(["run", str(config_path), "--out", str(out), *overrides]) == 2
+    assert capsys.readouterr().err.startswith(f"fl-audit: error: {pool}: must start with")
+    assert list(tmp_path.iterdir()) == [pool]
+    assert pool.read_bytes() == b"someone's notes"
+
+
 def test_a_finished_run_stays_as_it_is(config_path, noiseless, capsys):
     before = {path: path.stat().st_mtime_ns for path in noiseless.iterdir()}
     for resume in ([], ["--resume"]):

@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from fl_audit.tasks.initializers import glorot_uniform, he_normal, orthogonal, zeros
+from fl_audit.errors import InputError
+from fl_audit.tasks.initializers import (
+    check_model_size,
+    glorot_uniform,
+    he_normal,
+    orthogonal,
+    zeros,
+)
 
 
 def test_he_normal_has_variance_two_over_rows():
@@ -43,3 +50,9 @@ def test_orthogonal_is_uniform_in_sign():
 def test_zeros():
     assert zeros(3).tolist() == [0, 0, 0]
     assert zeros(3).dtype == np.float32
+
+
+def test_a_model_beyond_the_memory_is_refused_with_its_size():
+    check_model_size([(64, 512), (512,)])
+    with pytest.raises(InputError, match=r"has 1,000,000,000,000 parameters, .* takes 16,000,000,"):
+        check_model_size([(10**6, 10**6)])

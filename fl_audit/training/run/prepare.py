@@ -7,6 +7,7 @@ from fl_audit.attacks.statistics import check_scored
 from fl_audit.canaries.families import make_family
 from fl_audit.canaries.family import CanaryFamily
 from fl_audit.canaries.regenerated import RademacherFamily
+from fl_audit.canaries.store import StoredGaussianFamily
 from fl_audit.config import Config, ExampleCanaries
 from fl_audit.config.design import RunDesign, design_run
 from fl_audit.formats.canaries_file import canaries_text
@@ -46,6 +47,8 @@ def prepare(config: Config) -> PreparedRun:
         )
     check_scored(canaries, config.audit)
     family = make_family(canaries, config.seed, task.classifier.dim)
+    if isinstance(family, StoredGaussianFamily):
+        family.check_file()
     design = design_run(config, task.population.client_ids, canaries.count)
     return PreparedRun(**design.shared, task=task, family=family)
 
