@@ -1,4 +1,7 @@
-"""What a hostile call must not do: raise, hang, take memory, leave half a file, be silent."""
+"""What a hostile call must not do: raise, hang, take memory, leave half a file, be silent.
+
+`python harmless.py calls|plans FOLDER FIRST LAST SEED` makes many and prints what they did wrong.
+"""
 
 import contextlib
 import io
@@ -8,10 +11,11 @@ import signal
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from hostile_calls import Call, make_call
+from hostile_plans import make_plan_call
 
 from fl_audit.cli import main
 
@@ -24,10 +28,15 @@ class _TooLongError(BaseException):
     """The call took too much processor time."""
 
 
-def fault_of(seed: int, number: int, folder: Path) -> str | None:
+Make = Callable[[int, int, Path], Call]
+"""A function that makes a call from a seed, a number and an empty folder."""
+
+
+def fault_of(make: Make, seed: int, number: int, folder: Path) -> str | None:
     """Makes a call and returns what it did wrong; None where it did nothing wrong.
 
     Args:
+      make: The function that makes the call.
       seed: The seed of all calls.
       number: The number of the call.
       folder: A folder for the call's files, which is empty before and after.
@@ -35,7 +44,7 @@ def fault_of(seed: int, number: int, folder: Path) -> str | None:
     place = folder / f"call{number}"
     place.mkdir(parents=True)
     try:
-        call = make_call(seed, number, place)
+        call = make(seed, number, place)
         fault = _fault(call)
     finally:
         shutil.rmtree(place)
@@ -106,9 +115,10 @@ def _stop(*_: object) -> None:
 
 
 if __name__ == "__main__":
-    first, last, kind = (int(word) for word in sys.argv[2:5])
+    makers = {"calls": make_call, "plans": make_plan_call}
+    first, last, kind = (int(word) for word in sys.argv[3:6])
     for number in range(first, last):
-        found = fault_of(kind, number, Path(sys.argv[1]))
+        found = fault_of(makers[sys.argv[1]], kind, number, Path(sys.argv[2]))
         if found is not None:
             sys.stdout.write(f"{found}\n")
             sys.stdout.flush()

@@ -155,13 +155,16 @@ def _estimate_options(random: np.random.Generator, folder: Path) -> list[str]:
     free = _COMMON | {
         "--dim": ("2", "250", "10000"), "--canaries": ("gaussian", "rademacher", "hadamard", "x"),
         "--methods": methods, "--null": ("closed_form", "empirical"),
-        "--claimed-epsilon": ("0", "1", "8", "1e9"), "--statistic": ("max", "final"),
+        "--claimed-epsilon": ("0", "1", "8", "1e9"),
+        "--statistic": ("max", "sum", "final", "final", "x", "../final", ""),
     }  # fmt: skip
-    words = _options(random, _DELTA, free)
-    if random.random() < 0.1:
-        places = ("page.html", "none/page.html", ".", "x" * 300, "sub/../page.html")
-        words.append(f"--out={folder / _of(random, places)}")
-    return words
+    return [*_options(random, _DELTA, free), *_page(random, folder)]
+
+
+def _page(random: np.random.Generator, folder: Path) -> list[str]:
+    """A place for a page, for some calls."""
+    places = ("page.html", "page.html", "none/page.html", ".", "x" * 300, "sub/../page.html")
+    return [f"--out={folder / _of(random, places)}"] if random.random() < 0.2 else []
 
 
 def _estimate_file(random: np.random.Generator, folder: Path) -> tuple[str, ...]:
@@ -172,20 +175,44 @@ def _estimate_file(random: np.random.Generator, folder: Path) -> tuple[str, ...]
 
 
 def _estimate_folder(random: np.random.Generator, folder: Path) -> tuple[str, ...]:
-    valid = [path.parent for path in sorted(_VALID.glob("*/pool.json"))]
-    valid += [path.parent for path in sorted(_VALID.glob("*/*/run.json"))]
     place = folder / "folder"
-    _hostile_folder(random, valid[int(random.integers(len(valid)))], place)
+    _hostile_folder(random, _valid_folder(random), place)
     return ("estimate", str(place), *_estimate_options(random, folder))
 
 
 def _compare(random: np.random.Generator, folder: Path) -> tuple[str, ...]:
-    valid = [path.parent for path in sorted(_VALID.glob("*/*/report.json"))]
     places = []
     for index in range(int(random.integers(1, 4))):
         places.append(folder / str(index))
-        _hostile_folder(random, valid[int(random.integers(len(valid)))], places[-1])
-    return ("compare", *map(str, places), *(["--json"] if random.random() < 0.5 else []))
+        _hostile_folder(random, _valid_folder(random), places[-1])
+    words = _options(random, {}, _DELTA | {"--json": ()})
+    return ("compare", *map(str, places), *words, *_page(random, folder))
+
+
+def _valid_folder(random: np.random.Generator) -> Path:
+    """A folder of a run or of a log."""
+    valid = sorted(_VALID.glob("*/pool.json")) + sorted(_VALID.glob("*/*/run.json"))
+    return valid[int(random.integers(len(valid)))].parent
+
+
+def _show(random: np.random.Generator, folder: Path) -> tuple[str, ...]:
+    place = folder / "folder"
+    _hostile_folder(random, _valid_folder(random), place)
+    return ("show", str(place))
+
+
+def _init(random: np.random.Generator, folder: Path) -> tuple[str, ...]:
+    """A new config, in a place that may be taken."""
+    (folder / "taken.toml").touch()
+    tasks = ("digits", "text", "npz", "table", "python", "stackoverflow", "emnist", *_WORDS)
+    places = ("new.toml", "new.toml", "taken.toml", "none/new.toml", ".", "x" * 300, "\0")
+    words = [f"--out={folder / _of(random, places)}"] if random.random() < 0.8 else []
+    return ("init", _of(random, tasks), *words)
+
+
+def _completion(random: np.random.Generator, folder: Path) -> tuple[str, ...]:
+    del folder
+    return ("completion", _of(random, ("bash", "zsh", *_WORDS)))
 
 
 def _config(random: np.random.Generator, folder: Path) -> tuple[str, ...]:
@@ -216,6 +243,9 @@ _MAKERS: tuple[tuple[Make, float], ...] = (
     (_estimate_folder, 2),
     (_compare, 1),
     (_config, 3),
+    (_show, 0.5),
+    (_init, 0.5),
+    (_completion, 0.1),
 )
 """The kinds of calls, each with its share."""
 
