@@ -1,5 +1,9 @@
-"""A run that is killed at any write goes on with --resume and gives the same scores."""
+"""A run that is killed at any write goes on with --resume and gives the same scores.
 
+Each case trains a run or two, a few seconds each; one of each kind is fast enough for every day.
+"""
+
+import functools
 from pathlib import Path
 
 import pytest
@@ -86,10 +90,9 @@ def _check_resumes(out: Path, config: Path, whole: Path) -> None:
     assert {path.name for path in out.iterdir()} == {path.name for path in whole.iterdir()}
 
 
-@pytest.mark.parametrize("write", [1, 2, 3, 6])
-def test_a_kill_at_a_write_leaves_a_run_to_resume(config, whole, tmp_path, monkeypatch, write):
+def test_a_kill_at_a_write_leaves_a_run_to_resume(config, whole, tmp_path, monkeypatch):
     out = tmp_path / "run"
-    assert _killed_at(write, monkeypatch, ["run", str(config), "--out", str(out)])
+    assert _killed_at(6, monkeypatch, ["run", str(config), "--out", str(out)])
     _check_resumes(out, config, whole)
 
 
@@ -102,8 +105,17 @@ def test_every_kill_at_a_write_leaves_a_run_to_resume(config, whole, tmp_path, m
     assert write > 12
 
 
+_slow_log = functools.partial(pytest.param, marks=pytest.mark.slow)
+
+
 @pytest.mark.parametrize(
-    "name", ["round_cosines.npy", "release_cosines.npy", "aggregates.npy", "metrics.csv"]
+    "name",
+    [
+        "round_cosines.npy",
+        _slow_log("release_cosines.npy"),
+        _slow_log("aggregates.npy"),
+        _slow_log("metrics.csv"),
+    ],
 )
 def test_a_log_that_is_cut_before_a_resume_is_one_line(config, tmp_path, monkeypatch, capsys, name):
     out = tmp_path / "run"
