@@ -131,7 +131,7 @@ def _bounds(meta: msgspec.Meta) -> Iterator[str]:
     for bound, words in _BOUND_WORDS.items():
         value = getattr(meta, bound)
         if value is not None:
-            yield f"{words} {value:g}"
+            yield f"{words} {value:,.10g}"
 
 
 def _summary(table: type[Table]) -> str:
