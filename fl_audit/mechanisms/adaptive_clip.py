@@ -1,5 +1,7 @@
 """The noise of mechanisms with an adaptive clip norm, which noise a count beside the sum."""
 
+import warnings
+
 from fl_audit.errors import InputError
 from fl_audit.formats.run_folder import RunRecord
 from fl_audit.mechanisms.kind import RoundNoise
@@ -25,10 +27,12 @@ def noise_with_count(
     """
     import tensorflow_federated as tff
 
+    noise_params = tff.aggregators.differential_privacy.adaptive_clip_noise_params
     try:
-        sum_noise, count_noise = tff.aggregators.differential_privacy.adaptive_clip_noise_params(
-            noise_multiplier, float(expected_cohort), count_stddev
-        )
+        with warnings.catch_warnings(action="ignore"):  # plan and report say the noise of the sum
+            sum_noise, count_noise = noise_params(
+                noise_multiplier, float(expected_cohort), count_stddev
+            )
     except ValueError as error:
         noise = count_stddev or COUNT_STDDEV_OF_COHORT * expected_cohort
         raise InputError(

@@ -19,7 +19,6 @@ from hostile_plans import make_plan_call
 
 from fl_audit.cli import main
 
-CPU_SECONDS = 20
 MEMORY = 3 * 2**30
 _STATUSES = (0, 2, 3)
 
@@ -58,7 +57,7 @@ def _fault(call: Call) -> str | None:
     output, errors = io.StringIO(), io.StringIO()
     try:
         with (
-            _limits(),
+            _limits(call.cpu_seconds),
             contextlib.chdir(call.folder),
             warnings.catch_warnings(),
             contextlib.redirect_stdout(output),
@@ -95,13 +94,13 @@ def _wrong(status: int, output: str, errors: str, made: set[Path]) -> str | None
 
 
 @contextlib.contextmanager
-def _limits() -> Iterator[None]:
+def _limits(cpu_seconds: int) -> Iterator[None]:
     """Limits on processor time, and on memory beyond what is in use."""
     in_use = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     earlier = resource.getrlimit(resource.RLIMIT_AS)
     handler = signal.signal(signal.SIGVTALRM, _stop)
     resource.setrlimit(resource.RLIMIT_AS, (in_use + MEMORY, earlier[1]))
-    signal.setitimer(signal.ITIMER_VIRTUAL, CPU_SECONDS)
+    signal.setitimer(signal.ITIMER_VIRTUAL, cpu_seconds)
     try:
         yield
     finally:

@@ -48,10 +48,12 @@ class Call:
     Attributes:
       arguments: The arguments without the program's name.
       folder: The folder that the call is made in.
+      cpu_seconds: The processor time that the call may take.
     """
 
     arguments: tuple[str, ...]
     folder: Path
+    cpu_seconds: int = 20
 
 
 Make = Callable[[np.random.Generator, Path], tuple[str, ...]]

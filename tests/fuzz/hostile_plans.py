@@ -78,4 +78,4 @@ def make_plan_call(seed: int, number: int, folder: Path) -> Call:
     for key in random.choice(list(_KEYS), int(random.integers(1, 4)), replace=False):
         values = _KEYS[str(key)]
         words += ["--set", f"{key}={values[int(random.integers(len(values)))]}"]
-    return Call((*words, *(["--json"] if random.random() < 0.5 else [])), folder)
+    return Call((*words, *(["--json"] if random.random() < 0.5 else [])), folder, 120)
