@@ -8,7 +8,16 @@ from pathlib import Path
 PACKAGE = Path(__file__).parent.parent / "fl_audit"
 
 ORDER = (
-    ("array_types", "cores", "errors", "memory", "number_words", "public_names", "seeds", "version"),
+    (
+        "array_types",
+        "cores",
+        "errors",
+        "memory",
+        "number_words",
+        "public_names",
+        "seeds",
+        "version",
+    ),
     ("extras",),
     ("estimators",),
     ("membership",),
