@@ -1,0 +1,81 @@
+"""The stand-in for Stack Overflow is read as TFF's file is, and all sweeps of experiments/ are."""
+
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from experiments.stackoverflow import stand_in
+from fl_audit.config import StackOverflowTask
+from fl_audit.sweeps import read_grid
+from fl_audit.tasks import load_task
+
+_EXPERIMENTS = Path(__file__).parents[2] / "experiments"
+_SWEEPS = sorted(path for path in _EXPERIMENTS.rglob("*.toml") if "\nbase = " in path.read_text())
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("stand_in")
+    stand_in.write(path, clients=100, fewer=20.0, seed=1)
+    return path
+
+
+def test_the_stand_in_is_read_as_the_data(folder):
+    config = StackOverflowTask(
+        path=str(folder / "stackoverflow.sqlite"),
+        word_counts=str(folder / "stackoverflow.word_count"),
+        vocabulary_size=50,
+        embedding_size=2,
+        lstm_size=3,
+    )
+    task = load_task(config, 1)
+    assert len(task.population.client_ids) == 100
+    assert task.population.num_examples(0) == len(task.population.examples(0))
+    words = task.population.examples(0).labels
+    known = np.mean(words[words > 0] <= 50)
+    assert 0.1 < known < 0.9  # Zipf's law: fifty words are a good part of a text, and not all
+
+
+def test_words_are_counted_as_they_stand_in_the_sentences(folder):
+    lines = (folder / "stackoverflow.word_count").read_text().splitlines()
+    counts = {word: int(count) for word, count in map(str.split, lines)}
+    assert list(counts.values()) == sorted(counts.values(), reverse=True)
+    with sqlite3.connect(folder / "stackoverflow.sqlite") as connection:
+        rows = connection.execute("SELECT serialized_example_proto FROM examples").fetchall()
+    connection.close()
+    example = stand_in.tf.train.Example
+    said = [example.FromString(row).features.feature["tokens"].bytes_list for (row,) in rows]
+    spoken = " ".join(value.value[0].decode() for value in said).split()
+    assert len(spoken) == sum(counts.values())
+    assert spoken.count(lines[0].split()[0]) == int(lines[0].split()[1])
+
+
+def test_the_same_seed_makes_the_same_file(folder, tmp_path):
+    stand_in.write(tmp_path, clients=100, fewer=20.0, seed=1)
+    for name in ("stackoverflow.sqlite", "stackoverflow.word_count"):
+        assert (tmp_path / name).read_bytes() == (folder / name).read_bytes()
+
+
+@pytest.mark.parametrize("split", stand_in.SPLITS, ids=lambda split: split.name)
+def test_sentences_per_client_have_the_published_mean_before_they_are_cut(split):
+    """The median of the Pareto law with that mean; six standard errors, so 2e-9 by chance."""
+    count, mean = 100_000, split.sentences / split.clients
+    shape = mean / (mean - split.fewest)
+    assert shape / (shape - 1) * split.fewest == pytest.approx(mean)
+    median = split.fewest * 2 ** (1 / shape)
+    drawn = stand_in.sentences_per_client(split, count, np.random.default_rng(1))
+    standard_error = 0.5 / np.sqrt(count) / (shape * 0.5 / median)
+    assert abs(np.median(drawn) - median) < 6 * standard_error
+
+
+@pytest.mark.parametrize("path", _SWEEPS, ids=lambda path: str(path.relative_to(_EXPERIMENTS)))
+def test_every_sweep_describes_runs(path):
+    assert len(read_grid(path)) >= 2
+
+
+def test_the_papers_sweeps_have_its_runs():
+    folder = _EXPERIMENTS / "stackoverflow"
+    assert len(read_grid(folder / "tables_2_3.toml")) == 2 * 5
+    assert len(read_grid(folder / "table_4.toml")) == 3 * 5
