@@ -1,6 +1,7 @@
 """Runs as tasks of Ray on this machine, so many at a time, each in a process of its own.
 
-Ray's processes end with this one, however it ends: they ask the kernel for it.
+Ray's processes end with this one, however it ends: they ask the kernel for it, but for two helpers
+that look for their parent and are gone within about a minute of a `kill -9`.
 """
 
 import contextlib
