@@ -94,7 +94,7 @@ def _arrival(arrival: ArrivalReport | None, indent: int) -> list[str]:
     if arrival is None:
         return []
     if arrival.state == "arrived":
-        ratio = "" if arrival.ratio is None else f" at {arrival.ratio:.3g} of the promised length"
+        ratio = "" if arrival.ratio is None else f", {arrival.ratio:.2f} times as long as promised"
         return [f"{'canaries':<{indent}}arrived{ratio}"]
     words = "DID NOT ARRIVE" if arrival.state == "not_arrived" else "cannot be seen to arrive"
     return [f"{'canaries':<{indent}}{words}: {arrival.reason}"]
