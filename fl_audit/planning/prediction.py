@@ -29,12 +29,14 @@ from fl_audit.planning.own_rounds import with_own_rounds
 from fl_audit.planning.planned_run import PlannedRun
 from fl_audit.planning.scores import draw_rounds, draw_scores
 from fl_audit.planning.unknowns import ENDS, MIDDLE, Unknowns
+from fl_audit.report.headline import ESTIMATE
 from fl_audit.verdict import scored_statistic
 
 _OF_ROUNDS = frozenset(statistic.name for statistic in (MAX, SUM, OWN_ROUNDS))
 _OF_MODELS = frozenset(statistic.name for statistic in (FINAL, FINAL_MINUS_INITIAL))
 
 FIT = "gaussian_fit"
+"""The paper's estimate; it takes little time, so it is made at every end of the range."""
 
 _SEED = 20_230_206
 
@@ -43,8 +45,8 @@ Samples = Mapping[tuple[str, str], FloatArray]
 
 
 def predicted_methods() -> tuple[str, ...]:
-    """The names of the paper's estimate and of the bounds that hold for any mechanism."""
-    return (FIT, *valid_methods())
+    """The names of the estimates and of the bounds that hold for any mechanism."""
+    return (ESTIMATE, *valid_methods(), FIT)
 
 
 def predicted_statistics(config: Config) -> tuple[Statistic, ...]:
@@ -112,7 +114,7 @@ def sample(
 
 
 def _epsilon(method: str, setting: AuditSetting) -> float:
-    """Epsilon by one method; the estimate is made without its details, which take as long."""
+    """Epsilon by one method; the paper's is made without its details, which take as long."""
     if method != FIT:
         return METHODS[method](setting).epsilon
     setting.require(included=2)
@@ -153,7 +155,7 @@ class StatisticPrediction:
 def predict(run: PlannedRun, trials: int) -> tuple[StatisticPrediction, ...]:
     """Predicts estimates and bounds over the whole range of the unknowns about real clients.
 
-    The paper's estimate is made at every end of the range. The bounds, which take long, are made
+    The paper's estimate is made at every end of the range. The others, which take longer, are made
     where that estimate is lowest and where it is highest, statistic by statistic.
 
     Args:
@@ -169,7 +171,7 @@ def predict(run: PlannedRun, trials: int) -> tuple[StatisticPrediction, ...]:
         for unknowns in tqdm(ENDS, "range of the unknowns", disable=None, leave=False)
     }
     for unknowns, extreme in _extremes(ends, statistics).items():
-        asked = [(s, method) for s in extreme for method in valid_methods()]
+        asked = [(s, method) for s in extreme for method in predicted_methods() if method != FIT]
         ends[unknowns].update(sample(run, unknowns, trials, asked))
     return tuple(
         StatisticPrediction(

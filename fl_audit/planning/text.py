@@ -10,6 +10,7 @@ from fl_audit.planning.plan import Plan
 from fl_audit.planning.prediction import FIT, predicted_methods
 from fl_audit.planning.unknowns import ENDS, FACTOR
 from fl_audit.planning.variants import Variant
+from fl_audit.report.headline import ESTIMATE
 from fl_audit.verdict.power import ENOUGH_POWER
 
 _WIDTH = 100
@@ -60,7 +61,7 @@ def _prediction(plan: Plan) -> list[str]:
     names = [prediction.statistic.name for prediction in plan.predictions]
     rows = [
         [
-            ("" if method == FIT else "≥ ") + method,
+            ("" if method in (ESTIMATE, FIT) else "≥ ") + method,
             *(_interval(prediction.epsilons.get(method)) for prediction in plan.predictions),
         ]
         for method in predicted_methods()

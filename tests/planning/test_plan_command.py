@@ -40,10 +40,12 @@ def test_prints_one_json_object(config, capsys):
     plan = json.loads(capsys.readouterr().out)
     assert plan["dim"] == 64 * 16 + 16 + 16 * 10 + 10
     assert plan["coverage"] == 0.5
-    assert set(plan["statistics"]) == {"final", "final_minus_initial", "max", "sum"}
+    statistics = {"final", "final_minus_initial", "max", "sum", "own_rounds"}
+    assert set(plan["statistics"]) == statistics
     for predicted in plan["statistics"].values():
-        fit = predicted["gaussian_fit"]
-        assert fit["lower"] <= fit["median"] <= fit["upper"]
+        for method in ("gaussian_fit", "shift_fit"):
+            fit = predicted[method]
+            assert fit["lower"] <= fit["median"] <= fit["upper"]
     keys = [variant["key"] for variant in plan["variants"]]
     assert keys.count("canaries.count") == 5
     assert [variant for variant in plan["variants"] if variant["refused"]] == [

@@ -36,14 +36,14 @@ def test_intervals_cover_both_ends_of_what_is_unknown():
     run = planned(small_config({"canaries": {"count": 20}}))
     predictions = {p.statistic.name: p.epsilons for p in predict(run, 3)}
     statistics = predicted_statistics(run.config)
-    assert set(predictions) == {"final", "final_minus_initial", "max", "sum"}
+    assert set(predictions) == {"final", "final_minus_initial", "max", "sum", "own_rounds"}
     for end in (MIDDLE, *ENDS):
         samples = sample(run, end, 3, [(s, FIT) for s in statistics])
         for s in statistics:
             values, interval = samples[s.name, FIT], predictions[s.name][FIT]
             assert interval.lower <= min(values) <= max(values) <= interval.upper
     for epsilons in predictions.values():
-        for method in valid_methods():
+        for method in ("shift_fit", *valid_methods()):
             interval = epsilons[method]
             assert 0 <= interval.lower <= interval.median <= interval.upper
 
@@ -99,9 +99,9 @@ def test_a_statistic_that_is_not_simulated_is_left_out():
 
 def test_under_an_adaptive_server_the_rounds_alone_are_predicted():
     config = small_config({"server": {"kind": "adam"}})
-    assert [s.name for s in predicted_statistics(config)] == ["max", "sum"]
+    assert [s.name for s in predicted_statistics(config)] == ["max", "sum", "own_rounds"]
     config = small_config({"server": {"kind": "adam"}, "audit": {"threat_models": ["final"]}})
-    with pytest.raises(InputError, match=r"audit\.threat_models: a plan covers max, sum"):
+    with pytest.raises(InputError, match=r"audit\.threat_models: a plan covers max, own_rounds, sum"):
         predicted_statistics(config)
 
 
