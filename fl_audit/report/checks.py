@@ -138,6 +138,16 @@ def failed_checks(checks: ChecksReport) -> list[str]:
     return [title_of_check(check.name) for check in checks.results if not check.passed]
 
 
+def checks_words(checks: ChecksReport) -> str:
+    """Whether the checks passed, in a few words."""
+    if failed := failed_checks(checks):
+        return f"FAILED: {', '.join(failed)} (the mechanism is not as configured)"
+    passed = f"passed, {len(checks.results)} of {len(checks.results)}"
+    if checks.not_checked is None:
+        return passed
+    return f"{passed} (aggregates not checked: {checks.not_checked})"
+
+
 @dataclass(frozen=True)
 class CheckRow:
     """One check on the page.

@@ -41,6 +41,9 @@ _STYLE: dict[Any, Any] = {
     "axes.facecolor": "none",
 }
 
+# On a page a figure takes the page's colours, which are others in the dark.
+_ON_PAGE = {BLUE: "--blue", ORANGE: "--orange", INK: "--ink", FAINT: "--faint"}
+
 _NO_METADATA = {"Creator": None, "Date": None, "Format": None, "Type": None}
 
 
@@ -64,4 +67,6 @@ def draw(name: str, width: float, height: float, plot: Callable[[Axes], None]) -
         buffer = io.StringIO()
         FigureCanvasSVG(figure).print_svg(buffer, metadata=_NO_METADATA)
     text = buffer.getvalue()
+    for colour, name in _ON_PAGE.items():
+        text = text.replace(f": {colour}", f": var({name}, {colour})")
     return Markup(text[text.index("<svg") :])

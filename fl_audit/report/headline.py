@@ -46,6 +46,21 @@ class Numbers(Protocol):
 
 
 @dataclass(frozen=True)
+class Answer:
+    """One of the three numbers in words.
+
+    Attributes:
+      label: What the number is: "guaranteed", "proven" or "estimated".
+      value: The number with its relation, such as "ε ≤ 15.2", or why there is none.
+      rest: What it holds for, with the mark that separates it from the value.
+    """
+
+    label: str
+    value: str
+    rest: str = ""
+
+
+@dataclass(frozen=True)
 class Headline:
     """The answer of an audit.
 
@@ -70,12 +85,16 @@ class Headline:
 
     def lines(self) -> list[str]:
         """The three numbers and the sentence."""
-        return [
-            f"guaranteed  {self._guarantee()}",
-            f"proven      {self._proof()}",
-            f"estimated   {self._estimate()}",
-            self.sentence(),
-        ]
+        numbers = [f"{made.label:<12}{made.value}{made.rest}" for made in self.answers()]
+        return [*numbers, self.sentence()]
+
+    def answers(self) -> tuple[Answer, ...]:
+        """The three numbers: what is guaranteed, what is proven, what is estimated."""
+        return (
+            Answer("guaranteed", *self._guarantee()),
+            Answer("proven", *self._proof()),
+            Answer("estimated", *self._estimate()),
+        )
 
     def sentence(self) -> str:
         """What has become of the guarantee, in one sentence."""
@@ -100,41 +119,45 @@ class Headline:
             f"{attacker} learns at least {share} % of the ε that the noise allows such an attacker."
         )
 
+    def most(self) -> float:
+        """The epsilon that is guaranteed; infinite where nothing is known."""
+        return math.inf if self.guaranteed is None else self.guaranteed
+
     def proven_epsilon(self) -> float | None:
         """The epsilon that is proven; None without a bound."""
         return None if self.proven is None else self.proven.epsilon
 
-    def _guarantee(self) -> str:
+    def _guarantee(self) -> tuple[str, str]:
         if self.guaranteed is None:
-            return f"nothing known ({self.why_unknown})"
+            return "nothing known", f" ({self.why_unknown})"
         if math.isinf(self.guaranteed):
-            return "nothing, as there is no noise"
-        return f"ε ≤ {epsilon_text(self.guaranteed)} to a canary, by the noise as configured"
+            return "nothing", ", as there is no noise"
+        return f"ε ≤ {epsilon_text(self.guaranteed)}", " to a canary, by the noise as configured"
 
-    def _proof(self) -> str:
+    def _proof(self) -> tuple[str, str]:
         if self.proven is None:
-            return "nothing, as no bound that holds was made"
+            return "nothing", ", as no bound that holds was made"
         return (
-            f"ε ≥ {epsilon_text(self.proven.epsilon)} with {100 * self.confidence:g} % confidence, "
-            "whatever was trained"
+            f"ε ≥ {epsilon_text(self.proven.epsilon)}",
+            f" with {100 * self.confidence:g} % confidence, whatever was trained",
         )
 
-    def _estimate(self) -> str:
+    def _estimate(self) -> tuple[str, str]:
         """The estimate and its interval, cut off at a guarantee that the interval contains."""
         made = self.estimated
         if made is None or made.lower is None or made.upper is None:
-            return f"nothing, as no {ESTIMATE} was made"
-        most = math.inf if self.guaranteed is None else self.guaranteed
+            return "nothing", f", as no {ESTIMATE} was made"
         if self._is_beneath_bound():
             mean = epsilon_text(made.epsilon)
-            return f"no less than proven, as canaries differ (ε ≈ {mean} at their mean shift)"
-        middle = epsilon_text(self.estimate_within())
+            return "no less than proven", f", as canaries differ (ε ≈ {mean} at their mean shift)"
+        middle = f"ε ≈ {epsilon_text(self.estimate_within())}"
+        most = self.most()
         if made.lower > most:
             ends = f"{epsilon_text(made.lower)} … {epsilon_text(made.upper)}"
-            return f"ε ≈ {middle} ({ends}), above what is guaranteed"
+            return middle, f" ({ends}), above what is guaranteed"
         end = f"{epsilon_text(most)}, the guarantee" if made.upper > most else ""
         end = end or epsilon_text(made.upper)
-        return f"ε ≈ {middle} ({epsilon_text(made.lower)} … {end}), if the noise is Gaussian"
+        return middle, f" ({epsilon_text(made.lower)} … {end}), if the noise is Gaussian"
 
     def _is_beneath_bound(self) -> bool:
         """Whether the bound exceeds the interval, which is about the mean of uneven shifts."""
@@ -164,11 +187,10 @@ def headline(report: Report) -> Headline:
     name, made = _leading(report.statistics, is_sampled)
     canary = report.guaranteed_against(name).canary
     model = report.threat_models.get(made.threat_model)
-    return Headline(
+    return headline_on(
+        made,
         guaranteed=canary.epsilon,
         why_unknown=str(canary.by_accountant[0].reason) if canary.epsilon is None else "",
-        proven=next(filter(None, map(made.estimate_by, BOUNDS)), None),
-        estimated=made.estimate_by(ESTIMATE),
         confidence=report.confidence,
         sees="" if model is None else model.sees,
     )
@@ -183,14 +205,48 @@ def headline_of_scores(statistics: Mapping[str, StatisticReport], confidence: fl
     """
     _, made = _leading(statistics, is_sampled=False)
     model = THREAT_MODELS.get(made.threat_model)
-    return Headline(
+    return headline_on(
+        made,
         guaranteed=None,
         why_unknown="scores do not tell of the noise",
-        proven=next(filter(None, map(made.estimate_by, BOUNDS)), None),
-        estimated=made.estimate_by(ESTIMATE),
         confidence=confidence,
         sees="" if model is None else model.sees(Audit()),
     )
+
+
+def headline_on(
+    made: StatisticReport,
+    *,
+    guaranteed: float | None,
+    confidence: float,
+    why_unknown: str = "",
+    sees: str = "",
+) -> Headline:
+    """The headline about one statistic.
+
+    Args:
+      made: What was estimated on the statistic.
+      guaranteed: What the noise guarantees a canary; None where it is not known.
+      confidence: Confidence of bounds and intervals.
+      why_unknown: Why the guarantee is not known, in words.
+      sees: What the attacker sees, in words that follow "an attacker who sees".
+    """
+    return Headline(
+        guaranteed=guaranteed,
+        why_unknown=why_unknown,
+        proven=next(filter(None, map(made.estimate_by, BOUNDS)), None),
+        estimated=made.estimate_by(ESTIMATE),
+        confidence=confidence,
+        sees=sees,
+    )
+
+
+def strongest_first(statistics: Mapping[str, StatisticReport]) -> list[str]:
+    """The first statistic of every threat model by name, that of the strongest attacker first."""
+    first: dict[str, str] = {}
+    for name, made in statistics.items():
+        first.setdefault(made.threat_model, name)
+    return sorted(first.values(), key=lambda name: _place(statistics[name]))
 
 
 def _leading(
@@ -202,9 +258,13 @@ def _leading(
     was sampled, who is then left out if there is another.
     """
     known = [pair for pair in statistics.items() if not is_sampled or _hides(pair[0])]
-    order = {name: place for place, name in enumerate(_STRONGEST_FIRST)}
-    candidates = known or list(statistics.items())
-    return min(candidates, key=lambda pair: order.get(pair[1].threat_model, len(order)))
+    return min(known or statistics.items(), key=lambda pair: _place(pair[1]))
+
+
+def _place(made: StatisticReport) -> int:
+    """The place of a statistic's attacker among the strongest; unknown ones are behind."""
+    order = _STRONGEST_FIRST
+    return order.index(made.threat_model) if made.threat_model in order else len(order)
 
 
 def _hides(name: str) -> bool:

@@ -38,11 +38,11 @@ def _plot(axes: Axes, scores: CanaryScores, null: Gaussian | None) -> None:
     excluded_law = null or _fitted(scores.excluded)
     if excluded_law is not None:
         x, y = _expected_counts(excluded_law, scores.num_excluded, edges)
-        axes.plot(x, y, color=INK, lw=1.1)
+        axes.plot(x, y, color=INK, lw=1.1, label="law of excluded")
     included_law = _fitted(scores.included)
     if included_law is not None:
         x, y = _expected_counts(included_law, scores.num_included, edges)
-        axes.plot(x, y, "--", color=ORANGE, lw=1.1)
+        axes.plot(x, y, "--", color=ORANGE, lw=1.1, label="Gaussian fit to included")
     _label(axes)
 
 
@@ -52,7 +52,7 @@ def _label(axes: Axes) -> None:
     axes.margins(x=0.02)
     axes.locator_params(nbins=5)
     # The space above keeps the legend from hiding a bar.
-    axes.set_ylim(0, 1.28 * axes.get_ylim()[1])
+    axes.set_ylim(0, 1.42 * axes.get_ylim()[1])
     axes.legend(loc="upper center", ncols=2, handlelength=1.2, columnspacing=1.6)
 
 

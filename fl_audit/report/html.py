@@ -1,5 +1,6 @@
 """The page report.html, which refers to no other file."""
 
+import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,14 +12,16 @@ from fl_audit.config.file import config_to_toml
 from fl_audit.estimators import Gaussian
 from fl_audit.estimators.roc.summary import REPORTED_RATES
 from fl_audit.number_words import significant
-from fl_audit.report.checks import check_rows, failed_checks
-from fl_audit.report.efficiency_bars import efficiency_section
-from fl_audit.report.findings import findings
+from fl_audit.report.checks import check_rows, checks_words, failed_checks
+from fl_audit.report.efficiency_rows import efficiency_rows
+from fl_audit.report.epsilon_bars import epsilon_bars
 from fl_audit.report.finished_run import FinishedRun
 from fl_audit.report.folder_report import NOT_KNOWN, FolderReport
+from fl_audit.report.headline import Headline, headline, headline_of_scores
 from fl_audit.report.histogram import score_histogram
 from fl_audit.report.method_table import group_rows
 from fl_audit.report.model import Report
+from fl_audit.report.summary import arrival_words
 from fl_audit.report.tables import (
     accounting_rows,
     attack_rows,
@@ -32,8 +35,27 @@ from fl_audit.report.tables import (
 from fl_audit.report.template import render
 from fl_audit.report.training_curve import training_curves
 from fl_audit.report.verdict_banner import verdict_banner
-from fl_audit.report.words import description, folder_description
+from fl_audit.report.words import folder_facts, run_facts
 from fl_audit.verdict import ScoredStatistic
+
+
+_CONTENTS = {
+    "estimates": "Estimates",
+    "run": "The run",
+    "attackers": "What attackers see",
+    "efficiency": "How good is this audit?",
+    "checks": "Checks of the mechanism",
+    "scores": "Scores",
+    "normality": "Are the scores Gaussian?",
+    "training": "Training",
+    "accounting": "Accounting",
+    "limits": "What this report cannot tell",
+    "reproduce": "How to reproduce",
+}
+"""The titles of the sections behind the answer, in the page's order."""
+
+_OF_RUNS = ("efficiency", "checks", "training", "accounting")
+"""The sections that scores alone do not have."""
 
 
 def render_html(report: Report, run: FinishedRun, scored: Sequence[ScoredStatistic]) -> str:
@@ -57,12 +79,16 @@ def render_folder_html(report: FolderReport, command: str) -> str:
     """
     unknown = {
         "task": report.name,
-        "description": folder_description(report),
+        "contents": {name: _CONTENTS[name] for name in _CONTENTS if name not in _OF_RUNS},
+        "name": "",
+        "date": "",
+        "states": _states(report),
+        "facts": folder_facts(report),
         "threat_models": folder_threat_model_rows(report),
         "failed_checks": [],
         "faults": [],
         "noise": [],
-        "efficiency": "",
+        "efficiency": [],
         "record": None,
         "command": command,
     }
@@ -81,9 +107,12 @@ class _Shown:
 def _audit(report: Report | FolderReport, scored: Sequence[ScoredStatistic]) -> dict[str, Any]:
     """The values of the names in the template that every audit has."""
     statistics, seen = report.statistics, report.threat_models
+    answer = _headline(report)
     return {
         "verdict": verdict_banner(report),
-        "findings": findings(report),
+        "sentence": answer.sentence(),
+        "numbers": (*answer.answers()[1:], answer.answers()[0]),
+        "bars": epsilon_bars(report),
         "statistics": {name: _Shown(title_of(name), meaning_of(name)) for name in statistics},
         "nulls": {name: made.null for name, made in statistics.items()},
         "bounds_nulls": {name: made.bounds_null for name, made in statistics.items()},
@@ -115,10 +144,14 @@ def _training(report: Report, run: FinishedRun) -> dict[str, Any]:
         "faults": report.faults,
         "not_checked": report.checks.not_checked,
         "false_alarm": significant(report.checks.false_alarm, 1),
-        "description": description(run),
+        "contents": _CONTENTS,
+        "name": run.folder.path.resolve().name,
+        "date": _date(run),
+        "states": _states(report),
+        "facts": run_facts(run),
         "threat_models": threat_model_rows(report),
         "noise": noise_rows(report),
-        "efficiency": efficiency_section(report),
+        "efficiency": efficiency_rows(report.efficiency),
         "analytical": report.analytical,
         "accounting": accounting_rows(report.analytical),
         "curves": training_curves(run.rounds),
@@ -128,6 +161,30 @@ def _training(report: Report, run: FinishedRun) -> dict[str, Any]:
         "scoring_time": _duration(record.scoring_seconds),
         "config_toml": config_to_toml(run.config),
     }
+
+
+def _headline(report: Report | FolderReport) -> Headline:
+    if isinstance(report, Report):
+        return headline(report)
+    return headline_of_scores(report.statistics, report.confidence)
+
+
+def _states(report: Report | FolderReport) -> dict[str, str]:
+    """What else a reader asks first: checks, canaries and accuracy, where they are known."""
+    canaries = {} if report.arrival is None else {"Canaries": arrival_words(report.arrival)}
+    if isinstance(report, FolderReport):
+        return canaries
+    return {
+        "Checks of the mechanism": checks_words(report.checks),
+        **canaries,
+        "Accuracy": f"{significant(100 * report.run.accuracy)} %",
+    }
+
+
+def _date(run: FinishedRun) -> str:
+    """The day, in UTC, when the record of a run was written, after its last round."""
+    written = datetime.datetime.fromtimestamp(run.folder.record.stat().st_mtime, datetime.UTC)
+    return written.date().isoformat()
 
 
 def _histogram(name: str, scored: ScoredStatistic) -> Markup:

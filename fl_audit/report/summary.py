@@ -5,11 +5,12 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from fl_audit.mechanism_checks import Arrival
 from fl_audit.number_words import epsilon_text, significant
-from fl_audit.report.checks import failed_checks
+from fl_audit.report.checks import checks_words
 from fl_audit.report.headline import Headline
 from fl_audit.report.method_table import GroupRows, group_rows
-from fl_audit.report.model import AnalyticalReport, ArrivalReport, ChecksReport, Report
+from fl_audit.report.model import AnalyticalReport, ArrivalReport, Report
 from fl_audit.report.statistic_model import StatisticReport
 from fl_audit.report.tables import refuted_rows
 from fl_audit.report.words import rounds_done
@@ -35,7 +36,7 @@ def answer_lines(found: Headline, width: int = 100) -> list[str]:
 def brief_lines(report: Report) -> list[str]:
     """What ran, and whether the checks of the mechanism passed."""
     accuracy = f"accuracy {significant(100 * report.run.accuracy)} %"
-    checks = f"checks      {_checks(report.checks)}"
+    checks = f"checks      {checks_words(report.checks)}"
     return [f"{_head(report)}, {accuracy}", checks, *_arrival(report.arrival, 12)]
 
 
@@ -55,7 +56,7 @@ def summary_lines(report: Report, width: int = 100) -> list[str]:
         "",
         f"{accuracy}({run.accuracy_description})",
         f"analytical epsilon  {_analytical(report.analytical)}",
-        f"checks              {_checks(report.checks)}",
+        f"checks              {checks_words(report.checks)}",
         *_arrival(report.arrival, 20),
         *_absences(report),
         *(f"fault of training   {fault.name}: {fault.words}" for fault in report.faults),
@@ -80,24 +81,18 @@ def _analytical(analytical: AnalyticalReport) -> str:
     return f"none known ({unknown.by_accountant[0].reason})"
 
 
-def _checks(checks: ChecksReport) -> str:
-    if failed := failed_checks(checks):
-        return f"FAILED: {', '.join(failed)} (the mechanism is not as configured)"
-    passed = f"passed, {len(checks.results)} of {len(checks.results)}"
-    if checks.not_checked is None:
-        return passed
-    return f"{passed} (aggregates not checked: {checks.not_checked})"
-
-
 def _arrival(arrival: ArrivalReport | None, indent: int) -> list[str]:
     """What became of included canaries, behind a label of so many characters."""
-    if arrival is None:
-        return []
+    return [] if arrival is None else [f"{'canaries':<{indent}}{arrival_words(arrival)}"]
+
+
+def arrival_words(arrival: ArrivalReport | Arrival) -> str:
+    """What became of included canaries, in a few words."""
     if arrival.state == "arrived":
         ratio = "" if arrival.ratio is None else f", {arrival.ratio:.2f} times as long as promised"
-        return [f"{'canaries':<{indent}}arrived{ratio}"]
+        return f"arrived{ratio}"
     words = "DID NOT ARRIVE" if arrival.state == "not_arrived" else "cannot be seen to arrive"
-    return [f"{'canaries':<{indent}}{words}: {arrival.reason}"]
+    return f"{words}: {arrival.reason}"
 
 
 def _absences(report: Report) -> list[str]:

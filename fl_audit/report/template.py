@@ -13,13 +13,14 @@ def render(package: str, name: str, context: Mapping[str, Any]) -> str:
 
     Args:
       package: Name of the package that holds the template.
-      name: Name of the template's file.
+      name: Name of the template's file, which may include others of its package.
       context: A value for each name in the template except `style`, the rules that all pages share.
 
     Raises:
       jinja2.UndefinedError: The template uses a name without a value.
     """
     environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(lambda included: _text(package, included)),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -27,7 +28,7 @@ def render(package: str, name: str, context: Mapping[str, Any]) -> str:
         keep_trailing_newline=True,
     )
     style = Markup(_text(__package__, "page.css"))
-    return environment.from_string(_text(package, name)).render(context, style=style)
+    return environment.get_template(name).render(context, style=style)
 
 
 def _text(package: str, name: str) -> str:

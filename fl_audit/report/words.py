@@ -21,21 +21,21 @@ ACCOUNTANT_TITLES = {
 }
 
 
-def description(run: FinishedRun) -> list[str]:
-    """The config in sentences, with what came of it."""
+def run_facts(run: FinishedRun) -> dict[str, str]:
+    """The config in sentences with what came of it, by what they are about."""
     record, config = run.record, run.config
-    return [
-        f"The task is {record.task}: a model of d = {record.dim:,} trainable parameters, trained "
-        f"for {rounds_done(record)} on {count(record.num_clients, 'client')}.",
-        client_rounds(record, config.participation),
-        _canaries(run),
-        mechanism_words(record, config.mechanism),
-        client_training(config.client),
-        server_step(config.server),
-        f"The seed is {config.seed}.",
-        f"The final model’s accuracy is {significant(100 * record.accuracy)} % "
+    return {
+        "Task": f"The task is {record.task}: a model of d = {record.dim:,} trainable parameters, "
+        f"trained for {rounds_done(record)} on {count(record.num_clients, 'client')}.",
+        "Accuracy": f"The final model’s accuracy is {significant(100 * record.accuracy)} % "
         f"({record.accuracy_description}).",
-    ]
+        "Participation": client_rounds(record, config.participation),
+        "Canaries": _canaries(run),
+        "Mechanism": mechanism_words(record, config.mechanism),
+        "Clients": client_training(config.client),
+        "Server": server_step(config.server),
+        "Seed": f"The seed is {config.seed}.",
+    }
 
 
 def rounds_done(record: RunRecord) -> str:
@@ -72,16 +72,16 @@ def _kind_of(canaries: AnyCanaries) -> str:
     return f"canaries that each hold {held} of a client taken out of the population{wrong}"
 
 
-def folder_description(report: FolderReport) -> list[str]:
+def folder_facts(report: FolderReport) -> dict[str, str]:
     """What a folder or file of scores says, and what it leaves open, in sentences."""
     facts = report.facts
     kind = "canaries" if facts.family is None else f"{facts.family.capitalize()} canaries"
     model = "" if report.dim is None else f", in a model of d = {report.dim:,} trainable parameters"
     rounds = "" if facts.num_rounds is None else f" and {count(facts.num_rounds, 'scored round')}"
-    return [
-        f"“{report.name}” holds scores of {report.num_canaries:,} {kind}, of which "
+    return {
+        "Scores": f"“{report.name}” holds scores of {report.num_canaries:,} {kind}, of which "
         f"{report.num_included:,} took part in training{rounds}{model}.",
-        "It does not say what was trained and how well, who took part when, or what noise was "
+        "Not known": "It does not say what was trained and how well, who took part when, or what noise was "
         "added. So this page has no accuracy, no analytical ε, no checks of the mechanism and no "
         "config.",
-    ]
+    }

@@ -18,7 +18,7 @@ from fl_audit.participation import PATTERNS, Participation, ParticipationPattern
 from fl_audit.participation.placement import spread
 from fl_audit.participation.possible_rounds import OneGroup
 from fl_audit.participation.schedule import Attendance, Roster, Schedule
-from fl_audit.report.words import description
+from fl_audit.report.words import run_facts
 from fl_audit.tasks import load_task
 from fl_audit.tasks.kinds import TASKS, Task, TaskKind
 
@@ -180,9 +180,9 @@ def test_accounting_takes_the_rounds_that_the_pattern_states(config):
 def test_the_report_says_it_in_the_patterns_words(config):
     presentations = np.ones(int(INCLUDED.sum()), np.int64)
     run = SimpleNamespace(record=record_of(config), config=config, presentations=presentations)
-    sentences = description(run)
-    assert sentences[1] == "Odd and even take turns, odd first, 5 each."
-    assert "took part in 1 round. Its rounds are one, whether odd or not." in sentences[2]
+    facts = run_facts(run)
+    assert facts["Participation"] == "Odd and even take turns, odd first, 5 each."
+    assert "took part in 1 round. Its rounds are one, whether odd or not." in facts["Canaries"]
 
 
 def test_what_is_not_registered_fails_loudly(config):
@@ -193,7 +193,7 @@ def test_what_is_not_registered_fails_loudly(config):
         with pytest.raises(TypeError, match="no participation pattern is registered for OddAnd"):
             make_schedule(config.participation, config.canaries, SEED, ["client-0"], INCLUDED)
         with pytest.raises(TypeError, match="no participation pattern is registered for OddAnd"):
-            description(run)
+            run_facts(run)
         with pytest.raises(TypeError, match="no task is registered for Letters"):
             load_task(config.task, config.seed)
         with pytest.raises(InputError, match="unknown 'letters'; known: digits, emnist"):

@@ -7,7 +7,7 @@ import pytest
 
 from fl_audit.config import ExampleCanaries
 from fl_audit.report.finished_run import read_finished_run
-from fl_audit.report.words import description
+from fl_audit.report.words import run_facts
 
 
 @pytest.mark.parametrize(
@@ -31,5 +31,5 @@ from fl_audit.report.words import description
 def test_what_canaries_hold(run_folder, canaries, sentence):
     run = read_finished_run(run_folder)
     config = msgspec.structs.replace(run.config, canaries=canaries)
-    text = " ".join(description(dataclasses.replace(run, config=config)))
+    text = " ".join(run_facts(dataclasses.replace(run, config=config)).values())
     assert f"Of 200 {sentence} coin each included 94" in text

@@ -6,8 +6,8 @@ import pytest
 
 from fl_audit.accounting import NoisyRounds
 from fl_audit.report.efficiency import attacker_reports, efficiency_reports
-from fl_audit.report.efficiency_bars import efficiency_section
-from tests.report.made_reports import analytical, estimate, guarantee, report, statistic
+from fl_audit.report.efficiency_rows import efficiency_rows
+from tests.report.made_reports import estimate, statistic
 
 
 def made(**facts):
@@ -60,15 +60,13 @@ def test_an_unknown_threat_model_may_know_the_rounds():
     assert found.proven is None
 
 
-def test_the_page_has_a_bar_where_a_guarantee_is_finite():
-    guarantees = analytical(client=guarantee(40.0), canary=guarantee(15.0))
-    efficiency = efficiency_reports(made(canary_blocks=((100, 1),)), STATISTICS, 0.95)
-    section = efficiency_section(report(STATISTICS, guarantees, efficiency=efficiency))
-    assert section.count("<svg") == 2
-    assert "if Gaussian: 13.9 of 14.5" in section
+def test_the_page_has_a_row_per_statistic():
+    hidden, known = efficiency_rows(
+        efficiency_reports(made(canary_blocks=((100, 1),)), STATISTICS, 0.95)
+    )
+    assert (hidden.proven, hidden.guaranteed, hidden.note) == ("6.00", "10.5", "")
+    assert known.note == "if Gaussian: 13.9 of 14.5"
     none = made(noise_multiplier=0.0, sum_noise_multiplier=0.0)
     without = efficiency_reports(none, STATISTICS, 0.95)
     assert without["max"].guaranteed == math.inf
-    section = efficiency_section(report(STATISTICS, guarantees, efficiency=without))
-    assert "<svg" not in section
-    assert efficiency_section(report(STATISTICS, guarantees)) == ""
+    assert efficiency_rows(without)[0].guaranteed == "∞"

@@ -15,6 +15,7 @@ from fl_audit.estimators import anderson_darling, estimate
 from fl_audit.formats.run_folder import read_record
 from fl_audit.formats.score_file import read_score_file
 from fl_audit.report import report_to_json, write_report
+from fl_audit.report.headline import headline
 
 STATISTICS = ("final", "final_minus_initial", "max", "sum")
 
@@ -87,7 +88,8 @@ def test_no_noise_is_infinite_in_both_reports(run_folder, change_record):
     assert strict_json(run_folder.report_json.read_text())["analytical_epsilon"] == "inf"
     html = run_folder.report_html.read_text()
     assert "≤ ∞" in html
-    assert "No noise was added" in html
+    assert "nothing</dd>" in html
+    assert "as there is no noise" in html
 
 
 def test_poisson_sampling_is_reported(run_folder, change_record):
@@ -110,7 +112,7 @@ def test_unknown_participation_is_null(run_folder, change_record):
     report = write_report(run_folder)
     assert report.analytical.epsilon is None
     assert strict_json(run_folder.report_json.read_text())["analytical_epsilon"] is None
-    assert "not known for this run" in run_folder.report_html.read_text()
+    assert "none known" in run_folder.report_html.read_text()
 
 
 def test_the_same_run_gives_the_same_bytes(reported):
@@ -154,7 +156,7 @@ def test_the_page_needs_nothing_but_itself(reported):
     assert page.loads
     assert not re.search(r"url\((?!#)", text)
     assert "@import" not in text
-    assert text.count("<svg") == 11  # four histograms, three curves, four bars
+    assert text.count("<figure") == 1 + 4 + 3  # the picture, histograms, curves
     assert "nan" not in re.findall(r"\b\w+\b", text.lower())
 
 
@@ -167,6 +169,48 @@ def test_every_reference_of_a_figure_is_to_its_own_kind(reported):
     definitions: dict[str, str] = {}
     for name, body in re.findall(r'<clipPath id="(.*?)">(.*?)</clipPath>', text, re.DOTALL):
         assert definitions.setdefault(name, body) == body
+
+
+class Shown(HTMLParser):
+    """The words that are there before anything is unfolded, and the ids of links and places."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.words: list[str] = []
+        self.folded = 0
+        self.links: set[str] = set()
+        self.places: set[str] = set()
+        self.feed(text.partition("<body>")[2])
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.folded += {"details": 1, "summary": -1}.get(tag, 0)
+        named = dict(attrs)
+        if tag == "a":
+            self.links.add((named["href"] or "").removeprefix("#"))
+        if tag == "div" and named.get("id"):
+            self.places.add(named["id"] or "")
+
+    def handle_endtag(self, tag: str) -> None:
+        self.folded += {"details": -1, "summary": 1}.get(tag, 0)
+
+    def handle_data(self, data: str) -> None:
+        if self.folded == 0:
+            self.words += data.split()
+
+
+def test_the_answer_is_there_before_anything_is_unfolded(reported):
+    shown = Shown(reported.html)
+    text = " ".join(shown.words)
+    assert len(shown.words) < 400
+    assert "No claim was made" in text
+    answer = headline(reported.report)
+    assert answer.sentence() in text
+    for number in answer.answers():
+        assert number.value in text
+    assert "Anderson-Darling" not in text
+    assert f"Run {reported.folder.path.name} , finished 20" in text
+    assert shown.links == shown.places
+    assert len(shown.links) == 11
 
 
 def test_hostile_names_are_escaped(run_folder, change_record):
