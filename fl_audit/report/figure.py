@@ -67,6 +67,6 @@ def draw(name: str, width: float, height: float, plot: Callable[[Axes], None]) -
         buffer = io.StringIO()
         FigureCanvasSVG(figure).print_svg(buffer, metadata=_NO_METADATA)
     text = buffer.getvalue()
-    for colour, name in _ON_PAGE.items():
-        text = text.replace(f": {colour}", f": var({name}, {colour})")
+    for colour, variable in _ON_PAGE.items():
+        text = text.replace(f": {colour}", f": var({variable}, {colour})")
     return Markup(text[text.index("<svg") :])

@@ -38,8 +38,8 @@ from fl_audit.report.verdict_banner import verdict_banner
 from fl_audit.report.words import folder_facts, run_facts
 from fl_audit.verdict import ScoredStatistic
 
-
 _CONTENTS = {
+    "verdict": "How the verdict was reached",
     "estimates": "Estimates",
     "run": "The run",
     "attackers": "What attackers see",
@@ -79,7 +79,7 @@ def render_folder_html(report: FolderReport, command: str) -> str:
     """
     unknown = {
         "task": report.name,
-        "contents": {name: _CONTENTS[name] for name in _CONTENTS if name not in _OF_RUNS},
+        "contents": _contents(report),
         "name": "",
         "date": "",
         "states": _states(report),
@@ -144,7 +144,7 @@ def _training(report: Report, run: FinishedRun) -> dict[str, Any]:
         "faults": report.faults,
         "not_checked": report.checks.not_checked,
         "false_alarm": significant(report.checks.false_alarm, 1),
-        "contents": _CONTENTS,
+        "contents": _contents(report),
         "name": run.folder.path.resolve().name,
         "date": _date(run),
         "states": _states(report),
@@ -161,6 +161,13 @@ def _training(report: Report, run: FinishedRun) -> dict[str, Any]:
         "scoring_time": _duration(record.scoring_seconds),
         "config_toml": config_to_toml(run.config),
     }
+
+
+def _contents(report: Report | FolderReport) -> dict[str, str]:
+    """The titles of the sections that the page of a report has, by their ids."""
+    without = () if isinstance(report, Report) else _OF_RUNS
+    without += () if report.verdict is not None else ("verdict",)
+    return {name: title for name, title in _CONTENTS.items() if name not in without}
 
 
 def _headline(report: Report | FolderReport) -> Headline:

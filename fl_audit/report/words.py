@@ -81,7 +81,7 @@ def folder_facts(report: FolderReport) -> dict[str, str]:
     return {
         "Scores": f"“{report.name}” holds scores of {report.num_canaries:,} {kind}, of which "
         f"{report.num_included:,} took part in training{rounds}{model}.",
-        "Not known": "It does not say what was trained and how well, who took part when, or what noise was "
-        "added. So this page has no accuracy, no analytical ε, no checks of the mechanism and no "
-        "config.",
+        "Not known": "It does not say what was trained and how well, who took part when, or what "
+        "noise was added. So this page has no accuracy, no analytical ε, no checks of the "
+        "mechanism and no config.",
     }
