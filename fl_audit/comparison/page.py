@@ -20,6 +20,7 @@ from fl_audit.comparison.cells import (
 )
 from fl_audit.comparison.comparison import BOUND, FRONT_METHOD, SHOWN_METHODS, Comparison
 from fl_audit.comparison.estimate_plot import estimate_panels
+from fl_audit.comparison.order import beyond_noise
 from fl_audit.comparison.pattern_style import pattern_legend
 from fl_audit.comparison.settings import Setting
 from fl_audit.comparison.tradeoff_plot import tradeoff_panels
@@ -42,6 +43,7 @@ def _page(comparison: Comparison) -> dict[str, Any]:
     return {
         "title": title(comparison),
         "warnings": comparison.warnings,
+        "beyond_noise": beyond_noise(comparison),
         "has_repetitions": has_repetitions(comparison),
         "has_verdicts": has_verdicts(comparison),
         "has_faults": has_faults(comparison),
