@@ -138,21 +138,16 @@ def epsilon_bars(report: Report | FolderReport) -> EpsilonBars | None:
 
 def _attackers(report: Report | FolderReport) -> list[tuple[str, Headline]]:
     """The title of every threat model, with the headline on the first of its statistics."""
-    names, models = strongest_first(report.statistics), report.threat_models
-    found = []
-    for name in names:
+    models, found = report.threat_models, []
+    for name in strongest_first(report.statistics):
         made = report.statistics[name]
-        guaranteed = _guaranteed(report, name) if isinstance(report, Report) else None
         title = models[made.threat_model].title if made.threat_model in models else NOT_KNOWN.title
+        guaranteed = None
+        if isinstance(report, Report):
+            guaranteed = report.guaranteed_against(name).canary.epsilon
         headline = headline_on(made, guaranteed=guaranteed, confidence=report.confidence)
         found.append((title, headline))
     return found
-
-
-def _guaranteed(report: Report, statistic: str) -> float | None:
-    """The guarantee against a statistic's attacker; that against any in an older report."""
-    made = report.efficiency.get(statistic)
-    return report.analytical.canary.epsilon if made is None else made.guaranteed
 
 
 def _values(made: Headline) -> list[float]:

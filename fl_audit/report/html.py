@@ -35,7 +35,7 @@ from fl_audit.report.tables import (
 from fl_audit.report.template import render
 from fl_audit.report.training_curve import training_curves
 from fl_audit.report.verdict_banner import verdict_banner
-from fl_audit.report.words import folder_facts, run_facts
+from fl_audit.report.words import folder_facts, rounds_done, run_facts
 from fl_audit.verdict import ScoredStatistic
 
 _CONTENTS = {
@@ -184,7 +184,7 @@ def _states(report: Report | FolderReport) -> dict[str, str]:
     return {
         "Checks of the mechanism": checks_words(report.checks),
         **canaries,
-        "Accuracy": f"{significant(100 * report.run.accuracy)} %",
+        "Accuracy": f"{significant(100 * report.run.accuracy)} % after {rounds_done(report.run)}",
     }
 
 
