@@ -7,8 +7,10 @@ STAMP := .venv/.synced
 # A worker a core; tests of one file share what they compile.
 SIDE_BY_SIDE := -n auto --dist loadfile
 
-# Where a newer Python is at hand, the light layer is tested on it.
-LIGHT_PYTHON ?= $(firstword $(foreach v,13 12,$(shell command -v python3.$(v))) $(PYTHON))
+# Where a newer Python works, the light layer is tested on it.
+NEWER_PYTHON := $(shell for v in 3.13 3.12; do \
+	python$$v -c "import ensurepip" 2>/dev/null && echo python$$v && break; done)
+LIGHT_PYTHON ?= $(or $(NEWER_PYTHON),$(PYTHON))
 LIGHT_BIN := .venv-light/bin
 
 .PHONY: quickstart test test-all test-light test-flower bench lint setup lock
