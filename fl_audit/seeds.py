@@ -22,6 +22,10 @@ class Stream(enum.IntEnum):
     WRONG_LABELS = 11
     CANARY_ORDER = 12
     SKETCH = 13
+    MODEL_WEIGHTS = 20
+    MODEL_ORDER = 21
+    MODEL_NOISE = 22
+    MODEL_POINTS = 23
 
 
 def sequence(seed: int, stream: Stream, *index: int) -> np.random.SeedSequence:

@@ -1,0 +1,183 @@
+"""Blocks of models against NumPy's own steps, and DP-SGD against TensorFlow Privacy's query."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from scipy import special, stats
+
+from fl_audit.tasks.classifier import Examples
+from fl_audit.tasks.dense import dense_classifier
+from fl_audit.training.models.batches import NO_POINT, batches_of_model, stacked
+from fl_audit.training.models.block_trainer import ModelBlockTrainer
+from fl_audit.training.models.initial_weights import initial_weights
+from fl_audit.training.models.recipe import DpSgd, Recipe
+
+POINTS, FEATURES, CLASSES = 30, 5, 3
+
+
+def data():
+    rng = np.random.default_rng(0)
+    inputs = rng.normal(size=(POINTS, FEATURES)).astype(np.float32)
+    return Examples(inputs, rng.integers(0, CLASSES, POINTS).astype(np.int32))
+
+
+def linear():
+    return dense_classifier([FEATURES, CLASSES], 3, "")
+
+
+def trained(recipe, members, classifier=None, keys=None):
+    classifier = classifier or linear()
+    trainer = ModelBlockTrainer(classifier, recipe, data())
+    batches = [batches_of_model(np.array(m), recipe, 7, i) for i, m in enumerate(members)]
+    initial = [np.stack([w] * len(members)) for w in classifier.initial_weights]
+    keys = np.arange(len(members)) if keys is None else np.array(keys)
+    weights = trainer.train(initial, stacked(batches), keys)
+    return [np.asarray(w) for w in weights], batches, trainer
+
+
+def example_gradients(matrix, bias, rows):
+    """Gradients of each row's cross-entropy in a linear model, with the bias as a last row."""
+    points = data()
+    x, y = points.inputs[rows].astype(np.float64), points.labels[rows]
+    error = special.softmax(x @ matrix + bias, axis=1) - np.eye(CLASSES)[y]
+    return np.concatenate([x[:, :, None] * error[:, None, :], error[:, None, :]], axis=1)
+
+
+def numpy_model(recipe, batches):
+    """One model's training, written out for a linear model."""
+    weights = np.concatenate([linear().initial_weights[0], linear().initial_weights[1][None]], 0)
+    weights, velocity = weights.astype(np.float64), 0.0
+    for batch in batches:
+        rows = batch[batch != NO_POINT]
+        if len(rows) == 0 and recipe.privacy is None:
+            continue
+        gradients = example_gradients(weights[:-1], weights[-1], rows)
+        if recipe.privacy is None:
+            gradient = gradients.mean(axis=0)
+        else:
+            norms = np.sqrt(np.sum(gradients**2, axis=(1, 2)))
+            scale = np.minimum(1, recipe.privacy.clip_norm / norms)
+            gradient = np.tensordot(scale, gradients, 1) / recipe.batch_size
+        velocity = recipe.momentum * velocity + gradient
+        weights = weights - recipe.learning_rate * velocity
+    return weights
+
+
+MEMBERS = [list(range(12)), list(range(5, 30)), [3, 9, 27]]
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        Recipe(4, 5, 0.2, 0.9),
+        Recipe(3, 50, 0.5),
+        Recipe(4, 5, 0.2, 0.5, DpSgd(0.3, 0.0, 15)),
+        Recipe(4, 5, 0.2, 0.0, DpSgd(100.0, 0.0, 15)),
+    ],
+)
+def test_a_block_trains_each_model_as_numpy_does_one(recipe):
+    weights, batches, _ = trained(recipe, MEMBERS)
+    for model in range(3):
+        expected = numpy_model(recipe, batches[model])
+        np.testing.assert_allclose(weights[0][model], expected[:-1], atol=2e-6)
+        np.testing.assert_allclose(weights[1][model], expected[-1], atol=2e-6)
+
+
+@pytest.mark.parametrize("privacy", [None, DpSgd(0.5, 1.0, 12)])
+def test_a_model_does_not_depend_on_its_block(privacy):
+    classifier = dense_classifier([FEATURES, 8, CLASSES], 3, "")
+    recipe = Recipe(5, 4, 0.1, 0.9, privacy, output_noise=0.1)
+    together, _, _ = trained(recipe, MEMBERS, classifier)
+    alone, _, _ = trained(recipe, MEMBERS[:1], classifier)
+    for block, one in zip(together, alone, strict=True):
+        np.testing.assert_allclose(block[0], one[0], atol=1e-5)
+    assert not np.allclose(together[0][0], together[0][1])
+
+
+def test_noise_has_the_law_of_dp_sgd_and_of_the_output():
+    """Of one step: deviation clip * multiplier * learning rate / batch, and the output's on top.
+
+    250 models of 18 weights: Kolmogorov-Smirnov on 4,500 draws, failing with probability 1e-7.
+    """
+    members = [MEMBERS[0]] * 250
+    privacy = DpSgd(0.5, 3.0, 12)
+    noised, _, _ = trained(Recipe(1, 12, 2.0, 0.0, privacy, output_noise=0.2), members)
+    plain, _, _ = trained(Recipe(1, 12, 2.0, 0.0, DpSgd(0.5, 0.0, 12)), members)
+    draws = np.concatenate(
+        [(a - b).reshape(250, -1) for a, b in zip(noised, plain, strict=True)], axis=1
+    )
+    deviation = np.hypot(0.5 * 3.0 * 2.0 / 12, 0.2)
+    assert stats.kstest(draws.ravel() / deviation, stats.norm.cdf).pvalue > 1e-7
+    correlation = np.corrcoef(draws[:-1].ravel(), draws[1:].ravel())[0, 1]
+    assert abs(correlation) < 5.4 / np.sqrt(draws[1:].size)
+
+
+def test_steps_have_noise_of_their_own():
+    recipe = Recipe(2, 12, 1.0, 0.0, DpSgd(1e-6, 1e6, 12))
+    both, _, _ = trained(recipe, [MEMBERS[0]] * 200)
+    first, _, _ = trained(Recipe(1, 12, 1.0, 0.0, DpSgd(1e-6, 1e6, 12)), [MEMBERS[0]] * 200)
+    one = (first[0] - linear().initial_weights[0]).ravel()
+    two = (both[0] - first[0]).ravel()
+    assert np.std(two) == pytest.approx(np.std(one), rel=0.1)
+    assert abs(np.corrcoef(one, two)[0, 1]) < 5.4 / np.sqrt(one.size)
+
+
+@pytest.mark.tff
+def test_clipped_sums_are_those_of_tensorflow_privacy():
+    """The query of the TFF process: preprocess (clip) each example's gradient, then accumulate."""
+    import tensorflow_privacy as tfp
+
+    recipe = Recipe(1, 12, 1.0, 0.0, DpSgd(0.4, 0.0, 12))
+    weights, batches, _ = trained(recipe, [MEMBERS[0]])
+    rows = batches[0][0][batches[0][0] != NO_POINT]
+    matrix, bias = linear().initial_weights
+    gradients = example_gradients(matrix.astype(float), bias.astype(float), rows)
+    query = tfp.GaussianSumQuery(0.4, 0.0)
+    state = query.initial_global_state()
+    params = query.derive_sample_params(state)
+    total = query.initial_sample_state(tf.zeros([FEATURES + 1, CLASSES]))
+    for gradient in gradients.astype(np.float32):
+        total = query.accumulate_record(params, total, tf.constant(gradient))
+    moved = np.concatenate([matrix - weights[0][0], (bias - weights[1][0])[None]], axis=0)
+    np.testing.assert_allclose(moved * 12, total, atol=1e-5)
+
+
+def test_logits_are_the_models_own():
+    weights, _, trainer = trained(Recipe(2, 5, 0.2), MEMBERS)
+    logits = trainer.logits([tf.constant(w) for w in weights], data().inputs)
+    for model in range(3):
+        expected = data().inputs @ weights[0][model] + weights[1][model]
+        np.testing.assert_allclose(logits[model], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_each_epoch_takes_every_point_once_in_a_new_order():
+    members = np.array([2, 3, 5, 8, 13, 21, 29])
+    batches = batches_of_model(members, Recipe(20, 3, 0.1), 1, 4)
+    assert batches.shape == (60, 3)
+    epochs = batches.reshape(20, 9)
+    assert all(sorted(e[e != NO_POINT]) == members.tolist() for e in epochs)
+    assert len({tuple(e) for e in epochs}) > 15
+    np.testing.assert_array_equal(batches, batches_of_model(members, Recipe(20, 3, 0.1), 1, 4))
+    assert not np.array_equal(batches, batches_of_model(members, Recipe(20, 3, 0.1), 1, 5))
+
+
+def test_poisson_batches_take_each_point_by_its_own_coin():
+    members = np.arange(40)
+    recipe = Recipe(200, 10, 0.1, 0.0, DpSgd(1.0, 1.0, 80))
+    batches = batches_of_model(members, recipe, 0, 0)
+    assert len(batches) == recipe.steps(40) == 1600
+    taken = np.array([[point in batch for point in members] for batch in batches.tolist()])
+    # 64,000 coins of probability 1/8, and the variance of the 1,600 sums: 5 deviations.
+    assert taken.mean() == pytest.approx(1 / 8, abs=5 * np.sqrt(7 / 64 / 64_000))
+    variance = 40 * 7 / 64
+    assert taken.sum(axis=1).var() == pytest.approx(variance, rel=5 * np.sqrt(2.1 / 1600))
+
+
+def test_initial_weights_have_the_tasks_scale():
+    classifier = dense_classifier([400, 300, CLASSES], 3, "")
+    first, again, second = (initial_weights(classifier, 0, i) for i in (1, 1, 2))
+    for w, x, y, z in zip(classifier.initial_weights, first, again, second, strict=True):
+        assert x.dtype == np.float32
+        np.testing.assert_array_equal(x, y)
+        np.testing.assert_allclose(np.std(x), np.std(w), rtol=0.1)
+        assert np.array_equal(x, z) == (np.std(w) == 0)

@@ -1,0 +1,123 @@
+"""Blocks of models in their files: killed and started again, nothing twice, the same numbers."""
+
+import numpy as np
+import pytest
+
+from fl_audit.errors import InputError
+from fl_audit.tasks.classifier import Examples
+from fl_audit.tasks.dense import dense_classifier
+from fl_audit.training.models.block_trainer import ModelBlockTrainer
+from fl_audit.training.models.recipe import Recipe
+from fl_audit.training.models.train import ModelJob, ModelOutputs, train_models
+
+
+def job(**changes):
+    rng = np.random.default_rng(0)
+    points = Examples(
+        rng.normal(size=(20, 4)).astype(np.float32), rng.integers(0, 3, 20).astype(np.int32)
+    )
+    fields = {
+        "classifier": dense_classifier([4, 6, 3], 0, ""),
+        "identity": "toy",
+        "points": points,
+        "recipe": Recipe(3, 5, 0.1, 0.9),
+        "seed": 5,
+    }
+    return ModelJob(**fields | changes)
+
+
+TRAINING = np.random.default_rng(1).random((7, 20)) < 0.5
+
+
+def trained(of, training, first, folder, models_per_block, after_block) -> ModelOutputs:
+    return train_models(
+        of,
+        training,
+        first,
+        folder=folder,
+        models_per_block=models_per_block,
+        after_block=after_block,
+    )
+
+
+def nothing(models, new):
+    del models, new
+
+
+class KilledError(Exception):
+    pass
+
+
+def test_a_killed_call_goes_on_where_it_was(tmp_path, monkeypatch):
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    whole.mkdir()
+    parts.mkdir()
+    expected = trained(job(), TRAINING, 100, whole, 3, nothing)
+
+    sizes = []
+    original = ModelBlockTrainer.train
+
+    def counted(self, initial, batches, keys):
+        sizes.append(len(batches))
+        if len(sizes) == 2:
+            raise KilledError
+        return original(self, initial, batches, keys)
+
+    monkeypatch.setattr(ModelBlockTrainer, "train", counted)
+    with pytest.raises(KilledError):
+        trained(job(), TRAINING, 100, parts, 3, nothing)
+    progress = []
+    found = trained(
+        job(), TRAINING, 100, parts, 3, lambda models, new: progress.append((models, new))
+    )
+    assert sizes == [3, 3, 3, 1]  # the first block once, the killed one again
+    assert progress == [(3, 0), (3, 3), (1, 1)]
+    np.testing.assert_array_equal(found.margins, expected.margins)
+    np.testing.assert_array_equal(found.correct, expected.correct)
+    assert sorted(p.name for p in parts.iterdir()) == sorted(p.name for p in whole.iterdir())
+
+
+def test_a_models_number_decides_and_not_its_block(tmp_path):
+    expected = trained(job(), TRAINING, 100, tmp_path, 3, nothing)
+    other = trained(job(), TRAINING[2:], 102, tmp_path, 2, nothing)
+    np.testing.assert_allclose(other.margins, expected.margins[2:], atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"seed": 6}, {"identity": "other"}, {"recipe": Recipe(3, 5, 0.2, 0.9)}],
+    ids=["seed", "identity", "recipe"],
+)
+def test_another_job_shares_no_file(tmp_path, changes):
+    trained(job(), TRAINING[:1], 0, tmp_path, 3, nothing)
+    new = []
+    trained(job(**changes), TRAINING[:1], 0, tmp_path, 3, lambda _, n: new.append(n))
+    trained(job(), ~TRAINING[:1], 0, tmp_path, 3, lambda _, n: new.append(n))
+    trained(job(), TRAINING[:1], 1, tmp_path, 3, lambda _, n: new.append(n))
+    assert new == [1, 1, 1]
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_models_with_the_same_initial_weights_differ_by_order_alone(tmp_path):
+    same = Recipe(1, 20, 0.1, initial_weights="same")
+    full = np.ones((2, 20), np.bool_)
+    found = trained(job(recipe=same), full, 0, tmp_path, 2, nothing)
+    np.testing.assert_allclose(found.margins[0], found.margins[1], atol=1e-5)
+    own = trained(job(recipe=Recipe(1, 20, 0.1)), full, 0, tmp_path, 2, nothing)
+    assert not np.allclose(own.margins[0], own.margins[1], atol=1e-2)
+
+
+def test_what_cannot_be_trained_or_read_is_refused(tmp_path):
+    with pytest.raises(InputError, match="at least one training point"):
+        trained(job(), np.zeros((1, 20), np.bool_), 0, tmp_path, 1, nothing)
+    with pytest.raises(InputError, match="diverged"):
+        trained(job(recipe=Recipe(30, 5, 1e30)), TRAINING[:1], 0, tmp_path, 1, nothing)
+    trained(job(), TRAINING[:1], 0, tmp_path, 1, nothing)
+    (path,) = tmp_path.iterdir()
+    path.write_bytes(path.read_bytes()[:200])
+    with pytest.raises(InputError, match="is not a block of trained models"):
+        trained(job(), TRAINING[:1], 0, tmp_path, 1, nothing)
+    with path.open("wb") as file:
+        np.savez(file, margins=np.zeros((2, 2)))
+    with pytest.raises(InputError, match="is damaged; remove it"):
+        trained(job(), TRAINING[:1], 0, tmp_path, 1, nothing)
