@@ -29,7 +29,8 @@ def job(**changes):
 TRAINING = np.random.default_rng(1).random((7, 20)) < 0.5
 
 
-def trained(of, training, first, folder, models_per_block, after_block) -> ModelOutputs:
+def trained(of, training, *rest) -> ModelOutputs:
+    first, folder, models_per_block, after_block = rest
     return train_models(
         of,
         training,
