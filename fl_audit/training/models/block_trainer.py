@@ -71,6 +71,7 @@ class ModelBlockTrainer:
         return tf.vectorized_map(lambda one: self._logits(one, inputs), weights, False)
 
     def _train_block(self, weights: Weights, batches: tf.Tensor, keys: tf.Tensor) -> Weights:
+        """Takes all steps of all models, then adds output noise; a step without points is none."""
         recipe = self._recipe
         velocity = [tf.zeros_like(w) for w in weights]
         for step in tf.range(tf.shape(batches)[1]):
