@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from fl_audit.commands import (
+    attack,
     compare,
     completion,
     counts,
@@ -44,6 +45,7 @@ _COMMANDS = (
     init,
     plan,
     run,
+    attack,
     show,
     sweep,
     compare,

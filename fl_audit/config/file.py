@@ -5,7 +5,7 @@ import tomllib
 import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 import tomli_w
@@ -19,6 +19,8 @@ from fl_audit.errors import InputError, nearest
 from fl_audit.estimators import valid_methods
 from fl_audit.formats.toml_file import check_values, read_toml
 from fl_audit.kinds import registry_of
+
+ConfigType = TypeVar("ConfigType", bound=Table)
 
 _DEFAULT_KINDS = {"client": "fed_avg", "server": "sgd", "canaries": "vectors"}
 """The kinds of tables that need not state them."""
@@ -37,10 +39,20 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
     Raises:
       InputError: The file cannot be read, is not TOML, or does not describe a run.
     """
+    return config_of_table(read_tables(path, overrides), path, str(path))
+
+
+def read_tables(path: Path, overrides: Sequence[str]) -> dict[str, Any]:
+    """Reads the tables of a config of any kind, with overrides as of `load_config` applied.
+
+    Raises:
+      InputError: The file cannot be read or is not TOML, or an override is none.
+    """
     table = read_toml(path)
     for override in overrides:
         _apply_override(table, override)
-    return config_of_table(table, path, str(path))
+    check_values(table, str(path))
+    return table
 
 
 def config_of_table(table: dict[str, Any], path: Path, name: str) -> Config:
@@ -56,11 +68,16 @@ def config_of_table(table: dict[str, Any], path: Path, name: str) -> Config:
     """
     check_values(table, name)
     config = parse_config(table, name)
+    return in_folder(config, path.parent)
+
+
+def in_folder(config: ConfigType, folder: Path) -> ConfigType:
+    """A config of any kind whose relative paths are made absolute, starting at its folder."""
     sections = msgspec.structs.asdict(config).items()
     return msgspec.structs.replace(
         config,
         **{
-            key: _with_absolute_paths(section, path.parent)
+            key: _with_absolute_paths(section, folder)
             for key, section in sections
             if isinstance(section, Table)
         },
@@ -84,15 +101,29 @@ def parse_config(table: Mapping[str, Any], name: str) -> Config:
     Raises:
       InputError: A key is unknown or missing, or a value is of the wrong type or out of range.
     """
-    table = {key: _with_kind(key, value) for key, value in table.items()}
-    _check_keys(table, Config, name, "")
     _check_threat_models(table, name)
-    try:
-        config = msgspec.convert(_with_kinds(table), Config)
-    except msgspec.ValidationError as error:
-        raise InputError(f"{name}: {_readable(str(error), table)}") from error
+    config = parse_tables(table, Config, name)
     _check_audit(config, name)
     return config
+
+
+def parse_tables(table: Mapping[str, Any], root: type[ConfigType], name: str) -> ConfigType:
+    """Turns parsed TOML into a config of any kind.
+
+    Args:
+      table: The parsed file.
+      root: The config's type, with a field for each table.
+      name: The name of the config in an error message.
+
+    Raises:
+      InputError: A key is unknown or missing, or a value is of the wrong type or out of range.
+    """
+    table = {key: _with_kind(key, value) for key, value in table.items()}
+    _check_keys(table, root, name, "")
+    try:
+        return msgspec.convert(_with_kinds(table, root), root)
+    except msgspec.ValidationError as error:
+        raise InputError(f"{name}: {_readable(str(error), table)}") from error
 
 
 def _check_threat_models(table: Mapping[str, Any], name: str) -> None:
@@ -105,17 +136,18 @@ def _check_threat_models(table: Mapping[str, Any], name: str) -> None:
             raise InputError(f"{name}: key `audit.threat_models`: unknown {model!r}; {hint}")
 
 
-def _with_kinds(table: Mapping[str, Any]) -> dict[str, Any]:
+def _with_kinds(table: Mapping[str, Any], root: type[Table]) -> dict[str, Any]:
     """The file's tables, where those of registered kinds are converted to their types.
 
     Raises:
       msgspec.ValidationError: A value is of the wrong type or out of range.
     """
-    return {key: _with_kind_of(key, value) for key, value in table.items()}
+    types = key_types(root)
+    return {key: _with_kind_of(key, value, types[key]) for key, value in table.items()}
 
 
-def _with_kind_of(key: str, value: Any) -> Any:
-    registry = registry_of(key_types(Config)[key])
+def _with_kind_of(key: str, value: Any, annotation: Any) -> Any:
+    registry = registry_of(annotation)
     if registry is None:
         return value
     tags = {table.__struct_config__.tag: table for table in registry.tables}
@@ -152,7 +184,7 @@ def _with_kind(key: str, value: Any) -> Any:
     return value
 
 
-def config_to_toml(config: Config) -> str:
+def config_to_toml(config: Table) -> str:
     """The resolved config as TOML, defaults spelled out; keys that are `None` are left out."""
     return tomli_w.dumps(_without_none(msgspec.to_builtins(config)))
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
-from fl_audit.array_types import FloatArray, IndexArray
+from fl_audit.array_types import FloatArray
 from fl_audit.errors import InputError
+from fl_audit.estimators.epsilon_star import log_odds_losses
 
 
 def margin(logits: npt.ArrayLike, labels: npt.ArrayLike) -> FloatArray:
@@ -28,14 +28,15 @@ def margin(logits: npt.ArrayLike, labels: npt.ArrayLike) -> FloatArray:
     >>> margin([[0.0, 0.0, 0.0], [800.0, 0.0, -800.0]], [0, 0]).round(3).tolist()
     [-0.693, 800.0]
     """
-    of_points = np.asarray(logits, dtype=np.float64)
-    classes = np.asarray(labels)
-    _check(of_points, classes)
-    at = np.broadcast_to(classes.astype(np.int64)[:, None], (*of_points.shape[:-1], 1))
-    of_label = np.take_along_axis(of_points, at, axis=-1)[..., 0]
-    others = of_points.copy()
-    np.put_along_axis(others, at, -np.inf, axis=-1)
-    return np.asarray(of_label - special.logsumexp(others, axis=-1))
+    of_points, classes = np.asarray(logits, dtype=np.float64), np.asarray(labels)
+    if not np.isfinite(of_points).all():
+        raise InputError("logits must be finite")
+    if of_points.ndim < 2 or classes.shape != of_points.shape[-2:-1]:
+        raise InputError(
+            "logits must have shape (..., points, classes) and labels (points,), got "
+            f"{of_points.shape} and {classes.shape}"
+        )
+    return -log_odds_losses(of_points, np.broadcast_to(classes, of_points.shape[:-1]))
 
 
 def loss_of_margin(margins: npt.ArrayLike) -> FloatArray:
@@ -52,19 +53,3 @@ def loss_of_margin(margins: npt.ArrayLike) -> FloatArray:
 def loss(logits: npt.ArrayLike, labels: npt.ArrayLike) -> FloatArray:
     """The cross-entropy of each point; arguments, shape and errors are those of `margin`."""
     return loss_of_margin(margin(logits, labels))
-
-
-def _check(logits: FloatArray, labels: IndexArray) -> None:
-    if logits.ndim < 2 or logits.shape[-1] < 2:
-        raise InputError(f"logits must have shape (..., points, classes), got {logits.shape}")
-    points, classes = logits.shape[-2:]
-    if labels.shape != (points,):
-        raise InputError(f"labels must have shape ({points},), got {labels.shape}")
-    if not np.isfinite(logits).all():
-        raise InputError("logits must be finite")
-    bad = np.flatnonzero(~((labels >= 0) & (labels < classes) & (labels == np.floor(labels))))
-    if len(bad):
-        raise InputError(
-            f"labels must be whole numbers from 0 to {classes - 1}, got {labels[bad[0]]} "
-            f"at point {bad[0]}"
-        )

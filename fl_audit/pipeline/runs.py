@@ -40,7 +40,7 @@ def start_run(config: Config, out: Path) -> "Report":
 
     run = prepare(config)
     runtime = make_runtime(run, folder.worker_log)
-    with _at_work(folder):
+    with at_work(folder):
         check_new(out)  # another process may have been faster
         write_identity(folder, config, canaries_csv(run))
         train(run, runtime, folder)
@@ -60,7 +60,7 @@ def continue_run(config: Config, out: Path) -> "Report":
     """
     from fl_audit.training.run.taken_folder import check_resumable, check_same_canaries
 
-    with _at_work(check_resumable(out, config)) as folder:
+    with at_work(check_resumable(out, config)) as folder:
         if folder.record.exists():
             return _report(folder)
         tensorflow_environment.set_defaults()
@@ -91,7 +91,7 @@ def _report(folder: RunFolder) -> "Report":
 
 
 @contextlib.contextmanager
-def _at_work(folder: RunFolder) -> Iterator[RunFolder]:
+def at_work(folder: RunFolder) -> Iterator[RunFolder]:
     """Makes a folder, holds its lock, and clears what a killed process was writing.
 
     Raises:

@@ -36,11 +36,11 @@ def test_large_margins_keep_their_order_as_losses():
     ("logits", "labels", "message"),
     [
         (np.zeros(3), [0], "shape"),
-        (np.zeros((2, 1)), [0, 0], "shape"),
-        (np.zeros((2, 3)), [0], r"labels must have shape \(2,\)"),
+        (np.zeros((2, 1)), [0, 0], "at least two classes"),
+        (np.zeros((2, 3)), [0], "labels .points,., got .2, 3. and .1,."),
         (np.full((1, 3), np.nan), [0], "finite"),
-        (np.zeros((2, 3)), [0, 3], "from 0 to 2, got 3 at point 1"),
-        (np.zeros((2, 3)), [-1, 0], "got -1 at point 0"),
+        (np.zeros((2, 3)), [0, 3], "from 0 to 2"),
+        (np.zeros((2, 3)), [-1, 0], "from 0 to 2"),
     ],
 )
 def test_bad_outputs_are_refused(logits, labels, message):

@@ -12,6 +12,7 @@ from fl_audit.formats.atomic import unfinished_files, write_text
 from fl_audit.formats.folder_lock import LOCK_NAME
 from fl_audit.formats.run_folder import RunFolder
 from fl_audit.formats.toml_file import read_toml
+from fl_audit.kinds.table import Table
 
 
 def check_new(path: Path) -> RunFolder:
@@ -37,7 +38,7 @@ def _entries(path: Path) -> list[Path]:
     return [entry for entry in path.iterdir() if entry not in left]
 
 
-def check_resumable(path: Path, config: Config) -> RunFolder:
+def check_resumable(path: Path, config: Table) -> RunFolder:
     """Checks that this folder holds an interrupted run of this config; writes nothing.
 
     Raises:
@@ -53,7 +54,7 @@ def check_resumable(path: Path, config: Config) -> RunFolder:
     return folder
 
 
-def check_same_config(folder: RunFolder, config: Config) -> None:
+def check_same_config(folder: RunFolder, config: Table) -> None:
     """Checks that a folder's run, finished or not, is of this config.
 
     Raises:

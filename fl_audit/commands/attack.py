@@ -1,0 +1,55 @@
+"""`fl-audit attack`: train many models of a task, and attack them."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fl_audit.commands.config_arguments import add_config_arguments
+from fl_audit.commands.parser import add_command
+from fl_audit.commands.printing import print_json
+
+if TYPE_CHECKING:
+    from fl_audit.commands.parser import Commands
+
+
+def add(commands: "Commands") -> None:
+    """Adds the command to the command line."""
+    parser = add_command(
+        commands,
+        _attack,
+        name="attack",
+        summary="train many models of a task, attack those on its worst point, report",
+        description=(
+            "Train shadow models of a task, choose the points that they give away, and tell models "
+            "trained with such a point from models trained without it."
+        ),
+    )
+    add_config_arguments(parser, "the task, and how it is attacked")
+    parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="the folder")
+    parser.add_argument("--resume", action="store_true", help="go on with DIR's attack")
+    parser.add_argument("--json", action="store_true", help="print report.json")
+
+
+def _attack(arguments: argparse.Namespace) -> int:
+    """Attacks with a progress bar on standard error if that is a terminal."""
+    from tqdm import tqdm
+
+    from fl_audit.config.attack import load_attack_config
+    from fl_audit.pipeline.attack import continue_attack, num_models, start_attack
+
+    config = load_attack_config(arguments.config, arguments.overrides)
+    go = continue_attack if arguments.resume else start_attack
+    total = num_models(config.attack)
+    with tqdm(total=total, desc="training", unit="model", disable=None, leave=False) as bar:
+        report = go(config, arguments.out, lambda models, _: bar.update(models))
+    if arguments.json:
+        print_json(report.to_json())
+        return 0
+    for name, result in report.results.items():
+        bayes, valid = result.estimates[:2]
+        print(
+            f"{name:<7} credible interval of epsilon {bayes.lower:.4g} to {bayes.upper:.4g}, "
+            f"proven {valid.lower:.4g}"
+        )
+    print(f"report: {arguments.out / 'report.html'}")
+    return 0

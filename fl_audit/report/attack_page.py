@@ -1,0 +1,111 @@
+"""The page of an attack on trained models, which refers to no other file."""
+
+import math
+
+import numpy as np
+from markupsafe import Markup
+from matplotlib.axes import Axes
+
+from fl_audit.estimators import AuditResult
+from fl_audit.estimators.counts.confusion import ConfusionCounts
+from fl_audit.estimators.counts.posterior import EpsilonPosterior
+from fl_audit.estimators.roc.roc import RocCurve
+from fl_audit.report.attack_report import AttackedPoint, AttackReport
+from fl_audit.report.figure import BLUE, FAINT, INK, ORANGE, draw
+from fl_audit.report.histogram import score_histogram
+from fl_audit.report.template import render
+
+_COLOURS = {"lira": ORANGE, "margin": BLUE, "loss": INK}
+
+
+def render_attack(report: AttackReport) -> str:
+    """Renders the page as HTML.
+
+    Args:
+      report: The results to show.
+    """
+    return render(
+        "fl_audit.report",
+        "attack.html",
+        {
+            "report": report,
+            "rows": [_row(name, result) for name, result in report.results.items()],
+            "roc": draw("roc", 4.6, 3.4, lambda axes: _plot_roc(axes, report)),
+            "histogram": score_histogram("lira", report.scores["lira"], None),
+            "density": draw("density", 4.6, 2.7, lambda axes: _plot_density(axes, report)),
+            "pictures": [picture for p in report.points if (picture := _picture(p))],
+            "posterior": report.posterior,
+            "star": _number(report.privacy.gaussian.epsilon),
+        },
+    )
+
+
+def _row(name: str, result: AuditResult) -> dict[str, str]:
+    """A statistic's cells: the credible interval, the bound that holds, the AUC."""
+    bayes, bound = (
+        next(e for e in result.estimates if e.method == method)
+        for method in ("bayes", "threshold_valid")
+    )
+    errors = f"{bayes.details['false_negatives']} + {bayes.details['false_positives']}"
+    return {
+        "name": name,
+        "interval": f"{_number(bayes.lower)} to {_number(bayes.upper)}",
+        "bound": _number(bound.lower),
+        "errors": errors,
+        "auc": "" if result.roc is None else f"{result.roc.auc:.4f}",
+    }
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return ""
+    return "∞" if math.isinf(value) else f"{value:.2f}"
+
+
+def _plot_roc(axes: Axes, report: AttackReport) -> None:
+    for name, scores in report.scores.items():
+        curve = RocCurve.of(scores)
+        axes.step(
+            curve.false_positive_rates,
+            curve.true_positive_rates,
+            where="post",
+            color=_COLOURS[name],
+            label=name,
+        )
+    axes.plot([0, 1], [0, 1], ":", color=FAINT)
+    axes.set_xlabel("false positive rate")
+    axes.set_ylabel("true positive rate")
+    axes.legend(loc="lower right")
+
+
+def _plot_density(axes: Axes, report: AttackReport) -> None:
+    """The posterior density of epsilon at LiRA's best threshold (appendix A.2 of its paper)."""
+    bayes = next(e for e in report.results["lira"].estimates if e.method == "bayes")
+    details = bayes.details
+    counts = ConfusionCounts(
+        false_negatives=int(str(details["false_negatives"])),
+        true_positives=int(str(details["true_positives"])),
+        false_positives=int(str(details["false_positives"])),
+        true_negatives=int(str(details["true_negatives"])),
+    )
+    posterior = EpsilonPosterior(counts, report.delta)
+    epsilon = np.linspace(0, posterior.quantile(0.999), 300)[1:]
+    axes.plot(epsilon, posterior.pdf(epsilon), color=ORANGE)
+    axes.set_xlabel("epsilon")
+    axes.set_ylabel("posterior density")
+
+
+def _picture(point: AttackedPoint) -> Markup | None:
+    """A point as a picture, where its inputs are a square of pixels."""
+    side = math.isqrt(point.features.size)
+    if point.features.ndim != 1 or side * side != point.features.size or side < 4:
+        return None
+    pixels = point.features.reshape(side, side)
+
+    def plot(axes: Axes) -> None:
+        axes.pcolormesh(pixels[::-1], cmap="gray_r")
+        axes.set_aspect("equal")
+        axes.set_axis_off()
+        axes.set_title(f"point {point.index}, label {point.label}")
+
+    return draw(f"point-{point.index}", 1.8, 1.9, plot)

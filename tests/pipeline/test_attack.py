@@ -1,0 +1,136 @@
+"""`fl-audit attack` on digits, at a size for tests: files, resuming, bad input."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fl_audit.cli import main
+from fl_audit.config.attack import Attack, load_attack_config
+from fl_audit.errors import InputError
+from fl_audit.formats.counts_file import read_counts_file
+from fl_audit.formats.score_file import read_score_file
+from fl_audit.training.models.block_trainer import ModelBlockTrainer
+
+CONFIG = """
+[task]
+kind = "digits"
+num_clients = 3
+hidden = [16]
+
+[attack]
+num_shadow = 40
+num_points = 2
+num_base_shadow = 16
+num_challenges = 30
+epochs = 8
+models_per_block = 43
+"""
+
+
+class KilledError(Exception):
+    pass
+
+
+@pytest.fixture
+def config(tmp_path):
+    path = tmp_path / "config.toml"
+    path.write_text(CONFIG)
+    return path
+
+
+def losses(path):
+    with path.open() as file:
+        return {row["id"]: float(row["loss"]) for row in csv.DictReader(file)}
+
+
+@pytest.mark.tff
+def test_a_killed_attack_goes_on_and_its_files_are_the_same(config, tmp_path, capsys, monkeypatch):
+    assert main(["attack", str(config), "--out", str(tmp_path / "whole"), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+
+    sizes, original = [], ModelBlockTrainer.train
+
+    def killed_at_third(self, initial, batches, keys):
+        sizes.append(len(batches))
+        if len(sizes) == 3:
+            raise KilledError
+        return original(self, initial, batches, keys)
+
+    monkeypatch.setattr(ModelBlockTrainer, "train", killed_at_third)
+    parts = tmp_path / "parts"
+    with pytest.raises(KilledError):
+        main(["attack", str(config), "--out", str(parts)])
+    assert not (parts / "report.json").exists()
+    assert main(["attack", str(config), "--out", str(parts)]) == 2
+    assert "--resume" in capsys.readouterr().err
+    assert main(["attack", str(config), "--out", str(parts), "--resume", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == report
+    assert sizes == [40, 16, 30, 30, 16, 30]  # the third block again, no other
+    for path in (tmp_path / "whole").iterdir():
+        if path.is_file():
+            assert (parts / path.name).read_bytes() == path.read_bytes()
+
+    assert json.loads((parts / "report.json").read_text()) == report
+    assert set(report["statistics"]) == {"lira", "loss", "margin"}
+    assert report["num_models"] == 40 + 2 * (16 + 30)
+    scores = {name: read_score_file(parts / f"scores_{name}.csv") for name in report["statistics"]}
+    assert all(len(file.score) == 60 for file in scores.values())
+    assert len({tuple(file.included) for file in scores.values()}) == 1
+    np.testing.assert_array_equal(
+        np.argsort(scores["loss"].score), np.argsort(scores["margin"].score)
+    )
+    counts = read_counts_file(parts / "counts.csv")
+    assert counts.num_bases == 2
+    assert int(np.sum(counts.n1)) == int(np.sum(scores["lira"].included))
+    members, others = (losses(parts / f"losses_{of}.csv") for of in ("members", "population"))
+    assert (len(members), len(others)) == (1797 // 2 - 1, 1797 - 1797 // 2 + 1)
+    assert not set(members) & set(others)
+    assert np.mean(list(members.values())) < np.mean(list(others.values()))
+    assert "<svg" in (parts / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[attack]\nnum_shadws = 3\n", "did you mean 'num_shadow'?"),
+        ("[attack]\nnum_shadow = 3\n", "key `attack.num_shadow`"),
+        ("[attack]\nclip_norm = 1.0\n", "clip_norm and noise_multiplier make DP-SGD together"),
+        ("[attack]\ninitial_weights = 'fixed'\n", "unknown 'fixed'"),
+        ("[mechanism]\nkind = 'none'\n", "unknown key `mechanism`"),
+    ],
+)
+def test_bad_configs_are_refused(tmp_path, text, message):
+    path = tmp_path / "config.toml"
+    path.write_text('[task]\nkind = "digits"\n' + text)
+    with pytest.raises(InputError) as caught:
+        load_attack_config(path, [])
+    assert message in str(caught.value)
+
+
+@pytest.mark.tff
+def test_what_cannot_be_attacked_is_refused_before_anything_is_written(config, tmp_path, capsys):
+    for override, message in [
+        ("attack.batch_size=1000", "attack.batch_size: must be below 898"),
+        ("attack.num_points=2000", "attack.num_points: must be at most 1797"),
+    ]:
+        out = tmp_path / "out"
+        assert main(["attack", str(config), "--set", override, "--out", str(out)]) == 2
+        assert message in capsys.readouterr().err
+        assert not out.exists()
+    assert main(["attack", str(config), "--out", str(tmp_path / "none"), "--resume"]) == 2
+    assert "holds no run to resume" in capsys.readouterr().err
+
+
+def test_the_code_of_the_docs_runs():
+    document = (Path(__file__).parents[2] / "docs" / "membership.md").read_text()
+    exec(document.split("```python\n")[1].split("```")[0], {})
+
+
+def test_the_config_of_the_docs_is_read(tmp_path):
+    document = (Path(__file__).parents[2] / "docs" / "membership.md").read_text()
+    path = tmp_path / "attack.toml"
+    path.write_text(document.split("```toml\n")[1].split("```")[0])
+    assert load_attack_config(path, []).attack == Attack()
