@@ -51,7 +51,6 @@ def read_tables(path: Path, overrides: Sequence[str]) -> dict[str, Any]:
     table = read_toml(path)
     for override in overrides:
         _apply_override(table, override)
-    check_values(table, str(path))
     return table
 
 
@@ -66,9 +65,7 @@ def config_of_table(table: dict[str, Any], path: Path, name: str) -> Config:
     Raises:
       InputError: The table does not describe a run.
     """
-    check_values(table, name)
-    config = parse_config(table, name)
-    return in_folder(config, path.parent)
+    return in_folder(parse_config(table, name), path.parent)
 
 
 def in_folder(config: ConfigType, folder: Path) -> ConfigType:
@@ -118,6 +115,7 @@ def parse_tables(table: Mapping[str, Any], root: type[ConfigType], name: str) ->
     Raises:
       InputError: A key is unknown or missing, or a value is of the wrong type or out of range.
     """
+    check_values(dict(table), name)
     table = {key: _with_kind(key, value) for key, value in table.items()}
     _check_keys(table, root, name, "")
     try:
