@@ -347,7 +347,6 @@ def test_one_run_with_delta_also_prints_the_sharp_bound(capsys):
 
 
 BAD = [
-    ([], "the following arguments are required: COMMAND"),
     (["estimat"], "invalid choice: 'estimat'"),
     (["--jason"], "unknown option '--jason'"),
     (["estimate", "{scores}"], "the following arguments are required: --delta"),

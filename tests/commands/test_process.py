@@ -103,7 +103,11 @@ def test_sizes_that_would_not_end_are_refused_with_the_number(words, line, capsy
     assert line in capsys.readouterr().err
 
 
-def test_values_beyond_floating_point_are_one_line(capsys):
-    words = "--epsilon 1 --delta 0.9999999999999999 --dim 10 --canaries 1 --trials 1 --seed 1"
+def test_values_beyond_floating_point_are_one_line(capsys, monkeypatch):
+    def overflow(*_: object, **__: object) -> None:
+        raise OverflowError(34, "Numerical result out of range")
+
+    monkeypatch.setattr("fl_audit.attacks.one_release.audit_gaussian_mechanism", overflow)
+    words = "--epsilon 1 --delta 1e-5 --dim 10 --canaries 1 --trials 1 --seed 1"
     assert main(["mechanism", *words.split()]) == 2
     assert "leave the range of floating-point numbers" in capsys.readouterr().err
