@@ -107,6 +107,7 @@ def audited_run(run: PreparedRun, runtime: LocalBlocks, path: Path) -> AuditedRu
       path: Path of a new folder for the run.
     """
     folder = RunFolder(path)
+    path.mkdir(parents=True, exist_ok=True)
     overheard = Overheard(runtime.process)
     trained_blocks = dataclasses.replace(runtime.trained_blocks, family=run.family)
     runtime = dataclasses.replace(runtime, process=overheard, trained_blocks=trained_blocks)

@@ -215,7 +215,7 @@ def test_a_threat_model_that_is_not_asked_for_costs_nothing(digits_run, tmp_path
     audit = Audit(threat_models=("final_and_initial",))
     config = msgspec.structs.replace(digits_run.config, audit=audit)
     run = dataclasses.replace(digits_run, config=config)
-    attackers = make_attackers(run, RunFolder(tmp_path), 0)
+    attackers = make_attackers(attack_context(run, RunFolder(tmp_path), 0))
     assert [type(attacker) for attacker in attackers] == [LossDifferenceAttacker]
     assert not list(tmp_path.iterdir())
 
@@ -230,4 +230,5 @@ def test_a_model_that_cannot_train_in_blocks_is_refused(digits_run, tmp_path):
     )
     task = dataclasses.replace(digits_run.task, classifier=classifier)
     with pytest.raises(InputError, match=r"^audit\.threat_models: 'all_iterates'[^\n]*Conv2D"):
-        make_attackers(dataclasses.replace(digits_run, task=task), RunFolder(tmp_path), 0)
+        run = dataclasses.replace(digits_run, task=task)
+        make_attackers(attack_context(run, RunFolder(tmp_path), 0))
