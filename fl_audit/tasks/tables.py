@@ -104,7 +104,8 @@ class TextTask(NextWordTask, frozen=True, kw_only=True, tag_field="kind", tag="t
     """Next-word prediction on any `client_id,text` CSV, with a vocabulary built from it.
 
     Attributes:
-      path: The CSV; a relative path starts at the config file's folder.
+      path: The CSV, compressed by gzip where its name ends with `.gz`; a relative path starts at
+        the config file's folder.
     """
 
     path_keys: ClassVar[tuple[str, ...]] = ("path",)

@@ -1,6 +1,8 @@
 """Next-word prediction on any `client_id,text` CSV."""
 
 import csv
+import gzip
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,14 +42,20 @@ def _sentences(path: Path, rows: "csv.DictReader[str]") -> Iterator[Sentence]:
 def read_sentences(path: Path) -> Iterator[Sentence]:
     """The sentences of a `client_id,text` CSV, one in each row; rows without a word are left out.
 
+    Args:
+      path: The CSV, compressed by gzip where its name ends with `.gz`.
+
     Raises:
       InputError: The file cannot be read, lacks a column, or has a client without a word.
     """
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
+        opened = gzip.open if path.suffix == ".gz" else open
+        with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
             # strict, as a quote that is never closed would swallow all rows behind it.
             rows = csv.DictReader(file, strict=True)
             yield from _sentences(path, rows)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InputError(f"{path}: must be a file compressed by gzip: {error}") from error
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

@@ -1,6 +1,7 @@
 """Next-word prediction on a CSV: what is read, split and encoded, and what is refused."""
 
 import csv
+import gzip
 from collections import Counter
 from pathlib import Path
 
@@ -241,3 +242,20 @@ def test_a_long_file_is_read_split_and_encoded_row_by_row(tmp_path):
         said = [encoded(words) for who, words in training if who == client_id]
         assert task.population.examples(client).inputs.tolist() == [s[:-1] for s in said]
         assert task.population.examples(client).labels.tolist() == [s[1:] for s in said]
+
+
+def test_a_compressed_file_is_read_as_it_is(tmp_path):
+    path = tmp_path / "speech.csv.gz"
+    path.write_bytes(gzip.compress((HEADER + ROWS).encode()))
+    packed, plain = load_task(config_of(path), seed=1), load(tmp_path, HEADER + ROWS)
+    np.testing.assert_array_equal(packed.held_out.inputs, plain.held_out.inputs)
+
+
+@pytest.mark.parametrize(
+    "content", [b"client_id,text\na,b\n", gzip.compress(b"client_id,text" * 99)[:-9]]
+)
+def test_a_file_that_gzip_did_not_write_is_refused(tmp_path, content):
+    path = tmp_path / "speech.csv.gz"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="must be a file compressed by gzip"):
+        load_task(config_of(path), seed=1)
