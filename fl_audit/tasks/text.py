@@ -5,6 +5,7 @@ import gzip
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TextIO
 
 from fl_audit.errors import InputError, nearest
 from fl_audit.tasks.classifier import LearningTask
@@ -49,8 +50,7 @@ def read_sentences(path: Path) -> Iterator[Sentence]:
       InputError: The file cannot be read, lacks a column, or has a client without a word.
     """
     try:
-        opened = gzip.open if path.suffix == ".gz" else open
-        with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
+        with _opened(path) as file:
             # strict, as a quote that is never closed would swallow all rows behind it.
             rows = csv.DictReader(file, strict=True)
             yield from _sentences(path, rows)
@@ -63,6 +63,12 @@ def read_sentences(path: Path) -> Iterator[Sentence]:
     except csv.Error as error:
         line = rows.reader.line_num
         raise InputError(f"{path}: line {line}: not valid CSV: {error}") from error
+
+
+def _opened(path: Path) -> TextIO:
+    if path.suffix == ".gz":
+        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
+    return path.open(encoding="utf-8-sig", newline="")
 
 
 def load_text_task(config: TextTask, seed: int) -> LearningTask:
