@@ -13,7 +13,7 @@ NEWER_PYTHON := $(shell for v in 3.13 3.12; do \
 LIGHT_PYTHON ?= $(or $(NEWER_PYTHON),$(PYTHON))
 LIGHT_BIN := .venv-light/bin
 
-.PHONY: quickstart test test-all test-light test-flower bench lint setup lock
+.PHONY: quickstart test test-all test-light test-flower test-nvflare bench lint setup lock
 
 quickstart: $(STAMP)
 	$(BIN)/fl-audit quickstart
@@ -37,15 +37,16 @@ test-light: .venv-light/.synced
 	$(LIGHT_BIN)/python -m pip install --quiet --no-deps -e .
 	touch $@
 
-# Flower wants other versions than TensorFlow Federated does, and the audit of a Flower server needs
-# no TensorFlow: an environment of its own.
-test-flower: .venv-flower/.synced
-	.venv-flower/bin/python -m pytest tests/examples tests/test_flower.py tests/attacks --ignore tests/attacks/test_same_as_run.py
+# Flower and NVFlare want other versions than TensorFlow Federated does, and the audit of their
+# servers needs no TensorFlow: an environment of its own for each.
+test-flower test-nvflare: test-%: .venv-%/.synced
+	.venv-$*/bin/python -m pytest tests/examples/test_$*_example.py tests/test_$*.py \
+		tests/attacks --ignore tests/attacks/test_same_as_run.py
 
-.venv-flower/.synced: examples/flower/requirements.lock
-	$(PYTHON) -m venv .venv-flower
-	.venv-flower/bin/python -m pip install --quiet --require-hashes -r examples/flower/requirements.lock
-	.venv-flower/bin/python -m pip install --quiet --no-deps -e .
+.venv-flower/.synced .venv-nvflare/.synced: .venv-%/.synced: examples/%/requirements.lock
+	$(PYTHON) -m venv .venv-$*
+	.venv-$*/bin/python -m pip install --quiet --require-hashes -r $<
+	.venv-$*/bin/python -m pip install --quiet --no-deps -e .
 	touch $@
 
 # Ratios against peers; no test, no network, and for an idle machine: about a quarter of an hour on
@@ -76,5 +77,6 @@ lock: $(STAMP)
 		-o requirements.lock
 	$(BIN)/uv pip compile --quiet --generate-hashes --python-version 3.11 --extra report \
 		--extra parquet --extra test pyproject.toml -o requirements-light.lock
-	$(BIN)/uv pip compile --quiet --generate-hashes --python-version 3.11 \
-		examples/flower/requirements.in -o examples/flower/requirements.lock
+	for system in flower nvflare; do \
+		$(BIN)/uv pip compile --quiet --generate-hashes --python-version 3.11 \
+			examples/$$system/requirements.in -o examples/$$system/requirements.lock; done

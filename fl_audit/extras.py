@@ -3,7 +3,6 @@
 from fl_audit.errors import InputError
 
 EXTRA_OF = {
-    "flwr": "flower",
     "matplotlib": "report",
     "pyarrow": "parquet",
     "ray": "ray",

@@ -30,7 +30,7 @@ ORDER = (
     ("tasks",),
     ("mechanism_checks",),
     ("attacks",),
-    ("config", "flower"),
+    ("config", "flower", "nvflare"),
     ("verdict",),
     ("training",),
     ("report",),

@@ -113,21 +113,21 @@ def _null_tail(family: str | None, dim: int | None, null: "Null") -> "NullTail |
     """The bound on the tail of a cosine with one vector that the canaries' family gives.
 
     Raises:
-      InputError: A family is given, but the dimension is missing or below 2, or the null is
+      InputError: A family is given, but the dimension is missing or out of range, or the null is
         empirical.
     """
     if family is None:
         return None
     from fl_audit.attacks.compared_vectors import ANY_VECTOR
     from fl_audit.errors import InputError
+    from fl_audit.estimators.arguments import check_dim
 
     if dim is None or null == "empirical":
         raise InputError(
             "--canaries: is about the closed_form null, which needs --dim; give it, or leave out "
             "--canaries"
         )
-    if dim < 2:
-        raise InputError(f"--dim: must be at least 2, got {dim}")
+    check_dim(dim)
     return ANY_VECTOR.null_tail(family, dim)
 
 

@@ -6,6 +6,9 @@ is a ValueError.
 
 from fl_audit.errors import InputError
 
+LARGEST_DIM = 2**53
+"""The largest dimension, up to which a float counts exactly."""
+
 
 def check_delta(delta: float) -> None:
     """Refuse a delta outside [0, 1).
@@ -35,3 +38,13 @@ def check_epsilon(epsilon: float) -> None:
     """
     if not 0 <= epsilon < float("inf"):
         raise InputError(f"epsilon must be finite and at least 0, got {epsilon}")
+
+
+def check_dim(dim: int) -> None:
+    """Refuse a dimension below 2, or beyond what a float counts.
+
+    Raises:
+      InputError: If dim is out of range.
+    """
+    if not 2 <= dim <= LARGEST_DIM:
+        raise InputError(f"dim must be in 2 to 2^53, got {dim}")

@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 
 from fl_audit.errors import InputError
-from fl_audit.estimators.arguments import check_confidence, check_delta
+from fl_audit.estimators.arguments import check_confidence, check_delta, check_dim
 from fl_audit.estimators.laws import (
     ExactCosine,
     Gaussian,
@@ -57,8 +57,8 @@ class AuditSetting:
         """Check the fields, so that no estimator has to."""
         check_delta(self.delta)
         check_confidence(self.confidence)
-        if self.dim is not None and self.dim < 2:
-            raise InputError(f"dim must be at least 2, got {self.dim}")
+        if self.dim is not None:
+            check_dim(self.dim)
         if self.null not in ("closed_form", "empirical"):
             raise InputError(f"null must be 'closed_form' or 'empirical', got {self.null!r}")
         if self.null == "closed_form":

@@ -59,3 +59,10 @@ class Presentations:
         start, end = self._starts[round_index : round_index + 2]
         members: IndexArray = self._members[start:end].astype(np.int64)
         return members
+
+    def by_member(self, count: int) -> list[list[int]]:
+        """The rounds of each member in order, counted from 1; lists for members 0 to count - 1."""
+        rounds: list[list[int]] = [[] for _ in range(count)]
+        for member, index in zip(self._members.tolist(), self._rounds.tolist(), strict=True):
+            rounds[member].append(index + 1)
+        return rounds

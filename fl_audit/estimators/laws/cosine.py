@@ -7,15 +7,13 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.array_types import FloatArray
+from fl_audit.estimators.arguments import check_dim
 from fl_audit.estimators.laws.cosine_quantile import upper_quantile
 from fl_audit.estimators.laws.cosine_tail import central_mass, log_outside, log_tail, switch_point
 from fl_audit.estimators.laws.gaussian import Gaussian
 
 EXACT_COSINE_BELOW = 1000
 """The dimension from which on the closed-form null is N(0, 1/dim) and not the exact cosine law."""
-
-_LARGEST_DIM = 2**53
-"""The largest dimension; beyond it floats skip integers."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,7 @@ class ExactCosine:
       dim: Dimension of the space, 2 to 2^53.
 
     Raises:
-      ValueError: If dim is out of range.
+      InputError: If dim is out of range.
 
     >>> round(float(np.exp(ExactCosine(3).logsf(0.5))), 12)  # Archimedes: uniform on [-1, 1]
     0.25
@@ -45,8 +43,7 @@ class ExactCosine:
 
     def __post_init__(self) -> None:
         """Check the fields, so that no later step has to."""
-        if not 2 <= self.dim <= _LARGEST_DIM:
-            raise ValueError(f"dim must be in [2, 2^53], got {self.dim}")
+        check_dim(self.dim)
 
     @property
     def mean(self) -> float:

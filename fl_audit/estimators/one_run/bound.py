@@ -129,7 +129,8 @@ def binomial_probability(
     """The probability that Binomial(r, e^epsilon / (1 + e^epsilon)) is k."""
     # By betaln: differences of gammaln lose digits for a million guesses.
     log_choices = -np.log1p(r) - special.betaln(r - k + 1.0, k + 1.0)
-    log_chance = k * special.log_expit(epsilon) + (r - k) * special.log_expit(-epsilon)
+    with np.errstate(over="ignore"):  # below every float where epsilon is near the largest one
+        log_chance = k * special.log_expit(epsilon) + (r - k) * special.log_expit(-epsilon)
     return np.asarray(np.exp(log_choices + log_chance))
 
 

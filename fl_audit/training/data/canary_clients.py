@@ -65,16 +65,13 @@ class CanaryClients:
         self._norm = norm
         self._num_rounds = num_rounds
         presentations = spread(np.arange(pool.count), pool.seed, num_rounds, repeats)
+        self._dealt = presentations.by_member(pool.count)
         self._attendance = presentations.of_canaries(pool.included)
 
     @property
     def rounds(self) -> list[list[int]]:
         """The rounds of each canary of the pool, included or not, from 1, for `RoundScorer`."""
-        rounds: list[list[int]] = [[] for _ in range(self._pool.count)]
-        for index in range(self._num_rounds):
-            for canary in self._attendance.dealt(index).tolist():
-                rounds[canary].append(index + 1)
-        return rounds
+        return self._dealt
 
     def in_round(self, round_number: int) -> IndexArray:
         """The ascending indices of the canaries of one round, which counts from 1."""
