@@ -12,6 +12,7 @@ from fl_audit.attacks import CanaryPool, RoundScorer
 from fl_audit.flower import ScoredStrategy, canary_arrays
 from fl_audit.formats.score_file import read_score_file
 from fl_audit.report.arrival import folder_arrival
+from fl_audit.report.audited_folder import AuditedFolder
 from fl_audit.report.folder_statistics import folder_statistics
 from fl_audit.verdict import Claim, ClaimTests, reach_verdict
 
@@ -122,8 +123,8 @@ def test_with_the_length_of_a_canary_an_audit_can_be_consistent(tmp_path, arrivi
 
     strategy = ScoredStrategy(NoisyMean(0), scorer, lambda replies: 1.0 / replies)
     strategy.start(answers, record([np.ones((50, 20), np.float32)]), num_rounds=rounds)
-    found = folder_statistics(scorer.folder.path, None, None)
-    arrival = folder_arrival(scorer.folder.path, found)
+    found = folder_statistics(AuditedFolder(scorer.folder.path))
+    arrival = folder_arrival(AuditedFolder(scorer.folder.path), found)
     assert arrival.state == state
     # About 200 presentations with a mean of about 2: the standard error is 0.04.
     assert arrival.ratio == pytest.approx(arriving, abs=0.2)

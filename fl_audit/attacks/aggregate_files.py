@@ -22,6 +22,7 @@ from fl_audit.attacks.own_rounds import NumberedRow, OwnRounds
 from fl_audit.attacks.round_cosines import RoundCosines, Rows
 from fl_audit.attacks.round_directions import OwnSums, RoundDirections
 from fl_audit.canaries.pool import CanaryPool
+from fl_audit.formats.mapped_log import unnamed_log
 
 if TYPE_CHECKING:
     from fl_audit.attacks.attacker import SeenRound
@@ -31,10 +32,11 @@ _MOST_ROUNDS = 10_000_000
 
 
 class AggregateFiles(RoundCosines):
-    """Scores canaries against the files of aggregates while it reads them.
+    """Scores canaries against the files of aggregates while it reads them, once.
 
-    What is known of the aggregates is complete only after `rows` has gone through all files. Memory
-    is one model and the sum of directions, whatever the number of files.
+    The first `rows` goes through the files, and what is known of the aggregates is complete after
+    it; the cosines are kept in a file without a name for all who ask again. Memory is one model and
+    the sum of directions, whatever the number of files.
     """
 
     def __init__(
@@ -49,7 +51,7 @@ class AggregateFiles(RoundCosines):
 
         Args:
           pool: The canaries.
-          paths: The files by the number of the round, from 1.
+          paths: The files by the number of the round, from 1, in order of the rounds.
           read: The function from a file to its vector, float32 of shape (dim,).
           progress: The function that goes through files, and may show how far it has come.
           keep_directions: Whether `own_sums` will be asked for; directions are then kept in a file
@@ -65,6 +67,7 @@ class AggregateFiles(RoundCosines):
         if keep_directions and paths:
             self._directions = RoundDirections.unnamed(len(paths), pool.seed, pool.dim)
         self._lengths = np.full(min(max(paths, default=0), _MOST_ROUNDS), np.nan)
+        self._cosines: Float32Array | None = None
 
     def see_round(self, seen: "SeenRound") -> None:
         """Raises an error, as no round is shown to a log.
@@ -85,6 +88,10 @@ class AggregateFiles(RoundCosines):
         """
         if rounds is not None:
             raise ValueError("an attacker of a log's aggregates sees every round")
+        return self._read_files() if self._cosines is None else iter(self._cosines)
+
+    def _read_files(self) -> Rows:
+        cosines = unnamed_log((max(len(self._paths), 1), self._pool.count))
         self._total[:] = 0
         numbers = list(self._paths)
         for index, path in enumerate(self._progress(list(self._paths.values()))):
@@ -96,7 +103,9 @@ class AggregateFiles(RoundCosines):
             add_direction(self._total, vector)
             if self._directions is not None:
                 self._directions.add(index, vector)
-            yield self._pool.cosines(vector).astype(np.float32)
+            cosines[index] = self._pool.cosines(vector)
+            yield cosines[index]
+        self._cosines = cosines[: len(self._paths)]
 
     def numbered_rows(self) -> Iterator[NumberedRow]:
         """See `RoundCosines.numbered_rows`."""

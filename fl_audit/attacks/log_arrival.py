@@ -4,37 +4,31 @@ import numpy as np
 
 from fl_audit.array_types import FloatArray
 from fl_audit.attacks.arrivals import RoundLengths, arrival_in_rounds
-from fl_audit.attacks.listed_canaries import read_listed
-from fl_audit.attacks.log_folder import Progress, read_rounds
-from fl_audit.canaries.pool import read_pool
+from fl_audit.attacks.seen_log import SeenLog
 from fl_audit.formats.log_folder import LogFolder
 from fl_audit.formats.mapped_log import open_log
 from fl_audit.mechanism_checks import Arrival
 
 
-def log_arrival(folder: LogFolder, progress: Progress) -> Arrival | None:
+def log_arrival(log: SeenLog) -> Arrival | None:
     """What became of a log's included canaries; None where it does not say who was in which round.
 
     Args:
-      folder: The folder of the log, which has a `pool.json`.
-      progress: The function that goes through the files of aggregates.
+      log: The log.
 
     Raises:
-      InputError: A file is damaged or contradicts `pool.json`.
+      InputError: A file is damaged.
     """
-    pool = read_pool(folder.pool)
-    listed = read_listed(folder, pool)
-    if listed.own_rounds is None:
+    own = log.listed.own_rounds
+    if own is None or log.num_rounds == 0:
         return None
-    rounds, num_rounds = read_rounds(folder, pool, listed.own_rounds, progress)
-    if num_rounds == 0:
-        return None
+    rounds = log.cosines
     return arrival_in_rounds(
         rounds.numbered_rows(),
-        listed.own_rounds,
-        listed.included,
-        lambda: _lengths(folder, rounds.measured_lengths()),
-        pool.dim,
+        own,
+        log.listed.included,
+        lambda: _lengths(log.folder, rounds.measured_lengths()),
+        log.pool.dim,
     )
 
 

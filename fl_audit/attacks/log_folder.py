@@ -1,39 +1,24 @@
 """Scores from a log folder, by the attackers of runs; docs/logs.md defines the format."""
 
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from fl_audit.array_types import Float32Array, FloatArray
-from fl_audit.attacks.aggregate_files import AggregateFiles
-from fl_audit.attacks.arrays import flatten
 from fl_audit.attacks.audit_table import Audit
 from fl_audit.attacks.compared_vectors import ComparedVectors
 from fl_audit.attacks.context import AttackContext
-from fl_audit.attacks.listed_canaries import read_listed
-from fl_audit.attacks.logged_sum import LoggedSum
 from fl_audit.attacks.make import compared_by, make_attackers, scores_of
 from fl_audit.attacks.own_rounds import OwnRounds
-from fl_audit.attacks.round_cosines import FinishedRounds, RoundCosines
-from fl_audit.attacks.round_directions import RoundDirections
+from fl_audit.attacks.round_cosines import RoundCosines
+from fl_audit.attacks.seen_log import SeenLog, read_vector
 from fl_audit.attacks.statistic import Sight
 from fl_audit.attacks.statistics import statistics_for
-from fl_audit.canaries.pool import CanaryPool, read_pool
+from fl_audit.canaries.pool import CanaryPool
 from fl_audit.errors import InputError
-from fl_audit.formats.concentration_log import ConcentrationLog
-from fl_audit.formats.cosine_log import CosineLog
-from fl_audit.formats.log_folder import LogFolder
-from fl_audit.formats.npy_file import read_array
 from fl_audit.formats.score_file import ScoreFile
-
-_AGGREGATE = re.compile(r"round_(\d+)\.npy")
-
-Progress = Callable[[list[Path]], Iterable[Path]]
-"""A function that goes through files, and may show how far it has come."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,35 +52,37 @@ class SeenScores:
     compared: Mapping[str, ComparedVectors]
 
 
-def score_log(folder: LogFolder, progress: Progress) -> ScoredLog:
+def score_log(log: SeenLog) -> ScoredLog:
     """Scores every canary of a log against all that the log shows; writes nothing.
 
     Memory grows neither with the number of rounds nor with that of canaries times dim.
 
     Args:
-      folder: The folder of the log, which has a `pool.json`.
-      progress: The function that goes through the files of aggregates.
+      log: The log.
 
     Raises:
-      InputError: A file is missing, damaged, or contradicts `pool.json`, and the message names it;
-        or the folder shows nothing that could be scored.
+      InputError: A file of aggregates is damaged; or the log shows nothing that could be scored.
     """
-    pool = read_pool(folder.pool)
-    listed = read_listed(folder, pool)
-    cosines, num_rounds = read_rounds(folder, pool, listed.own_rounds, progress)
+    folder, listed = log.folder, log.listed
     initial, final = (
-        _read_vector(path, pool.dim) if path.exists() else None
+        read_vector(path, log.pool.dim) if path.exists() else None
         for path in (folder.initial, folder.final)
     )
     seen = score_seen(
-        pool, cosines, num_rounds, own_rounds=listed.own_rounds, initial=initial, final=final
+        log.pool,
+        log.cosines,
+        log.num_rounds,
+        own_rounds=listed.own_rounds,
+        initial=initial,
+        final=final,
     )
     if not seen.scores:
         raise InputError(
             f"{folder.path}: shows nothing to score: needs {folder.aggregates.name}/"
             f"round_000001.npy, {folder.round_cosines.name} or {folder.final.name}"
         )
-    return ScoredLog(pool, num_rounds, score_files(listed.included, seen.scores), seen.compared)
+    scores = score_files(listed.included, seen.scores)
+    return ScoredLog(log.pool, log.num_rounds, scores, seen.compared)
 
 
 def score_seen(
@@ -152,76 +139,3 @@ def score_files(
     """The scores with the coins, by statistic; canaries are named by their number from 0."""
     ids = tuple(map(str, range(len(included))))
     return {name: ScoreFile(ids, included, values) for name, values in scores.items()}
-
-
-def read_rounds(
-    folder: LogFolder, pool: CanaryPool, own: OwnRounds | None, progress: Progress
-) -> tuple[RoundCosines, int]:
-    """The cosines that are logged, else those of logged aggregates, and the number of rounds.
-
-    Args:
-      folder: The folder of the log.
-      pool: The canaries.
-      own: The rounds of every canary; None where they are not known.
-      progress: The function that goes through the files of aggregates.
-
-    Raises:
-      InputError: A file is damaged.
-    """
-    if folder.round_cosines.exists():
-        log = CosineLog.read(folder.round_cosines, pool.count)
-        return logged_rounds(folder, pool, log), int(log.written().sum())
-    paths = _aggregates(folder)
-    several = own is not None and own.most > 1
-
-    def read(path: Path) -> Float32Array:
-        return _read_vector(path, pool.dim)
-
-    return AggregateFiles(pool, paths, read, progress, keep_directions=several), len(paths)
-
-
-def logged_rounds(folder: LogFolder, pool: CanaryPool, log: CosineLog) -> FinishedRounds:
-    """The rounds of a log of cosines, with what the folder says of the aggregates themselves.
-
-    Args:
-      folder: The folder of the log.
-      pool: The canaries.
-      log: The cosines.
-
-    Raises:
-      InputError: A file that describes the aggregates is damaged.
-    """
-    path = folder.round_concentrations
-    concentrations = ConcentrationLog.read(path, log.num_rounds) if path.exists() else None
-    scored = set(np.flatnonzero(log.written()).tolist())
-    total = LoggedSum(folder.direction_sum, pool.dim).compared(pool.family, scored)
-    directions = None
-    if folder.round_directions.exists():
-        directions = RoundDirections.read(
-            folder.round_directions, log.num_rounds, pool.seed, pool.dim
-        )
-    return FinishedRounds(log, concentrations, total, directions)
-
-
-def _aggregates(folder: LogFolder) -> dict[int, Path]:
-    """The files of aggregates by number, without hidden files, which are still being written."""
-    if not folder.aggregates.exists():
-        return {}
-    paths: dict[int, Path] = {}
-    try:
-        found = sorted(path for path in folder.aggregates.iterdir() if path.name[0] != ".")
-    except OSError as error:
-        raise InputError(f"{folder.aggregates}: cannot be read: {error.strerror}") from error
-    for path in found:
-        match = _AGGREGATE.fullmatch(path.name)
-        if not match:
-            raise InputError(f"{path}: must be named round_NUMBER.npy, such as round_000001.npy")
-        number = int(match[1])
-        if number in paths:
-            raise InputError(f"{path}: is round {number} again, after {paths[number].name}")
-        paths[number] = path
-    return {number: paths[number] for number in sorted(paths)}
-
-
-def _read_vector(path: Path, dim: int) -> Float32Array:
-    return flatten(read_array(path, "an NPY file"), dim, str(path))

@@ -91,38 +91,12 @@ class RoundCosines(abc.ABC):
         return np.zeros(0)
 
 
-class RoundLog(RoundCosines):
-    """The cosines of a run that trains, in a file."""
+class _LoggedRounds(RoundCosines):
+    """Rounds whose cosines and concentrations are in logs."""
 
-    def __init__(
-        self, cosines: Cosines, log: CosineLog, concentrations: ConcentrationLog | None
-    ) -> None:
-        """Keeps the files that rounds are written to.
-
-        Args:
-          cosines: The function from a vector to its cosine with every canary.
-          log: The log of the run's cosines, a row per round.
-          concentrations: The log of the aggregates' concentrations; None where no null law depends
-            on them.
-        """
-        self._cosines = cosines
+    def __init__(self, log: CosineLog, concentrations: ConcentrationLog | None) -> None:
         self._log = log
         self._concentrations = concentrations
-        self._seen: int | None = None
-
-    def see_round(self, seen: "SeenRound") -> None:
-        """Logs each canary's cosine with the aggregate."""
-        if seen.index != self._seen:
-            self._log.write_round(seen.index, self._cosines(seen.aggregate))
-            if self._concentrations is not None:
-                self._concentrations.write_round(seen.index, concentration_row(seen.aggregate))
-            self._seen = seen.index
-
-    def flush(self) -> None:
-        """Writes the log to the disk."""
-        self._log.flush()
-        if self._concentrations is not None:
-            self._concentrations.flush()
 
     def rows(self, rounds: range | None = None) -> Rows:
         """See `RoundCosines.rows`."""
@@ -144,6 +118,39 @@ class RoundLog(RoundCosines):
         """See `RoundCosines.largest`."""
         return largest_of_rounds(self._log, self._concentrations, rounds)
 
+
+class RoundLog(_LoggedRounds):
+    """The cosines of a run that trains, in a file."""
+
+    def __init__(
+        self, cosines: Cosines, log: CosineLog, concentrations: ConcentrationLog | None
+    ) -> None:
+        """Keeps the files that rounds are written to.
+
+        Args:
+          cosines: The function from a vector to its cosine with every canary.
+          log: The log of the run's cosines, a row per round.
+          concentrations: The log of the aggregates' concentrations; None where no null law depends
+            on them.
+        """
+        super().__init__(log, concentrations)
+        self._cosines = cosines
+        self._seen: int | None = None
+
+    def see_round(self, seen: "SeenRound") -> None:
+        """Logs each canary's cosine with the aggregate."""
+        if seen.index != self._seen:
+            self._log.write_round(seen.index, self._cosines(seen.aggregate))
+            if self._concentrations is not None:
+                self._concentrations.write_round(seen.index, concentration_row(seen.aggregate))
+            self._seen = seen.index
+
+    def flush(self) -> None:
+        """Writes the log to the disk."""
+        self._log.flush()
+        if self._concentrations is not None:
+            self._concentrations.flush()
+
     def total(self) -> None:
         """None; attackers keep the sum themselves, each over the rounds that it sees."""
 
@@ -152,7 +159,7 @@ class RoundLog(RoundCosines):
         del own
 
 
-class FinishedRounds(RoundCosines):
+class FinishedRounds(_LoggedRounds):
     """The cosines of rounds that are over, in a log's file."""
 
     def __init__(
@@ -170,8 +177,7 @@ class FinishedRounds(RoundCosines):
           total: What is known of the sum of directions of all rounds that are scored.
           directions: The directions of all rounds; None where they are not known.
         """
-        self._log = log
-        self._concentrations = concentrations
+        super().__init__(log, concentrations)
         self._total = total
         self._directions = directions
 
@@ -185,26 +191,6 @@ class FinishedRounds(RoundCosines):
 
     def flush(self) -> None:
         """Does nothing, as there is nothing to write."""
-
-    def rows(self, rounds: range | None = None) -> Rows:
-        """See `RoundCosines.rows`."""
-        return self._log.rows(rounds)
-
-    def numbered_rows(self) -> Iterator[NumberedRow]:
-        """See `RoundCosines.numbered_rows`."""
-        return numbered_rows(self._log)
-
-    def scored_round(self, index: int) -> ScoredRound | None:
-        """See `RoundCosines.scored_round`."""
-        return scored_round(self._log, self._concentrations, index)
-
-    def any_one(self) -> ComparedVectors | None:
-        """See `RoundCosines.any_one`."""
-        return any_of_rounds(self._log, self._concentrations)
-
-    def largest(self, rounds: range | None = None) -> ComparedVectors | None:
-        """See `RoundCosines.largest`."""
-        return largest_of_rounds(self._log, self._concentrations, rounds)
 
     def total(self) -> ComparedVectors | None:
         """See `RoundCosines.total`."""

@@ -1,7 +1,6 @@
 """The directions of rounds in a log, and the sums of them that canaries are compared with."""
 
 import functools
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.sketch import Sketch, largest_lengths, width_of
 from fl_audit.estimators.laws import Concentration, concentration_of
 from fl_audit.formats.direction_log import DirectionLog
+from fl_audit.formats.mapped_log import unnamed_log
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,9 +61,7 @@ class RoundDirections:
     def unnamed(cls, num_rounds: int, seed: int, dim: int) -> "RoundDirections":
         """Makes an empty log in a file without a name, which goes with the object."""
         width = width_of(dim, num_rounds)
-        with tempfile.TemporaryFile() as file:
-            rows = np.memmap(file, np.float32, "w+", shape=(num_rounds, 1 + width))
-        return cls(DirectionLog.of(rows), seed, dim)
+        return cls(DirectionLog.of(unnamed_log((num_rounds, 1 + width))), seed, dim)
 
     @classmethod
     def at_round(

@@ -18,10 +18,11 @@ from fl_audit.attacks.compared_vectors import (
 )
 from fl_audit.attacks.listed_canaries import read_listed, write_listed
 from fl_audit.attacks.live_test import LiveCanaries, LiveTest, ScoredRound, why_no_live_test
-from fl_audit.attacks.log_folder import logged_rounds, score_files, score_seen
+from fl_audit.attacks.log_folder import score_files, score_seen
 from fl_audit.attacks.logged_sum import LoggedSum
 from fl_audit.attacks.round_cosines import scored_round
 from fl_audit.attacks.round_directions import RoundDirections
+from fl_audit.attacks.seen_log import logged_rounds
 from fl_audit.canaries.pool import CanaryPool, read_pool, write_pool
 from fl_audit.errors import InputError
 from fl_audit.estimators.arguments import check_confidence, check_delta

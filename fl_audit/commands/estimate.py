@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands
     from fl_audit.estimators.laws import NullTail
     from fl_audit.estimators.setting import Null
+    from fl_audit.report.audited_folder import AuditedFolder
     from fl_audit.report.folder_report import Asked, FolderReport
     from fl_audit.verdict import Verdict
 
@@ -76,10 +77,14 @@ def add(commands: "Commands") -> None:
 
 
 def _estimate(arguments: argparse.Namespace) -> int:
+    from fl_audit.commands.progress import scoring_progress
+    from fl_audit.report.audited_folder import AuditedFolder
+
     is_folder = arguments.scores.is_dir()
-    report = _of_folder(arguments) if is_folder else _of_file(arguments)
+    source = AuditedFolder(arguments.scores, scoring_progress)
+    report = _of_folder(source, arguments) if is_folder else _of_file(arguments)
     if arguments.out is not None:
-        _write_page(report, arguments.scores, arguments.out)
+        _write_page(report, source, arguments.out)
     if arguments.json:
         print_json(report.to_json() if is_folder else _file_json(report))
     else:
@@ -131,20 +136,14 @@ def _null_tail(family: str | None, dim: int | None, null: "Null") -> "NullTail |
     return ANY_VECTOR.null_tail(family, dim)
 
 
-def _of_folder(arguments: argparse.Namespace) -> "FolderReport":
-    from fl_audit.commands.progress import scoring_progress
+def _of_folder(folder: "AuditedFolder", arguments: argparse.Namespace) -> "FolderReport":
     from fl_audit.report.folder_report import report_on_statistics
     from fl_audit.report.folder_statistics import chosen_statistic, folder_statistics
 
-    path = arguments.scores
-    statistics = folder_statistics(
-        path, arguments.dim, arguments.null, arguments.canaries, progress=scoring_progress
-    )
-    chosen = chosen_statistic(path, statistics, arguments.statistic)
+    statistics = folder_statistics(folder, arguments.dim, arguments.null, arguments.canaries)
+    chosen = chosen_statistic(folder.path, statistics, arguments.statistic)
     others = [one for one in statistics if one not in chosen]
-    return report_on_statistics(
-        path, chosen, _asked(arguments), others=others, progress=scoring_progress
-    )
+    return report_on_statistics(folder, chosen, _asked(arguments), others)
 
 
 def _asked(arguments: argparse.Namespace) -> "Asked":
@@ -159,7 +158,7 @@ def _asked(arguments: argparse.Namespace) -> "Asked":
     )
 
 
-def _write_page(report: "FolderReport", path: Path, out: Path) -> None:
+def _write_page(report: "FolderReport", source: "AuditedFolder", out: Path) -> None:
     from fl_audit.commands.page import write_page
     from fl_audit.errors import InputError
 
@@ -167,7 +166,7 @@ def _write_page(report: "FolderReport", path: Path, out: Path) -> None:
         from fl_audit.report.write import render_estimates
     except ModuleNotFoundError as error:  # where fl_audit is installed without what it needs
         raise InputError(f"--out: a page needs the package {error.name}; install it") from error
-    write_page(render_estimates(path, report), out)
+    write_page(render_estimates(source, report), out)
 
 
 def _file_json(report: "FolderReport") -> dict[str, object]:

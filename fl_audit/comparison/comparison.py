@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from fl_audit.attacks.log_folder import Progress
 from fl_audit.attacks.registry import STATISTICS
+from fl_audit.attacks.seen_log import Progress
 from fl_audit.comparison.comparability import comparability_warnings
 from fl_audit.comparison.pareto import pareto_front
 from fl_audit.comparison.reported_run import PARTIES, Party, ReportedRun, read_reported_runs

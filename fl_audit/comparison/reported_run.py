@@ -10,11 +10,12 @@ from typing import Any, Literal
 
 import msgspec
 
-from fl_audit.attacks.log_folder import Progress
+from fl_audit.attacks.seen_log import Progress
 from fl_audit.errors import InputError
 from fl_audit.formats.json_file import decode_json
 from fl_audit.formats.log_folder import LogFolder
 from fl_audit.formats.run_folder import FORMAT_VERSION, RunFolder, RunRecord
+from fl_audit.report.audited_folder import AuditedFolder
 from fl_audit.report.folder_report import Asked, FolderReport, report_on_folder
 from fl_audit.report.model import Report
 from fl_audit.report.report_json import report_from_json
@@ -124,7 +125,7 @@ def _estimate(
             + (", and the runs have several" if deltas else "")
         )
     delta = next(iter(deltas)) if asked is None else asked
-    report = report_on_folder(folder, Asked(delta), progress)
+    report = report_on_folder(AuditedFolder(folder, progress), Asked(delta))
     return ReportedRun(folder, report, report.to_json(), config={})
 
 

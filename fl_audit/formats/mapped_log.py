@@ -5,6 +5,7 @@ Rows that are written survive kill -9, and after a flush also a power failure.
 
 import math
 import os
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -41,6 +42,15 @@ def create_log(path: Path, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> Mapp
     rows: MappedArray = np.lib.format.open_memmap(path, "r+")
     rows[:] = np.nan
     return rows
+
+
+def unnamed_log(shape: tuple[int, int]) -> MappedArray:
+    """Makes float32 rows in a file without a name, which goes with the array.
+
+    The file takes no room on the disk until rows are written.
+    """
+    with tempfile.TemporaryFile() as file:
+        return np.memmap(file, np.float32, "w+", shape=shape)
 
 
 def open_log(

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 
@@ -10,42 +9,34 @@ from fl_audit.accounting.noise_laws import SKELLAM
 from fl_audit.array_types import FloatArray
 from fl_audit.attacks.arrivals import RoundLengths, arrival_in_rounds
 from fl_audit.attacks.log_arrival import log_arrival
-from fl_audit.attacks.log_folder import Progress
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.round_cosines import numbered_rows
 from fl_audit.errors import InputError
 from fl_audit.formats.cosine_log import CosineLog
-from fl_audit.formats.log_folder import LogFolder
-from fl_audit.formats.run_folder import RunFolder
 from fl_audit.mechanism_checks import Arrival
 from fl_audit.mechanisms import MECHANISMS
-from fl_audit.report.finished_run import FinishedRun, read_finished_run
-from fl_audit.verdict import ScoredStatistic, scored_statistic, separation
+from fl_audit.report.audited_folder import AuditedFolder
+from fl_audit.report.finished_run import FinishedRun
+from fl_audit.verdict import ScoredStatistic, separation
 
 _WHO_WHEN = "the rounds of every canary (canary_rounds, or canaries.csv) and its length in each"
 
 
-def folder_arrival(
-    path: Path, statistics: Sequence[ScoredStatistic], progress: Progress = iter
-) -> Arrival:
+def folder_arrival(folder: AuditedFolder, statistics: Sequence[ScoredStatistic]) -> Arrival:
     """What became of the included canaries of a log, a run, or a folder of scores alone.
 
     Args:
-      path: The folder of a log (docs/logs.md), of a run of `fl-audit run`, or of scores.
+      folder: The folder.
       statistics: All statistics of the folder, which tell what nothing else does.
-      progress: The function that goes through the files of aggregates.
 
     Raises:
       InputError: A file of a log is damaged.
     """
-    log, run = LogFolder(path), RunFolder(path)
-    if log.pool.exists():
-        seen = log_arrival(log, progress)
+    if folder.log is not None:
+        seen = log_arrival(folder.log)
         return seen or dataclasses.replace(separation(statistics), lacks=_WHO_WHEN)
-    if not run.record.exists():
-        return separation(statistics)
     try:
-        return run_arrival(read_finished_run(run))
+        return separation(statistics) if folder.run is None else run_arrival(folder.run)
     except InputError:  # of a run of which only scores were kept, those alone tell
         return separation(statistics)
 
@@ -61,12 +52,7 @@ def run_arrival(run: FinishedRun) -> Arrival:
     """
     path = run.folder.round_cosines
     if not path.exists():
-        return separation(
-            [
-                scored_statistic(s, run.scores[s.name].canary_scores(), run.facts)
-                for s in run.statistics
-            ]
-        )
+        return separation([run.scored(statistic) for statistic in run.statistics])
     log = CosineLog.read(path, run.record.num_canaries)
     arrival = arrival_in_rounds(
         numbered_rows(log),

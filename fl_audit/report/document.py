@@ -4,7 +4,13 @@ from collections.abc import Iterable
 
 import msgspec
 
-from fl_audit.accounting import NoisyRounds, account, noise_law_named
+from fl_audit.accounting import (
+    AttackerBounds,
+    NoisyRounds,
+    account,
+    attacker_bounds,
+    noise_law_named,
+)
 from fl_audit.attacks.registry import THREAT_MODELS
 from fl_audit.attacks.threat_model import ThreatModel
 from fl_audit.attacks.threat_models import threat_models_of
@@ -16,7 +22,7 @@ from fl_audit.report.faults import faults_of
 from fl_audit.report.finished_run import FinishedRun
 from fl_audit.report.folder_report import NOT_KNOWN, FolderReport
 from fl_audit.report.model import AnalyticalReport, ArrivalReport, Report, ThreatModelReport
-from fl_audit.report.report_json import verdict_from_json
+from fl_audit.report.report_json import verdict_report
 from fl_audit.report.run_verdict import run_verdict
 from fl_audit.report.statistic import statistic_report
 from fl_audit.report.statistic_model import StatisticReport
@@ -35,6 +41,7 @@ def build_report(run: FinishedRun, estimated: FolderReport | None = None) -> Rep
       InputError: The record's noise does not add up, or no method can be applied to the scores.
     """
     rounds = _noisy_rounds(run)
+    against_canary = attacker_bounds(rounds, rounds.canary)
     checks = checks_report(run)
     arrival = run_arrival(run)
     if estimated is None:
@@ -45,12 +52,14 @@ def build_report(run: FinishedRun, estimated: FolderReport | None = None) -> Rep
     return Report(
         statistics=statistics,
         threat_models=_threat_models(run, statistics.values()),
-        verdict=None if reached is None else verdict_from_json(reached.to_json()),
+        verdict=verdict_report(reached),
         arrival=ArrivalReport(arrival.state, arrival.ratio, arrival.reason),
         checks=checks,
         faults=faults_of(run),
-        analytical=_analytical(rounds),
-        efficiency=efficiency_reports(rounds, statistics, run.config.audit.confidence),
+        analytical=_analytical(rounds, against_canary),
+        efficiency=efficiency_reports(
+            against_canary, statistics, rounds.delta, run.config.audit.confidence
+        ),
         run=run.record,
         config=run.config,
         fl_audit_version=__version__,
@@ -93,6 +102,7 @@ def _noisy_rounds(run: FinishedRun) -> NoisyRounds:
     return rounds
 
 
-def _analytical(rounds: NoisyRounds) -> AnalyticalReport:
+def _analytical(rounds: NoisyRounds, against_canary: AttackerBounds) -> AnalyticalReport:
     plain = msgspec.convert(account(rounds), AnalyticalReport, from_attributes=True)
-    return msgspec.structs.replace(plain, attackers=attacker_reports(rounds))
+    attackers = attacker_reports(attacker_bounds(rounds, rounds.client), against_canary)
+    return msgspec.structs.replace(plain, attackers=attackers)

@@ -7,8 +7,6 @@ import msgspec
 from fl_audit.accounting import (
     AttackerBound,
     AttackerBounds,
-    NoisyRounds,
-    attacker_bounds,
     most_provable,
 )
 from fl_audit.attacks.registry import THREAT_MODELS
@@ -17,13 +15,13 @@ from fl_audit.report.model import AttackerReport, GuaranteeReport
 from fl_audit.report.statistic_model import StatisticReport
 
 
-def attacker_reports(run: NoisyRounds) -> dict[str, AttackerReport]:
+def attacker_reports(client: AttackerBounds, canary: AttackerBounds) -> dict[str, AttackerReport]:
     """The guarantees to both parties by what an attacker knows.
 
     Args:
-      run: The noisy rounds of the run.
+      client: The bounds for a client.
+      canary: The bounds for a canary.
     """
-    canary, client = attacker_bounds(run, run.canary), attacker_bounds(run, run.client)
     return {
         name: AttackerReport(
             client=_reported(client.against(knows)), canary=_reported(canary.against(knows))
@@ -37,19 +35,20 @@ def _reported(bound: AttackerBound) -> GuaranteeReport:
 
 
 def efficiency_reports(
-    run: NoisyRounds, statistics: Mapping[str, StatisticReport], confidence: float
+    bounds: AttackerBounds,
+    statistics: Mapping[str, StatisticReport],
+    delta: float,
+    confidence: float,
 ) -> dict[str, EfficiencyReport]:
     """What was proven on each statistic beside what could have been, and what is guaranteed.
 
     Args:
-      run: The noisy rounds of the run.
+      bounds: The bounds for a canary.
       statistics: What was estimated.
+      delta: The delta that they are at.
       confidence: The confidence of the bounds.
     """
-    bounds = attacker_bounds(run, run.canary)
-    return {
-        name: _efficiency(bounds, made, run.delta, confidence) for name, made in statistics.items()
-    }
+    return {name: _efficiency(bounds, made, delta, confidence) for name, made in statistics.items()}
 
 
 def knows_rounds(threat_model: str) -> bool:

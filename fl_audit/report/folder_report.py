@@ -1,22 +1,21 @@
 """The report of scores that no config of ours stands behind: of a log, a folder or a file."""
 
 import functools
-import importlib.metadata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from fl_audit.attacks.audit_table import Audit
-from fl_audit.attacks.log_folder import Progress
 from fl_audit.attacks.registry import STATISTICS, THREAT_MODELS
 from fl_audit.errors import InputError
 from fl_audit.estimators.audit import AuditResult, estimate
 from fl_audit.mechanism_checks import Arrival
 from fl_audit.report.arrival import folder_arrival
+from fl_audit.report.audited_folder import AuditedFolder
 from fl_audit.report.folder_facts import FolderFacts, read_folder_facts
 from fl_audit.report.folder_statistics import folder_statistics
 from fl_audit.report.model import VerdictReport
-from fl_audit.report.report_json import verdict_from_json
+from fl_audit.report.report_json import verdict_report
 from fl_audit.report.statistic import report_of_result
 from fl_audit.report.statistic_model import StatisticReport
 from fl_audit.verdict import (
@@ -27,6 +26,7 @@ from fl_audit.verdict import (
     chosen_methods,
     reach_verdict,
 )
+from fl_audit.version import __version__
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class FolderReport:
     @property
     def verdict(self) -> VerdictReport | None:
         """The verdict as a run's report has it; None without a claim."""
-        return None if self.reached is None else verdict_from_json(self.reached.to_json())
+        return verdict_report(self.reached)
 
     @property
     def delta(self) -> float:
@@ -135,7 +135,7 @@ class FolderReport:
     @property
     def fl_audit_version(self) -> str:
         """The version that makes the report."""
-        return importlib.metadata.version("fl-audit")
+        return __version__
 
     def to_json(self) -> dict[str, object]:
         """The JSON object that `fl-audit estimate FOLDER --json` prints."""
@@ -182,21 +182,18 @@ def report_on_file(path: Path, statistic: ScoredStatistic, asked: Asked) -> Fold
 
 
 def report_on_statistics(
-    path: Path,
+    folder: AuditedFolder,
     statistics: Sequence[ScoredStatistic],
     asked: Asked,
-    *,
     others: Sequence[ScoredStatistic] = (),
-    progress: Progress = iter,
 ) -> FolderReport:
     """The report of statistics of a folder.
 
     Args:
-      path: The folder.
+      folder: The folder.
       statistics: Statistics that `folder_statistics` has found in it, at least one.
       asked: What is asked of them.
       others: The statistics of the folder that are not asked about.
-      progress: A function that goes through files of aggregates that are read.
 
     Raises:
       InputError: No method can be applied to some scores, or what is asked is out of range.
@@ -206,32 +203,30 @@ def report_on_statistics(
         try:
             results[str(statistic.name)] = _estimated(statistic, asked)
         except InputError as error:
-            raise InputError(f"{path}, statistic {statistic.name}: {error}") from error
-    arrival = folder_arrival(path, [*statistics, *others], progress)
+            raise InputError(f"{folder.path}, statistic {statistic.name}: {error}") from error
+    arrival = folder_arrival(folder, [*statistics, *others])
     return FolderReport(
-        name=path.resolve().name,
+        name=folder.path.resolve().name,
         asked=asked,
         scored=statistics,
         results=results,
         reached=_verdict(statistics, asked, arrival, others),
         arrival=arrival,
-        facts=read_folder_facts(path),
+        facts=read_folder_facts(folder),
     )
 
 
-def report_on_folder(path: Path, asked: Asked, progress: Progress = iter) -> FolderReport:
+def report_on_folder(folder: AuditedFolder, asked: Asked) -> FolderReport:
     """The report of all statistics that a folder holds or allows; writes nothing.
 
     Args:
-      path: The folder.
+      folder: The folder.
       asked: What is asked of its scores.
-      progress: A function that goes through the files of aggregates that are scored.
 
     Raises:
       InputError: The folder holds no scores, or a file in it is damaged.
     """
-    statistics = folder_statistics(path, None, None, progress=progress)
-    return report_on_statistics(path, statistics, asked, progress=progress)
+    return report_on_statistics(folder, folder_statistics(folder), asked)
 
 
 def _estimated(statistic: ScoredStatistic, asked: Asked) -> AuditResult:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fl_audit.attacks.audit_table import Audit
 from fl_audit.attacks.compared_vectors import ComparedVectors, read_compared_vectors
-from fl_audit.attacks.log_folder import Progress, score_log
+from fl_audit.attacks.log_folder import score_log
 from fl_audit.attacks.registry import STATISTICS
 from fl_audit.attacks.statistic import NullLaw, RunFacts
 from fl_audit.canaries.pool import read_pool
@@ -18,6 +18,7 @@ from fl_audit.formats.log_folder import LogFolder
 from fl_audit.formats.run_folder import RunFolder, read_record
 from fl_audit.formats.score_file import ScoreFile, read_score_file
 from fl_audit.formats.scored_folder import ScoredFolder
+from fl_audit.report.audited_folder import AuditedFolder
 from fl_audit.verdict import ScoredStatistic
 
 
@@ -32,26 +33,25 @@ class _Scores:
 
 
 def folder_statistics(
-    path: Path,
-    dim: int | None,
-    null: Null | None,
+    folder: AuditedFolder,
+    dim: int | None = None,
+    null: Null | None = None,
     family: str | None = None,
-    progress: Progress = iter,
 ) -> list[ScoredStatistic]:
     """Reads a folder's score files, or scores a log that has none; writes nothing.
 
     Args:
-      path: The folder of a log (docs/logs.md), or of a run of `fl-audit run`.
+      folder: The folder.
       dim: Number of trainable parameters; None takes the folder's.
       null: The null law for all statistics; None takes what is known of each statistic.
       family: The canaries' family; None takes the folder's.
-      progress: A function that goes through the files of aggregates that are scored.
 
     Raises:
       InputError: The folder holds neither a log nor scores, a file in it is damaged, or an
         option contradicts it.
     """
-    found = _read_scores(path) or _score(LogFolder(path), progress)
+    path = folder.path
+    found = _read_scores(path) or _score(folder)
     for option, asked, there in (
         ("--dim", dim, found.dim),
         ("--canaries", family, found.family),
@@ -126,10 +126,9 @@ def _read_scores(path: Path) -> _Scores | None:
     )
 
 
-def _score(folder: LogFolder, progress: Progress) -> _Scores:
-    if not folder.pool.exists():
-        raise InputError(
-            f"{folder.path}: holds neither {folder.pool.name} (a log) nor scores_STATISTIC.csv"
-        )
-    scored = score_log(folder, progress)
+def _score(folder: AuditedFolder) -> _Scores:
+    if folder.log is None:
+        pool = LogFolder(folder.path).pool.name
+        raise InputError(f"{folder.path}: holds neither {pool} (a log) nor scores_STATISTIC.csv")
+    scored = score_log(folder.log)
     return _Scores(scored.scores, scored.compared, scored.pool.dim, scored.pool.family)

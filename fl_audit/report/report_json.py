@@ -15,6 +15,7 @@ from fl_audit.estimators.result import json_value
 from fl_audit.formats.run_folder import RunRecord
 from fl_audit.report.model import AnalyticalReport, ChecksReport, Report, VerdictReport
 from fl_audit.report.statistic_model import EstimateDetails, EstimateReport, StatisticReport
+from fl_audit.verdict import Verdict
 
 _INFINITIES = {"inf": math.inf, "-inf": -math.inf}
 
@@ -148,6 +149,11 @@ def report_from_json(fields: Mapping[str, Any], name: str) -> Report:
 def verdict_from_json(fields: Mapping[str, Any]) -> VerdictReport:
     """The verdict that a JSON object holds, such as the one under report.json's `verdict`."""
     return msgspec.convert(_numbered(fields), VerdictReport)
+
+
+def verdict_report(reached: Verdict | None) -> VerdictReport | None:
+    """A verdict as reports hold it; None without a claim."""
+    return None if reached is None else verdict_from_json(reached.to_json())
 
 
 def _numbered(value: Any, key: str = "") -> Any:

@@ -8,7 +8,7 @@ from fl_audit.attacks.statistic import Statistic
 from fl_audit.formats.run_folder import RunRecord
 from fl_audit.mechanism_checks import Arrival
 from fl_audit.report.finished_run import FinishedRun
-from fl_audit.verdict import Claim, Verdict, chosen_tests, reach_verdict, scored_statistic
+from fl_audit.verdict import Claim, Verdict, chosen_tests, reach_verdict
 from fl_audit.verdict.chosen_tests import ChosenTests, is_about_sampling
 from fl_audit.verdict.decision import Outcome
 from fl_audit.verdict.live import live_verdict
@@ -37,7 +37,7 @@ def run_verdict(run: FinishedRun, failed_checks: Sequence[str], arrival: Arrival
         chosen.on(scores, run.facts),
         _why_unfit(run.record, chosen),
         arrival=arrival,
-        others=[scored_statistic(s, scores[s.name], run.facts) for s in _left_out(run, chosen)],
+        others=[run.scored(statistic) for statistic in _left_out(run, chosen)],
     )
     if not failed_checks or verdict.outcome is Outcome.CONTRADICTED:
         return verdict

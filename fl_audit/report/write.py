@@ -2,13 +2,13 @@
 
 import dataclasses
 import json
-from pathlib import Path
 
 import msgspec
 
 from fl_audit.errors import InputError
 from fl_audit.formats.atomic import write_text
 from fl_audit.formats.run_folder import RunFolder
+from fl_audit.report.audited_folder import AuditedFolder
 from fl_audit.report.document import build_report
 from fl_audit.report.finished_run import read_finished_run
 from fl_audit.report.folder_report import FolderReport
@@ -44,22 +44,21 @@ def write_report(folder: RunFolder) -> Report:
     return report
 
 
-def render_estimates(path: Path, estimated: FolderReport) -> str:
+def render_estimates(source: AuditedFolder, estimated: FolderReport) -> str:
     """The page of estimates from a folder or file: a finished run's has all that the run knows.
 
     Args:
-      path: The folder or file.
+      source: The folder; or a file, in which no run is found.
       estimated: The estimates from it.
 
     Raises:
       InputError: The folder is that of a finished run, and one of its files is damaged.
     """
-    folder = RunFolder(path)
-    if not folder.report_json.exists():
-        return render_folder_html(
-            estimated, f"fl-audit estimate {path} --delta {estimated.delta:g}"
-        )
-    run = read_finished_run(folder)
+    is_reported = RunFolder(source.path).report_json.exists()
+    run = source.run if is_reported else None
+    if run is None:
+        command = f"fl-audit estimate {source.path} --delta {estimated.delta:g}"
+        return render_folder_html(estimated, command)
     config = run.config
     audit = msgspec.structs.replace(config.audit, confidence=estimated.confidence)
     as_asked = dataclasses.replace(

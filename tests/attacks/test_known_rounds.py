@@ -12,6 +12,7 @@ from fl_audit.attacks.own_rounds import OwnRounds, sums_in_own_rounds
 from fl_audit.errors import InputError
 from fl_audit.estimators.threshold.gdp import threshold_gdp
 from fl_audit.estimators.threshold.valid import threshold_valid
+from fl_audit.report.audited_folder import AuditedFolder
 from fl_audit.report.folder_statistics import folder_statistics
 
 FAMILIES = ["gaussian", "rademacher", "hadamard"]
@@ -48,7 +49,7 @@ def audited(folder, family, noise, seed, *, pool_size=400, dim=3000, num_rounds=
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_log_with_rounds_proves_most_of_what_noise_guarantees(tmp_path, family):
     audited(tmp_path / "log", family, 0.3, 5)
-    scored = {s.name: s for s in folder_statistics(tmp_path / "log", None, None)}["own_rounds"]
+    scored = {s.name: s for s in folder_statistics(AuditedFolder(tmp_path / "log"))}["own_rounds"]
     assert scored.null == "closed_form"
     setting = scored.setting(1e-5, 0.95)
     valid, gaussian = threshold_valid(setting), threshold_gdp(setting)
@@ -62,9 +63,8 @@ def test_bounds_hold_for_a_gaussian_mechanism(tmp_path, family):
     exceeded = 0
     for seed in range(20):
         audited(tmp_path / str(seed), family, 1.0, seed, pool_size=200, dim=500, num_rounds=10)
-        (scored,) = (
-            s for s in folder_statistics(tmp_path / str(seed), None, None) if s.name == "own_rounds"
-        )
+        found = folder_statistics(AuditedFolder(tmp_path / str(seed)))
+        (scored,) = (s for s in found if s.name == "own_rounds")
         exceeded += threshold_gdp(scored.setting(1e-3, 0.95)).details["mu"] > 1.0
     # 20 audits at 5 %: 9 or more by chance with probability 1e-7.
     assert exceeded < 9
@@ -127,6 +127,6 @@ def test_the_bound_holds_for_the_worst_of_the_rounds(tmp_path):
     scorer.score_round(4, np.eye(1, 4096)[0])
     scorer.finish()
     (scored,) = (
-        s for s in folder_statistics(tmp_path / "log", None, None) if s.name == "own_rounds"
+        s for s in folder_statistics(AuditedFolder(tmp_path / "log")) if s.name == "own_rounds"
     )
     assert threshold_valid(scored.setting(1e-5, 0.95)).epsilon == 0

@@ -7,6 +7,7 @@ import pytest
 
 from fl_audit.attacks import CanaryPool, RoundScorer
 from fl_audit.attacks.log_folder import score_log
+from fl_audit.attacks.seen_log import read_log
 from fl_audit.errors import InputError
 from fl_audit.formats.log_folder import LogFolder
 
@@ -40,7 +41,8 @@ def test_a_folder_of_aggregates_scores_as_the_class_does(folder, tmp_path):
     for number, aggregate in zip((1, 2, 10), SEEN, strict=True):
         scorer.score_round(number, aggregate)
     before = sorted(folder.path.rglob("*"))
-    scored, live = score_log(folder, progress), score_log(scorer.folder, progress)
+    scored = score_log(read_log(folder, progress))
+    live = score_log(read_log(scorer.folder, progress))
     assert sorted(folder.path.rglob("*")) == before
     assert gone_through == ["round_000001.npy", "round_2.npy", "round_10.npy"]
     assert scored.pool == live.pool == POOL
@@ -53,9 +55,9 @@ def test_a_folder_of_aggregates_scores_as_the_class_does(folder, tmp_path):
 
 def test_models_are_scored_where_they_are(folder):
     np.save(folder.final, SEEN[0])
-    assert set(score_log(folder, iter).scores) == {"max", "sum", "final"}
+    assert set(score_log(read_log(folder, iter)).scores) == {"max", "sum", "final"}
     np.save(folder.initial, SEEN[1])
-    scores = score_log(folder, iter).scores
+    scores = score_log(read_log(folder, iter)).scores
     assert set(scores) == {"max", "sum", "final", "final_minus_initial"}
     np.testing.assert_array_equal(scores["final"].score, POOL.cosines(SEEN[0]))
     np.testing.assert_array_equal(
@@ -68,7 +70,7 @@ def test_the_final_model_alone_will_do(folder):
         path.unlink()
     folder.aggregates.rmdir()
     np.save(folder.final, SEEN[0])
-    scored = score_log(folder, iter)
+    scored = score_log(read_log(folder, iter))
     assert (scored.num_rounds, set(scored.scores)) == (0, {"final"})
 
 
@@ -76,7 +78,7 @@ def test_canaries_csv_overrides_the_coins(folder):
     flags = np.arange(40) % 3 == 0
     rows = [f"{canary},{int(flag)},1 2" for canary, flag in enumerate(flags)]
     folder.canaries.write_text("canary_id,included,rounds\n" + "\n".join(reversed(rows)) + "\n")
-    np.testing.assert_array_equal(score_log(folder, iter).scores["max"].included, flags)
+    np.testing.assert_array_equal(score_log(read_log(folder, iter)).scores["max"].included, flags)
 
 
 def _canaries(rows):
@@ -121,7 +123,7 @@ BAD = [
 def test_a_bad_log_is_one_clear_line(folder, spoil, message):
     spoil(folder)
     with pytest.raises(InputError, match=message) as refused:
-        score_log(folder, iter)
+        score_log(read_log(folder, iter))
     assert "\n" not in str(refused.value)
 
 
@@ -129,4 +131,19 @@ def test_a_log_that_shows_nothing_is_refused(folder):
     for path in folder.aggregates.iterdir():
         path.unlink()
     with pytest.raises(InputError, match="shows nothing to score: needs aggregates/round_000001"):
-        score_log(folder, iter)
+        score_log(read_log(folder, iter))
+
+
+def test_files_are_read_once_however_many_ask(folder):
+    gone_through = []
+
+    def progress(paths):
+        gone_through.extend(path.name for path in paths)
+        return iter(paths)
+
+    log = read_log(folder, progress)
+    first = score_log(log).scores["max"].score
+    rows = list(log.cosines.numbered_rows())
+    assert [number for number, _ in rows] == [0, 1, 9]
+    np.testing.assert_array_equal(np.max([row for _, row in rows], axis=0), first)
+    assert gone_through == ["round_000001.npy", "round_2.npy", "round_10.npy"]

@@ -34,6 +34,7 @@ from fl_audit.estimators import (
 )
 from fl_audit.formats.run_folder import RunFolder
 from fl_audit.formats.score_file import read_score_file, write_score_file
+from fl_audit.report.audited_folder import AuditedFolder
 from fl_audit.report.folder_statistics import folder_statistics
 from fl_audit.verdict import scored_statistic
 
@@ -272,11 +273,11 @@ def scored(folder, family="rademacher", repeat=False) -> RoundScorer:
 
 def test_a_server_log_a_finished_one_and_its_aggregates_know_the_same(tmp_path):
     scorer = scored(tmp_path / "audit")
-    live = {s.name: s for s in folder_statistics(tmp_path / "audit", None, None)}
+    live = {s.name: s for s in folder_statistics(AuditedFolder(tmp_path / "audit"))}
     reopened = RoundScorer.open(tmp_path / "audit")
     model = np.random.default_rng(3).normal(size=400).astype(np.float32)
     reopened.finish(initial=0 * model, final=model)
-    finished = {s.name: s for s in folder_statistics(tmp_path / "audit", None, None)}
+    finished = {s.name: s for s in folder_statistics(AuditedFolder(tmp_path / "audit"))}
     log = tmp_path / "log"
     (log / "aggregates").mkdir(parents=True)
     (log / "pool.json").write_bytes(scorer.folder.pool.read_bytes())
@@ -284,7 +285,7 @@ def test_a_server_log_a_finished_one_and_its_aggregates_know_the_same(tmp_path):
         moved = np.random.default_rng(number).normal(size=400)
         np.save(log / "aggregates" / f"round_{number}.npy", moved)
     np.save(log / "final.npy", model)
-    of_files = {s.name: s for s in folder_statistics(log, None, None)}
+    of_files = {s.name: s for s in folder_statistics(AuditedFolder(log))}
     assert set(live) == {"max", "sum"}
     assert set(finished) == {"final", "final_minus_initial", "max", "sum"}
     for name in ("max", "sum"):
@@ -298,7 +299,7 @@ def test_a_server_log_a_finished_one_and_its_aggregates_know_the_same(tmp_path):
 def test_a_round_that_is_scored_again_leaves_the_sum_unknown_and_the_maximum_known(tmp_path):
     scored(tmp_path / "audit", repeat=True)
     RoundScorer.open(tmp_path / "audit").finish()
-    found = {s.name: s.null_tail for s in folder_statistics(tmp_path / "audit", None, None)}
+    found = {s.name: s.null_tail for s in folder_statistics(AuditedFolder(tmp_path / "audit"))}
     assert found["sum"] is None
     replaced = np.random.default_rng(9).normal(size=400).astype(np.float32)
     groups = [largest_cosine(rows(np.random.default_rng(n).normal(size=400))) for n in (1, 4, 5)]
@@ -312,12 +313,12 @@ def test_a_server_that_was_killed_before_the_sum_was_written_scores_the_round_ag
     before = scorer.folder.direction_sum.read_bytes()
     moved = np.random.default_rng(6).normal(size=400)
     scorer.score_round(6, moved)
-    whole = folder_statistics(tmp_path / "audit", None, None)
+    whole = folder_statistics(AuditedFolder(tmp_path / "audit"))
     scorer.folder.direction_sum.write_bytes(before)
-    killed = {s.name: s.null_tail for s in folder_statistics(tmp_path / "audit", None, None)}
+    killed = {s.name: s.null_tail for s in folder_statistics(AuditedFolder(tmp_path / "audit"))}
     assert killed["sum"] is None
     RoundScorer.open(tmp_path / "audit").score_round(6, moved)
-    again = folder_statistics(tmp_path / "audit", None, None)
+    again = folder_statistics(AuditedFolder(tmp_path / "audit"))
     assert [s.null_tail for s in again] == [s.null_tail for s in whole]
     scorer.folder.direction_sum.write_bytes(before[:-8])
     with pytest.raises(InputError, match=r"direction_sum\.npy: is not a sum of directions"):
@@ -339,21 +340,21 @@ def test_folders_of_before_are_read_as_before(tmp_path, family, final):
         scorer.folder.direction_sum,
     ):
         path.unlink(missing_ok=True)
-    found = {s.name: s.null_tail for s in folder_statistics(tmp_path / "audit", None, None)}
+    found = {s.name: s.null_tail for s in folder_statistics(AuditedFolder(tmp_path / "audit"))}
     assert found == {"final": final, "max": None, "sum": None}
     reopened = RoundScorer.open(tmp_path / "audit")  # which goes on
     reopened.score_round(7, model)
     for path in paths.values():
         path.unlink()
-    of_log = {s.name: s.null_tail for s in folder_statistics(tmp_path / "audit", None, None)}
+    of_log = {s.name: s.null_tail for s in folder_statistics(AuditedFolder(tmp_path / "audit"))}
     assert of_log == {"max": LargestOfRoundsNull(5 * (final,)), "sum": None}
     # Score files alone: nothing is said of the family, unless somebody says it.
     alone = tmp_path / "alone"
     alone.mkdir()
     scores = RoundScorer.open(tmp_path / "audit").finish()["sum"]
     write_score_file(RunFolder(alone).scores("final"), read_score_file(scores))
-    (nothing,) = folder_statistics(alone, 400, None)
-    (said,) = folder_statistics(alone, 400, None, family)
+    (nothing,) = folder_statistics(AuditedFolder(alone), 400)
+    (said,) = folder_statistics(AuditedFolder(alone), 400, family=family)
     assert (nothing.null_tail, said.null_tail) == (None, final)
 
 

@@ -16,6 +16,7 @@ from fl_audit.attacks.registry import (
     register_statistic,
     register_threat_model,
 )
+from fl_audit.attacks.seen_log import read_log
 from fl_audit.attacks.statistics import check_scored, statistics_for
 from fl_audit.attacks.threat_models import check_rounds
 from fl_audit.canaries.regenerated import GaussianFamily
@@ -61,7 +62,7 @@ def test_a_log_is_scored_by_the_new_statistic_too(tmp_path):
     rows = [scorer.score_round(number, row) for number, row in enumerate(AGGREGATES, start=1)]
     with registered_attacker(SmallestAttacker):
         assert set(scorer.finish()) == {"max", "sum", "smallest"}
-        scored = score_log(scorer.folder, iter).scores["smallest"].score
+        scored = score_log(read_log(scorer.folder, iter)).scores["smallest"].score
     np.testing.assert_allclose(scored, np.min(rows, axis=0), rtol=1e-6)
     assert set(scorer.finish()) == {"max", "sum"}
 

@@ -9,6 +9,7 @@ from fl_audit.attacks.attacker import Attacker
 from fl_audit.attacks.compared_vectors import read_compared_vectors
 from fl_audit.attacks.log_folder import score_log
 from fl_audit.attacks.registry import STATISTICS
+from fl_audit.attacks.seen_log import read_log
 from fl_audit.canaries.pool import CanaryPool, write_pool
 from fl_audit.cli import main
 from fl_audit.config import Canaries, Config, DigitsTask, GaussianFixed, Shuffle
@@ -68,7 +69,7 @@ def test_scores_equal_those_of_a_run_with_the_same_numbers(tmp_path, monkeypatch
     (tmp_path / "run.toml").write_text(config_to_toml(CONFIG))
     run = tmp_path / "run"
     assert main(["run", str(tmp_path / "run.toml"), "--out", str(run)]) == 0
-    scored = score_log(log, iter)
+    scored = score_log(read_log(log, iter))
     assert scored.num_rounds == 3
     assert set(scored.scores) >= {"final", "final_minus_initial", "max", "sum"}
     for statistic in STATISTICS:
@@ -86,7 +87,7 @@ def test_scores_equal_those_of_a_run_with_the_same_numbers(tmp_path, monkeypatch
     assert RunFolder(run).direction_sums() == []
     # A run's list of its canaries may be handed over as it is.
     shutil.copy(run / "canaries.csv", log.canaries)
-    again = score_log(log, iter)
+    again = score_log(read_log(log, iter))
     np.testing.assert_array_equal(again.scores["max"].included, POOL.included)
     own = read_score_file(run / "scores_own_rounds.csv")
     np.testing.assert_array_equal(again.scores["own_rounds"].score, own.score)

@@ -15,6 +15,7 @@ from fl_audit.estimators import AuditSetting
 from fl_audit.estimators.laws import AtMostNull
 from fl_audit.estimators.threshold.gdp import threshold_gdp
 from fl_audit.estimators.threshold.valid import threshold_valid
+from fl_audit.report.audited_folder import AuditedFolder
 from fl_audit.report.folder_statistics import folder_statistics
 
 ALL_FAMILIES = list(FAMILIES)
@@ -45,7 +46,7 @@ def audited(folder, pool, rounds, noise, num_rounds, *, drift=0.0, leak=True):
 
 
 def own_rounds_of(folder):
-    return {s.name: s for s in folder_statistics(folder, None, None)}["own_rounds"]
+    return {s.name: s for s in folder_statistics(AuditedFolder(folder))}["own_rounds"]
 
 
 @pytest.mark.parametrize("family", ALL_FAMILIES)

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from fl_audit.accounting import NoisyRounds
+from fl_audit.accounting import NoisyRounds, attacker_bounds
 from fl_audit.report.efficiency import attacker_reports, efficiency_reports
 from fl_audit.report.efficiency_rows import efficiency_rows
 from tests.report.made_reports import estimate, statistic
@@ -13,6 +13,10 @@ from tests.report.made_reports import estimate, statistic
 def made(**facts):
     plain = {"rounds": 100, "delta": 1e-3, "noise_multiplier": 0.3, "sum_noise_multiplier": 0.3}
     return NoisyRounds(**{**plain, "canary_participations": 1, **facts})
+
+
+def efficiency_of(run, statistics):
+    return efficiency_reports(attacker_bounds(run, run.canary), statistics, run.delta, 0.95)
 
 
 BOUNDS = (
@@ -30,7 +34,7 @@ STATISTICS = {
 
 
 def test_each_statistic_is_compared_with_what_its_own_attacker_could_prove():
-    found = efficiency_reports(made(canary_blocks=((100, 1),)), STATISTICS, 0.95)
+    found = efficiency_of(made(canary_blocks=((100, 1),)), STATISTICS)
     hidden, known = found["max"], found["own_rounds"]
     assert (hidden.proven, hidden.proven_by) == (6.0, "threshold_valid")
     assert hidden.guaranteed == pytest.approx(10.548, abs=1e-3)
@@ -46,27 +50,27 @@ def test_each_statistic_is_compared_with_what_its_own_attacker_could_prove():
 
 def test_an_attacker_who_knows_the_rounds_is_compared_without_amplification():
     run = made(canary_participations=None, sampling_probability=1 / 15)
-    found = efficiency_reports(run, STATISTICS, 0.95)
+    found = efficiency_of(run, STATISTICS)
     assert found["own_rounds"].guaranteed == pytest.approx(96.70, abs=0.01)
     assert found["max"].guaranteed == pytest.approx(59.14, abs=0.01)
-    known = attacker_reports(run)["knows_rounds"]
+    known = attacker_reports(attacker_bounds(run, run.client), attacker_bounds(run, run.canary))[
+        "knows_rounds"
+    ]
     assert known.client.epsilon == known.canary.epsilon == found["own_rounds"].guaranteed
 
 
 def test_an_unknown_threat_model_may_know_the_rounds():
     other = {"x": statistic(threat_model="x", num_included=9)}
-    found = efficiency_reports(made(canary_blocks=((100, 1),)), other, 0.95)["x"]
+    found = efficiency_of(made(canary_blocks=((100, 1),)), other)["x"]
     assert found.knows_rounds
     assert found.proven is None
 
 
 def test_the_page_has_a_row_per_statistic():
-    hidden, known = efficiency_rows(
-        efficiency_reports(made(canary_blocks=((100, 1),)), STATISTICS, 0.95)
-    )
+    hidden, known = efficiency_rows(efficiency_of(made(canary_blocks=((100, 1),)), STATISTICS))
     assert (hidden.proven, hidden.guaranteed, hidden.note) == ("6.00", "10.5", "")
     assert known.note == "if Gaussian: 13.9 of 14.5"
     none = made(noise_multiplier=0.0, sum_noise_multiplier=0.0)
-    without = efficiency_reports(none, STATISTICS, 0.95)
+    without = efficiency_of(none, STATISTICS)
     assert without["max"].guaranteed == math.inf
     assert efficiency_rows(without)[0].guaranteed == "∞"

@@ -12,6 +12,7 @@ from fl_audit.config.file import config_to_toml, parse_config
 from fl_audit.estimators import Concentration
 from fl_audit.formats.score_file import ScoreFile, read_score_file, write_score_file
 from fl_audit.report import Report, write_report
+from fl_audit.report.audited_folder import AuditedFolder
 from fl_audit.report.folder_statistics import folder_statistics
 from fl_audit.report.summary import summary_lines
 from tests.attacks.toys import (
@@ -47,7 +48,7 @@ def reported(folder, changes: dict) -> Report:
 @pytest.mark.parametrize("changes", [{}, {"audit": EVERY_THREAT_MODEL}, ONE_ROUND, OF_EXAMPLES])
 def test_report_and_estimate_agree_on_every_statistic(run_folder, changes):
     made = reported(run_folder, changes).statistics
-    of_estimate = {s.name: s.null for s in folder_statistics(run_folder.path, None, None)}
+    of_estimate = {s.name: s.null for s in folder_statistics(AuditedFolder(run_folder.path))}
     assert of_estimate.keys() == set(STATISTICS.names)
     assert {name: of_estimate[name] for name in made} == {
         name: statistic.null for name, statistic in made.items()
@@ -62,7 +63,7 @@ def test_the_four_configs_have_every_statistic_between_them():
 
 def test_a_window_of_one_round_is_one_vector_in_both(run_folder):
     made = reported(run_folder, ONE_ROUND).statistics
-    of_estimate = {s.name: s.null for s in folder_statistics(run_folder.path, None, None)}
+    of_estimate = {s.name: s.null for s in folder_statistics(AuditedFolder(run_folder.path))}
     for name in ("window_max", "window_sum"):
         assert made[name].null == of_estimate[name] == "closed_form"
     for name in ("max", "sum", "checkpoints_max", "checkpoints_sum"):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from fl_audit.report.arrival import folder_arrival
+from fl_audit.report.audited_folder import AuditedFolder
 from fl_audit.report.folder_statistics import folder_statistics
 from fl_audit.verdict import Claim, ClaimTests, ScoredStatistic, reach_verdict
 from tests.report.wrong_setups import SETUPS
@@ -34,7 +35,7 @@ def outcomes(setup: str, path: Path) -> tuple[tuple[str, str], ...]:
     A promise changes no score. So the system trains once, and its promises are taken away after.
     """
     folder = SETUPS[setup]().write(path)
-    found = folder_statistics(path, None, None)
+    found = folder_statistics(AuditedFolder(path))
     with_promise = _outcome(path, found)
     lengths = np.load(folder.round_lengths)
     lengths[:, 1] = np.nan
@@ -45,7 +46,7 @@ def outcomes(setup: str, path: Path) -> tuple[tuple[str, str], ...]:
 def _outcome(path: Path, found: Sequence[ScoredStatistic]) -> tuple[str, str]:
     """The state of arrival and the outcome of the verdict on own_rounds."""
     (own,) = (one for one in found if one.name == "own_rounds")
-    arrival = folder_arrival(path, found)
+    arrival = folder_arrival(AuditedFolder(path), found)
     tests = ClaimTests([own], 0.95, ["threshold_valid"])
     others = [one for one in found if one is not own]
     verdict = reach_verdict(CLAIM, tests, arrival=arrival, others=others)

@@ -7,6 +7,7 @@ import tensorflow_federated as tff
 
 from fl_audit.attacks import CanaryPool, RoundScorer
 from fl_audit.errors import InputError
+from fl_audit.report.audited_folder import AuditedFolder
 from fl_audit.report.folder_report import Asked, report_on_folder
 from fl_audit.training import (
     CanaryClients,
@@ -78,7 +79,7 @@ def audit(process, clients, path, norm):
         scorer.score_round(number, released_aggregate(output.metrics), canary_length=length)
         state = output.state
     scorer.finish(initial=initial, final=model_weights(state))
-    return report_on_folder(path, Asked(1e-3, claimed_epsilon=8.0))
+    return report_on_folder(AuditedFolder(path), Asked(1e-3, claimed_epsilon=8.0))
 
 
 @pytest.mark.parametrize("norm", [1e15, 10.0, 1.0])

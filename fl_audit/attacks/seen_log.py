@@ -1,0 +1,131 @@
+"""What a log folder shows, read once for all who score it; docs/logs.md defines the format."""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fl_audit.array_types import Float32Array
+from fl_audit.attacks.aggregate_files import AggregateFiles
+from fl_audit.attacks.arrays import flatten
+from fl_audit.attacks.listed_canaries import ListedCanaries, read_listed
+from fl_audit.attacks.logged_sum import LoggedSum
+from fl_audit.attacks.own_rounds import OwnRounds
+from fl_audit.attacks.round_cosines import FinishedRounds, RoundCosines
+from fl_audit.attacks.round_directions import RoundDirections
+from fl_audit.canaries.pool import CanaryPool, read_pool
+from fl_audit.errors import InputError
+from fl_audit.formats.concentration_log import ConcentrationLog
+from fl_audit.formats.cosine_log import CosineLog
+from fl_audit.formats.log_folder import LogFolder
+from fl_audit.formats.npy_file import read_array
+
+_AGGREGATE = re.compile(r"round_(\d+)\.npy")
+
+Progress = Callable[[list[Path]], Iterable[Path]]
+"""A function that goes through files, and may show how far it has come."""
+
+
+@dataclass(frozen=True, eq=False)
+class SeenLog:
+    """What a log shows.
+
+    Attributes:
+      folder: The folder of the log.
+      pool: The canaries.
+      listed: The coins and the rounds of the canaries.
+      cosines: The cosines of the rounds. Files of aggregates are read once, by whoever asks first.
+      num_rounds: The number of rounds that are shown.
+    """
+
+    folder: LogFolder
+    pool: CanaryPool
+    listed: ListedCanaries
+    cosines: RoundCosines
+    num_rounds: int
+
+
+def read_log(folder: LogFolder, progress: Progress) -> SeenLog:
+    """Opens a log; writes nothing.
+
+    Args:
+      folder: The folder of the log, which has a `pool.json`.
+      progress: The function that goes through the files of aggregates.
+
+    Raises:
+      InputError: A file is missing, damaged, or contradicts `pool.json`, and the message names it.
+    """
+    pool = read_pool(folder.pool)
+    listed = read_listed(folder, pool)
+    cosines, num_rounds = _rounds(folder, pool, listed.own_rounds, progress)
+    return SeenLog(folder, pool, listed, cosines, num_rounds)
+
+
+def _rounds(
+    folder: LogFolder, pool: CanaryPool, own: OwnRounds | None, progress: Progress
+) -> tuple[RoundCosines, int]:
+    """The cosines that are logged, else those of logged aggregates, and the number of rounds."""
+    if folder.round_cosines.exists():
+        log = CosineLog.read(folder.round_cosines, pool.count)
+        return logged_rounds(folder, pool, log), int(log.written().sum())
+    paths = _aggregates(folder)
+    several = own is not None and own.most > 1
+
+    def read(path: Path) -> Float32Array:
+        return read_vector(path, pool.dim)
+
+    return AggregateFiles(pool, paths, read, progress, keep_directions=several), len(paths)
+
+
+def logged_rounds(folder: LogFolder, pool: CanaryPool, log: CosineLog) -> FinishedRounds:
+    """The rounds of a log of cosines, with what the folder says of the aggregates themselves.
+
+    Args:
+      folder: The folder of the log.
+      pool: The canaries.
+      log: The cosines.
+
+    Raises:
+      InputError: A file that describes the aggregates is damaged.
+    """
+    path = folder.round_concentrations
+    concentrations = ConcentrationLog.read(path, log.num_rounds) if path.exists() else None
+    scored = set(np.flatnonzero(log.written()).tolist())
+    total = LoggedSum(folder.direction_sum, pool.dim).compared(pool.family, scored)
+    directions = None
+    if folder.round_directions.exists():
+        directions = RoundDirections.read(
+            folder.round_directions, log.num_rounds, pool.seed, pool.dim
+        )
+    return FinishedRounds(log, concentrations, total, directions)
+
+
+def _aggregates(folder: LogFolder) -> dict[int, Path]:
+    """The files of aggregates by number, without hidden files, which are still being written."""
+    if not folder.aggregates.exists():
+        return {}
+    paths: dict[int, Path] = {}
+    try:
+        found = sorted(path for path in folder.aggregates.iterdir() if path.name[0] != ".")
+    except OSError as error:
+        raise InputError(f"{folder.aggregates}: cannot be read: {error.strerror}") from error
+    for path in found:
+        match = _AGGREGATE.fullmatch(path.name)
+        if not match:
+            raise InputError(f"{path}: must be named round_NUMBER.npy, such as round_000001.npy")
+        number = int(match[1])
+        if number in paths:
+            raise InputError(f"{path}: is round {number} again, after {paths[number].name}")
+        paths[number] = path
+    return {number: paths[number] for number in sorted(paths)}
+
+
+def read_vector(path: Path, dim: int) -> Float32Array:
+    """Reads an aggregate or a model, float32 of shape (dim,).
+
+    Raises:
+      InputError: The file is damaged or holds another number of values.
+    """
+    return flatten(read_array(path, "an NPY file"), dim, str(path))
