@@ -8,26 +8,13 @@ import pytest
 from fl_audit.cli import main
 from fl_audit.config.file import load_config
 from fl_audit.training.runtimes.kinds import RUNTIMES, RuntimeKind, check_runtime_name
-
-CONFIG = """
-[task]
-kind = "digits"
-[mechanism]
-kind = "gaussian_adaptive"
-noise_multiplier = 0.5
-[participation]
-kind = "shuffle"
-rounds = 10
-clients_per_round = 20
-[canaries]
-count = 500
-"""
+from tests.small_configs import SMALLEST
 
 
 @pytest.fixture
 def path(tmp_path):
     path = tmp_path / "run.toml"
-    path.write_text(CONFIG)
+    path.write_text(SMALLEST)
     return path
 
 

@@ -16,20 +16,7 @@ from fl_audit.config import (
 )
 from fl_audit.config.file import config_to_toml, load_config, parse_config
 from fl_audit.errors import InputError
-
-SMALLEST = """
-[task]
-kind = "digits"
-[mechanism]
-kind = "gaussian_adaptive"
-noise_multiplier = 0.5
-[participation]
-kind = "shuffle"
-rounds = 10
-clients_per_round = 20
-[canaries]
-count = 500
-"""
+from tests.small_configs import SMALLEST
 
 EVERYTHING = """
 seed = 12345678901234567890

@@ -15,24 +15,13 @@ from fl_audit.config import (
 )
 from fl_audit.config.file import config_to_toml, parse_config
 from fl_audit.errors import InputError
-
-REST = """
-[task]
-kind = "digits"
-[mechanism]
-kind = "gaussian_adaptive"
-noise_multiplier = 0.5
-[participation]
-kind = "shuffle"
-rounds = 10
-clients_per_round = 20
-[canaries]
-count = 10
-"""
+from tests.small_configs import SMALLEST
 
 
 def _parse(client="", server=""):
-    return parse_config(tomllib.loads(f"[client]\n{client}\n[server]\n{server}\n{REST}"), "a.toml")
+    return parse_config(
+        tomllib.loads(f"[client]\n{client}\n[server]\n{server}\n{SMALLEST}"), "a.toml"
+    )
 
 
 @pytest.mark.parametrize(

@@ -9,29 +9,11 @@ from pathlib import Path
 import pytest
 
 from fl_audit.cli import main
+from tests.small_configs import TINY_RUN
 
 pytestmark = pytest.mark.tff
 
-_CONFIG = """
-[task]
-kind = "digits"
-num_clients = 20
-hidden = [8]
-[mechanism]
-kind = "gaussian_fixed"
-noise_multiplier = 0.0
-clip_norm = 1.0
-[participation]
-kind = "shuffle"
-rounds = 4
-clients_per_round = 5
-[canaries]
-count = 8
-[log]
-checkpoint_every = 2
-[audit]
-delta = 1e-3
-threat_models = ["final", "all_iterates", "checkpoints"]
+_CONFIG = f"""{TINY_RUN}threat_models = ["final", "all_iterates", "checkpoints"]
 release_every = 2
 """
 

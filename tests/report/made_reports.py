@@ -49,6 +49,15 @@ def statistic(**fields: object) -> StatisticReport:
     return msgspec.structs.replace(_EMPTY, **fields)
 
 
+def fitted_and_proven(
+    threat_model: str, bound: float, middle: float, lower: float, upper: float
+) -> StatisticReport:
+    """A statistic with a lower bound that holds and a fit with its interval."""
+    fit = estimate("shift_fit", "interval", middle, lower=lower, upper=upper)
+    proven = estimate("threshold_valid", "lower_bound", bound, lower=bound)
+    return statistic(estimates=(fit, proven), threat_model=threat_model)
+
+
 def guarantee(
     epsilon: float | None, participations: int | None = 1, reason: str | None = None
 ) -> GuaranteeReport:

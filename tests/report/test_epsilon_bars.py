@@ -5,19 +5,18 @@ import math
 import pytest
 
 from fl_audit.report.epsilon_bars import LogAxis, epsilon_bars
-from tests.report.made_reports import analytical, estimate, guarantee, report, statistic
-
-
-def found(threat_model, bound, middle, lower, upper):
-    fit = estimate("shift_fit", "interval", middle, lower=lower, upper=upper)
-    proven = estimate("threshold_valid", "lower_bound", bound, lower=bound)
-    return statistic(estimates=(fit, proven), threat_model=threat_model)
-
+from tests.report.made_reports import (
+    analytical,
+    fitted_and_proven,
+    guarantee,
+    report,
+    statistic,
+)
 
 STATISTICS = {
-    "final": found("final", 0.0, 0.5, 0.2, 1.0),
-    "max": found("all_iterates", 6.0, 10.0, 9.0, 11.0),
-    "sum": found("all_iterates", 7.0, 10.0, 9.0, 11.0),
+    "final": fitted_and_proven("final", 0.0, 0.5, 0.2, 1.0),
+    "max": fitted_and_proven("all_iterates", 6.0, 10.0, 9.0, 11.0),
+    "sum": fitted_and_proven("all_iterates", 7.0, 10.0, 9.0, 11.0),
 }
 
 

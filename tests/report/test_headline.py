@@ -10,19 +10,12 @@ from fl_audit.report.headline import headline, headline_of_scores
 from fl_audit.report.model import AttackerReport, ThreatModelReport
 from fl_audit.report.summary import answer_lines
 from tests.report import made_reports
-from tests.report.made_reports import analytical, estimate, guarantee, statistic
-
-
-def found(threat_model, bound, middle, lower, upper):
-    fit = estimate("shift_fit", "interval", middle, lower=lower, upper=upper)
-    proven = estimate("threshold_valid", "lower_bound", bound, lower=bound)
-    return statistic(estimates=(fit, proven), threat_model=threat_model)
-
+from tests.report.made_reports import analytical, fitted_and_proven, guarantee, statistic
 
 STATISTICS = {
-    "final": found("final", 0.1, 0.5, 0.2, 1.0),
-    "max": found("all_iterates", 6.0, 10.0, 9.0, 11.0),
-    "own_rounds": found("known_rounds", 11.4, 15.6, 14.8, 16.4),
+    "final": fitted_and_proven("final", 0.1, 0.5, 0.2, 1.0),
+    "max": fitted_and_proven("all_iterates", 6.0, 10.0, 9.0, 11.0),
+    "own_rounds": fitted_and_proven("known_rounds", 11.4, 15.6, 14.8, 16.4),
 }
 
 
@@ -93,7 +86,7 @@ def test_without_a_guarantee(canary, guaranteed, sentence):
 
 
 def test_nothing_proven_and_nothing_made():
-    none = {"final": found("final", 0.0, 0.0, 0.0, 1.0)}
+    none = {"final": fitted_and_proven("final", 0.0, 0.0, 0.0, 1.0)}
     assert headline(report(statistics=none)).sentence() == (
         "An attacker who sees the model was not shown to learn anything about a canary."
     )
@@ -113,7 +106,9 @@ def test_scores_alone_know_no_guarantee_but_the_attacker():
 
 
 def test_a_bound_above_the_estimate_of_uneven_canaries():
-    made = headline(report(math.inf, statistics={"final": found("final", 9.0, 3.0, 2.0, 4.0)}))
+    made = headline(
+        report(math.inf, statistics={"final": fitted_and_proven("final", 9.0, 3.0, 2.0, 4.0)})
+    )
     assert made.estimate_within() == 9.0
     assert made.lines()[2] == (
         "estimated   no less than proven, as canaries differ (ε ≈ 3.00 at their mean shift)"

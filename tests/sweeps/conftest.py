@@ -3,32 +3,13 @@ from pathlib import Path
 
 import pytest
 
-_BASE = """
-[task]
-kind = "digits"
-num_clients = 20
-hidden = [8]
-[mechanism]
-kind = "gaussian_fixed"
-noise_multiplier = 0.0
-clip_norm = 1.0
-[participation]
-kind = "shuffle"
-rounds = 4
-clients_per_round = 5
-[canaries]
-count = 8
-[log]
-checkpoint_every = 2
-[audit]
-delta = 1e-3
-"""
+from tests.small_configs import TINY_RUN
 
 
 @pytest.fixture
 def grid(tmp_path) -> Callable[[str], Path]:
     """A function that writes a sweep's file over a small config and gives its path."""
-    (tmp_path / "base.toml").write_text(_BASE)
+    (tmp_path / "base.toml").write_text(TINY_RUN)
 
     def write(text: str) -> Path:
         path = tmp_path / "grid.toml"
