@@ -13,7 +13,7 @@ NEWER_PYTHON := $(shell for v in 3.13 3.12; do \
 LIGHT_PYTHON ?= $(or $(NEWER_PYTHON),$(PYTHON))
 LIGHT_BIN := .venv-light/bin
 
-.PHONY: quickstart test test-all test-light test-flower test-nvflare bench lint setup lock
+.PHONY: quickstart test test-all test-light test-flower test-nvflare docs bench lint setup lock
 
 quickstart: $(STAMP)
 	$(BIN)/fl-audit quickstart
@@ -49,6 +49,16 @@ test-flower test-nvflare: test-%: .venv-%/.synced
 	.venv-$*/bin/python -m pip install --quiet --no-deps -e .
 	touch $@
 
+# docs/ and the docstrings as a site with search, in site/; a warning is an error.
+docs: .venv-docs/.synced
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict --quiet
+	@echo "the site: site/index.html; with search: $(PYTHON) -m http.server --directory site"
+
+.venv-docs/.synced: docs/requirements.lock
+	$(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/python -m pip install --quiet --require-hashes -r docs/requirements.lock
+	touch $@
+
 # Ratios against peers; no test, no network, and for an idle machine: about a quarter of an hour on
 # two cores. A machine with a GPU: `python benchmarks/gpu.py`, which needs TensorFlow alone.
 bench: $(STAMP)
@@ -80,3 +90,5 @@ lock: $(STAMP)
 	for system in flower nvflare; do \
 		$(BIN)/uv pip compile --quiet --generate-hashes --python-version 3.11 \
 			examples/$$system/requirements.in -o examples/$$system/requirements.lock; done
+	$(BIN)/uv pip compile --quiet --generate-hashes --python-version 3.11 \
+		docs/requirements.in -o docs/requirements.lock

@@ -1,17 +1,9 @@
 """Every link in README and docs leads somewhere in the repository."""
 
 import re
-from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parents[1]
-PAGES = [
-    *ROOT.glob("*.md"),
-    *(ROOT / "docs").glob("*.md"),
-    *(ROOT / "experiments").rglob("*.md"),
-    *(ROOT / "examples").rglob("*.md"),
-]
+from tests_of_docs import PAGES, ROOT
 
 
 def _headings(page):
