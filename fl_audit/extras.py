@@ -1,15 +1,20 @@
 """The extras of the package: what has to be installed beside NumPy and SciPy for what."""
 
+import importlib
+from types import ModuleType
+
 from fl_audit.errors import InputError
 
 EXTRA_OF = {
     "matplotlib": "report",
+    "mlflow": "mlflow",
     "pyarrow": "parquet",
     "ray": "ray",
     "sklearn": "training",
     "tensorflow": "training",
     "tensorflow_federated": "training",
     "tensorflow_privacy": "training",
+    "wandb": "wandb",
 }
 """The extra that installs a package, by the name under which Python imports it."""
 
@@ -33,3 +38,18 @@ def missing_extra(error: ModuleNotFoundError) -> InputError | None:
     extra = EXTRA_OF[package]
     how = _HOW_TO_INSTALL.get(extra, f"it is installed by `pip install 'fl-audit[{extra}]'`")
     return InputError(f"this needs {package}, which is not installed: {how}")
+
+
+def import_extra(package: str) -> ModuleType:
+    """Imports an optional package.
+
+    Args:
+      package: The name of the package, a key of `EXTRA_OF`.
+
+    Raises:
+      InputError: The package is not installed; the message names the extra that installs it.
+    """
+    try:
+        return importlib.import_module(package)
+    except ModuleNotFoundError as error:
+        raise missing_extra(error) or error from error

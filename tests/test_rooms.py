@@ -14,6 +14,7 @@ ORDER = (
         "errors",
         "memory",
         "number_words",
+        "progress",
         "public_names",
         "seeds",
         "version",

@@ -31,17 +31,16 @@ def add(commands: "Commands") -> None:
 
 
 def _attack(arguments: argparse.Namespace) -> int:
-    """Attacks with a progress bar on standard error if that is a terminal."""
-    from tqdm import tqdm
-
+    """Attacks with progress on standard error."""
     from fl_audit.config.attack import load_attack_config
     from fl_audit.pipeline.attack import continue_attack, num_models, start_attack
+    from fl_audit.progress import Progress
 
     config = load_attack_config(arguments.config, arguments.overrides)
     go = continue_attack if arguments.resume else start_attack
     total = num_models(config.attack)
-    with tqdm(total=total, desc="training", unit="model", disable=None, leave=False) as bar:
-        report = go(config, arguments.out, lambda models, _: bar.update(models))
+    with Progress("attack", total, "model") as progress:
+        report = go(config, arguments.out, lambda models, _: progress.advance(models))
     if arguments.json:
         print_json(report.to_json())
         return 0

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from fl_audit.attacks.seen_log import Progress
+from fl_audit.config.flat import flat_keys
 from fl_audit.errors import InputError
 from fl_audit.formats.json_file import decode_json
 from fl_audit.formats.log_folder import LogFolder
@@ -141,7 +142,7 @@ def read_report(folder: RunFolder) -> Report:
 def _read(folder: RunFolder) -> ReportedRun:
     fields = _report_fields(folder)
     report = _report(folder, fields)
-    config = _flat(msgspec.to_builtins(report.config))
+    config = flat_keys(msgspec.to_builtins(report.config))
     return ReportedRun(folder=folder.path, report=report, report_json=fields, config=config)
 
 
@@ -192,18 +193,3 @@ def _check_format(folder: RunFolder, fields: Mapping[str, Any]) -> None:
             f"{folder.report_json}: format_version of the run is {version!r}, must be "
             f"{FORMAT_VERSION}"
         )
-
-
-def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """The values of nested tables by `section.key`.
-
-    >>> _flat({"seed": 1, "task": {"kind": "digits"}})
-    {'seed': 1, 'task.kind': 'digits'}
-    """
-    flat: dict[str, Any] = {}
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            flat |= _flat(value, f"{prefix}{key}.")
-        else:
-            flat[prefix + key] = value
-    return flat

@@ -2,7 +2,7 @@
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,14 +15,16 @@ from fl_audit.training import tensorflow_environment
 
 if TYPE_CHECKING:
     from fl_audit.report import Report
+    from fl_audit.training.observers import RoundObserver
 
 
-def start_run(config: Config, out: Path) -> "Report":
+def start_run(config: Config, out: Path, observers: "Sequence[RoundObserver]" = ()) -> "Report":
     """Runs a config in a new folder and returns the report.
 
     Args:
       config: The config of the run.
       out: A folder that is new or empty.
+      observers: Those who are told of every round, see docs/observers.md.
 
     Raises:
       InputError: The folder is taken, or the config or its data cannot be used; nothing is written
@@ -43,16 +45,17 @@ def start_run(config: Config, out: Path) -> "Report":
     with at_work(folder):
         check_new(out)  # another process may have been faster
         write_identity(folder, config, canaries_csv(run))
-        train(run, runtime, folder)
+        train(run, runtime, folder, observers)
         return _report(folder)
 
 
-def continue_run(config: Config, out: Path) -> "Report":
+def continue_run(config: Config, out: Path, observers: "Sequence[RoundObserver]" = ()) -> "Report":
     """Continues an interrupted run from its last checkpoint and returns the report.
 
     Args:
       config: The config that the run was started with.
       out: The run's folder.
+      observers: Those who are told of every round from now on.
 
     Raises:
       InputError: The folder holds no interrupted run of this config.
@@ -71,7 +74,7 @@ def continue_run(config: Config, out: Path) -> "Report":
 
         run = prepare(config)
         check_same_canaries(folder, canaries_csv(run))
-        train(run, make_runtime(run, folder.worker_log), folder)
+        train(run, make_runtime(run, folder.worker_log), folder, observers)
         return _report(folder)
 
 

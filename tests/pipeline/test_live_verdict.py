@@ -1,11 +1,16 @@
 """A run that stops when its claim is contradicted: what it leaves behind, and how it goes on."""
 
+import contextlib
 import csv
+import io
 import json
 
 import numpy as np
 import pytest
+import tensorflow as tf
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from fl_audit import RoundObserver, load_config, start_run
 from fl_audit.cli import main
 from fl_audit.formats.run_folder import RunFolder, read_record
 from fl_audit.formats.score_file import read_score_file
@@ -36,16 +41,72 @@ threat_models = ["final", "final_and_initial", "all_iterates", "known_rounds"]
 """
 
 
+class Listener(RoundObserver):
+    """A user's observer."""
+
+    def run_started(self, run):
+        self.started, self.rounds, self.ended = run, [], None
+
+    def round_finished(self, finished):
+        self.rounds.append(finished)
+
+    def run_ended(self, *, finished):
+        self.ended = finished
+
+
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory):
+def told():
+    """The observer of the run that stops, and what that run says on standard error."""
+    return Listener(), io.StringIO()
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory, told):
     """The same run to its end, and stopped."""
     path = tmp_path_factory.mktemp("live")
     (path / "run.toml").write_text(CONFIG)
     (path / "stop.toml").write_text(CONFIG + "stop_when_contradicted = true\n")
-    for name in ("run", "stop"):
-        status = main(["run", str(path / f"{name}.toml"), "--out", str(path / name)])
-        assert status == 3
+    assert main(["run", str(path / "run.toml"), "--out", str(path / "run")]) == 3
+    listener, said = told
+    with contextlib.redirect_stderr(said):
+        start_run(load_config(path / "stop.toml"), path / "stop", [listener])
     return RunFolder(path / "run"), RunFolder(path / "stop")
+
+
+def test_an_observer_hears_what_the_metrics_say(folders, told):
+    listener, _ = told
+    assert listener.started.name == "stop"
+    assert listener.started.num_rounds == ROUNDS
+    assert listener.started.parameters["mechanism.noise_multiplier"] == 0.2
+    assert listener.ended is True
+    assert [f"{one.metrics.epsilon_proven:.9g}" for one in listener.rounds] == proven(folders[1])
+    assert [one.contradicted_at > 0 for one in listener.rounds[:-1]] == [False] * (
+        len(listener.rounds) - 1
+    )
+    assert listener.rounds[-1].contradicted_at >= 2
+    for one in listener.rounds:
+        assert len(one.cosines.in_round) == one.metrics.num_canaries
+        assert abs(one.cosines.excluded).max() < 1
+
+
+def test_a_run_says_why_it_stops(folders, told):
+    listener, said = told
+    last = said.getvalue().splitlines()[-1]
+    assert f"round {len(listener.rounds)}: the claim of epsilon 2 is contradicted, at" in last
+
+
+def test_tensorboard_has_what_is_proven_the_cosines_and_the_config(folders):
+    board = EventAccumulator(str(folders[0].tensorboard), {"tensors": 0}).Reload()
+    shown = [f"{value:.4g}" for value in _scalars(board, "epsilon_proven")]
+    assert shown == [f"{float(text):.4g}" for text in proven(folders[0])]
+    assert len(_scalars(board, "clip_norm")) == ROUNDS
+    assert {"cosine_in_round", "cosine_excluded"} <= set(board.Tags()["tensors"])
+    assert {"cosines_in_round", "cosines_excluded"} <= set(board.Tags()["tensors"])
+    assert board.SummaryMetadata("_hparams_/session_start_info")
+
+
+def _scalars(board, name):
+    return [float(tf.make_ndarray(event.tensor_proto)) for event in board.Tensors(name)]
 
 
 def proven(folder):

@@ -59,7 +59,12 @@ class LiveAudit:
     @property
     def must_stop(self) -> bool:
         """Whether the rounds so far contradict the claim of a run that then stops."""
-        return self._audit.stop_when_contradicted and self._claim_epsilon > 0
+        return self.contradicted_at > 0
+
+    @property
+    def contradicted_at(self) -> float:
+        """The epsilon by which the rounds so far contradict the claim of a run that then stops."""
+        return self._claim_epsilon if self._audit.stop_when_contradicted else 0.0
 
     @property
     def record(self) -> LiveRecord | None:

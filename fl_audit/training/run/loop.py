@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 from fl_audit.array_types import Float32Array
 from fl_audit.attacks.attacker import Attacker, SeenRound
@@ -14,15 +13,16 @@ from fl_audit.formats.run_folder import RunFolder
 from fl_audit.training.algorithm.round import flatten_weights, model_weights, run_round
 from fl_audit.training.data.cohort_data import CohortData, RoundData
 from fl_audit.training.data.prefetch import prefetched
+from fl_audit.training.observers.metrics_csv import flush_rows
+from fl_audit.training.observers.observer import FinishedRound, RoundMetrics, RoundObserver
 from fl_audit.training.run.aggregate_watch import AggregateWatch
 from fl_audit.training.run.checkpoint import Checkpoint, save_checkpoint
 from fl_audit.training.run.evaluation import Evaluator
-from fl_audit.training.run.fault_watch import FaultWatch
 from fl_audit.training.run.interruption import StopRequest
 from fl_audit.training.run.live_audit import LiveAudit
-from fl_audit.training.run.metrics_log import MetricsLog, RoundMetrics
 from fl_audit.training.run.prepare import PreparedRun
 from fl_audit.training.run.sealed_logs import seal_logs
+from fl_audit.training.run.shared_cosines import SharedCosines
 from fl_audit.training.runtimes.runtime import Runtime
 
 
@@ -34,9 +34,11 @@ class RoundLoop:
         run: PreparedRun,
         folder: RunFolder,
         runtime: Runtime,
+        *,
         attackers: Sequence[Attacker],
         live: LiveAudit,
-        *,
+        cosines: SharedCosines,
+        observers: Sequence[RoundObserver],
         start: Checkpoint,
         stop: StopRequest,
     ) -> None:
@@ -48,6 +50,8 @@ class RoundLoop:
           runtime: The runtime that runs the rounds.
           attackers: The attackers that are shown every round.
           live: The test of the rounds so far, which may stop the run.
+          cosines: The cosines that observers are shown.
+          observers: The observers, who know that the run has started.
           start: The checkpoint that the run starts from.
           stop: The record of a signal that asked for a stop.
         """
@@ -56,25 +60,16 @@ class RoundLoop:
         self._runtime = runtime
         self._attackers = attackers
         self._live = live
+        self._cosines = cosines
+        self._observers = observers
         self._stop = stop
         self._cohort_data = CohortData(
             run.task, run.config.client, run.config.seed, run.canary_examples
         )
         self._evaluator = Evaluator(run.task.classifier, run.task.held_out)
         self._watch = AggregateWatch(run, folder, start.completed_rounds)
-        self._faults = FaultWatch(run)
-        self._metrics = MetricsLog(folder, start.completed_rounds)
         self._seals = start.seals
         self._last = run.schedule.num_rounds
-        self._shown: dict[str, str] = {}
-        self._bar = tqdm(
-            desc=folder.path.name,
-            total=self._last,
-            initial=start.completed_rounds,
-            unit="round",
-            disable=None,
-            leave=False,
-        )
 
     def run_rounds(self, start: Checkpoint) -> Checkpoint:
         """Runs the remaining rounds, or as many as a session or the live audit allow.
@@ -93,7 +88,6 @@ class RoundLoop:
         with prefetched(self._data, range(first, end)) as rounds:
             for index, data in enumerate(rounds, start=first):
                 state = self._round(state, data, index)
-                self._bar.update()
                 completed = index + 1
                 is_last = completed == self._last or self._live.must_stop
                 is_due = completed % self._run.config.log.checkpoint_every == 0
@@ -102,21 +96,15 @@ class RoundLoop:
                 if is_last:
                     return Checkpoint(completed, state)
                 if self._stop.signal_number:
-                    self.close()
                     raise Interrupted(completed, self._stop.signal_number)
         return Checkpoint(end, state)
-
-    def close(self) -> None:
-        """Closes the progress bar and the event file."""
-        self._bar.close()
-        self._metrics.close()
 
     def _save(self, completed: int, state: Any) -> None:
         """Saves a checkpoint, after all that it counts has reached the disk."""
         self._watch.flush()
         for attacker in self._attackers:
             attacker.flush()
-        self._metrics.flush()
+        flush_rows(self._folder)
         audit, to_come = self._run.config.audit, range(completed, self._last)
         self._seals = seal_logs(self._folder, audit, to_come, self._seals)
         save_checkpoint(self._folder.checkpoint, Checkpoint(completed, state, self._seals))
@@ -156,19 +144,12 @@ class RoundLoop:
             seconds_scoring=scored - trained,
             epsilon_proven=self._live.epsilon,
         )
-        self._metrics.write(metrics)
-        self._faults.see_round(metrics)
-        self._show(metrics)
+        finished = FinishedRound(
+            metrics, self._cosines.of(index, data.canaries), self._live.contradicted_at
+        )
+        for observer in self._observers:
+            observer.round_finished(finished)
         return result.state
-
-    def _show(self, metrics: RoundMetrics) -> None:
-        """Shows the last evaluation and what is proven beside the progress bar."""
-        if metrics.accuracy is not None:
-            self._shown["loss"] = f"{metrics.train_loss:.3f}"
-            self._shown["accuracy"] = f"{metrics.accuracy:.3f}"
-        if metrics.epsilon_proven:
-            self._shown["epsilon at least"] = f"{metrics.epsilon_proven:.3g}"
-        self._bar.set_postfix(self._shown)
 
     def _accuracy(self, weights: Sequence[Float32Array], completed: int) -> float | None:
         is_due = completed % self._run.config.log.evaluate_every == 0

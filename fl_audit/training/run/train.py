@@ -6,7 +6,7 @@ If the process is killed, the run can be resumed from the last checkpoint.
 import dataclasses
 import importlib.metadata
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,14 +18,17 @@ from fl_audit.formats.run_folder import LiveRecord, RunFolder, RunRecord, write_
 from fl_audit.formats.score_file import ScoreFile, write_score_file
 from fl_audit.training.algorithm.round import flatten_weights, model_weights
 from fl_audit.training.attackers import attack_context, make_attackers
+from fl_audit.training.observers.metrics_csv import read_rows
+from fl_audit.training.observers.observer import RoundObserver, StartedRun
+from fl_audit.training.observers.told import observers_of_every, told
 from fl_audit.training.run.checkpoint import Checkpoint, load_checkpoint
 from fl_audit.training.run.interruption import stop_request
 from fl_audit.training.run.live_audit import LiveAudit
 from fl_audit.training.run.loop import RoundLoop
-from fl_audit.training.run.metrics_log import read_rows
 from fl_audit.training.run.prepare import PreparedRun
 from fl_audit.training.run.replayed import replay_first_round
 from fl_audit.training.run.sealed_logs import check_logs
+from fl_audit.training.run.shared_cosines import SharedCosines
 from fl_audit.training.runtimes.runtime import Runtime
 
 _PACKAGES = (
@@ -38,13 +41,19 @@ _PACKAGES = (
 )
 
 
-def train(run: PreparedRun, runtime: Runtime, folder: RunFolder) -> None:
+def train(
+    run: PreparedRun,
+    runtime: Runtime,
+    folder: RunFolder,
+    observers: Sequence[RoundObserver] = (),
+) -> None:
     """Trains a run, scores its canaries and fills its folder; continues after a checkpoint.
 
     Args:
       run: The prepared run.
       runtime: The runtime that runs the rounds.
       folder: The folder with this run's config and canaries.
+      observers: The observers beside those of every run.
 
     Raises:
       Interrupted: SIGTERM or SIGINT asked for a stop; the state is saved.
@@ -59,11 +68,23 @@ def train(run: PreparedRun, runtime: Runtime, folder: RunFolder) -> None:
         completed = checkpoint.completed_rounds
         context = attack_context(run, folder, completed)
         attackers, live = make_attackers(context), LiveAudit.of(context)
-        loop = RoundLoop(run, folder, runtime, attackers, live, start=checkpoint, stop=stop)
-        while checkpoint.completed_rounds < run.schedule.num_rounds and not live.must_stop:
-            with runtime.session():
-                checkpoint = loop.run_rounds(checkpoint)
-        loop.close()
+        everybody = (*observers_of_every(run), *observers)
+        loop = RoundLoop(
+            run,
+            folder,
+            runtime,
+            attackers=attackers,
+            live=live,
+            cosines=SharedCosines(context),
+            observers=everybody,
+            start=checkpoint,
+            stop=stop,
+        )
+        started = StartedRun(folder, run.config, run.schedule.num_rounds, completed)
+        with told(everybody, started):
+            while checkpoint.completed_rounds < run.schedule.num_rounds and not live.must_stop:
+                with runtime.session():
+                    checkpoint = loop.run_rounds(checkpoint)
     final = flatten_weights(model_weights(checkpoint.state))
     scores, compared = scores_of(attackers, final), compared_by(attackers, final)
     done = _Done(checkpoint.completed_rounds, runtime.description, live.record)

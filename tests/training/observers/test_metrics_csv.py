@@ -4,7 +4,8 @@ import pytest
 
 from fl_audit.errors import InputError
 from fl_audit.formats.run_folder import RunFolder
-from fl_audit.training.run.metrics_log import MetricsLog, RoundMetrics, read_rows
+from fl_audit.training.observers import FinishedRound, RoundMetrics, StartedRun
+from fl_audit.training.observers.metrics_csv import MetricsCsv, read_rows
 
 _METRICS = RoundMetrics(
     round=1,
@@ -21,12 +22,13 @@ _METRICS = RoundMetrics(
 
 
 def _write(folder, rounds, completed=0):
-    log = MetricsLog(folder, completed)
+    log = MetricsCsv()
+    log.run_started(StartedRun(folder, config=None, num_rounds=4, completed_rounds=completed))
     for number in rounds:
-        log.write(
-            dataclasses.replace(_METRICS, round=number, accuracy=0.5 if number == 3 else None)
+        accuracy = 0.5 if number == 3 else None
+        log.round_finished(
+            FinishedRound(dataclasses.replace(_METRICS, round=number, accuracy=accuracy))
         )
-    log.close()
 
 
 def test_a_row_per_round(tmp_path):
@@ -35,7 +37,6 @@ def test_a_row_per_round(tmp_path):
     rows = read_rows(folder.metrics)
     assert [row["round"] for row in rows] == ["1", "2", "3"]
     assert [row["accuracy"] for row in rows] == ["", "", "0.5"]
-    assert list(folder.tensorboard.glob("events.out.tfevents.*"))
 
 
 def test_rounds_behind_the_checkpoint_are_dropped(tmp_path):
@@ -53,14 +54,14 @@ def test_a_file_with_other_columns_is_refused(tmp_path):
     with pytest.raises(InputError, match="has no column 'num_clients'"):
         read_rows(folder.metrics)
     with pytest.raises(InputError, match="columns must be round,num_clients"):
-        MetricsLog(folder, 1)
+        _write(folder, [], completed=1)
 
 
 def test_rows_that_the_checkpoint_counts_must_be_there(tmp_path):
     folder = RunFolder(tmp_path)
     _write(folder, [1, 2])
     with pytest.raises(InputError, match=r"has 2 rows, must have one for each of the 3 rounds"):
-        MetricsLog(folder, 3)
+        _write(folder, [], completed=3)
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe", None])
@@ -69,12 +70,4 @@ def test_a_damaged_file_is_one_line(tmp_path, content):
     if content is not None:
         folder.metrics.write_bytes(content)
     with pytest.raises(InputError, match=r"metrics\.csv: (columns must|cannot be read)"):
-        MetricsLog(folder, 1)
-
-
-def test_a_file_where_tensorboards_folder_belongs_is_one_line(tmp_path):
-    folder = RunFolder(tmp_path)
-    folder.tensorboard.write_text("")
-    with pytest.raises(InputError, match=r"tensorboard: cannot be written: ") as refused:
-        _write(folder, [1])
-    assert "\n" not in str(refused.value)
+        _write(folder, [], completed=1)

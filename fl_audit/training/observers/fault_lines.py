@@ -1,21 +1,19 @@
 """A line on standard error when a training goes wrong, while it runs."""
 
-import sys
-
 import numpy as np
-from tqdm import tqdm
 
 from fl_audit.accounting.noise_laws import SKELLAM
 from fl_audit.mechanism_checks.training_faults import TrainingCurves, training_faults
 from fl_audit.mechanisms import MECHANISMS
-from fl_audit.training.run.metrics_log import RoundMetrics
+from fl_audit.progress import say
+from fl_audit.training.observers.observer import FinishedRound, RoundMetrics, RoundObserver
 from fl_audit.training.run.prepare import PreparedRun
 
 _FIRST_LOOK = 10
 """The number of rounds after which curves are looked at for the first time."""
 
 
-class FaultWatch:
+class FaultLines(RoundObserver):
     """Looks at every round's metrics and says once of each fault that it is there.
 
     After an interruption it begins with the rounds of its own session.
@@ -28,9 +26,9 @@ class FaultWatch:
         self._num_outputs = int(run.task.classifier.variable_sizes[-1])
         self._divides_by_actual = MECHANISMS.of(run.config.mechanism).noise_law is SKELLAM
 
-    def see_round(self, metrics: RoundMetrics) -> None:
+    def round_finished(self, finished: FinishedRound) -> None:
         """Looks at the rounds so far."""
-        self._rows.append(metrics)
+        self._rows.append(finished.metrics)
         if len(self._rows) < _FIRST_LOOK:
             return
         of_rows = (
@@ -47,5 +45,4 @@ class FaultWatch:
         for fault in faults:
             if fault.name not in self._said:
                 self._said.add(fault.name)
-                line = f"round {metrics.round}: {fault.name}: {fault.words}"
-                tqdm.write(line, file=sys.stderr)  # above the progress bar
+                say(f"round {finished.metrics.round}: {fault.name}: {fault.words}")
