@@ -20,10 +20,10 @@ os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 
 from experiments.broken_mechanisms import attacks
 from experiments.broken_mechanisms.audited_run import AuditedRun, audited_run, compiled_runtime
-from experiments.broken_mechanisms.canary_types import DiracFamily
 from experiments.broken_mechanisms.looks import look_at
 from experiments.broken_mechanisms.results import append, read
 from experiments.broken_mechanisms.zoo import WORKERS, ZOO, Member
+from fl_audit.canaries.dirac import DiracFamily
 from fl_audit.canaries.family import CanaryFamily
 from fl_audit.config.file import load_config
 from fl_audit.estimators import CanaryScores

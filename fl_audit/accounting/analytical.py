@@ -51,12 +51,13 @@ def account(run: NoisyRounds) -> Accounting:
       ValueError: The run's noise law is not registered.
     """
     law = noise_law_named(run.noise_law)
+    client = guarantee_to(run, law, run.client)
     return Accounting(
         delta=run.delta,
         neighbours=_neighbours(run, law),
         assumes=_assumptions(run, law),
-        client=guarantee_to(run, law, run.client),
-        canary=guarantee_to(run, law, run.canary),
+        client=client,
+        canary=client if run.canary == run.client else guarantee_to(run, law, run.canary),
     )
 
 

@@ -57,6 +57,9 @@ class NullLaw:
         return self.kind if self.tail is None else "closed_form"
 
 
+WITHOUT_A_LAW = ("dirac",)
+"""Families whose cosine with a vector has no law but that of the vector's own entries."""
+
 EMPIRICAL = NullLaw("empirical")
 ONE_VECTOR = NullLaw("closed_form")
 
@@ -108,7 +111,7 @@ class Statistic:
           InputError: No vectors of that dimension can be as the facts say.
         """
         kind = self.law(facts).kind
-        if facts.dim is None:
+        if facts.dim is None or facts.family in WITHOUT_A_LAW:
             return EMPIRICAL
         compared = facts.compared.get(self.name, ANY_VECTOR if kind == "closed_form" else None)
         if compared is None or facts.family is None:

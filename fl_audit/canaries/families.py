@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from fl_audit.canaries.dirac import DiracFamily
 from fl_audit.canaries.family import CanaryFamily
 from fl_audit.canaries.hadamard import HadamardFamily
 from fl_audit.canaries.regenerated import GaussianFamily, RademacherFamily
@@ -13,6 +14,7 @@ FAMILIES: dict[str, type[CanaryFamily]] = {
     "gaussian": GaussianFamily,
     "rademacher": RademacherFamily,
     "hadamard": HadamardFamily,
+    "dirac": DiracFamily,
 }
 """The families by the names that a config gives them."""
 

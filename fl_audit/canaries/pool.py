@@ -33,7 +33,8 @@ class CanaryPool:
       seed: The seed of coins and vectors, at least 0; every audit needs a new one.
       count: The size of the pool, included and excluded together, at least 2.
       dim: The number of trainable parameters, at least 2.
-      family: The law of the vectors: "gaussian", "rademacher" or "hadamard" (docs/canaries.md).
+      family: The law of the vectors: "gaussian", "rademacher", "hadamard" or "dirac"
+        (docs/canaries.md).
 
     Raises:
       InputError: A field is out of its range, or the family has fewer canaries.

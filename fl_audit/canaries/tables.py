@@ -27,7 +27,7 @@ class Canaries(Table, frozen=True, tag_field="kind", tag="vectors"):
 
     count: _PoolSize
     max_per_round: PositiveInt = 200
-    family: Literal["gaussian", "rademacher", "hadamard"] = "rademacher"
+    family: Literal["gaussian", "rademacher", "hadamard", "dirac"] = "rademacher"
     store: Literal["none", "memory", "disk"] = "none"
     store_path: str | None = None
 

@@ -50,5 +50,6 @@ def _attack(arguments: argparse.Namespace) -> int:
             f"{name:<7} credible interval of epsilon {bayes.lower:.4g} to {bayes.upper:.4g}, "
             f"proven {valid.lower:.4g}"
         )
+    print(f"guaranteed: epsilon {report.analytical_epsilon:.4g} at delta {report.delta:g}")
     print(f"report: {arguments.out / 'report.html'}")
     return 0

@@ -33,6 +33,8 @@ class Attack(Table, frozen=True):
       momentum: The momentum of SGD.
       clip_norm: The largest norm of an example's gradient under DP-SGD; without it there is none.
       noise_multiplier: The deviation of DP-SGD's noise over clip_norm.
+      epsilon: The analytical epsilon that DP-SGD's noise is chosen for; it stands instead of
+        noise_multiplier.
       output_noise: The deviation of noise on the weights of every trained model.
       initial_weights: `random`, or `same` for all models.
       models_per_block: The number of models that train at once.
@@ -51,6 +53,7 @@ class Attack(Table, frozen=True):
     momentum: Annotated[float, Meta(ge=0, lt=1)] = 0.9
     clip_norm: PositiveFloat | None = None
     noise_multiplier: NonNegativeFloat | None = None
+    epsilon: PositiveFloat | None = None
     output_noise: NonNegativeFloat = 0.0
     initial_weights: Literal["random", "same"] = "random"
     models_per_block: PositiveInt = 32
@@ -59,9 +62,14 @@ class Attack(Table, frozen=True):
     false_positive_rate: OpenUnitFloat = 0.1
 
     def __post_init__(self) -> None:
-        """Checks that DP-SGD has both of its keys."""
-        if (self.clip_norm is None) != (self.noise_multiplier is None):
-            raise ValueError("clip_norm and noise_multiplier make DP-SGD together; set both")
+        """Checks that DP-SGD has both of its keys, and one noise."""
+        if self.noise_multiplier is not None and self.epsilon is not None:
+            raise ValueError("noise_multiplier and epsilon both say DP-SGD's noise; set one")
+        has_noise = self.noise_multiplier is not None or self.epsilon is not None
+        if (self.clip_norm is not None) != has_noise:
+            raise ValueError(
+                "clip_norm and noise_multiplier (or epsilon) make DP-SGD together; set both"
+            )
 
 
 class AttackConfig(Table, frozen=True):

@@ -15,6 +15,7 @@ from fl_audit.formats.atomic import write_text
 from fl_audit.formats.run_folder import RunFolder
 from fl_audit.pipeline.runs import at_work
 from fl_audit.training import tensorflow_environment
+from fl_audit.training.models.guarantee import with_epsilon
 from fl_audit.training.models.recipe import DpSgd, Recipe
 from fl_audit.training.run.taken_folder import check_new, check_resumable
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from fl_audit.pipeline.attacked_bases import BoolArray
     from fl_audit.report.attack_report import AttackReport
     from fl_audit.tasks.classifier import Examples, LearningTask
+    from fl_audit.training.models.train import ModelJob
 
 AfterBlock = Callable[[int, int], None]
 """A function called after each block with its number of models, and how many were trained now."""
@@ -66,6 +68,7 @@ def _attack(config: AttackConfig, out: Path, after_block: AfterBlock) -> "Attack
     """Trains what is missing, then writes all results."""
     tensorflow_environment.set_defaults()
     from fl_audit.pipeline.attack_results import (
+        Training,
         attacked_points,
         make_report,
         score_files,
@@ -73,13 +76,22 @@ def _attack(config: AttackConfig, out: Path, after_block: AfterBlock) -> "Attack
     )
     from fl_audit.pipeline.attacked_bases import attack_base, choose_points
     from fl_audit.tasks import load_task
+    from fl_audit.training.models.train import ModelJob
 
     task = load_task(config.task, config.seed)
     points = _points_of(task)
     _check_points(points, config.attack)
+    recipe = recipe_of(config.attack, len(points) // 2)
     with at_work(RunFolder(out)) as folder:
         write_text(folder.config, config_to_toml(config))
-        trainer = _Trainer(config, task, points, out / "models", after_block)
+        job = ModelJob(
+            classifier=task.classifier,
+            identity=msgspec.json.encode(config.task).decode(),
+            points=points,
+            recipe=recipe,
+            seed=config.seed,
+        )
+        trainer = _Trainer(job, out / "models", config.attack.models_per_block, after_block)
         worst = choose_points(config, len(points), trainer)
         bases = [
             attack_base(config, number, int(point), len(points), trainer)
@@ -87,7 +99,11 @@ def _attack(config: AttackConfig, out: Path, after_block: AfterBlock) -> "Attack
         ]
         scores = score_files(bases)
         report = make_report(
-            config.attack, scores, bases, attacked_points(worst, points), trainer.accuracy
+            config.attack,
+            scores,
+            bases,
+            attacked_points(worst, points),
+            Training(recipe, trainer.accuracy),
         )
         write_results(out, scores, bases, report)
     return report
@@ -98,23 +114,14 @@ class _Trainer:
 
     def __init__(
         self,
-        config: AttackConfig,
-        task: "LearningTask",
-        points: "Examples",
+        job: "ModelJob",
         folder: Path,
+        models_per_block: int,
         after_block: AfterBlock,
     ) -> None:
-        from fl_audit.training.models.train import ModelJob
-
-        self._job = ModelJob(
-            classifier=task.classifier,
-            identity=msgspec.json.encode(config.task).decode(),
-            points=points,
-            recipe=recipe_of(config.attack, len(points) // 2),
-            seed=config.seed,
-        )
+        self._job = job
         self._folder = folder
-        self._models_per_block = config.attack.models_per_block
+        self._models_per_block = models_per_block
         self._after_block = after_block
         self._correct: list[float] = []
         folder.mkdir(exist_ok=True)
@@ -147,18 +154,18 @@ def recipe_of(attack: Attack, public_size: int) -> Recipe:
       attack: The config's table.
       public_size: The number of training points that DP-SGD goes by.
     """
-    is_private = attack.clip_norm is not None and attack.noise_multiplier is not None
-    return Recipe(
+    recipe = Recipe(
         epochs=attack.epochs,
         batch_size=attack.batch_size,
         learning_rate=attack.learning_rate,
         momentum=attack.momentum,
-        privacy=DpSgd(attack.clip_norm or 0.0, attack.noise_multiplier or 0.0, public_size)
-        if is_private
-        else None,
+        privacy=None
+        if attack.clip_norm is None
+        else DpSgd(attack.clip_norm, attack.noise_multiplier or 0.0, public_size),
         output_noise=attack.output_noise,
         initial_weights=attack.initial_weights,
     )
+    return recipe if attack.epsilon is None else with_epsilon(recipe, attack.epsilon, attack.delta)
 
 
 def _points_of(task: "LearningTask") -> "Examples":

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -23,9 +24,24 @@ from fl_audit.pipeline.attacked_bases import AttackedBase
 from fl_audit.report.attack_page import render_attack
 from fl_audit.report.attack_report import AttackedPoint, AttackReport
 from fl_audit.tasks.classifier import Examples
+from fl_audit.training.models.guarantee import guaranteed_epsilon
+from fl_audit.training.models.recipe import Recipe
 
 METHODS = ("bayes", "threshold_valid", "threshold_jeffreys", "threshold_clopper_pearson")
 """The methods of report.json for scores of independent models."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """How the models of an attack were trained, and what came of it.
+
+    Attributes:
+      recipe: How they were trained.
+      accuracy: Share of the points outside their training sets that they classify correctly.
+    """
+
+    recipe: Recipe
+    accuracy: float
 
 
 def score_files(bases: Sequence[AttackedBase]) -> dict[str, ScoreFile]:
@@ -65,7 +81,7 @@ def make_report(
     scores: Mapping[str, ScoreFile],
     bases: Sequence[AttackedBase],
     points: tuple[AttackedPoint, ...],
-    accuracy: float,
+    training: Training,
 ) -> AttackReport:
     """The report of the challenges on all bases."""
     of_canaries: dict[str, CanaryScores] = {
@@ -87,7 +103,11 @@ def make_report(
             model.margins[model.training], model.margins[~model.training], attack.delta
         ),
         points=points,
-        accuracy=accuracy,
+        accuracy=training.accuracy,
+        analytical_epsilon=guaranteed_epsilon(training.recipe, attack.delta),
+        noise_multiplier=None
+        if training.recipe.privacy is None
+        else training.recipe.privacy.noise_multiplier,
         num_models=attack.num_shadow
         + len(bases) * (attack.num_base_shadow + attack.num_challenges),
         delta=attack.delta,

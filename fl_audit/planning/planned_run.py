@@ -10,8 +10,9 @@ import numpy as np
 
 from fl_audit.array_types import FloatArray, IndexArray
 from fl_audit.attacks.compared_vectors import ComparedVectors
-from fl_audit.attacks.statistic import RunFacts
+from fl_audit.attacks.statistic import WITHOUT_A_LAW, RunFacts
 from fl_audit.canaries.families import make_family
+from fl_audit.canaries.tables import family_of
 from fl_audit.config import Canaries, Config, GaussianAdaptive, GaussianFixed, ServerSgd
 from fl_audit.config.design import RunDesign, design_run
 from fl_audit.errors import InputError
@@ -156,6 +157,12 @@ def check_covered(config: Config) -> None:
                 f"{section}.kind: a plan does not cover {table.__struct_config__.tag!r}, "
                 f"only {names}"
             )
+    family = family_of(config.canaries)
+    if family in WITHOUT_A_LAW:
+        raise InputError(
+            f"canaries.family: a plan does not cover {family!r}, whose scores "
+            "depend on the entries of the trained model"
+        )
     if config.mechanism.zeroing is not None:
         raise InputError("mechanism.zeroing: a plan does not cover zeroing; leave it out")
 

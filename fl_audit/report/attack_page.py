@@ -35,8 +35,31 @@ def render_attack(report: AttackReport) -> str:
             "density": draw("density", 4.6, 2.7, lambda axes: _plot_density(axes, report)),
             "pictures": [picture for p in report.points if (picture := _picture(p))],
             "posterior": report.posterior,
+            "guarantee": _guarantee(report),
             "star": _number(report.privacy.gaussian.epsilon),
         },
+    )
+
+
+def _guarantee(report: AttackReport) -> str:
+    """What the training guarantees, and whether a bound that holds contradicts it."""
+    if math.isinf(report.analytical_epsilon):
+        return "The training guarantees nothing: no noise of a known law covers a single point."
+    proven = max(
+        e.lower or 0.0
+        for result in report.results.values()
+        for e in result.estimates
+        if e.method == "threshold_valid"
+    )
+    verdict = (
+        "No proven bound is above it."
+        if proven <= report.analytical_epsilon
+        else f"A proven bound of {proven:.2f} contradicts it: where this is no accident of "
+        f"probability {1 - report.confidence:.2g}, the training does not do what it says."
+    )
+    return (
+        f"DP-SGD with noise multiplier {report.noise_multiplier:.4g} guarantees epsilon "
+        f"{report.analytical_epsilon:.3g} for one point more or less. {verdict}"
     )
 
 
@@ -91,6 +114,9 @@ def _plot_density(axes: Axes, report: AttackReport) -> None:
     posterior = EpsilonPosterior(counts, report.delta)
     epsilon = np.linspace(0, posterior.quantile(0.999), 300)[1:]
     axes.plot(epsilon, posterior.pdf(epsilon), color=ORANGE)
+    if report.analytical_epsilon < epsilon[-1]:
+        axes.axvline(report.analytical_epsilon, color=INK, linestyle="--", label="guaranteed")
+        axes.legend(loc="upper right")
     axes.set_xlabel("epsilon")
     axes.set_ylabel("posterior density")
 

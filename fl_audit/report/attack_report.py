@@ -42,6 +42,8 @@ class AttackReport:
       privacy: Epsilon* of one model, over its training set against all other points.
       points: The attacked points.
       accuracy: Share of points outside their training sets that shadow models classify correctly.
+      analytical_epsilon: What DP-SGD guarantees to one point more or less; infinite without it.
+      noise_multiplier: The noise of DP-SGD over its clip norm; None without DP-SGD.
       num_models: Number of trained models.
       delta: The delta of the estimates.
       confidence: Confidence of every bound and interval.
@@ -54,6 +56,8 @@ class AttackReport:
     privacy: ModelPrivacy
     points: tuple[AttackedPoint, ...]
     accuracy: float
+    analytical_epsilon: float
+    noise_multiplier: float | None
     num_models: int
     delta: float
     confidence: float
@@ -67,6 +71,8 @@ class AttackReport:
             "confidence": self.confidence,
             "num_models": self.num_models,
             "accuracy": self.accuracy,
+            "analytical_epsilon": json_value(self.analytical_epsilon),
+            "noise_multiplier": self.noise_multiplier,
             "statistics": {name: result.to_json() for name, result in self.results.items()},
             "counts": [
                 {"fp": int(fp), "n0": int(n0), "fn": int(fn), "n1": int(n1)}

@@ -13,9 +13,7 @@ from experiments.broken_mechanisms.attacks import (
     sum_of_unshared,
 )
 from experiments.broken_mechanisms.audited_run import audited_run, compiled_runtime
-from experiments.broken_mechanisms.canary_types import DiracFamily
 from experiments.broken_mechanisms.zoo import ZOO
-from fl_audit.canaries.family import euclidean_norm
 from fl_audit.canaries.regenerated import RademacherFamily
 from fl_audit.config.file import load_config
 from fl_audit.estimators.gaussian.gdp import epsilon_of_mu
@@ -119,16 +117,6 @@ def test_each_member_is_an_aggregator_of_tff(member):
     aggregator = member.make_aggregator(config.mechanism, 520.0)
     kind = tff.to_type([tff.TensorType(np.float32, shape) for shape in SHAPES])
     assert aggregator.create(kind).next.type_signature.result.result.member == kind
-
-
-def test_dirac_canaries_are_coordinates():
-    family = DiracFamily(seed=3, num_canaries=50, dim=60)
-    vectors = np.stack([family.vector(canary) for canary in range(50)])
-    np.testing.assert_array_equal(np.abs(vectors).sum(axis=0), np.abs(vectors).max(axis=0))
-    target = np.random.default_rng(0).normal(size=60).astype(np.float32)
-    np.testing.assert_allclose(
-        family.cosines(target), vectors @ target / euclidean_norm(target), atol=1e-6
-    )
 
 
 def test_attacks_cancel_the_noise_that_they_are_for():

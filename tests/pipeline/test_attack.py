@@ -75,6 +75,7 @@ def test_a_killed_attack_goes_on_and_its_files_are_the_same(config, tmp_path, ca
 
     assert json.loads((parts / "report.json").read_text()) == report
     assert set(report["statistics"]) == {"lira", "loss", "margin"}
+    assert report["analytical_epsilon"] == "inf"
     assert report["num_models"] == 40 + 2 * (16 + 30)
     scores = {name: read_score_file(parts / f"scores_{name}.csv") for name in report["statistics"]}
     assert all(len(file.score) == 60 for file in scores.values())
@@ -97,7 +98,12 @@ def test_a_killed_attack_goes_on_and_its_files_are_the_same(config, tmp_path, ca
     [
         ("[attack]\nnum_shadws = 3\n", "did you mean 'num_shadow'?"),
         ("[attack]\nnum_shadow = 3\n", "key `attack.num_shadow`"),
-        ("[attack]\nclip_norm = 1.0\n", "clip_norm and noise_multiplier make DP-SGD together"),
+        ("[attack]\nclip_norm = 1.0\n", "clip_norm and noise_multiplier (or epsilon) make DP"),
+        ("[attack]\nepsilon = 1.0\n", "clip_norm and noise_multiplier (or epsilon) make DP"),
+        (
+            "[attack]\nclip_norm = 1.0\nepsilon = 1.0\nnoise_multiplier = 1.0\n",
+            "both say DP-SGD's noise; set one",
+        ),
         ("[attack]\ninitial_weights = 'fixed'\n", "unknown 'fixed'"),
         ("[mechanism]\nkind = 'none'\n", "unknown key `mechanism`"),
     ],

@@ -45,6 +45,8 @@ def target(shape, dim, rng):
 
 
 def null_of(family, vector, known):
+    if family == "dirac":
+        return None  # other excluded canaries are all there is
     if family == "gaussian" and known:
         return GaussianCanaryNull(vector.size)
     return SignCanaryNull(vector.size, concentration_of(vector) if known else None)
@@ -53,13 +55,15 @@ def null_of(family, vector, known):
 def false_alarms(family, shape, num_canaries, runs, *, known=True, dim=DIM):
     """Audits of pure noise with a bound above 0, by method."""
     rng, found = np.random.default_rng(31), dict.fromkeys(BOUNDS, 0)
+    dim = max(dim, num_canaries) if family == "dirac" else dim
     for run in range(runs):
         vector = target(shape, dim, rng)
         scores = FAMILIES[family](7000 + run, num_canaries, dim).cosines(vector)
         included = rng.random(num_canaries) < 0.5
         canaries = CanaryScores(scores[included], scores[~included])
         null = null_of(family, vector, known)
-        setting = AuditSetting(canaries, DELTA, 0.95, dim, "closed_form", null)
+        kind = "empirical" if null is None else "closed_form"
+        setting = AuditSetting(canaries, DELTA, 0.95, dim, kind, null)
         for method in BOUNDS:
             found[method] += METHODS[method](setting).epsilon > 0
     return found
@@ -113,6 +117,28 @@ def test_gaussian_mechanisms_are_covered_at_their_true_epsilon(ones, mu):
             found[method].append(METHODS[method](setting).epsilon)
     for bounds in found.values():
         assert np.sum(np.array(bounds) > truth) <= limit(runs)
+
+
+@pytest.mark.parametrize(("large", "mu"), [(0, 6.0), (3, 0.5), (3, 2.0), (60, 2.0)])
+def test_dirac_canaries_are_covered_by_their_empirical_null(large, mu):
+    """A release whose entries are noise, of deviation 1, and some large ones of either sign."""
+    rng, runs, count, dim = np.random.default_rng(79), 80, 200, 500
+    truth, found = epsilon_of_sigma(1 / mu, DELTA), {method: [] for method in BOUNDS}
+    for run in range(runs):
+        family = FAMILIES["dirac"](run, count, dim)
+        included = rng.random(count) < 0.5
+        release = rng.normal(size=dim)
+        release[:large] += 20 * rng.choice([-1, 1], large)
+        for canary in np.flatnonzero(included):
+            release += mu * family.vector(canary)
+        scores = family.cosines(release.astype(np.float32))
+        canaries = CanaryScores(scores[included], scores[~included])
+        setting = AuditSetting(canaries, DELTA, 0.95, dim, "empirical")
+        for method in BOUNDS:
+            found[method].append(METHODS[method](setting).epsilon)
+    for bounds in found.values():
+        assert np.sum(np.array(bounds) > truth) <= limit(runs)
+    assert mu < 6 or large or np.median(found["threshold_gdp"]) > 1.5
 
 
 @pytest.mark.parametrize("mu", [0.5, 2.0, 6.0])
