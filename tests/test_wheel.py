@@ -52,6 +52,7 @@ def test_an_installed_wheel_answers_without_the_checkout(wheel, tmp_path):
     assert '"bayes": [0.52' in answer.stdout, answer.stderr
 
 
+@pytest.mark.slow
 def test_type_checkers_see_the_types_of_an_installed_wheel(wheel, tmp_path):
     place = tmp_path / "site"
     zipfile.ZipFile(wheel).extractall(place)

@@ -35,6 +35,7 @@ def test_our_round_is_tffs_with_its_keras_model(run, ours):
         training.check_models(run, ours().state, stock())
 
 
+@pytest.mark.slow
 def test_our_round_is_the_unaudited_one(run, ours):
     training.check_models(run, ours().state, UnauditedRound(run)())
 

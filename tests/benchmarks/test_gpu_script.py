@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 ABSENT = (
     "tensorflow_federated",
@@ -33,6 +35,7 @@ def run_without(*absent: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_every_row_comes_out_with_tensorflow_and_numpy_alone():
     done = run_without(*ABSENT)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -146,7 +146,16 @@ def _wait_for_rounds(out: Path, rounds: int, program: subprocess.Popen[bytes]) -
         time.sleep(0.02)
 
 
-def test_killed_and_resumed_is_as_never_killed(config_path, noiseless, tmp_path, capsys):
+def _terminate(program: subprocess.Popen[bytes], out: Path, at_round: int) -> None:
+    _wait_for_rounds(out, at_round, program)
+    program.send_signal(signal.SIGTERM)
+    _, errors = program.communicate()
+    assert program.returncode == 128 + signal.SIGTERM
+    assert b"state saved" in errors
+
+
+@pytest.mark.parametrize("then", ["killed", pytest.param("terminated", marks=pytest.mark.slow)])
+def test_killed_and_resumed_is_as_never_killed(config_path, noiseless, tmp_path, capsys, then):
     out = tmp_path / "killed"
     program = _spawn(config_path, out)
     _wait_for_rounds(out, 5, program)  # behind the checkpoint at 3, before the one at 6
@@ -158,12 +167,8 @@ def test_killed_and_resumed_is_as_never_killed(config_path, noiseless, tmp_path,
     assert main(other) == 2
     assert "another config: `runtime` was 'auto' and is now 'native'" in capsys.readouterr().err
 
-    terminated = _spawn(config_path, out, "--resume")
-    _wait_for_rounds(out, 8, terminated)
-    terminated.send_signal(signal.SIGTERM)
-    _, errors = terminated.communicate()
-    assert terminated.returncode == 128 + signal.SIGTERM
-    assert b"state saved" in errors
+    if then == "terminated":
+        _terminate(_spawn(config_path, out, "--resume"), out, at_round=8)
 
     assert main(["run", str(config_path), "--out", str(out), "--resume"]) == 0
     for statistic in STATISTICS:

@@ -73,7 +73,9 @@ def test_what_fails_keeps_a_run_from_being_consistent(config, tmp_path, capsys):
     assert "Replay: clip" in report.verdict.reason
 
 
-@pytest.mark.parametrize("mechanism", ["tree_aggregation", "distributed", "none"])
+@pytest.mark.parametrize(
+    "mechanism", ["tree_aggregation", "none", pytest.param("distributed", marks=pytest.mark.slow)]
+)
 def test_every_mechanism_is_replayed_or_says_why_not(config, mechanism):
     overrides = [f'mechanism.kind="{mechanism}"']
     if mechanism == "none":
