@@ -7,9 +7,11 @@ writes FOLDER/stackoverflow.sqlite and FOLDER/stackoverflow.word_count, client b
 204,088 with 16,586,035 in `test`; nobody with fewer than 100 sentences was kept before the split.
 `--clients` scales the numbers of clients, `--fewer` divides every client's sentences. Chosen here,
 as nothing is published: the Pareto law of sentences per client, whose cut at 100,000 takes 7 % off
-its mean (5 % in `test`); log-normal lengths of sentences; words by the law of Zipf and Mandelbrot,
-drawn independently. Words mean nothing, so that a model can learn their frequencies and no more.
-An example has the feature `tokens` alone.
+its mean (5 % in `test`); log-normal lengths of sentences; words by the law of Zipf and Mandelbrot.
+Every second word of a sentence is, with probability 1/2, the fixed follower of the word before it
+(the 1st and 2nd most frequent words follow each other, the 3rd and 4th, and so on); all others are
+drawn independently. So a model can learn frequencies and followers, and no more. An example has
+the feature `tokens` alone.
 """
 
 import argparse
@@ -107,9 +109,12 @@ class Speaker:
         lengths = np.clip(self.random.lognormal(np.log(12), 0.7, count).astype(int), 1, 100)
         drawn = np.searchsorted(self._cumulative, self.random.random(lengths.sum()))
         drawn = np.minimum(drawn, WORDS - 1)
+        ends = np.cumsum(lengths)
+        place = np.arange(len(drawn)) - np.repeat(ends - lengths, lengths)
+        follows = np.flatnonzero((place % 2 == 1) & (self.random.random(len(drawn)) < 0.5))
+        drawn[follows] = drawn[follows - 1] ^ 1
         self.counts += np.bincount(drawn, minlength=WORDS)
         spoken = self.words[drawn].tolist()
-        ends = np.cumsum(lengths)
         for start, end in zip(ends - lengths, ends, strict=True):
             yield " ".join(spoken[start:end])
 

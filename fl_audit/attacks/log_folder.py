@@ -81,7 +81,7 @@ def score_log(log: SeenLog) -> ScoredLog:
             f"{folder.path}: shows nothing to score: needs {folder.aggregates.name}/"
             f"round_000001.npy, {folder.round_cosines.name} or {folder.final.name}"
         )
-    scores = score_files(listed.included, seen.scores)
+    scores = score_files(log.pool, listed.included, seen.scores)
     return ScoredLog(log.pool, log.num_rounds, scores, seen.compared)
 
 
@@ -134,8 +134,10 @@ def score_seen(
 
 
 def score_files(
-    included: npt.NDArray[np.bool_], scores: Mapping[str, FloatArray]
+    pool: CanaryPool, included: npt.NDArray[np.bool_], scores: Mapping[str, FloatArray]
 ) -> dict[str, ScoreFile]:
-    """The scores with the coins, by statistic; canaries are named by their number from 0."""
+    """The scores with who was included, by statistic; canaries are named by their number from 0."""
     ids = tuple(map(str, range(len(included))))
-    return {name: ScoreFile(ids, included, values) for name, values in scores.items()}
+    return {
+        name: ScoreFile(ids, included, values, pool.inclusion) for name, values in scores.items()
+    }

@@ -257,7 +257,7 @@ class RoundScorer:
         paths = {}
         # Removed first and written last: a crash leaves no scores beside facts on other vectors.
         self.folder.compared_vectors.unlink(missing_ok=True)
-        for statistic, scored in score_files(listed.included, seen.scores).items():
+        for statistic, scored in score_files(self.pool, listed.included, seen.scores).items():
             paths[statistic] = self.folder.scores(statistic)
             write_score_file(paths[statistic], scored)
         write_compared_vectors(self.folder.compared_vectors, seen.compared)

@@ -3,14 +3,16 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from fl_audit.canaries.families import FAMILIES
 from fl_audit.canaries.family import CanaryFamily
-from fl_audit.canaries.inclusion import flip_coins
+from fl_audit.canaries.inclusion import draw_included
 from fl_audit.errors import InputError, nearest
+from fl_audit.estimators.scores import Inclusion
 from fl_audit.formats.atomic import write_text
 from fl_audit.formats.json_file import read_json
 
@@ -23,9 +25,9 @@ _RANGE = {"seed": (0, 2**64 - 1), "count": (2, 10**7), "dim": (2, 10**11)}
 
 @dataclass(frozen=True)
 class CanaryPool:
-    """A pool of canaries, all of which is a function of these four values.
+    """A pool of canaries, all of which is a function of these values.
 
-    The same seed, count, dim and family give the same coins and vectors here, in `fl-audit run`,
+    The same values give the same coins and vectors here, in `fl-audit run`,
     and in every process and on every machine (`gaussian` up to the last bit of NumPy's `cos`,
     `sin` and `log`, see docs/canaries.md).
 
@@ -35,6 +37,7 @@ class CanaryPool:
       dim: The number of trainable parameters, at least 2.
       family: The law of the vectors: "gaussian", "rademacher", "hadamard" or "dirac"
         (docs/canaries.md).
+      inclusion: How it is decided which canaries take part: "coins" or "fixed_half".
 
     Raises:
       InputError: A field is out of its range, or the family has fewer canaries.
@@ -44,6 +47,7 @@ class CanaryPool:
     count: int
     dim: int
     family: str = "rademacher"
+    inclusion: Inclusion = "coins"
 
     def __post_init__(self) -> None:
         """Checks the fields."""
@@ -58,6 +62,9 @@ class CanaryPool:
         if self.family not in FAMILIES:
             hint = nearest(str(self.family), FAMILIES)
             raise InputError(f"family: unknown family {self.family!r}: {hint}")
+        if self.inclusion not in get_args(Inclusion):
+            hint = nearest(str(self.inclusion), get_args(Inclusion))
+            raise InputError(f"inclusion: unknown {self.inclusion!r}: {hint}")
         self._make_family()  # refuses more canaries than the family has
 
     def _make_family(self) -> CanaryFamily:
@@ -65,12 +72,12 @@ class CanaryPool:
 
     @property
     def included(self) -> npt.NDArray[np.bool_]:
-        """The canaries that take part in training, by a fair coin each; bool of shape (count,).
+        """The canaries that take part in training, bool of shape (count,).
 
         Raises:
-          InputError: All coins are equal.
+          InputError: All coins are equal, or a pool of which a half takes part has no half.
         """
-        return flip_coins(self.seed, self.count)
+        return draw_included(self.inclusion, self.seed, self.count)
 
     def vector(self, canary: int) -> npt.NDArray[np.float32]:
         """The canary's unit vector, the direction of its client's update; float32 of shape (dim,).
@@ -103,6 +110,8 @@ class CanaryPool:
 def write_pool(path: Path, pool: CanaryPool) -> None:
     """Writes a pool as `pool.json`; the file appears whole or not at all."""
     fields = {name: getattr(pool, name) for name in ("family", "seed", "count", "dim")}
+    if pool.inclusion != "coins":  # a reader that does not know the key refuses the file
+        fields["inclusion"] = pool.inclusion
     write_text(path, json.dumps({"format_version": FORMAT_VERSION, **fields}) + "\n")
 
 
@@ -118,7 +127,7 @@ def read_pool(path: Path) -> CanaryPool:
     if not isinstance(fields, dict):
         raise InputError(f"{path}: must be an object with the keys {', '.join(keys)}")
     for key in fields:
-        if key not in keys:
+        if key not in (*keys, "inclusion"):
             raise InputError(f"{path}: unknown key {key!r}: {nearest(key, keys)}")
     for key in keys:
         if key not in fields:

@@ -4,19 +4,23 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
+from fl_audit.estimators.scores import Inclusion
 from fl_audit.kinds.table import PositiveInt, Table
 
 _PoolSize = Annotated[int, Meta(ge=2, le=10_000_000)]
 
 
 class Canaries(Table, frozen=True, tag_field="kind", tag="vectors"):
-    """A pool of canary vectors, each included by a fair coin (Steinke et al. Algorithm 1).
+    """A pool of canary vectors, about half of which take part in training.
 
     Attributes:
       count: The size of the pool, included and excluded together.
       max_per_round: The number of canaries that a round may hold on average. Each is an update as
         long as the model, and where they outnumber the real clients the model learns little.
       family: The law of the vectors.
+      inclusion: How it is decided which canaries take part: `coins`, by a fair coin each (Steinke
+        et al. Algorithm 1), which the one-run methods need; or `fixed_half`, half of them drawn at
+        random (Andrew et al. section 5), for which those methods are left out.
       store: The place where gaussian vectors are kept, rounded to 16 bits a coordinate, instead of
         being made anew for every score; 2 x count x parameters bytes.
       store_path: The file of a store on disk; an existing one is used if it is of this pool. A
@@ -28,6 +32,7 @@ class Canaries(Table, frozen=True, tag_field="kind", tag="vectors"):
     count: _PoolSize
     max_per_round: PositiveInt = 200
     family: Literal["gaussian", "rademacher", "hadamard", "dirac"] = "rademacher"
+    inclusion: Inclusion = "coins"
     store: Literal["none", "memory", "disk"] = "none"
     store_path: str | None = None
 
@@ -49,6 +54,9 @@ class ExampleCanaries(Table, frozen=True, tag_field="kind", tag="examples"):
         one column for each number of an input. A canary is all the rows of one client. A relative
         path starts at the config file's folder.
       max_per_round: The number of canaries that a round may hold on average.
+      inclusion: How it is decided which canaries take part: `coins`, by a fair coin each (Steinke
+        et al. Algorithm 1), which the one-run methods need; or `fixed_half`, half of them drawn at
+        random (Andrew et al. section 5), for which those methods are left out.
     """
 
     path_keys: ClassVar[tuple[str, ...]] = ("path",)
@@ -58,6 +66,7 @@ class ExampleCanaries(Table, frozen=True, tag_field="kind", tag="examples"):
     examples_per_canary: PositiveInt | None = None
     path: str | None = None
     max_per_round: PositiveInt = 200
+    inclusion: Inclusion = "coins"
 
     def __post_init__(self) -> None:
         """Checks which keys go with the source."""

@@ -14,10 +14,11 @@ from fl_audit.accounting import NoisyRounds
 from fl_audit.attacks.live_test import why_no_live_test
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.threat_models import check_rounds
-from fl_audit.canaries.inclusion import flip_coins
+from fl_audit.canaries.inclusion import draw_included
 from fl_audit.canaries.tables import family_of
 from fl_audit.config.run import Config
 from fl_audit.errors import InputError
+from fl_audit.estimators.scores import CanaryScores
 from fl_audit.formats.run_folder import Blocks
 from fl_audit.mechanisms import RoundNoise, round_noise
 from fl_audit.mechanisms.noise_facts import noise_facts
@@ -33,7 +34,7 @@ class RunDesign:
     Attributes:
       config: The config of the run.
       num_clients: The number N of real clients in the population.
-      included: The coins of the pool, bool of shape (num_canaries,).
+      included: Whether each canary of the pool takes part, bool of shape (num_canaries,).
       schedule: The schedule of who takes part in which rounds.
       noise: The noise of a round.
     """
@@ -53,6 +54,11 @@ class RunDesign:
     def num_canaries(self) -> int:
         """The size k of the pool."""
         return len(self.included)
+
+    def canary_scores(self, scores: npt.NDArray[np.float64]) -> CanaryScores:
+        """The scores of the whole pool, float64 of shape (num_canaries,), by inclusion."""
+        inclusion = self.config.canaries.inclusion
+        return CanaryScores(scores[self.included], scores[~self.included], inclusion)
 
     @functools.cached_property
     def own_rounds(self) -> OwnRounds:
@@ -93,7 +99,7 @@ def _counted(blocks: tuple[int, ...] | None) -> Blocks | None:
 
 
 def design_run(config: Config, client_ids: Sequence[str], num_canaries: int) -> RunDesign:
-    """Flips the coins and draws the schedule; may import TensorFlow Federated for its noise.
+    """Draws who is included and the schedule; may import TensorFlow Federated for its noise.
 
     Args:
       config: The config of the run.
@@ -103,7 +109,7 @@ def design_run(config: Config, client_ids: Sequence[str], num_canaries: int) -> 
     Raises:
       InputError: The parts of the config do not fit together.
     """
-    included = flip_coins(config.seed, num_canaries)
+    included = draw_included(config.canaries.inclusion, config.seed, num_canaries)
     schedule = make_schedule(
         config.participation, config.canaries, config.seed, client_ids, included
     )

@@ -169,7 +169,12 @@ def _check_audit(config: Config, name: str) -> None:
             f"{nearest(asked, known)}"
         )
     methods = ("all", *valid_methods())
-    asked = config.audit.verdict_method
+    asked, inclusion = config.audit.verdict_method, config.canaries.inclusion
+    if asked in methods and asked not in ("all", *valid_methods(inclusion)):
+        raise InputError(
+            f"{name}: key `audit.verdict_method`: {asked!r} needs canaries.inclusion = 'coins', "
+            f"got {inclusion!r}"
+        )
     if asked not in methods:
         raise InputError(
             f"{name}: key `audit.verdict_method`: unknown {asked!r}; {nearest(asked, methods)}"

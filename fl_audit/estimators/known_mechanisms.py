@@ -16,7 +16,7 @@ from fl_audit.estimators.audit import estimate
 from fl_audit.estimators.gaussian.mechanism import sigma_of_epsilon
 from fl_audit.estimators.laws import GaussianCanaryNull
 from fl_audit.estimators.one_run.pathological import PathologicalMechanism
-from fl_audit.estimators.scores import CanaryScores
+from fl_audit.estimators.scores import CanaryScores, Inclusion
 
 Bits = npt.NDArray[np.int64]
 
@@ -95,16 +95,18 @@ def bounds_on(
     runs: int,
     seed: int,
     confidence: float = 0.95,
+    inclusion: Inclusion = "coins",
 ) -> Mapping[str, FloatArray]:
-    """The bounds that methods find on independent releases, each canary included by a fair coin.
+    """The bounds that methods find on independent releases.
 
     Args:
       mechanism: The mechanism to audit, at its own delta.
       methods: Names of methods in METHODS; they see the same releases.
       num_canaries: Number of canaries k in each release.
       runs: Number of releases.
-      seed: Seed of the coins and the releases.
+      seed: Seed of who is included and of the releases.
       confidence: Confidence of each bound, in (0, 1).
+      inclusion: Whether a fair coin includes each canary, or half of them are drawn.
 
     Returns:
       An array by method, float64 of shape (runs,): lower ends, or epsilons where a method has none.
@@ -120,9 +122,11 @@ def bounds_on(
     found: dict[str, list[float]] = {method: [] for method in methods}
     for _ in range(runs):
         bits = rng.integers(0, 2, num_canaries)
+        if inclusion == "fixed_half":
+            bits = rng.permutation(np.arange(num_canaries) % 2)
         scores = mechanism.release(rng, bits)
         result = estimate(
-            CanaryScores(scores[bits == 1], scores[bits == 0]),
+            CanaryScores(scores[bits == 1], scores[bits == 0], inclusion),
             delta=mechanism.delta,
             dim=mechanism.dim,
             null_tail=null_tail,

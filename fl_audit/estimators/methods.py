@@ -21,7 +21,7 @@ from fl_audit.estimators.one_run.rejection_region import one_run_rejection
 from fl_audit.estimators.one_run.search import one_run
 from fl_audit.estimators.one_run.valid import one_run_valid
 from fl_audit.estimators.result import Estimate, Kind, ValidFor
-from fl_audit.estimators.scores import CanaryScores
+from fl_audit.estimators.scores import CanaryScores, Inclusion
 from fl_audit.estimators.setting import AuditSetting, NotApplicableError
 from fl_audit.estimators.threshold.gdp import threshold_gdp
 from fl_audit.estimators.threshold.published import threshold_clopper_pearson, threshold_jeffreys
@@ -44,6 +44,8 @@ class Method:
       fast_rejection: Given (epsilon, delta, level), a quick way to tell of many samples whether the
         lower bound at confidence 1 - level and at delta exceeds epsilon; for simulations. None
         where they make the bound and compare.
+      needs_coins: Whether each canary has to be included by an independent fair coin, as guesses
+        about coins need it; scores of a fixed half are then refused.
 
     Raises:
       ValueError: If the kind is unknown, or what the method is valid for.
@@ -54,6 +56,7 @@ class Method:
     kind: Kind
     valid_for: ValidFor | None = None
     fast_rejection: Callable[[float, float, float], Rejection] | None = None
+    needs_coins: bool = False
 
     def __post_init__(self) -> None:
         """Check the kind and the validity, by which methods are grouped."""
@@ -69,6 +72,10 @@ class Method:
         """Whether the method makes lower bounds that hold for any mechanism."""
         return self.kind == "lower_bound" and self.valid_for == "any mechanism"
 
+    def allows(self, inclusion: Inclusion) -> bool:
+        """Whether the method may be used on canaries that were included in this way."""
+        return inclusion == "coins" or not self.needs_coins
+
     def __call__(self, setting: AuditSetting) -> Estimate:
         """The estimate from the scores of a setting.
 
@@ -76,6 +83,10 @@ class Method:
           NotApplicableError: If the scores do not allow the method.
           ValueError: If the estimate contradicts this record of the method.
         """
+        if not self.allows(setting.scores.inclusion):
+            raise NotApplicableError(
+                "needs an independent fair coin for each canary; here a fixed half was included"
+            )
         try:
             with np.errstate(over="ignore", invalid="ignore"):
                 made = self.estimate(setting)
@@ -108,15 +119,16 @@ _OWN = (
     Method("threshold_clopper_pearson", threshold_clopper_pearson, "lower_bound"),
     Method("threshold_valid", threshold_valid, "lower_bound", "any mechanism"),
     Method("threshold_gdp", threshold_gdp, "lower_bound", "Gaussian mechanisms"),
-    Method("one_run", one_run, "lower_bound"),
+    Method("one_run", one_run, "lower_bound", needs_coins=True),
     Method(
         "one_run_valid",
         one_run_valid,
         "lower_bound",
         "any mechanism",
         fast_rejection=one_run_rejection,
+        needs_coins=True,
     ),
-    Method("one_run_fdp", one_run_fdp, "lower_bound", "Gaussian mechanisms"),
+    Method("one_run_fdp", one_run_fdp, "lower_bound", "Gaussian mechanisms", needs_coins=True),
     Method("bayes", bayes, "interval"),
     Method("epsilon_star", epsilon_star, "estimate"),
     Method("epsilon_star_empirical", epsilon_star_empirical, "estimate"),
@@ -145,10 +157,17 @@ def remove_method(name: str) -> None:
     del _methods[name]
 
 
-def valid_methods() -> tuple[str, ...]:
+def valid_methods(inclusion: Inclusion = "coins") -> tuple[str, ...]:
     """Names of the methods whose lower bounds hold for any mechanism.
+
+    Args:
+      inclusion: How it was decided which canaries take part.
 
     >>> valid_methods()
     ('threshold_valid', 'one_run_valid')
+    >>> valid_methods("fixed_half")
+    ('threshold_valid',)
     """
-    return tuple(name for name, method in _methods.items() if method.is_valid)
+    return tuple(
+        name for name, method in _methods.items() if method.is_valid and method.allows(inclusion)
+    )

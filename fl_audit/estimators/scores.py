@@ -1,11 +1,15 @@
 """The scores of canaries that took part in training and of canaries that did not."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from fl_audit.array_types import FloatArray
+
+Inclusion = Literal["coins", "fixed_half"]
+"""How it was decided which canaries take part: by a fair coin each, or by drawing half of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,6 +21,8 @@ class CanaryScores:
     Attributes:
       included: Scores of the canaries that took part in training, float64 of shape (n1,).
       excluded: Scores of the canaries that did not, float64 of shape (n0,).
+      inclusion: How it was decided which canaries take part; methods that guess about coins need
+        coins that are independent of each other.
 
     Raises:
       ValueError: If an array is not one-dimensional, holds a non-finite score, or both are empty.
@@ -28,6 +34,7 @@ class CanaryScores:
 
     included: FloatArray
     excluded: FloatArray
+    inclusion: Inclusion = "coins"
 
     def __post_init__(self) -> None:
         """Check the fields, so that no later step has to."""

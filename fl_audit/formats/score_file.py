@@ -1,7 +1,9 @@
 """Score files: one row per canary, with whether it was included and its score.
 
 The format is CSV or Parquet with the columns `canary_id` (unique), `included` (0 or 1) and `score`
-(finite; a LARGER score looks MORE like a member). Other columns are ignored.
+(finite; a LARGER score looks MORE like a member). A column `inclusion` that says `fixed_half` in
+every row tells that half of the canaries were drawn to take part, without a coin for each. Other
+columns are ignored.
 """
 
 import csv
@@ -17,10 +19,13 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.errors import InputError, nearest
-from fl_audit.estimators.scores import CanaryScores
+from fl_audit.estimators.scores import CanaryScores, Inclusion
 from fl_audit.formats.atomic import atomic_writer
 
 COLUMNS = ("canary_id", "included", "score")
+
+_INCLUSION = "inclusion"
+_FIXED_HALF: Inclusion = "fixed_half"
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +36,7 @@ class ScoreFile:
       canary_id: The unique names of the canaries, k of them.
       included: Whether each canary took part in training, bool of shape (k,).
       score: The scores, finite float64 of shape (k,); larger means more like a member.
+      inclusion: How it was decided which canaries take part.
 
     Raises:
       ValueError: The lengths differ, there is no row, an id repeats or is empty, or a score is not
@@ -40,6 +46,7 @@ class ScoreFile:
     canary_id: tuple[str, ...]
     included: npt.NDArray[np.bool_]
     score: npt.NDArray[np.float64]
+    inclusion: Inclusion = "coins"
 
     def __post_init__(self) -> None:
         """Checks the fields, so that no later step has to."""
@@ -54,7 +61,7 @@ class ScoreFile:
 
     def canary_scores(self) -> CanaryScores:
         """The scores, split into included and excluded canaries."""
-        return CanaryScores(self.score[self.included], self.score[~self.included])
+        return CanaryScores(self.score[self.included], self.score[~self.included], self.inclusion)
 
 
 @dataclass(frozen=True)
@@ -67,7 +74,7 @@ class _Problem:
 
 @dataclass(frozen=True)
 class _Table:
-    """The three columns as text (CSV) or values (Parquet), and how to name a row to its author."""
+    """The columns as text (CSV) or values (Parquet), and how to name a row to its author."""
 
     columns: Mapping[str, Sequence[object]]
     name_row: Callable[[int], str]
@@ -91,7 +98,8 @@ def read_score_file(path: str | os.PathLike[str]) -> ScoreFile:
         raise InputError(f"{path}, {table.name_row(problem.row)}: {problem.text}")
     if not ids:
         raise InputError(f"{path}: must hold at least one row below the header, got none")
-    return ScoreFile(ids, included, score)
+    said = set(table.columns.get(_INCLUSION, ()))
+    return ScoreFile(ids, included, score, _FIXED_HALF if said == {_FIXED_HALF} else "coins")
 
 
 def write_score_file(path: str | os.PathLike[str], scores: ScoreFile) -> None:
@@ -111,16 +119,16 @@ def write_score_file(path: str | os.PathLike[str], scores: ScoreFile) -> None:
 
 
 def _write_csv(file: IO[bytes], scores: ScoreFile) -> None:
-    rows = zip(
-        scores.canary_id,
-        scores.included.astype(int).tolist(),
-        map(repr, scores.score.tolist()),
-        strict=True,
-    )
+    columns: dict[str, Sequence[object]] = {
+        "canary_id": scores.canary_id,
+        "included": scores.included.astype(int).tolist(),
+        "score": list(map(repr, scores.score.tolist())),
+        **_inclusion_column(scores),
+    }
     text = io.TextIOWrapper(file, encoding="utf-8", newline="")
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    writer.writerows(rows)
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
     text.detach()
 
 
@@ -128,9 +136,19 @@ def _write_parquet(file: IO[bytes], scores: ScoreFile) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    included = scores.included.astype(np.int8)
-    columns = [pa.array(scores.canary_id, pa.string()), pa.array(included), pa.array(scores.score)]
-    pq.write_table(pa.table(columns, names=list(COLUMNS)), file)
+    columns = {
+        "canary_id": pa.array(scores.canary_id, pa.string()),
+        "included": pa.array(scores.included.astype(np.int8)),
+        "score": pa.array(scores.score),
+        **_inclusion_column(scores),
+    }
+    pq.write_table(pa.table(columns), file)
+
+
+def _inclusion_column(scores: ScoreFile) -> dict[str, list[str]]:
+    """The column that tells of a fixed half; none where each canary had a coin."""
+    is_half = scores.inclusion == _FIXED_HALF
+    return {_INCLUSION: [scores.inclusion] * len(scores.score)} if is_half else {}
 
 
 def _read_csv(path: Path) -> _Table:
@@ -176,7 +194,7 @@ def _read_parquet(path: Path) -> _Table:
 
 
 def _positions(path: Path, header: list[str]) -> dict[str, int]:
-    """The position of each needed column."""
+    """The position of each needed column, and of the one that tells of a fixed half."""
     if not header:
         raise InputError(f"{path}: must start with a header naming {', '.join(COLUMNS)}")
     for name in COLUMNS:
@@ -184,7 +202,8 @@ def _positions(path: Path, header: list[str]) -> dict[str, int]:
             raise InputError(f"{path}: has no column {name!r}: {nearest(name, header)}")
         if header.count(name) > 1:
             raise InputError(f"{path}: must have one column {name!r}, got {header.count(name)}")
-    return {name: header.index(name) for name in COLUMNS}
+    told = (_INCLUSION,) if header.count(_INCLUSION) == 1 else ()
+    return {name: header.index(name) for name in (*COLUMNS, *told)}
 
 
 def _text(value: object) -> str:

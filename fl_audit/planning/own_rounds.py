@@ -6,7 +6,6 @@ import numpy as np
 
 from fl_audit.attacks.compared_vectors import ANY_VECTOR
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
-from fl_audit.estimators import CanaryScores
 from fl_audit.planning.drawn_scores import DrawnScores
 from fl_audit.planning.planned_run import PlannedRun
 from fl_audit.planning.scores import Rounds, cosine, product_deviation, shared_share
@@ -48,7 +47,7 @@ def with_own_rounds(
     total = np.bincount(canary, cosines, minlength=run.num_canaries)
     nowhere = random.standard_normal(run.num_canaries) / np.sqrt(run.task.dim)
     scores = np.where(counts > 0, total / np.sqrt(np.maximum(counts, 1)), nowhere)
-    own = CanaryScores(scores[run.included], scores[~run.included])
+    own = run.canary_scores(scores)
     one = {OWN_ROUNDS.name: ANY_VECTOR} if counts.max(initial=0) <= 1 else {}
     return dataclasses.replace(
         drawn,

@@ -17,7 +17,6 @@ from scipy import special
 
 from fl_audit.array_types import FloatArray
 from fl_audit.attacks.compared_vectors import ComparedVectors, Vectors
-from fl_audit.estimators import CanaryScores
 from fl_audit.planning.clip_path import ClipPath
 from fl_audit.planning.drawn_scores import DrawnScores
 from fl_audit.planning.planned_run import PlannedRun
@@ -84,10 +83,7 @@ def draw_scores(
     if length > 0:
         compared["sum"] = ComparedVectors((Vectors(1),), length)
     return DrawnScores(
-        scores={
-            name: CanaryScores(scores[run.included], scores[~run.included])
-            for name, scores in drawn.items()
-        },
+        scores={name: run.canary_scores(scores) for name, scores in drawn.items()},
         compared=compared,
     )
 

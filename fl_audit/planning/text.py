@@ -47,9 +47,11 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 def _head(plan: Plan) -> list[str]:
     run = plan.run
+    includes = {"coins": "coins include", "fixed_half": "a fixed half is included,"}
     return _paragraph(
-        f"plan of {run.task.name}: {run.num_canaries:,} canaries, of which coins include "
-        f"{int(run.included.sum()):,}; {count(run.num_rounds, 'round')} of about "
+        f"plan of {run.task.name}: {run.num_canaries:,} canaries, of which "
+        f"{includes[run.pool.inclusion]} {int(run.included.sum()):,}; "
+        f"{count(run.num_rounds, 'round')} of about "
         f"{significant(run.schedule.expected_clients)} clients and "
         f"{significant(run.schedule.expected_canaries)} canaries; {run.task.dim:,} parameters; "
         f"delta {significant(run.delta)}"

@@ -93,7 +93,8 @@ def changes(run: PlannedRun) -> list[Change]:
 
 
 def _counts(run: PlannedRun) -> set[float]:
-    return {max(round(factor * run.pool.count), 2) for factor in _COUNT_FACTORS}
+    unit = 2 if run.pool.inclusion == "fixed_half" else 1
+    return {max(unit * round(factor * run.pool.count / unit), 2) for factor in _COUNT_FACTORS}
 
 
 def _repeats(run: PlannedRun, statistics: Sequence[Statistic]) -> list[Change]:

@@ -251,5 +251,6 @@ def _verdict(
     if asked.claimed_epsilon is None:
         return None
     claim = Claim(asked.claimed_epsilon, asked.delta)
-    tests = ClaimTests(statistics, asked.confidence, chosen_methods(asked.methods))
+    inclusion = statistics[0].scores.inclusion
+    tests = ClaimTests(statistics, asked.confidence, chosen_methods(asked.methods, inclusion))
     return reach_verdict(claim, tests, arrival=arrival, others=others)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from fl_audit.config import AnyCanaries, Canaries
+from fl_audit.estimators.scores import Inclusion
 from fl_audit.formats.run_folder import RunRecord
 from fl_audit.number_words import count, significant
 from fl_audit.participation.words import canary_rounds, client_rounds
@@ -18,6 +19,11 @@ ACCOUNTANT_TITLES = {
     "seen_samples": "Exact where the attacker sees who was drawn",
     "random_allocation": "Random allocation, where nobody knows the rounds",
     "none_known": "None known",
+}
+
+_INCLUDED_BY: dict[Inclusion, str] = {
+    "coins": "a fair coin each included",
+    "fixed_half": "a half drawn at random was included,",
 }
 
 
@@ -47,8 +53,8 @@ def rounds_done(record: RunRecord) -> str:
 def _canaries(run: FinishedRun) -> str:
     record, presentations = run.record, run.presentations
     start = (
-        f"Of {record.num_canaries:,} {_kind_of(run.config.canaries)}, a fair coin each included "
-        f"{record.num_included:,}"
+        f"Of {record.num_canaries:,} {_kind_of(run.config.canaries)}, "
+        f"{_INCLUDED_BY[run.config.canaries.inclusion]} {record.num_included:,}"
     )
     if len(presentations) == 0:
         return f"{start}."

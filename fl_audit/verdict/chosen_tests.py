@@ -8,6 +8,7 @@ from fl_audit.attacks.statistic import RunFacts, Statistic
 from fl_audit.attacks.statistics import statistics_of
 from fl_audit.config import Config
 from fl_audit.estimators import CanaryScores, valid_methods
+from fl_audit.estimators.scores import Inclusion
 from fl_audit.verdict.claim_tests import ClaimTests, ScoredStatistic, level_of_each
 from fl_audit.verdict.live import shared_confidence
 
@@ -81,7 +82,8 @@ def chosen_tests(config: Config, participations: int | None) -> ChosenTests:
     asked = [s for s in logged if audit.verdict_statistic in ("all", s.name)]
     bearing = [s for s in asked if participations is not None or is_about_sampling(s)]
     statistics = bearing or asked
-    methods = chosen_methods(None if audit.verdict_method == "all" else (audit.verdict_method,))
+    asked_methods = None if audit.verdict_method == "all" else (audit.verdict_method,)
+    methods = chosen_methods(asked_methods, config.canaries.inclusion)
     return ChosenTests(tuple(statistics), methods, shared_confidence(audit))
 
 
@@ -91,13 +93,16 @@ def is_about_sampling(statistic: Statistic) -> bool:
     return model is None or model.is_about_sampling
 
 
-def chosen_methods(names: Collection[str] | None) -> tuple[str, ...]:
+def chosen_methods(
+    names: Collection[str] | None, inclusion: Inclusion = "coins"
+) -> tuple[str, ...]:
     """The valid methods among those that are asked for, in the order of reports.
 
     Args:
       names: Names of methods, also of those that are not valid; None takes all.
+      inclusion: How it was decided which canaries take part.
 
     >>> chosen_methods(["one_run", "one_run_valid"])
     ('one_run_valid',)
     """
-    return tuple(name for name in valid_methods() if names is None or name in names)
+    return tuple(name for name in valid_methods(inclusion) if names is None or name in names)

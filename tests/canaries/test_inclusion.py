@@ -1,9 +1,11 @@
-"""The coins that include canaries."""
+"""The coins that include canaries, and the half that is drawn."""
+
+import itertools
 
 import numpy as np
 import pytest
 
-from fl_audit.canaries.inclusion import flip_coins
+from fl_audit.canaries.inclusion import draw_half, draw_included, flip_coins
 from fl_audit.errors import InputError
 
 
@@ -49,3 +51,25 @@ def test_coins_that_fell_alike_are_refused():
 def test_one_canary_cannot_be_compared():
     with pytest.raises(InputError, match="use more canaries"):
         flip_coins(0, 1)
+
+
+def test_a_half_is_a_half_and_a_function_of_the_seed():
+    half = draw_half(3, 500)
+    assert (half.dtype, half.shape, half.sum()) == (np.bool_, (500,), 250)
+    np.testing.assert_array_equal(half, draw_included("fixed_half", 3, 500))
+    np.testing.assert_array_equal(flip_coins(3, 500), draw_included("coins", 3, 500))
+    assert (half != draw_half(4, 500)).any()
+
+
+def test_every_half_is_as_likely_as_any_other():
+    drawn = [tuple(np.flatnonzero(draw_half(seed, 4))) for seed in range(6000)]
+    counts = [drawn.count(half) for half in itertools.combinations(range(4), 2)]
+    # Binomial(6000, 1/6): 1000 with a deviation of 28.9; 6 deviations are exceeded with 2e-9 each.
+    assert sum(counts) == 6000
+    assert max(abs(count - 1000) for count in counts) < 174
+
+
+@pytest.mark.parametrize("count", [0, 1, 7])
+def test_an_odd_pool_has_no_half(count):
+    with pytest.raises(InputError, match=f"'fixed_half' needs an even number .*, got {count}$"):
+        draw_half(1, count)

@@ -49,6 +49,14 @@ def test_older_pools_of_families_that_stayed_as_they_were_are_read(tmp_path, fam
     assert read_pool(path) == CanaryPool(7, 50, 300, family)
 
 
+def test_a_pool_of_which_a_half_takes_part(tmp_path):
+    half = CanaryPool(7, 50, 300, inclusion="fixed_half")
+    assert half.included.sum() == 25
+    write_pool(tmp_path / "pool.json", half)
+    assert json.loads((tmp_path / "pool.json").read_text()) == FIELDS | {"inclusion": "fixed_half"}
+    assert read_pool(tmp_path / "pool.json") == half
+
+
 def test_numpys_whole_numbers_will_do(tmp_path):
     pool = CanaryPool(np.int64(7), np.int32(50), np.sum([100, 200]))
     assert pool == POOL
@@ -71,6 +79,7 @@ def test_numpys_whole_numbers_will_do(tmp_path):
             {"format_version": 1, "family": "hadamard"},
             "format_version 1 had other hadamard vectors, which are not made any more",
         ),
+        ({"inclusion": "half"}, "inclusion: unknown 'half': did you mean 'fixed_half'?"),
         ({"sed": 3}, "unknown key 'sed': did you mean 'seed'?"),
     ],
 )

@@ -19,6 +19,7 @@ from fl_audit.estimators.known_mechanisms import (
 
 VALID = ("threshold_valid", "one_run_valid")
 FOR_GAUSSIANS = ("threshold_gdp", "one_run_fdp")
+WITHOUT_COINS = ("threshold_valid", "threshold_gdp")
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 
 
@@ -27,9 +28,11 @@ def limit(runs: int) -> float:
     return float(stats.binom.isf(1e-6, runs, 0.05))
 
 
-def check(mechanism, methods, num_canaries, runs):
+def check(mechanism, methods, num_canaries, runs, inclusion="coins"):
     """The bounds by method, once they have been found to hold as often as they must."""
-    found = bounds_on(mechanism, methods, num_canaries=num_canaries, runs=runs, seed=7)
+    found = bounds_on(
+        mechanism, methods, num_canaries=num_canaries, runs=runs, seed=7, inclusion=inclusion
+    )
     for method, bounds in found.items():
         failures = int(np.sum(bounds > mechanism.epsilon * (1 + 1e-9)))
         assert failures <= limit(runs), (method, mechanism.name)
@@ -45,6 +48,8 @@ def test_every_method_that_claims_to_hold_is_checked_here():
             claims[method(AuditSetting(small, 1e-5, 0.95, dim, null)).valid_for].add(name)
     assert claims["any mechanism"] == set(VALID)
     assert claims["Gaussian mechanisms"] == set(FOR_GAUSSIANS)
+    claimed = claims["any mechanism"] | claims["Gaussian mechanisms"]
+    assert {name for name in claimed if METHODS[name].allows("fixed_half")} == set(WITHOUT_COINS)
 
 
 @pytest.mark.parametrize("make", [laplace, randomised_response])
@@ -59,6 +64,30 @@ def test_valid_bounds_cover_the_gaussian_mechanism_and_prove_something(dim):
     found = check(gaussian(4.0, 1e-5, dim), [*VALID, *FOR_GAUSSIANS], num_canaries=1000, runs=120)
     for method, bounds in found.items():
         assert np.median(bounds) > 4 * (0.4 if method in FOR_GAUSSIANS else 0.25)
+
+
+@pytest.mark.parametrize("dim", [None, 10_000])
+def test_bounds_that_need_no_coins_cover_under_fixed_halves_and_prove_something(dim):
+    for mechanism in (gaussian(4.0, 1e-5, dim), laplace(1.0)):
+        found = check(mechanism, WITHOUT_COINS[:1], 1000, runs=60, inclusion="fixed_half")
+        assert np.median(found["threshold_valid"]) > 0.25 * mechanism.epsilon
+    check(gaussian(4.0, 1e-5, dim), WITHOUT_COINS[1:], 1000, runs=60, inclusion="fixed_half")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("num_canaries", [100, 1000])
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_bounds_that_need_no_coins_cover_every_mechanism_under_fixed_halves(epsilon, num_canaries):
+    gaussians = [gaussian(epsilon, delta=1e-5, dim=dim) for dim in (None, 10**6)]
+    for mechanism in (
+        randomised_response(epsilon),
+        laplace(epsilon),
+        *gaussians,
+        pathological(epsilon, delta=1e-3, beta=0.1),
+        pathological(epsilon, delta=1e-2, beta=0.06),
+    ):
+        methods = WITHOUT_COINS if mechanism in gaussians else WITHOUT_COINS[:1]
+        check(mechanism, methods, num_canaries, runs=500, inclusion="fixed_half")
 
 
 @pytest.mark.slow

@@ -3,14 +3,17 @@
 import itertools
 from typing import get_args
 
+import numpy as np
 import pytest
 
+from fl_audit.errors import InputError
 from fl_audit.estimators import (
     METHODS,
     AuditSetting,
     CanaryScores,
     Estimate,
     Method,
+    estimate,
     register_method,
     remove_method,
     valid_methods,
@@ -41,6 +44,19 @@ def test_only_lower_bounds_for_any_mechanism_are_valid():
     for kind, valid_for in itertools.product(get_args(Kind), (None, *get_args(ValidFor))):
         method = Method("toy", lambda _: made(), kind, valid_for)
         assert method.is_valid == ((kind, valid_for) == ("lower_bound", "any mechanism"))
+
+
+def test_methods_that_guess_about_coins_leave_a_fixed_half_alone():
+    scores = CanaryScores(np.arange(20.0), np.arange(20.0) - 5, "fixed_half")
+    left_out = estimate(scores, delta=1e-5).left_out
+    reason = "needs an independent fair coin for each canary; here a fixed half was included"
+    assert {name for name, why in left_out.items() if why == reason} == {
+        name for name, method in METHODS.items() if method.needs_coins
+    }
+    assert {name for name in METHODS if name.startswith("one_run")} <= left_out.keys()
+    assert valid_methods("fixed_half") == ("threshold_valid",)
+    with pytest.raises(InputError, match=r"^one_run: needs an independent fair coin"):
+        estimate(scores, delta=1e-5, methods=["one_run"])
 
 
 @pytest.mark.parametrize("kind", get_args(Kind))

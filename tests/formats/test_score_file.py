@@ -34,6 +34,19 @@ def test_round_trip_keeps_every_bit(tmp_path, many, suffix):
     assert np.array_equal(read.score, many.score)
 
 
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_fixed_half_is_told_of(tmp_path, suffix):
+    half = ScoreFile(("a", "b"), np.array([True, False]), np.array([0.5, -1.0]), "fixed_half")
+    write_score_file(tmp_path / f"scores.{suffix}", half)
+    read = read_score_file(tmp_path / f"scores.{suffix}")
+    assert (read.inclusion, read.canary_scores().inclusion) == ("fixed_half", "fixed_half")
+
+
+def test_another_column_of_that_name_is_ignored(tmp_path):
+    text = "canary_id,included,score,inclusion\na,1,0.5,0.25\nb,0,0.1,fixed_half\n"
+    assert read_score_file(written(tmp_path, text)).inclusion == "coins"
+
+
 def test_splits_into_included_and_excluded(tmp_path):
     scores = read_score_file(written(tmp_path, GOOD)).canary_scores()
     assert (scores.included.tolist(), scores.excluded.tolist()) == ([0.5], [-1e-3])

@@ -118,7 +118,7 @@ def _write_results(
     """Writes the score files, then the record."""
     ids = tuple(str(canary) for canary in range(len(run.included)))
     for statistic in statistics_of(run.config.canaries, run.config.audit):
-        scored = ScoreFile(ids, run.included, scores[statistic.name])
+        scored = ScoreFile(ids, run.included, scores[statistic.name], run.config.canaries.inclusion)
         write_score_file(folder.scores(statistic.name), scored)
     if compared:
         write_compared_vectors(folder.compared_vectors, compared)
