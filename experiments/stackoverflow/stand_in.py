@@ -7,8 +7,8 @@ writes FOLDER/stackoverflow.sqlite and FOLDER/stackoverflow.word_count, client b
 204,088 with 16,586,035 in `test`; nobody with fewer than 100 sentences was kept before the split.
 `--clients` scales the numbers of clients, `--fewer` divides every client's sentences. Chosen here,
 as nothing is published: the Pareto law of sentences per client, whose cut at 100,000 takes 7 % off
-its mean (5 % in `test`); log-normal lengths of sentences; words by the law of Zipf and Mandelbrot.
-Every second word of a sentence is, with probability 1/2, the fixed follower of the word before it
+its mean (5 % in `test`); log-normal lengths of sentences; words by the law of Zipf and Mandelbrot with exponent 1.2.
+Every second word of a sentence is, with probability 0.9, the fixed follower of the word before it
 (the 1st and 2nd most frequent words follow each other, the 3rd and 4th, and so on); all others are
 drawn independently. So a model can learn frequencies and followers, and no more. An example has
 the feature `tokens` alone.
@@ -100,7 +100,7 @@ class Speaker:
         """
         self.random = np.random.default_rng(seed)
         self.words = np.array(words(), dtype=object)
-        weights = 1 / (np.arange(WORDS) + 2.7)
+        weights = (np.arange(WORDS) + 2.7) ** -1.2
         self._cumulative = np.cumsum(weights / weights.sum())
         self.counts = np.zeros(WORDS, np.int64)
 
@@ -111,7 +111,7 @@ class Speaker:
         drawn = np.minimum(drawn, WORDS - 1)
         ends = np.cumsum(lengths)
         place = np.arange(len(drawn)) - np.repeat(ends - lengths, lengths)
-        follows = np.flatnonzero((place % 2 == 1) & (self.random.random(len(drawn)) < 0.5))
+        follows = np.flatnonzero((place % 2 == 1) & (self.random.random(len(drawn)) < 0.9))
         drawn[follows] = drawn[follows - 1] ^ 1
         self.counts += np.bincount(drawn, minlength=WORDS)
         spoken = self.words[drawn].tolist()

@@ -168,16 +168,12 @@ def _check_audit(config: Config, name: str) -> None:
             f"{name}: key `audit.verdict_statistic`: this run has no {asked!r}; "
             f"{nearest(asked, known)}"
         )
-    methods = ("all", *valid_methods())
-    asked, inclusion = config.audit.verdict_method, config.canaries.inclusion
-    if asked in methods and asked not in ("all", *valid_methods(inclusion)):
-        raise InputError(
-            f"{name}: key `audit.verdict_method`: {asked!r} needs canaries.inclusion = 'coins', "
-            f"got {inclusion!r}"
-        )
+    methods = ("all", *valid_methods(config.canaries.inclusion))
+    asked = config.audit.verdict_method
     if asked not in methods:
+        why = "needs coins, not a fixed half:" if asked in valid_methods() else "unknown"
         raise InputError(
-            f"{name}: key `audit.verdict_method`: unknown {asked!r}; {nearest(asked, methods)}"
+            f"{name}: key `audit.verdict_method`: {why} {asked!r}; {nearest(asked, methods)}"
         )
 
 

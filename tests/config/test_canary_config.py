@@ -7,6 +7,7 @@ from fl_audit.attacks.statistics import statistics_of
 from fl_audit.config import Canaries, ExampleCanaries
 from fl_audit.config.file import config_to_toml, load_config, parse_config
 from fl_audit.errors import InputError
+from fl_audit.verdict import chosen_tests
 
 TABLE = {
     "task": {"kind": "digits"},
@@ -70,3 +71,14 @@ def test_keys_that_do_not_fit_are_one_line(canaries, message):
         config_of(**canaries)
     assert "\n" not in str(caught.value)
     assert message in str(caught.value)
+
+
+def test_a_verdict_by_coins_needs_coins():
+    audit = {"claimed_epsilon": 1.0, "verdict_method": "one_run_valid"}
+    half = {"count": 20, "inclusion": "fixed_half"}
+    with pytest.raises(InputError, match=r"needs coins, not a fixed half: 'one_run_valid'"):
+        parse_config({**TABLE, "canaries": half, "audit": audit}, "config.toml")
+    kept = parse_config(
+        {**TABLE, "canaries": half, "audit": {**audit, "verdict_method": "all"}}, "config.toml"
+    )
+    assert chosen_tests(kept, participations=1).methods == ("threshold_valid",)
