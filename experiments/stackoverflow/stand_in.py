@@ -7,11 +7,11 @@ writes FOLDER/stackoverflow.sqlite and FOLDER/stackoverflow.word_count, client b
 204,088 with 16,586,035 in `test`; nobody with fewer than 100 sentences was kept before the split.
 `--clients` scales the numbers of clients, `--fewer` divides every client's sentences. Chosen here,
 as nothing is published: the Pareto law of sentences per client, whose cut at 100,000 takes 7 % off
-its mean (5 % in `test`); log-normal lengths of sentences; words by the law of Zipf and Mandelbrot with exponent 1.2.
-Every second word of a sentence is, with probability 0.9, the fixed follower of the word before it
-(the 1st and 2nd most frequent words follow each other, the 3rd and 4th, and so on); all others are
-drawn independently. So a model can learn frequencies and followers, and no more. An example has
-the feature `tokens` alone.
+its mean (5 % in `test`); log-normal lengths of sentences; words by the law of Zipf and Mandelbrot
+with exponent 1.2. Every second word of a sentence is, with probability 0.9, the fixed follower of
+the word before it (the 1st and 2nd most frequent words follow each other, the 3rd and 4th, and so
+on); all others are drawn independently. So a model can learn frequencies and followers, and no
+more. An example has the feature `tokens` alone.
 """
 
 import argparse
