@@ -65,6 +65,8 @@ def why_no_live_test(own: OwnRounds | None, family: str | None) -> str | None:
     """
     if own is None:
         return "the canaries' rounds are not known"
+    if own.most == 0:
+        return "no canary has a round of its own"
     if family not in KNOWN_FAMILIES:
         return "an excluded canary's score has no known law"
     if own.most > 1:

@@ -13,12 +13,14 @@ if TYPE_CHECKING:
 
 
 def statistics_of(canaries: Table, audit: "Audit") -> tuple[Statistic, ...]:
-    """The statistics that a run logs, from the weakest attacker on.
+    """The statistics that a run logs, from the weakest attacker on; none without canaries.
 
     Args:
       canaries: The table [canaries] of its config.
       audit: The table [audit] of its config.
     """
+    if getattr(canaries, "count", None) == 0:
+        return ()
     return statistics_for(_kind(canaries), audit)
 
 

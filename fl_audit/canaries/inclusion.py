@@ -22,6 +22,8 @@ def draw_included(inclusion: Inclusion, seed: int, num_canaries: int) -> npt.NDA
     Raises:
       InputError: All coins are equal, or the pool has no half.
     """
+    if num_canaries == 0:
+        return np.zeros(0, np.bool_)
     return {"coins": flip_coins, "fixed_half": draw_half}[inclusion](seed, num_canaries)
 
 

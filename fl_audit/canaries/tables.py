@@ -14,7 +14,8 @@ class Canaries(Table, frozen=True, tag_field="kind", tag="vectors"):
     """A pool of canary vectors, about half of which take part in training.
 
     Attributes:
-      count: The size of the pool, included and excluded together.
+      count: The size of the pool, included and excluded together; 0 trains without canaries and
+        audits nothing, as a baseline for accuracy.
       max_per_round: The number of canaries that a round may hold on average. Each is an update as
         long as the model, and where they outnumber the real clients the model learns little.
       family: The law of the vectors.
@@ -29,12 +30,17 @@ class Canaries(Table, frozen=True, tag_field="kind", tag="vectors"):
 
     path_keys: ClassVar[tuple[str, ...]] = ("store_path",)
 
-    count: _PoolSize
+    count: Annotated[int, Meta(ge=0, le=10_000_000)]
     max_per_round: PositiveInt = 200
     family: Literal["gaussian", "rademacher", "hadamard", "dirac"] = "rademacher"
     inclusion: Inclusion = "coins"
     store: Literal["none", "memory", "disk"] = "none"
     store_path: str | None = None
+
+    def __post_init__(self) -> None:
+        """Checks that there are two canaries to compare, or none."""
+        if self.count == 1:
+            raise ValueError("count must be at least 2, or 0 for no canaries, got 1")
 
 
 class ExampleCanaries(Table, frozen=True, tag_field="kind", tag="examples"):

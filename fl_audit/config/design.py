@@ -74,13 +74,15 @@ class RunDesign:
     def noisy_rounds(self) -> NoisyRounds:
         """The facts of the run that accounting needs."""
         schedule = self.schedule
+        of_client, of_canary = schedule.client_participations, schedule.canary_participations
         return NoisyRounds(
             rounds=schedule.num_rounds,
             delta=self.delta,
             **dataclasses.asdict(self.noise),
             sampling_probability=schedule.sampling_probability,
-            client_participations=schedule.client_participations,
-            canary_participations=schedule.canary_participations,
+            client_participations=of_client,
+            # Where there are no canaries, what is said of one is what is said of a client.
+            canary_participations=of_canary if self.num_canaries else of_client,
             sample_size=schedule.sample_size,
             sampled_from=schedule.sampled_from,
             **dataclasses.asdict(noise_facts(self.config.mechanism, schedule)),

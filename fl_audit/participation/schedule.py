@@ -183,7 +183,7 @@ class Schedule:
         canaries = np.concatenate(dealt)
         order = np.argsort(canaries, kind="stable")
         ends = np.cumsum(np.bincount(canaries, minlength=num_canaries))
-        return np.split(rounds[order], ends[:-1])
+        return np.split(rounds[order], ends[:-1])[:num_canaries]
 
 
 def check_cohort_size(clients_per_round: int, num_clients: int) -> None:

@@ -181,8 +181,19 @@ class Headline:
         return min(made.epsilon, self.guaranteed)
 
 
+@dataclass(frozen=True)
+class NoAudit(Headline):
+    """The headline of a run without canaries."""
+
+    def sentence(self) -> str:
+        """That nothing was audited."""
+        return "No canary was in this run: it shows what is learned, and audits nothing."
+
+
 def headline(report: Report) -> Headline:
     """The headline of a run, about the strongest attacker against whom its guarantee holds."""
+    if not report.statistics:
+        return NoAudit(None, "there are no canaries", None, None, report.confidence, "")
     is_sampled = report.analytical.canary.participations is None
     name, made = _leading(report.statistics, is_sampled)
     canary = report.guaranteed_against(name).canary
