@@ -111,6 +111,8 @@ def design_run(config: Config, client_ids: Sequence[str], num_canaries: int) -> 
     Raises:
       InputError: The parts of the config do not fit together.
     """
+    if num_canaries == 0 and config.audit.claimed_epsilon is not None:
+        raise InputError("audit.claimed_epsilon: nothing tests a claim where canaries.count is 0")
     included = draw_included(config.canaries.inclusion, config.seed, num_canaries)
     schedule = make_schedule(
         config.participation, config.canaries, config.seed, client_ids, included

@@ -163,6 +163,8 @@ def check_covered(config: Config) -> None:
             f"canaries.family: a plan does not cover {family!r}, whose scores "
             "depend on the entries of the trained model"
         )
+    if getattr(config.canaries, "count", None) == 0:
+        raise InputError("canaries.count: a plan is about canaries; must be at least 2, got 0")
     if config.mechanism.zeroing is not None:
         raise InputError("mechanism.zeroing: a plan does not cover zeroing; leave it out")
 

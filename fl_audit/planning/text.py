@@ -265,7 +265,7 @@ def _accuracy(plan: Plan) -> list[str]:
         *_paragraph(
             "How much accuracy that costs is not predicted: it depends on the task. It is about "
             "that of a run without canaries at this noise and the server's learning rate times "
-            "this signal; to measure it, run the config with --set canaries.count=2."
+            "this signal; to measure it, run the config with --set canaries.count=0."
         ),
     ]
 

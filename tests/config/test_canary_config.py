@@ -49,6 +49,7 @@ def test_a_path_starts_at_the_config_files_folder(tmp_path):
 @pytest.mark.parametrize(
     ("canaries", "message"),
     [
+        ({"count": 1}, "count must be at least 2, or 0 for no canaries, got 1"),
         ({"kind": "example", "count": 2}, "`canaries.kind`: unknown 'example'; did you mean 'exam"),
         ({"kind": "examples", "count": 2}, "key `canaries.source` is missing"),
         ({"kind": "examples", "source": "mislabeled", "count": 2}, "did you mean 'mislabelled'?"),

@@ -93,6 +93,23 @@ def test_a_run_folder_holds_what_the_contract_says(noiseless):
     assert report["accuracy"] > 0.6  # ten classes: it has learned
 
 
+def test_a_run_without_canaries_learns_and_audits_nothing(config_path, tmp_path, capsys):
+    without = ["run", str(config_path), "--set", "canaries.count=0"]
+    assert main([*without, "--out", str(tmp_path / "claim"), "--set", "audit.claimed_epsilon=1"])
+    assert "nothing tests a claim where canaries.count is 0" in capsys.readouterr().err
+    out = tmp_path / "baseline"
+    short = ["--set", "participation.rounds=8", "--set", "mechanism.noise_multiplier=0.1"]
+    assert main([*without, "--out", str(out), *short]) == 0
+    assert "No canary was in this run" in capsys.readouterr().out
+    report = json.loads((out / "report.json").read_text())
+    assert (report["statistics"], report["verdict"]) == ({}, None)
+    assert report["accuracy"] > 0.1
+    assert report["analytical_epsilon"] > 0  # what a client would be promised
+    assert {row["num_canaries"] for row in _rows(out / "metrics.csv")} == {"0"}
+    assert not list(out.glob("scores_*.csv"))
+    assert "No canary was in this run" in (out / "report.html").read_text()
+
+
 def test_without_noise_the_maximum_separates_included_from_excluded(noiseless):
     scores = read_score_file(noiseless / "scores_max.csv")
     assert scores.score[scores.included].min() > scores.score[~scores.included].max()
