@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fl_audit.array_types import FloatArray
 from fl_audit.estimators.one_run.guess_orders import GUESS_ORDERS, GuessOrder
 from fl_audit.estimators.one_run.guesses import Counts, Guesses
 from fl_audit.estimators.one_run.largest_rejected import crossing_point
@@ -27,6 +28,11 @@ _NEGLIGIBLE = 1e-9
 """The probability that the walk may lose at each r, in units of alpha."""
 
 _TRIED = 5
+"""The epsilons, but for the largest, at which the chance with delta is computed first."""
+
+_FINER = 20
+"""The same around the least of these chances, where all are too large."""
+
 _TOLERANCE = 1e-7
 """The amount taken off the bound, so that it errs to the valid side."""
 
@@ -188,14 +194,28 @@ class _Event:
         limit = _reaches(alpha, crossing, low, high)
         if self.m_delta == 0:
             return _Rejected(limit, self.boundary.crossing(0.0))
-        tried = limit * np.arange(_TRIED + 1) / _TRIED
-        chances = [self.chance(epsilon) for epsilon in tried]
+        tried, chances = self._tried(limit, alpha)
         below = np.flatnonzero(np.array(chances[:-1]) < alpha)
         if len(below) == 0:
             return _Rejected(0.0, min(1.0, *chances))
         i = int(below[-1])
         epsilon = _reaches(alpha, self.chance, float(tried[i]), float(tried[i + 1]))
         return _Rejected(epsilon, min(chances))
+
+    def _tried(self, limit: float, alpha: float) -> tuple[FloatArray, list[float]]:
+        """Some epsilons up to a limit, ascending, and the chances there.
+
+        Where none of them is below alpha, others are tried next to the least chance: with delta the
+        epsilons whose chance is below alpha may be few.
+        """
+        tried = limit * np.arange(_TRIED + 1) / _TRIED
+        chances = [self.chance(epsilon) for epsilon in tried]
+        if min(chances[:-1]) < alpha:
+            return tried, chances
+        least = int(np.argmin(chances))
+        low, high = tried[max(least - 1, 0)], tried[min(least + 1, _TRIED)]
+        finer = np.linspace(low, high, _FINER + 1)
+        return finer, [self.chance(epsilon) for epsilon in finer]
 
 
 def _reaches(alpha: float, chance: Callable[[float], float], low: float, high: float) -> float:

@@ -35,6 +35,17 @@ def test_the_one_run_region_is_where_the_bound_exceeds_epsilon(
     assert 5 < rejected < 43
 
 
+@pytest.mark.parametrize("seed", [1, 42, 97])
+def test_few_epsilons_whose_chance_is_small_enough_are_found(seed):
+    """With m delta = 0.5 the chance falls and rises again, below alpha only close to its least."""
+    bits = (rng := np.random.default_rng(seed)).integers(0, 2, 500)
+    values = rng.standard_normal(500) + 0.62 * bits
+    scores = CanaryScores(values[bits == 1], values[bits == 0])
+    assert one_run_rejection(0.5, 1e-3, 0.05)(scores)
+    setting = AuditSetting(scores, 1e-3, 0.95, None, "empirical")
+    assert METHODS["one_run_valid"](setting).epsilon > 0.5
+
+
 def test_no_region_rejects_where_none_can():
     rejects = one_run_rejection(20.0, 1e-5, LEVEL)
     assert not rejects(CanaryScores(np.arange(100.0, 125.0), np.arange(25.0)))
