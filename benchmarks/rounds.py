@@ -36,14 +36,22 @@ def in_memory(name: str, classifier: Classifier, clients: Sequence[Examples]) ->
     return LearningTask(name, classifier, InMemoryPopulation(ids, clients), nothing)
 
 
-def run_of(task: LearningTask, client: Client) -> PreparedRun:
-    """A run whose cohorts are all clients, with clip norm 1 and no noise, to compare rounds."""
+def run_of(task: LearningTask, client: Client, presentations: int = 1) -> PreparedRun:
+    """A run whose cohorts are all clients, with clip norm 1 and no noise, to compare rounds.
+
+    Args:
+      task: The task.
+      client: The clients' training.
+      presentations: The number of own rounds of a canary.
+    """
     client_ids = task.population.client_ids
     made = Config(
         task=StackOverflowTask(),  # not read, as the task is made already
         client=client,
         mechanism=GaussianFixed(noise_multiplier=0.0, clip_norm=1.0),
-        participation=Shuffle(rounds=ROUNDS, clients_per_round=len(client_ids)),
+        participation=Shuffle(
+            rounds=ROUNDS, clients_per_round=len(client_ids), canary_repeats=presentations
+        ),
         canaries=CANARIES,
         runtime="local",
     )

@@ -156,7 +156,7 @@ def audited_round(folder: Path) -> None:
     print(f"{'':58}{'unaudited':>10}  {'audited':>10}  how many times as long (range)")
     run = next_word_run(AUDITED_COHORT, BATCHES)
     ours, unaudited = OurRound(run), UnauditedRound(run)
-    audited = AuditedRound(ours, run.family, CANARIES_IN_ROUND, folder)
+    audited = AuditedRound(ours, run, CANARIES_IN_ROUND, folder / "audit")
     check_models(run, ours().state, unaudited())
     check_cosines(run, *audited())
     print(f"{'Whole round':58}{race(unaudited, audited, turns=5)}", flush=True)

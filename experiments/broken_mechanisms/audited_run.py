@@ -106,13 +106,8 @@ def audited_run(run: PreparedRun, runtime: LocalBlocks, path: Path) -> AuditedRu
       runtime: The result of `compiled_runtime`, which may serve any number of runs.
       path: Path of a new folder for the run.
     """
-    folder = RunFolder(path)
-    path.mkdir(parents=True, exist_ok=True)
     overheard = Overheard(runtime.process)
-    trained_blocks = dataclasses.replace(runtime.trained_blocks, family=run.family)
-    runtime = dataclasses.replace(runtime, process=overheard, trained_blocks=trained_blocks)
-    write_identity(folder, run.config, canaries_csv(run))
-    train(run, runtime, folder)
+    folder = fill_folder(run, dataclasses.replace(runtime, process=overheard), path)
     record = read_record(folder)
     finished = read_finished_run(folder)
     return AuditedRun(
@@ -127,3 +122,19 @@ def audited_run(run: PreparedRun, runtime: LocalBlocks, path: Path) -> AuditedRu
         accuracy=record.accuracy,
         checks=checks_to_json(checks_report(finished)),
     )
+
+
+def fill_folder(run: PreparedRun, runtime: LocalBlocks, path: Path) -> RunFolder:
+    """Trains a run into a new folder, with its own canaries.
+
+    Args:
+      run: The run.
+      runtime: The result of `compiled_runtime`, see `audited_run`.
+      path: Path of a new folder for the run.
+    """
+    folder = RunFolder(path)
+    path.mkdir(parents=True, exist_ok=True)
+    trained_blocks = dataclasses.replace(runtime.trained_blocks, family=run.family)
+    write_identity(folder, run.config, canaries_csv(run))
+    train(run, dataclasses.replace(runtime, trained_blocks=trained_blocks), folder)
+    return folder

@@ -1,20 +1,22 @@
-"""The rate at which a valid bound exceeds its claim where the mechanism is correct.
+"""Whole runs of correct mechanisms, and all that is said of them that may not be said.
 
-Usage: python -m experiments.broken_mechanisms.correct RESULTS.jsonl [RUNS, else 200] [MINUTES]
+Usage: python -m experiments.broken_mechanisms.correct RESULTS.jsonl [RUNS, else 602] [MINUTES]
 
-Each run trains a small model with 200 canaries and a new seed for coins, canaries, rounds and
-noise. The module adds a line of JSON per run, continues where an earlier call stopped (by itself
-after MINUTES, if given), and prints the table of all results so far.
+The claim of each run is its mechanism's analytical epsilon. It is tested after every round where
+canaries have one round each, and the whole report is made; the first round of two runs of each kind
+is replayed. Each run has a new seed for coins, canaries, rounds and noise. The module adds a line
+of JSON per run, continues where an earlier call stopped (by itself after MINUTES, if given), and
+prints the table.
 """
 
 import dataclasses
 import itertools
+import math
 import os
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,170 +26,164 @@ os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 import msgspec
 from scipy import stats
 
-from experiments.broken_mechanisms.audited_run import audited_run, compiled_runtime
-from experiments.broken_mechanisms.looks import look_at
+from experiments.broken_mechanisms.audited_run import compiled_runtime, fill_folder
 from experiments.broken_mechanisms.results import append, read
-from fl_audit.config import (
-    Audit,
-    Bernoulli,
-    Canaries,
-    Config,
-    DigitsTask,
-    EveryRound,
-    FedAvg,
-    GaussianAdaptive,
-    GaussianFixed,
-    Log,
-    Mechanism,
-    Participation,
-    Shuffle,
-    TreeAggregation,
-    Uniform,
-)
+from experiments.broken_mechanisms.right_variants import Variant, variants
+from fl_audit.accounting import account
+from fl_audit.estimators import valid_methods
 from fl_audit.mechanisms import make_aggregator
-from fl_audit.training.run.prepare import prepare
+from fl_audit.report.document import build_report
+from fl_audit.report.finished_run import read_finished_run
+from fl_audit.training.run.prepare import PreparedRun, prepare
+from fl_audit.training.runtimes.local import LocalBlocks
 
-ROUNDS = 10
+FIRST, REPLAYED = 15, 2
+"""The seeds up to which each kind is run before all others are, and up to which it is replayed."""
 
-
-@dataclass(frozen=True)
-class Pattern:
-    """A participation pattern, with noise at which the claim is about 2 at delta 1e-3.
-
-    Attributes:
-      participation: Participation of clients and canaries.
-      noise_multiplier: Noise multiplier of a round.
-      tree_noise_multiplier: Noise multiplier of a node under tree aggregation; None where a
-        client's rounds are random, for which tree aggregation has no analytical epsilon.
-    """
-
-    participation: Participation
-    noise_multiplier: float
-    tree_noise_multiplier: float | None = None
-
-    @property
-    def mechanisms(self) -> Iterator[Mechanism]:
-        """One of each kind."""
-        yield GaussianFixed(noise_multiplier=self.noise_multiplier, clip_norm=0.3)
-        yield GaussianAdaptive(
-            noise_multiplier=self.noise_multiplier, clip_norm=0.3, clipped_count_stddev=5.0
-        )
-        if self.tree_noise_multiplier:
-            yield TreeAggregation(noise_multiplier=self.tree_noise_multiplier, clip_norm=0.3)
-
-
-PATTERNS = (
-    Pattern(EveryRound(rounds=ROUNDS), 4.5, 16.0),
-    Pattern(Shuffle(rounds=ROUNDS, clients_per_round=8, canaries="once_per_epoch"), 2.0, 5.3),
-    Pattern(Bernoulli(rounds=ROUNDS, clients_per_round=8), 1.3),
-    Pattern(Uniform(rounds=ROUNDS, clients_per_round=8), 2.4),
-)
-
-
-def configs() -> Iterator[Config]:
-    """Every mechanism under every pattern, at seed 0."""
-    for pattern in PATTERNS:
-        for mechanism in pattern.mechanisms:
-            yield Config(
-                task=DigitsTask(num_clients=40, hidden=(32,)),
-                mechanism=mechanism,
-                participation=pattern.participation,
-                canaries=Canaries(count=200),
-                client=FedAvg(learning_rate=0.1, batch_size=20),
-                audit=Audit(delta=1e-3),
-                log=Log(checkpoint_every=ROUNDS, evaluate_every=ROUNDS),
-                runtime="local",
-            )
-
-
-def name_of(table: Participation | Mechanism) -> str:
-    """The `kind` of a config's table."""
-    return str(table.__struct_config__.tag)
+REPLAY = "replay_"
+"""The start of the names of what the replay of the first round compared."""
 
 
 def main() -> None:
     """Makes the runs that the results lack, and prints the table."""
     results = Path(sys.argv[1])
-    runs = int(sys.argv[2]) if len(sys.argv) > 2 else 200
+    all_variants = list(variants())
+    runs = int(sys.argv[2]) if len(sys.argv) > 2 else 602
+    last = -(-runs // len(all_variants))
     until = time.monotonic() + 60 * float(sys.argv[3] if len(sys.argv) > 3 else "inf")
-    done = {(row["pattern"], row["mechanism"], row["seed"]) for row in read(results)}
-    variants = list(configs())
-    for config in variants:
-        pattern, mechanism = name_of(config.participation), name_of(config.mechanism)
-        seeds = range(1, 1 + runs // len(variants))
-        missing = [seed for seed in seeds if (pattern, mechanism, seed) not in done]
-        if time.monotonic() > until:
-            break
-        for row in audits(config, missing):
-            append(results, {"pattern": pattern, "mechanism": mechanism, **row})
-            if time.monotonic() > until:
-                break
-    print(table(read(results)))
+    done = {(*_key(row), row["seed"]) for row in read(results)}
+    # A few runs of each kind first: a call that stops early has then seen all of them.
+    for seeds in (range(1, 1 + min(FIRST, last)), range(1 + FIRST, 1 + last)):
+        for variant in all_variants:
+            key = (variant.pattern, variant.mechanism, variant.family)
+            missing = [seed for seed in seeds if (*key, seed) not in done]
+            for row in audits(variant, missing if time.monotonic() < until else ()):
+                append(results, row)
+                if time.monotonic() > until:
+                    break
+    print(table(sorted(read(results), key=_key)))
 
 
-def audits(config: Config, seeds: Sequence[int]) -> Iterator[dict[str, Any]]:
+def _key(row: Mapping[str, Any]) -> tuple[str, str, str]:
+    return row["pattern"], row["mechanism"], row["family"]
+
+
+def audits(variant: Variant, seeds: Sequence[int]) -> Iterator[dict[str, Any]]:
     """Yields the result of a run per seed, from one compiled process and one initial model.
 
     Args:
-      config: The config, whose own seed decides on the data and the initial model.
+      variant: The mechanism, whose config's own seed decides on the data and the initial model.
       seeds: The seeds of coins, canaries and rounds.
     """
     if not seeds:
         return
-    first = prepare(config)
+    first = prepare(variant.config)
     runtime = compiled_runtime(first, make_aggregator)
     for seed in seeds:
-        prepared = prepare(msgspec.structs.replace(config, seed=seed))
+        prepared = prepare(msgspec.structs.replace(variant.config, seed=seed))
         # The compiled process divides by the first run's cohort, whatever this seed's coins say.
         expected = first.schedule.canary_attendance.expected
         attendance = dataclasses.replace(prepared.schedule.canary_attendance, expected=expected)
         schedule = dataclasses.replace(prepared.schedule, canary_attendance=attendance)
         run = dataclasses.replace(prepared, task=first.task, schedule=schedule)
         with tempfile.TemporaryDirectory() as folder:
-            audited = audited_run(run, runtime, Path(folder) / "run")
-        found = look_at(audited.statistics, audited.delta)
-        yield {
-            "seed": seed,
-            "claim": audited.claimed_epsilon,
-            "together": found.together,
-            "alone": found.alone,
-            "checks": audited.checks["results"],
-        }
+            path = Path(folder) / "run"
+            yield {
+                "pattern": variant.pattern,
+                "mechanism": variant.mechanism,
+                "family": variant.family,
+                "seed": seed,
+                **_said(_with_claim(run, variant.is_tested_live, seed), runtime, path),
+            }
+
+
+def _with_claim(run: PreparedRun, is_tested_live: bool, seed: int) -> PreparedRun:
+    """The run with the analytical epsilon of a client as its claim."""
+    audit = msgspec.structs.replace(
+        run.config.audit,
+        claimed_epsilon=account(run.noisy_rounds).client.epsilon,
+        stop_when_contradicted=is_tested_live,
+        replay=seed <= REPLAYED,
+    )
+    return dataclasses.replace(run, config=msgspec.structs.replace(run.config, audit=audit))
+
+
+def _said(run: PreparedRun, runtime: LocalBlocks, path: Path) -> dict[str, Any]:
+    """Trains, makes the report, and returns what it says of the claim and the mechanism."""
+    report = build_report(read_finished_run(fill_folder(run, runtime, path)))
+    assert report.verdict is not None, "the config has a claim"
+    live = report.run.live
+    return {
+        "claim": report.verdict.claimed_epsilon,
+        "outcome": report.verdict.outcome,
+        "together": report.verdict.epsilon_lower,
+        "alone": {
+            f"{name}/{estimate.method}": estimate.epsilon
+            for name, statistic in report.statistics.items()
+            for estimate in statistic.estimates
+            if estimate.method in valid_methods()
+        },
+        "live_p": None if live is None else live.claim_p_value,
+        "live_epsilon": None if live is None else live.epsilon,
+        "stopped_after": report.run.stopped_after,
+        "arrival": report.arrival.state,
+        "ratio": report.arrival.ratio,
+        "checks": [
+            {"name": check.name, "passed": check.passed, "p_value": check.p_value}
+            for check in report.checks.results
+        ],
+        "faults": [fault.name for fault in report.faults],
+    }
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """A Markdown table of runs with bounds above the claim, largest bounds, and the checks."""
+    """A Markdown table with a row per mechanism and pattern, and one of all."""
     lines = [
-        "| participation | mechanism | runs | verdict above the claim | any bound above it "
-        "| largest bound over the claim | checks failed | smallest p of a check |",
-        "|---|---|---|---|---|---|---|---|",
+        "| rounds of a canary | mechanism | canaries | runs | claim | contradicted | stopped live "
+        "| smallest live p | any bound above it | largest bound over the claim "
+        "| arrived / cannot tell / did not | checks failed | replays failed | smallest p |",
+        "|---" * 14 + "|",
     ]
-    for kind, group in itertools.groupby(rows, lambda row: (row["pattern"], row["mechanism"])):
-        lines.append(_line(*kind, list(group)))
-    return "\n".join([*lines, _line("all", "all", rows)])
+    for kind, group in itertools.groupby(rows, _key):
+        lines.append(_line(kind, list(group)))
+    return "\n".join([*lines, _line(("all", "", ""), rows)])
 
 
-def _line(pattern: str, mechanism: str, rows: Sequence[Mapping[str, Any]]) -> str:
-    together = sum(row["together"] > row["claim"] for row in rows)
+def _line(kind: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
+    contradicted = sum(row["outcome"] == "contradicted" for row in rows)
+    live = [row for row in rows if row["live_p"] is not None]
+    stopped = sum(row["stopped_after"] is not None for row in live)
     single = [max(row["alone"].values()) / row["claim"] for row in rows]
-    above = sum(share > 1 for share in single)
+    claims = sorted(row["claim"] for row in rows)
+    arrivals = [row["arrival"] for row in rows]
     checks = [check for row in rows for check in row["checks"]]
-    failed = sum(not check["passed"] for check in checks)
+    replayed = [check for check in checks if check["name"].startswith(REPLAY)]
+    others = [check for check in checks if not check["name"].startswith(REPLAY)]
+    states = [str(arrivals.count(state)) for state in ("arrived", "cannot_tell", "not_arrived")]
     cells = (
-        _of(together, len(rows)),
-        _of(above, len(rows)),
+        str(len(rows)),
+        f"{claims[0]:.3g} to {claims[-1]:.3g}",
+        _of(contradicted, len(rows)),
+        _of(stopped, len(live)) if live else "–",
+        f"{min(row['live_p'] for row in live):.2g}" if live else "–",
+        _of(sum(share > 1 for share in single), len(rows)),
         f"{max(single):.2f}",
-        f"{failed} of {len(checks):,}",
-        f"{min(check['p_value'] for check in checks):.2g}",
+        " / ".join(states),
+        _failed(others),
+        _failed(replayed),
+        f"{min((check['p_value'] for check in checks), default=math.nan):.2g}",
     )
-    return f"| {pattern} | {mechanism} | {len(rows)} | {' | '.join(cells)} |"
+    return f"| {' | '.join(kind)} | {' | '.join(cells)} |"
+
+
+def _failed(checks: Sequence[Mapping[str, Any]]) -> str:
+    return f"{sum(not check['passed'] for check in checks)} of {len(checks):,}"
 
 
 def _of(count: int, runs: int) -> str:
-    """A count with its Clopper-Pearson interval at 95 %, in percent."""
-    low = stats.beta.ppf(0.025, count, runs - count + 1) if count else 0.0
+    """A count, and the upper end of its Clopper-Pearson interval at 95 %, in percent."""
     high = stats.beta.ppf(0.975, count + 1, runs - count) if count < runs else 1.0
-    return f"{count} ({100 * low:.1f} to {100 * high:.1f} %)"
+    return f"{count} (≤ {100 * high:.1f} %)"
 
 
 if __name__ == "__main__":

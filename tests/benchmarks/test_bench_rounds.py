@@ -46,7 +46,7 @@ def test_another_cohort_gives_another_model(run, ours):
 
 
 def test_scores_of_an_audited_round_are_those_of_the_vectors(run, ours, tmp_path):
-    aggregate, cosines = AuditedRound(ours, run.family, training.CANARIES_IN_ROUND, tmp_path)()
+    aggregate, cosines = AuditedRound(ours, run, training.CANARIES_IN_ROUND, tmp_path)()
     training.check_cosines(run, aggregate, cosines)
     assert cosines[list(training.CANARIES_IN_ROUND)].min() > 10 * run.family.dim**-0.5
     with pytest.raises(SystemExit):

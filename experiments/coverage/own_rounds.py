@@ -1,0 +1,252 @@
+"""How often what own-round scores prove exceeds the truth, with real vectors in every round.
+
+Usage: python experiments/coverage/own_rounds.py worlds|sizes|live [RUNS, 200 by default]
+
+A round releases the sum of its included canaries' vectors, each a clip norm long, and of clients'
+updates, with Gaussian noise: for a canary with R own rounds that is the Gaussian mechanism of shift
+sqrt(R) / noise multiplier. Scores, null laws and bounds are made by fl_audit's own code.
+"""
+
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import optimize
+
+from fl_audit.array_types import Float32Array, FloatArray, IndexArray
+from fl_audit.attacks.compared_vectors import (
+    ComparedVectors,
+    Vectors,
+    any_one_of,
+    concentration_row,
+)
+from fl_audit.attacks.live_test import LiveCanaries, LiveTest, ScoredRound
+from fl_audit.attacks.own_rounds import OwnRounds
+from fl_audit.attacks.round_directions import RoundDirections
+from fl_audit.canaries.families import FAMILIES
+from fl_audit.estimators import METHODS, AuditSetting, CanaryScores
+from fl_audit.estimators.gaussian.gdp import epsilon_of_mu
+from fl_audit.formats.direction_log import DirectionLog
+
+DELTA, CONFIDENCE = 1e-3, 0.95
+BOUNDS = ("threshold_valid", "threshold_gdp", "one_run_valid", "shift_fit")
+"""Lower bounds, and an interval whose lower end is looked at."""
+
+WORLDS = ("noise alone", "rounds alike", "four coordinates", "adaptive clip")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One setting of a simulation.
+
+    Attributes:
+      epsilon: Epsilon that the noise guarantees a canary at DELTA.
+      canaries: Number of canaries, each included by a fair coin.
+      rounds: Number of rounds.
+      own: Own rounds of a canary, one in each of as many equal parts of the run.
+      dim: Number of parameters.
+      family: Family of the canaries.
+      world: What else is in the aggregates, one of WORLDS.
+      width: Length of a kept direction; None for the whole one.
+    """
+
+    epsilon: float
+    canaries: int
+    rounds: int
+    own: int
+    dim: int
+    family: str
+    world: str
+    width: int | None = None
+
+    @property
+    def noise_multiplier(self) -> float:
+        """The noise multiplier at which a canary's rounds together have epsilon."""
+        mu = optimize.brentq(lambda m: epsilon_of_mu(m, DELTA) - self.epsilon, 1e-3, 100)
+        return float(np.sqrt(self.own) / mu)
+
+
+@dataclass(frozen=True, eq=False)
+class Audited:
+    """One simulated run.
+
+    Attributes:
+      included: The coins, bool of shape (canaries,).
+      own: The rounds of every canary.
+      directions: The directions of all aggregates, float64 of shape (rounds, dim).
+      vectors: The canaries' vectors, float64 of shape (canaries, dim).
+    """
+
+    included: npt.NDArray[np.bool_]
+    own: OwnRounds
+    directions: FloatArray
+    vectors: FloatArray
+
+    def cosines(self) -> FloatArray:
+        """Every canary's cosine with each of its rounds, float64 of shape (canaries, own)."""
+        rounds = np.stack(self.own.of_canary)
+        return np.stack(
+            [np.einsum("kd,kd->k", self.vectors, self.directions[of]) for of in rounds.T], axis=1
+        )
+
+
+def simulated(cell: Cell, seed: int) -> Audited:
+    """Runs the rounds."""
+    random = np.random.default_rng([seed, 7])
+    family = FAMILIES[cell.family](seed, cell.canaries, cell.dim)
+    vectors = np.stack([family.vector(canary) for canary in range(cell.canaries)]).astype(float)
+    included = random.random(cell.canaries) < 0.5
+    rounds = _dealt(random, cell)
+    aggregates = cell.noise_multiplier * random.standard_normal((cell.rounds, cell.dim))
+    for of in rounds[included].T:
+        np.add.at(aggregates, of, vectors[included])
+    if cell.world == "rounds alike":
+        aggregates += 0.5 * cell.noise_multiplier * random.standard_normal(cell.dim)
+    if cell.world == "four coordinates":
+        aggregates[:, :4] += cell.noise_multiplier * np.sqrt(cell.dim)
+    if cell.world == "adaptive clip":
+        _adapt(aggregates)
+    lengths = np.linalg.norm(aggregates, axis=1, keepdims=True)
+    return Audited(included, OwnRounds(tuple(rounds)), aggregates / lengths, vectors)
+
+
+def _dealt(random: np.random.Generator, cell: Cell) -> IndexArray:
+    parts = np.array_split(np.arange(cell.rounds), cell.own)
+    return np.stack([random.choice(part, cell.canaries) for part in parts], axis=1)
+
+
+def _adapt(aggregates: FloatArray) -> None:
+    """Scales each round by a clip norm that moves with the first coordinate of the one before."""
+    moves = np.where(aggregates[:-1, 0] > 0, np.log(1.3), -np.log(1.3))
+    aggregates[1:] *= np.exp(np.cumsum(moves))[:, None]
+
+
+def bounds(cell: Cell, seed: int) -> Mapping[str, float]:
+    """What each method proves of one run, and the live test at its end."""
+    run = simulated(cell, seed)
+    cosines = run.cosines()
+    if cell.own == 1:
+        scores, compared = cosines[:, 0], any_one_of(_rows(run.directions))
+    else:
+        scores, compared = _of_several(cell, run, cosines)
+    assert compared is not None
+    found = {}
+    tail = compared.null_tail(cell.family, cell.dim)
+    canaries = CanaryScores(scores[run.included], scores[~run.included])
+    setting = AuditSetting(canaries, DELTA, CONFIDENCE, cell.dim, "empirical", tail)
+    for method in BOUNDS:
+        made = METHODS[method](setting)
+        found[method] = made.epsilon if made.lower is None else made.lower
+    if cell.own == 1:
+        found["live"] = _live(cell, run, cosines[:, 0])
+    return found
+
+
+def _rows(directions: FloatArray) -> FloatArray:
+    return np.stack([concentration_row(one.astype(np.float32)) for one in directions])
+
+
+def _of_several(
+    cell: Cell, run: Audited, cosines: FloatArray
+) -> tuple[FloatArray, ComparedVectors | None]:
+    """Scores with several own rounds, as `KnownRoundsAttacker` makes them."""
+    rows = np.zeros((cell.rounds, 1 + (cell.width or cell.dim)), np.float32)
+    log = RoundDirections(DirectionLog.of(rows), seed=1, dim=cell.dim)
+    for index, direction in enumerate(run.directions):
+        log.add(index, direction.astype(np.float32))
+    everything = np.arange(cell.rounds)
+    sums = log.own_sums(run.own, everything, everything)
+    if sums is None:
+        return cosines.sum(axis=1), None
+    compared = ComparedVectors((Vectors(1, sums.concentration),), is_limit=not sums.are_exact)
+    return np.clip(cosines.sum(axis=1) / sums.lengths, -1, 1), compared
+
+
+@dataclass(frozen=True, eq=False)
+class _Rounds:
+    """The rounds for the live test: of each, the scores of its own canaries alone."""
+
+    run: Audited
+    scores: Float32Array
+
+    def scored_round(self, index: int) -> ScoredRound:
+        row = concentration_row(self.run.directions[index].astype(np.float32))
+        return ScoredRound(self.scores, any_one_of(row[None]))
+
+
+def _live(cell: Cell, run: Audited, scores: FloatArray) -> float:
+    """The epsilon proven at any round; claims on a grid, so at most the one below the truth."""
+    test = LiveTest(LiveCanaries(run.included, run.own, cell.family, cell.dim), DELTA, cell.epsilon)
+    test.add(_Rounds(run, scores.astype(np.float32)), range(cell.rounds))
+    return test.epsilon(CONFIDENCE, at_least=cell.epsilon)
+
+
+def worlds() -> Iterator[Cell]:
+    """Every family in every world, of one size; and with directions that are kept short."""
+    for family in FAMILIES:
+        for world in WORLDS:
+            yield Cell(2.0, 200, 20, 3, 64, family, world)
+        yield Cell(2.0, 200, 20, 3, 2000, family, "rounds alike", width=600)
+
+
+def sizes() -> Iterator[Cell]:
+    """From few canaries, rounds and dimensions to many."""
+    for family in FAMILIES:
+        yield Cell(0.5, 50, 10, 2, 64, family, "noise alone")
+        yield Cell(8.0, 50, 100, 10, 64, family, "rounds alike")
+        yield Cell(16.0, 500, 200, 5, 64, family, "adaptive clip")
+        yield Cell(4.0, 500, 500, 4, 1000, family, "four coordinates")
+        yield Cell(2.0, 2000, 2000, 10, 64, family, "noise alone")
+
+
+def live() -> Iterator[Cell]:
+    """One own round, where the claim is tested after each."""
+    for family in FAMILIES:
+        yield Cell(0.5, 50, 1, 1, 64, family, "noise alone")
+        yield Cell(2.0, 200, 20, 1, 64, family, "four coordinates")
+        yield Cell(8.0, 500, 200, 1, 64, family, "adaptive clip")
+        yield Cell(16.0, 50, 50, 1, 1000, family, "rounds alike")
+        yield Cell(4.0, 2000, 2000, 1, 64, family, "noise alone")
+
+
+def main() -> None:
+    """Prints a row per cell; a quarter of the runs where there are 2,000 rounds."""
+    cells = {"worlds": worlds, "sizes": sizes, "live": live}[sys.argv[1]]()
+    runs = int(sys.argv[2]) if len(sys.argv) > 2 else 200
+    columns = (*BOUNDS, "live")
+    print(f"| canaries | in each round | k | ε | T | own | d | runs | {' | '.join(columns)} |")
+    print("|---" * (8 + len(columns)) + "|")
+    for cell in cells:
+        print(_row(cell, runs // 4 if cell.rounds == 2000 else runs, columns), flush=True)
+
+
+def _row(cell: Cell, runs: int, columns: tuple[str, ...]) -> str:
+    """The share of runs above the truth in percent, and the median as a share of it."""
+    made = [bounds(cell, seed) for seed in range(runs)]
+    cells = []
+    for column in columns:
+        values = np.array([one[column] for one in made if column in one])
+        if len(values) == 0:
+            cells.append("–")
+            continue
+        # The live test proves the claim itself or nothing; others count where they exceed it.
+        above = values > 0 if column == "live" else values > cell.epsilon * (1 + 1e-9)
+        share = "" if column == "live" else f" ({np.median(values) / cell.epsilon:.2f})"
+        cells.append(f"{100 * np.mean(above):.1f} %{share}")
+    kept = cell.dim if cell.width is None else f"{cell.dim} in {cell.width}"
+    words = (
+        cell.family,
+        cell.world,
+        cell.canaries,
+        f"{cell.epsilon:g}",
+        cell.rounds,
+        cell.own,
+        kept,
+    )
+    return f"| {' | '.join(map(str, (*words, *cells)))} |"
+
+
+if __name__ == "__main__":
+    main()
