@@ -77,25 +77,34 @@ class Comparison:
         return tuple(sorted(noise for noise in known if noise is not None))
 
     def front(self, statistic: str, method: str) -> tuple[Setting, ...]:
-        """The settings on the Pareto front of accuracy and one method's epsilon."""
-        return self._front([setting.epsilon(statistic, method) for setting in self.settings])
+        """The settings that none dominates in accuracy and one method's epsilon, beyond noise.
+
+        The noise is the method's interval, or where it has none the range over runs.
+        """
+        ranges = [
+            setting.interval(statistic, method) or _range(setting.epsilon(statistic, method))
+            for setting in self.settings
+        ]
+        return self._front(ranges)
 
     def analytical_front(self, party: Party) -> tuple[Setting, ...]:
         """The settings on the Pareto front of accuracy and the analytical epsilon."""
-        return self._front([setting.guarantee(party) for setting in self.settings])
+        return self._front([_range(setting.guarantee(party)) for setting in self.settings])
 
-    def _front(self, epsilons: Sequence[Spread | None]) -> tuple[Setting, ...]:
-        """The Pareto front by means over runs, of the settings with an epsilon and an accuracy."""
+    def _front(self, ranges: Sequence[tuple[float, float] | None]) -> tuple[Setting, ...]:
+        """The Pareto front by mean accuracy, of the settings with an epsilon and an accuracy."""
         known = [
-            (setting, epsilon.mean, setting.accuracy.mean)
-            for setting, epsilon in zip(self.settings, epsilons, strict=True)
-            if epsilon is not None and setting.accuracy is not None
+            (setting, *ends, setting.accuracy.mean)
+            for setting, ends in zip(self.settings, ranges, strict=True)
+            if ends is not None and setting.accuracy is not None
         ]
-        on_front = pareto_front(
-            np.array([epsilon for _, epsilon, _ in known]),
-            np.array([accuracy for _, _, accuracy in known]),
-        )
-        return tuple(setting for (setting, *_), is_on in zip(known, on_front, strict=True) if is_on)
+        numbers = np.array([row[1:] for row in known]).reshape(-1, 3)
+        is_on_front = pareto_front(*numbers.T)
+        return tuple(row[0] for row, is_on in zip(known, is_on_front, strict=True) if is_on)
+
+
+def _range(spread: Spread | None) -> tuple[float, float] | None:
+    return None if spread is None else (spread.smallest, spread.largest)
 
 
 def compare(

@@ -33,6 +33,7 @@ class _Stem:
       style: Style of the run's pattern.
       bound: The valid lower bound; None where it was left out.
       estimate: The estimate by the shift fit; None where it was left out.
+      interval: The ends of its interval; None where it has none.
       guarantee: The analytical epsilon to a canary, as estimates are about canaries; None if
         unknown.
     """
@@ -41,12 +42,14 @@ class _Stem:
     style: PatternStyle
     bound: float | None
     estimate: float | None
+    interval: tuple[float, float] | None
     guarantee: float | None
 
     @property
     def epsilons(self) -> list[float]:
         """The epsilons that are known."""
-        return [e for e in (self.bound, self.estimate, self.guarantee) if e is not None]
+        known = (self.bound, self.estimate, self.guarantee, *(self.interval or ()))
+        return [epsilon for epsilon in known if epsilon is not None]
 
 
 def estimate_panels(comparison: Comparison) -> dict[str, Markup]:
@@ -77,6 +80,7 @@ def _stems(comparison: Comparison, statistic: str) -> Iterator[_Stem]:
                 style=styles[pattern],
                 bound=run.epsilon(statistic, BOUND),
                 estimate=run.epsilon(statistic, FRONT_METHOD),
+                interval=run.interval(statistic, FRONT_METHOD),
                 guarantee=run.guarantee("canary"),
             )
 
@@ -137,4 +141,7 @@ def _draw_stem(axes: Axes, stem: _Stem, axis: EpsilonAxis) -> None:
     if stem.estimate is not None:
         beside = axes.transData + ScaledTranslation(-_BESIDE / 72, 0, axes.figure.dpi_scale_trans)
         at = axis.position(stem.estimate)
+        if stem.interval is not None:
+            ends = [axis.position(end) for end in stem.interval]
+            axes.plot([stem.x, stem.x], ends, color=colour, lw=0.9, transform=beside)
         axes.plot(stem.x, at, marker=marker, color=colour, ms=5, mew=0, transform=beside)

@@ -45,7 +45,11 @@ def groups_apart(settings: Sequence[Setting], statistic: str) -> list[Group]:
 
     The interval of a setting covers those of its runs.
     """
-    spans = sorted(span for setting in settings if (span := _span(setting, statistic)) is not None)
+    spans = sorted(
+        (*interval, setting.label)
+        for setting in settings
+        if (interval := setting.interval(statistic, FRONT_METHOD)) is not None
+    )
     groups: list[Group] = []
     for lower, upper, label in spans:
         if groups and lower <= groups[-1].upper:
@@ -54,13 +58,6 @@ def groups_apart(settings: Sequence[Setting], statistic: str) -> list[Group]:
         else:
             groups.append(Group((label,), lower, upper))
     return groups
-
-
-def _span(setting: Setting, statistic: str) -> tuple[float, float, str] | None:
-    made = [run.estimate(statistic, FRONT_METHOD) for run in setting.runs]
-    lower = [found.lower for found in made if found is not None and found.lower is not None]
-    upper = [found.upper for found in made if found is not None and found.upper is not None]
-    return (min(lower), max(upper), setting.label) if lower and upper else None
 
 
 def _sentence(title: str, groups: Sequence[Group]) -> str:

@@ -1,4 +1,4 @@
-"""The Pareto front: the settings that no other setting dominates."""
+"""The Pareto front: the settings that no other setting dominates beyond noise."""
 
 import numpy as np
 import numpy.typing as npt
@@ -6,29 +6,27 @@ import numpy.typing as npt
 from fl_audit.array_types import FloatArray
 
 
-def pareto_front(epsilon: FloatArray, accuracy: FloatArray) -> npt.NDArray[np.bool_]:
+def pareto_front(
+    lower: FloatArray, upper: FloatArray, accuracy: FloatArray
+) -> npt.NDArray[np.bool_]:
     """The points that no other dominates, where small epsilon and large accuracy are better.
 
-    A point dominates another if it is at least as good in both and better in one; of equal points
-    all or none are on the front. Negoescu et al. 2024 take the convex hull, a part of these points:
-    it asks in addition that no mixture of two settings is better, and has no place for an infinite
-    epsilon.
+    A point dominates another if its interval of epsilon lies below that of the other and its
+    accuracy is no smaller. The intervals may touch if the accuracy is larger, so that for intervals
+    without width this is the usual front: at least as good in both, and better in one. Negoescu et
+    al. 2024 take the convex hull of point estimates, which asks in addition that no mixture of two
+    settings is better, and has no place for an infinite epsilon.
 
     Args:
-      epsilon: Epsilon of each point, possibly infinite, float64 of shape (num_points,).
-      accuracy: Accuracy of each point, finite, float64 of shape (num_points,).
+      lower: The lower end of each point's epsilon, possibly infinite, float64 of shape (num,).
+      upper: The upper end likewise.
+      accuracy: Accuracy of each point, finite, float64 of shape (num,).
 
     Returns:
-      Whether each point is on the front, bool of shape (num_points,).
+      Whether each point is on the front, bool of shape (num,).
     """
-    # In ascending epsilon, a point is on the front if it is the most accurate of its epsilon, and
-    # more accurate than every point of a smaller epsilon.
-    on_front = np.zeros(len(epsilon), dtype=bool)
-    best = -np.inf
-    for value in np.unique(epsilon):
-        ties = epsilon == value
-        most = accuracy[ties].max()
-        if most > best:
-            on_front |= ties & (accuracy == most)
-            best = most
-    return on_front
+    is_below, is_apart = upper[:, None] <= lower, upper[:, None] < lower
+    is_as_accurate, is_better = accuracy[:, None] >= accuracy, accuracy[:, None] > accuracy
+    dominates = (is_apart & is_as_accurate) | (is_below & is_better)
+    is_dominated: npt.NDArray[np.bool_] = dominates.any(axis=0)
+    return ~is_dominated

@@ -72,6 +72,13 @@ class ReportedRun:
         estimate = self.estimate(statistic, method)
         return None if estimate is None else estimate.epsilon
 
+    def interval(self, statistic: str, method: str) -> tuple[float, float] | None:
+        """The ends of one method's interval; None where it was left out or has none."""
+        found = self.estimate(statistic, method)
+        if found is None or found.lower is None or found.upper is None:
+            return None
+        return found.lower, found.upper
+
     def guarantee(self, party: Party) -> float | None:
         """The analytical epsilon to one party; None where none is known."""
         if self.trained is None:

@@ -84,6 +84,11 @@ class Setting:
         """Epsilon by one method on one statistic, over runs; None where all left it out."""
         return Spread.of(run.epsilon(statistic, method) for run in self.runs)
 
+    def interval(self, statistic: str, method: str) -> tuple[float, float] | None:
+        """The ends of one method's interval, that covers those of all runs; None without one."""
+        made = [ends for run in self.runs if (ends := run.interval(statistic, method)) is not None]
+        return (min(lower for lower, _ in made), max(upper for _, upper in made)) if made else None
+
     def guarantee(self, party: Party) -> Spread | None:
         """The analytical epsilon to one party, over runs; None unless it is known for each."""
         known = [run.guarantee(party) for run in self.runs]

@@ -17,6 +17,7 @@ from fl_audit.comparison.cells import (
     verdict_cell,
 )
 from fl_audit.comparison.comparison import FRONT_METHOD, SHOWN_METHODS, Comparison
+from fl_audit.comparison.order import beyond_noise
 from fl_audit.comparison.settings import Setting
 
 
@@ -25,6 +26,7 @@ def comparison_lines(comparison: Comparison) -> list[str]:
     width = _label_width(comparison)
     return [
         title(comparison),
+        *textwrap.wrap(beyond_noise(comparison), 100),
         *(
             line
             for sentence in comparison.warnings
@@ -114,8 +116,8 @@ def _explanation(comparison: Comparison) -> list[str]:
         "cohort: expected clients and canaries a round. ε client, ε canary: what the noise",
         "guarantees against any attacker. threshold_valid, one_run_valid: lower bounds, each",
         "holds at its confidence by itself. shift_fit: an estimate, no bound.",
-        f"*: on the Pareto front of accuracy and {FRONT_METHOD}: no setting is as good in both",
-        "and better in one.",
+        f"*: on the Pareto front: no setting is as accurate whose {FRONT_METHOD} is smaller beyond",
+        "noise, by intervals that do not overlap.",
     ]
     if has_repetitions(comparison):
         lines.append("mean (smallest … largest) over runs; a mean of bounds is no bound.")

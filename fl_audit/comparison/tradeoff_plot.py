@@ -1,5 +1,6 @@
 """Plots of privacy against accuracy (compare Negoescu et al. 2024, Figure 1)."""
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -22,13 +23,15 @@ class _Point:
 
     Attributes:
       epsilon: Epsilon over the setting's runs.
+      ends: The ends of its interval, or else of its range over runs.
       accuracy: Accuracy over the setting's runs, in percent.
       style: Style of the setting's pattern.
       name: The noise multiplier; empty where all settings have the same.
-      is_on_front: Whether no other setting dominates this one.
+      is_on_front: Whether no other setting dominates this one beyond noise.
     """
 
     epsilon: Spread
+    ends: tuple[float, float]
     accuracy: Spread
     style: PatternStyle
     name: str
@@ -46,6 +49,7 @@ def tradeoff_panels(comparison: Comparison) -> dict[str, Markup]:
             _points(
                 comparison,
                 partial(Setting.epsilon, statistic=name, method=FRONT_METHOD),
+                partial(Setting.interval, statistic=name, method=FRONT_METHOD),
                 comparison.front(name, FRONT_METHOD),
             )
         )
@@ -55,6 +59,7 @@ def tradeoff_panels(comparison: Comparison) -> dict[str, Markup]:
         _points(
             comparison,
             partial(Setting.guarantee, party="client"),
+            lambda setting: None,
             comparison.analytical_front("client"),
         )
     )
@@ -68,6 +73,7 @@ def tradeoff_panels(comparison: Comparison) -> dict[str, Markup]:
 def _points(
     comparison: Comparison,
     epsilon_of: Callable[[Setting], Spread | None],
+    interval_of: Callable[[Setting], tuple[float, float] | None],
     front: Sequence[Setting],
 ) -> Iterator[_Point]:
     styles = pattern_styles(comparison.patterns)
@@ -77,6 +83,7 @@ def _points(
         if epsilon is not None and accuracy is not None:
             yield _Point(
                 epsilon=epsilon,
+                ends=interval_of(setting) or (epsilon.smallest, epsilon.largest),
                 accuracy=Spread(tuple(100 * value for value in accuracy.values)),
                 style=styles[setting.pattern],
                 name=f"{setting.noise_multiplier:g}" if names_noise else "",
@@ -85,7 +92,8 @@ def _points(
 
 
 def _plot(points: list[_Point], axes: Axes) -> None:
-    axis = EpsilonAxis.holding(value for point in points for value in point.epsilon.values)
+    shown = ((*point.epsilon.values, *point.ends) for point in points)
+    axis = EpsilonAxis.holding(value for values in shown for value in values)
     axis.scale(axes, "x", most_ticks=6)
     _draw_front(axes, [point for point in points if point.is_on_front], axis)
     for point in points:
@@ -97,17 +105,19 @@ def _plot(points: list[_Point], axes: Axes) -> None:
 
 
 def _draw_front(axes: Axes, front: list[_Point], axis: EpsilonAxis) -> None:
-    """Draws the front in steps: the best accuracy of any setting up to each epsilon."""
+    """Draws the front in steps, the best accuracy up to each epsilon, if no intervals overlap."""
     ordered = sorted(front, key=lambda point: point.epsilon.mean)
+    if any(first.ends[1] > second.ends[0] for first, second in itertools.pairwise(ordered)):
+        return
     x = [axis.position(point.epsilon.mean) for point in ordered]
     y = [point.accuracy.mean for point in ordered]
     axes.step(x, y, where="post", color=FAINT, lw=1.0, zorder=1)
 
 
 def _draw_point(axes: Axes, point: _Point, axis: EpsilonAxis) -> None:
-    """Draws a mean with bars from smallest to largest value, hollow if it is not on the front."""
+    """Draws a mean with its interval and range, hollow if it is not on the front."""
     x, y = axis.position(point.epsilon.mean), point.accuracy.mean
-    ends = [axis.position(point.epsilon.smallest), axis.position(point.epsilon.largest)]
+    ends = [axis.position(end) for end in point.ends]
     colour = point.style.colour
     axes.plot(ends, [y, y], color=colour, lw=0.9, alpha=0.6, zorder=2)
     heights = [point.accuracy.smallest, point.accuracy.largest]

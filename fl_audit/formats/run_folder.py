@@ -184,6 +184,8 @@ class RunRecord:
       stopped_after: The number of rounds after which the run stopped, as its claim was
         contradicted; None where all rounds were done.
       live: What was proven round by round; None where that is not possible.
+      finished: The time when the training was over, in UTC as ISO 8601 to the second; empty in runs
+        of older versions.
     """
 
     task: str
@@ -216,6 +218,7 @@ class RunRecord:
     variable_sizes: tuple[int, ...] = ()
     stopped_after: int | None = None
     live: LiveRecord | None = None
+    finished: str = ""
     format_version: int = FORMAT_VERSION
 
     @property

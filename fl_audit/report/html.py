@@ -189,7 +189,9 @@ def _states(report: Report | FolderReport) -> dict[str, str]:
 
 
 def _date(run: FinishedRun) -> str:
-    """The day, in UTC, when the record of a run was written, after its last round."""
+    """The day, in UTC, when the training was over; for older runs that of the record's file."""
+    if run.record.finished:
+        return run.record.finished.partition("T")[0]
     written = datetime.datetime.fromtimestamp(run.folder.record.stat().st_mtime, datetime.UTC)
     return written.date().isoformat()
 

@@ -91,6 +91,15 @@ def _set(table: dict[str, Any], path: str, value: object) -> None:
     table[key] = value
 
 
+def _put_epsilon(estimate: dict[str, Any], epsilon: float | str) -> None:
+    """Also around it an interval of a tenth on each side, where the method has one."""
+    estimate["epsilon"] = epsilon
+    if estimate["lower"] is not None and estimate["upper"] is not None:
+        is_number = not isinstance(epsilon, str)
+        estimate["lower"] = 0.9 * epsilon if is_number else epsilon
+        estimate["upper"] = 1.1 * epsilon if is_number else epsilon
+
+
 @pytest.fixture
 def make_run(tmp_path: Path, built_report: dict[str, Any]) -> MakeRun:
     """Writes a finished run: `changes` are paths into report.json, `epsilons` by method."""
@@ -107,7 +116,8 @@ def make_run(tmp_path: Path, built_report: dict[str, Any]) -> MakeRun:
                 report["run"]["noise_multiplier"] = value
         for statistic in report["statistics"].values():
             for estimate in statistic["estimates"]:
-                estimate["epsilon"] = (epsilons or {}).get(estimate["method"], estimate["epsilon"])
+                if estimate["method"] in (epsilons or {}):
+                    _put_epsilon(estimate, epsilons[estimate["method"]])
         folder = tmp_path / name
         folder.mkdir()
         (folder / "config.toml").write_text("")

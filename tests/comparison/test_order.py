@@ -3,18 +3,12 @@
 from types import SimpleNamespace
 
 from fl_audit.comparison.order import Group, _sentence, beyond_noise, groups_apart
+from fl_audit.comparison.settings import Setting
 
 
 def setting(label, *intervals):
-    runs = [
-        SimpleNamespace(
-            estimate=lambda statistic, method, ends=ends: (
-                None if ends is None else SimpleNamespace(lower=ends[0], upper=ends[1])
-            )
-        )
-        for ends in intervals
-    ]
-    return SimpleNamespace(label=label, runs=runs)
+    runs = tuple(SimpleNamespace(interval=lambda *_, ends=ends: ends) for ends in intervals)
+    return Setting(label, None, label, {}, runs)
 
 
 def test_overlapping_intervals_are_one_group():

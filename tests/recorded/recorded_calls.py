@@ -34,7 +34,7 @@ RELATIVE, RELATIVE_AFTER_TRAINING = 1e-9, 1e-5
 ABSOLUTE, ABSOLUTE_AFTER_TRAINING = 1e-12, 1e-7
 """The same of numbers that are nearly 0, such as a mean of scores."""
 
-_NO_FUNCTION_OF_THE_INPUT = re.compile(r"(.*_)?seconds|versions|fl_audit_version")
+_NO_FUNCTION_OF_THE_INPUT = re.compile(r"(.*_)?seconds|finished|versions|fl_audit_version")
 """Keys whose values say when, where and by what a call was made."""
 
 _LEFT_OUT = "not compared"

@@ -4,6 +4,7 @@ If the process is killed, the run can be resumed from the last checkpoint.
 """
 
 import dataclasses
+import datetime
 import importlib.metadata
 import sys
 from collections.abc import Mapping, Sequence
@@ -143,5 +144,6 @@ def _record(run: PreparedRun, folder: RunFolder, done: _Done) -> RunRecord:
         scoring_seconds=sum(float(row["seconds_scoring"]) for row in rows),
         stopped_after=done.rounds if done.rounds < run.schedule.num_rounds else None,
         live=done.live,
+        finished=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         versions={name: importlib.metadata.version(name) for name in _PACKAGES},
     )
