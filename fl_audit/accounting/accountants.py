@@ -16,7 +16,7 @@ import numpy.typing as npt
 from dp_accounting import NeighboringRelation
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant, compute_epsilon
-from scipy import special, stats
+from scipy import special
 
 from fl_audit.accounting.guarantee import AccountedEpsilon
 from fl_audit.estimators.bisection import supremum
@@ -201,6 +201,8 @@ def epsilon_seen_rounds(
       noise_multiplier: The noise multiplier of one round.
       delta: The delta of the guarantee, in (0, 1).
     """
+    from scipy import stats  # here, for it takes half a second
+
     counts = np.arange(1, num_rounds + 1)
     log_masses = stats.binom.logpmf(counts, num_rounds, share)
     if noise_multiplier == 0:

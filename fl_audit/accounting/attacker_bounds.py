@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 from fl_audit.accounting.analytical import guarantee_to
 from fl_audit.accounting.guarantee import AccountedEpsilon, Guarantee, none_known
@@ -60,6 +60,8 @@ class SeenRounds:
 
     def optimal_tests(self) -> OptimalTests:
         """See `DominatingPair`."""
+        from scipy import stats  # here, for it takes half a second
+
         numbers = np.arange(self.rounds + 1)
         masses = stats.binom.pmf(numbers, self.rounds, self.share)
         numbers, masses = numbers[masses > 0], masses[masses > 0]

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 from fl_audit.array_types import FloatArray
 from fl_audit.estimators.arguments import check_confidence, check_delta
@@ -69,6 +69,8 @@ def largest_provable(
 
 def _median_count(number: int, chance: FloatArray) -> FloatArray:
     """The median of a binomial count; SciPy 1.9 says 0 where the chance is 1."""
+    from scipy import stats  # here, for it takes half a second
+
     counts = stats.binom.ppf(0.5, number, np.clip(chance, 0, 1))
     return np.where(chance >= 1, number, counts)
 

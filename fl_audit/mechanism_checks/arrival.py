@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from fl_audit.mechanism_checks.presentations import (
     Arrival,
@@ -33,7 +33,7 @@ _ALARM_ERRORS = math.sqrt(2 * math.log(4 / ARRIVAL_FALSE_ALARM))
 """Standard errors such that exp(-t^2 / 2), Hoeffding's bound on the tail of a sum of cosines with
 random signs, is a fourth of the false alarm: two sides for included and for excluded canaries."""
 
-_ARRIVED_ERRORS = float(stats.norm.isf(ARRIVED_LEVEL))
+_ARRIVED_ERRORS = -float(special.ndtri(ARRIVED_LEVEL))
 
 _PROMISE = "the length of a canary in each round (canary_length, or round_lengths.npy)"
 
@@ -186,4 +186,4 @@ def _mean(shown: Presentations) -> float:
 def _is_uneven(shown: Presentations) -> bool:
     """Whether the scores vary around their mean by more than chance, at the level of alarms."""
     squares = float(np.sum((shown.scores - np.mean(shown.scores)) ** 2))
-    return len(shown) > 1 and bool(stats.chi2.sf(squares, len(shown) - 1) < ARRIVAL_FALSE_ALARM)
+    return len(shown) > 1 and bool(special.chdtrc(len(shown) - 1, squares) < ARRIVAL_FALSE_ALARM)

@@ -8,7 +8,6 @@ import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from scipy import stats
 
 from fl_audit.array_types import FloatArray
 from fl_audit.mechanism_checks.autocorrelation import strongest_autocorrelation
@@ -42,6 +41,8 @@ def noise_findings(
 
 def _length(normal: FloatArray, sizes: Sequence[int]) -> Finding:
     """Whether every variable's noise is as long as promised: two-sided, by the chi-square law."""
+    from scipy import stats  # here, for it takes half a second
+
     parts = np.split(normal, np.cumsum(sizes)[:-1])
     dof = np.array([*sizes, sum(sizes)], np.float64)
     squared = np.array([part @ part for part in (*parts, normal)])
@@ -91,6 +92,8 @@ def resolution_finding(noise: FloatArray) -> Finding:
     Args:
       noise: A release of a round without clients, of shape (dim,).
     """
+    from scipy import stats  # here, for it takes half a second
+
     values = noise[:_MOST_VALUES]
     repeated = len(values) - len(np.unique(values))
     chance = len(values) * _LIKELIEST_VALUE

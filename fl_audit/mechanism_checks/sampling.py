@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from scipy import optimize, stats
+from scipy import optimize
 
 from fl_audit.array_types import FloatArray, IndexArray
 from fl_audit.errors import InputError
@@ -87,6 +87,8 @@ def log_p_dispersion(squares: float, count: int, trials: int, probability: float
       trials: The number of trials of each.
       probability: The probability of a trial.
     """
+    from scipy import stats  # here, for it takes half a second
+
     outcomes = np.arange(trials + 1)
     log_mass = stats.binom.logpmf(outcomes, trials, probability)
     deviations = (outcomes - trials * probability) ** 2
@@ -109,6 +111,8 @@ def log_p_dispersion(squares: float, count: int, trials: int, probability: float
 
 
 def _mean(drawn: int, trials: int, probability: float, rounds: int) -> Finding:
+    from scipy import stats  # here, for it takes half a second
+
     law = stats.binom(trials, probability)
     log_p = min(law.logcdf(drawn), law.logsf(drawn - 1)) + math.log(2)
     return Finding(

@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-from scipy import stats
-
 from fl_audit.estimators.roc import auc
 from fl_audit.mechanism_checks import Arrival
 from fl_audit.mechanism_checks.arrival import ARRIVAL_FALSE_ALARM, ARRIVED_LEVEL
@@ -45,6 +43,8 @@ def separation(statistics: Sequence[ScoredStatistic]) -> Arrival:
 
 
 def _p_value(statistic: ScoredStatistic, alternative: str) -> float:
+    from scipy import stats  # here, for it takes half a second
+
     scores = statistic.scores
     test = stats.mannwhitneyu(scores.included, scores.excluded, alternative=alternative)
     return float(test.pvalue)

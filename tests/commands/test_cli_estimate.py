@@ -431,3 +431,15 @@ def test_help_lists_the_commands(capsys):
     assert stopped.value.code == 0
     printed = capsys.readouterr().out
     assert all(name in printed for name in ("estimate", "one-run"))
+
+
+def test_an_estimate_does_without_what_takes_half_a_second_to_import(tmp_path):
+    scores = tmp_path / "scores.csv"
+    rows = [f"{canary},{canary % 2},{canary * 0.37 % 1}" for canary in range(40)]
+    scores.write_text("canary_id,included,score\n" + "\n".join(rows) + "\n")
+    program = (
+        "import sys; from fl_audit.cli import main; "
+        f"main(['estimate', {str(scores)!r}, '--delta', '1e-3']); "
+        "sys.exit('scipy.stats' in sys.modules or 'matplotlib' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
