@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from fl_audit.errors import InputError, nearest
 from fl_audit.estimators.laws import NullTail
 from fl_audit.estimators.methods import METHODS
+from fl_audit.estimators.records import Record, data_frame, html_table
 from fl_audit.estimators.result import Estimate
 from fl_audit.estimators.roc import RocSummary, roc_summary
 from fl_audit.estimators.scores import CanaryScores
@@ -35,6 +37,32 @@ class AuditResult:
     roc: RocSummary | None
     estimates: tuple[Estimate, ...]
     left_out: Mapping[str, str] = field(default_factory=dict)
+
+    def records(self) -> list[Record]:
+        """A row for each estimate, as `pandas.DataFrame` takes them; infinities are floats.
+
+        >>> scores = CanaryScores(included=[0.1, 0.2, 0.3], excluded=[0.0, -0.1])
+        >>> estimate(scores, delta=1e-5, methods=["one_run_valid"]).records()[0]["kind"]
+        'lower_bound'
+        """
+        setting = {"delta": self.delta, "confidence": self.confidence}
+        return [{**made.record(), **setting} for made in self.estimates]
+
+    def to_pandas(self) -> Any:
+        """The rows of `records` as a `pandas.DataFrame`.
+
+        Raises:
+          InputError: pandas is not installed.
+        """
+        return data_frame(self.records())
+
+    def _repr_html_(self) -> str:
+        """The estimates as a notebook shows them, in groups by how far they may be relied on."""
+        canaries = (
+            f"{self.num_included} included and {self.num_excluded} excluded canaries, "
+            f"δ = {self.delta:g}, confidence {self.confidence:g}"
+        )
+        return f"<p>{canaries}</p>{html_table(self.estimates)}"
 
     def to_json(self) -> dict[str, object]:
         """The JSON object that `fl-audit estimate --json` prints."""

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from fl_audit.estimators.records import Record, html_table, record_of
+
 Kind = Literal["estimate", "lower_bound", "interval"]
 ValidFor = Literal["any mechanism", "Gaussian mechanisms"]
 Detail = float | int | str | None | Mapping[str, "Detail"]
@@ -46,6 +48,14 @@ class Estimate:
         """Check the fields, so that no later step has to."""
         if not self.epsilon >= 0:
             raise ValueError(f"epsilon must be at least 0, got {self.epsilon}")
+
+    def record(self) -> Record:
+        """The estimate as a row of a data frame, without `details`."""
+        return record_of(self)
+
+    def _repr_html_(self) -> str:
+        """The estimate as a notebook shows it."""
+        return html_table([self])
 
     def to_json(self) -> dict[str, object]:
         """The JSON object of this estimate: finite numbers only, infinities as words.

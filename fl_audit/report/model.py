@@ -8,10 +8,12 @@ A field has a default where an older report, which `fl-audit compare` still read
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
 from fl_audit.config import Config
+from fl_audit.estimators.records import Record, data_frame
 from fl_audit.formats.run_folder import RunRecord
 from fl_audit.mechanism_checks import FALSE_ALARM
 from fl_audit.report.efficiency_model import EfficiencyReport
@@ -238,6 +240,26 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         if made is None or not analytical.attackers:
             return AttackerReport(analytical.client, analytical.canary)
         return analytical.attackers["knows_rounds" if made.knows_rounds else "does_not_know_rounds"]
+
+    def records(self) -> list[Record]:
+        """A row for each statistic and method, as `pandas.DataFrame` takes them."""
+        from fl_audit.report.notebook import report_records
+
+        return report_records(self)
+
+    def to_pandas(self) -> Any:
+        """The rows of `records` as a `pandas.DataFrame`.
+
+        Raises:
+          InputError: pandas is not installed.
+        """
+        return data_frame(self.records())
+
+    def _repr_html_(self) -> str:
+        """The answer of the audit as a notebook shows it."""
+        from fl_audit.report.notebook import report_html
+
+        return report_html(self)
 
     @property
     def delta(self) -> float:

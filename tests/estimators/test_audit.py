@@ -135,3 +135,23 @@ def test_closed_form_takes_a_cosine_rounded_beyond_one():
 def test_nothing_to_apply_says_why():
     with pytest.raises(InputError, match=r"no method can be applied: gaussian_fit, .*give dim"):
         estimate(CanaryScores([0.1, 0.2], []), delta=1e-5)
+
+
+def test_records_are_rows_of_one_table(scores):
+    result = estimate(scores, delta=1e-5)
+    records = result.records()
+    assert [row["method"] for row in records] == [made.method for made in result.estimates]
+    assert len({tuple(row) for row in records}) == 1
+    assert {row["delta"] for row in records} == {1e-5}
+
+
+def test_a_data_frame_needs_pandas_and_says_so(scores, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(InputError, match=r"needs pandas.*records"):
+        estimate(scores, delta=1e-5).to_pandas()
+
+
+def test_a_notebook_shows_every_method_once(scores):
+    html = estimate(scores, delta=1e-5)._repr_html_()
+    assert all(html.count(f">{method}<") == 1 for method in METHODS)
+    assert html.index("Lower bounds that hold<") < html.index("Estimates and intervals")

@@ -39,3 +39,17 @@ def test_refuses_an_impossible_epsilon(epsilon):
 def test_nan_is_never_printed():
     with pytest.raises(ValueError, match="NaN"):
         estimate(0.0, details={"mean": math.nan}).to_json()
+
+
+def test_a_record_has_infinities_as_floats():
+    made = estimate(math.inf, lower=1.0, details={"n": 3})
+    assert made.record()["epsilon"] == math.inf
+    assert "details" not in made.record()
+
+
+def test_a_notebook_shows_what_kind_of_number_it_is():
+    bound = Estimate("<m>", "lower_bound", 2.5, "a", "holds", "s", 2.5, valid_for="any mechanism")
+    html = bound._repr_html_()
+    assert "≥ 2.50" in html
+    assert "Lower bounds that hold" in html
+    assert "&lt;m&gt;" in html
