@@ -4,6 +4,7 @@ Commands must parse, with options, config keys, files and targets that are there
 blocks here, those that train in the tests that `RUN_ELSEWHERE` names. Configs are read.
 """
 
+import ast
 import re
 import shlex
 import tomllib
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from configparser import ConfigParser
 from itertools import pairwise
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from tests_of_docs import PAGES, ROOT, blocks, indented_blocks
@@ -126,6 +128,23 @@ def test_python_of_a_page_is_run(page, tmp_path, monkeypatch):
         exec(compile(block, _name(page), "exec"), names)
 
 
+def _imports(page: Path) -> Iterator[tuple[str, str]]:
+    """Modules and names of ours that indented Python imports: parts of programs that do not run."""
+    for block in indented_blocks(page.read_text(encoding="utf-8")):
+        if re.search(r"^    (from|import|def|class) ", block, re.MULTILINE):
+            for node in ast.walk(ast.parse(dedent(block))):
+                if isinstance(node, ast.ImportFrom) and str(node.module).startswith("fl_audit"):
+                    yield from ((str(node.module), alias.name) for alias in node.names)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_python_that_does_not_run_imports_what_is_there(page):
+    for module, name in _imports(page):
+        place = ROOT / module.replace(".", "/")
+        source = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+        assert re.search(rf"\b{name}\b", source.read_text(encoding="utf-8")), f"{module}.{name}"
+
+
 def test_the_loop_in_the_readme_is_that_of_any_process():
     def lines(text: str) -> list[str]:
         return [line.partition("  #")[0].strip() for line in text.splitlines()]
@@ -148,7 +167,7 @@ def test_configs_of_a_page_have_keys_that_are_known(page):
             continue  # a sweep and an attack, which tests/sweeps and tests/pipeline read
         for section, values in table.items():
             keys = values if isinstance(values, dict) else {}
-            known = {key for name, key in KEYS if name == section} | {"kind", "options"}
+            known = {key for name, key in KEYS if name == section} | {"kind", "options", "zeroing"}
             assert set(keys) <= known, f"[{section}] {set(keys) - known}"
             assert isinstance(values, dict) or ("", section) in KEYS, section
 
