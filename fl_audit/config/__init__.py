@@ -6,6 +6,7 @@ pattern or a mechanism, and each variant knows only its own keys.
 
 from fl_audit.attacks.audit_table import Audit
 from fl_audit.canaries.tables import AnyCanaries, Canaries, ExampleCanaries
+from fl_audit.config.cluster import RayCluster
 from fl_audit.config.run import Config, Log
 from fl_audit.config.training import (
     AdaptiveServer,
@@ -79,6 +80,7 @@ __all__ = [
     "NextWordTask",
     "NoPrivacy",
     "Participation",
+    "RayCluster",
     "Replay",
     "Server",
     "ServerAdagrad",

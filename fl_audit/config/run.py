@@ -2,6 +2,7 @@
 
 from fl_audit.attacks.audit_table import Audit
 from fl_audit.canaries.tables import AnyCanaries
+from fl_audit.config.cluster import RayCluster
 from fl_audit.config.training import Client, FedAvg, Server, ServerSgd
 from fl_audit.kinds.table import NonNegativeInt, PositiveInt, Table
 from fl_audit.mechanisms import Mechanism
@@ -28,11 +29,12 @@ class Config(Table, frozen=True):
       seed: The seed of everything that is drawn but the noise: cohorts, coins, canaries, data and
         initial weights.
       runtime: The runtime of TFF's process: `local` in this Python process, on a GPU where there is
-        one; `native` in TFF's C++ worker, on CPUs; `auto` is `local` where it can run the process.
-        The program that runs the config checks the name, as others may be registered.
-      clients_per_block: The number of real clients that train at once under `local`; by default as
-        many as suit the device and the model. More than 1 trains in batched operations, with the
-        same updates up to rounding.
+        one; `native` in TFF's C++ worker, on CPUs; `ray` as `local`, with the clients' work done by
+        processes of Ray, as [ray] says; `auto` is `local` where it can run the process. The program
+        that runs the config checks the name, as others may be registered.
+      clients_per_block: The number of real clients that train at once under `local` and `ray`; by
+        default as many as suit the device and the model. More than 1 trains in batched operations,
+        with the same updates up to rounding.
     """
 
     task: Task
@@ -46,3 +48,4 @@ class Config(Table, frozen=True):
     server: Server = ServerSgd()
     audit: Audit = Audit()
     log: Log = Log()
+    ray: RayCluster | None = None

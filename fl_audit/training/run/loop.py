@@ -11,7 +11,6 @@ from fl_audit.attacks.attacker import Attacker, SeenRound
 from fl_audit.errors import Interrupted
 from fl_audit.formats.run_folder import RunFolder
 from fl_audit.training.algorithm.round import flatten_weights, model_weights, run_round
-from fl_audit.training.data.cohort_data import CohortData, RoundData
 from fl_audit.training.data.prefetch import prefetched
 from fl_audit.training.observers.metrics_csv import flush_rows
 from fl_audit.training.observers.observer import FinishedRound, RoundMetrics, RoundObserver
@@ -23,7 +22,7 @@ from fl_audit.training.run.live_audit import LiveAudit
 from fl_audit.training.run.prepare import PreparedRun
 from fl_audit.training.run.sealed_logs import seal_logs
 from fl_audit.training.run.shared_cosines import SharedCosines
-from fl_audit.training.runtimes.runtime import Runtime
+from fl_audit.training.runtimes.runtime import ReadRound, Runtime
 
 
 class RoundLoop:
@@ -63,9 +62,7 @@ class RoundLoop:
         self._cosines = cosines
         self._observers = observers
         self._stop = stop
-        self._cohort_data = CohortData(
-            run.task, run.config.client, run.config.seed, run.canary_examples
-        )
+        self._read = runtime.reader(run)
         self._evaluator = Evaluator(run.task.classifier, run.task.held_out)
         self._watch = AggregateWatch(run, folder, start.completed_rounds)
         self._seals = start.seals
@@ -109,10 +106,10 @@ class RoundLoop:
         self._seals = seal_logs(self._folder, audit, to_come, self._seals)
         save_checkpoint(self._folder.checkpoint, Checkpoint(completed, state, self._seals))
 
-    def _data(self, round_index: int) -> RoundData:
-        return self._cohort_data.of(self._run.schedule.cohort(round_index), round_index)
+    def _data(self, round_index: int) -> ReadRound:
+        return self._read(self._run.schedule.cohort(round_index), round_index)
 
-    def _round(self, state: Any, data: RoundData, index: int) -> Any:
+    def _round(self, state: Any, data: ReadRound, index: int) -> Any:
         """Runs and logs one round; `index` counts from 0, the number in the metrics from 1."""
         started = time.perf_counter()
         client_data = self._runtime.participants(state, data)

@@ -55,13 +55,15 @@ def check_resumable(path: Path, config: Table) -> RunFolder:
 
 
 def check_same_config(folder: RunFolder, config: Table) -> None:
-    """Checks that a folder's run, finished or not, is of this config.
+    """Checks that a folder's run, finished or not, is of this config; its cluster may be another.
 
     Raises:
       InputError: The folder's config cannot be read, or another key or value is in it.
     """
-    earlier = read_toml(folder.config)
-    difference = _first_difference(earlier, tomllib.loads(config_to_toml(config)), "")
+    earlier, now = read_toml(folder.config), tomllib.loads(config_to_toml(config))
+    for table in (earlier, now):
+        table.pop("ray", None)  # the result is the same wherever it is computed
+    difference = _first_difference(earlier, now, "")
     if difference:
         raise InputError(f"{folder.path}: holds a run of another config: {difference}")
 

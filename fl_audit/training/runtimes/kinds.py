@@ -59,10 +59,22 @@ def _native(run: "PreparedRun", worker_log: Path, why: str) -> "Runtime":
     return make_native(run, worker_log, why)
 
 
+def _ray(run: "PreparedRun", worker_log: Path, why: str) -> "Runtime":
+    from fl_audit.training.on_ray.runtime import make_ray
+    from fl_audit.training.runtimes.local_runtime import NotLocalError
+
+    del worker_log, why  # Ray keeps its own logs, and is never chosen without being asked for
+    try:
+        return make_ray(run)
+    except NotLocalError as error:
+        raise CannotRunError(str(error)) from error
+
+
 LOCAL = RuntimeKind("local", _local, takes_blocks=True)
 NATIVE = RuntimeKind("native", _native, takes_blocks=False)
+RAY = RuntimeKind("ray", _ray, takes_blocks=True)
 
-RUNTIMES: dict[str, RuntimeKind] = {kind.name: kind for kind in (LOCAL, NATIVE)}
+RUNTIMES: dict[str, RuntimeKind] = {kind.name: kind for kind in (LOCAL, NATIVE, RAY)}
 """All runtimes, in the order in which `auto` tries them; `native` can run any process."""
 
 

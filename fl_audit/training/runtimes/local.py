@@ -88,6 +88,38 @@ def block_trainer(run: PreparedRun) -> BlockTrainer:
     return BlockTrainer(run.task.classifier, OptimizerSteps(client_optimizer(client)))
 
 
+def trained_blocks_of(run: PreparedRun) -> TrainedBlocks | None:
+    """The trainer of the blocks that a config asks for; None where clients train one by one.
+
+    Args:
+      run: The run, made by `prepare`.
+
+    Raises:
+      InputError: The config asks for clients in blocks, but the model cannot be trained so.
+    """
+    asked_for = run.config.clients_per_block
+    classifier = run.task.classifier
+    size = asked_for or default_clients_per_block(classifier.dim)
+    if size == 1:
+        return None
+    try:
+        trainer = block_trainer(run)
+    except NotVectorizedError as error:
+        if asked_for:
+            raise InputError(f"clients_per_block: must be 1 for this model: {error}") from error
+        return None
+    batch_size = run.config.client.batch_size
+    return TrainedBlocks(trainer, size, batch_size, classifier.padding_label, run.family)
+
+
+def process_of(
+    run: PreparedRun, trained_blocks: TrainedBlocks | None
+) -> tff.templates.IterativeProcess:
+    """The process of a run, over the results of clients where they train in blocks."""
+    build = build_process if trained_blocks is None else build_process_over_results
+    return build(run.task.classifier, run.config, run.schedule.expected_cohort)
+
+
 def make_local(run: PreparedRun) -> Local | LocalBlocks:
     """The local runtime of a run, its process compiled.
 
@@ -98,48 +130,30 @@ def make_local(run: PreparedRun) -> Local | LocalBlocks:
       NotLocalError: The runtime cannot run the run's process.
       InputError: The config asks for clients in blocks, but the model cannot be trained so.
     """
-    asked_for = run.config.clients_per_block
-    size = asked_for or default_clients_per_block(run.task.classifier.dim)
-    if size > 1:
-        try:
-            return _in_blocks(run, size)
-        except NotVectorizedError as error:
-            if asked_for:
-                raise InputError(f"clients_per_block: must be 1 for this model: {error}") from error
-    return _one_by_one(run)
-
-
-def _one_by_one(run: PreparedRun) -> Local:
-    process = build_process(run.task.classifier, run.config, run.schedule.expected_cohort)
+    blocks = trained_blocks_of(run)
+    process, mechanism = process_of(run, blocks), run.config.mechanism
     context = _context_with(process)
     description = f"local, on the {_device()}"
-    return Local(description, process, run.config.mechanism, data_sets_of(run), context)
-
-
-def _in_blocks(run: PreparedRun, size: int) -> LocalBlocks:
-    trained_blocks = TrainedBlocks(
-        block_trainer(run),
-        size,
-        run.config.client.batch_size,
-        run.task.classifier.padding_label,
-        run.family,
-    )
-    parts = (run.task.classifier, run.config, run.schedule.expected_cohort)
-    process = build_process_over_results(*parts)
-    context = _context_with(process)
-    description = f"local, on the {_device()}, {size} clients at once"
-    return LocalBlocks(description, process, run.config.mechanism, trained_blocks, context)
+    if blocks is None:
+        return Local(description, process, mechanism, data_sets_of(run), context)
+    description += f", {blocks.clients_per_block} clients at once"
+    return LocalBlocks(description, process, mechanism, blocks, context)
 
 
 def _context_with(process: tff.templates.IterativeProcess) -> LocalContext:
-    on_gpu = _device() == "GPU"
-    if on_gpu:
-        # Products would keep ten bits of each factor: blocks and single clients would differ by
-        # a thousandth, and cosines with them.
-        tf.config.experimental.enable_tensor_float_32_execution(False)
-    context = LocalContext(num_threads=1 if on_gpu else num_cores())
+    context = LocalContext(num_threads=clients_side_by_side(num_cores()))
     context.compile(process.next)
     return context
+
+
+def clients_side_by_side(cores: int) -> int:
+    """How many clients work side by side on so many cores; on a GPU one, in full precision."""
+    if _device() == "CPU":
+        return cores
+    # Products would keep ten bits of each factor: blocks and single clients would differ by a
+    # thousandth, and cosines with them.
+    tf.config.experimental.enable_tensor_float_32_execution(False)
+    return 1
 
 
 def _device() -> str:

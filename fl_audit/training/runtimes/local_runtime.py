@@ -6,14 +6,22 @@ report, update. It is the same process, compiled by TFF; only the caller of the 
 """
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 import tensorflow_federated as tff
 
 from fl_audit.training.data.prefetch import prefetched
 from fl_audit.training.runtimes.imported_computation import ImportedComputation, flatten, unflatten
+
+ImportPart = Callable[[str], ImportedComputation]
+"""A function from the name of a part of a MapReduceForm to the part."""
+
+ClientSum = Callable[[Sequence[tf.Tensor], Any], list[tf.Tensor]]
+"""A function from what a round sends to its clients, and from the participants, to the sum of what
+the participants return; both as parts in TFF's order."""
 
 
 class NotLocalError(Exception):
@@ -48,15 +56,33 @@ class LocalContext(tff.framework.SyncContext):
           NotLocalError: The computation is none of these.
         """
         if id(computation) not in self._compiled:
-            self._compiled[id(computation)] = (
-                computation,
-                _compile(computation, self._num_threads),
-            )
+            self._compiled[id(computation)] = (computation, self._compile(computation))
         return self._compiled[id(computation)][1]
 
     def invoke(self, comp: tff.Computation, arg: Any) -> Any:
         """Runs a computation, as TFF asks its contexts to."""
         return self.compile(comp)(arg)
+
+    def client_sum(self, form: Any) -> ClientSum:
+        """How this context does the clients' work of a round and adds it.
+
+        Args:
+          form: The MapReduceForm of the process.
+        """
+        return LocalSum(importer(form), self._num_threads)
+
+    def _compile(self, computation: tff.Computation) -> Callable[[Any], Any]:
+        signature = computation.type_signature
+        with _refusals():
+            if not tff.types.contains(signature, _is_federated):
+                return _Function(ImportedComputation(computation), signature)
+            if signature.parameter is None:
+                initialize = tff.backends.mapreduce.get_state_initialization_computation(
+                    computation
+                )
+                return _Function(ImportedComputation(initialize), signature)
+        form = _form(computation)
+        return _Round(importer(form), signature, self.client_sum(form))
 
 
 @contextlib.contextmanager
@@ -66,21 +92,17 @@ def local_runtime(context: LocalContext) -> Iterator[None]:
         yield
 
 
-def _compile(computation: tff.Computation, num_threads: int) -> Callable[[Any], Any]:
-    signature = computation.type_signature
-    with _refusals():
-        if not tff.types.contains(signature, _is_federated):
-            return _Function(ImportedComputation(computation), signature)
-        if signature.parameter is None:
-            initialize = tff.backends.mapreduce.get_state_initialization_computation(computation)
-            return _Function(ImportedComputation(initialize), signature)
-        form = _form(computation)
-        return _Round(lambda name: ImportedComputation(getattr(form, name)), signature, num_threads)
+def importer(form: Any) -> ImportPart:
+    """A function that imports a part of a MapReduceForm by its name."""
+    return lambda name: ImportedComputation(getattr(form, name))
 
 
 def _form(computation: tff.Computation) -> Any:
     with _refusals():
-        return tff.backends.mapreduce.get_map_reduce_form_for_computation(computation)
+        form = tff.backends.mapreduce.get_map_reduce_form_for_computation(computation)
+    if form.securely_aggregates_tensors:
+        raise NotLocalError("its aggregation asks for secure sums")
+    return form
 
 
 @contextlib.contextmanager
@@ -103,7 +125,7 @@ class SeededRounds:
           computation: The computation `next` of a learning process.
 
         Raises:
-          NotLocalError: The local runtime cannot run it.
+          NotLocalError: The local runtime cannot run it, or it asks for secure sums.
         """
         self._signature = computation.type_signature
         self._form = _form(computation)
@@ -116,12 +138,12 @@ class SeededRounds:
           state: The state of the process.
           client_data: The data of each participant.
           seed: The seed, positive.
-
-        Raises:
-          NotLocalError: The process asks for secure sums.
         """
-        seeded = _Round(lambda name: self._part(name, seed), self._signature, 1)
-        return seeded((state, client_data))
+
+        def part(name: str) -> ImportedComputation:
+            return self._part(name, seed)
+
+        return _Round(part, self._signature, LocalSum(part, 1))((state, client_data))
 
     def _part(self, name: str, seed: int) -> ImportedComputation:
         """A part, imported anew where it is random: only so does its randomness begin anew."""
@@ -146,52 +168,63 @@ class _Function:
         return _as_result(self._imported(leaves), self._signature.result)
 
 
-class _Round:
-    """A compiled round of a learning process."""
+class LocalSum:
+    """The clients' work of a round in this process, added in the order of the cohort."""
 
-    def __init__(
-        self,
-        import_part: Callable[[str], ImportedComputation],
-        signature: tff.FunctionType,
-        num_threads: int,
-    ) -> None:
-        self._prepare = import_part("prepare")
+    def __init__(self, import_part: ImportPart, num_threads: int) -> None:
+        """Imports the parts that are clients' work.
+
+        Args:
+          import_part: A function that imports a part.
+          num_threads: The number of clients that work at the same time, at least 1.
+        """
         self._work = import_part("work")
         self._zero = import_part("zero")
         self._accumulate = import_part("accumulate")
-        self._report = import_part("report")
-        self._update = import_part("update")
-        self._state_type, self._data_type = (
-            kind.member for _, kind in tff.structure.iter_elements(signature.parameter)
-        )
-        self._result_type = signature.result
+        self._data_type = self._work.type_signature.parameter[0]
         # A Keras model's variables belong to this process, so its clients train one by one.
         self._num_threads = 1 if self._work.has_variables else num_threads
-        result = self._work.type_signature.result
-        if any(tff.types.count(result[i], _is_tensor) for i in range(1, len(result))):
-            raise NotLocalError("its aggregation asks for secure sums")
 
-    def __call__(self, arg: Any) -> Any:
-        state_value, client_data = arg
-        state = flatten(state_value, self._state_type)
-        prepared = self._prepare(state)
+    def __call__(self, sent: Sequence[tf.Tensor], client_data: Any) -> list[tf.Tensor]:
+        """The sum of what the participants return.
+
+        Args:
+          sent: What the round sends to its clients.
+          client_data: The data of each participant.
+        """
         total = self._zero([])
 
         def work(data: Any) -> list[Any]:
-            return self._work([*flatten(data, self._data_type), *prepared])
+            return self._work([*flatten(data, self._data_type), *sent])
 
         with prefetched(work, client_data, self._num_threads) as updates:
             for update in updates:
                 total = self._accumulate([*total, *update])
+        return total
+
+
+class _Round:
+    """A compiled round of a learning process."""
+
+    def __init__(
+        self, import_part: ImportPart, signature: tff.FunctionType, client_sum: ClientSum
+    ) -> None:
+        self._prepare = import_part("prepare")
+        self._report = import_part("report")
+        self._update = import_part("update")
+        self._state_type = signature.parameter[0].member
+        self._result_type = signature.result
+        self._client_sum = client_sum
+
+    def __call__(self, arg: Any) -> Any:
+        state_value, client_data = arg
+        state = flatten(state_value, self._state_type)
+        total = self._client_sum(self._prepare(state), client_data)
         return _as_result(self._update([*state, *self._report(total)]), self._result_type)
 
 
 def _is_federated(kind: tff.Type) -> bool:
     return isinstance(kind, tff.FederatedType)
-
-
-def _is_tensor(kind: tff.Type) -> bool:
-    return isinstance(kind, tff.TensorType)
 
 
 def _as_result(leaves: list[Any], result_type: tff.Type) -> Any:

@@ -7,6 +7,7 @@ from fl_audit.training.run.prepare import PreparedRun
 from fl_audit.training.runtimes.kinds import (
     AUTO,
     NATIVE,
+    RAY,
     RUNTIMES,
     CannotRunError,
     RuntimeKind,
@@ -45,6 +46,8 @@ def _asked_for(kind: RuntimeKind, run: PreparedRun, worker_log: Path) -> Runtime
 
 
 def _first_that_can(run: PreparedRun, worker_log: Path) -> Runtime:
+    if run.config.ray is not None:
+        raise InputError(f"runtime: must be {RAY.name!r} for [ray] to be used, is {AUTO!r}")
     refusals: list[str] = []
     for kind in RUNTIMES.values():
         try:

@@ -2,13 +2,14 @@
 
 import abc
 import contextlib
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Sized
+from typing import Any, Protocol
 
 import numpy as np
 import tensorflow_federated as tff
 
-from fl_audit.training.data.cohort_data import DataSets, RoundData
+from fl_audit.participation import Cohort
+from fl_audit.training.data.cohort_data import CohortData, DataSets
 from fl_audit.training.run.prepare import PreparedRun
 
 
@@ -29,14 +30,39 @@ class Runtime(abc.ABC):
     def session(self) -> contextlib.AbstractContextManager[None]:
         """A block inside which TFF's computations run on this runtime."""
 
+    def reader(self, run: PreparedRun) -> "CohortReader":
+        """The reader of the data of a round's participants, which the loop asks ahead of time."""
+        return cohort_data_of(run).of
+
     @abc.abstractmethod
-    def participants(self, state: Any, data: RoundData) -> Iterable[Any]:
+    def participants(self, state: Any, data: Any) -> Iterable[Any]:
         """The participants of a round in the form that `process.next` takes.
 
         Args:
           state: The state of the process at the round's start.
-          data: The data of the participants.
+          data: What the reader gave for the round.
         """
+
+
+class ReadRound(Protocol):
+    """What a reader gives for a round: at least who takes part."""
+
+    @property
+    def clients(self) -> Sized:
+        """The real clients."""
+
+    @property
+    def canaries(self) -> Sized:
+        """The canaries."""
+
+
+CohortReader = Callable[[Cohort, int], ReadRound]
+"""A function from a cohort and the index of its round, from 0, to what the round needs of it."""
+
+
+def cohort_data_of(run: PreparedRun) -> CohortData:
+    """The reader of all participants' data in this process."""
+    return CohortData(run.task, run.config.client, run.config.seed, run.canary_examples)
 
 
 def data_sets_of(run: PreparedRun) -> DataSets:

@@ -1,0 +1,1 @@
+"""The runtime `ray`: client work on Ray's actors, and Ray's processes on this machine."""

@@ -1,0 +1,167 @@
+"""Actors that come, work and are lost, with a stand-in for Ray in this process."""
+
+import itertools
+import types
+
+import numpy as np
+import pytest
+
+from fl_audit.config import RayCluster
+from fl_audit.errors import InputError
+from fl_audit.participation import Cohort
+from fl_audit.training.on_ray.actors import Actors
+from fl_audit.training.on_ray.client_worker import Sent, WorkerSetup
+from fl_audit.training.on_ray.shards import Node, TreeSum, shards_of
+
+SETUP = WorkerSetup("", "", {}, 1)
+
+
+class LostError(Exception):
+    """Stands for Ray's errors."""
+
+
+class ToldError(LostError):
+    """Stands for Ray's error that holds what an actor raised."""
+
+    def __init__(self, cause):
+        super().__init__()
+        self.cause = cause
+
+
+class StandIn:
+    """What is used of Ray's module; calls are done when they are waited for, the newest first."""
+
+    exceptions = types.SimpleNamespace(RayError=LostError, RayTaskError=ToldError)
+
+    def __init__(self, fails=lambda call, node: None, cpus=(8,)):
+        self.fails, self.cpus = fails, cpus
+        self.calls, self.started, self.killed = [], 0, []
+
+    def put(self, value):
+        return value
+
+    def remote(self, **resources):
+        del resources
+        return lambda worker: types.SimpleNamespace(remote=self._start)
+
+    def _start(self):
+        self.started += 1
+        return types.SimpleNamespace(
+            load=types.SimpleNamespace(remote=lambda *_: self._called("load", None, ())),
+            total=types.SimpleNamespace(
+                remote=lambda sent, node, below: self._called("total", node, below)
+            ),
+        )
+
+    def _called(self, *call):
+        self.calls.append(call)
+        return len(self.calls) - 1
+
+    def wait(self, calls, timeout):
+        del timeout
+        if self.fails("wait", None):
+            return [], calls
+        return [calls[-1]], calls[:-1]
+
+    def get(self, call):
+        kind, node, below = self.calls[call]
+        if error := self.fails(kind, node):
+            raise error
+        if kind == "load":
+            return None
+        tree = TreeSum(11, np.add)
+        for leaf, shard in zip(node.shards(11), below, strict=True):
+            tree.add(Node(0, leaf), np.float32(_value(shard)))
+        return tree.single
+
+    def kill(self, actor):
+        self.killed.append(actor)
+
+    def nodes(self):
+        return [{"Alive": True, "Resources": {"CPU": cpus}} for cpus in self.cpus]
+
+
+def _value(shard):
+    """A number whose sums depend on their order."""
+    random = np.random.default_rng(shard.clients)
+    return np.float32(random.standard_normal() * 10.0 ** random.integers(0, 8))
+
+
+def _total(ray, **keys):
+    actors = Actors(ray, RayCluster(**keys), SETUP)
+    shards = shards_of(Cohort(np.arange(41), np.arange(2)), 4)
+    assert len(shards) == 11
+    total = actors.total(Sent(0, [], [], 1.0, 11), shards, np.add)
+    again = actors.total(Sent(1, [], [], 1.0, 11), shards, np.add)
+    assert total == again
+    return total
+
+
+def _always_lost_first(times):
+    """Loses the first calls of work, so many."""
+    left = itertools.count()
+    return lambda kind, node: LostError("gone") if kind == "total" and next(left) < times else None
+
+
+@pytest.mark.parametrize("actors", [1, 2, 5, 16])
+def test_the_sum_does_not_depend_on_the_number_of_actors(actors):
+    assert _total(StandIn(), actors=actors) == _total(StandIn(), actors=3)
+
+
+def test_lost_actors_are_replaced_and_their_work_is_done_again():
+    ray = StandIn(_always_lost_first(2))
+    assert _total(ray, actors=4) == _total(StandIn(), actors=1)
+    assert (ray.started, len(ray.killed)) == (6, 2)
+
+
+def test_the_others_may_do_without():
+    ray = StandIn(_always_lost_first(2))
+    assert _total(ray, actors=4, lost_actors="do_without") == _total(StandIn(), actors=1)
+    assert (ray.started, len(ray.killed)) == (4, 2)
+
+
+def test_a_loss_may_stop_the_run():
+    with pytest.raises(InputError, match=r"^ray: an actor was lost: gone; once .* --resume goes"):
+        _total(StandIn(_always_lost_first(1)), actors=4, lost_actors="stop")
+
+
+def test_when_all_are_lost_and_none_is_replaced_the_run_stops():
+    with pytest.raises(
+        InputError, match=r"^ray: no actor is there to work \(2 lost, 0 not started"
+    ):
+        _total(StandIn(_always_lost_first(9)), actors=2, lost_actors="do_without")
+
+
+def test_work_that_kills_every_actor_stops_the_run():
+    ray = StandIn(lambda kind, node: LostError("memory") if node == Node(0, 10) else None)
+    with pytest.raises(InputError, match=r"^ray: 3 actors were lost at the same work: memory;"):
+        _total(ray, actors=8)
+
+
+def test_actors_that_never_start_stop_the_run():
+    ray = StandIn(lambda kind, node: LostError("no") if kind == "load" else None)
+    with pytest.raises(InputError, match=r"^ray: 3 actors were lost as they started: no;"):
+        _total(ray, actors=2)
+
+
+def test_the_run_waits_for_an_actor_as_long_as_it_is_told():
+    ray = StandIn(lambda kind, node: kind == "wait")
+    with pytest.raises(InputError, match=r"\(0 lost, 1 not started; the cluster has room for 4 of"):
+        _total(ray, actors=1, cpus_per_actor=2, wait_seconds=1e-9)
+
+
+def test_what_an_actor_says_is_raised_as_it_is():
+    ray = StandIn(lambda kind, node: ToldError(InputError("a.csv: is gone")) if node else None)
+    with pytest.raises(InputError, match=r"^a\.csv: is gone$"):
+        _total(ray, actors=1)
+
+
+def test_by_default_there_are_as_many_actors_as_there_is_room_for():
+    ray = StandIn(cpus=(8, 3, 0))
+    _total(ray, cpus_per_actor=2)
+    assert ray.started == 5
+    ray = StandIn(cpus=(8,))
+    actors = Actors(ray, RayCluster(), SETUP)
+    ray.cpus = (8, 2)
+    actors.total(Sent(0, [], [], 1.0, 11), shards_of(Cohort(np.arange(44), []), 4), np.add)
+    assert ray.started == 10

@@ -1,0 +1,157 @@
+"""The runtime `ray` against `local`, and against itself when actors and nodes are lost."""
+
+import dataclasses
+import threading
+import time
+
+import msgspec
+import numpy as np
+import pytest
+
+from fl_audit.config import RayCluster
+from fl_audit.errors import InputError
+from fl_audit.training.algorithm.round import flatten_weights, model_weights, run_round
+from fl_audit.training.runtimes.make import make_runtime
+
+pytest.importorskip("ray")
+pytestmark = [pytest.mark.slow, pytest.mark.tff]
+
+SAME = 1e-6
+
+
+@pytest.fixture(scope="module")
+def run(dense_run):
+    """Five rounds of 40 clients: eleven shards each."""
+    from fl_audit.config import Shuffle
+    from fl_audit.training.run.prepare import prepare
+
+    rounds = Shuffle(rounds=5, clients_per_round=40)
+    return prepare(msgspec.structs.replace(dense_run.config, participation=rounds))
+
+
+def _with(run, runtime, block=1, **cluster):
+    ray = RayCluster(**cluster) if cluster else None
+    config = msgspec.structs.replace(run.config, runtime=runtime, clients_per_block=block, ray=ray)
+    return dataclasses.replace(run, config=config)
+
+
+def _train(run, between_rounds=lambda index, runtime: None):
+    """The model and the aggregates of all rounds."""
+    runtime = make_runtime(run, worker_log=None)
+    aggregates = []
+    with runtime.session():
+        state, read = runtime.process.initialize(), runtime.reader(run)
+        for index in range(run.schedule.num_rounds):
+            between_rounds(index, runtime)
+            data = read(run.schedule.cohort(index), index)
+            participants = runtime.participants(state, data)
+            result = run_round(runtime.process, run.config.mechanism, state, participants)
+            state = result.state
+            aggregates.append(result.aggregate)
+    return flatten_weights(model_weights(state)), np.array(aggregates)
+
+
+@pytest.fixture(scope="module")
+def on_one(run):
+    """The run on one actor, of a Ray that is started for it."""
+    return _train(_with(run, "ray", actors=1))
+
+
+def _assert_same_bits(ours, theirs):
+    for mine, other in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(mine, other)
+
+
+def _assert_close(ours, theirs, run):
+    start = flatten_weights(run.task.classifier.initial_weights)
+    assert np.linalg.norm(ours[0] - theirs[0]) < SAME * np.linalg.norm(theirs[0] - start)
+    np.testing.assert_allclose(ours[1], theirs[1], atol=SAME * np.abs(theirs[1]).max())
+
+
+def test_as_local(run, on_one):
+    _assert_close(on_one, _train(_with(run, "local")), run)
+
+
+@pytest.mark.parametrize("actors", [2, 5])
+def test_the_same_bits_on_any_number_of_actors(run, on_one, actors):
+    _assert_same_bits(_train(_with(run, "ray", actors=actors)), on_one)
+
+
+def test_in_blocks_as_local_in_blocks(run):
+    ours = _train(_with(run, "ray", 8, actors=2))
+    _assert_close(ours, _train(_with(run, "local", 8)), run)
+
+
+def test_an_actor_that_is_killed_costs_nothing_but_time(run, on_one):
+    import ray
+
+    def kill(index, runtime):
+        if index == 2:
+            actors = runtime.context.actors
+            threading.Timer(0.05, lambda: ray.kill(actors.all[0])).start()
+
+    _assert_same_bits(_train(_with(run, "ray", actors=2), kill), on_one)
+
+
+def test_a_node_that_is_killed_in_mid_round_costs_nothing_but_time(run, on_one, cluster, node_of):
+    node_of(1)
+    second = node_of(1)
+
+    def kill(index, runtime):
+        if index == 2:
+            _wait_until(lambda: len(runtime.context.actors.all) == 2)
+            lost = {"allow_graceful": False}
+            threading.Timer(0.05, cluster.remove_node, [second], lost).start()
+
+    ours = _train(_with(run, "ray", address=cluster.address), kill)
+    _assert_same_bits(ours, on_one)
+
+
+def test_a_node_that_comes_is_used(run, on_one, cluster, node_of):
+    node_of(1)
+    counts = []
+
+    def add(index, runtime):
+        if index == 1:
+            node_of(1)
+        if index > 1:
+            counts.append(len(runtime.context.actors.all))
+
+    _assert_same_bits(_train(_with(run, "ray", address=cluster.address), add), on_one)
+    assert counts[0] == 2
+
+
+def test_without_room_the_run_ends_and_says_so(run, cluster, node_of):
+    node_of(1)
+    asked = _with(run, "ray", address=cluster.address, cpus_per_actor=3, wait_seconds=1.0)
+    with pytest.raises(InputError, match=r"^ray: no actor is there to work \(0 lost, 1 not sta"):
+        _train(asked)
+
+
+@pytest.mark.parametrize(
+    ("policy", "message"), [("stop", "an actor was lost"), ("do_without", "no")]
+)
+def test_a_loss_may_end_the_run(run, policy, message):
+    import ray
+
+    def kill(index, runtime):
+        if index == 1:
+            ray.kill(runtime.context.actors.all[0])
+
+    with pytest.raises(InputError, match=rf"^ray: {message}[^\n]*--resume goes on"):
+        _train(_with(run, "ray", actors=1, lost_actors=policy), kill)
+
+
+def test_what_an_actor_cannot_read_is_told_in_one_line(run, next_word_run, tmp_path):
+    gone = msgspec.structs.replace(next_word_run.config.task, path=str(tmp_path / "gone.csv"))
+    config = msgspec.structs.replace(next_word_run.config, task=gone)
+    asked = _with(dataclasses.replace(next_word_run, config=config), "ray", actors=1)
+    with pytest.raises(InputError, match=r"gone\.csv"):
+        _train(asked)
+
+
+def _wait_until(condition, seconds=60.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
