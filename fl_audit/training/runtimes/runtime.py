@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 import tensorflow_federated as tff
 
+from fl_audit.array_types import IndexArray
 from fl_audit.participation import Cohort
 from fl_audit.training.data.cohort_data import CohortData, DataSets
 from fl_audit.training.run.prepare import PreparedRun
@@ -52,8 +53,8 @@ class ReadRound(Protocol):
         """The real clients."""
 
     @property
-    def canaries(self) -> Sized:
-        """The canaries."""
+    def canaries(self) -> IndexArray:
+        """The indices of the canaries in the pool."""
 
 
 CohortReader = Callable[[Cohort, int], ReadRound]

@@ -53,7 +53,8 @@ def test_native_is_what_was_asked_for(dense_run, tmp_path):
 @pytest.mark.parametrize("clients_per_block", [1, 5])
 def test_native_has_no_blocks(dense_run, clients_per_block, tmp_path):
     run = _asking_for(dense_run, "native", clients_per_block)
-    with pytest.raises(InputError, match=r"^clients_per_block: is for runtime 'local'; [^\n]*$"):
+    expected = r"^clients_per_block: is for runtime 'local' or 'ray'; [^\n]*$"
+    with pytest.raises(InputError, match=expected):
         make_runtime(run, tmp_path / "worker.log")
 
 
@@ -130,7 +131,7 @@ def test_another_runtime_is_one_record(dense_run, tmp_path, monkeypatch):
     monkeypatch.setitem(RUNTIMES, "toy", RuntimeKind("toy", make, takes_blocks=False))
     with pytest.raises(InputError, match=r"^runtime: must be 'native' for this process: it is a"):
         make_runtime(_asking_for(dense_run, "toy"), tmp_path / "worker.log")
-    with pytest.raises(InputError, match=r"is for runtime 'local'; leave it out for 'toy'$"):
+    with pytest.raises(InputError, match=r"'local' or 'ray'; leave it out for 'toy'$"):
         make_runtime(_asking_for(dense_run, "toy", 2), tmp_path / "worker.log")
     assert made == [("toy", "worker.log", "asked for")]
 
