@@ -10,6 +10,11 @@ from fl_audit.commands.printing import print_json
 
 if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands
+    from fl_audit.config import Config
+    from fl_audit.planning.hours import Calibration
+
+_LONGEST_CALIBRATION = 3600
+"""The longest calibration, in seconds."""
 
 
 def add(commands: "Commands") -> None:
@@ -29,6 +34,16 @@ def add(commands: "Commands") -> None:
     parser.add_argument(
         "--trials", metavar="N", type=int, help="simulated runs; default: 39, or 19 for large ones"
     )
+    parser.add_argument(
+        "--calibrate",
+        metavar="SECONDS",
+        type=float,
+        nargs="?",
+        const=60.0,
+        help="train the first rounds for so long, by default a minute, and predict hours",
+    )
+    parser.add_argument("--runs", metavar="N", type=int, default=1, help="such runs, for hours")
+    parser.add_argument("--machines", metavar="N", type=int, default=1, help="that share the runs")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -41,9 +56,57 @@ def _plan(arguments: argparse.Namespace) -> int:
     tensorflow_environment.set_defaults()
     from fl_audit.planning import make_plan, plan_lines
 
+    _check_hours(arguments)
     plan = make_plan(config, arguments.trials)
+    measured = _calibrated(config, arguments.calibrate)
     if arguments.json:
-        print_json(plan.to_json())
+        hours = measured and measured.to_json(arguments.runs, arguments.machines)
+        print_json(plan.to_json() | {"hours": hours})
     else:
-        print("\n".join(plan_lines(plan)))
+        print("\n".join([*plan_lines(plan), *_hours_lines(measured, arguments)]))
     return 0
+
+
+def _check_hours(arguments: argparse.Namespace) -> None:
+    """Checks the numbers that hours are predicted from.
+
+    Raises:
+      InputError: One is out of its range.
+    """
+    from fl_audit.errors import InputError
+
+    for name in ("runs", "machines"):
+        if getattr(arguments, name) < 1:
+            raise InputError(f"--{name} {getattr(arguments, name)}: must be at least 1")
+    seconds = arguments.calibrate
+    if seconds is not None and not 0 < seconds <= _LONGEST_CALIBRATION:
+        raise InputError(
+            f"--calibrate {seconds:g}: must be above 0 and at most {_LONGEST_CALIBRATION} seconds"
+        )
+
+
+def _calibrated(config: "Config", seconds: float | None) -> "Calibration | None":
+    """The measured time of the run's parts; None where none was asked for."""
+    from fl_audit.planning.hours import calibrate
+
+    return None if seconds is None else calibrate(config, seconds)
+
+
+def _hours_lines(measured: "Calibration | None", arguments: argparse.Namespace) -> list[str]:
+    """What the calibration predicts; nothing without one."""
+    if measured is None:
+        return []
+    from fl_audit.number_words import count, significant
+    from fl_audit.planning.text import duration
+
+    runs, machines = arguments.runs, arguments.machines
+    together = duration(measured.seconds(runs, machines))
+    lines = [
+        "",
+        "How long it takes",
+        f"  {duration(measured.seconds())} on this machine: {duration(measured.start_seconds)} to "
+        f"the end of the first round, then {significant(measured.round_seconds, 2)} s a round "
+        f"(mean of {measured.rounds_timed - 1:,} of {measured.rounds:,})",
+        f"  {together} for {count(runs, 'such run')} on {count(machines, 'such machine')}",
+    ]
+    return lines[: 3 if (runs, machines) == (1, 1) else 4]

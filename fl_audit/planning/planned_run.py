@@ -4,7 +4,7 @@ import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from fl_audit.canaries.tables import family_of
 from fl_audit.config import Canaries, Config, GaussianAdaptive, GaussianFixed, ServerSgd
 from fl_audit.config.design import RunDesign, design_run
 from fl_audit.errors import InputError
+from fl_audit.tasks.tables import NumbersTask
 
 _LEAST_LOG_HADAMARD = 17
 """Log of the smallest number of rows of a Hadamard matrix, 2^17, as in `HadamardFamily`."""
@@ -28,7 +29,7 @@ class TaskFacts:
     Attributes:
       name: Name of the task for people.
       dim: Number of trainable parameters.
-      initial_norm: Euclidean norm of the initial model.
+      initial_norm: Euclidean norm of the initial model; 0 where it is not known.
       client_ids: Names of the real clients.
     """
 
@@ -118,8 +119,31 @@ class PlannedRun(RunDesign):
         return np.asarray(server.learning_rate * applied)
 
 
+class NumberedClients(Sequence[str]):
+    """The names of clients of whom no more is known than their number."""
+
+    def __init__(self, count: int) -> None:
+        """So many clients."""
+        self._numbers = range(count)
+
+    def __len__(self) -> int:
+        """The number of clients."""
+        return len(self._numbers)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[str]: ...
+
+    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
+        """The number of a client as a name."""
+        found = self._numbers[index]
+        return str(found) if isinstance(found, int) else [str(number) for number in found]
+
+
 def load_task_facts(config: Config) -> TaskFacts:
-    """Loads the task for its sizes; imports TensorFlow.
+    """The sizes of the task, which is loaded for them unless its config states them.
 
     Args:
       config: The config of the run.
@@ -127,6 +151,10 @@ def load_task_facts(config: Config) -> TaskFacts:
     Raises:
       InputError: The data of the task cannot be used.
     """
+    if isinstance(config.task, NumbersTask):
+        stated = config.task
+        clients = NumberedClients(stated.num_clients)
+        return TaskFacts("these numbers", stated.dim, stated.initial_norm or 0.0, clients)
     from fl_audit.tasks import load_task
 
     task = load_task(config.task, config.seed)

@@ -30,6 +30,7 @@ from fl_audit.planning.planned_run import PlannedRun
 from fl_audit.planning.scores import draw_rounds, draw_scores
 from fl_audit.planning.unknowns import ENDS, MIDDLE, Unknowns
 from fl_audit.report.headline import ESTIMATE
+from fl_audit.tasks.tables import NumbersTask
 from fl_audit.verdict import scored_statistic
 
 _OF_ROUNDS = frozenset(statistic.name for statistic in (MAX, SUM, OWN_ROUNDS))
@@ -56,6 +57,8 @@ def predicted_statistics(config: Config) -> tuple[Statistic, ...]:
       InputError: The law of none of the run's statistics is simulated.
     """
     known = _OF_ROUNDS | (_OF_MODELS if isinstance(config.server, ServerSgd) else set())
+    if isinstance(config.task, NumbersTask) and config.task.initial_norm is None:
+        known -= {FINAL.name}
     logged = statistics_of(config.canaries, config.audit)
     found = tuple(statistic for statistic in logged if statistic.name in known)
     if not found:

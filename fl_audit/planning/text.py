@@ -67,6 +67,7 @@ def _prediction(plan: Plan) -> list[str]:
             *(_interval(prediction.epsilons.get(method)) for prediction in plan.predictions),
         ]
         for method in predicted_methods()
+        if any(method in prediction.epsilons for prediction in plan.predictions)
     ]
     accounting = plan.accounting
     left_out = f" Not predicted: {', '.join(plan.not_predicted)}." * bool(plan.not_predicted)
@@ -219,7 +220,7 @@ def _cost(plan: Plan) -> list[str]:
         [
             "scoring, measured here",
             f"{significant(cost.scoring_seconds, 2)} s a round, "
-            f"{_duration(cost.total_scoring_seconds)} over {count(cost.rounds, 'round')}{part}",
+            f"{duration(cost.total_scoring_seconds)} over {count(cost.rounds, 'round')}{part}",
         ],
         ["log of cosines", _bytes(cost.log_bytes)],
         ["vectors kept", _bytes(cost.store_bytes) if cost.store_bytes else "none, made anew"],
@@ -234,7 +235,8 @@ def _bytes(size: int) -> str:
     return f"{significant(size / 1000**power)} {units[power]}"
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """A time in the largest unit of which there are two."""
     for unit, length in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
         if seconds >= 2 * length:
             return f"{significant(seconds / length, 2)} {unit}"

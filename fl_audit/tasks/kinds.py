@@ -7,11 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from fl_audit.errors import InputError
 from fl_audit.kinds import Registry, Table
 from fl_audit.tasks.tables import (
     DigitsTask,
     EmnistTask,
     NpzTask,
+    NumbersTask,
     PythonTask,
     StackOverflowTask,
     TableTask,
@@ -43,6 +45,12 @@ class TaskKind(Generic[TableType]):
 
 TASKS = Registry[TaskKind[Any]]("task", Task)
 """All kinds of tasks; a further one is a module that registers its own."""
+
+
+def _numbers(config: NumbersTask, seed: int) -> "LearningTask":
+    raise InputError(
+        "task.kind: 'numbers' has no data to train on; it is for `fl-audit plan` (docs/plan.md)"
+    )
 
 
 def _digits(config: DigitsTask, seed: int) -> "LearningTask":
@@ -87,6 +95,7 @@ def _table(config: TableTask, seed: int) -> "LearningTask":
     return load_table_task(config, seed)
 
 
+TASKS.register(TaskKind(NumbersTask, _numbers))
 TASKS.register(TaskKind(DigitsTask, _digits))
 TASKS.register(TaskKind(TextTask, _text))
 TASKS.register(TaskKind(StackOverflowTask, _stackoverflow))

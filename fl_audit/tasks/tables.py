@@ -16,6 +16,21 @@ class Task:
     __slots__ = ()
 
 
+class NumbersTask(Table, Task, frozen=True, kw_only=True, tag_field="kind", tag="numbers"):
+    """The numbers of a task whose data are not at hand; `fl-audit plan` needs no more.
+
+    Attributes:
+      num_clients: The number of real clients.
+      dim: The number of trainable parameters.
+      initial_norm: The Euclidean norm of the initial model; without it, scores on the final model
+        alone are not predicted.
+    """
+
+    num_clients: PositiveInt
+    dim: Annotated[int, Meta(ge=2, le=100_000_000_000)]
+    initial_norm: Annotated[float, Meta(ge=0)] | None = None
+
+
 class DigitsTask(Table, Task, frozen=True, tag_field="kind", tag="digits"):
     """Handwritten digits of scikit-learn (1,797 images of 8 x 8), split over clients at random.
 
