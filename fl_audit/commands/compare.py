@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fl_audit.commands.page import write_page
 from fl_audit.commands.parser import add_command
-from fl_audit.commands.printing import print_json
+from fl_audit.commands.printing import add_verbose, print_json
 from fl_audit.commands.progress import scoring_progress
 
 if TYPE_CHECKING:
@@ -39,11 +39,13 @@ def add(commands: "Commands") -> None:
         help="of estimates from folders that are no runs; default: that of the runs",
     )
     parser.add_argument("--out", metavar="FILE.html", type=Path, help="write a page with plots")
+    add_verbose(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def _compare(arguments: argparse.Namespace) -> int:
-    from fl_audit.comparison import compare, comparison_json, comparison_lines, render_comparison
+    from fl_audit.comparison import compare, comparison_json, render_comparison
+    from fl_audit.comparison.text import brief_lines, comparison_lines
 
     comparison = compare(arguments.folders, arguments.delta, scoring_progress)
     if arguments.out is not None:
@@ -51,7 +53,8 @@ def _compare(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(comparison_json(comparison))
     else:
-        print("\n".join(comparison_lines(comparison)))
+        lines = comparison_lines if arguments.verbose else brief_lines
+        print("\n".join(lines(comparison)))
     if arguments.out is not None:
         print(f"page: {arguments.out}", file=sys.stderr if arguments.json else sys.stdout)
     return 0

@@ -15,7 +15,7 @@ from fl_audit.comparison.comparison import BOUND, FRONT_METHOD, Comparison
 from fl_audit.comparison.epsilon_axis import EpsilonAxis
 from fl_audit.comparison.pattern_style import PatternStyle, pattern_styles
 from fl_audit.comparison.settings import Setting
-from fl_audit.report.figure import INK, draw
+from fl_audit.report.figure import FAINT, INK, draw
 
 _GROUP_WIDTH = 0.9
 """Share of the distance between noise levels that the runs of one level take together."""
@@ -122,7 +122,7 @@ def _plot(stems: list[_Stem], axis: EpsilonAxis, ticks: _Ticks, axes: Axes) -> N
     axes.set_xlabel(ticks.title)
     axes.set_ylabel("ε", rotation=0)
     for edge in range(1, len(ticks.labels)):
-        axes.axvline(edge - 0.5, color="#e3e6e9", lw=0.8, zorder=0)
+        axes.axvline(edge - 0.5, color=FAINT, alpha=0.3, lw=0.8, zorder=0)
 
 
 def _draw_stem(axes: Axes, stem: _Stem, axis: EpsilonAxis) -> None:

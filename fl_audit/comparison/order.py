@@ -68,7 +68,9 @@ def _sentence(title: str, groups: Sequence[Group]) -> str:
         f"({epsilon_text(group.lower)} … {epsilon_text(group.upper)})"
         for group in groups
     ]
+    is_tied = any(len(group.labels) > 1 for group in groups)
+    are_tied = " Those named together are not told apart." if is_tied else ""
     return (
         f"On “{title}” settings differ beyond noise, from the least ε to the most: "
-        f"{'; '.join(parts)}. Those named together are not told apart."
+        f"{'; '.join(parts)}.{are_tied}"
     )

@@ -54,7 +54,7 @@ def _page(comparison: Comparison) -> dict[str, Any]:
         "bound": BOUND,
         "front_method": FRONT_METHOD,
         "shown_methods": SHOWN_METHODS,
-        "legend": pattern_legend(comparison.patterns),
+        "legend": pattern_legend(comparison.patterns) if len(comparison.patterns) > 1 else "",
         "estimates": estimate_panels(comparison),
         "tradeoffs": tradeoff_panels(comparison),
         "full": {name: list(_full_table(comparison, name)) for name in comparison.statistics},

@@ -21,9 +21,8 @@ from fl_audit.comparison.order import beyond_noise
 from fl_audit.comparison.settings import Setting
 
 
-def comparison_lines(comparison: Comparison) -> list[str]:
-    """The settings with accuracy and analytical epsilon, then the estimates per statistic."""
-    width = _label_width(comparison)
+def brief_lines(comparison: Comparison) -> list[str]:
+    """What differs beyond noise, and the settings with accuracy and analytical epsilon."""
     return [
         title(comparison),
         *textwrap.wrap(beyond_noise(comparison), 100),
@@ -33,13 +32,20 @@ def comparison_lines(comparison: Comparison) -> list[str]:
             for line in textwrap.wrap(f"warning: {sentence}", 100, subsequent_indent="  ")
         ),
         "",
-        *_settings_table(comparison.settings, width),
+        *_settings_table(comparison.settings, _label_width(comparison)),
         *_verdicts(comparison),
         *_faults(comparison),
+    ]
+
+
+def comparison_lines(comparison: Comparison) -> list[str]:
+    """The same, then the estimates per statistic."""
+    return [
+        *brief_lines(comparison),
         *(
             line
             for statistic in comparison.statistics
-            for line in ("", *_statistic_table(comparison, statistic, width))
+            for line in ("", *_statistic_table(comparison, statistic))
         ),
         "",
         *_explanation(comparison),
@@ -82,8 +88,8 @@ def _faults(comparison: Comparison) -> list[str]:
     return ["", *_aligned("", head, comparison.settings, rows, _label_width(comparison))]
 
 
-def _statistic_table(comparison: Comparison, statistic: str, width: int) -> list[str]:
-    settings = comparison.settings
+def _statistic_table(comparison: Comparison, statistic: str) -> list[str]:
+    settings, width = comparison.settings, _label_width(comparison)
     rows = [[epsilon_cell(s, statistic, method) for method in SHOWN_METHODS] for s in settings]
     lines = _aligned(statistic, SHOWN_METHODS, settings, rows, width)
     front = comparison.front(statistic, FRONT_METHOD)

@@ -127,7 +127,7 @@ def _draw_point(axes: Axes, point: _Point, axis: EpsilonAxis) -> None:
         y,
         marker=point.style.marker,
         mec=colour,
-        mfc=colour if point.is_on_front else "white",
+        mfc=colour if point.is_on_front else "none",
         mew=1.1,
         ms=5.5,
         zorder=3,

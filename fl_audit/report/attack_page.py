@@ -33,7 +33,7 @@ def render_attack(report: AttackReport) -> str:
             "roc": draw("roc", 4.6, 3.4, lambda axes: _plot_roc(axes, report)),
             "histogram": score_histogram("lira", report.scores["lira"], None),
             "density": draw("density", 4.6, 2.7, lambda axes: _plot_density(axes, report)),
-            "pictures": [picture for p in report.points if (picture := _picture(p))],
+            "pictures": [_picture(point) for point in report.points],
             "posterior": report.posterior,
             "guarantee": _guarantee(report),
             "star": _number(report.privacy.gaussian.epsilon),
@@ -58,7 +58,7 @@ def _guarantee(report: AttackReport) -> str:
         f"probability {1 - report.confidence:.2g}, the training does not do what it says."
     )
     return (
-        f"DP-SGD with noise multiplier {report.noise_multiplier:.4g} guarantees epsilon "
+        f"DP-SGD with noise multiplier {report.noise_multiplier:.4g} guarantees ε ≤ "
         f"{report.analytical_epsilon:.3g} for one point more or less. {verdict}"
     )
 
@@ -117,7 +117,7 @@ def _plot_density(axes: Axes, report: AttackReport) -> None:
     if report.analytical_epsilon < epsilon[-1]:
         axes.axvline(report.analytical_epsilon, color=INK, linestyle="--", label="guaranteed")
         axes.legend(loc="upper right")
-    axes.set_xlabel("epsilon")
+    axes.set_xlabel("ε")
     axes.set_ylabel("posterior density")
 
 
@@ -132,6 +132,5 @@ def _picture(point: AttackedPoint) -> Markup | None:
         axes.pcolormesh(pixels[::-1], cmap="gray_r")
         axes.set_aspect("equal")
         axes.set_axis_off()
-        axes.set_title(f"point {point.index}, label {point.label}")
 
     return draw(f"point-{point.index}", 1.8, 1.9, plot)

@@ -6,6 +6,7 @@ import re
 import pytest
 
 from fl_audit.comparison import compare, comparison_json, comparison_lines, render_comparison
+from fl_audit.comparison.text import brief_lines
 from fl_audit.verdict import Claim, Verdict
 from fl_audit.verdict.decision import Outcome
 
@@ -86,6 +87,12 @@ def test_lines_are_aligned_and_mark_the_front(comparison):
     assert len(head) == len(dear) == len(some.removesuffix("  *"))
 
 
+def test_the_answer_is_short_and_the_tables_stand_behind_it(comparison):
+    brief, full = brief_lines(comparison), comparison_lines(comparison)
+    assert full[: len(brief)] == brief
+    assert len(brief) <= 2 + 2 + 1 + 1 + len(comparison.settings)
+
+
 def test_lines_say_where_no_guarantee_is_known(comparison):
     lines = comparison_lines(comparison)
     (dear,) = [line for line in lines if line.startswith("noise 1") and "70.0 %" in line]
@@ -98,8 +105,8 @@ def test_the_page_is_whole_and_needs_nothing_else(comparison):
     page = render_comparison(comparison)
     assert page.endswith("</html>\n")
     assert not re.search(r"<script|<link|<img|url\((?!#)|@import", page)
-    # A legend, a panel per statistic, and its trade-off with that of the guarantee.
-    assert page.count("<svg ") == 1 + 2 * len(STATISTICS) + 1
+    # A panel per statistic, and its trade-off with that of the guarantee; one pattern, no legend.
+    assert page.count("<svg ") == 2 * len(STATISTICS) + 1
     assert "0.500 (0 … 1.00)" in page
     assert "none known" in page
     assert render_comparison(comparison) == page
@@ -167,5 +174,5 @@ def test_a_statistic_that_one_run_alone_has(make_run, built_report):
     start = next(i for i, line in enumerate(lines) if line.startswith("window_max "))
     assert lines[start + 2].split() == ["noise", "0.5", "–", "–", "–"]
     page = render_comparison(comparison)
-    assert page.count("<svg ") == 1 + 2 * (len(STATISTICS) + 1) + 1
+    assert page.count("<svg ") == 2 * (len(STATISTICS) + 1) + 1
     assert "“Largest in window” is missing in" in page
