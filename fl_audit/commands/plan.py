@@ -50,7 +50,10 @@ def add(commands: "Commands") -> None:
 def _plan(arguments: argparse.Namespace) -> int:
     config = config_of(arguments)
     if sys.stderr.isatty():
-        print("loading the task; the plan takes about a minute", file=sys.stderr)
+        print(
+            "loading the task; the plan takes about a minute, and longer for 10,000 rounds or more",
+            file=sys.stderr,
+        )
     from fl_audit.training import tensorflow_environment
 
     tensorflow_environment.set_defaults()

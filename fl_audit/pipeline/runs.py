@@ -1,6 +1,7 @@
 """The audited run from start to end: check, train with canaries, score, estimate, report."""
 
 import contextlib
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,6 +17,10 @@ from fl_audit.training import tensorflow_environment
 if TYPE_CHECKING:
     from fl_audit.report import Report
     from fl_audit.training.observers import RoundObserver
+
+
+_MANY_ROUNDS = 100_000
+"""Rounds whose cohorts take seconds to draw."""
 
 
 def start_run(config: Config, out: Path, observers: "Sequence[RoundObserver]" = ()) -> "Report":
@@ -35,7 +40,7 @@ def start_run(config: Config, out: Path, observers: "Sequence[RoundObserver]" = 
 
     folder = check_new(out)
     tensorflow_environment.set_defaults()
-    _say_what_takes_so_long()
+    _say_what_takes_so_long(config)
     from fl_audit.training.run.prepare import canaries_csv, prepare
     from fl_audit.training.run.train import train
     from fl_audit.training.runtimes.make import make_runtime
@@ -44,8 +49,9 @@ def start_run(config: Config, out: Path, observers: "Sequence[RoundObserver]" = 
     runtime = make_runtime(run, folder.worker_log)
     with at_work(folder):
         check_new(out)  # another process may have been faster
-        write_identity(folder, config, canaries_csv(run))
-        train(run, runtime, folder, observers)
+        with _emptied_if_refused(folder):
+            write_identity(folder, config, canaries_csv(run))
+            train(run, runtime, folder, observers)
         return _report(folder)
 
 
@@ -67,7 +73,7 @@ def continue_run(config: Config, out: Path, observers: "Sequence[RoundObserver]"
         if folder.record.exists():
             return _report(folder)
         tensorflow_environment.set_defaults()
-        _say_what_takes_so_long()
+        _say_what_takes_so_long(config)
         from fl_audit.training.run.prepare import canaries_csv, prepare
         from fl_audit.training.run.train import train
         from fl_audit.training.runtimes.make import make_runtime
@@ -78,9 +84,14 @@ def continue_run(config: Config, out: Path, observers: "Sequence[RoundObserver]"
         return _report(folder)
 
 
-def _say_what_takes_so_long() -> None:
-    if sys.stderr.isatty() and "tensorflow_federated" not in sys.modules:
+def _say_what_takes_so_long(config: Config) -> None:
+    if not sys.stderr.isatty():
+        return
+    if "tensorflow_federated" not in sys.modules:
         print("loading TensorFlow Federated, about ten seconds", file=sys.stderr)
+    rounds = getattr(config.participation, "rounds", 0)  # a replayed log has its own
+    if rounds >= _MANY_ROUNDS:
+        print(f"drawing the cohorts of {rounds:,} rounds, which takes a while", file=sys.stderr)
 
 
 def _report(folder: RunFolder) -> "Report":
@@ -94,12 +105,29 @@ def _report(folder: RunFolder) -> "Report":
 
 
 @contextlib.contextmanager
+def _emptied_if_refused(folder: RunFolder) -> Iterator[None]:
+    """Removes what a new run has written if it is refused before anything is saved of it."""
+    from fl_audit.training.run.taken_folder import entries
+
+    try:
+        yield
+    except InputError:
+        if not folder.checkpoint.exists():
+            for path in entries(folder.path):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        raise
+
+
+@contextlib.contextmanager
 def at_work(folder: RunFolder) -> Iterator[RunFolder]:
     """Makes a folder, holds its lock, and clears what a killed process was writing.
+
+    A folder that is made here and stays empty is removed in the end.
 
     Raises:
       InputError: Another process is at work in it, or the disk refuses something.
     """
+    existed = folder.path.exists()
     try:
         folder.path.mkdir(parents=True, exist_ok=True)
         with locked(folder.path):
@@ -113,3 +141,7 @@ def at_work(folder: RunFolder) -> Iterator[RunFolder]:
             f"{error.filename or folder.path}: {error.strerror or error}; once that is mended, "
             "--resume goes on from the last checkpoint"
         ) from error
+    finally:
+        if not existed:
+            with contextlib.suppress(OSError):
+                folder.path.rmdir()

@@ -71,7 +71,8 @@ def make_call(seed: int, number: int, folder: Path) -> Call:
     weights = np.array([weight for _, weight in _MAKERS], dtype=float)
     make, _ = _MAKERS[int(random.choice(len(_MAKERS), p=weights / weights.sum()))]
     arguments = list(make(random, folder))
-    if make is not _config and random.random() < 0.15:  # a run with another --out would train
+    trains = make in (_config, _sweep, _attack)  # with other arguments it would
+    if not trains and random.random() < 0.15:
         _change_arguments(random, arguments)
     return Call(tuple(arguments), folder)
 
@@ -236,6 +237,61 @@ def _config(random: np.random.Generator, folder: Path) -> tuple[str, ...]:
     return (*words, *(["--resume"] if random.random() < 0.2 else []))
 
 
+_ATTACK = b"""
+seed = 1
+[task]
+kind = "digits"
+num_clients = 3
+hidden = [16]
+[attack]
+num_shadow = 40
+num_points = 2
+num_base_shadow = 16
+num_challenges = 30
+delta = 1e-5
+clip_norm = 1.0
+noise_multiplier = 0.5
+"""
+
+_GRID = b"""
+base = "base.toml"
+seeds = [1, 2]
+[grid]
+"canaries.count" = [20, 50]
+[[variant]]
+name = "plain"
+set = {"mechanism.clip_norm" = 0.3}
+[[variant]]
+name = "none"
+set = {"mechanism.noise_multiplier" = 0.0}
+"""
+
+
+def _attack(random: np.random.Generator, folder: Path) -> tuple[str, ...]:
+    """An attack into a folder that is taken, so that even a valid one trains nothing."""
+    config, out = folder / "attack.toml", folder / "taken"
+    config.write_bytes(_mostly_changed(random, _ATTACK, ".toml"))
+    out.mkdir()
+    (out / "something").touch()
+    words = ["attack", str(config), "--out", str(out)]
+    keys = ("attack.num_shadow", "attack.num_points", "attack.models_per_block", "seed", "task.x")
+    if random.random() < 0.5:
+        words += ["--set", f"{_of(random, keys)}={_of(random, _CELLS)}"]
+    return (*words, *(["--resume"] if random.random() < 0.2 else []))
+
+
+def _sweep(random: np.random.Generator, folder: Path) -> tuple[str, ...]:
+    """A sweep that is only planned, over folders of which some are there."""
+    valid = sorted((_VALID / "configs").glob("*.toml"))
+    _hostile_file(random, valid[int(random.integers(len(valid)))], folder / "base.toml")
+    (folder / "grid.toml").write_bytes(_mostly_changed(random, _GRID, ".toml"))
+    for name in ("plain-count_20-seed_1", "none-count_50-seed_2", "sweep.json"):
+        if random.random() < 0.3:
+            _hostile_folder(random, _valid_folder(random), folder / "sweep" / name)
+    jobs = [f"--jobs={_of(random, _WHOLE)}"] if random.random() < 0.3 else []
+    return ("sweep", str(folder / "grid.toml"), "--out", str(folder / "sweep"), "--dry-run", *jobs)
+
+
 _MAKERS: tuple[tuple[Make, float], ...] = (
     (_counts, 2),
     (_one_run, 2),
@@ -248,6 +304,8 @@ _MAKERS: tuple[tuple[Make, float], ...] = (
     (_show, 0.5),
     (_init, 0.5),
     (_completion, 0.1),
+    (_attack, 0.5),
+    (_sweep, 0.5),
 )
 """The kinds of calls, each with its share."""
 
@@ -275,10 +333,11 @@ def _hostile_folder(random: np.random.Generator, source: Path, place: Path) -> N
 
 def _hostile_file(random: np.random.Generator, source: Path, place: Path) -> None:
     """Copies a file, mostly after a change."""
-    content = source.read_bytes()
-    place.write_bytes(
-        content if random.random() < 0.2 else _changed(random, content, source.suffix)
-    )
+    place.write_bytes(_mostly_changed(random, source.read_bytes(), source.suffix))
+
+
+def _mostly_changed(random: np.random.Generator, content: bytes, suffix: str) -> bytes:
+    return content if random.random() < 0.2 else _changed(random, content, suffix)
 
 
 def _changed(random: np.random.Generator, content: bytes, suffix: str) -> bytes:

@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import errno
 import json
 import os
 import signal
@@ -270,6 +271,22 @@ def test_a_store_of_another_pool_is_refused_before_anything_is_written(
     assert capsys.readouterr().err.startswith(f"fl-audit: error: {pool}: must start with")
     assert list(tmp_path.iterdir()) == [pool]
     assert pool.read_bytes() == b"someone's notes"
+
+
+def test_a_log_that_the_disk_has_no_room_for_leaves_nothing(
+    config_path, tmp_path, capsys, monkeypatch
+):
+    def no_room(descriptor, start, length):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", no_room)
+    out = tmp_path / "out"
+    for is_there in (False, True):
+        assert out.exists() == is_there
+        assert main(["run", str(config_path), "--out", str(out)]) == 2
+        assert "takes 5,760 bytes: No space left on device" in capsys.readouterr().err
+        assert not is_there or not list(out.iterdir())
+        out.mkdir(exist_ok=True)
 
 
 def test_a_finished_run_stays_as_it_is(config_path, noiseless, capsys):

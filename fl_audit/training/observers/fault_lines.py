@@ -6,7 +6,13 @@ from fl_audit.accounting.noise_laws import SKELLAM
 from fl_audit.mechanism_checks.training_faults import TrainingCurves, training_faults
 from fl_audit.mechanisms import MECHANISMS
 from fl_audit.progress import say
-from fl_audit.training.observers.observer import FinishedRound, RoundMetrics, RoundObserver
+from fl_audit.training.observers.metrics_csv import read_metrics
+from fl_audit.training.observers.observer import (
+    FinishedRound,
+    RoundMetrics,
+    RoundObserver,
+    StartedRun,
+)
 from fl_audit.training.run.prepare import PreparedRun
 
 _FIRST_LOOK = 10
@@ -14,23 +20,29 @@ _FIRST_LOOK = 10
 
 
 class FaultLines(RoundObserver):
-    """Looks at every round's metrics and says once of each fault that it is there.
+    """Looks at the rounds' metrics and says once of each fault that it is there.
 
-    After an interruption it begins with the rounds of its own session.
+    After an interruption it goes on with the rounds before, and says again what it sees.
     """
 
     def __init__(self, run: PreparedRun) -> None:
         """Takes the run, which knows the model's outputs and the mechanism."""
         self._rows: list[RoundMetrics] = []
+        self._next_look = _FIRST_LOOK
         self._said: set[str] = set()
         self._num_outputs = int(run.task.classifier.variable_sizes[-1])
         self._divides_by_actual = MECHANISMS.of(run.config.mechanism).noise_law is SKELLAM
 
+    def run_started(self, run: StartedRun) -> None:
+        """Reads the rounds of earlier sessions, which metrics.csv has."""
+        self._rows = read_metrics(run.folder.metrics)
+
     def round_finished(self, finished: FinishedRound) -> None:
-        """Looks at the rounds so far."""
+        """Looks at the rounds so far, whenever there are a hundredth more."""
         self._rows.append(finished.metrics)
-        if len(self._rows) < _FIRST_LOOK:
+        if len(self._rows) < self._next_look:
             return
+        self._next_look = len(self._rows) + max(1, len(self._rows) // 100)
         of_rows = (
             [row.clip_norm for row in self._rows],
             [row.train_loss for row in self._rows],

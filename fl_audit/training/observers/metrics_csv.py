@@ -3,6 +3,7 @@
 import dataclasses
 import os
 from pathlib import Path
+from typing import Any
 
 from fl_audit.errors import InputError
 from fl_audit.formats.atomic import write_text
@@ -25,6 +26,27 @@ def read_rows(path: Path) -> list[dict[str, str]]:
       InputError: The file cannot be read, lacks a column or has an incomplete row.
     """
     return read_csv(path, _COLUMNS)
+
+
+def read_metrics(path: Path) -> list[RoundMetrics]:
+    """Reads the rounds of a metrics file.
+
+    Raises:
+      InputError: The file cannot be read, lacks a column or has a value that is no number.
+    """
+    try:
+        return [
+            RoundMetrics(**{name: _value(name, row[name]) for name in _COLUMNS})
+            for row in read_rows(path)
+        ]
+    except ValueError as error:
+        raise InputError(f"{path}: holds what is no number: {error}") from error
+
+
+def _value(name: str, text: str) -> Any:
+    if text == "":
+        return None
+    return int(text) if name in ("round", "num_clients", "num_canaries") else float(text)
 
 
 def flush_rows(folder: RunFolder) -> None:

@@ -27,12 +27,12 @@ def check_new(path: Path) -> RunFolder:
         raise InputError(f"{path}: holds an interrupted run; continue it with --resume")
     if path.is_symlink() and not path.exists():
         raise InputError(f"{path}: is a link to nothing; must be a new or empty folder")
-    if path.exists() and (not path.is_dir() or _entries(path)):
+    if path.exists() and (not path.is_dir() or entries(path)):
         raise InputError(f"{path}: must be a new or empty folder")
     return folder
 
 
-def _entries(path: Path) -> list[Path]:
+def entries(path: Path) -> list[Path]:
     """What is in a folder beside the leavings of a killed process."""
     left = {path / LOCK_NAME, *unfinished_files(path)}
     return [entry for entry in path.iterdir() if entry not in left]
