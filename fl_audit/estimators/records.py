@@ -49,15 +49,21 @@ def data_frame(records: Sequence[Mapping[str, object]]) -> Any:
 def html_table(estimates: Sequence["Estimate"]) -> str:
     """The estimates as a table in HTML, those that may be relied on most first."""
     rows = "".join(_group_rows(estimates))
-    head = "<tr><th>method</th><th>ε</th><th>interval</th><th>guarantee</th></tr>"
-    return f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>"
+    return f"<table><tr><th>method</th><th>ε</th><th>interval</th></tr>{rows}</table>"
+
+
+def html_of(estimate: "Estimate") -> str:
+    """One estimate in HTML: its row, and what it guarantees and assumes."""
+    words = f"{estimate.guarantee} Assumes: {estimate.assumes}. {estimate.source}."
+    return f"{html_table([estimate])}<p>{escape(words)}</p>"
 
 
 def _group_rows(estimates: Sequence["Estimate"]) -> Iterator[str]:
     for group in METHOD_GROUPS:
         found = [made for made in estimates if group.has(made.kind, made.valid_for)]
         if found:
-            yield f'<tr><th colspan="4" style="text-align: left">{escape(group.title)}</th></tr>'
+            heading = f"<b>{escape(group.title)}.</b> {escape(group.meaning)}"
+            yield f'<tr><td colspan="3" style="text-align: left">{heading}</td></tr>'
         yield from map(_row, found)
 
 
@@ -68,7 +74,7 @@ def _row(estimate: "Estimate") -> str:
         estimate.method,
         ("≥ " if is_bound else "") + epsilon_text(estimate.epsilon),
         ends if estimate.kind == "interval" else "",
-        estimate.guarantee,
     )
-    aligned = "".join(f'<td style="text-align: left">{escape(cell)}</td>' for cell in cells)
-    return f"<tr>{aligned}</tr>"
+    style = "text-align: left; white-space: nowrap"
+    aligned = "".join(f'<td style="{style}">{escape(cell)}</td>' for cell in cells)
+    return f'<tr title="{escape(estimate.guarantee)}">{aligned}</tr>'

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from fl_audit.estimators.records import Record, html_table, record_of
+from fl_audit.estimators.records import Record, html_of, record_of
 
 Kind = Literal["estimate", "lower_bound", "interval"]
 ValidFor = Literal["any mechanism", "Gaussian mechanisms"]
@@ -54,8 +54,8 @@ class Estimate:
         return record_of(self)
 
     def _repr_html_(self) -> str:
-        """The estimate as a notebook shows it."""
-        return html_table([self])
+        """The estimate as a notebook shows it, with what it guarantees and assumes."""
+        return html_of(self)
 
     def to_json(self) -> dict[str, object]:
         """The JSON object of this estimate: finite numbers only, infinities as words.

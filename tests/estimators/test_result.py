@@ -53,3 +53,4 @@ def test_a_notebook_shows_what_kind_of_number_it_is():
     assert "≥ 2.50" in html
     assert "Lower bounds that hold" in html
     assert "&lt;m&gt;" in html
+    assert "holds Assumes: a. s." in html
