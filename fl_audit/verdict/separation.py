@@ -7,6 +7,9 @@ from fl_audit.mechanism_checks import Arrival
 from fl_audit.mechanism_checks.arrival import ARRIVAL_FALSE_ALARM, ARRIVED_LEVEL
 from fl_audit.verdict.claim_tests import ScoredStatistic
 
+_HINT = 0.05
+"""The p-value up to which scores are said to be a little above, which shows no arrival yet."""
+
 
 def separation(statistics: Sequence[ScoredStatistic]) -> Arrival:
     """What became of included canaries, by scores that do not say what was promised of them.
@@ -35,11 +38,21 @@ def separation(statistics: Sequence[ScoredStatistic]) -> Arrival:
             "scores have the wrong sign, or the coins are inverted"
         )
         return Arrival("not_arrived", None, reason)
-    reason = (
-        f"included canaries score no higher than excluded ones{_on(above)} (AUC "
-        f"{auc(above.scores):.3g}, p = {p:.2g}), as if none of them had reached the model"
+    return Arrival("cannot_tell", None, _not_clear(above, p))
+
+
+def _not_clear(above: ScoredStatistic, p: float) -> str:
+    """Words on scores that do not show that included canaries arrived."""
+    found = f"{_on(above)} (AUC {auc(above.scores):.3g}, p = {p:.2g}"
+    if p <= _HINT:
+        return (
+            f"included canaries score only a little above excluded ones{found}, where "
+            f"{ARRIVED_LEVEL:g} would show that they arrived)"
+        )
+    return (
+        f"included canaries score no higher than excluded ones{found}), as if none of them had "
+        "reached the model"
     )
-    return Arrival("cannot_tell", None, reason)
 
 
 def _p_value(statistic: ScoredStatistic, alternative: str) -> float:

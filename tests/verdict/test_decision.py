@@ -191,6 +191,20 @@ def test_without_arrival_nothing_is_consistent(arrival, words):
     assert reach_verdict(Claim(4.0, DELTA), tests, arrival=ARRIVED).outcome == "consistent"
 
 
+@pytest.mark.parametrize(
+    ("shift", "words"),
+    [
+        (0.0, "score no higher than excluded ones"),
+        (0.3, "score only a little above .* where 0.0001 would show"),
+    ],
+)
+def test_words_on_scores_do_not_contradict_their_p_value(shift, words):
+    scores = np.linspace(-2, 2, 100)
+    found = separation([ScoredStatistic("max", CanaryScores(scores + shift, scores), "empirical")])
+    assert found.state == "cannot_tell"
+    assert re.search(words, found.reason)
+
+
 def test_scores_with_the_wrong_sign_are_named():
     right = released(gaussian(2.0, DELTA, 10**6), 2000, seed=3)
     scores = CanaryScores(-right.scores.included, -right.scores.excluded)
