@@ -22,7 +22,7 @@ from fl_audit.attacks.compared_vectors import (
     any_one_of,
     concentration_row,
 )
-from fl_audit.attacks.live_test import LiveCanaries, LiveTest, ScoredRound
+from fl_audit.attacks.live_test import KNOWN_FAMILIES, LiveCanaries, LiveTest, ScoredRound
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.round_directions import RoundDirections
 from fl_audit.canaries.families import FAMILIES
@@ -185,7 +185,7 @@ def _live(cell: Cell, run: Audited, scores: FloatArray) -> float:
 
 def worlds() -> Iterator[Cell]:
     """Every family in every world, of one size; and with directions that are kept short."""
-    for family in FAMILIES:
+    for family in KNOWN_FAMILIES:
         for world in WORLDS:
             yield Cell(2.0, 200, 20, 3, 64, family, world)
         yield Cell(2.0, 200, 20, 3, 2000, family, "rounds alike", width=600)
@@ -193,7 +193,7 @@ def worlds() -> Iterator[Cell]:
 
 def sizes() -> Iterator[Cell]:
     """From few canaries, rounds and dimensions to many."""
-    for family in FAMILIES:
+    for family in KNOWN_FAMILIES:
         yield Cell(0.5, 50, 10, 2, 64, family, "noise alone")
         yield Cell(8.0, 50, 100, 10, 64, family, "rounds alike")
         yield Cell(16.0, 500, 200, 5, 64, family, "adaptive clip")
@@ -203,7 +203,7 @@ def sizes() -> Iterator[Cell]:
 
 def live() -> Iterator[Cell]:
     """One own round, where the claim is tested after each."""
-    for family in FAMILIES:
+    for family in KNOWN_FAMILIES:
         yield Cell(0.5, 50, 1, 1, 64, family, "noise alone")
         yield Cell(2.0, 200, 20, 1, 64, family, "four coordinates")
         yield Cell(8.0, 500, 200, 1, 64, family, "adaptive clip")
@@ -236,15 +236,8 @@ def _row(cell: Cell, runs: int, columns: tuple[str, ...]) -> str:
         share = "" if column == "live" else f" ({np.median(values) / cell.epsilon:.2f})"
         cells.append(f"{100 * np.mean(above):.1f} %{share}")
     kept = cell.dim if cell.width is None else f"{cell.dim} in {cell.width}"
-    words = (
-        cell.family,
-        cell.world,
-        cell.canaries,
-        f"{cell.epsilon:g}",
-        cell.rounds,
-        cell.own,
-        kept,
-    )
+    size = (cell.canaries, f"{cell.epsilon:g}", cell.rounds, cell.own, kept, runs)
+    words = (cell.family, cell.world, *size)
     return f"| {' | '.join(map(str, (*words, *cells)))} |"
 
 

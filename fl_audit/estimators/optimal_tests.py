@@ -1,8 +1,13 @@
-"""The most that a test can prove with so many canaries, when both laws are known exactly.
+"""What the best threshold proves with so many canaries, when both laws are known exactly.
 
-By Neyman and Pearson no test tells P from Q better than one that compares the likelihood ratio
-with a threshold. An ideal auditor knows both laws, picks the best threshold before there is any
-score, and pays for no choice; what is left is the chance of the canaries themselves.
+By Neyman and Pearson no test tells P from Q better on one canary than one that compares the
+likelihood ratio with a threshold. An ideal auditor knows both laws, picks the best threshold before
+there is any score, and pays for no choice; what is left is the chance of the canaries themselves.
+
+On many canaries a test may use all scores, not only how many are above one threshold. The best one
+multiplies likelihood ratios against the least favourable law of the claim (Huber & Strassen 1973).
+For a Gaussian release of epsilon 2 or 4 at delta 1e-3 its median bound is 2 to 8 % larger from 100
+included canaries on, and 23 and 8 % larger with 27.
 """
 
 import math

@@ -26,8 +26,8 @@ class PlannedEfficiency:
       statistic: Name of the statistic.
       proven: The largest median of the bounds that hold for any mechanism, in the middle of the
         unknowns; None without any.
-      provable: The most that any test proves with these canaries, in the median; None where that
-        is not known.
+      provable: What the best single threshold, were it known beforehand, proves with these canaries
+        in the median; None where that is not known.
       guaranteed: What the noise guarantees a canary against the statistic's attacker, possibly
         infinite; None where nothing is known.
       canaries_for_80_percent: Number of canaries, half of them included, with which the best test

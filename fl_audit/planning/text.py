@@ -117,7 +117,7 @@ def _efficiency(plan: Plan) -> list[str]:
         "How good the audit would be",
         *_paragraph(
             "Proven: the median of the larger valid bound, in the middle of the unknowns. "
-            "Provable: the most that any test proves with these canaries, in the median. "
+            "Provable: the same by the best single threshold, were it known beforehand. "
             "Guaranteed: by the noise, to a canary against this very attacker. "
             "Last: how many canaries, half of them included, let the best test prove that "
             "share of the guarantee."

@@ -1,4 +1,4 @@
-"""How good an audit is: what it proved, what any test could have proven, what is guaranteed."""
+"""How good an audit is: what it proved, what the best could have proven, what is guaranteed."""
 
 from collections.abc import Mapping
 

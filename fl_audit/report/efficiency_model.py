@@ -24,8 +24,8 @@ class EfficiencyReport(msgspec.Struct, frozen=True):
       proven: The largest of the lower bounds that hold for any mechanism, each at the run's
         confidence; None without any.
       proven_by: The method that proved it.
-      provable: The most that any test could have proven with these included canaries at this
-        confidence, in the median; None where that is not known.
+      provable: What the best single threshold, had it been known beforehand, would have proven with
+        these included canaries at this confidence, in the median; None where that is not known.
       guaranteed: The epsilon that the noise guarantees a canary against the statistic's attacker,
         possibly infinite; None where none is known.
       guaranteed_by: The accountant of the guarantee.
