@@ -47,12 +47,16 @@ class AttackedBase:
 def choose_points(config: AttackConfig, num_points: int, train: Trainer) -> WorstPoints:
     """Trains models on random halves of the points and takes those that are told best.
 
-    Zanella-Béguelin et al. (2022), Algorithm 3.
+    Zanella-Béguelin et al. (2022), Algorithm 3. Models come in pairs, of which the second is
+    trained on what the first is not, so that every point has as many models with it as without
+    (Carlini et al. 2022, section IV).
     """
     training = np.zeros((config.attack.num_shadow, num_points), np.bool_)
     for model, mask in enumerate(training):
-        rng = generator(config.seed, Stream.MODEL_POINTS, 0, model)
+        rng = generator(config.seed, Stream.MODEL_POINTS, 0, model // 2)
         mask[rng.permutation(num_points)[: num_points // 2]] = True
+        if model % 2:
+            np.logical_not(mask, out=mask)
     shadow = ShadowOutputs(train(training, 0), training)
     return select_worst(shadow, config.attack.num_points)
 

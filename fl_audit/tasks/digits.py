@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from fl_audit.seeds import Stream, generator
-from fl_audit.tasks.classifier import Examples, InMemoryPopulation, LearningTask
+from fl_audit.tasks.classifier import Examples, LearningTask
+from fl_audit.tasks.dealt import deal
 from fl_audit.tasks.dense import dense_classifier
 from fl_audit.tasks.tables import DigitsTask
 
 _PIXELS = 64
 _CLASSES = 10
-_NUM_TRAINING = 1500
+_NUM_HELD_OUT = 297
 
 
 def load_digits_task(config: DigitsTask, seed: int) -> LearningTask:
@@ -22,9 +22,8 @@ def load_digits_task(config: DigitsTask, seed: int) -> LearningTask:
     from sklearn.datasets import load_digits
 
     images, labels = load_digits(return_X_y=True)
-    order = generator(seed, Stream.PARTITION).permutation(len(labels))
-    everything = Examples((images / 16).astype(np.float32), labels.astype(np.int32)).take(order)
-    shares = np.array_split(np.arange(_NUM_TRAINING), config.num_clients)
+    everything = Examples((images / 16).astype(np.float32), labels.astype(np.int32))
+    population, held_out = deal(everything, config.num_clients, _NUM_HELD_OUT, seed)
     return LearningTask(
         name="digits",
         classifier=dense_classifier(
@@ -32,9 +31,6 @@ def load_digits_task(config: DigitsTask, seed: int) -> LearningTask:
             seed,
             "share of 297 held-out images classified correctly",
         ),
-        population=InMemoryPopulation(
-            client_ids=[f"client-{i}" for i in range(config.num_clients)],
-            data=[everything.take(share) for share in shares],
-        ),
-        held_out=everything.take(np.arange(_NUM_TRAINING, len(labels))),
+        population=population,
+        held_out=held_out,
     )

@@ -10,15 +10,19 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from fl_audit.errors import InputError
 from fl_audit.kinds import Registry, Table
 from fl_audit.tasks.tables import (
+    BreastCancerTask,
+    CifarTask,
     DigitsTask,
     EmnistTask,
     NpzTask,
     NumbersTask,
+    PurchaseTask,
     PythonTask,
     StackOverflowTask,
     TableTask,
     Task,
     TextTask,
+    WineTask,
 )
 
 if TYPE_CHECKING:
@@ -96,6 +100,32 @@ def _table(config: TableTask, seed: int) -> "LearningTask":
 
 
 TASKS.register(TaskKind(NumbersTask, _numbers))
+
+
+def _breast_cancer(config: BreastCancerTask, seed: int) -> "LearningTask":
+    from fl_audit.tasks.tabular import load_breast_cancer_task
+
+    return load_breast_cancer_task(config, seed)
+
+
+def _wine(config: WineTask, seed: int) -> "LearningTask":
+    from fl_audit.tasks.tabular import load_wine_task
+
+    return load_wine_task(config, seed)
+
+
+def _purchase(config: PurchaseTask, seed: int) -> "LearningTask":
+    from fl_audit.tasks.purchase import load_purchase_task
+
+    return load_purchase_task(config, seed)
+
+
+def _cifar(config: CifarTask, seed: int) -> "LearningTask":
+    from fl_audit.tasks.cifar10 import load_cifar10_task
+
+    return load_cifar10_task(config, seed)
+
+
 TASKS.register(TaskKind(DigitsTask, _digits))
 TASKS.register(TaskKind(TextTask, _text))
 TASKS.register(TaskKind(StackOverflowTask, _stackoverflow))
@@ -103,3 +133,7 @@ TASKS.register(TaskKind(EmnistTask, _emnist))
 TASKS.register(TaskKind(PythonTask, _python))
 TASKS.register(TaskKind(NpzTask, _npz))
 TASKS.register(TaskKind(TableTask, _table))
+TASKS.register(TaskKind(BreastCancerTask, _breast_cancer))
+TASKS.register(TaskKind(WineTask, _wine))
+TASKS.register(TaskKind(PurchaseTask, _purchase))
+TASKS.register(TaskKind(CifarTask, _cifar))

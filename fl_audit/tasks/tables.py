@@ -43,6 +43,54 @@ class DigitsTask(Table, Task, frozen=True, tag_field="kind", tag="digits"):
     hidden: _Widths = (512, 256)
 
 
+class DealtTask(Table, Task, frozen=True):
+    """The keys of tasks whose examples are dealt to clients at random: a dense model.
+
+    Attributes:
+      num_clients: The number of real clients.
+      hidden: The widths of the dense layers between features and classes; none for a linear model.
+    """
+
+    num_clients: PositiveInt = 20
+    hidden: _Widths = ()
+
+
+class BreastCancerTask(DealtTask, frozen=True, tag_field="kind", tag="breast_cancer"):
+    """Breast cancer of scikit-learn: 569 tumours, 30 measurements each, benign or malignant."""
+
+
+class WineTask(DealtTask, frozen=True, tag_field="kind", tag="wine"):
+    """Wine of scikit-learn: 178 wines, 13 measurements each, from three growers."""
+
+
+class PurchaseTask(DealtTask, frozen=True, kw_only=True, tag_field="kind", tag="purchase100"):
+    """Purchase-100 (Shokri et al. 2017): shoppers of 100 classes by which products they bought.
+
+    Attributes:
+      path: The file `dataset_purchase`: in each row a class from 1 to 100 and a 0 or 1 for each
+        product, separated by commas; a relative path starts at the config file's folder.
+    """
+
+    path_keys: ClassVar[tuple[str, ...]] = ("path",)
+
+    path: str
+
+
+class CifarTask(Table, Task, frozen=True, kw_only=True, tag_field="kind", tag="cifar10"):
+    """CIFAR-10 (Krizhevsky 2009) with the CNN of Reddi et al. 2020; its test images are held out.
+
+    Attributes:
+      path: The folder `cifar-10-batches-bin` of the binary version, which holds no pickles; a
+        relative path starts at the config file's folder.
+      num_clients: The number of real clients, to which the training images are dealt at random.
+    """
+
+    path_keys: ClassVar[tuple[str, ...]] = ("path",)
+
+    path: str
+    num_clients: PositiveInt = 500
+
+
 class PythonTask(Table, Task, frozen=True, kw_only=True, tag_field="kind", tag="python"):
     """A model and data of one's own, made by a Python function (docs/own_task.md).
 

@@ -253,7 +253,12 @@ def test_an_absolute_path_stays(tmp_path):
     assert config.task.path == str(elsewhere)
 
 
-KINDS = "digits, emnist, npz, python, stackoverflow, table, text"
+KINDS = ", ".join(
+    (
+        *("breast_cancer", "cifar10", "digits", "emnist", "npz", "numbers"),
+        *("purchase100", "python", "stackoverflow", "table", "text", "wine"),
+    )
+)
 BAD_VALUES = [
     # Unknown keys, the nearest named.
     ("sed=3", "unknown key `sed`; did you mean 'seed'?"),
@@ -272,16 +277,16 @@ BAD_VALUES = [
     ("task.kind=3", f"key `task.kind`: unknown 3; known: {KINDS}"),
     ("task.kind=[1]", f"key `task.kind`: unknown [1]; known: {KINDS}"),
     ("task.kind={a=1}", f"key `task.kind`: unknown {{'a': 1}}; known: {KINDS}"),
-    ("task={num_clients=3}", "key `task.kind` is missing; one of digits, text, "),
+    ("task={num_clients=3}", "key `task.kind` is missing; one of "),
     ("mechanism={}", "key `mechanism.kind` is missing; one of gaussian_adaptive, gaussian_fixed"),
     ("canaries.family=gaus", "key `canaries.family`: unknown 'gaus'; did you mean 'gaussian'?"),
     (
         "canaries.family=3",
-        "key `canaries.family`: unknown 3; known: gaussian, hadamard, rademacher",
+        "key `canaries.family`: unknown 3; known: dirac, gaussian, hadamard, rademacher",
     ),
     (
         "canaries.family=[1]",
-        "key `canaries.family`: unknown [1]; known: gaussian, hadamard, rademacher",
+        "key `canaries.family`: unknown [1]; known: dirac, gaussian, hadamard, rademacher",
     ),
     ("runtime=3", "key `runtime`: Expected `str`, got `int`"),
     ("runtime={a=1}", "key `runtime` takes a value, not a table"),
@@ -324,7 +329,7 @@ BAD_VALUES = [
     ("mechanism.target_quantile=1.1", "key `mechanism.target_quantile`: Expected `float` <= 1.0, "),
     ("mechanism.clipped_count_stddev=0", "key `mechanism.clipped_count_stddev`: Expected `float`"),
     ("server.momentum=1", "key `server.momentum`: Expected `float` < 1.0, got 1"),
-    ("canaries.count=1", "key `canaries.count`: Expected `int` >= 2, got 1"),
+    ("canaries.count=1", "key `canaries`: count must be at least 2, or 0 for no canaries, got 1"),
     ("audit.delta=0", "key `audit.delta`: Expected `float` > 0.0, got 0"),
     ("audit.confidence=95", "key `audit.confidence`: Expected `float` < 1.0, got 95"),
     ("canaries.count=100000000", "key `canaries.count`: Expected `int` <= 10000000, got 100000000"),

@@ -14,8 +14,8 @@ pytestmark = [pytest.mark.tff, pytest.mark.slow]
 PRIVATE = Attack(
     num_shadow=20,
     num_base_shadow=32,
-    num_challenges=512,
-    epochs=5,
+    num_challenges=256,
+    epochs=2,
     batch_size=100,
     learning_rate=0.5,
     momentum=0.0,
@@ -38,7 +38,7 @@ def lower(report, statistic, method):
 
 def test_models_without_noise_are_told_apart_without_an_error(tmp_path):
     """256 + 256 challenges on average; Jeffreys' prior then puts the lower end above 5."""
-    report = attacked(Attack(), (64,), 1, tmp_path / "attack")
+    report = attacked(Attack(num_shadow=40), (32,), 1, tmp_path / "attack")
     scores = report.scores["lira"]
     assert min(len(scores.included), len(scores.excluded)) > 200
     assert np.min(scores.included) > np.max(scores.excluded)
@@ -63,7 +63,7 @@ def test_at_epsilon_1_hardly_any_bound_is_above_it(tmp_path):
 
 def test_more_noise_lowers_what_is_proven(tmp_path):
     """Noise on trained weights, of 3 times their own scale, leaves nothing to see."""
-    plain = Attack(num_shadow=40, num_challenges=100, epochs=20, models_per_block=64)
+    plain = Attack(num_shadow=20, num_challenges=100, epochs=20, models_per_block=64)
     noised = msgspec.structs.replace(plain, output_noise=0.5)
     of_plain, of_noised = (
         attacked(attack, (32,), 3, tmp_path / str(number))

@@ -12,7 +12,7 @@ from fl_audit.config import EmnistTask
 from fl_audit.errors import InputError
 from fl_audit.tasks import load_task
 from fl_audit.tasks.classifier import LearningTask
-from fl_audit.tasks.emnist import (
+from fl_audit.tasks.convolutional import (
     cnn_classifier,
     cnn_logits,
     convolve,
@@ -99,7 +99,7 @@ def test_parameters(task):
 
 
 def test_weights_start_as_in_keras_and_depend_on_the_seed(task):
-    other = cnn_classifier(seed=2)
+    other = cnn_classifier((28, 28, 1), 62, 2, "")
     for mine, theirs, keras in zip(
         task.classifier.initial_weights,
         other.initial_weights,
