@@ -1,0 +1,138 @@
+"""A stand-in for EMNIST by writer, in the SQLite format that TFF downloads.
+
+    python experiments/emnist/stand_in.py FOLDER --writers 3400
+
+writes FOLDER/emnist_all.sqlite, writer by writer. Published (TFF, `emnist.load_data`): 3,400
+writers with 671,585 images in the split `all_train` and 77,483 in `all_test`, 62 classes, 28 x 28
+pixels that are 1 where the paper is white. `--writers` scales their number, `--fewer` divides
+everybody's images. Chosen here: the images. A class is a stroke through seven points drawn at
+random, a writer moves every stroke a little in their own way, and each image once more; the classes
+are equally likely, and numbers of images are Poisson.
+"""
+
+import argparse
+import itertools
+import sqlite3
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+WRITERS = 3_400
+CLASSES = 62
+IMAGES = {"all_train": 671_585, "all_test": 77_483}
+_SIDE = 28
+_POINTS, _PER_PIECE = 7, 12
+
+_TABLES = """
+    PRAGMA journal_mode = OFF;
+    PRAGMA synchronous = OFF;
+    CREATE TABLE examples (
+        split_name TEXT NOT NULL, client_id TEXT NOT NULL, serialized_example_proto BLOB NOT NULL);
+    CREATE TABLE client_metadata (
+        client_id TEXT NOT NULL, split_name TEXT NOT NULL, num_examples INTEGER NOT NULL);
+"""
+_INDEX = "CREATE INDEX idx_examples_client_id_split ON examples (split_name, client_id)"
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Hand:
+    """Who draws images of the classes.
+
+    Attributes:
+      strokes: The points of each class, in pixels, float64 of shape (classes, points, 2).
+      random: The source of randomness.
+    """
+
+    strokes: Floats
+    random: np.random.Generator
+
+    @classmethod
+    def of(cls, seed: int) -> "Hand":
+        """The classes, drawn from a seed."""
+        random = np.random.default_rng(seed)
+        return cls(random.uniform(5, 23, (CLASSES, _POINTS, 2)), random)
+
+    def writer(self) -> "Hand":
+        """A writer, who moves every point of every class by about a pixel."""
+        return Hand(self.strokes + self.random.normal(0, 1.0, self.strokes.shape), self.random)
+
+    def image(self, label: int) -> npt.NDArray[np.float32]:
+        """An image of a class, float32 of shape (28, 28), 1 where there is no ink."""
+        points = self.strokes[label] + self.random.normal(0, 0.5, (_POINTS, 2))
+        steps = np.linspace(0, 1, _PER_PIECE)[:, None]
+        line = np.concatenate([a + steps * (b - a) for a, b in itertools.pairwise(points)])
+        axis = np.arange(_SIDE)
+        along = np.exp(-((axis - line[:, :1]) ** 2) / 1.6)
+        across = np.exp(-((axis - line[:, 1:]) ** 2) / 1.6)
+        ink = np.max(along[:, :, None] * across[:, None, :], axis=0)
+        return np.asarray(1 - ink, np.float32)
+
+
+def serialized(image: npt.NDArray[np.float32], label: int) -> bytes:
+    """An image as a row of the file has it."""
+    pixels = tf.train.Feature(float_list=tf.train.FloatList(value=image.ravel()))
+    named = {
+        "pixels": pixels,
+        "label": tf.train.Feature(int64_list=tf.train.Int64List(value=[label])),
+    }
+    return tf.train.Example(features=tf.train.Features(feature=named)).SerializeToString()
+
+
+def write(folder: Path, writers: int, fewer: float, seed: int) -> None:
+    """Writes the file, which appears when it is whole.
+
+    Args:
+      folder: The folder, which is made.
+      writers: The number of writers; each is in both splits.
+      fewer: The number that images per writer are divided by; everybody keeps one.
+      seed: The seed of everything that is drawn.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path, unfinished = folder / "emnist_all.sqlite", folder / "emnist_all.sqlite.part"
+    unfinished.unlink(missing_ok=True)
+    hand = Hand.of(seed)
+    connection = sqlite3.connect(unfinished)
+    connection.executescript(_TABLES)
+    for number in range(writers):
+        name, writer = f"f{number:04d}_00", hand.writer()
+        for split, total in IMAGES.items():
+            count = max(1, int(hand.random.poisson(total / WRITERS / fewer)))
+            rows = list(_rows(writer, count))
+            insert = "INSERT INTO examples VALUES (?, ?, ?)"
+            connection.executemany(insert, ((split, name, row) for row in rows))
+            insert = "INSERT INTO client_metadata VALUES (?, ?, ?)"
+            connection.execute(insert, (name, split, count))
+    connection.execute(_INDEX)
+    connection.commit()
+    connection.close()
+    unfinished.replace(path)
+    sys.stderr.write(f"{writers:,} writers, {path.stat().st_size / 1e6:.0f} MB\n")
+
+
+def _rows(writer: Hand, count: int) -> Iterator[bytes]:
+    for label in writer.random.integers(CLASSES, size=count).tolist():
+        yield serialized(writer.image(label), label)
+
+
+def main() -> None:
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--writers", type=int, default=WRITERS, help="10 to 3,400")
+    parser.add_argument("--fewer", type=float, default=1.0, help="divides images per writer")
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    if not 10 <= arguments.writers <= WRITERS or not arguments.fewer >= 1:
+        parser.error(f"--writers must be within 10 and {WRITERS:,}, --fewer at least 1")
+    write(arguments.folder, arguments.writers, arguments.fewer, arguments.seed)
+
+
+if __name__ == "__main__":
+    main()

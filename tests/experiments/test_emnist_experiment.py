@@ -1,0 +1,44 @@
+"""The stand-in for EMNIST is read as TFF's file is."""
+
+import numpy as np
+import pytest
+
+from experiments.emnist import stand_in
+from fl_audit.config import EmnistTask
+from fl_audit.tasks import load_task
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("emnist")
+    stand_in.write(path, writers=10, fewer=20.0, seed=1)
+    return path
+
+
+def test_the_stand_in_is_read_as_the_data(folder):
+    task = load_task(EmnistTask(path=str(folder / "emnist_all.sqlite")), 1)
+    population = task.population
+    assert population.client_ids == [f"f{writer:04d}_00" for writer in range(10)]
+    examples = population.examples(3)
+    assert len(examples) == population.num_examples(3)
+    assert examples.inputs.shape[1:] == (28, 28, 1)
+    assert 0 <= examples.labels.min() <= examples.labels.max() < stand_in.CLASSES
+    assert 0 <= examples.inputs.min() < 0.1  # ink
+    assert np.mean(examples.inputs > 0.9) > 0.5  # on paper
+
+
+def test_images_of_a_class_are_alike_and_those_of_a_writer_more():
+    hand = stand_in.Hand.of(1)
+    one, other = hand.writer(), hand.writer()
+    pairs = {"same": (one, 5), "writers": (other, 5), "classes": (one, 6)}
+    distances = {
+        name: np.mean([np.abs(one.image(5) - by.image(label)).sum() for _ in range(20)])
+        for name, (by, label) in pairs.items()
+    }
+    assert distances["same"] < distances["writers"] < distances["classes"]
+
+
+def test_the_same_seed_makes_the_same_file(folder, tmp_path):
+    stand_in.write(tmp_path, writers=10, fewer=20.0, seed=1)
+    name = "emnist_all.sqlite"
+    assert (tmp_path / name).read_bytes() == (folder / name).read_bytes()
