@@ -33,6 +33,7 @@ RUN_ELSEWHERE = {
 """Pages whose Python another test runs."""
 
 KEYS = {(table.name, key.name) for table in config_tables() for key in table.keys}
+TABLES = {table.name for table in config_tables()}
 
 
 def _name(page: Path) -> str:
@@ -65,7 +66,8 @@ def _check_program(words: list[str], page: Path) -> None:
         return
     for override in parsed.get("overrides") or ():
         section, _, key = override.partition("=")[0].rpartition(".")
-        assert section in ("attack", "section") or key == "kind" or (section, key) in KEYS, override
+        known = (section, key) in KEYS or key == "kind" or (not section and key in TABLES)
+        assert known or section in ("attack", "section"), override
     ours = [word for word in words if word.startswith(("experiments/", "examples/", "fl_audit/"))]
     assert not [word for word in ours if not (ROOT / word).exists()], _name(page)
 
