@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fl_audit.commands.config_arguments import add_config_arguments, config_of
 from fl_audit.commands.parser import add_command
-from fl_audit.commands.printing import print_json
+from fl_audit.commands.printing import add_verbose, print_json
 
 if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands
@@ -44,6 +44,7 @@ def add(commands: "Commands") -> None:
     )
     parser.add_argument("--runs", metavar="N", type=int, default=1, help="such runs, for hours")
     parser.add_argument("--machines", metavar="N", type=int, default=1, help="that share the runs")
+    add_verbose(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -57,7 +58,7 @@ def _plan(arguments: argparse.Namespace) -> int:
     from fl_audit.training import tensorflow_environment
 
     tensorflow_environment.set_defaults()
-    from fl_audit.planning import make_plan, plan_lines
+    from fl_audit.planning import answer_lines, make_plan, plan_lines
 
     _check_hours(arguments)
     plan = make_plan(config, arguments.trials)
@@ -66,7 +67,8 @@ def _plan(arguments: argparse.Namespace) -> int:
         hours = measured and measured.to_json(arguments.runs, arguments.machines)
         print_json(plan.to_json() | {"hours": hours})
     else:
-        print("\n".join([*plan_lines(plan), *_hours_lines(measured, arguments)]))
+        lines = plan_lines if arguments.verbose else answer_lines
+        print("\n".join([*lines(plan), *_hours_lines(measured, arguments)]))
     return 0
 
 

@@ -4,7 +4,8 @@ Rounds are simulated in law: a canary's inner product with a noised sum is drawn
 vectors or clients. docs/plan.md has the formulas.
 """
 
+from fl_audit.planning.answer import answer_lines
 from fl_audit.planning.plan import LEAST_TRIALS, Plan, make_plan
 from fl_audit.planning.text import plan_lines
 
-__all__ = ["LEAST_TRIALS", "Plan", "make_plan", "plan_lines"]
+__all__ = ["LEAST_TRIALS", "Plan", "answer_lines", "make_plan", "plan_lines"]

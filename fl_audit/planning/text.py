@@ -19,7 +19,7 @@ _WIDTH = 100
 def plan_lines(plan: Plan) -> list[str]:
     """The tables of a plan, each below its explanation."""
     return [
-        *_head(plan),
+        *head_lines(plan),
         *_prediction(plan),
         *_efficiency(plan),
         *_variants(plan),
@@ -45,7 +45,8 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
-def _head(plan: Plan) -> list[str]:
+def head_lines(plan: Plan) -> list[str]:
+    """What would be run."""
     run = plan.run
     includes = {"coins": "coins include", "fixed_half": "a fixed half is included,"}
     return _paragraph(
@@ -64,7 +65,7 @@ def _prediction(plan: Plan) -> list[str]:
     rows = [
         [
             ("" if method in (ESTIMATE, FIT) else "≥ ") + method,
-            *(_interval(prediction.epsilons.get(method)) for prediction in plan.predictions),
+            *(interval_text(prediction.epsilons.get(method)) for prediction in plan.predictions),
         ]
         for method in predicted_methods()
         if any(method in prediction.epsilons for prediction in plan.predictions)
@@ -88,7 +89,8 @@ def _prediction(plan: Plan) -> list[str]:
     ]
 
 
-def _interval(interval: Interval | None) -> str:
+def interval_text(interval: Interval | None) -> str:
+    """The median of simulated runs, and the ends of their interval in brackets."""
     if interval is None:
         return "–"
     median, lower, upper = map(epsilon_text, (interval.median, interval.lower, interval.upper))
@@ -170,8 +172,8 @@ def _power(plan: Plan) -> list[str]:
     rows = [
         [
             {1.0: "as configured", 0.5: "half of it", 0.0: "none"}[fault.noise_factor],
-            _percent(fault.contradicted),
-            f"{_percent(fault.lowest)} … {_percent(fault.highest)}",
+            percent(fault.contradicted),
+            f"{percent(fault.lowest)} … {percent(fault.highest)}",
         ]
         for fault in power.faults
     ]
@@ -181,7 +183,7 @@ def _power(plan: Plan) -> list[str]:
     elif power.canaries_needed is None:
         needed = "and no number that was tried is enough"
     else:
-        needed = f"{power.canaries_needed:,} would reach {_percent(ENOUGH_POWER)}"
+        needed = f"{power.canaries_needed:,} would reach {percent(ENOUGH_POWER)}"
     return [
         "",
         f"What it could say of the claim, epsilon {claim.epsilon:g} at delta {claim.delta:g}",
@@ -193,13 +195,14 @@ def _power(plan: Plan) -> list[str]:
         *_table(["noise", "contradicted", "range"], rows),
         *_paragraph(
             f"  an attacker who sees the whole signal of a Gaussian mechanism of epsilon "
-            f"{power.ideal_epsilon:g}: {_percent(power.ideal_power)} with {k:,} canaries, {needed}"
+            f"{power.ideal_epsilon:g}: {percent(power.ideal_power)} with {k:,} canaries, {needed}"
         ),
         *([] if power.unfit is None else _paragraph(f"But {power.unfit}: no verdict either way.")),
     ]
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
+    """A share as a percentage."""
     return f"{100 * share:.3g} %"
 
 
@@ -214,7 +217,7 @@ def _cost(plan: Plan) -> list[str]:
         [
             "updates a round",
             f"{significant(cost.canaries_per_round)} beside those of "
-            f"{significant(cost.clients_per_round)} clients ({_percent(cost.update_share)} more, "
+            f"{significant(cost.clients_per_round)} clients ({percent(cost.update_share)} more, "
             f"{_bytes(cost.update_bytes)})",
         ],
         [
@@ -249,7 +252,7 @@ def _accuracy(plan: Plan) -> list[str]:
     rows = [
         [
             "real signal",
-            f"{_percent(found.dilution)} of what it is without canaries: the sum is divided by "
+            f"{percent(found.dilution)} of what it is without canaries: the sum is divided by "
             "clients and canaries",
         ],
         [
@@ -278,5 +281,5 @@ def _clip_rows(quantile: float | None) -> list[list[str]]:
     if quantile > 1:
         text = "grows without end: canaries are clipped, and more than the quantile leaves for that"
     else:
-        text = f"settles where {_percent(quantile)} of real updates are below it"
+        text = f"settles where {percent(quantile)} of real updates are below it"
     return [["clip norm", text]]

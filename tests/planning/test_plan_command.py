@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from fl_audit import planning
 from fl_audit.cli import main
 
 CONFIG = """
@@ -63,8 +64,10 @@ def test_prints_one_json_object(config, capsys):
     assert plan["analytical"]["client"] >= plan["analytical"]["canary"] > 0
 
 
-def test_prints_tables(config, capsys):
-    arguments = ["--trials", "3", "--set", "mechanism.noise_multiplier=0.0"]
+def test_prints_tables_behind_a_short_answer(config, capsys, monkeypatch):
+    made, make = [], planning.make_plan
+    monkeypatch.setattr(planning, "make_plan", lambda *asked: made.append(make(*asked)) or made[0])
+    arguments = ["--trials", "3", "--set", "mechanism.noise_multiplier=0.0", "--verbose"]
     assert main(["plan", config, *arguments]) == 0
     out = capsys.readouterr().out
     for title in (
@@ -79,6 +82,11 @@ def test_prints_tables(config, capsys):
     assert "mechanism.noise_multiplier 0 *" in out
     assert max(map(len, out.splitlines())) <= 120
     assert "nan" not in out.lower().replace("explanation", "")
+    answer = planning.answer_lines(made[0])
+    assert answer[0] == out.splitlines()[0]
+    assert len(answer) <= 9 and max(map(len, answer)) <= 100
+    starts = [line.split()[0] for line in answer if line[0] != " "]
+    assert starts[-5:] == ["proven", "estimated", "claim", "costs", "the"]
 
 
 @pytest.mark.parametrize(
