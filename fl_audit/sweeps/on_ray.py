@@ -1,16 +1,7 @@
-"""Runs as tasks of Ray on this machine, so many at a time, each in a process of its own.
+"""Runs as tasks of Ray on this machine, so many at a time, each in a process of its own."""
 
-Ray's processes end with this one, however it ends: they ask the kernel for it, but for two helpers
-that look for their parent and are gone within about a minute of a `kill -9`.
-"""
-
-import contextlib
-import os
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from fl_audit.config.file import config_to_toml
@@ -18,21 +9,13 @@ from fl_audit.cores import num_cores
 from fl_audit.sweeps.grid import SweepRun
 from fl_audit.sweeps.states import RunState
 from fl_audit.sweeps.worker import one_run
+from fl_audit.training.on_ray.machine import ray_on_this_machine
 
 MEMORY_OF_A_RUN = 2 * 2**30
 """The memory that a run is taken to need where `--jobs` does not say how many run at a time."""
 
 _SECONDS_BETWEEN_LOOKS = 0.5
-_LONGEST_TEMPORARY = 40  # the name of a socket below it has to fit into 107 bytes
 _OBJECT_STORE = 80 * 2**20  # what travels is a config and a line; this is Ray's least
-
-_RAY_ENVIRONMENT = {
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_BACKEND_LOG_LEVEL": "fatal",  # it would report that nobody collects its metrics
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # what later versions do; without it a warning
-    "RAY_worker_niceness": "0",  # Ray would give way to every other program
-    "RAY_prestart_worker_first_driver": "0",  # runs are few and long
-}
 
 Work = tuple[SweepRun, RunState]
 
@@ -96,7 +79,8 @@ def run_on_ray(
       look: A function that is called every half second with the runs that are at work.
     """
     cores = num_cores()
-    with _machine(max(cores, jobs or 1)) as (ray, resources):
+    with ray_on_this_machine(max(cores, jobs or 1), _OBJECT_STORE) as ray:
+        resources = ray.cluster_resources()
         share = share_of(
             jobs,
             cores,
@@ -131,29 +115,3 @@ def _error_of(ray: Any, future: Any) -> str | None:
         first = str(lost).strip().splitlines()[0]
         return f"its process ended before the run did: {first}"
     return error
-
-
-@contextlib.contextmanager
-def _machine(num_cpus: int) -> Iterator[tuple[Any, dict[str, float]]]:
-    """Ray on this machine while the block runs, and the resources that it found."""
-    for name, value in _RAY_ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
-    import ray
-
-    usual = tempfile.gettempdir()
-    parent = usual if len(usual) <= _LONGEST_TEMPORARY else "/tmp"
-    folder = tempfile.mkdtemp(prefix="fl-", dir=parent)
-    try:
-        ray.init(
-            address="local",
-            num_cpus=num_cpus,
-            include_dashboard=False,
-            log_to_driver=False,
-            logging_level="ERROR",
-            object_store_memory=_OBJECT_STORE,
-            _temp_dir=folder,
-        )
-        yield ray, ray.cluster_resources()
-    finally:
-        ray.shutdown()
-        shutil.rmtree(Path(folder), ignore_errors=True)

@@ -1,8 +1,6 @@
 """What a process of a sweep does: one run, from its config to its report."""
 
-import ctypes
 import os
-import signal
 import tomllib
 from pathlib import Path
 
@@ -10,8 +8,7 @@ from fl_audit.config.file import parse_config
 from fl_audit.errors import one_line
 from fl_audit.formats.run_folder import RunFolder
 from fl_audit.pipeline import continue_run, start_run
-
-_PR_SET_PDEATHSIG = 1
+from fl_audit.training.on_ray.machine import end_with_parent
 
 
 def one_run(config_toml: str, out: str, cores: int, gpu_share: float) -> str | None:
@@ -23,7 +20,7 @@ def one_run(config_toml: str, out: str, cores: int, gpu_share: float) -> str | N
       cores: The number of cores that it may use.
       gpu_share: The GPUs that it may use; below 1 it shares one with other runs.
     """
-    _end_with_parent()
+    end_with_parent()  # a run may be killed at any time: it goes on from its last checkpoint
     os.environ["OMP_NUM_THREADS"] = str(cores)
     if 0 < gpu_share < 1:
         os.environ["TF_FORCE_GPU_ALLOW_GROWTH"] = "true"
@@ -39,12 +36,3 @@ def one_run(config_toml: str, out: str, cores: int, gpu_share: float) -> str | N
     except Exception as error:
         return one_line(f"{type(error).__name__}: {error}")
     return None
-
-
-def _end_with_parent() -> None:
-    """Asks the kernel to kill this process where Ray's, which started it, ends.
-
-    Left alone it would go on for the seconds in which TensorFlow comes to an end. A run may be
-    killed at any time; it goes on from its last checkpoint.
-    """
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)

@@ -90,8 +90,7 @@ def test_a_killed_sweep_leaves_nothing_and_goes_on(grid, tmp_path, environment, 
     _wait_for((out / "runs" / "seed_1" / "checkpoint.npz").exists)
     process.send_signal(number)
     process.wait(timeout=60)
-    # Two helpers of Ray's take about a minute to see that a killed program is gone.
-    _wait_for(lambda: not _left(mark), seconds=120.0 if number == signal.SIGKILL else 30.0)
+    _wait_for(lambda: not _left(mark), seconds=30.0)
     assert not (out / "runs" / "seed_1" / "report.json").exists()
     again = subprocess.run(
         _command(path, out), capture_output=True, text=True, env=variables, check=False

@@ -32,13 +32,20 @@ class _Call:
 class Actors:
     """The actors of a run, and what each is busy with."""
 
-    def __init__(self, ray: Any, cluster: RayCluster, setup: WorkerSetup) -> None:
+    def __init__(
+        self,
+        ray: Any,
+        cluster: RayCluster,
+        setup: WorkerSetup,
+        worker: type[Any] = ClientWorker,
+    ) -> None:
         """Starts as many actors as the config asks for, or as there is room for.
 
         Args:
           ray: Ray's module, connected.
           cluster: The config's table.
           setup: What makes an actor one of the run.
+          worker: The class of the actors, with the methods of `ClientWorker`.
         """
         self._ray = ray
         self._cluster = cluster
@@ -48,7 +55,7 @@ class Actors:
             num_gpus=cluster.gpus_per_actor,
             max_restarts=0,
             max_task_retries=0,
-        )(ClientWorker)
+        )(worker)
         self._busy: dict[Any, _Call] = {}
         self._idle: list[Any] = []
         self._lost = 0

@@ -125,7 +125,14 @@ def _guarded(folder: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
-    """Nothing is written to standard error, by C++ neither: Ray tells there how it logs."""
+    """Ray writes nothing as it starts inside the block, nor to standard output afterwards.
+
+    Its C++ tells on standard error how it logs. A thread of its own prints warnings, such as of
+    many workers or of a lost node, on standard output, whatever it was told about logs.
+    """
+    from ray._private import worker
+
+    worker.listen_error_messages = lambda *_: None
     kept = os.dup(2)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)
