@@ -13,7 +13,7 @@ NEWER_PYTHON := $(shell for v in 3.13 3.12; do \
 LIGHT_PYTHON ?= $(or $(NEWER_PYTHON),$(PYTHON))
 LIGHT_BIN := .venv-light/bin
 
-.PHONY: quickstart test test-all test-light test-flower test-nvflare docs bench lint setup lock
+.PHONY: quickstart test test-all test-light test-ray test-flower test-nvflare docs bench lint setup lock
 
 quickstart: $(STAMP)
 	$(BIN)/fl-audit quickstart

@@ -41,13 +41,15 @@ def main() -> None:
     parser.add_argument("what", nargs="*", default=["local", "sleep", "nodes"])
     parser.add_argument("--cohort", type=int, default=48)
     parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--dim", type=int, default=LSTM, help="parameters, for what sleeps")
+    parser.add_argument("--actors", type=int, nargs="*", default=[1, 2, 4, 8, 16])
     arguments = parser.parse_args()
     if "local" in arguments.what:
         against_local(arguments.cohort, arguments.turns)
     if "sleep" in arguments.what:
-        with_sleeps(one_machine, "processes of one machine")
+        with_sleeps(one_machine, arguments.actors, arguments.dim)
     if "nodes" in arguments.what:
-        with_sleeps(many_nodes, "nodes of a cluster on this machine, one actor each")
+        with_sleeps(many_nodes, arguments.actors, arguments.dim)
 
 
 def against_local(cohort: int, turns: int) -> None:
@@ -159,11 +161,14 @@ def add(earlier: Arrays, later: Arrays) -> Arrays:
     return [a + b for a, b in zip(earlier, later, strict=True)]
 
 
-def with_sleeps(place: Callable[[int], Any], words: str) -> None:
+def with_sleeps(place: Callable[[int], Any], numbers: Sequence[int], dim: int) -> None:
     """Prints the time of a round for growing numbers of actors that sleep."""
-    print(f"\nSleeps of {SLEEP} s a client, sums of {4 * LSTM / 1e6:.0f} MB, {words}:")
-    print(f"{'actors':>8}{'clients':>9}{'sums':>6}{'seconds':>9}{'as one actor':>14}{'merge':>8}")
-    for actors in (1, 2, 4, 8, 16):
+    words = " ".join((place.__doc__ or "").split())
+    print(f"\nSleeps of {SLEEP} s a client, sums of {4 * dim / 1e6:.1f} MB. {words}")
+    print(
+        f"{'actors':>8}{'clients':>9}{'sums':>6}{'seconds':>9}{'as fast':>14}{'merge':>8}{'CPU':>7}"
+    )
+    for actors in numbers:
         clients = 40 * actors
         with place(actors) as ray:
             pool = Actors(
@@ -178,16 +183,16 @@ def with_sleeps(place: Callable[[int], Any], words: str) -> None:
                 merging.append(time.perf_counter() - began)
                 return merged
 
-            sent = Sent(0, [np.zeros(LSTM, np.float32)], [], 1.0, len(shards))
+            sent = Sent(0, [np.zeros(dim, np.float32)], [], 1.0, len(shards))
             pool.total(sent, shards, merge)  # every actor is there
             merging.clear()
-            began = time.perf_counter()
+            began, cpu = time.perf_counter(), cpu_seconds()
             pool.total(sent, shards, merge)
-            took = time.perf_counter() - began
+            took, cpu = time.perf_counter() - began, cpu_seconds() - cpu
             pool.close()
         print(
             f"{actors:>8}{clients:>9}{num_sums(len(shards), actors):>6}{took:>9.2f}"
-            f"{clients * SLEEP / took:>9.1f} times{sum(merging):>8.2f}",
+            f"{clients * SLEEP / took:>9.1f} times{sum(merging):>8.2f}{cpu:>7.2f}",
             flush=True,
         )
 

@@ -35,6 +35,14 @@ def add(commands: "Commands") -> None:
     parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="the sweep's folder")
     parser.add_argument("--dry-run", action="store_true", help="list the runs, start nothing")
     parser.add_argument(
+        "--calibrate",
+        metavar="SECONDS",
+        type=float,
+        nargs="?",
+        const=60.0,
+        help="with --dry-run: train a run's first rounds, by default for a minute, to tell hours",
+    )
+    parser.add_argument(
         "--jobs",
         metavar="N",
         type=int,
@@ -48,6 +56,9 @@ def _sweep(arguments: argparse.Namespace) -> int:
 
     if arguments.jobs is not None and arguments.jobs < 1:
         raise InputError(f"--jobs: must be at least 1, got {arguments.jobs}")
+    seconds = arguments.calibrate
+    if seconds is not None and not (arguments.dry_run and seconds > 0):
+        raise InputError(f"--calibrate {seconds:g}: must be above 0, and goes with --dry-run")
     if arguments.dry_run:
         states = plan_sweep(arguments.grid, arguments.out)
     else:
@@ -56,10 +67,30 @@ def _sweep(arguments: argparse.Namespace) -> int:
         print_json(sweep_json(states))
     else:
         print("\n".join(_lines(states, arguments.out, arguments.dry_run)))
+        if arguments.dry_run:
+            print(_hours(states, arguments.grid, seconds))
     failed = [state for state in states if state.state == "failed"]
     for state in failed:
         print(f"fl-audit: {state.name} failed: {state.error}", file=sys.stderr)
     return EXIT_RUN_FAILED if failed else 0
+
+
+def _hours(states: "Sequence[RunState]", grid: Path, seconds: float | None) -> str:
+    """How long the rest takes, by a calibration where one is asked for, or by finished runs."""
+    from fl_audit.sweeps import read_grid
+    from fl_audit.sweeps.hours import calibrated, hours_line, time_of_finished
+
+    runs = read_grid(grid)
+    left = [run for run, state in zip(runs, states, strict=True) if state.state != "finished"]
+    if not left:
+        return "hours: none"
+    if seconds is not None:
+        time = calibrated(left[0].config, left[0].name, seconds)
+    elif (found := time_of_finished(states)) is not None:
+        time = found
+    else:
+        return "hours: not measured; --calibrate trains the first rounds of a run for a minute"
+    return hours_line(runs, states, time)
 
 
 def _lines(states: "Sequence[RunState]", out: Path, is_dry: bool) -> list[str]:

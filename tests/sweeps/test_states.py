@@ -47,7 +47,7 @@ def test_a_dry_run_prints_what_sweep_json_would_hold_and_writes_nothing(begun, c
     assert json.loads(capsys.readouterr().out) == sweep_json(plan_sweep(path, out))
     assert sorted(out.rglob("*")) == before
     assert main(["sweep", str(path), "--out", str(out), "--dry-run"]) == 0
-    assert capsys.readouterr().out.endswith("runs: 3; 1 finished, 2 to run\n")
+    assert "runs: 3; 1 finished, 2 to run\nhours: " in capsys.readouterr().out
 
 
 def test_a_dry_run_needs_neither_ray_nor_tensorflow(begun):

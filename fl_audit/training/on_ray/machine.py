@@ -96,8 +96,8 @@ def ray_at(address: str) -> Iterator[Any]:
     Args:
       address: The address of its head, `host:port`, or `auto` for the cluster of this machine.
     """
-    for name in ("RAY_USAGE_STATS_ENABLED", "RAY_BACKEND_LOG_LEVEL"):
-        os.environ.setdefault(name, _ENVIRONMENT[name])
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
     import ray
 
     try:

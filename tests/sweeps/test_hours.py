@@ -1,0 +1,66 @@
+"""The hours that a dry run tells: by a calibration, by finished runs, or none."""
+
+import dataclasses
+import types
+
+import pytest
+
+from fl_audit.cli import main
+from fl_audit.planning import hours as planning_hours
+from fl_audit.planning.hours import Calibration
+from fl_audit.sweeps import hours, plan_sweep, read_grid
+from fl_audit.sweeps.hours import RunTime, hours_line, time_of_finished
+
+
+@pytest.fixture
+def sweep(grid, tmp_path):
+    """Three runs of four rounds: their file, their folder and their states, none finished."""
+    path = grid("seeds = [1, 2, 3]")
+    return path, tmp_path / "out", plan_sweep(path, tmp_path / "out")
+
+
+def test_each_run_counts_its_start_and_its_rounds(sweep):
+    path, _, states = sweep
+    line = hours_line(read_grid(path), states, RunTime(600.0, 1800.0, "they"))
+    assert line == "hours: about 6.5 hours for 3 runs in turn; 1,800 s a round, as they took"
+
+
+def test_finished_runs_tell_the_time_of_the_rest(sweep, monkeypatch):
+    path, _, (first, *rest) = sweep
+    first.folder.mkdir(parents=True)
+    (first.folder / "run.json").touch()
+    record = types.SimpleNamespace(training_seconds=9.0, scoring_seconds=1.0, rounds_done=5)
+    monkeypatch.setattr(hours, "read_record", lambda folder: record)
+    states = [dataclasses.replace(first, state="finished"), *rest]
+    time = time_of_finished(states)
+    assert time == RunTime(0.0, 2.0, "1 finished run of the sweep")
+    assert hours_line(read_grid(path), states, time).startswith("hours: about 16 s for 2 runs in")
+
+
+def test_without_a_measurement_nothing_is_told(sweep, capsys):
+    path, out, states = sweep
+    assert time_of_finished(states) is None
+    assert main(["sweep", str(path), "--out", str(out), "--dry-run"]) == 0
+    assert "hours: not measured; --calibrate trains" in capsys.readouterr().out
+
+
+def test_a_calibration_trains_the_first_run_that_is_left(sweep, capsys, monkeypatch):
+    path, out, _ = sweep
+    asked = []
+
+    def calibrate(config, seconds):
+        asked.append((config.seed, seconds))
+        return Calibration(start_seconds=60.0, round_seconds=20.0, rounds_timed=7, rounds=4)
+
+    monkeypatch.setattr(planning_hours, "calibrate", calibrate)
+    assert main(["sweep", str(path), "--out", str(out), "--dry-run", "--calibrate", "5"]) == 0
+    assert asked == [(1, 5.0)]
+    told = "minutes for 3 runs in turn; 20 s a round, as 7 rounds of seed_1, trained now took"
+    assert told in capsys.readouterr().out
+    assert not out.exists()
+
+
+def test_a_calibration_belongs_to_a_dry_run(sweep, capsys):
+    path, out, _ = sweep
+    assert main(["sweep", str(path), "--out", str(out), "--calibrate"]) == 2
+    assert "--calibrate 60: must be above 0, and goes with --dry-run" in capsys.readouterr().err
