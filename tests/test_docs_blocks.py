@@ -147,6 +147,17 @@ def test_python_that_does_not_run_imports_what_is_there(page):
         assert re.search(rf"\b{name}\b", source.read_text(encoding="utf-8")), f"{module}.{name}"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_names_of_ours_in_sentences_exist(page):
+    for dotted in set(re.findall(r"\bfl_audit(?:\.\w+)+", page.read_text(encoding="utf-8"))):
+        place, *rest = ROOT / "fl_audit", *dotted.split(".")[1:]
+        while rest and ((place / rest[0]).is_dir() or (place / f"{rest[0]}.py").exists()):
+            place /= rest.pop(0)
+        source = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+        names = source.read_text(encoding="utf-8")
+        assert not rest or (len(rest) == 1 and re.search(rf"\b{rest[0]}\b", names)), dotted
+
+
 def test_the_loop_in_the_readme_is_that_of_any_process():
     def lines(text: str) -> list[str]:
         return [line.partition("  #")[0].strip() for line in text.splitlines()]

@@ -10,12 +10,12 @@ from tests_of_docs import PAGES, ROOT
 MKDOCS = ROOT / ".venv-docs/bin/mkdocs"
 
 
-def test_every_page_is_in_the_navigation_once():
+def test_the_navigation_names_pages_that_are_there_once():
+    """Pages that it does not name are added at the end of a section (docs/site/pages.py)."""
     nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
     named = re.findall(r"(\S+\.md)\b", nav)
-    assert sorted(named) == sorted(page.relative_to(ROOT).as_posix() for page in PAGES), (
-        "mkdocs.yml lists the pages of the site under `nav`"
-    )
+    assert len(named) == len(set(named)) > 40
+    assert not [page for page in named if not (ROOT / page).exists()]
 
 
 @pytest.mark.slow

@@ -30,10 +30,17 @@ _ROOM = re.compile(r"\.\./(fl_audit(?:/\w+)*?)(?:/__init__)?\.py")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """The navigation with a page for every room below that of the Python API."""
-    (reference,) = (section["Reference"] for section in config.nav or () if "Reference" in section)
+    """The navigation with pages that it does not name, and a page for every room of the API."""
+    sections = {title: pages for section in config.nav or () for title, pages in section.items()}
+    named = {path for pages in sections.values() for page in pages for path in page.values()}
+    for page in _pages():
+        source = page.relative_to(ROOT).as_posix()
+        if source not in named:
+            is_experiment = source.startswith("experiments/")
+            sections["Papers and experiments" if is_experiment else "Guides"].append(source)
     rooms = [{room: f"docs/api/{room}.md"} for room in _rooms()]
     api = {"Python API": ["docs/api.md", *rooms]}
+    reference = sections["Reference"]
     reference[:] = [api if "Python API" in entry else entry for entry in reference]
     return config
 
@@ -41,7 +48,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """The theme's files, the pages of the repository, and every file that a page links to."""
     kept = [file for file in files if file.src_dir != config.docs_dir]
-    pages = [page for pattern in _PAGES for page in sorted(ROOT.glob(pattern))]
+    pages = _pages()
     linked = {target for page in pages for target in _linked_files(page)}
     sources = [*pages, *sorted(linked.difference(pages)), ROOT / "docs/site/site.css"]
     here = [
@@ -73,6 +80,10 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         return link[0]
 
     return _LINK.sub(to_page, markdown)
+
+
+def _pages() -> list[Path]:
+    return [page for pattern in _PAGES for page in sorted(ROOT.glob(pattern))]
 
 
 def _linked_files(page: Path) -> set[Path]:

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
         build_audited_fed_avg as build_audited_fed_avg,
     )
     from fl_audit.training.algorithm.audited_algorithms import (
+        build_audited_fed_prox as build_audited_fed_prox,
+    )
+    from fl_audit.training.algorithm.audited_algorithms import (
         build_audited_fed_sgd as build_audited_fed_sgd,
     )
     from fl_audit.training.algorithm.audited_process import canary_dim as canary_dim
@@ -32,6 +35,7 @@ _MODULE_OF = {
     "CanaryClients": "data.canary_clients",
     "ProximalOptimizer": "algorithm.proximal_optimizer",
     "build_audited_fed_avg": "algorithm.audited_algorithms",
+    "build_audited_fed_prox": "algorithm.audited_algorithms",
     "build_audited_fed_sgd": "algorithm.audited_algorithms",
     "canary_dim": "algorithm.audited_process",
     "compose_audited_process": "algorithm.audited_process",
