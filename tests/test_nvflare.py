@@ -12,6 +12,7 @@ import pytest
 from fl_audit.errors import InputError
 from fl_audit.nvflare import ScoredAggregator
 from fl_audit.report.arrival import folder_arrival
+from fl_audit.report.audited_folder import AuditedFolder
 from fl_audit.report.folder_statistics import folder_statistics
 from fl_audit.verdict import Claim, ClaimTests, reach_verdict
 
@@ -92,8 +93,9 @@ def trained(folder, inner: PrivateMean, **settings: Any) -> ScoredAggregator:
 def test_an_aggregator_is_audited(tmp_path, shrunk, state, outcome):
     inner = PrivateMean(shrunk)
     trained(tmp_path / "audit", inner, canary_length=CLIP_NORM / DENOMINATOR)
-    found = folder_statistics(tmp_path / "audit", None, None)
-    arrival = folder_arrival(tmp_path / "audit", found)
+    folder = AuditedFolder(tmp_path / "audit")
+    found = folder_statistics(folder)
+    arrival = folder_arrival(folder, found)
     assert arrival.state == state
     # About 200 presentations with a mean of about 1.5: the standard error is 0.05.
     assert arrival.ratio == pytest.approx(shrunk, abs=0.25)

@@ -33,6 +33,8 @@ from fl_audit import CanaryPool, Claim, MechanismWatch, Promise, RoundScorer, re
 from fl_audit.accounting import NoisyRounds, account
 from fl_audit.attacks import unflatten
 from fl_audit.mechanism_checks import check_poisson
+from fl_audit.report.arrival import folder_arrival
+from fl_audit.report.audited_folder import AuditedFolder
 from fl_audit.report.folder_statistics import folder_statistics
 from fl_audit.verdict import ClaimTests, ScoredStatistic
 from fl_audit.verdict.p_value import p_value
@@ -80,7 +82,10 @@ def audited(bug: Bug, seed: int) -> dict[str, Any]:
             if flat.any():
                 scorer.score_round(index + 1, flat)
         scorer.finish()
-        statistics = folder_statistics(Path(folder) / "log", None, None)
+        logged = AuditedFolder(Path(folder) / "log")
+        statistics = folder_statistics(logged)
+        arrival = folder_arrival(logged, statistics)
+        live = None if bug.sampler is not None else scorer.proven_epsilon(DELTA)
     claim = claimed_epsilon(bug.sampler is not None)
     return {
         "claim": claim,
@@ -89,6 +94,8 @@ def audited(bug: Bug, seed: int) -> dict[str, Any]:
         **_by_sampling(bug, cohorts, pool),
         **_by_replay(bug, state, seed),
         **_by_canaries(statistics, claim, bug.is_broken),
+        "live": live,
+        "arrival": arrival.state,
         "others": others(statistics) if bug.is_broken else {},
     }
 
@@ -226,14 +233,17 @@ def _about(right: Sequence[Mapping[str, Any]]) -> str:
     checks = min(min(row["checks_p"], row["sampling_p"]) for row in right)
     replays = min(row["replay_p"] for row in right)
     bounds = max(row["bound"] / row["claim"] for row in right)
+    live = [row["live"] / row["claim"] for row in right if row.get("live") is not None]
+    lost = sum(row.get("arrival") == "not_arrived" for row in right)
     return (
         f"{sum(map(is_found, right))} of {len(right)} right runs called broken; smallest p of a "
-        f"check {checks:.2g}, of a replay {replays:.2g}; largest bound over the claim {bounds:.2f}"
+        f"check {checks:.2g}, of a replay {replays:.2g}; largest bound over the claim "
+        f"{bounds:.2f}, at any round {max(live, default=math.nan):.2f}; {lost} said to be lost"
     )
 
 
 def is_found(row: Mapping[str, Any]) -> bool:
-    """Whether checks, replay or canaries say that a run is broken."""
+    """Whether checks, replay or canaries at the end say that a run is broken."""
     return bool(row["checks"] or row["sampling"] or row["replay"] or row["contradicted"])
 
 
