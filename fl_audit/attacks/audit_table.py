@@ -11,6 +11,9 @@ from fl_audit.attacks.threat_models import threat_models_of
 from fl_audit.errors import nearest
 from fl_audit.kinds.table import OpenUnitFloat, PositiveInt, Table
 
+LEAST_CONFIDENCE = 0.5
+"""The confidence below which a verdict that contradicts may more likely be wrong than right."""
+
 
 class Audit(Table, frozen=True):
     """The parameters of the estimates, and the claim that they are compared with.
@@ -66,6 +69,10 @@ class Audit(Table, frozen=True):
             for key in ("claimed_delta", "verdict_statistic", "verdict_method"):
                 if getattr(self, key) not in (None, "all"):
                     raise ValueError(f"{key} needs claimed_epsilon")
+        elif self.confidence < LEAST_CONFIDENCE:
+            raise ValueError(
+                f"confidence must be at least {LEAST_CONFIDENCE} for a verdict on claimed_epsilon"
+            )
         if self.stop_when_contradicted:
             self._check_live_verdict()
         if self.claimed_delta is None:

@@ -20,13 +20,8 @@ from fl_audit.verdict import (
     chosen_tests,
     scored_statistic,
 )
-from fl_audit.verdict.power import (
-    ENOUGH_POWER,
-    FACTOR,
-    RepeatedTests,
-    SimulatedAudit,
-    hardest_null,
-)
+from fl_audit.verdict.power import ENOUGH_POWER, FACTOR, RepeatedTests, SimulatedAudit
+from fl_audit.verdict.standard_null import hardest, standard_null
 
 _FAULTS = (1.0, 0.5, 0.0)
 """Factors of the noise on the sum: what is really added, over what the config asks for."""
@@ -106,8 +101,8 @@ def claim_power(run: PlannedRun, rounds: NoisyRounds, trials: int) -> ClaimPower
     tests = RepeatedTests(claim, chosen.methods, chosen.level)
     simulated = _SimulatedTests(statistics, tests)
     (drawn,) = simulated_trials(run, MIDDLE, 1)
-    hardest = hardest_null([s.num_vectors for s in _scored(run, statistics, drawn)])
-    ideal = SimulatedAudit(claim, chosen.methods, chosen.level, hardest)
+    hard = hardest(_scored(run, statistics, drawn))
+    ideal = SimulatedAudit(claim, chosen.methods, chosen.level, standard_null(hard[0]))
     power = ideal.power(run.num_canaries)
     is_enough = power >= ENOUGH_POWER
     factors = _FAULTS if run.noise.sum_noise_multiplier else _FAULTS[:1]

@@ -36,9 +36,19 @@ def folder_arrival(folder: AuditedFolder, statistics: Sequence[ScoredStatistic])
         seen = log_arrival(folder.log)
         return seen or dataclasses.replace(separation(statistics), lacks=_WHO_WHEN)
     try:
-        return separation(statistics) if folder.run is None else run_arrival(folder.run)
+        return scores_alone(statistics) if folder.run is None else run_arrival(folder.run)
     except InputError:  # of a run of which only scores were kept, those alone tell
-        return separation(statistics)
+        return scores_alone(statistics)
+
+
+def scores_alone(statistics: Sequence[ScoredStatistic]) -> Arrival:
+    """What scores alone tell of the included canaries: never that all of them arrived.
+
+    Args:
+      statistics: The scores, at least one statistic of them.
+    """
+    lacks = f"the folder of the run, or of a log with {_WHO_WHEN}"
+    return dataclasses.replace(separation(statistics), lacks=lacks)
 
 
 def run_arrival(run: FinishedRun) -> Arrival:

@@ -10,7 +10,7 @@ from fl_audit.attacks.registry import STATISTICS, THREAT_MODELS
 from fl_audit.errors import InputError
 from fl_audit.estimators.audit import AuditResult, estimate
 from fl_audit.mechanism_checks import Arrival
-from fl_audit.report.arrival import folder_arrival
+from fl_audit.report.arrival import folder_arrival, scores_alone
 from fl_audit.report.audited_folder import AuditedFolder
 from fl_audit.report.folder_facts import FolderFacts, read_folder_facts
 from fl_audit.report.folder_statistics import folder_statistics
@@ -178,7 +178,9 @@ def report_on_file(path: Path, statistic: ScoredStatistic, asked: Asked) -> Fold
     name = path.stem.removeprefix("scores_")
     shown = name if STATISTICS.get(name) is not None else "score"
     results = {shown: _estimated(statistic, asked)}
-    return FolderReport(path.name, asked, [statistic], results, _verdict([statistic], asked))
+    is_claimed = asked.claimed_epsilon is not None
+    reached = _verdict([statistic], asked, scores_alone([statistic])) if is_claimed else None
+    return FolderReport(path.name, asked, [statistic], results, reached)
 
 
 def report_on_statistics(

@@ -43,7 +43,7 @@ def run_verdict(run: FinishedRun, failed_checks: Sequence[str], arrival: Arrival
         return verdict
     reason = (
         f"the mechanism is not as configured ({', '.join(failed_checks)}: see the checks); "
-        f"of the canaries, {verdict.reason}"
+        f"of the canaries, {verdict.reason}; next: mend what the checks name, then audit again"
     )
     return dataclasses.replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason)
 

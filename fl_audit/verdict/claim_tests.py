@@ -4,16 +4,15 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from fl_audit.attacks.audit_table import LEAST_CONFIDENCE
 from fl_audit.errors import InputError
 from fl_audit.estimators import (
     METHODS,
     AuditSetting,
     CanaryScores,
     Estimate,
-    LargestOfRoundsNull,
     NotApplicableError,
     NullTail,
-    ScaledNull,
     valid_methods,
 )
 from fl_audit.estimators.arguments import check_confidence
@@ -37,16 +36,6 @@ class ScoredStatistic:
     null: Null
     dim: int | None = None
     null_tail: NullTail | None = None
-
-    @property
-    def num_vectors(self) -> int | None:
-        """Number of vectors of which a known null is the largest cosine; None if none is known."""
-        tail = self.setting(delta=0.0, confidence=0.5).known_tail()
-        while isinstance(tail, ScaledNull):
-            tail = tail.of
-        if tail is None:
-            return None
-        return len(tail.rounds) if isinstance(tail, LargestOfRoundsNull) else 1
 
     def setting(self, delta: float, confidence: float) -> AuditSetting:
         """The setting that a method is given for these scores."""
@@ -96,8 +85,8 @@ class ClaimTests:
       methods: Names of methods in `valid_methods()`, at least one.
 
     Raises:
-      InputError: The confidence is out of range, a method is not in `valid_methods()`, or no
-        statistic or no method is given.
+      InputError: The confidence is below LEAST_CONFIDENCE or out of range, a method is not in
+        `valid_methods()`, or no statistic or no method is given.
     """
 
     statistics: Sequence[ScoredStatistic]
@@ -107,6 +96,11 @@ class ClaimTests:
     def __post_init__(self) -> None:
         """Checks the fields."""
         check_confidence(self.confidence)
+        if self.confidence < LEAST_CONFIDENCE:
+            raise InputError(
+                f"confidence must be at least {LEAST_CONFIDENCE} for a verdict on a claim, got "
+                f"{self.confidence}"
+            )
         if not self.statistics or not self.methods or set(self.methods) - set(valid_methods()):
             raise InputError(
                 f"a verdict needs statistics and methods among {', '.join(valid_methods())}, "

@@ -9,8 +9,9 @@ from fl_audit.mechanism_checks import Arrival
 from fl_audit.verdict.claim import Claim
 from fl_audit.verdict.claim_tests import Bound, ClaimTests, ScoredStatistic
 from fl_audit.verdict.p_value import p_value
-from fl_audit.verdict.power import ENOUGH_POWER, FACTOR, SimulatedAudit, hardest_null
+from fl_audit.verdict.power import ENOUGH_POWER, FACTOR, SimulatedAudit
 from fl_audit.verdict.separation import separation
+from fl_audit.verdict.standard_null import hardest, standard_null
 from fl_audit.verdict.tested import (
     clearly_stronger,
     epsilon_words,
@@ -109,9 +110,13 @@ def reach_verdict(
     """
     bounds = tests.bounds(claim.delta)
     if unfit is not None:
-        return _verdict(Outcome.INCONCLUSIVE, unfit, claim, tests, bounds)
+        reason = f"{unfit}; next: canaries that take part as clients do (docs/verdict.md)"
+        return _verdict(Outcome.INCONCLUSIVE, reason, claim, tests, bounds)
     if not bounds:
-        reason = "the scores allow no method that holds for any mechanism"
+        reason = (
+            "the scores allow no method that holds for any mechanism; next: more canaries, which "
+            "coins include or exclude"
+        )
         return _verdict(Outcome.INCONCLUSIVE, reason, claim, tests, bounds)
     p = p_value(tests, bounds, claim)
     if bounds[0].estimate.epsilon > claim.epsilon:
@@ -204,17 +209,16 @@ def _not_contradicted(
     if claim.delta == 0:
         reason = (
             "no lower bound exceeds it; how likely one would is not simulated at δ = 0, where "
-            "Gaussian noise has no finite ε"
+            "Gaussian noise has no finite ε; next: a claim at a δ above 0"
         )
         return _verdict(Outcome.INCONCLUSIVE, reason, claim, tests, bounds, p_value=p)
-    num_vectors = hardest_null([statistic.num_vectors for statistic in tests.statistics])
-    hard = [s for s in tests.statistics if s.num_vectors == num_vectors]
+    hard = hardest(tests.statistics)
     num_canaries = hard[0].scores.num_included + hard[0].scores.num_excluded
     simulated = SimulatedAudit(
         claim=claim,
         methods=tuple(tests.methods),
         level=tests.level,
-        num_vectors=num_vectors,
+        null=standard_null(hard[0]),
         included_share=hard[0].scores.num_included / num_canaries,
     )
     power = simulated.power(num_canaries)

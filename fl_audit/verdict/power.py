@@ -7,21 +7,16 @@ less.
 
 import functools
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from fl_audit.estimators import (
-    METHODS,
-    CanaryScores,
-    GaussianCanaryNull,
-    LargestOfRoundsNull,
-    NullTail,
-)
+from fl_audit.estimators import METHODS, CanaryScores, NullTail
 from fl_audit.estimators.known_mechanisms import KnownMechanism, gaussian
 from fl_audit.verdict.claim import Claim
 from fl_audit.verdict.claim_tests import ClaimTest, ScoredStatistic
+from fl_audit.verdict.standard_null import SIMULATED_DIM
 
 FACTOR = 2.0
 """Ratio of the simulated mechanism's epsilon to the claimed one."""
@@ -35,8 +30,6 @@ MOST_CANARIES = 100_000
 """Largest number of canaries that the search tries."""
 
 _SEED = 20_230_516
-_DIM = 10**12
-"""A dimension so large that every simulated cosine is below 1."""
 
 _HALVINGS = 3
 """Halvings, in logarithms, of the interval from a number of canaries to its double: to 9 %."""
@@ -83,15 +76,15 @@ class SimulatedAudit:
       claim: The claim that the audit may contradict; its delta is above 0.
       methods: Names of the valid methods, any of which may contradict the claim.
       level: The probability with which each single bound may fail.
-      num_vectors: Number of vectors of which a score is the largest cosine, whose null is known by
-        the union bound over them; None where the null is empirical.
+      null: The null law that the scores are held against, in units of the simulation
+        (`standard_null`); None where it is empirical.
       included_share: Share of the canaries that are included, in (0, 1).
     """
 
     claim: Claim
     methods: tuple[str, ...]
     level: float
-    num_vectors: int | None
+    null: NullTail | None
     included_share: float = 0.5
 
     def power(self, num_canaries: int) -> float:
@@ -137,16 +130,8 @@ class SimulatedAudit:
 
     @functools.cached_property
     def _mechanism(self) -> KnownMechanism:
-        dim = None if self.num_vectors is None else _DIM
+        dim = None if self.null is None else SIMULATED_DIM
         return gaussian(FACTOR * self.claim.epsilon, self.claim.delta, dim)
-
-    @functools.cached_property
-    def _null_tail(self) -> NullTail | None:
-        if self.num_vectors is None:
-            return None
-        of_one = GaussianCanaryNull(_DIM)
-        several = self.num_vectors > 1
-        return LargestOfRoundsNull(self.num_vectors * (of_one,)) if several else of_one
 
     def _trials(self, num_canaries: int, num_trials: int) -> Iterator[bool]:
         """Whether the claim is contradicted, trial by trial."""
@@ -156,23 +141,9 @@ class SimulatedAudit:
             released = self._mechanism.release(rng, included.astype(np.int64))
             scores = CanaryScores(released[included], released[~included])
             yield self._tests.contradict(
-                ScoredStatistic(
-                    None, scores, "empirical", self._mechanism.dim, null_tail=self._null_tail
-                )
+                ScoredStatistic(None, scores, "empirical", self._mechanism.dim, null_tail=self.null)
             )
 
     @functools.cached_property
     def _tests(self) -> RepeatedTests:
         return RepeatedTests(self.claim, self.methods, self.level)
-
-
-def hardest_null(num_vectors: Collection[int | None]) -> int | None:
-    """The null under which least can be proven: an unknown one, else the one of the most vectors.
-
-    In every simulated case, the power for an unknown null is below that for a known null law.
-
-    Args:
-      num_vectors: Number of vectors of each tested statistic, as in `SimulatedAudit`, at least one.
-    """
-    known = [number for number in num_vectors if number is not None]
-    return None if len(known) < len(num_vectors) else max(known)

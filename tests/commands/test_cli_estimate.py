@@ -136,7 +136,9 @@ def test_a_claim_that_is_not_contradicted_exits_0(scores_csv, capsys):
     claim = ["--delta", "1e-5", "--dim", "10000", "--claimed-epsilon", "8", "--json"]
     assert main(["estimate", scores_csv, *claim]) == 0
     verdict = json.loads(capsys.readouterr().out)["verdict"]
-    assert verdict["outcome"] == "consistent"
+    # Scores alone cannot show that all canaries arrived.
+    assert verdict["outcome"] == "inconclusive"
+    assert "; next: hand over the folder of the run, or of a log with" in verdict["reason"]
     assert (verdict["claimed_epsilon"], verdict["claimed_delta"]) == (8, 1e-5)
 
 
@@ -360,7 +362,7 @@ BAD = [
         ["estimate", "{scores}", "--delta", "0", "--confidence", "95"],
         "confidence must be in (0, 1)",
     ),
-    (["estimate", "{scores}", "--delta", "0", "--dim", "1"], "dim must be at least 2, got 1"),
+    (["estimate", "{scores}", "--delta", "0", "--dim", "1"], "dim must be in 2 to 2^53, got 1"),
     (["estimate", "{scores}", "--delta", "0", "--dim", "1.5"], "--dim: invalid int value: '1.5'"),
     (
         ["estimate", "{scores}", "--delta", "0", "--null", "exact"],
