@@ -32,7 +32,7 @@ from fl_audit.training.on_ray.shards import Node, OpenWork, TreeSum, shards_of
 ROOT = Path(__file__).parent.parent
 LSTM = 4_050_748
 SLEEP = 0.14
-"""Seconds that a client of four batches of the LSTM takes on one core."""
+"""Seconds of sleep for a client; one of four batches of the LSTM takes about twice as long."""
 
 
 def main() -> None:
