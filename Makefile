@@ -37,6 +37,16 @@ test-light: .venv-light/.synced
 	$(LIGHT_BIN)/python -m pip install --quiet --no-deps -e .
 	touch $@
 
+# What starts Ray, in an environment of its own: a large package that `make test` does not need, and
+# each of these tests starts processes that import TensorFlow for themselves.
+test-ray: .venv-ray/.synced
+	.venv-ray/bin/python -m pytest -m "" tests/training/on_ray tests/sweeps
+
+.venv-ray/.synced: uv.lock pyproject.toml setup.cfg $(STAMP)
+	UV_PROJECT_ENVIRONMENT=.venv-ray $(BIN)/uv sync --frozen --extra training --extra report \
+		--extra test --extra ray
+	touch $@
+
 # Flower and NVFlare want other versions than TensorFlow Federated does, and the audit of their
 # servers needs no TensorFlow: an environment of its own for each.
 test-flower test-nvflare: test-%: .venv-%/.synced
