@@ -13,7 +13,7 @@ NEWER_PYTHON := $(shell for v in 3.13 3.12; do \
 LIGHT_PYTHON ?= $(or $(NEWER_PYTHON),$(PYTHON))
 LIGHT_BIN := .venv-light/bin
 
-.PHONY: quickstart test test-all test-light test-ray test-flower test-nvflare docs bench lint setup lock
+.PHONY: quickstart test test-all test-light test-ray test-flower test-nvflare docs bench experiments-small lint setup lock
 
 quickstart: $(STAMP)
 	$(BIN)/fl-audit quickstart
@@ -75,6 +75,17 @@ bench: $(STAMP)
 	$(BIN)/python -m benchmarks.estimators
 	$(BIN)/python -m benchmarks.canaries
 	$(BIN)/python -m benchmarks.training
+
+# The experiments on the papers that take under a minute each on an idle core; pictures in runs/.
+PICTURES ?= runs
+experiments-small: $(STAMP)
+	mkdir -p $(PICTURES)
+	$(BIN)/python experiments/andrew2023_table1/law.py
+	$(BIN)/python -m experiments.steinke2023_figures.run $(PICTURES)/steinke2023_figures.png
+	$(BIN)/python -m experiments.zanella_beguelin2023_figures.run $(PICTURES)/zanella_beguelin2023_figures.png
+	$(BIN)/python -m experiments.dp_sgd.known_steps
+	$(BIN)/python -m experiments.dp_sgd.known_steps --source noise
+	$(BIN)/python experiments/negoescu2024_appendix_b/run.py 2
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -1,5 +1,7 @@
 """Algorithms 4 and 5, against a loop over challenges and against closed forms."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -104,3 +106,17 @@ def test_shapes_of_all_four_sides_are_checked():
         measure_mia(np.eye(2)[:1], np.eye(2)[:1], np.ones((1, 1)), np.eye(2)[:1])
     with pytest.raises(InputError, match="must be in"):
         MeasuredMia(np.ones((1, 1)), np.ones((1, 1))).curve([0.1, 0.0])
+
+
+def test_raw_cross_entropy_is_warned_of_and_margins_are_not():
+    """Of a trained model: margins are normal, the cross-entropy is log(1 + e^-margin)."""
+    rng = np.random.default_rng(5)
+    margins = rng.normal(4, 2, (4, 100)), rng.normal(6, 2, (4, 100))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        measure_mia_fast(*(-side for side in margins))
+    losses = [np.log1p(np.exp(-side)) for side in margins]
+    with pytest.warns(UserWarning, match="minus the log-odds"):
+        measure_mia_fast(*losses)
+    with pytest.warns(UserWarning, match="far from normal"):
+        measure_mia(losses[0][:, :50], losses[1][:, :50], losses[0][:, 50:], losses[1][:, 50:])

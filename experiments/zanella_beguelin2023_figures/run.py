@@ -1,0 +1,193 @@
+"""Figures 2, 3, 4, 5 and 7 of Zanella-Béguelin et al. (2023) and its Table 2; see README.md."""
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from scipy import stats
+
+from fl_audit.estimators.counts import (
+    ConfusionCounts,
+    EpsilonPosterior,
+    epsilon_of_rates,
+    intervals,
+)
+from fl_audit.estimators.counts.confusion import Interval
+from fl_audit.estimators.counts.intervals import interval_of_rates
+from fl_audit.estimators.counts.roc import RocCounts, best_threshold
+from fl_audit.estimators.threshold.error_rate_bounds import clopper_pearson_upper, jeffreys_upper
+from fl_audit.formats.score_file import read_score_file
+
+METHODS = ("clopper_pearson", "jeffreys", "bayes")
+CONFIDENCE, DELTA = 0.9, 1e-5
+EXAMPLE = ConfusionCounts(35, 65, 25, 75)
+RATES = np.linspace(0.05, 0.45, 9)
+
+
+def main() -> None:
+    """Draws the figures, and prints the numbers that the paper prints beside ours."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("picture", type=Path)
+    parser.add_argument("attacks", type=Path, nargs="*", help="folders of fl-audit attack")
+    arguments = parser.parse_args()
+    figure, axes = plt.subplots(2, 3, figsize=(11, 6.4), constrained_layout=True)
+    draws = (_figure_1, _figure_2, _figure_3, _figure_4, _figure_5, _figure_7)
+    for axis, draw in zip(axes.ravel(), draws, strict=True):
+        draw(axis, arguments.attacks)
+        axis.set_title(draw.__name__.removeprefix("_").replace("_", " "), fontsize=9)
+    figure.savefig(arguments.picture, dpi=70)
+    for row in [*_printed(), *(row for folder in arguments.attacks for row in _table_2(folder))]:
+        sys.stdout.write(f"| {' | '.join(row)} |\n")
+
+
+def _printed() -> list[tuple[str, str, str]]:
+    """What the text prints of these figures, and what comes out."""
+    found = intervals(EXAMPLE, 0.05, 0.95)
+    samples = {method: _enough_samples(method) for method in METHODS}
+    widths = np.array([[_widths(fnr, fpr) for fpr in RATES] for fnr in RATES])
+    shares = 1 - widths[..., 2:] / widths[..., :2]
+    ranges = [f"{share.min():.0%} to {share.max():.0%}" for share in np.moveaxis(shares, -1, 0)]
+    return [
+        ("section 3.2: credible interval", "[0.522, 1.268]", _words(found.bayes, 3)),
+        ("section 3.2: Jeffreys", "[0.321, 1.456]", _words(found.jeffreys, 3)),
+        ("figure 4: samples to ±0.15, Clopper-Pearson", "about 1,500", f"{samples[METHODS[0]]:,}"),
+        ("figure 4: Bayes", "just over 500", f"{samples['bayes']:,}"),
+        ("figure 5: narrower than Clopper-Pearson by", "36 % to 52 %", ranges[0]),
+        ("figure 5: narrower than Jeffreys by", "20 % to 32 %", ranges[1]),
+    ]
+
+
+def _counts(samples: int, fnr: float, fpr: float) -> ConfusionCounts:
+    half = samples // 2
+    wrong = round(fnr * half), round(fpr * half)
+    return ConfusionCounts(wrong[0], half - wrong[0], wrong[1], half - wrong[1])
+
+
+def _widths(fnr: float, fpr: float) -> list[float]:
+    """The widths of the three intervals from 1,000 samples; figure 5."""
+    found = intervals(_counts(1000, fnr, fpr), DELTA, CONFIDENCE)
+    return [getattr(found, m).upper - getattr(found, m).lower for m in METHODS]
+
+
+def _enough_samples(method: str) -> int:
+    """The least number of samples, in tens, from which an interval is at most 0.3 wide."""
+    for samples in range(100, 4000, 10):
+        found = getattr(intervals(_counts(samples, 0.4, 0.4), DELTA, CONFIDENCE), method)
+        if found.upper - found.lower <= 0.3:
+            return samples
+    raise AssertionError("4,000 samples are not enough")
+
+
+def _table_2(folder: Path) -> list[tuple[str, ...]]:
+    """Intervals from LiRA's scores, each at the threshold where its own lower end is largest."""
+    roc = RocCounts.of(read_score_file(folder / "scores_lira.csv").canary_scores())
+    tables = [roc.at(index) for index in range(len(roc.false_negatives))]
+    ways: dict[str, Callable[[ConfusionCounts], Interval]] = {
+        "Clopper-Pearson": lambda c: interval_of_rates(c, DELTA, CONFIDENCE, clopper_pearson_upper),
+        "Jeffreys": lambda c: interval_of_rates(c, DELTA, CONFIDENCE, jeffreys_upper),
+    }
+    bayes = EpsilonPosterior(_best_of(folder), DELTA).interval(CONFIDENCE)
+    found = {n: max(map(way, tables), key=lambda i: i.lower) for n, way in ways.items()}
+    return [
+        (folder.name, name, _words(interval, 2), f"{interval.upper - interval.lower:.2f}")
+        for name, interval in {**found, "Bayes": bayes}.items()
+    ]
+
+
+def _best_of(folder: Path) -> ConfusionCounts:
+    """The counts of LiRA at the threshold with the largest lower credible end."""
+    roc = RocCounts.of(read_score_file(folder / "scores_lira.csv").canary_scores())
+    return roc.at(best_threshold(roc, DELTA, CONFIDENCE))
+
+
+def _words(interval: Interval, digits: int) -> str:
+    return f"[{interval.lower:.{digits}f}, {interval.upper:.{digits}f}]"
+
+
+def _figure_1(axes: Axes, attacks: list[Path]) -> None:
+    """Posterior densities at LiRA's best threshold."""
+    grid = np.linspace(0.01, 14, 300)
+    for folder in attacks:
+        axes.plot(grid, EpsilonPosterior(_best_of(folder), DELTA).pdf(grid), label=folder.name)
+    axes.axvline(8, color="k", linestyle=":", label="accountant, ε = 8")
+    axes.set_xlabel("ε")
+    axes.legend(fontsize=7)
+
+
+def _figure_2(axes: Axes, attacks: list[Path]) -> None:
+    """The borders of privacy regions."""
+    del attacks
+    rates = np.linspace(0, 1, 301)
+    x, y = np.meshgrid(rates, rates)
+    found = axes.contour(x, y, epsilon_of_rates(x, y, 0.05), levels=[0.5, 1, 2, 3])
+    axes.clabel(found, fontsize=7)
+    axes.set_xlabel("FNR")
+    axes.set_ylabel("FPR")
+
+
+def _figure_3(axes: Axes, attacks: list[Path]) -> None:
+    """The joint posterior, Jeffreys' rectangle, and the regions of both intervals."""
+    del attacks
+    rates = np.linspace(0.1, 0.6, 251)
+    x, y = np.meshgrid(rates, rates)
+    fnr, fpr = stats.beta(35.5, 65.5), stats.beta(25.5, 75.5)
+    axes.contour(x, y, fnr.pdf(x) * fpr.pdf(y), colors="grey", linewidths=0.6)
+    found = intervals(EXAMPLE, 0.05, 0.95)
+    epsilon = epsilon_of_rates(x, y, 0.05)
+    for interval, colour in ((found.bayes, "tab:orange"), (found.jeffreys, "tab:blue")):
+        axes.contour(x, y, epsilon, levels=[interval.lower, interval.upper], colors=colour)
+    tail = (1 - np.sqrt(0.95)) / 2
+    low, high = [fnr.ppf(tail), fpr.ppf(tail)], [fnr.ppf(1 - tail), fpr.ppf(1 - tail)]
+    width, height = high[0] - low[0], high[1] - low[1]
+    axes.add_patch(plt.Rectangle(low, width, height, fill=False, color="tab:blue"))
+    axes.set_xlabel("FNR")
+    axes.set_ylabel("FPR")
+
+
+def _figure_4(axes: Axes, attacks: list[Path]) -> None:
+    """Interval ends against samples where FNR = FPR = 40 %."""
+    del attacks
+    samples = range(100, 2001, 50)
+    for method, colour in zip(METHODS, ("tab:green", "tab:blue", "tab:orange"), strict=True):
+        all_three = [intervals(_counts(n, 0.4, 0.4), DELTA, CONFIDENCE) for n in samples]
+        found = [getattr(of, method) for of in all_three]
+        for end in ("lower", "upper"):
+            label = method.replace("_", " ") if end == "lower" else None
+            axes.plot(samples, [getattr(i, end) for i in found], color=colour, label=label)
+    axes.axhspan(np.log(1.5) - 0.15, np.log(1.5) + 0.15, color="0.9")
+    axes.set_xlabel("samples")
+    axes.set_ylabel("ε")
+    axes.legend(fontsize=7)
+
+
+def _figure_5(axes: Axes, attacks: list[Path]) -> None:
+    """Widths against FNR = FPR, 1,000 samples: the diagonal of the paper's surfaces."""
+    del attacks
+    widths = np.array([_widths(rate, rate) for rate in RATES])
+    for column, method in enumerate(METHODS):
+        axes.plot(RATES, widths[:, column], label=method.replace("_", " "))
+    axes.set_xlabel("FNR = FPR")
+    axes.set_ylabel("width of the interval")
+    axes.legend(fontsize=7)
+
+
+def _figure_7(axes: Axes, attacks: list[Path]) -> None:
+    """The posterior density of ε as samples grow, FNR = FPR = 40 %."""
+    del attacks
+    grid = np.linspace(0.005, 2, 300)
+    for samples in (10, 40, 200, 1000, 4000):
+        posterior = EpsilonPosterior(_counts(samples, 0.4, 0.4), DELTA)
+        axes.plot(grid, posterior.pdf(grid), label=f"{samples:,}")
+    axes.set_xlabel("ε")
+    axes.legend(fontsize=7, title="samples", title_fontsize=7)
+
+
+if __name__ == "__main__":
+    main()
