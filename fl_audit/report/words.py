@@ -52,9 +52,12 @@ def rounds_done(record: RunRecord) -> str:
 
 def _canaries(run: FinishedRun) -> str:
     record, presentations = run.record, run.presentations
+    if record.num_canaries == 0:
+        return "There are no canaries, so that nothing is audited."
+    inclusion = run.config.canaries.inclusion
     start = (
         f"Of {record.num_canaries:,} {_kind_of(run.config.canaries)}, "
-        f"{_INCLUDED_BY[run.config.canaries.inclusion]} {record.num_included:,}"
+        f"{_INCLUDED_BY[inclusion]} {record.num_included:,}"
     )
     if len(presentations) == 0:
         return f"{start}."
@@ -63,7 +66,10 @@ def _canaries(run: FinishedRun) -> str:
     if least == most:
         rounds = count(least, "round")
     drawn = canary_rounds(run.config.participation)
-    return f"{start}; an included canary took part in {rounds}. {drawn}"
+    said = [f"{start}; an included canary took part in {rounds}. {drawn}"]
+    if inclusion == "fixed_half":
+        said.append("Methods that guess about coins need one for each canary, and are left out.")
+    return " ".join(said)
 
 
 def _kind_of(canaries: AnyCanaries) -> str:

@@ -33,3 +33,14 @@ def test_what_canaries_hold(run_folder, canaries, sentence):
     config = msgspec.structs.replace(run.config, canaries=canaries)
     text = " ".join(run_facts(dataclasses.replace(run, config=config)).values())
     assert f"Of 200 {sentence} coin each included 94" in text
+
+
+def test_a_fixed_half_and_no_canaries(run_folder):
+    run = read_finished_run(run_folder)
+    half = msgspec.structs.replace(run.config.canaries, inclusion="fixed_half")
+    config = msgspec.structs.replace(run.config, canaries=half)
+    said = run_facts(dataclasses.replace(run, config=config))["Canaries"]
+    assert "a half drawn at random was included, 94; an included canary took part in" in said
+    assert "guess about coins need one for each canary, and are left out." in said
+    without = dataclasses.replace(run, record=dataclasses.replace(run.record, num_canaries=0))
+    assert run_facts(without)["Canaries"] == "There are no canaries, so that nothing is audited."
