@@ -17,6 +17,9 @@ _FEWEST_ROUNDS = 5
 _RUN_AWAY = 20.0
 """The factor by which a clip norm that still moves may have moved since the first round."""
 
+_STILL_MOVES = 1.1
+"""The factor by which it has then moved, the same way, in the last quarter of the rounds."""
+
 _LOSS_GROWTH = 1.2
 """The factor between the mean losses of the first and the last fifth of the rounds."""
 
@@ -97,7 +100,8 @@ def _clip_norm(clip_norm: FloatArray) -> Iterator[TrainingFault]:
     if not np.isfinite(clip_norm).all():
         return
     grown, moving = last / first, last / late
-    if max(grown, 1 / grown) > _RUN_AWAY and (moving > 1.1) == (grown > 1) and moving != 1:
+    is_moving = moving > _STILL_MOVES if grown > 1 else 1 / moving > _STILL_MOVES
+    if max(grown, 1 / grown) > _RUN_AWAY and is_moving:
         way = "grew" if grown > 1 else "shrank"
         yield TrainingFault(
             "clip norm runs away",

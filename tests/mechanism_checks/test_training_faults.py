@@ -46,6 +46,9 @@ def test_each_fault_is_named(changes, name):
 def test_a_clip_norm_that_has_settled_has_not_run_away():
     grown = 0.1 * 1.2 ** np.minimum(np.arange(ROUNDS), 20)
     assert names(clip_norm=grown) == []
+    wavering = 1 + 0.02 * np.sin(np.arange(ROUNDS))
+    assert names(clip_norm=wavering * grown) == []
+    assert names(clip_norm=wavering / grown) == []
 
 
 def test_an_empty_round_matters_where_the_sum_is_divided_by_who_came():
