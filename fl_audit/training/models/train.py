@@ -6,6 +6,7 @@ is random comes from the seed and the model's number, what is trained later is t
 """
 
 import dataclasses
+import functools
 import hashlib
 import json
 from collections.abc import Callable
@@ -51,6 +52,11 @@ class ModelJob:
     recipe: Recipe
     seed: int
 
+    @functools.cached_property
+    def trainer(self) -> ModelBlockTrainer:
+        """What trains the models, traced once for all calls."""
+        return ModelBlockTrainer(self.classifier, self.recipe, self.points)
+
 
 @dataclass(frozen=True, eq=False)
 class ModelOutputs:
@@ -91,7 +97,6 @@ def train_models(
     """
     if not training.any(axis=1).all():
         raise InputError("every model must have at least one training point")
-    trainer = ModelBlockTrainer(job.classifier, job.recipe, job.points)
     common = _digest_of_job(job)
     outputs = []
     for start in range(0, len(training), models_per_block):
@@ -99,7 +104,7 @@ def train_models(
         path = folder / _name(common, part, first + start)
         is_new = not path.exists()
         if is_new:
-            _write(path, _trained(job, trainer, part, first + start))
+            _write(path, _trained(job, part, first + start))
         outputs.append(_read(path, part.shape))
         after_block(len(part), len(part) if is_new else 0)
     return ModelOutputs(
@@ -108,9 +113,7 @@ def train_models(
     )
 
 
-def _trained(
-    job: ModelJob, trainer: ModelBlockTrainer, training: BoolArray, first: int
-) -> ModelOutputs:
+def _trained(job: ModelJob, training: BoolArray, first: int) -> ModelOutputs:
     numbers = range(first, first + len(training))
     of_models = [_initial(job, number) for number in numbers]
     batches = [
@@ -119,8 +122,8 @@ def _trained(
     ]
     keys = [generator(job.seed, Stream.MODEL_NOISE, number).integers(2**62) for number in numbers]
     initial = [np.stack(arrays) for arrays in zip(*of_models, strict=True)]
-    weights = trainer.train(initial, stacked(batches), np.array(keys, np.int64))
-    logits = trainer.logits(weights, job.points.inputs)
+    weights = job.trainer.train(initial, stacked(batches), np.array(keys, np.int64))
+    logits = job.trainer.logits(weights, job.points.inputs)
     if not np.isfinite(logits).all():
         raise InputError(
             "training diverged: a model gives numbers that are not finite; use a smaller "
