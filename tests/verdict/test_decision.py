@@ -241,7 +241,7 @@ def test_canaries_that_do_not_stand_for_clients_contradict_nothing():
     tests = ClaimTests([separated(1000)], 0.95)
     verdict = reach_verdict(Claim(1.0, DELTA), tests, unfit="they take part too often")
     assert verdict.outcome == "inconclusive"
-    assert verdict.reason == "they take part too often"
+    assert verdict.reason.startswith("they take part too often; next: canaries that take part as")
     assert verdict.p_value is None
     assert verdict.epsilon_lower > 4
 
