@@ -43,7 +43,7 @@ test-ray: .venv-ray/.synced
 	.venv-ray/bin/python -m pytest -m "" tests/training/on_ray tests/sweeps
 
 .venv-ray/.synced: uv.lock pyproject.toml setup.cfg $(STAMP)
-	UV_PROJECT_ENVIRONMENT=.venv-ray $(BIN)/uv sync --frozen --extra training --extra report \
+	UV_PROJECT_ENVIRONMENT=.venv-ray $(BIN)/uv sync --frozen --compile-bytecode --extra training --extra report \
 		--extra test --extra ray
 	touch $@
 
@@ -94,11 +94,12 @@ lint: $(STAMP)
 
 setup: $(STAMP)
 
-# The lock has hashes for everything; uv itself is pinned here.
+# The lock has hashes for everything; uv itself is pinned here. Bytecode is compiled once, as some
+# machines forbid Python to keep it, and every process would compile TensorFlow anew (9 s for 3 s).
 $(STAMP): uv.lock pyproject.toml setup.cfg
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet uv==0.13.8
-	$(BIN)/uv sync --frozen --extra training --extra report --extra test
+	$(BIN)/uv sync --frozen --compile-bytecode --extra training --extra report --extra test
 	touch $@
 
 # After a change of dependencies: all locks anew, and no host but the public index in them.

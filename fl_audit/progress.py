@@ -47,6 +47,11 @@ class Progress:
             parts += [f"{name} {value}" for name, value in (facts or {}).items()]
             sys.stderr.write(", ".join(parts) + "\n")
 
+    def note(self, text: str) -> None:
+        """Shows a text beside the bar; nothing without a terminal."""
+        if not self._bar.disable:
+            self._bar.set_postfix_str(text)
+
     def close(self) -> None:
         """Takes the bar away."""
         self._bar.close()

@@ -6,9 +6,10 @@ from pathlib import Path
 from fl_audit.comparison import compare, render_comparison
 from fl_audit.formats.atomic import unfinished_files, write_text
 from fl_audit.formats.folder_lock import locked
+from fl_audit.progress import Progress
 from fl_audit.sweeps.grid import SweepRun, read_grid
 from fl_audit.sweeps.on_ray import check_ray, run_on_ray
-from fl_audit.sweeps.progress import SweepProgress
+from fl_audit.sweeps.progress import count_run, rounds_at_work
 from fl_audit.sweeps.states import RunState, found_state, write_states
 
 
@@ -56,14 +57,14 @@ def _run_rest(runs: Sequence[SweepRun], out: Path, jobs: int | None) -> tuple[Ru
     write_states(list(states.values()), out)
     if not work:
         return tuple(states.values())
-    with SweepProgress(runs, done=len(runs) - len(work)) as progress:
+    with Progress("sweep", len(runs), "run", done=len(runs) - len(work)) as progress:
 
         def ended(state: RunState) -> None:
             states[state.name] = state
             write_states(list(states.values()), out)
-            progress.ended(state)
+            count_run(progress, state)
 
-        run_on_ray(work, jobs, ended, progress.look)
+        run_on_ray(work, jobs, ended, lambda at_work: progress.note(rounds_at_work(runs, at_work)))
     return tuple(states.values())
 
 

@@ -252,7 +252,9 @@ def test_a_compressed_file_is_read_as_it_is(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content", [b"client_id,text\na,b\n", gzip.compress(b"client_id,text" * 99)[:-9]]
+    "content",
+    [b"client_id,text\na,b\n", gzip.compress(b"client_id,text" * 99)[:-9]],
+    ids=["plain", "cut"],
 )
 def test_a_file_that_gzip_did_not_write_is_refused(tmp_path, content):
     path = tmp_path / "speech.csv.gz"
