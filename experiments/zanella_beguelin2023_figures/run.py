@@ -1,6 +1,7 @@
-"""Figures 2, 3, 4, 5 and 7 of Zanella-Béguelin et al. (2023) and its Table 2; see README.md."""
+"""Figures 1 to 5 and 7 of Zanella-Béguelin et al. (2022) and its Table 2; see README.md."""
 
 import argparse
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -112,11 +113,14 @@ def _words(interval: Interval, digits: int) -> str:
 
 
 def _figure_1(axes: Axes, attacks: list[Path]) -> None:
-    """Posterior densities at LiRA's best threshold."""
+    """Posterior densities at LiRA's best threshold, and what the accountant guarantees."""
     grid = np.linspace(0.01, 14, 300)
     for folder in attacks:
-        axes.plot(grid, EpsilonPosterior(_best_of(folder), DELTA).pdf(grid), label=folder.name)
-    axes.axvline(8, color="k", linestyle=":", label="accountant, ε = 8")
+        density = EpsilonPosterior(_best_of(folder), DELTA).pdf(grid)
+        (line,) = axes.plot(grid, density, label=folder.name)
+        guaranteed = json.loads((folder / "report.json").read_text())["analytical_epsilon"]
+        if guaranteed != "inf":
+            axes.axvline(guaranteed, color=line.get_color(), linestyle=":", label="its accountant")
     axes.set_xlabel("ε")
     axes.legend(fontsize=7)
 
