@@ -34,6 +34,11 @@ _VALUES: Mapping[str, Mapping[str, object]] = {
 }
 """The keys that a starting point sets, with numbers that suit the digits task."""
 
+_VALUES_OF_KIND: Mapping[str | None, Mapping[str, object]] = {
+    "numbers": {"num_clients": 342_477, "dim": 4_050_748},
+}
+"""The keys that it sets in a table of some kind, with the numbers of Stack Overflow's LSTM."""
+
 
 def starting_config(task: str) -> str:
     """A config of a task in TOML, where each key has its meaning as a comment.
@@ -64,7 +69,7 @@ def _section(table: TableOfKeys, tables: list[TableOfKeys]) -> Iterator[str]:
     if table.kind is not None:
         others = [str(t.kind) for t in tables if t.name == table.name and t.kind != table.kind]
         yield f'kind = "{table.kind}"' + (f"  # or {', '.join(others)}" if others else "")
-    values = _VALUES.get(table.name, {})
+    values = {**_VALUES.get(table.name, {}), **_VALUES_OF_KIND.get(table.kind, {})}
     for key in table.keys:
         yield from _comment(key.meaning)
         yield _line(key, values)

@@ -51,8 +51,12 @@ def test_letters_that_ascii_lacks_are_escaped():
 
 
 @pytest.mark.parametrize("raised", [KeyboardInterrupt, ImportError])
-def test_ctrl_c_during_an_import_is_one_line(monkeypatch, capsys, raised):
+def test_ctrl_c_during_an_import_is_one_line(monkeypatch, capsys, request, raised):
     """A library that is written in C may turn the interrupt into an error of its own."""
+
+    # A suite that runs in the background is started with the signal ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
 
     def interrupted(arguments):
         try:

@@ -17,7 +17,9 @@ TOMLS = sorted(
     for path in (ROOT / folder).rglob("*.toml")
 )
 RUNS = [path for path in TOMLS if {"task", "participation"} <= set(tomllib.loads(path.read_text()))]
-MADE_BY_A_COMMAND = (ROOT / "experiments/stackoverflow/stand_in",)
+MADE_BY_A_COMMAND = [
+    ROOT / "experiments" / name / "stand_in" for name in ("stackoverflow", "emnist")
+]
 """Folders that a script writes; the README beside it has the command."""
 
 

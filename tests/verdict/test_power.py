@@ -23,7 +23,10 @@ OF_ONE = GaussianCanaryNull(SIMULATED_DIM)
 
 @pytest.mark.parametrize(
     ("method", "null", "epsilon", "num_canaries"),
-    [("threshold_valid", "closed_form", 2.0, 300), ("one_run_valid", "empirical", 2.0, 1500)],
+    [
+        ("threshold_valid", "closed_form", 2.0, 300),
+        pytest.param("one_run_valid", "empirical", 2.0, 1500, marks=pytest.mark.slow),
+    ],
 )
 def test_power_is_how_often_bounds_exceed_the_claim(method, null, epsilon, num_canaries):
     claim = Claim(epsilon, 1e-4)

@@ -94,6 +94,7 @@ def _distance(vector, reference):
     return np.linalg.norm(vector - reference) / np.linalg.norm(reference)
 
 
+@pytest.mark.slow
 def test_a_keras_lstm_trains_as_the_functional_one_under_native_and_local(next_word_run, worker):
     run = next_word_run
     keras = _keras_process(run)
