@@ -22,6 +22,15 @@ _MEANINGS = {
 }
 
 
+_STANDS_FOR_CLIENTS = (
+    "A canary is such a client and takes part no more often, so a bound for the canary counts."
+)
+_STANDS_FOR_THOSE_LIKE_IT = (
+    "How often clients take part is not known here: a bound for a canary counts for clients that "
+    "take part as often as canaries did, and a claim about more rounds was not tested."
+)
+
+
 @dataclass(frozen=True)
 class VerdictBanner:
     """What the page says of a claim.
@@ -64,21 +73,19 @@ def _facts(verdict: VerdictReport, report: Report | FolderReport) -> list[Note]:
     if isinstance(report, Report):
         client, confidence = report.analytical.client.epsilon, report.verdict_confidence
     return [
-        Note("Claim", _claim(verdict)),
+        Note("Claim", _claim(verdict, report)),
         Note("By accounting", _accounting(verdict, client)),
         Note("Looked at", _looks(verdict, confidence)),
         *_evidence(verdict),
     ]
 
 
-def _claim(verdict: VerdictReport) -> str:
+def _claim(verdict: VerdictReport, report: Report | FolderReport) -> str:
     claim = "for a client: one more or less, or one that sends nothing."
     if verdict.p_value is None:
         return claim
-    return (
-        f"{claim} A canary is such a client and takes part no more often, so a bound for the "
-        "canary counts."
-    )
+    is_of_a_run = isinstance(report, Report)
+    return f"{claim} {_STANDS_FOR_CLIENTS if is_of_a_run else _STANDS_FOR_THOSE_LIKE_IT}"
 
 
 def _accounting(verdict: VerdictReport, client: float | None) -> str:

@@ -56,6 +56,7 @@ def test_a_folder_gets_the_sections_of_a_run_that_it_knows(audit, tmp_path, caps
     assert "contradicted : claimed ε ≤ 0.5 at δ = 0.0001".replace(" ", "\N{NO-BREAK SPACE}") in (
         text.replace(" ", "\N{NO-BREAK SPACE}")
     )
+    assert "How often clients take part is not known here" in text
     for heading in ("The run", "What attackers see", "Estimates", "Are the scores Gaussian?"):
         assert f" {heading} " in text
     assert page.read_text().count("<figure") == 5  # the picture and a histogram a statistic
