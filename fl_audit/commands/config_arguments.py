@@ -27,6 +27,18 @@ def add_config_arguments(parser: "Parser", summary: str) -> None:
     )
 
 
+def add_calibrate(parser: "Parser", summary: str) -> None:
+    """Adds --calibrate [SECONDS], a minute where it is given alone.
+
+    Args:
+      parser: The command's parser.
+      summary: Help text that says what the first rounds are trained for.
+    """
+    parser.add_argument(
+        "--calibrate", metavar="SECONDS", type=float, nargs="?", const=60.0, help=summary
+    )
+
+
 def config_of(arguments: argparse.Namespace) -> "Config":
     """Reads and checks the config that the arguments name.
 

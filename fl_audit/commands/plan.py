@@ -4,7 +4,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from fl_audit.commands.config_arguments import add_config_arguments, config_of
+from fl_audit.commands.config_arguments import add_calibrate, add_config_arguments, config_of
 from fl_audit.commands.parser import add_command
 from fl_audit.commands.printing import add_verbose, print_json
 
@@ -34,13 +34,8 @@ def add(commands: "Commands") -> None:
     parser.add_argument(
         "--trials", metavar="N", type=int, help="simulated runs; default: 39, or 19 for large ones"
     )
-    parser.add_argument(
-        "--calibrate",
-        metavar="SECONDS",
-        type=float,
-        nargs="?",
-        const=60.0,
-        help="train the first rounds for so long, by default a minute, and predict hours",
+    add_calibrate(
+        parser, "train the first rounds for so long, by default a minute, and predict hours"
     )
     parser.add_argument("--runs", metavar="N", type=int, default=1, help="such runs, for hours")
     parser.add_argument("--machines", metavar="N", type=int, default=1, help="that share the runs")

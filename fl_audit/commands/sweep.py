@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fl_audit.commands.config_arguments import add_calibrate
 from fl_audit.commands.parser import add_command
 from fl_audit.commands.printing import print_json
 from fl_audit.errors import InputError
@@ -34,13 +35,9 @@ def add(commands: "Commands") -> None:
     )
     parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="the sweep's folder")
     parser.add_argument("--dry-run", action="store_true", help="list the runs, start nothing")
-    parser.add_argument(
-        "--calibrate",
-        metavar="SECONDS",
-        type=float,
-        nargs="?",
-        const=60.0,
-        help="with --dry-run: train a run's first rounds, by default for a minute, to tell hours",
+    add_calibrate(
+        parser,
+        "with --dry-run: train a run's first rounds, by default for a minute, to tell hours",
     )
     parser.add_argument(
         "--jobs",

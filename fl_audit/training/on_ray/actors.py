@@ -189,7 +189,7 @@ class Actors:
             at = "as they started" if call.node is None else "at the same work"
             raise InputError(f"ray: {losses[call.node]} actors were lost {at}: {why}; {RESUME}")
         if call.node is not None:
-            work.give_back([call.node])
+            work.give_back(call.node)
         if self._cluster.lost_actors == "stop":
             raise InputError(f"ray: an actor was lost: {why}; {RESUME}")
         if self._cluster.lost_actors == "replace":

@@ -63,10 +63,7 @@ def ray_on_this_machine(num_cpus: int, store_bytes: int) -> Iterator[Any]:
       num_cpus: The number of CPUs that Ray may give out, whatever the machine has.
       store_bytes: The size of the object store, in bytes; Ray's least is 75 MiB.
     """
-    for name, value in _ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
-    import ray
-
+    ray = _quiet_ray()
     usual = tempfile.gettempdir()
     parent = usual if len(usual) <= _LONGEST_TEMPORARY else "/tmp"
     folder = tempfile.mkdtemp(prefix="fl-", dir=parent)
@@ -96,16 +93,22 @@ def ray_at(address: str) -> Iterator[Any]:
     Args:
       address: The address of its head, `host:port`, or `auto` for the cluster of this machine.
     """
-    for name, value in _ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
-    import ray
-
+    ray = _quiet_ray()
     try:
         with _silent():
             ray.init(address=address, log_to_driver=False, logging_level="ERROR")
         yield ray
     finally:
         ray.shutdown()
+
+
+def _quiet_ray() -> Any:
+    """Ray's module, imported with `_ENVIRONMENT` where that does not say otherwise already."""
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    import ray
+
+    return ray
 
 
 @contextlib.contextmanager

@@ -5,7 +5,7 @@ alone. Floating-point sums depend on their order; so this one is the same to the
 many actors there are, whatever each of them did, and whichever of them were lost.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -118,6 +118,6 @@ class OpenWork:
         self._begun += 1 << level
         return node
 
-    def give_back(self, nodes: Sequence[Node]) -> None:
-        """Takes back nodes whose worker was lost."""
-        self._returned += nodes
+    def give_back(self, node: Node) -> None:
+        """Takes back a node whose worker was lost."""
+        self._returned.append(node)

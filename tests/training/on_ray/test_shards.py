@@ -63,7 +63,7 @@ def test_work_that_is_given_out_and_lost_gives_the_same_sum(num_shards, workers)
         node = work.take(workers)
         taken.append(node)
         if len(taken) % 3 == 1 and taken.count(node) == 1:
-            work.give_back([node])
+            work.give_back(node)
             continue
         below = TreeSum(num_shards, _merge)
         for shard in node.shards(num_shards):
