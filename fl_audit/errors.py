@@ -2,7 +2,7 @@
 
 import difflib
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 class InputError(ValueError):
@@ -40,6 +40,32 @@ def nearest(name: str, known: Iterable[str]) -> str:
     if close:
         return f"did you mean {close[0]!r}?"
     return f"known: {', '.join(names)}"
+
+
+def refuse_misspelt(what: str, names: Iterable[str], optional: Sequence[str]) -> None:
+    """Refuses a name that is none of the optional ones, but nearly; others are let through.
+
+    What may be missing is easily missed where its name is misspelt, and a default taken for it.
+
+    Args:
+      what: What the names are of, such as "scores.csv: column", which starts the message.
+      names: The names that are there.
+      optional: The names that are known and may be missing.
+
+    Raises:
+      InputError: A name is nearly an optional one, which is not there itself.
+
+    >>> refuse_misspelt("scores.csv: column", ["score", "Inclusions"], ["inclusion"])
+    Traceback (most recent call last):
+    ...
+    fl_audit.errors.InputError: scores.csv: column 'Inclusions': did you mean 'inclusion'?
+    """
+    there = list(names)
+    missing = [name for name in optional if name not in there]
+    for name in there:
+        if name not in optional:
+            if close := difflib.get_close_matches(name.casefold(), missing, n=1, cutoff=0.78):
+                raise InputError(f"{what} {name!r}: did you mean {close[0]!r}?")
 
 
 _LONGEST_WORD = 300

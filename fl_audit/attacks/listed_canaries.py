@@ -6,16 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.array_types import IndexArray
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.canaries.pool import CanaryPool
 from fl_audit.errors import InputError
 from fl_audit.formats.atomic import write_text
-from fl_audit.formats.canaries_file import canaries_text, read_canary_rows
+from fl_audit.formats.canaries_file import canaries_text, read_canaries
 from fl_audit.formats.log_folder import LogFolder
-
-_MOST_DIGITS = 10
-"""Digits that the number of a round may have: it stays far within 64 bits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,39 +39,16 @@ def read_listed(folder: LogFolder, pool: CanaryPool) -> ListedCanaries:
     """
     if not folder.canaries.exists():
         return ListedCanaries(pool.included, None)
-    path = folder.canaries
-    rows: dict[str, dict[str, str]] = {}
-    for number, row in enumerate(read_canary_rows(path, ("canary_id", "included")), start=1):
-        if row["canary_id"] in rows:
-            raise InputError(f"{path}, row {number}: canary_id {row['canary_id']!r} is there twice")
-        rows[row["canary_id"]] = row
+    rows = read_canaries(folder.canaries)
     ids = [str(canary) for canary in range(pool.count)]
     if rows.keys() != set(ids):
         raise InputError(
-            f"{path}: must list canaries 0 to {pool.count - 1} of pool.json, a row each; "
-            f"got {len(rows)} rows"
+            f"{folder.canaries}: must list canaries 0 to {pool.count - 1} of pool.json, a row "
+            f"each; got {len(rows)} rows"
         )
-    included = np.array([rows[canary]["included"] == "1" for canary in ids], dtype=bool)
-    if not all("rounds" in row for row in rows.values()):
-        return ListedCanaries(included, None)
-    rounds = tuple(_rounds(str(path), canary, rows[canary]["rounds"]) for canary in ids)
-    return ListedCanaries(included, OwnRounds(rounds))
-
-
-def _rounds(path: str, canary: str, text: str) -> IndexArray:
-    """Reads a canary's rounds, which count from 1 in the file, as rounds from 0."""
-    numbers = text.split()
-    if not all(map(_is_round, numbers)):
-        raise InputError(
-            f"{path}, canary_id {canary!r}: rounds must be whole numbers from 1 on, separated by "
-            f"blanks, got {text[:60]!r}"
-        )
-    return np.array([int(number) - 1 for number in numbers], dtype=np.int64)
-
-
-def _is_round(number: str) -> bool:
-    is_short = number.isascii() and number.isdigit() and len(number) <= _MOST_DIGITS
-    return is_short and int(number) > 0
+    included = np.array([rows[canary].included for canary in ids], dtype=bool)
+    rounds = [own for canary in ids if (own := rows[canary].rounds) is not None]
+    return ListedCanaries(included, OwnRounds(tuple(rounds)) if rounds else None)
 
 
 def write_listed(

@@ -16,7 +16,7 @@ from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.round_cosines import FinishedRounds, RoundCosines
 from fl_audit.attacks.round_directions import RoundDirections
 from fl_audit.canaries.pool import CanaryPool, read_pool
-from fl_audit.errors import InputError
+from fl_audit.errors import InputError, refuse_misspelt
 from fl_audit.formats.concentration_log import ConcentrationLog
 from fl_audit.formats.cosine_log import CosineLog
 from fl_audit.formats.log_folder import LogFolder
@@ -57,10 +57,18 @@ def read_log(folder: LogFolder, progress: Progress) -> SeenLog:
     Raises:
       InputError: A file is missing, damaged, or contradicts `pool.json`, and the message names it.
     """
+    refuse_misspelt(f"{folder.path}: file", _names(folder.path), folder.optional)
     pool = read_pool(folder.pool)
     listed = read_listed(folder, pool)
     cosines, num_rounds = _rounds(folder, pool, listed.own_rounds, progress)
     return SeenLog(folder, pool, listed, cosines, num_rounds)
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(path.name for path in folder.iterdir())
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be read: {error.strerror}") from error
 
 
 def _rounds(

@@ -47,3 +47,9 @@ class LogFolder(ScoredFolder):
     def final(self) -> Path:
         """The model after the last round, float32 of shape (dim,) (NPY); may be missing."""
         return self.path / "final.npy"
+
+    @property
+    def optional(self) -> tuple[str, ...]:
+        """The names of what another system may put beside the pool; each may be missing."""
+        vectors = (self.aggregates, self.round_cosines, self.initial, self.final)
+        return tuple(path.name for path in (*vectors, self.canaries, self.round_lengths))

@@ -1,8 +1,8 @@
 """Score files: one row per canary, with whether it was included and its score.
 
 The format is CSV or Parquet with the columns `canary_id` (unique), `included` (0 or 1) and `score`
-(finite; a LARGER score looks MORE like a member). A column `inclusion` that says `fixed_half` in
-every row tells that half of the canaries were drawn to take part, without a coin for each. Other
+(finite; a LARGER score looks MORE like a member). A column `inclusion` says how it was decided who
+takes part, `coins` or `fixed_half` in every row; without it coins are taken for granted. Other
 columns are ignored.
 """
 
@@ -13,19 +13,19 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.errors import InputError, nearest
+from fl_audit.errors import InputError, nearest, refuse_misspelt
 from fl_audit.estimators.scores import CanaryScores, Inclusion
 from fl_audit.formats.atomic import atomic_writer
 
 COLUMNS = ("canary_id", "included", "score")
 
 _INCLUSION = "inclusion"
-_FIXED_HALF: Inclusion = "fixed_half"
+_KINDS: Mapping[str, Inclusion] = {kind: kind for kind in get_args(Inclusion)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +58,11 @@ class ScoreFile:
             raise ValueError(f"row {problem.row + 1}: {problem.text}")
         if len(self.score) == 0:
             raise ValueError("a score file must hold at least one canary, got none")
+
+    @property
+    def flags(self) -> dict[str, bool]:
+        """Whether each canary took part in training, by its name."""
+        return dict(zip(self.canary_id, self.included.tolist(), strict=True))
 
     def canary_scores(self) -> CanaryScores:
         """The scores, split into included and excluded canaries."""
@@ -92,14 +97,19 @@ def read_score_file(path: str | os.PathLike[str]) -> ScoreFile:
     ids = tuple(map(_text, table.columns["canary_id"]))
     included, included_problem = _parse_included(table.columns["included"])
     score, score_problem = _parse_scores(table.columns["score"])
-    found = (_id_problem(ids), included_problem, score_problem or _score_problem(score))
+    inclusion, inclusion_problem = _parse_inclusion(table)
+    found = (
+        _id_problem(ids),
+        included_problem,
+        score_problem or _score_problem(score),
+        inclusion_problem,
+    )
     problem = min(filter(None, found), key=lambda problem: problem.row, default=None)
     if problem:
         raise InputError(f"{path}, {table.name_row(problem.row)}: {problem.text}")
     if not ids:
         raise InputError(f"{path}: must hold at least one row below the header, got none")
-    said = set(table.columns.get(_INCLUSION, ()))
-    return ScoreFile(ids, included, score, _FIXED_HALF if said == {_FIXED_HALF} else "coins")
+    return ScoreFile(ids, included, score, inclusion)
 
 
 def write_score_file(path: str | os.PathLike[str], scores: ScoreFile) -> None:
@@ -146,9 +156,9 @@ def _write_parquet(file: IO[bytes], scores: ScoreFile) -> None:
 
 
 def _inclusion_column(scores: ScoreFile) -> dict[str, list[str]]:
-    """The column that tells of a fixed half; none where each canary had a coin."""
-    is_half = scores.inclusion == _FIXED_HALF
-    return {_INCLUSION: [scores.inclusion] * len(scores.score)} if is_half else {}
+    """The column that says how it was decided who takes part; none where each had a coin."""
+    is_told = scores.inclusion != "coins"
+    return {_INCLUSION: [scores.inclusion] * len(scores.score)} if is_told else {}
 
 
 def _read_csv(path: Path) -> _Table:
@@ -194,15 +204,16 @@ def _read_parquet(path: Path) -> _Table:
 
 
 def _positions(path: Path, header: list[str]) -> dict[str, int]:
-    """The position of each needed column, and of the one that tells of a fixed half."""
+    """The position of each needed column, and of `inclusion` where there is one."""
     if not header:
         raise InputError(f"{path}: must start with a header naming {', '.join(COLUMNS)}")
-    for name in COLUMNS:
+    refuse_misspelt(f"{path}: column", header, (_INCLUSION,))
+    told = (_INCLUSION,) if _INCLUSION in header else ()
+    for name in (*COLUMNS, *told):
         if name not in header:
             raise InputError(f"{path}: has no column {name!r}: {nearest(name, header)}")
         if header.count(name) > 1:
             raise InputError(f"{path}: must have one column {name!r}, got {header.count(name)}")
-    told = (_INCLUSION,) if header.count(_INCLUSION) == 1 else ()
     return {name: header.index(name) for name in (*COLUMNS, *told)}
 
 
@@ -220,10 +231,27 @@ def _parse_included(values: Sequence[object]) -> tuple[npt.NDArray[np.bool_], _P
     return np.array([flag == "1" for flag in flags], dtype=bool), None
 
 
+def _parse_inclusion(table: _Table) -> tuple[Inclusion, _Problem | None]:
+    """How it was decided who takes part, the same in every row; coins without the column."""
+    words = [_text(value) for value in table.columns.get(_INCLUSION, ())]
+    for row, word in enumerate(words):
+        if word not in _KINDS:
+            known = " or ".join(_KINDS)
+            hint = nearest(word, _KINDS)
+            return "coins", _Problem(row, f"inclusion must be {known}, got {word!r}: {hint}")
+        if word != words[0]:
+            first = table.name_row(0)
+            text = f"inclusion must be the same in every row, got {word!r}; {first} has"
+            return "coins", _Problem(row, f"{text} {words[0]!r}")
+    return _KINDS[words[0]] if words else "coins", None
+
+
 def _parse_scores(values: Sequence[object]) -> tuple[npt.NDArray[np.float64], _Problem | None]:
     numbers: list[float] = []
     for row, value in enumerate(values):
         try:
+            if isinstance(value, str) and "_" in value:  # Python reads 1_5 as 15
+                raise ValueError
             numbers.append(float(value))  # type: ignore[arg-type]  # anything: that is the check
         except (TypeError, ValueError):
             text = f"score must be a finite number, got {_text(value)!r}"

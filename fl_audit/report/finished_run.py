@@ -16,7 +16,7 @@ from fl_audit.canaries.tables import family_of
 from fl_audit.config import Config
 from fl_audit.config.file import load_config
 from fl_audit.errors import InputError
-from fl_audit.formats.canaries_file import read_canary_rows
+from fl_audit.formats.canaries_file import CanaryRow, check_scored, read_canaries
 from fl_audit.formats.csv_file import read_csv
 from fl_audit.formats.run_folder import RunFolder, RunRecord, read_record
 from fl_audit.formats.score_file import ScoreFile, read_score_file
@@ -119,7 +119,10 @@ def read_finished_run(folder: RunFolder) -> FinishedRun:
       InputError: A file is missing or damaged, or two of them contradict each other.
     """
     record = read_record(folder)
-    pool = _read_canaries(folder.canaries)
+    pool = read_canaries(folder.canaries)
+    dealt = tuple(canary.rounds for canary in pool.values() if canary.rounds is not None)
+    if len(dealt) != len(pool):
+        raise InputError(f"{folder.canaries}: has no column 'rounds'")
     if len(pool) != record.num_canaries:
         raise InputError(
             f"{folder.canaries}: must list the {record.num_canaries} canaries of "
@@ -133,8 +136,8 @@ def read_finished_run(folder: RunFolder) -> FinishedRun:
         record=record,
         rounds=rounds,
         canary_rounds=tuple(
-            canary.rounds[canary.rounds < record.rounds_done]
-            for canary in pool.values()
+            own[own < record.rounds_done]
+            for canary, own in zip(pool.values(), dealt, strict=True)
             if canary.included
         ),
         scores={
@@ -148,7 +151,7 @@ def read_finished_run(folder: RunFolder) -> FinishedRun:
         ),
         compared=read_compared_vectors(folder.compared_vectors),
         included=np.array([canary.included for canary in pool.values()], dtype=np.bool_),
-        rounds_of_canaries=tuple(canary.rounds for canary in pool.values()),
+        rounds_of_canaries=dealt,
     )
 
 
@@ -197,30 +200,7 @@ def _read_autocorrelation(path: Path) -> Autocorrelation | None:
         raise InputError(f"{path}: is not what a run writes: {error}") from error
 
 
-@dataclass(frozen=True, eq=False)
-class _Canary:
-    """A canary of the pool: whether it is included, and in which rounds, from 0."""
-
-    included: bool
-    rounds: npt.NDArray[np.int64]
-
-
-def _read_canaries(path: Path) -> dict[str, _Canary]:
-    rows = read_canary_rows(path, ("canary_id", "included", "rounds"))
-    try:
-        return {
-            row["canary_id"]: _Canary(
-                row["included"] == "1", np.array(row["rounds"].split(), dtype=np.int64) - 1
-            )
-            for row in rows
-        }
-    except (ValueError, OverflowError) as error:
-        raise InputError(f"{path}: rounds must be whole numbers: {error}") from error
-
-
-def _read_scores(path: Path, pool: Mapping[str, _Canary]) -> ScoreFile:
+def _read_scores(path: Path, pool: Mapping[str, CanaryRow]) -> ScoreFile:
     scores = read_score_file(path)
-    included = dict(zip(scores.canary_id, scores.included.tolist(), strict=True))
-    if included != {name: canary.included for name, canary in pool.items()}:
-        raise InputError(f"{path}: must score exactly the canaries of canaries.csv, same inclusion")
+    check_scored(path, scores.flags, pool)
     return scores

@@ -13,7 +13,9 @@ from fl_audit.canaries.pool import read_pool
 from fl_audit.canaries.tables import family_of
 from fl_audit.config.file import load_config
 from fl_audit.errors import InputError, nearest
+from fl_audit.estimators.scores import Inclusion
 from fl_audit.estimators.setting import Null
+from fl_audit.formats.canaries_file import check_scored, read_canaries
 from fl_audit.formats.log_folder import LogFolder
 from fl_audit.formats.run_folder import RunFolder, read_record
 from fl_audit.formats.score_file import ScoreFile, read_score_file
@@ -117,13 +119,42 @@ def _read_scores(path: Path) -> _Scores | None:
     compared = read_compared_vectors(log.compared_vectors)
     if log.pool.exists():
         pool = read_pool(log.pool)
+        _check_agreement(path, scores, (log.pool.name, pool.inclusion))
         return _Scores(scores, compared, pool.dim, pool.family)
+    canaries = load_config(run.config).canaries if run.config.exists() else None
+    said = None if canaries is None else (run.config.name, canaries.inclusion)
+    _check_agreement(path, scores, said)
     return _Scores(
         scores=scores,
         compared=compared,
         dim=read_record(run).dim if run.record.exists() else None,
-        family=family_of(load_config(run.config).canaries) if run.config.exists() else None,
+        family=None if canaries is None else family_of(canaries),
     )
+
+
+def _check_agreement(
+    path: Path, scores: Mapping[str, ScoreFile], said: tuple[str, Inclusion] | None
+) -> None:
+    """Refuses score files that contradict the folder on who was included, or how it was decided.
+
+    Args:
+      path: The folder.
+      scores: Its score files by statistic, at least one.
+      said: The file that says how it was decided who takes part, and what it says; None where only
+        the score files do.
+    """
+    folder = ScoredFolder(path)
+    one = next(iter(scores))
+    source, inclusion = said or (folder.scores(one).name, scores[one].inclusion)
+    listed = read_canaries(folder.canaries) if folder.canaries.exists() else None
+    for name, file in scores.items():
+        if file.inclusion != inclusion:
+            raise InputError(
+                f"{folder.scores(name)}: says that {file.inclusion} decided who takes part (column "
+                f"inclusion; coins without it), and {source} says {inclusion}; must be the same"
+            )
+        if listed is not None:
+            check_scored(folder.scores(name), file.flags, listed)
 
 
 def _score(folder: AuditedFolder) -> _Scores:

@@ -89,6 +89,15 @@ def _aggregate(name, array):
     return lambda folder: np.save(folder.aggregates / name, array)
 
 
+def _file(name):
+    return lambda folder: (folder.path / name).write_bytes(b"")
+
+
+def _listed(header, more):
+    rows = [f"{canary},{canary % 2}" + f",{more}" * bool(more) for canary in range(40)]
+    return lambda folder: folder.canaries.write_text("\n".join([header, *rows]))
+
+
 EACH = [f"{canary},{canary % 2}" for canary in range(40)]
 BAD = [
     (lambda folder: folder.pool.unlink(), "pool.json: cannot be read"),
@@ -112,6 +121,14 @@ BAD = [
     (_canaries(EACH[:-1]), "canaries.csv: must list canaries 0 to 39 of pool.json.*got 39 rows"),
     (_canaries([*EACH, "5,1"]), "canaries.csv, row 41: canary_id '5' is there twice"),
     (_canaries([*EACH[:-1], "39,yes"]), "canaries.csv, row 40: included must be 0 or 1, got 'yes'"),
+    (_file("canary.csv"), "log: file 'canary.csv': did you mean 'canaries.csv'?"),
+    (_file("round-lengths.npy"), "file 'round-lengths.npy': did you mean 'round_lengths.npy'?"),
+    (_file("Final.npy"), "file 'Final.npy': did you mean 'final.npy'?"),
+    (_listed("canary_id,included,round", "1"), "column 'round': did you mean 'rounds'?"),
+    (_listed("canary_id,included,included", "0"), "must have one column 'included', got 2"),
+    (_listed("canary_id,includes", ""), "has no column 'included': did you mean 'includes'?"),
+    (_listed("canary_id,included,rounds", "0"), "canary_id '0': rounds must be whole numbers"),
+    (_listed("canary_id,included,rounds", "2 1 2"), "canary_id '0': rounds must be there once"),
     (
         lambda folder: np.save(folder.round_cosines, np.zeros((3, 41), np.float32)),
         r"round_cosines.npy: holds float32 of shape \(3, 41\), must be .* \(rounds, 40\)",

@@ -42,8 +42,40 @@ def test_a_fixed_half_is_told_of(tmp_path, suffix):
     assert (read.inclusion, read.canary_scores().inclusion) == ("fixed_half", "fixed_half")
 
 
-def test_another_column_of_that_name_is_ignored(tmp_path):
-    text = "canary_id,included,score,inclusion\na,1,0.5,0.25\nb,0,0.1,fixed_half\n"
+@pytest.mark.parametrize("word", ["coins", "fixed_half"])
+def test_a_file_may_say_how_it_was_decided_who_takes_part(tmp_path, word):
+    text = f"canary_id,included,score, inclusion\na,1,0.5,{word}\nb,0,0.1, {word} \n"
+    assert read_score_file(written(tmp_path, text)).inclusion == word
+
+
+@pytest.mark.parametrize(
+    ("header", "words", "message"),
+    [
+        ("inclusion", ("fixed_haf",) * 2, "line 2: inclusion must be coins or fixed_half, got"),
+        ("inclusion", ("fixed_half", "Fixed half"), "got 'Fixed half': did you mean 'fixed_half'?"),
+        ("inclusion", ("coins", ""), "line 3: inclusion must be coins or fixed_half, got ''"),
+        ("inclusion", ("0.25", "0.25"), "got '0.25': known: coins, fixed_half"),
+        ("inclusion", ("fixed_half", "coins"), "same in every row, got 'coins'; line 2 has"),
+        ("Inclusion", ("fixed_half",) * 2, "column 'Inclusion': did you mean 'inclusion'?"),
+        ("inclusions", ("fixed_half",) * 2, "column 'inclusions': did you mean 'inclusion'?"),
+    ],
+)
+def test_another_word_for_it_is_never_taken_for_coins(tmp_path, header, words, message):
+    one, other = words
+    text = f"canary_id,included,score,{header}\na,1,0.5,{one}\nb,0,0.1,{other}\n"
+    with pytest.raises(InputError, match="scores.csv") as caught:
+        read_score_file(written(tmp_path, text))
+    assert message in str(caught.value)
+
+
+def test_inclusion_is_told_once(tmp_path):
+    text = "canary_id,included,score,inclusion,inclusion\na,1,0.5,coins,fixed_half\n"
+    with pytest.raises(InputError, match="must have one column 'inclusion', got 2"):
+        read_score_file(written(tmp_path, text))
+
+
+def test_columns_of_other_names_are_ignored(tmp_path):
+    text = "canary_id,included,score,exclusion,Score,notes\na,1,0.5,x,9,\nb,0,0.1,,,y\n"
     assert read_score_file(written(tmp_path, text)).inclusion == "coins"
 
 
@@ -81,6 +113,7 @@ def test_reads_what_other_programs_write(tmp_path, text):
         (GOOD + "c,2,0.5\n", "line 4: included must be 0 or 1, got '2'"),
         (GOOD + "c,true,0.5\n", "line 4: included must be 0 or 1, got 'true'"),
         (GOOD + "c,1,high\n", "line 4: score must be a finite number, got 'high'"),
+        (GOOD + "c,1,0_5\n", "line 4: score must be a finite number, got '0_5'"),
         (GOOD + "c,1,\n", "line 4: score must be a finite number, got ''"),
         (GOOD + "c,1,nan\n", "line 4: score must be a finite number, got nan"),
         (GOOD + "c,1,1e999\n", "line 4: score must be a finite number, got inf"),
