@@ -63,7 +63,7 @@ def test_a_file_may_say_how_it_was_decided_who_takes_part(tmp_path, word):
 def test_another_word_for_it_is_never_taken_for_coins(tmp_path, header, words, message):
     one, other = words
     text = f"canary_id,included,score,{header}\na,1,0.5,{one}\nb,0,0.1,{other}\n"
-    with pytest.raises(InputError, match="scores.csv") as caught:
+    with pytest.raises(InputError, match=r"scores\.csv") as caught:
         read_score_file(written(tmp_path, text))
     assert message in str(caught.value)
 

@@ -45,5 +45,5 @@ def test_scores_are_of_the_listed_canaries(tmp_path):
     assert folder_statistics(AuditedFolder(tmp_path))
     for rows in ("0,1\n1,0\n2,1\n3,1\n", "0,1\n1,0\n2,1\n", "0,1\n1,0\n2,1\n3,0\n4,0\n"):
         listed.write_text("canary_id,included\n" + rows)
-        with pytest.raises(InputError, match="must score exactly the canaries of canaries.csv"):
+        with pytest.raises(InputError, match="must score exactly the canaries of"):
             folder_statistics(AuditedFolder(tmp_path))
