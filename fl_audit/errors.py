@@ -62,10 +62,9 @@ def refuse_misspelt(what: str, names: Iterable[str], optional: Sequence[str]) ->
     """
     there = list(names)
     missing = [name for name in optional if name not in there]
-    for name in there:
-        if name not in optional:
-            if close := difflib.get_close_matches(name.casefold(), missing, n=1, cutoff=0.78):
-                raise InputError(f"{what} {name!r}: did you mean {close[0]!r}?")
+    for name in sorted(set(there).difference(optional)):
+        if close := difflib.get_close_matches(name.casefold(), missing, n=1, cutoff=0.78):
+            raise InputError(f"{what} {name!r}: did you mean {close[0]!r}?")
 
 
 _LONGEST_WORD = 300
