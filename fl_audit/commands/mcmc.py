@@ -10,9 +10,24 @@ from fl_audit.commands.printing import print_json
 
 if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands
+    from fl_audit.estimators.challenge_bases import (
+        ChainSettings,
+        ChallengeCounts,
+        PosteriorSummary,
+        Prior,
+    )
+    from fl_audit.estimators.challenge_bases.grid import GridPosterior
+    from fl_audit.estimators.challenge_bases.mhaar import MhaarDraws
 
 _ENOUGH_R_HAT = 1.05
 """Chains with a larger split R-hat have not yet converged (Gelman et al. 2013)."""
+
+_CHAIN_FLAGS = {
+    "--draws": "of mhaar, over all chains; default: 20000",
+    "--burn-in": "of mhaar, a chain; default: 1000",
+    "--chains": "of mhaar, at least 4; default: 8",
+    "--auxiliary": "of mhaar: K, the error rates a base that a move is averaged over; default: 32",
+}
 
 
 def add(commands: "Commands") -> None:
@@ -41,54 +56,114 @@ def add(commands: "Commands") -> None:
         metavar="NAME",
         help=(
             "error rates given epsilon: strength (default; the strength is unknown), uniform, "
-            "strongest, or a fixed strength in [0, 1]"
+            "strongest, a fixed strength in [0, 1], or beta:A,B"
         ),
+    )
+    parser.add_argument(
+        "--epsilon-variance",
+        metavar="V",
+        type=float,
+        default=10.0,
+        help="of the normal law that, cut to [0, inf), is epsilon's prior; default: 10",
     )
     parser.add_argument(
         "--method",
         choices=("grid", "mhaar"),
         help="grid: without Monte Carlo (default); mhaar: the paper's Markov chain",
     )
-    parser.add_argument("--draws", type=int, help="of mhaar, over all chains; default: 20000")
-    parser.add_argument("--burn-in", type=int, help="of mhaar, a chain; default: 1000")
+    for flag, help_text in _CHAIN_FLAGS.items():
+        parser.add_argument(flag, metavar="N", type=int, help=help_text)
     parser.add_argument("--seed", type=int, default=0, help="of mhaar")
+    parser.add_argument("--out", metavar="FILE.html", type=Path, help="write a page with plots")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def _mcmc(arguments: argparse.Namespace) -> int:
     """Prints the posterior; warns on standard error if the chains have not converged."""
-    from fl_audit.estimators.challenge_bases import ChainSettings, Prior, alpha_prior, posterior
+    from fl_audit.estimators.arguments import check_confidence
+    from fl_audit.estimators.challenge_bases import Prior, alpha_prior, full_posterior
     from fl_audit.formats.counts_file import read_counts_file
 
-    chain = {"draws": arguments.draws, "burn_in": arguments.burn_in}
-    found = posterior(
-        read_counts_file(arguments.counts),
+    check_confidence(arguments.confidence)
+    counts = read_counts_file(arguments.counts)
+    prior = Prior(arguments.epsilon_variance, alpha_prior(arguments.alpha_prior))
+    found = full_posterior(
+        counts,
         arguments.delta,
         method=arguments.method,
         correlated=arguments.correlated,
-        confidence=arguments.confidence,
-        prior=Prior(strength=alpha_prior(arguments.alpha_prior)),
-        settings=ChainSettings(**{name: n for name, n in chain.items() if n is not None}),
+        prior=prior,
+        settings=_chain_settings(arguments),
         seed=arguments.seed,
     )
-    if found.r_hat is not None and found.r_hat > _ENOUGH_R_HAT:
+    summary = found.summary(arguments.confidence)
+    _warn(summary, _given(arguments))
+    if arguments.out is not None:
+        _write_page(arguments, counts, prior, found)
+    if arguments.json:
+        print_json(summary.to_json())
+    else:
+        _print(summary, arguments.confidence)
+    if arguments.out is not None:
+        print(f"page: {arguments.out}", file=sys.stderr if arguments.json else sys.stdout)
+    return 0
+
+
+def _given(arguments: argparse.Namespace) -> dict[str, int]:
+    """The flags of the chains that were given, by field of `ChainSettings`."""
+    fields = [flag.removeprefix("--").replace("-", "_") for flag in _CHAIN_FLAGS]
+    values = {field: getattr(arguments, field) for field in fields}
+    return {field: value for field, value in values.items() if value is not None}
+
+
+def _chain_settings(arguments: argparse.Namespace) -> "ChainSettings":
+    from fl_audit.estimators.challenge_bases import ChainSettings
+
+    return ChainSettings(**_given(arguments))
+
+
+def _warn(summary: "PosteriorSummary", given: dict[str, int]) -> None:
+    if summary.r_hat is None and given:
+        flags = ", ".join(f"--{field.replace('_', '-')}" for field in given)
         print(
-            f"fl-audit: warning: R-hat is {found.r_hat:.3g}, so the chains have not come "
+            f"fl-audit: warning: the grid has no chains, so {flags} changed nothing; "
+            "give --method mhaar",
+            file=sys.stderr,
+        )
+    if summary.r_hat is not None and summary.r_hat > _ENOUGH_R_HAT:
+        print(
+            f"fl-audit: warning: R-hat is {summary.r_hat:.3g}, so the chains have not come "
             "together; use more --draws and a longer --burn-in",
             file=sys.stderr,
         )
-    if arguments.json:
-        print_json(found.to_json())
-        return 0
-    percent = f"{100 * arguments.confidence:g} %"
-    for name, marginal in (("epsilon", found.epsilon), ("strength", found.strength)):
+
+
+def _print(summary: "PosteriorSummary", confidence: float) -> None:
+    percent = f"{100 * confidence:g} %"
+    for name, marginal in (("epsilon", summary.epsilon), ("strength", summary.strength)):
         print(
             f"{name:<9} mean {marginal.mean:.4g}, "
             f"{percent} credible interval {marginal.lower:.4g} to {marginal.upper:.4g}"
         )
-    if found.ess is not None:
+    if summary.ess is not None:
         print(
-            f"acceptance {found.acceptance:.2g}, effective sample size {found.ess:.0f}, "
-            f"R-hat {found.r_hat:.4g}"
+            f"acceptance {summary.acceptance:.2g}, effective sample size {summary.ess:.0f}, "
+            f"R-hat {summary.r_hat:.4g}"
         )
-    return 0
+
+
+def _write_page(
+    arguments: argparse.Namespace,
+    counts: "ChallengeCounts",
+    prior: "Prior",
+    found: "GridPosterior | MhaarDraws",
+) -> None:
+    from fl_audit.commands.page import write_page
+    from fl_audit.errors import InputError
+
+    try:
+        from fl_audit.report.posterior_page import PosteriorReport, render_posterior
+    except ModuleNotFoundError as error:  # where fl_audit is installed without what it needs
+        raise InputError(f"--out: a page needs the package {error.name}; install it") from error
+    report = PosteriorReport(counts, arguments.delta, arguments.confidence, prior, found)
+    write_page(render_posterior(report), arguments.out)

@@ -11,7 +11,8 @@ from fl_audit.array_types import FloatArray, IndexArray
 from fl_audit.config.attack import Attack
 from fl_audit.estimators import CanaryScores, estimate
 from fl_audit.estimators.challenge_bases.counts import ChallengeCounts
-from fl_audit.estimators.challenge_bases.posterior import posterior
+from fl_audit.estimators.challenge_bases.grid import grid_posterior
+from fl_audit.estimators.challenge_bases.prior import Prior
 from fl_audit.formats.atomic import write_text
 from fl_audit.formats.counts_file import COLUMNS
 from fl_audit.formats.score_file import ScoreFile, write_score_file
@@ -98,7 +99,7 @@ def make_report(
             for name, values in of_canaries.items()
         },
         counts=counts,
-        posterior=posterior(counts, attack.delta, confidence=attack.confidence),
+        posterior=grid_posterior(counts, attack.delta, Prior()),
         privacy=epsilon_star_of_model(
             model.margins[model.training], model.margins[~model.training], attack.delta
         ),

@@ -1,18 +1,22 @@
 """The page of an attack on trained models, which refers to no other file."""
 
 import math
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from markupsafe import Markup
 from matplotlib.axes import Axes
 
 from fl_audit.estimators import AuditResult
+from fl_audit.estimators.challenge_bases.prior import Prior
 from fl_audit.estimators.counts.confusion import ConfusionCounts
 from fl_audit.estimators.counts.posterior import EpsilonPosterior
 from fl_audit.estimators.roc.roc import RocCurve
 from fl_audit.report.attack_report import AttackedPoint, AttackReport
 from fl_audit.report.figure import BLUE, FAINT, INK, ORANGE, draw
 from fl_audit.report.histogram import score_histogram
+from fl_audit.report.posterior_plots import plot_epsilon, plot_joint, plot_rates
 from fl_audit.report.template import render
 
 _COLOURS = {"lira": ORANGE, "margin": BLUE, "loss": INK}
@@ -34,7 +38,7 @@ def render_attack(report: AttackReport) -> str:
             "histogram": score_histogram("lira", report.scores["lira"], None),
             "density": draw("density", 4.6, 2.7, lambda axes: _plot_density(axes, report)),
             "pictures": [_picture(point) for point in report.points],
-            "posterior": report.posterior,
+            **_of_counts(report),
             "guarantee": _guarantee(report),
             "star": _number(report.privacy.gaussian.epsilon),
         },
@@ -83,6 +87,21 @@ def _number(value: float | None) -> str:
     if value is None:
         return ""
     return "∞" if math.isinf(value) else f"{value:.2f}"
+
+
+def _of_counts(report: AttackReport) -> dict[str, object]:
+    """The posterior given the counts: its summary and figures (Yıldırım et al., Figure 3)."""
+    found = report.posterior
+    summary = found.summary(report.confidence)
+    plots: dict[str, Callable[[Axes], None]] = {
+        "Error rates": partial(
+            plot_rates, counts=report.counts, delta=report.delta, interval=summary.epsilon
+        ),
+        "ε": partial(plot_epsilon, found=found, prior=Prior(), interval=summary.epsilon),
+        "ε and strength": partial(plot_joint, found=found),
+    }
+    figures = {title: draw(title, 4.6, 2.7, plot) for title, plot in plots.items()}
+    return {"posterior": summary, "of_counts": figures}
 
 
 def _plot_roc(axes: Axes, report: AttackReport) -> None:

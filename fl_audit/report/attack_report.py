@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fl_audit.array_types import FloatArray
 from fl_audit.estimators import AuditResult, CanaryScores
 from fl_audit.estimators.challenge_bases.counts import ChallengeCounts
-from fl_audit.estimators.challenge_bases.summary import PosteriorSummary
+from fl_audit.estimators.challenge_bases.grid import GridPosterior
 from fl_audit.estimators.result import json_value
 from fl_audit.membership.model_privacy import ModelPrivacy
 
@@ -38,7 +38,7 @@ class AttackReport:
       scores: The challenges' scores by statistic: lira, loss, margin.
       results: The estimates from each.
       counts: The errors of the loss-based attack on each base.
-      posterior: The posterior of epsilon given these counts.
+      posterior: The posterior of epsilon given these counts, which are independent.
       privacy: Epsilon* of one model, over its training set against all other points.
       points: The attacked points.
       accuracy: Share of points outside their training sets that shadow models classify correctly.
@@ -52,7 +52,7 @@ class AttackReport:
     scores: Mapping[str, CanaryScores]
     results: Mapping[str, AuditResult]
     counts: ChallengeCounts
-    posterior: PosteriorSummary
+    posterior: GridPosterior
     privacy: ModelPrivacy
     points: tuple[AttackedPoint, ...]
     accuracy: float
@@ -78,7 +78,7 @@ class AttackReport:
                 {"fp": int(fp), "n0": int(n0), "fn": int(fn), "n1": int(n1)}
                 for fp, n0, fn, n1 in rows
             ],
-            "posterior": self.posterior.to_json(),
+            "posterior": self.posterior.summary(self.confidence).to_json(),
             "epsilon_star": {
                 "gaussian": json_value(self.privacy.gaussian.epsilon),
                 "empirical": json_value(self.privacy.empirical.epsilon),

@@ -1,6 +1,7 @@
 """fl-audit mcmc: one JSON object, words, and one line for bad input."""
 
 import json
+import re
 
 import pytest
 
@@ -54,6 +55,19 @@ def test_prints_words(counts_csv, capsys):
         (["--correlated", "--method", "grid"], "use mhaar"),
         (["--alpha-prior", "stron"], "did you mean 'strongest'?"),
         (["--method", "mhaar", "--draws", "-4"], "draws must be at least"),
+        (["--alpha-prior", "beta:2"], "beta:A,B, as in beta:2,5"),
+        (["--alpha-prior", "beta:0,1"], "strength's a must be a finite number above 0"),
+        (
+            ["--epsilon-variance", "0"],
+            "epsilon_variance must be a number above 0 and at most 1,000,000",
+        ),
+        (["--method", "mhaar", "--chains", "3"], "chains must be at least 4"),
+        (["--method", "mhaar", "--auxiliary", "1"], "auxiliary must be at least 2"),
+        (
+            ["--method", "mhaar", "--chains", "10000", "--auxiliary", "10000", "--draws", "40000"],
+            "must be at most 50,000,000, got 200,000,000",
+        ),
+        (["--out", "no/such/folder/page.html"], "--out no/such/folder/page.html: cannot be"),
         (["--delta", "1"], "delta must be in [0, 1)"),
         (["--confidence", "2"], "confidence must be in (0, 1)"),
     ],
@@ -64,6 +78,42 @@ def test_bad_input_is_one_line_and_status_2(options, message, counts_csv, capsys
     assert printed.out == ""
     assert message in printed.err
     assert printed.err.count("\n") == 1
+
+
+def test_a_narrower_prior_of_epsilon_takes_its_upper_end_down(counts_csv, capsys):
+    ends = []
+    for variance in ("10", "1"):
+        assert main(
+            ["mcmc", counts_csv, "--delta", "0", "--json", "--epsilon-variance", variance]
+        ) == 0  # fmt: skip
+        ends.append(json.loads(capsys.readouterr().out)["epsilon"]["upper"])
+    assert ends[1] < ends[0] - 0.5
+
+
+def test_flags_of_the_chain_change_nothing_on_the_grid_and_say_so(counts_csv, capsys):
+    assert main(["mcmc", counts_csv, "--delta", "0", "--chains", "4", "--burn-in", "9"]) == 0
+    warning = capsys.readouterr().err
+    assert "--burn-in, --chains changed nothing; give --method mhaar" in warning
+
+
+def test_a_page_of_the_grid_has_densities_and_one_of_chains_how_they_mixed(
+    counts_csv, tmp_path, capsys
+):
+    chain = ["--correlated", "--draws", "200", "--burn-in", "100", "--chains", "4"]
+    pages = {}
+    for name, options in (("grid", []), ("chain", chain), ("fixed", ["--alpha-prior", "0.4"])):
+        out = tmp_path / f"{name}.html"
+        command = ["mcmc", counts_csv, "--delta", "1e-5", "--json", "--out", str(out), *options]
+        assert main(command) == 0
+        printed = capsys.readouterr()
+        json.loads(printed.out)
+        assert f"page: {out}" in printed.err
+        pages[name] = re.findall(r"<h3>(.+?)</h3><svg", out.read_text(encoding="utf-8"))
+    densities = ["ε", "Error rates", "Strength", "ε and strength"]
+    assert pages["grid"] == densities
+    assert pages["fixed"] == densities[:2]
+    traces = [f"Trace of {name}" for name in "εsτρ"]
+    assert pages["chain"] == [*densities, "Autocorrelation", *traces]
 
 
 def test_a_bad_row_is_named(tmp_path, capsys):

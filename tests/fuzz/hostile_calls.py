@@ -143,9 +143,11 @@ def _mechanism(random: np.random.Generator, folder: Path) -> tuple[str, ...]:
 def _mcmc(random: np.random.Generator, folder: Path) -> tuple[str, ...]:
     _hostile_file(random, _VALID / "bases.csv", folder / "counts.csv")
     free = _COMMON | {
-        "--correlated": (), "--alpha-prior": ("strength", "uniform", "strongest", "0.5"),
+        "--correlated": (),
+        "--alpha-prior": ("strength", "uniform", "strongest", "0.5", "beta:2,5", "beta:1"),
         "--method": ("grid", "mhaar"), "--draws": ("8", "100"), "--burn-in": ("4", "20"),
-        "--seed": ("0", "1", "-1"),
+        "--seed": ("0", "1", "-1"), "--epsilon-variance": ("10", "1e-3", "1e3", "0", "nan"),
+        "--chains": ("4", "5", "3"), "--auxiliary": ("2", "16", "1"),
     }  # fmt: skip
     words = _options(random, _DELTA, free)
     if "--method=grid" not in words and not any(word.startswith("--draws") for word in words):

@@ -6,7 +6,7 @@ Membership Inference Attacks".
 
 from fl_audit.estimators.challenge_bases.counts import ChallengeCounts
 from fl_audit.estimators.challenge_bases.mhaar import ChainSettings
-from fl_audit.estimators.challenge_bases.posterior import posterior
+from fl_audit.estimators.challenge_bases.posterior import full_posterior, posterior
 from fl_audit.estimators.challenge_bases.prior import Prior, alpha_prior
 from fl_audit.estimators.challenge_bases.summary import PosteriorSummary
 
@@ -16,5 +16,6 @@ __all__ = [
     "PosteriorSummary",
     "Prior",
     "alpha_prior",
+    "full_posterior",
     "posterior",
 ]

@@ -60,6 +60,28 @@ def effective_sample_size(chains: FloatArray) -> float:
     return halves.size / time
 
 
+def autocorrelations(chains: FloatArray, num_lags: int) -> FloatArray:
+    """The sample autocorrelations of chains, at lags 0 to num_lags - 1 (Yıldırım et al., Figure 6).
+
+    Autocovariances about each chain's own mean are averaged over the chains, then divided by the
+    one at lag 0. A chain that never moved has 1 at every lag.
+
+    Args:
+      chains: Draws of c chains, float64 of shape (c, m).
+      num_lags: Number of lags, at least 1; those from m on are left out.
+
+    Returns:
+      The autocorrelations, float64 of shape (min(num_lags, m),).
+
+    >>> autocorrelations(np.array([[1.0, -1.0, 1.0, -1.0]]), 3).tolist()
+    [1.0, -0.75, 0.5]
+    """
+    covariances = _autocovariances(chains)[:num_lags]
+    if covariances[0] <= 0:
+        return np.ones_like(covariances)
+    return np.asarray(covariances / covariances[0])
+
+
 def _halves(chains: FloatArray) -> FloatArray:
     m = chains.shape[1] // 2
     return np.concatenate([chains[:, :m], chains[:, -m:]])

@@ -38,6 +38,8 @@ from fl_audit.estimators.challenge_bases.summary import Marginal, PosteriorSumma
 
 _START_POINTS = 256
 """Error rates per base among which those to start from are sought."""
+_MOST_PAIRS = 50_000_000
+"""The pairs of error rates of one iteration: some 4 GB."""
 _MOVES = 4
 """The moves of epsilon and s given the K pairs, and of tau and rho given the picked ones."""
 
@@ -82,18 +84,18 @@ class MhaarDraws:
     Attributes:
       epsilon: Draws of epsilon, float64 of shape (c, m).
       strength: Draws of s, float64 of shape (c, m).
-      tau: Draws of tau, float64 of shape (c, m), zeros in the model of independent counts.
-      rho: Draws of rho, float64 of shape (c, m), zeros in the model of independent counts.
+      tau: Draws of tau, float64 of shape (c, m); None in the model of independent counts.
+      rho: Draws of rho, float64 of shape (c, m); None in the model of independent counts.
       acceptance: Share of accepted moves.
     """
 
     epsilon: FloatArray
     strength: FloatArray
-    tau: FloatArray
-    rho: FloatArray
+    tau: FloatArray | None
+    rho: FloatArray | None
     acceptance: float
 
-    def summary(self, confidence: float, correlated: bool) -> PosteriorSummary:
+    def summary(self, confidence: float) -> PosteriorSummary:
         """The means, equal-tailed intervals and how well the chains of epsilon mixed."""
         tail = (1 - confidence) / 2
         return PosteriorSummary(
@@ -102,8 +104,8 @@ class MhaarDraws:
             acceptance=self.acceptance,
             ess=effective_sample_size(self.epsilon),
             r_hat=split_r_hat(self.epsilon),
-            tau=_marginal(self.tau, tail) if correlated else None,
-            rho=_marginal(self.rho, tail) if correlated else None,
+            tau=None if self.tau is None else _marginal(self.tau, tail),
+            rho=None if self.rho is None else _marginal(self.rho, tail),
         )
 
 
@@ -128,9 +130,10 @@ def mhaar_posterior(
 
     Raises:
       InputError: If a base has no challenge on a side in the correlated model, if the strength is
-        fixed at 1 (R_s then has no area), or if no parameters were found that the chains can
-        start from.
+        fixed at 1 (R_s then has no area), if no parameters were found that the chains can start
+        from, or if chains, bases and auxiliary rates are more than memory holds.
     """
+    _check_size(counts, settings)
     if isinstance(prior.strength, FixedStrength) and prior.strength.value == 1:
         raise InputError("mhaar needs a strength below 1, got a fixed strength of 1 (use grid)")
     bivariate = CorrelatedCounts(counts, prior.correlation) if correlated else None
@@ -153,7 +156,18 @@ def mhaar_posterior(
             flat.epsilon, flat.strength, flat.correlations.tau, flat.correlations.rho
         )
     )  # fmt: skip
+    if not correlated:
+        return MhaarDraws(epsilon, strength, None, None, accepted / kept)
     return MhaarDraws(epsilon, strength, tau, rho, accepted / kept)
+
+
+def _check_size(counts: ChallengeCounts, settings: ChainSettings) -> None:
+    pairs = settings.chains * counts.num_bases * max(settings.auxiliary, _START_POINTS)
+    if pairs > _MOST_PAIRS:
+        raise InputError(
+            f"chains times bases times auxiliary (of which {_START_POINTS} at the start) must be "
+            f"at most {_MOST_PAIRS:,}, got {pairs:,}"
+        )
 
 
 class _Chain:

@@ -7,8 +7,12 @@ import numpy as np
 from fl_audit.errors import InputError, nearest
 from fl_audit.estimators.arguments import check_confidence, check_delta
 from fl_audit.estimators.challenge_bases.counts import ChallengeCounts
-from fl_audit.estimators.challenge_bases.grid import grid_posterior
-from fl_audit.estimators.challenge_bases.mhaar import ChainSettings, mhaar_posterior
+from fl_audit.estimators.challenge_bases.grid import GridPosterior, grid_posterior
+from fl_audit.estimators.challenge_bases.mhaar import (
+    ChainSettings,
+    MhaarDraws,
+    mhaar_posterior,
+)
 from fl_audit.estimators.challenge_bases.prior import Prior
 from fl_audit.estimators.challenge_bases.summary import PosteriorSummary
 
@@ -59,8 +63,44 @@ def posterior(
     >>> 1.8 < result.epsilon.lower < result.epsilon.mean < result.epsilon.upper < 7
     True
     """
-    check_delta(delta)
     check_confidence(confidence)
+    found = full_posterior(
+        counts,
+        delta,
+        method=method,
+        correlated=correlated,
+        prior=prior,
+        settings=settings,
+        seed=seed,
+    )
+    return found.summary(confidence)
+
+
+def full_posterior(
+    counts: ChallengeCounts,
+    delta: float,
+    *,
+    method: Method | None = None,
+    correlated: bool = False,
+    prior: Prior | None = None,
+    settings: ChainSettings | None = None,
+    seed: int = 0,
+) -> GridPosterior | MhaarDraws:
+    """The posterior itself, as densities on a grid or as the draws of the chains.
+
+    Args:
+      counts: Counts of the challenge bases.
+      delta: The delta of differential privacy, in [0, 1).
+      method: Method as in `posterior`.
+      correlated: Model as in `posterior`.
+      prior: Prior of the parameters; as in `posterior` by default.
+      settings: Settings of the Markov chains.
+      seed: Seed of the Markov chains.
+
+    Raises:
+      InputError: If an argument is out of range or the method cannot be applied.
+    """
+    check_delta(delta)
     if seed < 0:
         raise InputError(f"seed must be at least 0, got {seed}")
     prior = prior or Prior()
@@ -68,7 +108,7 @@ def posterior(
     if chosen not in ("grid", "mhaar"):
         raise InputError(f"unknown method {chosen!r}: {nearest(chosen, ['grid', 'mhaar'])}")
     if chosen == "mhaar":
-        draws = mhaar_posterior(
+        return mhaar_posterior(
             counts,
             delta,
             prior,
@@ -76,7 +116,6 @@ def posterior(
             settings=settings or ChainSettings(),
             rng=np.random.default_rng(seed),
         )
-        return draws.summary(confidence, correlated)
     if correlated:
         raise InputError("grid integrates independent counts only: use mhaar for correlated ones")
-    return grid_posterior(counts, delta, prior).summary(confidence)
+    return grid_posterior(counts, delta, prior)

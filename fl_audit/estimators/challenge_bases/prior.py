@@ -9,6 +9,9 @@ from scipy import special
 from fl_audit.array_types import FloatArray
 from fl_audit.errors import InputError, nearest
 
+_LARGEST_VARIANCE = 1e6
+"""Beyond it the prior says nothing against an epsilon of 1,000, and the grid resolves no counts."""
+
 
 @dataclass(frozen=True)
 class BetaStrength:
@@ -112,7 +115,8 @@ class Prior:
     """The priors of the model, independent of each other.
 
     Attributes:
-      epsilon_variance: Variance of the normal law that, cut to [0, inf), is epsilon's prior.
+      epsilon_variance: Variance of the normal law that, cut to [0, inf), is epsilon's prior, in (0,
+        1,000,000].
       strength: Prior of the attacks' strength s. Given epsilon and s, the error rates of each
         attack are uniform on R_s(epsilon, delta), which is R(epsilon, delta) without R(s epsilon, s
         delta) (equation 2): a larger s keeps them away from blind guessing.
@@ -128,9 +132,10 @@ class Prior:
 
     def __post_init__(self) -> None:
         """Check the fields, so that no later step has to."""
-        if not 0 < self.epsilon_variance < math.inf:
+        if not 0 < self.epsilon_variance <= _LARGEST_VARIANCE:
             raise InputError(
-                f"epsilon_variance must be a finite number above 0, got {self.epsilon_variance}"
+                f"epsilon_variance must be a number above 0 and at most {_LARGEST_VARIANCE:,.0f}, "
+                f"got {self.epsilon_variance}"
             )
 
     def epsilon_logpdf(self, epsilon: FloatArray) -> FloatArray:
@@ -152,21 +157,27 @@ ALPHA_PRIORS: dict[str, BetaStrength | FixedStrength] = {
 
 
 def alpha_prior(name: str) -> BetaStrength | FixedStrength:
-    """The prior of the strength that goes by this name, or a fixed strength given as a number.
+    """The prior of the strength that goes by this name, a number or the shapes of a Beta law.
 
     Raises:
-      InputError: If the name is neither a known one nor a number in [0, 1].
+      InputError: If the name is neither a known one, nor a number in [0, 1], nor beta:A,B.
 
     >>> alpha_prior("uniform"), alpha_prior("0.6")
     (FixedStrength(value=0.0), FixedStrength(value=0.6))
+    >>> alpha_prior("beta:2,5")
+    BetaStrength(a=2.0, b=5.0)
     """
     if name in ALPHA_PRIORS:
         return ALPHA_PRIORS[name]
+    kind, _, shapes = name.partition(":")
     try:
-        value = float(name)
+        if kind == "beta":
+            a, b = map(float, shapes.split(","))
+        else:
+            value = float(name)
     except ValueError as error:
         raise InputError(
             f"unknown alpha prior {name!r}: {nearest(name, ALPHA_PRIORS)} "
-            "(or a number in [0, 1], a fixed strength)"
+            "(or a number in [0, 1], a fixed strength; or beta:A,B, as in beta:2,5)"
         ) from error
-    return FixedStrength(value)
+    return BetaStrength(a, b) if kind == "beta" else FixedStrength(value)

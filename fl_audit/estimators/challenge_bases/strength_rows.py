@@ -54,9 +54,13 @@ class StrengthRows:
 
     def below(self, strength: float, weights: FloatArray) -> float:
         """The posterior probability that s is at most `strength`, for weights of the rows."""
+        return float(weights @ self.cdf(strength))
+
+    def cdf(self, strength: float) -> FloatArray:
+        """The posterior probability in each row that s is at most `strength`, of shape (i,)."""
         ends = np.minimum(self.strength, strength)
         zeroth, first, _ = np.diff(self.prior.moments_below(ends), axis=-1)
-        return float(np.sum(weights @ self._per_total(self._integrals(zeroth, first))))
+        return np.asarray(np.sum(self._per_total(self._integrals(zeroth, first)), axis=1))
 
     def quantile(self, p: float, weights: FloatArray) -> float:
         """The strength below which the share p of the posterior lies."""

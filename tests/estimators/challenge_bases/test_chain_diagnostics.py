@@ -4,7 +4,11 @@ import numpy as np
 import pytest
 from scipy import signal
 
-from fl_audit.estimators.challenge_bases.diagnostics import effective_sample_size, split_r_hat
+from fl_audit.estimators.challenge_bases.diagnostics import (
+    autocorrelations,
+    effective_sample_size,
+    split_r_hat,
+)
 
 
 @pytest.mark.parametrize("memory", [0.0, 0.5, 0.9, 0.97])
@@ -35,3 +39,15 @@ def test_chains_that_never_move():
     assert effective_sample_size(np.ones((4, 10))) == 0
     assert split_r_hat(np.ones((4, 10))) == 1
     assert split_r_hat(np.ones((4, 10)) * np.arange(4)[:, None]) == np.inf
+
+
+def test_autocorrelations_are_the_sums_of_products_of_their_definition():
+    chains = np.random.default_rng(1).normal(size=(3, 40)).cumsum(axis=1)
+    centred = chains - chains.mean(axis=1, keepdims=True)
+    sums = [np.sum(centred[:, : 40 - lag] * centred[:, lag:]) for lag in range(40)]
+    found = autocorrelations(chains, 50)
+    np.testing.assert_allclose(found, np.array(sums) / sums[0], atol=1e-12)
+
+
+def test_chains_that_never_move_are_correlated_at_every_lag():
+    assert autocorrelations(np.full((2, 8), 0.3), 3).tolist() == [1.0, 1.0, 1.0]

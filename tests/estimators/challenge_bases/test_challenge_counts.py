@@ -50,7 +50,10 @@ def test_counts_are_copied_and_frozen():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Prior(epsilon_variance=0), "epsilon_variance must be a finite number above 0"),
+        (
+            lambda: Prior(epsilon_variance=0),
+            "epsilon_variance must be a number above 0 and at most 1,000,000",
+        ),
         (lambda: Prior(epsilon_variance=float("nan")), "epsilon_variance must be"),
         (lambda: BetaStrength(a=0), "strength's a must be"),
         (lambda: FixedStrength(1.5), "strength must be in [0, 1], got 1.5"),

@@ -1,0 +1,156 @@
+"""Plots of the posterior of epsilon and of the attacks' strength (Yıldırım et al. 2025, Figure 3).
+
+Each fills the axes that it is given, from densities on a grid or from the draws of Markov chains.
+"""
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
+
+from fl_audit.array_types import FloatArray
+from fl_audit.estimators.challenge_bases import ChallengeCounts, Prior
+from fl_audit.estimators.challenge_bases.diagnostics import autocorrelations
+from fl_audit.estimators.challenge_bases.grid import GridPosterior
+from fl_audit.estimators.challenge_bases.mhaar import MhaarDraws
+from fl_audit.estimators.challenge_bases.prior import BetaStrength, FixedStrength
+from fl_audit.estimators.challenge_bases.summary import Marginal
+from fl_audit.report.figure import BLUE, FAINT, INK, ORANGE
+
+Posterior = GridPosterior | MhaarDraws
+
+_BINS = 60
+_LINES = 4
+"""The number of chains whose trace is drawn."""
+_MOST_OF_A_TRACE = 500
+_NUM_LAGS = 60
+_NEGLIGIBLE = 5e-4
+"""The share of the posterior beyond each end of an axis."""
+_HEAT = LinearSegmentedColormap.from_list("heat", [(0.835, 0.369, 0, a) for a in (0, 1)])
+"""From nothing to orange, on paper of any colour."""
+
+
+def plot_epsilon(axes: Axes, found: Posterior, prior: Prior, interval: Marginal) -> None:
+    """Plots the density of epsilon, its prior and the ends of its interval."""
+    start, end = _range_of_epsilon(found)
+    if isinstance(found, GridPosterior):
+        axes.plot(found.epsilon.points, found.epsilon.density, color=ORANGE, label="posterior")
+    else:
+        _histogram(axes, found.epsilon, start, end)
+    x = np.linspace(start, end, 200)
+    axes.plot(x, np.exp(prior.epsilon_logpdf(x)), "--", color=FAINT, label="prior")
+    axes.set_xlim(start, end)
+    _finish(axes, "ε", interval)
+
+
+def plot_strength(axes: Axes, found: Posterior, prior: Prior, interval: Marginal) -> None:
+    """Plots the density of a free strength s, its prior and the ends of its interval."""
+    edges = np.linspace(0, 1, _BINS + 1)
+    if isinstance(found, MhaarDraws):
+        _histogram(axes, found.strength, 0, 1)
+    else:
+        masses = found.epsilon.weights @ _masses_of_strength(found, edges)
+        axes.stairs(masses * _BINS, edges, color=ORANGE, fill=True, alpha=0.28)
+        axes.stairs(masses * _BINS, edges, color=ORANGE, label="posterior")
+    if isinstance(prior.strength, BetaStrength):
+        inner = np.linspace(0, 1, 202)[1:-1]
+        axes.plot(inner, np.exp(prior.strength.logpdf(inner)), "--", color=FAINT, label="prior")
+    axes.set_xlim(0, 1)
+    _finish(axes, "strength s", interval)
+
+
+def plot_joint(axes: Axes, found: Posterior) -> None:
+    """Plots the joint density of epsilon and s; darker where it is larger."""
+    start, end = _range_of_epsilon(found)
+    strengths = np.linspace(0, 1, _BINS + 1)
+    epsilons = np.linspace(start, end, _BINS + 1)
+    if isinstance(found, GridPosterior):
+        density = _masses_of_strength(found, strengths) * found.epsilon.density[:, None]
+        middles = (epsilons[:-1] + epsilons[1:]) / 2
+        masses = np.stack([np.interp(middles, found.epsilon.points, row) for row in density.T])
+    else:
+        masses = np.histogram2d(
+            found.strength.ravel(), found.epsilon.ravel(), _BINS, ((0, 1), (start, end))
+        )[0]
+    axes.pcolormesh(epsilons, strengths, masses, cmap=_HEAT, rasterized=True)
+    axes.set_xlabel("ε")
+    axes.set_ylabel("strength s")
+
+
+def plot_rates(axes: Axes, counts: ChallengeCounts, delta: float, interval: Marginal) -> None:
+    """Plots each base's error rates, with the least rates that epsilon's interval allows."""
+    x = np.linspace(0, 1, 401)
+    for epsilon, style in ((interval.lower, ":"), (interval.mean, "-"), (interval.upper, ":")):
+        steep = np.exp(min(epsilon, 700.0))
+        least = np.maximum.reduce([1 - delta - steep * x, (1 - delta - x) / steep, 0 * x])
+        axes.plot(x, least, style, color=BLUE, lw=1.0)
+    some = (counts.n0 > 0) & (counts.n1 > 0)
+    rates = counts.fp[some] / counts.n0[some], counts.fn[some] / counts.n1[some]
+    axes.plot(*rates, "o", color=ORANGE, ms=4, alpha=0.7)
+    axes.set_xlim(-0.02, 1)
+    axes.set_ylim(-0.02, 1)
+    axes.set_xlabel("false positive rate")
+    axes.set_ylabel("false negative rate")
+
+
+def plot_trace(axes: Axes, name: str, chains: FloatArray) -> None:
+    """Plots what the first chains visited, in order; a long chain thinned."""
+    every = max(chains.shape[1] // _MOST_OF_A_TRACE, 1)
+    at = np.arange(0, chains.shape[1], every)
+    for chain, colour in zip(chains[:_LINES], (ORANGE, BLUE, INK, FAINT), strict=False):
+        axes.plot(at, chain[at], color=colour, lw=0.5, alpha=0.8, rasterized=True)
+    axes.set_xlabel("iteration after the burn-in")
+    axes.set_ylabel(name)
+
+
+def plot_autocorrelation(axes: Axes, of_names: dict[str, FloatArray]) -> None:
+    """Plots the autocorrelation of each parameter's chains by lag (Figure 6)."""
+    for (name, chains), colour in zip(of_names.items(), (ORANGE, BLUE, INK, FAINT), strict=False):
+        axes.plot(autocorrelations(chains, _NUM_LAGS), color=colour, label=name)
+    axes.axhline(0, color=FAINT, lw=0.6)
+    axes.set_xlabel("lag")
+    axes.set_ylabel("autocorrelation")
+    axes.legend(loc="upper right")
+
+
+def free_chains(draws: MhaarDraws) -> dict[str, FloatArray]:
+    """The parameters that the chains move, by name, each float64 of shape (c, m)."""
+    named = {"ε": draws.epsilon, "s": draws.strength, "τ": draws.tau, "ρ": draws.rho}
+    return {n: v for n, v in named.items() if v is not None and np.ptp(v) > 0}
+
+
+def has_free_strength(prior: Prior) -> bool:
+    """Whether the strength is unknown, so that it has a density."""
+    return not isinstance(prior.strength, FixedStrength)
+
+
+def _range_of_epsilon(found: Posterior) -> tuple[float, float]:
+    shares = (_NEGLIGIBLE, 1 - _NEGLIGIBLE)
+    if isinstance(found, GridPosterior):
+        first, last = (found.epsilon.quantile(p) for p in shares)
+    else:
+        first, last = (float(end) for end in np.quantile(found.epsilon, shares))
+    start = 0.0 if first < last / 4 else first
+    # Chains that never moved have a range all the same.
+    return start, max(last, start + 1e-9)
+
+
+def _masses_of_strength(found: GridPosterior, edges: FloatArray) -> FloatArray:
+    """The mass of s between edges given each epsilon of the grid, of shape (i, edges - 1)."""
+    assert not isinstance(found.strength, FixedStrength)
+    return np.diff(np.stack([found.strength.cdf(float(s)) for s in edges], axis=1), axis=1)
+
+
+def _histogram(axes: Axes, draws: npt.NDArray[np.float64], start: float, end: float) -> None:
+    heights, edges = np.histogram(draws, np.linspace(start, end, _BINS + 1), density=True)
+    axes.stairs(heights, edges, color=ORANGE, fill=True, alpha=0.28)
+    axes.stairs(heights, edges, color=ORANGE, label="posterior")
+
+
+def _finish(axes: Axes, name: str, interval: Marginal) -> None:
+    for end in (interval.lower, interval.upper):
+        axes.axvline(end, color=INK, lw=0.8, linestyle=":")
+    axes.set_xlabel(name)
+    axes.set_ylabel("density")
+    axes.set_ylim(bottom=0)
+    axes.legend(loc="best")
