@@ -1,5 +1,6 @@
 """The noise that a target epsilon needs, whatever decides who takes part."""
 
+import decimal
 import functools
 import math
 from collections.abc import Callable
@@ -17,6 +18,9 @@ _STEP = math.log(2.0)
 _LOG_WIDTH = 5e-5
 """The width, in the log of the noise multiplier, to which it is solved for."""
 
+_DIGITS = 6
+"""The digits of the noise multiplier that is found, so that it can be copied."""
+
 _LARGE_EXCESS = 50.0
 """The log of a ratio of epsilons that stands for an infinite one."""
 
@@ -24,8 +28,8 @@ _LARGE_EXCESS = 50.0
 def noise_multiplier_for(epsilon: float, epsilon_of: Callable[[float], float | None]) -> float:
     """The smallest noise multiplier whose analytical epsilon is at most a target, to 1e-4.
 
-    The one that is returned has been accounted itself, so that the target holds for it and not
-    only nearly.
+    It is rounded up to six digits. The one that is returned has been accounted itself, so that the
+    target holds for it and not only nearly.
 
     Args:
       epsilon: The target, above 0 and finite.
@@ -61,6 +65,13 @@ def noise_multiplier_for(epsilon: float, epsilon_of: Callable[[float], float | N
     if excess(below) <= 0:
         return math.exp(below)
     enough = float(optimize.brentq(excess, below, above, xtol=_LOG_WIDTH))
-    while excess(enough) > 0:
-        enough += _LOG_WIDTH
-    return math.exp(enough)
+    multiplier = _rounded_up(math.exp(enough))
+    while excess(math.log(multiplier)) > 0:
+        multiplier = _rounded_up(multiplier * math.exp(_LOG_WIDTH))
+    return multiplier
+
+
+def _rounded_up(value: float) -> float:
+    """The least number of so many digits that is not below a positive value."""
+    digits = decimal.Context(prec=_DIGITS, rounding=decimal.ROUND_CEILING)
+    return float(digits.create_decimal(value))

@@ -11,6 +11,7 @@ from fl_audit.commands.printing import add_verbose, print_json
 if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands
     from fl_audit.config import Config
+    from fl_audit.planning import FoundNoise, Plan
     from fl_audit.planning.hours import Calibration
 
 _LONGEST_CALIBRATION = 3600
@@ -34,6 +35,12 @@ def add(commands: "Commands") -> None:
     parser.add_argument(
         "--trials", metavar="N", type=int, help="simulated runs; default: 39, or 19 for large ones"
     )
+    parser.add_argument(
+        "--epsilon",
+        metavar="E",
+        type=float,
+        help="find the least noise that guarantees clients this epsilon, and plan with it",
+    )
     add_calibrate(
         parser, "train the first rounds for so long, by default a minute, and predict hours"
     )
@@ -53,18 +60,46 @@ def _plan(arguments: argparse.Namespace) -> int:
     from fl_audit.training import tensorflow_environment
 
     tensorflow_environment.set_defaults()
-    from fl_audit.planning import answer_lines, make_plan, plan_lines
+    from fl_audit.planning import make_plan
 
     _check_hours(arguments)
-    plan = make_plan(config, arguments.trials)
-    measured = _calibrated(config, arguments.calibrate)
+    noise = _noise(config, arguments.epsilon)
+    if noise is not None and arguments.epsilon is not None and noise.not_covered is not None:
+        print_json(noise.to_json()) if arguments.json else print("\n".join(noise.lines()))
+        return 0
+    if noise is None:
+        plan = make_plan(config, arguments.trials)
+    else:
+        plan = make_plan(noise.config, arguments.trials, noise.task)
+    measured = _calibrated(plan.run.config, arguments.calibrate)
+    _print_plan(plan, noise, measured, arguments)
+    return 0
+
+
+def _noise(config: "Config", epsilon: float | None) -> "FoundNoise | None":
+    """The noise that was found for an epsilon; None where the config states the noise."""
+    from fl_audit.planning import asked_for_epsilon, find_noise
+
+    if epsilon is not None:
+        config = asked_for_epsilon(config, epsilon)
+    return None if config.mechanism.epsilon is None else find_noise(config)
+
+
+def _print_plan(
+    plan: "Plan",
+    noise: "FoundNoise | None",
+    measured: "Calibration | None",
+    arguments: argparse.Namespace,
+) -> None:
+    from fl_audit.planning import answer_lines, plan_lines
+
     if arguments.json:
         hours = measured and measured.to_json(arguments.runs, arguments.machines)
         print_json(plan.to_json() | {"hours": hours})
     else:
         lines = plan_lines if arguments.verbose else answer_lines
-        print("\n".join([*lines(plan), *_hours_lines(measured, arguments)]))
-    return 0
+        found = [] if noise is None else noise.lines()
+        print("\n".join([*found, *lines(plan), *_hours_lines(measured, arguments)]))
 
 
 def _check_hours(arguments: argparse.Namespace) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -16,11 +17,12 @@ from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.threat_models import check_rounds
 from fl_audit.canaries.inclusion import draw_included
 from fl_audit.canaries.tables import family_of
+from fl_audit.config.noise_for_epsilon import mechanism_for_epsilon
 from fl_audit.config.run import Config
 from fl_audit.errors import InputError
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.formats.run_folder import Blocks
-from fl_audit.mechanisms import RoundNoise, round_noise
+from fl_audit.mechanisms import Mechanism, RoundNoise, round_noise
 from fl_audit.mechanisms.noise_facts import noise_facts
 from fl_audit.participation import Schedule, make_schedule
 
@@ -32,7 +34,7 @@ class RunDesign:
     A run that is trained (`PreparedRun`) and one that is planned (`PlannedRun`) are such designs.
 
     Attributes:
-      config: The config of the run.
+      config: The config of the run; its mechanism's noise is known.
       num_clients: The number N of real clients in the population.
       included: Whether each canary of the pool takes part, bool of shape (num_canaries,).
       schedule: The schedule of who takes part in which rounds.
@@ -95,6 +97,15 @@ class RunDesign:
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(RunDesign)}
 
 
+def _with_noise(design: RunDesign, mechanism: Mechanism) -> RunDesign:
+    """A design without noise, with the mechanism's, which may have to be found for an epsilon."""
+    cohort = design.schedule.expected_cohort
+    if mechanism.epsilon is not None:
+        mechanism = mechanism_for_epsilon(mechanism, cohort, design.noisy_rounds)
+    config = msgspec.structs.replace(design.config, mechanism=mechanism)
+    return dataclasses.replace(design, config=config, noise=round_noise(mechanism, cohort))
+
+
 def _counted(blocks: tuple[int, ...] | None) -> Blocks | None:
     """The blocks by length, the longest ones first."""
     return None if blocks is None else tuple(sorted(Counter(blocks).items(), reverse=True))
@@ -123,8 +134,9 @@ def design_run(config: Config, client_ids: Sequence[str], num_canaries: int) -> 
         num_clients=len(client_ids),
         included=included,
         schedule=schedule,
-        noise=round_noise(config.mechanism, schedule.expected_cohort),
+        noise=RoundNoise(0.0, 0.0, 0.0),
     )
+    design = _with_noise(design, config.mechanism)
     if config.audit.stop_when_contradicted:
         _check_live_verdict(design)
     return design

@@ -178,9 +178,8 @@ def _check_audit(config: Config, name: str) -> None:
 
 
 def _with_kind(key: str, value: Any) -> Any:
-    if key in _DEFAULT_KINDS and isinstance(value, Mapping):
-        return {"kind": _DEFAULT_KINDS[key], **value}
-    return value
+    has_default = key in _DEFAULT_KINDS and isinstance(value, Mapping)
+    return {"kind": _DEFAULT_KINDS[key], **value} if has_default else value
 
 
 def config_to_toml(config: Table) -> str:
@@ -196,7 +195,8 @@ def _without_none(value: Any) -> Any:
 
 def _readable(message: str, table: Mapping[str, Any]) -> str:
     """Turns msgspec's "... - at `$.a.b`" into "key `a.b`: ..., got 3"."""
-    reason, _, place = message.replace("`object`", "a table").partition(" - at `$.")
+    in_toml = message.replace("`object`", "a table").replace(" | null`", "`")
+    reason, _, place = in_toml.partition(" - at `$.")
     path = place.rstrip("`")
     value: Any = table
     for key in path.split("."):

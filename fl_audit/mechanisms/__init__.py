@@ -17,6 +17,7 @@ from fl_audit.mechanisms.kind import (
     made_to_be_clipped,
 )
 from fl_audit.mechanisms.no_privacy import NoPrivacy
+from fl_audit.mechanisms.noise_keys import NoisyMechanism
 from fl_audit.mechanisms.registry import MECHANISMS
 from fl_audit.mechanisms.tree_aggregation import TreeAggregation
 from fl_audit.mechanisms.zeroing import AdaptiveZeroing, FixedZeroing, Zeroing, zeroing_kind
@@ -32,6 +33,7 @@ __all__ = [
     "Mechanism",
     "MechanismKind",
     "NoPrivacy",
+    "NoisyMechanism",
     "RoundNoise",
     "TreeAggregation",
     "Zeroing",

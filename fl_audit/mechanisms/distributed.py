@@ -9,7 +9,6 @@ from msgspec import Meta
 from fl_audit.accounting.noise_laws import SKELLAM
 from fl_audit.errors import InputError
 from fl_audit.formats.run_folder import RunRecord
-from fl_audit.kinds.table import NonNegativeFloat, Table
 from fl_audit.mechanisms.adaptive_clip import (
     COUNT_STDDEV_OF_COHORT,
     moving_clip_words,
@@ -18,19 +17,19 @@ from fl_audit.mechanisms.adaptive_clip import (
 )
 from fl_audit.mechanisms.kind import (
     ClipAndNoise,
-    Mechanism,
     MechanismKind,
     RoundNoise,
     fresh_in_each_round,
     made_to_be_clipped,
 )
+from fl_audit.mechanisms.noise_keys import NoisyMechanism
 from fl_audit.mechanisms.zeroing import Zeroing
 
 if typing.TYPE_CHECKING:
     import tensorflow_federated as tff
 
 
-class Distributed(Table, Mechanism, frozen=True, tag_field="kind", tag="distributed"):
+class Distributed(NoisyMechanism, frozen=True, kw_only=True, tag_field="kind", tag="distributed"):
     """Skellam noise added by the clients, under secure aggregation (Agarwal et al. 2021).
 
     The aggregation is that of `tff.learning.ddp_secure_aggregator`: the clip norm starts at 0.1 and
@@ -42,7 +41,6 @@ class Distributed(Table, Mechanism, frozen=True, tag_field="kind", tag="distribu
       zeroing: The zeroing of updates before they are clipped; none by default.
     """
 
-    noise_multiplier: NonNegativeFloat
     bits: Annotated[int, Meta(ge=1, le=22)] = 20
     zeroing: Zeroing | None = None
 
@@ -50,15 +48,15 @@ class Distributed(Table, Mechanism, frozen=True, tag_field="kind", tag="distribu
 def _noise(table: Distributed, expected_cohort: float) -> RoundNoise:
     cohort = _whole(expected_cohort)
     _check(table, cohort)
-    return noise_with_count(table.noise_multiplier, cohort, None)
+    return noise_with_count(table.multiplier, cohort, None)
 
 
 def _check(table: Distributed, cohort: int) -> None:
     """Raises an `InputError` that names the config's keys for values that TFF refuses."""
     most_noise = 2 * COUNT_STDDEV_OF_COHORT * cohort
-    if table.noise_multiplier >= most_noise:
+    if table.multiplier >= most_noise:
         raise InputError(
-            f"mechanism.noise_multiplier: {table.noise_multiplier} is more than the noise on the "
+            f"mechanism.noise_multiplier: {table.multiplier} is more than the noise on the "
             f"clip's count allows, {COUNT_STDDEV_OF_COHORT} of a cohort of {cohort}; must be less "
             f"than {most_noise:.3g}"
         )
@@ -85,7 +83,7 @@ def _secure_aggregator(
     import tensorflow_federated as tff
 
     return tff.learning.ddp_secure_aggregator(
-        table.noise_multiplier, cohort, bits=table.bits, zeroing=False
+        table.multiplier, cohort, bits=table.bits, zeroing=False
     )
 
 

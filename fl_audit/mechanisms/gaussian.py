@@ -5,7 +5,7 @@ from typing import Any
 
 from fl_audit.accounting.noise_laws import GAUSSIAN
 from fl_audit.formats.run_folder import RunRecord
-from fl_audit.kinds.table import NonNegativeFloat, PositiveFloat, Table
+from fl_audit.kinds.table import NonNegativeFloat, PositiveFloat
 from fl_audit.mechanisms.adaptive_clip import (
     moving_clip_words,
     noise_with_count,
@@ -13,19 +13,21 @@ from fl_audit.mechanisms.adaptive_clip import (
 )
 from fl_audit.mechanisms.kind import (
     ClipAndNoise,
-    Mechanism,
     MechanismKind,
     RoundNoise,
     fresh_in_each_round,
     made_to_be_clipped,
 )
+from fl_audit.mechanisms.noise_keys import NoisyMechanism
 from fl_audit.mechanisms.zeroing import Share, Zeroing
 
 if typing.TYPE_CHECKING:
     import tensorflow_federated as tff
 
 
-class GaussianAdaptive(Table, Mechanism, frozen=True, tag_field="kind", tag="gaussian_adaptive"):
+class GaussianAdaptive(
+    NoisyMechanism, frozen=True, kw_only=True, tag_field="kind", tag="gaussian_adaptive"
+):
     """Gaussian noise and a clip norm that follows a quantile (Andrew et al. 2021).
 
     Attributes:
@@ -40,7 +42,6 @@ class GaussianAdaptive(Table, Mechanism, frozen=True, tag_field="kind", tag="gau
       zeroing: The zeroing of updates before they are clipped; none by default.
     """
 
-    noise_multiplier: NonNegativeFloat
     clip_norm: PositiveFloat = 0.1
     target_quantile: Share = 0.5
     clip_learning_rate: NonNegativeFloat = 0.2
@@ -48,7 +49,9 @@ class GaussianAdaptive(Table, Mechanism, frozen=True, tag_field="kind", tag="gau
     zeroing: Zeroing | None = None
 
 
-class GaussianFixed(Table, Mechanism, frozen=True, tag_field="kind", tag="gaussian_fixed"):
+class GaussianFixed(
+    NoisyMechanism, frozen=True, kw_only=True, tag_field="kind", tag="gaussian_fixed"
+):
     """Gaussian noise at a fixed clip norm.
 
     Attributes:
@@ -58,13 +61,12 @@ class GaussianFixed(Table, Mechanism, frozen=True, tag_field="kind", tag="gaussi
       zeroing: The zeroing of updates before they are clipped; none by default.
     """
 
-    noise_multiplier: NonNegativeFloat
     clip_norm: PositiveFloat
     zeroing: Zeroing | None = None
 
 
 def _adaptive_noise(table: GaussianAdaptive, expected_cohort: float) -> RoundNoise:
-    return noise_with_count(table.noise_multiplier, expected_cohort, table.clipped_count_stddev)
+    return noise_with_count(table.multiplier, expected_cohort, table.clipped_count_stddev)
 
 
 def _adaptive_aggregator(
@@ -73,7 +75,7 @@ def _adaptive_aggregator(
     import tensorflow_federated as tff
 
     return tff.aggregators.DifferentiallyPrivateFactory.gaussian_adaptive(
-        noise_multiplier=table.noise_multiplier,
+        noise_multiplier=table.multiplier,
         clients_per_round=expected_cohort,
         initial_l2_norm_clip=table.clip_norm,
         target_unclipped_quantile=table.target_quantile,
@@ -95,7 +97,7 @@ def _adaptive_noise_words(table: GaussianAdaptive, record: RunRecord) -> str:
 
 
 def _fixed_noise(table: GaussianFixed, expected_cohort: float) -> RoundNoise:
-    return RoundNoise(table.noise_multiplier, table.noise_multiplier, 0.0)
+    return RoundNoise(table.multiplier, table.multiplier, 0.0)
 
 
 def _fixed_aggregator(
@@ -104,7 +106,7 @@ def _fixed_aggregator(
     import tensorflow_federated as tff
 
     return tff.aggregators.DifferentiallyPrivateFactory.gaussian_fixed(
-        noise_multiplier=table.noise_multiplier,
+        noise_multiplier=table.multiplier,
         clients_per_round=expected_cohort,
         clip=table.clip_norm,
     )

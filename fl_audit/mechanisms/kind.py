@@ -20,9 +20,11 @@ class Mechanism:
     Attributes:
       zeroing: The zeroing of updates before the mechanism sees them; None for no zeroing, also in a
         table without such a key.
+      epsilon: The epsilon that the noise is still to be found for; None where it is known.
     """
 
     zeroing: Zeroing | None = None
+    epsilon: float | None = None
 
 
 MechanismTable = TypeVar("MechanismTable")

@@ -6,14 +6,14 @@ from typing import Any
 from fl_audit.accounting.noise_laws import TREE
 from fl_audit.accounting.tree_nodes import Trees
 from fl_audit.formats.run_folder import RunRecord
-from fl_audit.kinds.table import NonNegativeFloat, PositiveFloat, PositiveInt, Table
+from fl_audit.kinds.table import PositiveFloat, PositiveInt
 from fl_audit.mechanisms.kind import (
     ClipAndNoise,
-    Mechanism,
     MechanismKind,
     RoundNoise,
     made_to_be_clipped,
 )
+from fl_audit.mechanisms.noise_keys import NoisyMechanism
 from fl_audit.mechanisms.zeroing import Zeroing
 from fl_audit.number_words import count
 
@@ -21,7 +21,9 @@ if typing.TYPE_CHECKING:
     import tensorflow_federated as tff
 
 
-class TreeAggregation(Table, Mechanism, frozen=True, tag_field="kind", tag="tree_aggregation"):
+class TreeAggregation(
+    NoisyMechanism, frozen=True, kw_only=True, tag_field="kind", tag="tree_aggregation"
+):
     """Noise that is correlated over rounds by binary trees: DP-FTRL (Kairouz et al. 2021).
 
     Attributes:
@@ -34,14 +36,13 @@ class TreeAggregation(Table, Mechanism, frozen=True, tag_field="kind", tag="tree
       zeroing: The zeroing of updates before they are clipped; none by default.
     """
 
-    noise_multiplier: NonNegativeFloat
     clip_norm: PositiveFloat
     restart_every: PositiveInt | None = None
     zeroing: Zeroing | None = None
 
 
 def _noise(table: TreeAggregation, expected_cohort: float) -> RoundNoise:
-    return RoundNoise(table.noise_multiplier, table.noise_multiplier, 0.0)
+    return RoundNoise(table.multiplier, table.multiplier, 0.0)
 
 
 def _aggregator(
@@ -50,7 +51,7 @@ def _aggregator(
     from fl_audit.mechanisms.query_factories import TreeFactory
 
     return TreeFactory(
-        noise_multiplier=table.noise_multiplier,
+        noise_multiplier=table.multiplier,
         clip_norm=table.clip_norm,
         restart_every=table.restart_every,
         expected_cohort=expected_cohort,

@@ -5,7 +5,17 @@ vectors or clients. docs/plan.md has the formulas.
 """
 
 from fl_audit.planning.answer import answer_lines
+from fl_audit.planning.found_noise import FoundNoise, asked_for_epsilon, find_noise
 from fl_audit.planning.plan import LEAST_TRIALS, Plan, make_plan
 from fl_audit.planning.text import plan_lines
 
-__all__ = ["LEAST_TRIALS", "Plan", "answer_lines", "make_plan", "plan_lines"]
+__all__ = [
+    "LEAST_TRIALS",
+    "FoundNoise",
+    "Plan",
+    "answer_lines",
+    "asked_for_epsilon",
+    "find_noise",
+    "make_plan",
+    "plan_lines",
+]

@@ -19,7 +19,8 @@ def answer_lines(plan: Plan) -> list[str]:
     return [*lines, "the tables behind it: --verbose"]
 
 
-def _line(label: str, text: str) -> list[str]:
+def labelled(label: str, text: str) -> list[str]:
+    """A labelled text as lines of the answer."""
     return textwrap.wrap(
         f"{label:<{_LABEL}}{text}", _WIDTH, subsequent_indent=" " * _LABEL, break_on_hyphens=False
     )
@@ -33,8 +34,8 @@ def _proven(plan: Plan) -> list[str]:
         return []
     of_best = predicted[best.statistic]
     return [
-        *_line("proven", f"ε ≥ {_best_bound(of_best)}, by {best.statistic}{_of_what(best)}"),
-        *_line("estimated", f"ε ≈ {interval_text(of_best.epsilons.get(ESTIMATE))}"),
+        *labelled("proven", f"ε ≥ {_best_bound(of_best)}, by {best.statistic}{_of_what(best)}"),
+        *labelled("estimated", f"ε ≈ {interval_text(of_best.epsilons.get(ESTIMATE))}"),
     ]
 
 
@@ -57,10 +58,10 @@ def _claim(plan: Plan) -> list[str]:
     if power is None:
         return []
     if power.unfit is not None:
-        return _line("claim", f"no verdict either way: {power.unfit}")
+        return labelled("claim", f"no verdict either way: {power.unfit}")
     names = {1.0: "as configured", 0.5: "with half the noise", 0.0: "without noise"}
     shares = (f"{percent(one.contradicted)} {names[one.noise_factor]}" for one in power.faults)
-    return _line("claim", f"ε ≤ {power.claim.epsilon:g} contradicted in {', '.join(shares)}")
+    return labelled("claim", f"ε ≤ {power.claim.epsilon:g} contradicted in {', '.join(shares)}")
 
 
 def _cost(plan: Plan) -> list[str]:
@@ -70,4 +71,4 @@ def _cost(plan: Plan) -> list[str]:
         f"{duration(cost.total_scoring_seconds)} over the run; the clients' signal is divided down "
         f"to {significant(100 * plan.accuracy.dilution)} %"
     )
-    return _line("costs", text)
+    return labelled("costs", text)

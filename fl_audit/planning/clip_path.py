@@ -90,7 +90,7 @@ def _moved(
             pass
         case _:
             assert_never(mechanism)
-    if mechanism.noise_multiplier == 0:
+    if mechanism.multiplier == 0:
         share = unclipped / cohort if cohort else np.full(len(clip_norm), mechanism.target_quantile)
     else:
         noise = run.noise.count_noise_stddev * random.standard_normal(len(clip_norm))

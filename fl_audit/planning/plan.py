@@ -78,6 +78,7 @@ class Plan:
             "rounds": run.num_rounds,
             "num_canaries": run.num_canaries,
             "num_included": int(run.included.sum()),
+            "noise_multiplier": run.noise.noise_multiplier,
             "delta": run.delta,
             "confidence": run.config.audit.confidence,
             "trials": self.trials,

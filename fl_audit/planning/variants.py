@@ -83,7 +83,7 @@ def changes(run: PlannedRun) -> list[Change]:
     everything = predicted_statistics(run.config)
     # Scores are cosines, so that a common factor of all clip norms changes only `final`.
     by_clip = [statistic for statistic in everything if statistic.name == FINAL.name]
-    noise, clip_norm = run.mechanism.noise_multiplier, run.mechanism.clip_norm
+    noise, clip_norm = run.mechanism.multiplier, run.mechanism.clip_norm
     return [
         *_series("canaries.count", _counts(run), run.pool.count, everything),
         *_repeats(run, everything),

@@ -314,8 +314,8 @@ BAD_VALUES = [
     ("task.hidden=[1, true]", "key `task.hidden[1]`: Expected `int`, got `bool`"),
     ("task.hidden=[{a=1}]", "key `task.hidden[0]`: Expected `int`, got a table"),
     ("mechanism.noise_multiplier=true", "key `mechanism.noise_multiplier`: Expected `float`, got "),
-    ("clients_per_block=many", "key `clients_per_block`: Expected `int | null`, got `str`"),
-    ("canaries.store_path=3", "key `canaries.store_path`: Expected `str | null`, got `int`"),
+    ("clients_per_block=many", "key `clients_per_block`: Expected `int`, got `str`"),
+    ("canaries.store_path=3", "key `canaries.store_path`: Expected `str`, got `int`"),
     # Ranges.
     ("clients_per_block=0", "key `clients_per_block`: Expected `int` >= 1"),
     ("seed=-1", "key `seed`: Expected `int` >= 0, got -1"),
@@ -379,7 +379,7 @@ def test_missing_section(tmp_path, section):
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("noise_multiplier = 0.5", "key `mechanism.noise_multiplier` is missing"),
+        ("noise_multiplier = 0.5", "key `mechanism`: noise_multiplier is missing, or epsilon instead of it"),
         ("rounds = 10", "key `participation.rounds` is missing"),
         ("count = 500", "key `canaries.count` is missing"),
         (
