@@ -25,7 +25,7 @@ class NoisyMechanism(Table, Mechanism, frozen=True, kw_only=True):
         if self.noise_multiplier is not None and self.epsilon is not None:
             raise ValueError("noise_multiplier and epsilon both say the noise; leave one out")
         if self.noise_multiplier is None and self.epsilon is None:
-            raise ValueError("noise_multiplier is missing, or epsilon instead of it")
+            raise ValueError("noise_multiplier (or epsilon) is missing")
 
     @property
     def multiplier(self) -> float:

@@ -379,7 +379,7 @@ def test_missing_section(tmp_path, section):
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("noise_multiplier = 0.5", "key `mechanism`: noise_multiplier is missing, or epsilon instead of it"),
+        ("noise_multiplier = 0.5", "key `mechanism`: noise_multiplier (or epsilon) is missing"),
         ("rounds = 10", "key `participation.rounds` is missing"),
         ("count = 500", "key `canaries.count` is missing"),
         (

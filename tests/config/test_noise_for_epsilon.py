@@ -141,5 +141,5 @@ def test_what_the_clip_s_count_does_not_allow_is_refused():
 
 
 def test_neither_noise_nor_epsilon():
-    with pytest.raises(InputError, match="noise_multiplier is missing"):
+    with pytest.raises(InputError, match="is missing"):
         small_config({"mechanism": {"kind": "gaussian_fixed", "clip_norm": 1.0}})

@@ -81,7 +81,10 @@ def test_kinds_and_their_round_trip(tmp_path, text, mechanism):
     [
         ("kind = 'none'", "key `mechanism.canary_norm` is missing"),
         ("kind = 'none'\ncanary_norm = 0", "key `mechanism.canary_norm`: Expected `float` > 0.0"),
-        ("kind = 'tree_aggregation'\nclip_norm = 1", "key `mechanism.noise_multiplier` is missing"),
+        (
+            "kind = 'tree_aggregation'\nclip_norm = 1",
+            "key `mechanism`: noise_multiplier (or epsilon) is missing",
+        ),
         ("kind = 'distributed'\nnoise_multiplier = 1\nbits = 23", "key `mechanism.bits`"),
         # No matrix factorisation but the tree's is at hand.
         ("kind = 'matrix_factorisation'", "did you mean 'tree_aggregation'?"),
