@@ -12,7 +12,6 @@ are equally likely, and numbers of images are Poisson.
 
 import argparse
 import itertools
-import sqlite3
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,21 +21,13 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from fl_audit.tasks.sqlite_file import new_sqlite_file
+
 WRITERS = 3_400
 CLASSES = 62
 IMAGES = {"all_train": 671_585, "all_test": 77_483}
 _SIDE = 28
 _POINTS, _PER_PIECE = 7, 12
-
-_TABLES = """
-    PRAGMA journal_mode = OFF;
-    PRAGMA synchronous = OFF;
-    CREATE TABLE examples (
-        split_name TEXT NOT NULL, client_id TEXT NOT NULL, serialized_example_proto BLOB NOT NULL);
-    CREATE TABLE client_metadata (
-        client_id TEXT NOT NULL, split_name TEXT NOT NULL, num_examples INTEGER NOT NULL);
-"""
-_INDEX = "CREATE INDEX idx_examples_client_id_split ON examples (split_name, client_id)"
 
 Floats = npt.NDArray[np.float64]
 
@@ -94,25 +85,14 @@ def write(folder: Path, writers: int, fewer: float, seed: int) -> None:
       fewer: The number that images per writer are divided by; everybody keeps one.
       seed: The seed of everything that is drawn.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    path, unfinished = folder / "emnist_all.sqlite", folder / "emnist_all.sqlite.part"
-    unfinished.unlink(missing_ok=True)
-    hand = Hand.of(seed)
-    connection = sqlite3.connect(unfinished)
-    connection.executescript(_TABLES)
-    for number in range(writers):
-        name, writer = f"f{number:04d}_00", hand.writer()
-        for split, total in IMAGES.items():
-            count = max(1, int(hand.random.poisson(total / WRITERS / fewer)))
-            rows = list(_rows(writer, count))
-            insert = "INSERT INTO examples VALUES (?, ?, ?)"
-            connection.executemany(insert, ((split, name, row) for row in rows))
-            insert = "INSERT INTO client_metadata VALUES (?, ?, ?)"
-            connection.execute(insert, (name, split, count))
-    connection.execute(_INDEX)
-    connection.commit()
-    connection.close()
-    unfinished.replace(path)
+    path, hand = folder / "emnist_all.sqlite", Hand.of(seed)
+    with new_sqlite_file(path) as file:
+        for number in range(writers):
+            name, writer = f"f{number:04d}_00", hand.writer()
+            for split, total in IMAGES.items():
+                count = max(1, int(hand.random.poisson(total / WRITERS / fewer)))
+                file.add_examples((split, name, row) for row in list(_rows(writer, count)))
+                file.add_clients([(name, split, count)])
     sys.stderr.write(f"{writers:,} writers, {path.stat().st_size / 1e6:.0f} MB\n")
 
 

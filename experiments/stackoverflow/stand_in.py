@@ -15,7 +15,6 @@ more. An example has the feature `tokens` alone.
 """
 
 import argparse
-import sqlite3
 import string
 import sys
 import time
@@ -26,20 +25,12 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
+from fl_audit.tasks.sqlite_file import NewSqliteFile, new_sqlite_file
+
 CLIENTS = 342_477
 WORDS = 100_000
 _MOST_SENTENCES = 100_000
 _CLIENTS_AT_ONCE = 200
-
-_TABLES = """
-    PRAGMA journal_mode = OFF;
-    PRAGMA synchronous = OFF;
-    CREATE TABLE examples (
-        split_name TEXT NOT NULL, client_id TEXT NOT NULL, serialized_example_proto BLOB NOT NULL);
-    CREATE TABLE client_metadata (
-        client_id TEXT NOT NULL, split_name TEXT NOT NULL, num_examples INTEGER NOT NULL);
-"""
-_INDEX = "CREATE INDEX idx_examples_client_id_split ON examples (split_name, client_id)"
 
 
 @dataclass(frozen=True)
@@ -135,40 +126,31 @@ def write(folder: Path, clients: int, fewer: float, seed: int) -> None:
       fewer: The number that sentences per client are divided by; everybody keeps one.
       seed: The seed of everything that is drawn.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    path, unfinished = folder / "stackoverflow.sqlite", folder / "stackoverflow.sqlite.part"
-    unfinished.unlink(missing_ok=True)
+    path = folder / "stackoverflow.sqlite"
     speaker, started = Speaker(seed), time.monotonic()
-    connection = sqlite3.connect(unfinished)
-    connection.executescript(_TABLES)
-    for split in SPLITS:
-        count = max(1, round(split.clients * clients / CLIENTS))
-        numbers = sentences_per_client(split, count, speaker.random) / fewer
-        write_split(connection, split.name, np.maximum(numbers.astype(int), 1), speaker)
-        connection.commit()
-        said = f"{split.name}: {count:,} clients, {time.monotonic() - started:.1f} s so far\n"
-        sys.stderr.write(said)
-    connection.execute(_INDEX)
-    connection.close()
-    unfinished.replace(path)
+    with new_sqlite_file(path) as file:
+        for split in SPLITS:
+            count = max(1, round(split.clients * clients / CLIENTS))
+            numbers = sentences_per_client(split, count, speaker.random) / fewer
+            write_split(file, split.name, np.maximum(numbers.astype(int), 1), speaker)
+            said = f"{split.name}: {count:,} clients, {time.monotonic() - started:.1f} s so far\n"
+            sys.stderr.write(said)
     write_counts(folder / "stackoverflow.word_count", speaker)
     seconds, size = time.monotonic() - started, path.stat().st_size
     sys.stderr.write(f"{clients / seconds:.0f} training clients/s, {size / 1e6:.0f} MB\n")
 
 
-def write_split(
-    connection: sqlite3.Connection, split: str, numbers: np.ndarray, speaker: Speaker
-) -> None:
+def write_split(file: NewSqliteFile, split: str, numbers: np.ndarray, speaker: Speaker) -> None:
     """Writes the clients of one split, some at a time."""
     names = [f"{client:08d}" for client in range(1, len(numbers) + 1)]
     for start in range(0, len(names), _CLIENTS_AT_ONCE):
         some = slice(start, start + _CLIENTS_AT_ONCE)
         spoken = speaker.sentences(int(numbers[some].sum()))
         of_whom = np.repeat(names[some], numbers[some]).tolist()
-        rows = ((split, name, serialized(s)) for name, s in zip(of_whom, spoken, strict=True))
-        connection.executemany("INSERT INTO examples VALUES (?, ?, ?)", rows)
-    metadata = [(n, split, int(k)) for n, k in zip(names, numbers, strict=True)]
-    connection.executemany("INSERT INTO client_metadata VALUES (?, ?, ?)", metadata)
+        file.add_examples(
+            (split, name, serialized(s)) for name, s in zip(of_whom, spoken, strict=True)
+        )
+    file.add_clients((n, split, int(k)) for n, k in zip(names, numbers, strict=True))
 
 
 def write_counts(path: Path, speaker: Speaker) -> None:

@@ -4,9 +4,14 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fl_audit.errors import InputError
+
 if TYPE_CHECKING:
     from fl_audit.commands.parser import Parser
     from fl_audit.config import Config
+
+_LONGEST_CALIBRATION = 3600
+"""The longest calibration, in seconds."""
 
 
 def add_config_arguments(parser: "Parser", summary: str) -> None:
@@ -37,6 +42,18 @@ def add_calibrate(parser: "Parser", summary: str) -> None:
     parser.add_argument(
         "--calibrate", metavar="SECONDS", type=float, nargs="?", const=60.0, help=summary
     )
+
+
+def check_calibrate(seconds: float | None) -> None:
+    """Checks the seconds of --calibrate; None where it was not given.
+
+    Raises:
+      InputError: They are out of their range.
+    """
+    if seconds is not None and not 0 < seconds <= _LONGEST_CALIBRATION:
+        raise InputError(
+            f"--calibrate {seconds:g}: must be above 0 and at most {_LONGEST_CALIBRATION} seconds"
+        )
 
 
 def config_of(arguments: argparse.Namespace) -> "Config":

@@ -4,7 +4,12 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from fl_audit.commands.config_arguments import add_calibrate, add_config_arguments, config_of
+from fl_audit.commands.config_arguments import (
+    add_calibrate,
+    add_config_arguments,
+    check_calibrate,
+    config_of,
+)
 from fl_audit.commands.parser import add_command
 from fl_audit.commands.printing import add_verbose, print_json
 
@@ -13,9 +18,6 @@ if TYPE_CHECKING:
     from fl_audit.config import Config
     from fl_audit.planning import FoundNoise, Plan
     from fl_audit.planning.hours import Calibration
-
-_LONGEST_CALIBRATION = 3600
-"""The longest calibration, in seconds."""
 
 
 def add(commands: "Commands") -> None:
@@ -113,11 +115,7 @@ def _check_hours(arguments: argparse.Namespace) -> None:
     for name in ("runs", "machines"):
         if getattr(arguments, name) < 1:
             raise InputError(f"--{name} {getattr(arguments, name)}: must be at least 1")
-    seconds = arguments.calibrate
-    if seconds is not None and not 0 < seconds <= _LONGEST_CALIBRATION:
-        raise InputError(
-            f"--calibrate {seconds:g}: must be above 0 and at most {_LONGEST_CALIBRATION} seconds"
-        )
+    check_calibrate(arguments.calibrate)
 
 
 def _calibrated(config: "Config", seconds: float | None) -> "Calibration | None":

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fl_audit.commands.config_arguments import add_calibrate
+from fl_audit.commands.config_arguments import add_calibrate, check_calibrate
 from fl_audit.commands.parser import add_command
 from fl_audit.commands.printing import print_json
 from fl_audit.errors import InputError
@@ -54,8 +54,9 @@ def _sweep(arguments: argparse.Namespace) -> int:
     if arguments.jobs is not None and arguments.jobs < 1:
         raise InputError(f"--jobs: must be at least 1, got {arguments.jobs}")
     seconds = arguments.calibrate
-    if seconds is not None and not (arguments.dry_run and seconds > 0):
-        raise InputError(f"--calibrate {seconds:g}: must be above 0, and goes with --dry-run")
+    check_calibrate(seconds)
+    if seconds is not None and not arguments.dry_run:
+        raise InputError(f"--calibrate {seconds:g}: goes with --dry-run")
     if arguments.dry_run:
         states = plan_sweep(arguments.grid, arguments.out)
     else:

@@ -58,7 +58,7 @@ _MUST_AGREE = (
     ),
     _MustAgree(
         "number of canaries",
-        lambda run: run.report.num_canaries,
+        lambda run: run.report.num_canaries or None,  # without any it is about accuracy alone
         "with more canaries a bound comes closer to the truth, so that their number alone can "
         "raise it",
     ),
@@ -77,13 +77,15 @@ _MUST_AGREE = (
 
 def comparability_warnings(runs: Sequence[ReportedRun]) -> list[str]:
     """A sentence for each fact that the runs should have in common but do not."""
+    audited = [run for run in runs if run.report.num_canaries]
     return [
         *_other_systems(runs),
+        *_without_canaries(runs),
         *(sentence for fact in _MUST_AGREE for sentence in _disagreement(fact, runs)),
         *_cohorts(runs),
-        *_left_out_statistics(runs),
+        *_left_out_statistics(audited),
         *_failed_checks(runs),
-        *_copies(runs),
+        *_copies(audited),
     ]
 
 
@@ -94,6 +96,12 @@ def _other_systems(runs: Sequence[ReportedRun]) -> Iterable[str]:
             f"Scores of another system, whose accuracy, accounting and config are not known: "
             f"{', '.join(others)}."
         )
+
+
+def _without_canaries(runs: Sequence[ReportedRun]) -> Iterable[str]:
+    baselines = [str(run.folder) for run in runs if not run.report.num_canaries]
+    if baselines:
+        yield f"Without canaries, and so for accuracy alone: {', '.join(baselines)}."
 
 
 def _disagreement(fact: _MustAgree, runs: Sequence[ReportedRun]) -> Iterable[str]:

@@ -1,4 +1,4 @@
-"""Runs as tasks of Ray on this machine, so many at a time, each in a process of its own."""
+"""Runs as tasks of Ray on this machine, so many at a time, a process for each of these."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,10 +9,15 @@ from fl_audit.cores import num_cores
 from fl_audit.sweeps.grid import SweepRun
 from fl_audit.sweeps.states import RunState
 from fl_audit.sweeps.worker import one_run
+from fl_audit.tasks.tables import PythonTask
 from fl_audit.training.on_ray.machine import ray_on_this_machine
 
 MEMORY_OF_A_RUN = 2 * 2**30
 """The memory that a run is taken to need where `--jobs` does not say how many run at a time."""
+
+RUNS_OF_A_PROCESS = 8
+"""The runs that a process makes one after another. All but the first find TensorFlow imported; then
+a new process takes over, as the memory of graphs is not given back (80 MB a quickstart)."""
 
 _SECONDS_BETWEEN_LOOKS = 0.5
 _OBJECT_STORE = 80 * 2**20  # what travels is a config and a line; this is Ray's least
@@ -53,15 +58,18 @@ def share_of(jobs: int | None, cores: int, gpus: int, memory: int, runs: int) ->
     return Share(at_a_time, max(1, cores // at_a_time), gpu_share)
 
 
-def check_ray() -> None:
-    """Checks that Ray is installed.
+def runs_of_a_process(work: Sequence[Work], gpus: int) -> int:
+    """How many runs a process makes; the next one is then made by a new process.
 
-    Raises:
-      ModuleNotFoundError: It is not.
+    TensorFlow keeps a GPU's memory until its process ends, and what a module of the user's own
+    keeps from one run to the next is not known: there each run has a process of its own.
+
+    Args:
+      work: The runs to come, and their states.
+      gpus: The GPUs of the machine.
     """
-    import ray
-
-    del ray
+    has_own_code = any(isinstance(run.config.task, PythonTask) for run, _ in work)
+    return 1 if gpus or has_own_code else RUNS_OF_A_PROCESS
 
 
 def run_on_ray(
@@ -81,17 +89,14 @@ def run_on_ray(
     cores = num_cores()
     with ray_on_this_machine(max(cores, jobs or 1), _OBJECT_STORE) as ray:
         resources = ray.cluster_resources()
-        share = share_of(
-            jobs,
-            cores,
-            int(resources.get("GPU", 0)),
-            int(resources.get("memory", 0)),
-            len(work),
-        )
-        # A process a run: TensorFlow gives back neither memory nor a GPU before its process ends.
-        task = ray.remote(num_cpus=share.cores, num_gpus=share.gpus, max_calls=1, max_retries=0)(
-            one_run
-        )
+        gpus, memory = (int(resources.get(kind, 0)) for kind in ("GPU", "memory"))
+        share = share_of(jobs, cores, gpus, memory, len(work))
+        task = ray.remote(
+            num_cpus=share.cores,
+            num_gpus=share.gpus,
+            max_calls=runs_of_a_process(work, gpus),
+            max_retries=0,
+        )(one_run)
         waiting = list(reversed(work))
         at_work: dict[Any, RunState] = {}
         while waiting or at_work:

@@ -8,9 +8,10 @@ from fl_audit.formats.atomic import unfinished_files, write_text
 from fl_audit.formats.folder_lock import locked
 from fl_audit.progress import Progress
 from fl_audit.sweeps.grid import SweepRun, read_grid
-from fl_audit.sweeps.on_ray import check_ray, run_on_ray
+from fl_audit.sweeps.on_ray import run_on_ray
 from fl_audit.sweeps.progress import count_run, rounds_at_work
 from fl_audit.sweeps.states import RunState, found_state, write_states
+from fl_audit.training.on_ray.machine import check_ray
 
 
 def plan_sweep(path: Path, out: Path) -> tuple[RunState, ...]:

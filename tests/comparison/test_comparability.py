@@ -69,3 +69,10 @@ def test_statistics_that_the_same_run_lacks_are_one_sentence(make_run, built_rep
     (warning,) = warnings_of(make_run("a"), lacking)
     expected = f"The statistics “Largest round”, “Sum of rounds” are missing in {lacking}."
     assert warning == expected
+
+
+def test_baselines_without_canaries_are_named_once_and_are_no_copies(make_run):
+    none = {"run.num_canaries": 0, "run.num_included": 0, "statistics": {}}
+    first, second = (make_run(f"b{seed}", none | {"config.seed": seed}) for seed in (2, 3))
+    (warning,) = warnings_of(make_run("a"), first, second)
+    assert warning == f"Without canaries, and so for accuracy alone: {first}, {second}."

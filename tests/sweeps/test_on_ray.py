@@ -5,10 +5,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+
+from tests.started_programs import HEARS_CTRL_C, left_of, wait_for
 
 pytest.importorskip("ray")
 pytestmark = [pytest.mark.slow, pytest.mark.tff]
@@ -29,26 +30,6 @@ def _command(path: Path, out: Path) -> list[str]:
     return [sys.executable, "-m", "fl_audit.cli", "sweep", str(path), "--out", str(out), "--json"]
 
 
-def _left(folder: Path) -> list[str]:
-    """Processes whose environment names the test's folder for temporary files."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            environment = (process / "environ").read_bytes()
-        except OSError:
-            continue
-        if str(folder).encode() in environment and int(process.name) != os.getpid():
-            found.append((process / "cmdline").read_text())
-    return found
-
-
-def _wait_for(condition, seconds: float = 300.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.2)
-
-
 @pytest.fixture
 def environment(tmp_path):
     mark = tmp_path / "mark"
@@ -61,7 +42,7 @@ def test_one_failure_keeps_no_other_run_from_its_end(grid, tmp_path, environment
     done = subprocess.run(
         _command(path, out), capture_output=True, text=True, env=variables, check=False
     )
-    assert not _left(mark)
+    assert not left_of(mark)
     assert done.returncode == 1, done.stderr
     told = json.loads(done.stdout)
     assert [run["state"] for run in told["runs"]] == ["finished", "failed", "finished"]
@@ -78,6 +59,21 @@ def test_one_failure_keeps_no_other_run_from_its_end(grid, tmp_path, environment
     assert [report.stat().st_mtime_ns for report in reports] == before
 
 
+def test_runs_of_one_process_are_those_that_run_makes(grid, tmp_path, environment):
+    """The last of three in one process against the same run alone: every score to the last bit."""
+    path, out = grid("seeds = [1, 2, 3]"), tmp_path / "out"
+    command = [*_command(path, out), "--jobs", "1"]
+    assert subprocess.run(command, env=environment[1], check=False).returncode == 0
+    alone = tmp_path / "alone"
+    command = [sys.executable, "-m", "fl_audit.cli", "run", str(path.parent / "base.toml")]
+    command += ["--out", str(alone), "--set", "seed=3"]
+    assert subprocess.run(command, env=environment[1], check=False).returncode == 0
+    scores = sorted(alone.glob("scores_*.csv"))
+    assert len(scores) >= 5
+    for score in scores:
+        assert (out / "runs" / "seed_3" / score.name).read_bytes() == score.read_bytes()
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_killed_sweep_leaves_nothing_and_goes_on(grid, tmp_path, environment, number):
     path, out = grid("seeds = [1]"), tmp_path / "out"
@@ -85,12 +81,15 @@ def test_a_killed_sweep_leaves_nothing_and_goes_on(grid, tmp_path, environment, 
     base.write_text(base.read_text().replace("rounds = 4", "rounds = 2000"))
     mark, variables = environment
     process = subprocess.Popen(
-        _command(path, out), env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*HEARS_CTRL_C, *_command(path, out)],
+        env=variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
-    _wait_for((out / "runs" / "seed_1" / "checkpoint.npz").exists)
+    wait_for((out / "runs" / "seed_1" / "checkpoint.npz").exists, seconds=300.0)
     process.send_signal(number)
     process.wait(timeout=60)
-    _wait_for(lambda: not _left(mark), seconds=30.0)
+    wait_for(lambda: not left_of(mark), seconds=30.0)
     assert not (out / "runs" / "seed_1" / "report.json").exists()
     again = subprocess.run(
         _command(path, out), capture_output=True, text=True, env=variables, check=False

@@ -1,17 +1,26 @@
 """Which runs of a sweep are recognised as finished, and what the command says without Ray."""
 
+import dataclasses
 import importlib
 import json
 import subprocess
 import sys
 
+import msgspec
 import pytest
 
 from fl_audit.cli import main
 from fl_audit.config.file import config_to_toml
 from fl_audit.errors import InputError
 from fl_audit.sweeps import plan_sweep, read_grid, run_sweep, sweep_json
-from fl_audit.sweeps.on_ray import MEMORY_OF_A_RUN, Share, share_of
+from fl_audit.sweeps.on_ray import (
+    MEMORY_OF_A_RUN,
+    RUNS_OF_A_PROCESS,
+    Share,
+    runs_of_a_process,
+    share_of,
+)
+from fl_audit.tasks.tables import PythonTask
 
 
 @pytest.fixture
@@ -107,3 +116,12 @@ _LARGE = 1000 * MEMORY_OF_A_RUN
 def test_runs_share_the_machine(machine, expected):
     """`machine` is jobs, cores, GPUs, memory and runs."""
     assert share_of(*machine) == expected
+
+
+def test_a_process_makes_several_runs_unless_it_has_a_gpu_or_code_of_the_users(grid):
+    (run,) = read_grid(grid("seeds = [1]"))
+    assert runs_of_a_process([(run, None)], gpus=0) == RUNS_OF_A_PROCESS > 1
+    assert runs_of_a_process([(run, None)], gpus=1) == 1
+    task = PythonTask(module="any:make", folder=".")
+    own = dataclasses.replace(run, config=msgspec.structs.replace(run.config, task=task))
+    assert runs_of_a_process([(run, None), (own, None)], gpus=0) == 1

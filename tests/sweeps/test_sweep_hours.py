@@ -60,7 +60,15 @@ def test_a_calibration_trains_the_first_run_that_is_left(sweep, capsys, monkeypa
     assert not out.exists()
 
 
-def test_a_calibration_belongs_to_a_dry_run(sweep, capsys):
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--calibrate"], "--calibrate 60: goes with --dry-run"),
+        (["--dry-run", "--calibrate", "0"], "--calibrate 0: must be above 0 and at most 3600 s"),
+        (["--dry-run", "--calibrate", "3601"], "--calibrate 3601: must be above 0 and at most"),
+    ],
+)
+def test_a_calibration_belongs_to_a_dry_run_and_ends(sweep, capsys, arguments, message):
     path, out, _ = sweep
-    assert main(["sweep", str(path), "--out", str(out), "--calibrate"]) == 2
-    assert "--calibrate 60: must be above 0, and goes with --dry-run" in capsys.readouterr().err
+    assert main(["sweep", str(path), "--out", str(out), *arguments]) == 2
+    assert message in capsys.readouterr().err

@@ -53,6 +53,17 @@ shutil.rmtree(folder, ignore_errors=True)
 """
 
 
+def check_ray() -> None:
+    """Checks that Ray is installed.
+
+    Raises:
+      ModuleNotFoundError: It is not.
+    """
+    import ray
+
+    del ray
+
+
 @contextlib.contextmanager
 def ray_on_this_machine(num_cpus: int, store_bytes: int) -> Iterator[Any]:
     """Ray on this machine while the block runs; yields the module.

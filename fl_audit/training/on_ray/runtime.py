@@ -21,7 +21,7 @@ from fl_audit.participation import Cohort
 from fl_audit.training.algorithm.round import model_weights
 from fl_audit.training.on_ray.actors import Actors
 from fl_audit.training.on_ray.client_worker import CLIENT_PARTS, Arrays, Sent, WorkerSetup
-from fl_audit.training.on_ray.machine import ray_at, ray_on_this_machine
+from fl_audit.training.on_ray.machine import check_ray, ray_at, ray_on_this_machine
 from fl_audit.training.on_ray.shards import shard_size, shards_of
 from fl_audit.training.run.prepare import PreparedRun
 from fl_audit.training.runtimes.imported_computation import ImportedComputation
@@ -187,9 +187,7 @@ def make_ray(run: PreparedRun) -> OnRay:
         once on a GPU.
       ModuleNotFoundError: Ray is not installed.
     """
-    import ray
-
-    del ray
+    check_ray()
     cluster = run.config.ray or RayCluster()
     _check_cluster(cluster, run.config.clients_per_block)
     blocks = trained_blocks_of(run)

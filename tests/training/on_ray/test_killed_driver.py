@@ -4,10 +4,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from pathlib import Path
 
 import pytest
+
+from tests.started_programs import HEARS_CTRL_C, left_of, wait_for
 
 pytest.importorskip("ray")
 pytestmark = [pytest.mark.slow, pytest.mark.tff]
@@ -38,26 +38,6 @@ actors = 2
 """
 
 
-def _left(mark: Path) -> list[str]:
-    """Processes whose environment or command line names the test's folder for temporary files."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            text = (process / "environ").read_bytes() + (process / "cmdline").read_bytes()
-        except OSError:
-            continue
-        if str(mark).encode() in text and int(process.name) != os.getpid():
-            found.append((process / "cmdline").read_text())
-    return found
-
-
-def _wait_for(condition, seconds):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.1)
-
-
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_a_killed_program_leaves_nothing_and_the_run_goes_on(tmp_path, number):
     config, out, mark = tmp_path / "config.toml", tmp_path / "out", tmp_path / "mark"
@@ -67,16 +47,21 @@ def test_a_killed_program_leaves_nothing_and_the_run_goes_on(tmp_path, number):
     def start(folder, *arguments):
         line = [sys.executable, "-m", "fl_audit.cli", "run", str(config), "--out", str(folder)]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        return subprocess.Popen([*line, *arguments], env=variables, start_new_session=True, **pipes)
+        return subprocess.Popen(
+            [*HEARS_CTRL_C, *line, *arguments],
+            env=variables,
+            start_new_session=True,
+            **pipes,
+        )
 
     process = start(out)
-    _wait_for((out / "checkpoint.npz").exists, 300)
+    wait_for((out / "checkpoint.npz").exists, 300)
     if number == signal.SIGINT:
         os.killpg(process.pid, number)  # as Ctrl-C in a terminal: to all of Ray's processes too
     else:
         process.send_signal(number)
     process.communicate(timeout=120)
-    _wait_for(lambda: not _left(mark), 5)
+    wait_for(lambda: not left_of(mark), 5)
     assert not (out / "report.json").exists()
     # The result is the same on another cluster, here on another number of actors.
     resumed = start(out, "--resume", "--set", "ray.actors=1")
@@ -87,4 +72,4 @@ def test_a_killed_program_leaves_nothing_and_the_run_goes_on(tmp_path, number):
     assert whole.wait() == 0
     for scores in sorted((tmp_path / "whole").glob("scores_*.csv")):
         assert (out / scores.name).read_bytes() == scores.read_bytes()
-    assert not _left(mark)
+    assert not left_of(mark)

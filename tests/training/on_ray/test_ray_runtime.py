@@ -94,17 +94,28 @@ def test_an_actor_that_is_killed_costs_nothing_but_time(run, on_one):
 
 
 def test_a_node_that_is_killed_in_mid_round_costs_nothing_but_time(run, on_one, cluster, node_of):
-    node_of(1)
-    second = node_of(1)
+    nodes = [node_of(1), node_of(1)]
 
     def kill(index, runtime):
         if index == 2:
             _wait_until(lambda: len(runtime.context.actors.all) == 2)
             lost = {"allow_graceful": False}
-            threading.Timer(0.05, cluster.remove_node, [second], lost).start()
+            other = _without_this_program(nodes)
+            threading.Timer(0.05, cluster.remove_node, [other], lost).start()
 
     ours = _train(_with(run, "ray", address=cluster.address), kill)
     _assert_same_bits(ours, on_one)
+
+
+def _without_this_program(nodes):
+    """A node to which this program is not attached: Ray attaches it to any of the machine's nodes.
+
+    With its own node a program ends, and pytest with it, without a word.
+    """
+    import ray
+
+    own = ray.get_runtime_context().get_node_id()
+    return next(node for node in nodes if node.node_id != own)
 
 
 def test_a_node_that_comes_is_used(run, on_one, cluster, node_of):

@@ -1,0 +1,224 @@
+"""Figures 1 and 2 of Andrew et al. (2023) from the runs of a sweep; see README.md.
+
+    python -m experiments.stackoverflow.figures runs/table_4 figures.png
+
+Above, for each noise multiplier: densities of the included canaries' cosines with the final model,
+a curve for each number of presentations, and in black the law of a canary that did not take part,
+N(0, 1/d). Below: the estimate as bars and the 95 % bound as red ticks. The paper prints numbers of
+one presentation (Table 3), which are drawn as open marks, and Anderson-Darling statistics of all 15
+sets (Table 4), which stand beside ours in the table that is printed. Any sweep with canaries will
+do, such as that of participation_patterns. Runs that differ by their seed alone are drawn as one:
+all their cosines, and medians.
+"""
+
+import argparse
+import sys
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from scipy import stats
+
+from fl_audit.attacks.final_model import FINAL
+from fl_audit.comparison import read_report
+from fl_audit.errors import InputError
+from fl_audit.estimators.gaussian.normality import anderson_darling
+from fl_audit.formats.canaries_file import read_canary_rows
+from fl_audit.formats.run_folder import RunFolder
+from fl_audit.formats.score_file import read_score_file
+
+Floats = npt.NDArray[np.float64]
+
+PAPER_TABLE_3 = {0.0: (5.49, 3.91), 0.1023: (1.22, 1.01), 0.2344: (0.675, 0.478)}
+"""Estimate and bound of one presentation, from the final model, by noise multiplier."""
+
+PAPER_TABLE_4 = {
+    0.0: {1: 0.464, 2: 0.590, 3: 0.396, 5: 0.407, 10: 0.196},
+    0.1023: {1: 0.976, 2: 0.422, 3: 0.340, 5: 0.432, 10: 0.116},
+    0.2344: {1: 0.326, 2: 0.157, 3: 0.347, 5: 0.951, 10: 0.401},
+}
+"""Anderson-Darling statistics by noise multiplier and number of presentations."""
+
+_GRID = 400
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """What runs of one noise multiplier and one number of presentations found.
+
+    Attributes:
+      cosines: The included canaries' cosines with the final model.
+      dim: The number of the model's parameters.
+      estimate: The paper's estimate of epsilon.
+      bound: Its bound at 95 %.
+    """
+
+    cosines: Floats
+    dim: int
+    estimate: float
+    bound: float
+
+
+Settings = Mapping[float, Mapping[float, Setting]]
+"""Settings by noise multiplier, then by the mean number of a canary's presentations."""
+
+
+def read_settings(sweep: Path) -> Settings:
+    """The settings of a sweep's finished runs that have canaries, in rising order.
+
+    Args:
+      sweep: The folder of the sweep.
+
+    Raises:
+      InputError: It has no such run, or a file of one cannot be used.
+    """
+    found: defaultdict[tuple[float, float], list[Setting]] = defaultdict(list)
+    for path in sorted(sweep.glob("runs/*/report.json")):
+        folder = RunFolder(path.parent)
+        report = read_report(folder)
+        if report.run.num_canaries and FINAL.name in report.statistics:
+            estimates = report.statistics[FINAL.name]
+            scores = read_score_file(folder.scores(FINAL.name))
+            setting = Setting(
+                scores.score[scores.included],
+                report.run.dim,
+                estimates.epsilon_by("gaussian_fit") or 0.0,
+                estimates.epsilon_by("threshold_jeffreys") or 0.0,
+            )
+            mechanism: Any = report.config.mechanism
+            found[mechanism.noise_multiplier, _presentations(folder)].append(setting)
+    if not found:
+        raise InputError(f"{sweep}: has no finished run with canaries in runs/")
+    by_noise: dict[float, dict[float, Setting]] = {}
+    for (noise, presentations), settings in sorted(found.items()):
+        by_noise.setdefault(noise, {})[presentations] = _together(settings)
+    return by_noise
+
+
+def _presentations(folder: RunFolder) -> float:
+    """The mean number of rounds of the included canaries, to a tenth."""
+    rows = read_canary_rows(folder.canaries, ["canary_id", "included", "rounds"])
+    numbers = [len(row["rounds"].split()) for row in rows if row["included"] == "1"]
+    return round(float(np.mean(numbers)), 1)
+
+
+def _together(settings: Sequence[Setting]) -> Setting:
+    return Setting(
+        np.concatenate([setting.cosines for setting in settings]),
+        settings[0].dim,
+        float(np.median([setting.estimate for setting in settings])),
+        float(np.median([setting.bound for setting in settings])),
+    )
+
+
+def draw(settings: Settings, picture: Path) -> None:
+    """Draws both figures, a column for each noise multiplier.
+
+    Args:
+      settings: The settings.
+      picture: The PNG to write.
+    """
+    size = (max(3.4 * len(settings), 4.5), 6.4)
+    figure, axes = plt.subplots(
+        2, len(settings), figsize=size, squeeze=False, constrained_layout=True
+    )
+    numbers = sorted({number for of_noise in settings.values() for number in of_noise})
+    shades = plt.get_cmap("viridis")(np.linspace(0, 0.9, len(numbers)))
+    colours = dict(zip(numbers, shades, strict=True))
+    for column, (noise, of_noise) in enumerate(settings.items()):
+        axes[0, column].set_title(f"noise multiplier {noise:g}", fontsize=10)
+        _densities(axes[0, column], of_noise, colours)
+        _bars(axes[1, column], of_noise, PAPER_TABLE_3.get(noise))
+    axes[0, 0].legend(title="presentations", fontsize=7, title_fontsize=7)
+    axes[1, 0].legend(fontsize=7)
+    axes[0, 0].set_ylabel("density")
+    axes[1, 0].set_ylabel("epsilon")
+    figure.savefig(picture, dpi=80)
+    plt.close(figure)
+
+
+def _densities(axes: Axes, settings: Mapping[float, Setting], colours: Mapping[float, Any]) -> None:
+    """Figure 1: a curve for each number of presentations, and the null law."""
+    spread = 1 / np.sqrt(max(setting.dim for setting in settings.values()))
+    everything = np.concatenate([setting.cosines for setting in settings.values()])
+    low, high = min(everything.min(), -3 * spread), max(everything.max(), 3 * spread)
+    grid = np.linspace(low, high, _GRID)
+    axes.plot(grid, stats.norm(0, spread).pdf(grid), color="black", lw=1.2, label="not included")
+    for number, setting in settings.items():
+        density = stats.gaussian_kde(setting.cosines)(grid)
+        axes.plot(grid, density, color=colours[number], lw=1.4, label=f"{number:g}")
+    axes.set_xlabel("cosine with the final model")
+    axes.ticklabel_format(axis="x", style="sci", scilimits=(-2, 2))
+    axes.set_ylim(bottom=0)
+
+
+def _bars(axes: Axes, settings: Mapping[float, Setting], paper: tuple[float, float] | None) -> None:
+    """Figure 2: bars of the estimate, red ticks of the bound, the paper's as open marks."""
+    place = np.arange(len(settings))
+    estimates = [setting.estimate for setting in settings.values()]
+    axes.bar(place, estimates, color="#4c8cc4", width=0.6, label="estimate")
+    bounds = [setting.bound for setting in settings.values()]
+    marks = {"linestyle": "", "markersize": 16, "markeredgewidth": 2.2}
+    axes.plot(place, bounds, marker="_", color="#c23b22", label="95 % bound", **marks)
+    if paper is not None and 1 in settings:
+        at, small = [list(settings).index(1)], {"linestyle": "", "mfc": "none", "markersize": 8}
+        axes.plot(at, paper[:1], marker="o", mec="black", label="paper's estimate", **small)
+        axes.plot(at, paper[1:], marker="D", mec="#c23b22", label="paper's bound", **small)
+    axes.set_xticks(place, [f"{number:g}" for number in settings])
+    axes.set_xlabel("presentations")
+    axes.set_ylim(bottom=0)
+    axes.margins(y=0.15)
+
+
+def table(settings: Settings) -> list[str]:
+    """The numbers behind both figures as Markdown, the paper's where it prints them.
+
+    Args:
+      settings: The settings.
+    """
+    lines = [
+        "| noise | presentations | estimate | paper | bound | paper | Anderson-Darling | paper |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for noise, of_noise in settings.items():
+        for number, setting in of_noise.items():
+            printed = PAPER_TABLE_3.get(noise) if number == 1 else None
+            estimate, bound = ("", "") if printed is None else map(str, printed)
+            statistic = PAPER_TABLE_4.get(noise, {}).get(int(number) if number % 1 == 0 else 0, "")
+            ours = anderson_darling(setting.cosines).statistic
+            cells = [
+                f"{noise:g}",
+                f"{number:g}",
+                f"{setting.estimate:.3g}",
+                estimate,
+                f"{setting.bound:.3g}",
+                bound,
+                f"{ours:.3f}",
+                str(statistic),
+            ]
+            lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def main() -> None:
+    """Reads the command line, prints the table and draws the picture."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("sweep", type=Path, help="the folder of a sweep")
+    parser.add_argument("picture", type=Path, help="the PNG to write")
+    arguments = parser.parse_args()
+    settings = read_settings(arguments.sweep)
+    draw(settings, arguments.picture)
+    sys.stdout.write("\n".join(table(settings)) + "\n")
+
+
+if __name__ == "__main__":
+    main()
