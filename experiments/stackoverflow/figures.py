@@ -32,7 +32,7 @@ from fl_audit.attacks.final_model import FINAL
 from fl_audit.comparison import read_report
 from fl_audit.errors import InputError
 from fl_audit.estimators.gaussian.normality import anderson_darling
-from fl_audit.formats.canaries_file import read_canary_rows
+from fl_audit.formats.canaries_file import read_canaries
 from fl_audit.formats.run_folder import RunFolder
 from fl_audit.formats.score_file import read_score_file
 
@@ -106,8 +106,8 @@ def read_settings(sweep: Path) -> Settings:
 
 def _presentations(folder: RunFolder) -> float:
     """The mean number of rounds of the included canaries, to a tenth."""
-    rows = read_canary_rows(folder.canaries, ["canary_id", "included", "rounds"])
-    numbers = [len(row["rounds"].split()) for row in rows if row["included"] == "1"]
+    canaries = read_canaries(folder.canaries).values()
+    numbers = [len(c.rounds) for c in canaries if c.included and c.rounds is not None]
     return round(float(np.mean(numbers)), 1)
 
 
