@@ -37,6 +37,21 @@ def locked(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
+@contextlib.contextmanager
+def in_turn(path: Path) -> Iterator[None]:
+    """Waits for the lock of a file, and holds it while the block runs.
+
+    Args:
+      path: The file, which is made and stays.
+
+    Raises:
+      OSError: The file cannot be written.
+    """
+    with path.open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # given up as the file is closed
+        yield
+
+
 def _lock(path: Path) -> int:
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)

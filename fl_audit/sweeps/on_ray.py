@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from fl_audit.config.file import config_to_toml
@@ -74,6 +75,7 @@ def runs_of_a_process(work: Sequence[Work], gpus: int) -> int:
 
 def run_on_ray(
     work: Sequence[Work],
+    shared: Path,
     jobs: int | None,
     ended: Callable[[RunState], None],
     look: Callable[[Sequence[RunState]], None],
@@ -82,6 +84,7 @@ def run_on_ray(
 
     Args:
       work: The runs, and their states.
+      shared: The folder of what they read alike.
       jobs: The number of runs at a time; None lets the machine decide.
       ended: A function that is called with the state of each run as it ends.
       look: A function that is called every half second with the runs that are at work.
@@ -102,8 +105,9 @@ def run_on_ray(
         while waiting or at_work:
             while waiting and len(at_work) < share.jobs:
                 run, state = waiting.pop()
-                config = config_to_toml(run.config)
-                future = task.remote(config, str(state.folder.resolve()), share.cores, share.gpus)
+                config, places = config_to_toml(run.config), (state.folder, shared)
+                folders = [str(place.resolve()) for place in places]
+                future = task.remote(config, *folders, share.cores, share.gpus)
                 at_work[future] = state
             done, _ = ray.wait(list(at_work), num_returns=1, timeout=_SECONDS_BETWEEN_LOOKS)
             for future in done:

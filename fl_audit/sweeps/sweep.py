@@ -1,5 +1,6 @@
 """A sweep from its file to the comparison of its runs."""
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,6 +13,9 @@ from fl_audit.sweeps.on_ray import run_on_ray
 from fl_audit.sweeps.progress import count_run, rounds_at_work
 from fl_audit.sweeps.states import RunState, found_state, write_states
 from fl_audit.training.on_ray.machine import check_ray
+
+_SHARED = "shared"
+"""The folder of what the runs read alike, such as a parsed text, until all are finished."""
 
 
 def plan_sweep(path: Path, out: Path) -> tuple[RunState, ...]:
@@ -65,7 +69,15 @@ def _run_rest(runs: Sequence[SweepRun], out: Path, jobs: int | None) -> tuple[Ru
             write_states(list(states.values()), out)
             count_run(progress, state)
 
-        run_on_ray(work, jobs, ended, lambda at_work: progress.note(rounds_at_work(runs, at_work)))
+        run_on_ray(
+            work,
+            out / _SHARED,
+            jobs,
+            ended,
+            lambda at_work: progress.note(rounds_at_work(runs, at_work)),
+        )
+    if all(state.state == "finished" for state in states.values()):
+        shutil.rmtree(out / _SHARED, ignore_errors=True)
     return tuple(states.values())
 
 

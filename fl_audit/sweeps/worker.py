@@ -8,15 +8,17 @@ from fl_audit.config.file import parse_config
 from fl_audit.errors import one_line
 from fl_audit.formats.run_folder import RunFolder
 from fl_audit.pipeline import continue_run, start_run
+from fl_audit.tasks.shared_parts import sharing_parts
 from fl_audit.training.on_ray.machine import end_with_parent
 
 
-def one_run(config_toml: str, out: str, cores: int, gpu_share: float) -> str | None:
+def one_run(config_toml: str, out: str, shared: str, cores: int, gpu_share: float) -> str | None:
     """Starts a run, or goes on with an interrupted one; returns why it failed, None if it did not.
 
     Args:
       config_toml: The resolved config.
       out: The run's folder.
+      shared: The folder of what the sweep's runs read alike.
       cores: The number of cores that it may use.
       gpu_share: The GPUs that it may use; below 1 it shares one with other runs.
     """
@@ -28,7 +30,8 @@ def one_run(config_toml: str, out: str, cores: int, gpu_share: float) -> str | N
     try:
         config = parse_config(tomllib.loads(config_toml), out)
         go = continue_run if RunFolder(folder).config.exists() else start_run
-        go(config, folder)
+        with sharing_parts(Path(shared)):
+            go(config, folder)
     except MemoryError as error:
         return one_line(f"needs more memory than there is: {error}")
     except ValueError as error:  # an InputError is one, and its line says it all

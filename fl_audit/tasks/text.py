@@ -9,9 +9,10 @@ from typing import TextIO
 
 from fl_audit.errors import InputError, nearest
 from fl_audit.tasks.classifier import LearningTask
-from fl_audit.tasks.corpus import Corpus, Sentence
+from fl_audit.tasks.corpus import Corpus, Sentence, collect, corpus_of_arrays
 from fl_audit.tasks.next_word import next_word_classifier
 from fl_audit.tasks.sentences import SentencePopulation, encode, examples_of
+from fl_audit.tasks.shared_parts import made_once
 from fl_audit.tasks.tables import TextTask
 from fl_audit.tasks.vocabulary import build_vocabulary, words_of
 
@@ -83,7 +84,7 @@ def load_text_task(config: TextTask, seed: int) -> LearningTask:
         rows to hold any out.
     """
     path = Path(config.path)
-    corpus = Corpus(read_sentences(path), config.sequence_length)
+    corpus = _corpus(path, config.sequence_length)
     if not corpus.num_held_out:
         raise InputError(
             f"{path}: no row can be held out: of the rows with words every tenth is, unless it is "
@@ -100,4 +101,16 @@ def load_text_task(config: TextTask, seed: int) -> LearningTask:
         examples_of_sentences=lambda sentences: examples_of(
             encode(sentences, vocabulary, config.sequence_length)
         ),
+    )
+
+
+def _corpus(path: Path, length: int) -> Corpus:
+    """The corpus of a CSV, which the first run of a sweep reads for all of them.
+
+    Raises:
+      InputError: The file cannot be used.
+    """
+    settings = f"{path.suffix} {length}"
+    return corpus_of_arrays(
+        made_once("text", path, settings, lambda: collect(read_sentences(path), length).arrays())
     )
