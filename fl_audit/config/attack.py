@@ -33,6 +33,8 @@ class Attack(Table, frozen=True):
       momentum: The momentum of SGD.
       clip_norm: The largest norm of an example's gradient under DP-SGD; without it there is none.
       noise_multiplier: The deviation of DP-SGD's noise over clip_norm.
+      microbatches: The number of micro-batches whose mean gradients DP-SGD clips in place of
+        examples' gradients, at most batch_size; the same noise then guarantees less.
       epsilon: The analytical epsilon that DP-SGD's noise is chosen for; it stands instead of
         noise_multiplier.
       output_noise: The deviation of noise on the weights of every trained model.
@@ -53,6 +55,7 @@ class Attack(Table, frozen=True):
     momentum: Annotated[float, Meta(ge=0, lt=1)] = 0.9
     clip_norm: PositiveFloat | None = None
     noise_multiplier: NonNegativeFloat | None = None
+    microbatches: PositiveInt | None = None
     epsilon: PositiveFloat | None = None
     output_noise: NonNegativeFloat = 0.0
     initial_weights: Literal["random", "same"] = "random"
@@ -62,7 +65,14 @@ class Attack(Table, frozen=True):
     false_positive_rate: OpenUnitFloat = 0.1
 
     def __post_init__(self) -> None:
-        """Checks that DP-SGD has both of its keys, and one noise."""
+        """Checks that DP-SGD has both of its keys, one noise, and no micro-batch too many."""
+        if self.microbatches is not None and self.clip_norm is None:
+            raise ValueError("microbatches are DP-SGD's; set clip_norm and epsilon too")
+        if self.microbatches is not None and self.microbatches > self.batch_size:
+            raise ValueError(
+                f"microbatches must be at most batch_size, {self.batch_size}, got "
+                f"{self.microbatches}"
+            )
         if self.noise_multiplier is not None and self.epsilon is not None:
             raise ValueError("noise_multiplier and epsilon both say DP-SGD's noise; set one")
         has_noise = self.noise_multiplier is not None or self.epsilon is not None

@@ -161,7 +161,9 @@ def recipe_of(attack: Attack, public_size: int) -> Recipe:
         momentum=attack.momentum,
         privacy=None
         if attack.clip_norm is None
-        else DpSgd(attack.clip_norm, attack.noise_multiplier or 0.0, public_size),
+        else DpSgd(
+            attack.clip_norm, attack.noise_multiplier or 0.0, public_size, attack.microbatches
+        ),
         output_noise=attack.output_noise,
         initial_weights=attack.initial_weights,
     )

@@ -23,7 +23,7 @@ _BINS = 60
 _LINES = 4
 """The number of chains whose trace is drawn."""
 _MOST_OF_A_TRACE = 500
-_NUM_LAGS = 60
+_NUM_LAGS = 100
 _NEGLIGIBLE = 5e-4
 """The share of the posterior beyond each end of an axis."""
 _HEAT = LinearSegmentedColormap.from_list("heat", [(0.835, 0.369, 0, a) for a in (0, 1)])

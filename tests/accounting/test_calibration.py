@@ -51,5 +51,9 @@ def test_the_guarantee_of_models():
         with_epsilon(plain, 1.0, 1e-5)
     # Every step takes every point: one Gaussian mechanism of two steps.
     full = with_epsilon(Recipe(2, 10, 0.1, privacy=DpSgd(1.0, 0.0, 10)), 1.0, 1e-5)
+    parts = DpSgd(1.0, 2 * full.privacy.noise_multiplier, 10, microbatches=5)
+    assert guaranteed_epsilon(Recipe(2, 10, 0.1, privacy=parts), 1e-5) == guaranteed_epsilon(
+        full, 1e-5
+    )
     expected = epsilon_of_sigma(full.privacy.noise_multiplier / math.sqrt(2), 1e-5)
     assert expected == pytest.approx(1.0, rel=1e-2)

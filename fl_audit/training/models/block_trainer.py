@@ -85,7 +85,7 @@ class ModelBlockTrainer:
             else:
                 sums = tf.vectorized_map(
                     lambda one: self._clipped_sum(*one),
-                    (weights, inputs, labels, tf.cast(rows >= 0, tf.float32)),
+                    (weights, inputs, labels, rows),
                     False,
                 )
                 gradients = self._noised_mean(sums, keys, step, recipe.privacy)
@@ -112,19 +112,29 @@ class ModelBlockTrainer:
         return gradients
 
     def _clipped_sum(
-        self, weights: Weights, inputs: tf.Tensor, labels: tf.Tensor, counts: tf.Tensor
+        self, weights: Weights, inputs: tf.Tensor, labels: tf.Tensor, rows: tf.Tensor
     ) -> Weights:
-        """The sum over one model's batch of the examples' gradients, each clipped."""
-        assert self._recipe.privacy is not None
+        """The sum over one model's batch of the examples' gradients, each clipped.
+
+        With micro-batches it is the sum of their mean gradients, each clipped.
+        """
+        privacy = self._recipe.privacy
+        assert privacy is not None
+        counts = tf.cast(rows >= 0, tf.float32)
         gradients = tf.vectorized_map(
             lambda one: self._gradient((weights, one[0][None], one[1][None])),
             (inputs, labels),
             False,
         )
+        if privacy.microbatches is not None:
+            taken = counts[:, None] * tf.one_hot(rows % privacy.microbatches, privacy.microbatches)
+            shares = tf.math.divide_no_nan(taken, tf.reduce_sum(taken, axis=0))
+            gradients = [tf.tensordot(tf.transpose(shares), g, 1) for g in gradients]
+            counts = tf.ones([privacy.microbatches])
         squares = [tf.reduce_sum(g**2, range(1, len(g.shape))) for g in gradients]
         norms = tf.sqrt(tf.add_n(squares))
         # An example whose gradient is 0 stays 0.
-        clip = tf.constant(self._recipe.privacy.clip_norm)
+        clip = tf.constant(privacy.clip_norm)
         scale = counts * tf.minimum(1.0, tf.math.divide_no_nan(clip, norms))
         scale = tf.where(norms > 0, scale, 0.0)
         return [tf.tensordot(scale, g, 1) for g in gradients]
@@ -132,7 +142,7 @@ class ModelBlockTrainer:
     def _noised_mean(
         self, sums: Weights, keys: tf.Tensor, step: tf.Tensor, privacy: DpSgd
     ) -> Weights:
-        size = float(self._recipe.batch_size)
+        size = float(privacy.microbatches or self._recipe.batch_size)
         deviation = privacy.clip_norm * privacy.noise_multiplier
         if deviation == 0:
             return [total / size for total in sums]

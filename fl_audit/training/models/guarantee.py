@@ -59,7 +59,7 @@ def _steps(recipe: Recipe, privacy: DpSgd, delta: float) -> NoisyRounds:
     return NoisyRounds(
         rounds=recipe.steps(privacy.public_size),
         delta=delta,
-        noise_multiplier=privacy.noise_multiplier,
-        sum_noise_multiplier=privacy.noise_multiplier,
+        noise_multiplier=privacy.sum_noise_multiplier,
+        sum_noise_multiplier=privacy.sum_noise_multiplier,
         sampling_probability=min(1.0, recipe.batch_size / privacy.public_size),
     )

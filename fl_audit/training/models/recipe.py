@@ -16,15 +16,28 @@ class DpSgd:
     noised sum by batch_size. Neither depends on how many points a model really has, so models with
     and without a point differ in that point alone (add or remove one).
 
+    With micro-batches each point belongs to one of them for good, by its index. A step clips the
+    mean gradient of each micro-batch's taken points in place of each example's, and divides the
+    noised sum by the number of micro-batches (Negoescu et al. 2024, section 4.1). One point more
+    turns one clipped mean into another, which may point the other way: it moves the sum by up to
+    2 clip_norm, so that the same noise guarantees as much as half of it without micro-batches.
+
     Attributes:
       clip_norm: The largest L2 norm of an example's gradient, above 0.
       noise_multiplier: The deviation of the noise over clip_norm, at least 0.
       public_size: The number of training points that probability and number of steps go by.
+      microbatches: The number of micro-batches; None to clip example by example.
     """
 
     clip_norm: float
     noise_multiplier: float
     public_size: int
+    microbatches: int | None = None
+
+    @property
+    def sum_noise_multiplier(self) -> float:
+        """The noise over how far one point more or less moves the sum."""
+        return self.noise_multiplier / (1 if self.microbatches is None else 2)
 
 
 @dataclass(frozen=True)

@@ -55,9 +55,15 @@ def numpy_model(recipe, batches):
         if recipe.privacy is None:
             gradient = gradients.mean(axis=0)
         else:
+            parts = recipe.privacy.microbatches
+            if parts is not None:
+                own = [gradients[rows % parts == part] for part in range(parts)]
+                gradients = np.array([g.mean(axis=0) for g in own if len(g)]).reshape(
+                    -1, *weights.shape
+                )
             norms = np.sqrt(np.sum(gradients**2, axis=(1, 2)))
             scale = np.minimum(1, recipe.privacy.clip_norm / norms)
-            gradient = np.tensordot(scale, gradients, 1) / recipe.batch_size
+            gradient = np.tensordot(scale, gradients, 1) / (parts or recipe.batch_size)
         velocity = recipe.momentum * velocity + gradient
         weights = weights - recipe.learning_rate * velocity
     return weights
@@ -73,6 +79,8 @@ MEMBERS = [list(range(12)), list(range(5, 30)), [3, 9, 27]]
         Recipe(3, 50, 0.5),
         Recipe(4, 5, 0.2, 0.5, DpSgd(0.3, 0.0, 15)),
         Recipe(4, 5, 0.2, 0.0, DpSgd(100.0, 0.0, 15)),
+        Recipe(4, 5, 0.2, 0.5, DpSgd(0.3, 0.0, 15, microbatches=1)),
+        Recipe(4, 5, 0.2, 0.5, DpSgd(0.3, 0.0, 15, microbatches=3)),
     ],
 )
 def test_a_block_trains_each_model_as_numpy_does_one(recipe):
@@ -110,6 +118,14 @@ def test_noise_has_the_law_of_dp_sgd_and_of_the_output():
     assert stats.kstest(draws.ravel() / deviation, stats.norm.cdf).pvalue > 1e-7
     correlation = np.corrcoef(draws[:-1].ravel(), draws[1:].ravel())[0, 1]
     assert abs(correlation) < 5.4 / np.sqrt(draws[1:].size)
+
+
+def test_one_point_more_turns_a_micro_batch_by_more_than_the_clip_norm():
+    """By at most twice that: 1.85 of it where a second point's gradient points the other way."""
+    recipe = Recipe(1, 12, 1.0, 0.0, DpSgd(0.01, 0.0, 12, microbatches=1))
+    weights, _, _ = trained(recipe, [[20], [20, 27]])
+    moved = np.sqrt(sum(np.sum((w[1] - w[0]) ** 2) for w in weights))
+    assert moved == pytest.approx(0.0185, rel=0.01)
 
 
 def test_steps_have_noise_of_their_own():
