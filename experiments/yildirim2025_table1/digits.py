@@ -17,8 +17,9 @@ from fl_audit.training.models.recipe import Recipe
 
 SIZE, HIDDEN = 300, 32
 RECIPE = Recipe(epochs=60, batch_size=50, learning_rate=0.1, momentum=0.9)
-NOISES = {"A3, σ = 0.1": ("A1", 0.1), "A4, σ = 0.1": ("A2", 0.1), "A4, σ = 0.05": ("A2", 0.05)}
-NOISES |= {"A4, σ = 0.01": ("A2", 0.01)}
+NOISES = {f"A3, σ = {s}": ("A1", s) for s in (0.1, 0.3)}
+NOISES |= {f"A4, σ = {s}": ("A2", s) for s in (0.01, 0.05, 0.1, 0.2, 0.3)}
+"""The algorithms with output noise: which one's models it moves, and its deviation."""
 
 
 def trained_losses(
@@ -27,7 +28,7 @@ def trained_losses(
     """The losses, minus the log-odds of the label, by algorithm.
 
     A1 and A2 are trained, with the same and with random initial weights; A3 and A4 are the same
-    models with noise on their weights.
+    models with noise on their weights, the same draws at every deviation.
 
     Args:
       num_bases: The number of random bases, each with a random point.
@@ -41,7 +42,7 @@ def trained_losses(
     data = Examples((images / 16).astype(np.float32), labels.astype(np.int32))
     classifier = _classifier(seed)
     trainer = ModelBlockTrainer(classifier, RECIPE, data)
-    rng = np.random.default_rng(seed)
+    rng, noise_rng = np.random.default_rng(seed), np.random.default_rng([seed, 1])
     names = ("A1", "A2", *NOISES)
     found: dict[str, list[FloatArray]] = {name: [] for name in names}
     for base in range(num_bases):
@@ -50,10 +51,11 @@ def trained_losses(
             block = _Block(points, num_models, 10_000 * base + seed)
             weights = block.train(trainer, classifier if name == "A1" else None)
             found[name].append(_losses(trainer, weights, data, points[0]))
+            noise = [noise_rng.standard_normal(w.shape) for w in weights]
             for noised, (of, deviation) in NOISES.items():
                 if of == name:
-                    noise = [w + deviation * rng.standard_normal(w.shape) for w in weights]
-                    found[noised].append(_losses(trainer, noise, data, points[0]))
+                    moved = [w + deviation * n for w, n in zip(weights, noise, strict=True)]
+                    found[noised].append(_losses(trainer, moved, data, points[0]))
     return {
         name: (np.stack(rows)[:, :num_models], np.stack(rows)[:, num_models:])
         for name, rows in found.items()

@@ -1,0 +1,186 @@
+"""Figure 1 of Negoescu et al. (2024), privacy against utility; see README.md."""
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+
+from experiments.negoescu2024_figure_1.tasks import TASKS, PlottedTask
+from fl_audit.array_types import FloatArray
+from fl_audit.estimators.epsilon_star.empirical import epsilon_star_empirical
+from fl_audit.estimators.epsilon_star.parametric import epsilon_star
+from fl_audit.estimators.scores import CanaryScores
+from fl_audit.estimators.setting import AuditSetting
+from fl_audit.training.models.guarantee import with_epsilon
+from fl_audit.training.models.recipe import DpSgd, Recipe
+from fl_audit.training.models.train import ModelJob, train_models
+
+MODELS = 5
+"""The models of one strategy, all on the same training set, as in the paper."""
+
+EPSILONS = (1.0, 3.0, 10.0, 100.0)
+PRIVATE = ((1.0, None), (10.0, None), (1.0, 1), (1.0, 32))
+"""Clip norms and numbers of micro-batches of DP-SGD."""
+
+
+@dataclass(frozen=True, eq=False)
+class Strategy:
+    """One way of training, and what its models gave.
+
+    Attributes:
+      name: The name of the way, with all that was varied.
+      is_private: Whether it is DP-SGD.
+      epsilon_star: Epsilon* of each model, parametric, float64 of shape (models,).
+      empirical: The same from the empirical distributions.
+      accuracy: Share of the other points classified correctly, of shape (models,).
+    """
+
+    name: str
+    is_private: bool
+    epsilon_star: FloatArray
+    empirical: FloatArray
+    accuracy: FloatArray
+
+
+def main() -> None:
+    """Trains all strategies of all tasks, prints a row of each, and draws the figure."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("picture", type=Path)
+    parser.add_argument("models", type=Path, help="a folder that keeps what was trained")
+    parser.add_argument("--tasks", nargs="+", choices=list(TASKS), default=list(TASKS))
+    arguments = parser.parse_args()
+    arguments.models.mkdir(parents=True, exist_ok=True)
+    width = 4.6 * len(arguments.tasks)
+    figure, axes = plt.subplots(
+        1, len(arguments.tasks), figsize=(width, 4), constrained_layout=True, squeeze=False
+    )
+    for axis, name in zip(axes[0], arguments.tasks, strict=True):
+        strategies = []
+        for strategy in _strategies(TASKS[name](), arguments.models):
+            strategies.append(strategy)
+            sys.stdout.write(f"| {name} | {_row(strategy)} |\n")
+            sys.stdout.flush()
+        _plot(axis, name, strategies)
+    figure.savefig(arguments.picture, dpi=70)
+
+
+def _strategies(task: PlottedTask, folder: Path) -> Iterator[Strategy]:
+    """All strategies of a task: numbers of epochs without noise, then DP-SGD."""
+    members = np.zeros(len(task.points), np.bool_)
+    order = np.random.default_rng(1).permutation(len(members))
+    members[order[: len(members) // 2]] = True
+    size = int(members.sum())
+    for epochs in task.epochs:
+        recipe = replace(task.recipe, epochs=epochs)
+        yield _trained(f"{epochs} epochs", task, recipe, members, folder)
+    for clip_norm, parts in PRIVATE:
+        for epsilon in EPSILONS:
+            private = replace(task.recipe, privacy=DpSgd(clip_norm, 0.0, size, parts))
+            recipe = with_epsilon(private, epsilon, _delta(size))
+            clipped = f"clip {clip_norm:g}" + (f", {parts} micro-batches" if parts else "")
+            name = f"DP-SGD, ε = {epsilon:g}, {clipped}"
+            yield _trained(name, task, recipe, members, folder)
+
+
+def _trained(
+    name: str,
+    task: PlottedTask,
+    recipe: Recipe,
+    members: npt.NDArray[np.bool_],
+    folder: Path,
+) -> Strategy:
+    """Trains the models of a strategy, or reads them."""
+    job = ModelJob(task.classifier, task.name, task.points, recipe, seed=1)
+    training = np.tile(members, (MODELS, 1))
+    outputs = train_models(
+        job, training, 0, folder=folder, models_per_block=MODELS, after_block=lambda _, __: None
+    )
+    delta = _delta(int(members.sum()))
+    settings = [
+        AuditSetting(CanaryScores(own[members], own[~members]), delta, 0.95, None, "empirical")
+        for own in outputs.margins
+    ]
+    return Strategy(
+        name,
+        recipe.privacy is not None,
+        np.array([epsilon_star(setting).epsilon for setting in settings]),
+        np.array([epsilon_star_empirical(setting).epsilon for setting in settings]),
+        np.mean(outputs.correct[:, ~members], axis=1),
+    )
+
+
+def _delta(size: int) -> float:
+    """The delta of the paper's section 4."""
+    return float(1 / (size * np.log(size)))
+
+
+def _row(strategy: Strategy) -> str:
+    star = strategy.epsilon_star
+    return " | ".join(
+        [
+            strategy.name,
+            f"{strategy.accuracy.mean():.1%}",
+            f"{star.mean():.2f} ({star.min():.2f} to {star.max():.2f})",
+            f"{strategy.empirical.mean():.2f}",
+        ]
+    )
+
+
+def convex_hull(epsilons: npt.ArrayLike, accuracies: npt.ArrayLike) -> list[int]:
+    """The points with no better mixture of two others, by rising epsilon: the paper's front.
+
+    A mixture is better if its epsilon is no larger and its accuracy no smaller.
+
+    >>> convex_hull([0, 1, 2, 3, 4], [0, 5, 6, 9, 8])
+    [0, 1, 3]
+    """
+    x, y = np.asarray(epsilons, np.float64), np.asarray(accuracies, np.float64)
+    hull: list[int] = []
+    for new in np.lexsort((-y, x)).tolist():
+        if hull and y[new] <= y[hull[-1]]:
+            continue
+        while len(hull) > 1 and _is_below(hull[-2], hull[-1], new, x, y):
+            hull.pop()
+        hull.append(new)
+    return hull
+
+
+def _is_below(left: int, middle: int, right: int, x: FloatArray, y: FloatArray) -> bool:
+    """Whether the middle point is on or below the line through the others."""
+    rise = (y[right] - y[left]) * (x[middle] - x[left])
+    return bool((y[middle] - y[left]) * (x[right] - x[left]) <= rise)
+
+
+def _plot(axes: Axes, name: str, strategies: Sequence[Strategy]) -> None:
+    """Means with the ranges over models, and the hull."""
+    for one in strategies:
+        x, y = one.epsilon_star, 100 * one.accuracy
+        axes.errorbar(
+            x.mean(),
+            y.mean(),
+            xerr=[[x.mean() - x.min()], [x.max() - x.mean()]],
+            yerr=[[y.mean() - y.min()], [y.max() - y.mean()]],
+            fmt="s" if one.is_private else "o",
+            color="tab:blue" if one.is_private else "tab:orange",
+            markersize=4,
+            linewidth=0.8,
+        )
+        if not one.is_private:
+            axes.annotate(one.name, (x.mean(), y.mean()), fontsize=7, xytext=(4, -9),
+                          textcoords="offset points")  # fmt: skip
+    means = np.array([(one.epsilon_star.mean(), 100 * one.accuracy.mean()) for one in strategies])
+    axes.plot(*means[convex_hull(*means.T)].T, color="0.5", linewidth=1, zorder=0)
+    axes.set(title=name, xlabel="ε*", ylabel="accuracy on other points (%)")
+
+
+if __name__ == "__main__":
+    main()
