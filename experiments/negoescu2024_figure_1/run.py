@@ -22,14 +22,13 @@ from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting
 from fl_audit.training.models.guarantee import with_epsilon
 from fl_audit.training.models.recipe import DpSgd, Recipe
-from fl_audit.training.models.train import ModelJob, train_models
+from fl_audit.training.models.train import ModelJob, ModelOutputs, train_models
 
 MODELS = 5
 """The models of one strategy, all on the same training set, as in the paper."""
 
 EPSILONS = (1.0, 3.0, 10.0, 100.0)
-PRIVATE = ((1.0, None), (10.0, None), (1.0, 1), (1.0, 32))
-"""Clip norms and numbers of micro-batches of DP-SGD."""
+CLIP_NORM = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,35 +74,47 @@ def main() -> None:
 
 def _strategies(task: PlottedTask, folder: Path) -> Iterator[Strategy]:
     """All strategies of a task: numbers of epochs without noise, then DP-SGD."""
-    members = np.zeros(len(task.points), np.bool_)
-    order = np.random.default_rng(1).permutation(len(members))
-    members[order[: len(members) // 2]] = True
+    members = training_set(len(task.points))
     size = int(members.sum())
     for epochs in task.epochs:
         recipe = replace(task.recipe, epochs=epochs)
-        yield _trained(f"{epochs} epochs", task, recipe, members, folder)
-    for clip_norm, parts in PRIVATE:
+        outputs = trained(task, recipe, members, folder)
+        yield _measured(f"{epochs} epochs", outputs, members, is_private=False)
+    for parts in task.microbatches:
         for epsilon in EPSILONS:
-            private = replace(task.recipe, privacy=DpSgd(clip_norm, 0.0, size, parts))
-            recipe = with_epsilon(private, epsilon, _delta(size))
-            clipped = f"clip {clip_norm:g}" + (f", {parts} micro-batches" if parts else "")
-            name = f"DP-SGD, ε = {epsilon:g}, {clipped}"
-            yield _trained(name, task, recipe, members, folder)
+            recipe = private(task.recipe, epsilon, size, parts)
+            name = f"DP-SGD, ε = {epsilon:g}" + (f", {parts} micro-batches" if parts else "")
+            outputs = trained(task, recipe, members, folder)
+            yield _measured(name, outputs, members, is_private=True)
 
 
-def _trained(
-    name: str,
-    task: PlottedTask,
-    recipe: Recipe,
-    members: npt.NDArray[np.bool_],
-    folder: Path,
-) -> Strategy:
-    """Trains the models of a strategy, or reads them."""
+def private(recipe: Recipe, epsilon: float, size: int, parts: int | None) -> Recipe:
+    """The recipe with DP-SGD of an analytical epsilon, perhaps in micro-batches."""
+    noiseless = replace(recipe, privacy=DpSgd(CLIP_NORM, 0.0, size, parts))
+    return with_epsilon(noiseless, epsilon, _delta(size))
+
+
+def training_set(num_points: int) -> npt.NDArray[np.bool_]:
+    """A random half of the points, the same for all models."""
+    members = np.zeros(num_points, np.bool_)
+    members[np.random.default_rng(1).permutation(num_points)[: num_points // 2]] = True
+    return members
+
+
+def trained(
+    task: PlottedTask, recipe: Recipe, members: npt.NDArray[np.bool_], folder: Path
+) -> ModelOutputs:
+    """The outputs of a strategy's models, trained or read."""
     job = ModelJob(task.classifier, task.name, task.points, recipe, seed=1)
     training = np.tile(members, (MODELS, 1))
-    outputs = train_models(
+    return train_models(
         job, training, 0, folder=folder, models_per_block=MODELS, after_block=lambda _, __: None
     )
+
+
+def _measured(
+    name: str, outputs: ModelOutputs, members: npt.NDArray[np.bool_], is_private: bool
+) -> Strategy:
     delta = _delta(int(members.sum()))
     settings = [
         AuditSetting(CanaryScores(own[members], own[~members]), delta, 0.95, None, "empirical")
@@ -111,7 +122,7 @@ def _trained(
     ]
     return Strategy(
         name,
-        recipe.privacy is not None,
+        is_private,
         np.array([epsilon_star(setting).epsilon for setting in settings]),
         np.array([epsilon_star_empirical(setting).epsilon for setting in settings]),
         np.mean(outputs.correct[:, ~members], axis=1),

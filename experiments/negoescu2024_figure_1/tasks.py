@@ -24,6 +24,7 @@ class PlottedTask:
       points: All points.
       recipe: The training; its epochs are those of DP-SGD.
       epochs: The numbers of epochs without noise.
+      microbatches: The numbers of micro-batches of DP-SGD; None for examples one by one.
     """
 
     name: str
@@ -31,6 +32,7 @@ class PlottedTask:
     points: Examples
     recipe: Recipe
     epochs: tuple[int, ...]
+    microbatches: tuple[int | None, ...] = (None, 32)
 
 
 def _digits() -> PlottedTask:
@@ -55,10 +57,10 @@ def _purchases() -> PlottedTask:
     likes = special.expit(rng.normal(-1.5, 1.0, 600) + rng.normal(0, 0.7, (100, 600)))
     labels = rng.integers(0, 100, 6000).astype(np.int32)
     bought = (rng.random((6000, 600)) < likes[labels]).astype(np.float32)
-    recipe = Recipe(epochs=10, batch_size=256, learning_rate=0.1, momentum=0.9)
+    recipe = Recipe(epochs=5, batch_size=256, learning_rate=0.1, momentum=0.9)
     classifier = dense_classifier([600, 100, 100], 1, "")
     points = Examples(bought, labels)
-    return PlottedTask("made purchases", classifier, points, recipe, (5, 10, 50, 100))
+    return PlottedTask("made purchases", classifier, points, recipe, (5, 10, 50), (None,))
 
 
 def _points(task: LearningTask) -> Examples:
