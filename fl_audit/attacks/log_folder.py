@@ -16,6 +16,7 @@ from fl_audit.attacks.round_cosines import RoundCosines
 from fl_audit.attacks.seen_log import SeenLog, read_vector
 from fl_audit.attacks.statistic import Sight
 from fl_audit.attacks.statistics import statistics_for
+from fl_audit.canaries.inclusion import pair_names
 from fl_audit.canaries.pool import CanaryPool
 from fl_audit.errors import InputError
 from fl_audit.formats.score_file import ScoreFile
@@ -138,6 +139,8 @@ def score_files(
 ) -> dict[str, ScoreFile]:
     """The scores with who was included, by statistic; canaries are named by their number from 0."""
     ids = tuple(map(str, range(len(included))))
+    pairs = pair_names(pool.inclusion, pool.count)
     return {
-        name: ScoreFile(ids, included, values, pool.inclusion) for name, values in scores.items()
+        name: ScoreFile(ids, included, values, pool.inclusion, pair=pairs)
+        for name, values in scores.items()
     }

@@ -37,7 +37,7 @@ class CanaryPool:
       dim: The number of trainable parameters, at least 2.
       family: The law of the vectors: "gaussian", "rademacher", "hadamard" or "dirac"
         (docs/canaries.md).
-      inclusion: How it is decided which canaries take part: "coins" or "fixed_half".
+      inclusion: How it is decided which canaries take part: "coins", "fixed_half" or "pairs".
 
     Raises:
       InputError: A field is out of its range, or the family has fewer canaries.
@@ -65,6 +65,8 @@ class CanaryPool:
         if self.inclusion not in get_args(Inclusion):
             hint = nearest(str(self.inclusion), get_args(Inclusion))
             raise InputError(f"inclusion: unknown {self.inclusion!r}: {hint}")
+        if self.inclusion == "unequal_coins":
+            raise InputError("inclusion: 'unequal_coins' is for runs alone; take 'coins'")
         self._make_family()  # refuses more canaries than the family has
 
     def _make_family(self) -> CanaryFamily:

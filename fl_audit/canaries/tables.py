@@ -4,8 +4,8 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
-from fl_audit.estimators.scores import Inclusion
-from fl_audit.kinds.table import PositiveInt, Table
+from fl_audit.estimators.scores import Inclusion, check_inclusion
+from fl_audit.kinds.table import OpenUnitFloat, PositiveInt, Table
 
 _PoolSize = Annotated[int, Meta(ge=2, le=10_000_000)]
 
@@ -20,8 +20,12 @@ class Canaries(Table, frozen=True, tag_field="kind", tag="vectors"):
         long as the model, and where they outnumber the real clients the model learns little.
       family: The law of the vectors.
       inclusion: How it is decided which canaries take part: `coins`, by a fair coin each (Steinke
-        et al. Algorithm 1), which the one-run methods need; or `fixed_half`, half of them drawn at
-        random (Andrew et al. section 5), for which those methods are left out.
+        et al. Algorithm 1), which all methods allow; `unequal_coins`, by a coin each of another
+        probability (Proposition 5.7); `pairs`, one of each two by a fair coin (appendix A); or
+        `fixed_half`, half of them drawn at random (Andrew et al. section 5). What a method's proof
+        does not cover is left out.
+      inclusion_probability: The probability with which `unequal_coins` include a canary, other than
+        0.5.
       store: The place where gaussian vectors are kept, rounded to 16 bits a coordinate, instead of
         being made anew for every score; 2 x count x parameters bytes.
       store_path: The file of a store on disk; an existing one is used if it is of this pool. A
@@ -34,6 +38,7 @@ class Canaries(Table, frozen=True, tag_field="kind", tag="vectors"):
     max_per_round: PositiveInt = 200
     family: Literal["gaussian", "rademacher", "hadamard", "dirac"] = "rademacher"
     inclusion: Inclusion = "coins"
+    inclusion_probability: OpenUnitFloat = 0.5
     store: Literal["none", "memory", "disk"] = "none"
     store_path: str | None = None
 
@@ -41,6 +46,7 @@ class Canaries(Table, frozen=True, tag_field="kind", tag="vectors"):
         """Checks that there are two canaries to compare, or none."""
         if self.count == 1:
             raise ValueError("count must be at least 2, or 0 for no canaries, got 1")
+        check_inclusion(self.inclusion, self.inclusion_probability)
 
 
 class ExampleCanaries(Table, frozen=True, tag_field="kind", tag="examples"):
@@ -61,8 +67,12 @@ class ExampleCanaries(Table, frozen=True, tag_field="kind", tag="examples"):
         path starts at the config file's folder.
       max_per_round: The number of canaries that a round may hold on average.
       inclusion: How it is decided which canaries take part: `coins`, by a fair coin each (Steinke
-        et al. Algorithm 1), which the one-run methods need; or `fixed_half`, half of them drawn at
-        random (Andrew et al. section 5), for which those methods are left out.
+        et al. Algorithm 1), which all methods allow; `unequal_coins`, by a coin each of another
+        probability (Proposition 5.7); `pairs`, one of each two by a fair coin (appendix A); or
+        `fixed_half`, half of them drawn at random (Andrew et al. section 5). What a method's proof
+        does not cover is left out.
+      inclusion_probability: The probability with which `unequal_coins` include a canary, other than
+        0.5.
     """
 
     path_keys: ClassVar[tuple[str, ...]] = ("path",)
@@ -73,9 +83,11 @@ class ExampleCanaries(Table, frozen=True, tag_field="kind", tag="examples"):
     path: str | None = None
     max_per_round: PositiveInt = 200
     inclusion: Inclusion = "coins"
+    inclusion_probability: OpenUnitFloat = 0.5
 
     def __post_init__(self) -> None:
         """Checks which keys go with the source."""
+        check_inclusion(self.inclusion, self.inclusion_probability)
         if self.source == "file":
             if self.path is None:
                 raise ValueError("source 'file' needs path, the file")

@@ -59,8 +59,13 @@ class RunDesign:
 
     def canary_scores(self, scores: npt.NDArray[np.float64]) -> CanaryScores:
         """The scores of the whole pool, float64 of shape (num_canaries,), by inclusion."""
-        inclusion = self.config.canaries.inclusion
-        return CanaryScores(scores[self.included], scores[~self.included], inclusion)
+        canaries = self.config.canaries
+        return CanaryScores(
+            scores[self.included],
+            scores[~self.included],
+            canaries.inclusion,
+            canaries.inclusion_probability,
+        )
 
     @functools.cached_property
     def own_rounds(self) -> OwnRounds:
@@ -124,7 +129,10 @@ def design_run(config: Config, client_ids: Sequence[str], num_canaries: int) -> 
     """
     if num_canaries == 0 and config.audit.claimed_epsilon is not None:
         raise InputError("audit.claimed_epsilon: nothing tests a claim where canaries.count is 0")
-    included = draw_included(config.canaries.inclusion, config.seed, num_canaries)
+    canaries = config.canaries
+    included = draw_included(
+        canaries.inclusion, config.seed, num_canaries, canaries.inclusion_probability
+    )
     schedule = make_schedule(
         config.participation, config.canaries, config.seed, client_ids, included
     )

@@ -96,6 +96,7 @@ def bounds_on(
     seed: int,
     confidence: float = 0.95,
     inclusion: Inclusion = "coins",
+    inclusion_probability: float = 0.5,
 ) -> Mapping[str, FloatArray]:
     """The bounds that methods find on independent releases.
 
@@ -106,7 +107,9 @@ def bounds_on(
       runs: Number of releases.
       seed: Seed of who is included and of the releases.
       confidence: Confidence of each bound, in (0, 1).
-      inclusion: Whether a fair coin includes each canary, or half of them are drawn.
+      inclusion: How it is decided which canaries are included; of pairs or halves num_canaries must
+        be even.
+      inclusion_probability: Probability with which a canary is included.
 
     Returns:
       An array by method, float64 of shape (runs,): lower ends, or epsilons where a method has none.
@@ -121,12 +124,11 @@ def bounds_on(
     null_tail = None if mechanism.dim is None else GaussianCanaryNull(mechanism.dim)
     found: dict[str, list[float]] = {method: [] for method in methods}
     for _ in range(runs):
-        bits = rng.integers(0, 2, num_canaries)
-        if inclusion == "fixed_half":
-            bits = rng.permutation(np.arange(num_canaries) % 2)
+        bits = _included(rng, num_canaries, inclusion, inclusion_probability)
         scores = mechanism.release(rng, bits)
+        split = scores[bits == 1], scores[bits == 0]
         result = estimate(
-            CanaryScores(scores[bits == 1], scores[bits == 0], inclusion),
+            CanaryScores(*split, inclusion, inclusion_probability),
             delta=mechanism.delta,
             dim=mechanism.dim,
             null_tail=null_tail,
@@ -136,3 +138,21 @@ def bounds_on(
         for made in result.estimates:
             found[made.method].append(made.epsilon if made.lower is None else made.lower)
     return {method: np.array(values) for method, values in found.items()}
+
+
+def _included(
+    rng: np.random.Generator, num_canaries: int, inclusion: Inclusion, probability: float
+) -> Bits:
+    """Bits of the canaries that are included, those of a pair next to each other."""
+    match inclusion:
+        case "coins":
+            return rng.integers(0, 2, num_canaries)
+        case "unequal_coins":
+            return (rng.random(num_canaries) < probability).astype(np.int64)
+        case "fixed_half":
+            return rng.permutation(np.arange(num_canaries) % 2)
+        case "pairs":
+            first = rng.integers(0, 2, num_canaries // 2)
+            bits = np.repeat(first, 2)
+            bits[1::2] = 1 - first
+            return bits

@@ -30,6 +30,14 @@ from fl_audit.estimators.threshold.valid import threshold_valid
 Rejection = Callable[[CanaryScores], bool]
 """Whether scores reject what a test is made for."""
 
+_HERE: Mapping[Inclusion, str] = {
+    "coins": "each had one",
+    "unequal_coins": "coins were not fair",
+    "fixed_half": "a fixed half was included",
+    "pairs": "one of each pair was included",
+}
+"""Why a method that is not proven for a way of including canaries is left out."""
+
 
 @dataclass(frozen=True)
 class Method:
@@ -44,8 +52,8 @@ class Method:
       fast_rejection: Given (epsilon, delta, level), a quick way to tell of many samples whether the
         lower bound at confidence 1 - level and at delta exceeds epsilon; for simulations. None
         where they make the bound and compare.
-      needs_coins: Whether each canary has to be included by an independent fair coin, as guesses
-        about coins need it; scores of a fixed half are then refused.
+      proven_for: The ways of including canaries for which the method may be used; scores of others
+        are refused.
 
     Raises:
       ValueError: If the kind is unknown, or what the method is valid for.
@@ -56,7 +64,7 @@ class Method:
     kind: Kind
     valid_for: ValidFor | None = None
     fast_rejection: Callable[[float, float, float], Rejection] | None = None
-    needs_coins: bool = False
+    proven_for: tuple[Inclusion, ...] = get_args(Inclusion)
 
     def __post_init__(self) -> None:
         """Check the kind and the validity, by which methods are grouped."""
@@ -74,7 +82,7 @@ class Method:
 
     def allows(self, inclusion: Inclusion) -> bool:
         """Whether the method may be used on canaries that were included in this way."""
-        return inclusion == "coins" or not self.needs_coins
+        return inclusion in self.proven_for
 
     def __call__(self, setting: AuditSetting) -> Estimate:
         """The estimate from the scores of a setting.
@@ -83,9 +91,10 @@ class Method:
           NotApplicableError: If the scores do not allow the method.
           ValueError: If the estimate contradicts this record of the method.
         """
-        if not self.allows(setting.scores.inclusion):
+        inclusion = setting.scores.inclusion
+        if not self.allows(inclusion):
             raise NotApplicableError(
-                "needs an independent fair coin for each canary; here a fixed half was included"
+                f"needs an independent fair coin for each canary; here {_HERE[inclusion]}"
             )
         try:
             with np.errstate(over="ignore", invalid="ignore"):
@@ -119,16 +128,22 @@ _OWN = (
     Method("threshold_clopper_pearson", threshold_clopper_pearson, "lower_bound"),
     Method("threshold_valid", threshold_valid, "lower_bound", "any mechanism"),
     Method("threshold_gdp", threshold_gdp, "lower_bound", "Gaussian mechanisms"),
-    Method("one_run", one_run, "lower_bound", needs_coins=True),
+    Method("one_run", one_run, "lower_bound", proven_for=("coins",)),
     Method(
         "one_run_valid",
         one_run_valid,
         "lower_bound",
         "any mechanism",
         fast_rejection=one_run_rejection,
-        needs_coins=True,
+        proven_for=("coins", "unequal_coins", "pairs"),
     ),
-    Method("one_run_fdp", one_run_fdp, "lower_bound", "Gaussian mechanisms", needs_coins=True),
+    Method(
+        "one_run_fdp",
+        one_run_fdp,
+        "lower_bound",
+        "Gaussian mechanisms",
+        proven_for=("coins",),
+    ),
     Method("bayes", bayes, "interval"),
     Method("epsilon_star", epsilon_star, "estimate"),
     Method("epsilon_star_empirical", epsilon_star_empirical, "estimate"),

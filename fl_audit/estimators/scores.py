@@ -8,8 +8,9 @@ import numpy.typing as npt
 
 from fl_audit.array_types import FloatArray
 
-Inclusion = Literal["coins", "fixed_half"]
-"""How it was decided which canaries take part: by a fair coin each, or by drawing half of them."""
+Inclusion = Literal["coins", "unequal_coins", "fixed_half", "pairs"]
+"""How it was decided which canaries take part: by a fair coin each, by a coin each that includes
+with another probability, by drawing half of them, or by a fair coin for each pair."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,10 +23,14 @@ class CanaryScores:
       included: Scores of the canaries that took part in training, float64 of shape (n1,).
       excluded: Scores of the canaries that did not, float64 of shape (n0,).
       inclusion: How it was decided which canaries take part; methods that guess about coins need
-        coins that are independent of each other.
+        coins that are independent of each other. With `pairs` both arrays are in the same order:
+        included[i] and excluded[i] are the scores of a pair.
+      inclusion_probability: Probability with which a canary is included, in (0, 1); other than 1/2
+        with `unequal_coins` alone.
 
     Raises:
-      ValueError: If an array is not one-dimensional, holds a non-finite score, or both are empty.
+      ValueError: If an array is not one-dimensional, holds a non-finite score, or both are empty;
+        if pairs are not as many included as excluded, or the probability does not fit.
 
     >>> scores = CanaryScores(included=[0.5, 0.25], excluded=[0.0])
     >>> scores.num_included, scores.num_excluded
@@ -35,6 +40,7 @@ class CanaryScores:
     included: FloatArray
     excluded: FloatArray
     inclusion: Inclusion = "coins"
+    inclusion_probability: float = 0.5
 
     def __post_init__(self) -> None:
         """Check the fields, so that no later step has to."""
@@ -42,6 +48,12 @@ class CanaryScores:
             object.__setattr__(self, name, _frozen_scores(name, getattr(self, name)))
         if self.num_included + self.num_excluded == 0:
             raise ValueError("scores must hold at least one score, got none")
+        check_inclusion(self.inclusion, self.inclusion_probability)
+        if self.inclusion == "pairs" and self.num_included != self.num_excluded:
+            raise ValueError(
+                "pairs need as many included as excluded scores, "
+                f"got {self.num_included} and {self.num_excluded}"
+            )
 
     @property
     def num_included(self) -> int:
@@ -52,6 +64,27 @@ class CanaryScores:
     def num_excluded(self) -> int:
         """Number of canaries that did not take part in training."""
         return len(self.excluded)
+
+    @property
+    def num_coins(self) -> int:
+        """Number of coins that decided: one for each canary, or for each pair."""
+        in_pairs = self.inclusion == "pairs"
+        return self.num_included if in_pairs else self.num_included + self.num_excluded
+
+
+def check_inclusion(inclusion: Inclusion, probability: float) -> None:
+    """Checks that a probability of inclusion goes with the way of including.
+
+    Raises:
+      ValueError: If it is out of range, or not 1/2 where it has to be.
+    """
+    if not 0 < probability < 1:
+        raise ValueError(f"inclusion_probability must be in (0, 1), got {probability}")
+    if (probability == 0.5) != (inclusion != "unequal_coins"):
+        needs = "another than 0.5" if inclusion == "unequal_coins" else "0.5"
+        raise ValueError(
+            f"inclusion {inclusion!r} needs inclusion_probability {needs}, got {probability}"
+        )
 
 
 def _frozen_scores(name: str, values: npt.ArrayLike) -> FloatArray:

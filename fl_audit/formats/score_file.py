@@ -2,18 +2,19 @@
 
 The format is CSV or Parquet with the columns `canary_id` (unique), `included` (0 or 1) and `score`
 (finite; a LARGER score looks MORE like a member). A column `inclusion` says how it was decided who
-takes part, `coins` or `fixed_half` in every row; without it coins are taken for granted. Other
-columns are ignored.
+takes part, the same in every row; without it fair coins are taken for granted. With `unequal_coins`
+a column `inclusion_probability` has the coins' probability, and with `pairs` a column `pair` names
+the pair of each canary. Other columns are ignored.
 """
 
 import csv
 import io
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, get_args
+from typing import IO
 
 import numpy as np
 import numpy.typing as npt
@@ -21,11 +22,18 @@ import numpy.typing as npt
 from fl_audit.errors import InputError, nearest, refuse_misspelt
 from fl_audit.estimators.scores import CanaryScores, Inclusion
 from fl_audit.formats.atomic import atomic_writer
+from fl_audit.formats.inclusion_columns import (
+    INCLUSION,
+    INCLUSION_COLUMNS,
+    PAIR,
+    PROBABILITY,
+    BadRow,
+    ReadInclusion,
+    bad_pair,
+    read_inclusion,
+)
 
 COLUMNS = ("canary_id", "included", "score")
-
-_INCLUSION = "inclusion"
-_KINDS: Mapping[str, Inclusion] = {kind: kind for kind in get_args(Inclusion)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,23 +45,33 @@ class ScoreFile:
       included: Whether each canary took part in training, bool of shape (k,).
       score: The scores, finite float64 of shape (k,); larger means more like a member.
       inclusion: How it was decided which canaries take part.
+      inclusion_probability: The probability with which a canary was included.
+      pair: The name of each canary's pair, where there are pairs; else empty.
 
     Raises:
-      ValueError: The lengths differ, there is no row, an id repeats or is empty, or a score is not
-        finite.
+      ValueError: The lengths differ, there is no row, an id repeats or is empty, a score is not
+        finite, or a pair is not one included and one excluded canary.
     """
 
     canary_id: tuple[str, ...]
     included: npt.NDArray[np.bool_]
     score: npt.NDArray[np.float64]
     inclusion: Inclusion = "coins"
+    inclusion_probability: float = 0.5
+    pair: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Checks the fields, so that no later step has to."""
         if not len(self.canary_id) == len(self.included) == len(self.score):
             lengths = len(self.canary_id), len(self.included), len(self.score)
             raise ValueError(f"columns must have one length, got {lengths}")
-        problem = _id_problem(self.canary_id) or _score_problem(self.score)
+        if len(self.pair) != (len(self.score) if self.inclusion == "pairs" else 0):
+            raise ValueError("pair must name a pair for each canary with 'pairs', and none without")
+        problem = (
+            _id_problem(self.canary_id)
+            or _score_problem(self.score)
+            or bad_pair(self.pair, self.included)
+        )
         if problem:
             raise ValueError(f"row {problem.row + 1}: {problem.text}")
         if len(self.score) == 0:
@@ -65,16 +83,14 @@ class ScoreFile:
         return dict(zip(self.canary_id, self.included.tolist(), strict=True))
 
     def canary_scores(self) -> CanaryScores:
-        """The scores, split into included and excluded canaries."""
-        return CanaryScores(self.score[self.included], self.score[~self.included], self.inclusion)
-
-
-@dataclass(frozen=True)
-class _Problem:
-    """The first bad row: its index from 0, and what is wrong with it."""
-
-    row: int
-    text: str
+        """The scores, split into included and excluded canaries, pairs in one order."""
+        included, excluded = np.flatnonzero(self.included), np.flatnonzero(~self.included)
+        if self.pair:
+            names = np.array(self.pair)
+            included, excluded = (rows[np.argsort(names[rows])] for rows in (included, excluded))
+        return CanaryScores(
+            self.score[included], self.score[excluded], self.inclusion, self.inclusion_probability
+        )
 
 
 @dataclass(frozen=True)
@@ -97,19 +113,22 @@ def read_score_file(path: str | os.PathLike[str]) -> ScoreFile:
     ids = tuple(map(_text, table.columns["canary_id"]))
     included, included_problem = _parse_included(table.columns["included"])
     score, score_problem = _parse_scores(table.columns["score"])
-    inclusion, inclusion_problem = _parse_inclusion(table)
+    told = {name: list(map(_text, table.columns[name])) for name in _told(table.columns)}
+    decided = ReadInclusion()
+    if not included_problem:
+        decided = read_inclusion(told, included, table.name_row)
     found = (
         _id_problem(ids),
         included_problem,
         score_problem or _score_problem(score),
-        inclusion_problem,
+        decided.problem,
     )
     problem = min(filter(None, found), key=lambda problem: problem.row, default=None)
     if problem:
         raise InputError(f"{path}, {table.name_row(problem.row)}: {problem.text}")
     if not ids:
         raise InputError(f"{path}: must hold at least one row below the header, got none")
-    return ScoreFile(ids, included, score, inclusion)
+    return ScoreFile(ids, included, score, decided.inclusion, decided.probability, decided.pair)
 
 
 def write_score_file(path: str | os.PathLike[str], scores: ScoreFile) -> None:
@@ -133,7 +152,7 @@ def _write_csv(file: IO[bytes], scores: ScoreFile) -> None:
         "canary_id": scores.canary_id,
         "included": scores.included.astype(int).tolist(),
         "score": list(map(repr, scores.score.tolist())),
-        **_inclusion_column(scores),
+        **_inclusion_columns(scores),
     }
     text = io.TextIOWrapper(file, encoding="utf-8", newline="")
     writer = csv.writer(text, lineterminator="\n")
@@ -150,15 +169,20 @@ def _write_parquet(file: IO[bytes], scores: ScoreFile) -> None:
         "canary_id": pa.array(scores.canary_id, pa.string()),
         "included": pa.array(scores.included.astype(np.int8)),
         "score": pa.array(scores.score),
-        **_inclusion_column(scores),
+        **_inclusion_columns(scores),
     }
     pq.write_table(pa.table(columns), file)
 
 
-def _inclusion_column(scores: ScoreFile) -> dict[str, list[str]]:
-    """The column that says how it was decided who takes part; none where each had a coin."""
-    is_told = scores.inclusion != "coins"
-    return {_INCLUSION: [scores.inclusion] * len(scores.score)} if is_told else {}
+def _inclusion_columns(scores: ScoreFile) -> dict[str, list[str]]:
+    """The columns that say how it was decided who takes part; none where each had a fair coin."""
+    k = len(scores.score)
+    columns: dict[str, list[str]] = {}
+    if scores.inclusion != "coins":
+        columns[INCLUSION] = [scores.inclusion] * k
+    if scores.inclusion == "unequal_coins":
+        columns[PROBABILITY] = [repr(scores.inclusion_probability)] * k
+    return columns | ({PAIR: list(scores.pair)} if scores.pair else {})
 
 
 def _read_csv(path: Path) -> _Table:
@@ -204,11 +228,11 @@ def _read_parquet(path: Path) -> _Table:
 
 
 def _positions(path: Path, header: list[str]) -> dict[str, int]:
-    """The position of each needed column, and of `inclusion` where there is one."""
+    """The position of each needed column, and of those on inclusion that there are."""
     if not header:
         raise InputError(f"{path}: must start with a header naming {', '.join(COLUMNS)}")
-    refuse_misspelt(f"{path}: column", header, (_INCLUSION,))
-    told = (_INCLUSION,) if _INCLUSION in header else ()
+    refuse_misspelt(f"{path}: column", header, INCLUSION_COLUMNS[:2])
+    told = _told(header)
     for name in (*COLUMNS, *told):
         if name not in header:
             raise InputError(f"{path}: has no column {name!r}: {nearest(name, header)}")
@@ -217,36 +241,27 @@ def _positions(path: Path, header: list[str]) -> dict[str, int]:
     return {name: header.index(name) for name in (*COLUMNS, *told)}
 
 
+def _told(columns: Collection[str]) -> tuple[str, ...]:
+    """The columns on inclusion that there are; `pair` is the user's own where nothing needs it."""
+    found = INCLUSION_COLUMNS if INCLUSION in columns else (PROBABILITY,)
+    return tuple(name for name in found if name in columns)
+
+
 def _text(value: object) -> str:
     if isinstance(value, bool):
         return str(int(value))
     return "" if value is None else str(value).strip()
 
 
-def _parse_included(values: Sequence[object]) -> tuple[npt.NDArray[np.bool_], _Problem | None]:
+def _parse_included(values: Sequence[object]) -> tuple[npt.NDArray[np.bool_], BadRow | None]:
     flags = [_text(value) for value in values]
     for row, flag in enumerate(flags):
         if flag not in ("0", "1"):
-            return np.empty(0, bool), _Problem(row, f"included must be 0 or 1, got {flag!r}")
+            return np.empty(0, bool), BadRow(row, f"included must be 0 or 1, got {flag!r}")
     return np.array([flag == "1" for flag in flags], dtype=bool), None
 
 
-def _parse_inclusion(table: _Table) -> tuple[Inclusion, _Problem | None]:
-    """How it was decided who takes part, the same in every row; coins without the column."""
-    words = [_text(value) for value in table.columns.get(_INCLUSION, ())]
-    for row, word in enumerate(words):
-        if word not in _KINDS:
-            known = " or ".join(_KINDS)
-            hint = nearest(word, _KINDS)
-            return "coins", _Problem(row, f"inclusion must be {known}, got {word!r}: {hint}")
-        if word != words[0]:
-            first = table.name_row(0)
-            text = f"inclusion must be the same in every row, got {word!r}; {first} has"
-            return "coins", _Problem(row, f"{text} {words[0]!r}")
-    return _KINDS[words[0]] if words else "coins", None
-
-
-def _parse_scores(values: Sequence[object]) -> tuple[npt.NDArray[np.float64], _Problem | None]:
+def _parse_scores(values: Sequence[object]) -> tuple[npt.NDArray[np.float64], BadRow | None]:
     numbers: list[float] = []
     for row, value in enumerate(values):
         try:
@@ -255,24 +270,24 @@ def _parse_scores(values: Sequence[object]) -> tuple[npt.NDArray[np.float64], _P
             numbers.append(float(value))  # type: ignore[arg-type]  # anything: that is the check
         except (TypeError, ValueError):
             text = f"score must be a finite number, got {_text(value)!r}"
-            return np.empty(0), _Problem(row, text)
+            return np.empty(0), BadRow(row, text)
     return np.array(numbers, dtype=np.float64), None
 
 
-def _score_problem(score: npt.NDArray[np.float64]) -> _Problem | None:
+def _score_problem(score: npt.NDArray[np.float64]) -> BadRow | None:
     bad = np.flatnonzero(~np.isfinite(score))
     if len(bad) == 0:
         return None
     value = float(score[bad[0]])
     shown = "nan" if math.isnan(value) else ("inf" if value > 0 else "-inf")
-    return _Problem(int(bad[0]), f"score must be a finite number, got {shown}")
+    return BadRow(int(bad[0]), f"score must be a finite number, got {shown}")
 
 
-def _id_problem(ids: Sequence[str]) -> _Problem | None:
+def _id_problem(ids: Sequence[str]) -> BadRow | None:
     first: dict[str, int] = {}
     for row, canary_id in enumerate(ids):
         if not canary_id:
-            return _Problem(row, "canary_id must not be empty")
+            return BadRow(row, "canary_id must not be empty")
         if first.setdefault(canary_id, row) != row:
-            return _Problem(row, f"canary_id must be unique, got {canary_id!r} again")
+            return BadRow(row, f"canary_id must be unique, got {canary_id!r} again")
     return None

@@ -48,7 +48,12 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 def head_lines(plan: Plan) -> list[str]:
     """What would be run."""
     run = plan.run
-    includes = {"coins": "coins include", "fixed_half": "a fixed half is included,"}
+    includes = {
+        "coins": "coins include",
+        "unequal_coins": f"coins of probability {run.pool.inclusion_probability:g} include",
+        "fixed_half": "a fixed half is included,",
+        "pairs": "one of each pair is included,",
+    }
     return _paragraph(
         f"plan of {run.task.name}: {run.num_canaries:,} canaries, of which "
         f"{includes[run.pool.inclusion]} {int(run.included.sum()):,}; "

@@ -93,7 +93,7 @@ def changes(run: PlannedRun) -> list[Change]:
 
 
 def _counts(run: PlannedRun) -> set[float]:
-    unit = 2 if run.pool.inclusion == "fixed_half" else 1
+    unit = 2 if run.pool.inclusion in ("fixed_half", "pairs") else 1
     return {max(unit * round(factor * run.pool.count / unit), 2) for factor in _COUNT_FACTORS}
 
 

@@ -23,7 +23,17 @@ ACCOUNTANT_TITLES = {
 
 _INCLUDED_BY: dict[Inclusion, str] = {
     "coins": "a fair coin each included",
+    "unequal_coins": "a coin each that was not fair included",
     "fixed_half": "a half drawn at random was included,",
+    "pairs": "one of each pair was included,",
+}
+
+_LEFT_OUT: dict[Inclusion, str] = {
+    "unequal_coins": "Methods that guess about fair coins are left out, but for one_run_valid, "
+    "which is proven for coins of any probability.",
+    "fixed_half": "Methods that guess about coins need one for each canary, and are left out.",
+    "pairs": "Methods that guess about a coin for each canary are left out, but for one_run_valid, "
+    "which guesses which one of a pair it is.",
 }
 
 
@@ -67,8 +77,8 @@ def _canaries(run: FinishedRun) -> str:
         rounds = count(least, "round")
     drawn = canary_rounds(run.config.participation)
     said = [f"{start}; an included canary took part in {rounds}. {drawn}"]
-    if inclusion == "fixed_half":
-        said.append("Methods that guess about coins need one for each canary, and are left out.")
+    if inclusion != "coins":
+        said.append(_LEFT_OUT[inclusion])
     return " ".join(said)
 
 

@@ -220,6 +220,8 @@ def _not_contradicted(
         level=tests.level,
         null=standard_null(hard[0]),
         included_share=hard[0].scores.num_included / num_canaries,
+        inclusion=hard[0].scores.inclusion,
+        inclusion_probability=hard[0].scores.inclusion_probability,
     )
     power = simulated.power(num_canaries)
     found = (

@@ -14,6 +14,7 @@ import numpy as np
 
 from fl_audit.estimators import METHODS, CanaryScores, NullTail
 from fl_audit.estimators.known_mechanisms import KnownMechanism, gaussian
+from fl_audit.estimators.scores import Inclusion
 from fl_audit.verdict.claim import Claim
 from fl_audit.verdict.claim_tests import ClaimTest, ScoredStatistic
 from fl_audit.verdict.standard_null import SIMULATED_DIM
@@ -79,6 +80,8 @@ class SimulatedAudit:
       null: The null law that the scores are held against, in units of the simulation
         (`standard_null`); None where it is empirical.
       included_share: Share of the canaries that are included, in (0, 1).
+      inclusion: How it was decided which canaries take part.
+      inclusion_probability: Probability with which a canary is included.
     """
 
     claim: Claim
@@ -86,6 +89,8 @@ class SimulatedAudit:
     level: float
     null: NullTail | None
     included_share: float = 0.5
+    inclusion: Inclusion = "coins"
+    inclusion_probability: float = 0.5
 
     def power(self, num_canaries: int) -> float:
         """The share of TRIALS simulated audits that contradict the claim."""
@@ -135,11 +140,17 @@ class SimulatedAudit:
 
     def _trials(self, num_canaries: int, num_trials: int) -> Iterator[bool]:
         """Whether the claim is contradicted, trial by trial."""
+        num_canaries -= num_canaries % 2 if self.inclusion == "pairs" else 0
         included = np.arange(num_canaries) < round(self.included_share * num_canaries)
         for number in range(num_trials):
             rng = np.random.default_rng((_SEED, num_canaries, number))
             released = self._mechanism.release(rng, included.astype(np.int64))
-            scores = CanaryScores(released[included], released[~included])
+            scores = CanaryScores(
+                released[included],
+                released[~included],
+                self.inclusion,
+                self.inclusion_probability,
+            )
             yield self._tests.contradict(
                 ScoredStatistic(None, scores, "empirical", self._mechanism.dim, null_tail=self.null)
             )

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from fl_audit.attacks.registry import STATISTICS, THREAT_MODELS
-from fl_audit.estimators import CanaryScores
 from fl_audit.estimators.roc import auc, auc_interval
 from fl_audit.verdict.claim import Claim
 from fl_audit.verdict.claim_tests import ClaimTest, ClaimTests, ScoredStatistic
@@ -42,7 +41,7 @@ def largest_provable(claim: Claim, tests: ClaimTests, statistic: ScoredStatistic
     """The largest bound if all included canaries scored 1, or as much as the best of all."""
     found = statistic.scores
     best = max(1.0, *found.included, *found.excluded)
-    scores = CanaryScores(np.full(found.num_included, best), found.excluded, found.inclusion)
+    scores = dataclasses.replace(found, included=np.full(found.num_included, best))
     apart = dataclasses.replace(statistic, scores=scores)
     made = (ClaimTest(name, apart).bound(claim.delta, 1 - tests.level) for name in tests.methods)
     return max((bound.epsilon for bound in made if bound is not None), default=0.0)

@@ -5,7 +5,13 @@ import itertools
 import numpy as np
 import pytest
 
-from fl_audit.canaries.inclusion import draw_half, draw_included, flip_coins
+from fl_audit.canaries.inclusion import (
+    draw_half,
+    draw_included,
+    draw_of_pairs,
+    flip_coins,
+    pair_names,
+)
 from fl_audit.errors import InputError
 
 
@@ -73,3 +79,25 @@ def test_every_half_is_as_likely_as_any_other():
 def test_an_odd_pool_has_no_half(count):
     with pytest.raises(InputError, match=f"'fixed_half' needs an even number .*, got {count}$"):
         draw_half(1, count)
+
+
+def test_one_of_each_pair_is_included():
+    included = draw_included("pairs", 3, 2000)
+    np.testing.assert_array_equal(included, draw_of_pairs(3, 2000))
+    np.testing.assert_array_equal(included[::2], ~included[1::2])
+    assert abs(included[::2].sum() - 500) < 80  # five deviations of 1,000 fair coins
+    assert pair_names("pairs", 5) == ("0", "0", "1", "1", "2")
+    assert pair_names("coins", 5) == ()
+
+
+@pytest.mark.parametrize("count", [1, 2, 7])
+def test_pairs_need_an_even_pool_of_two_at_least(count):
+    with pytest.raises(
+        InputError, match=f"'pairs' needs an even number .* at least 4, got {count}"
+    ):
+        draw_included("pairs", 1, count)
+
+
+def test_unequal_coins_have_their_probability():
+    included = draw_included("unequal_coins", 3, 40_000, 0.2)
+    assert abs(included.sum() - 8_000) < 400  # five deviations

@@ -20,6 +20,12 @@ from fl_audit.estimators.known_mechanisms import (
 VALID = ("threshold_valid", "one_run_valid")
 FOR_GAUSSIANS = ("threshold_gdp", "one_run_fdp")
 WITHOUT_COINS = ("threshold_valid", "threshold_gdp")
+BY_OTHER_COINS = ("threshold_valid", "one_run_valid")
+OTHER_COINS = [
+    {"inclusion": "unequal_coins", "probability": 0.1},
+    {"inclusion": "unequal_coins", "probability": 0.7},
+    {"inclusion": "pairs"},
+]
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 
 
@@ -28,10 +34,16 @@ def limit(runs: int) -> float:
     return float(stats.binom.isf(1e-6, runs, 0.05))
 
 
-def check(mechanism, methods, num_canaries, runs, inclusion="coins"):
+def check(mechanism, methods, num_canaries, *, runs, inclusion="coins", probability=0.5):
     """The bounds by method, once they have been found to hold as often as they must."""
     found = bounds_on(
-        mechanism, methods, num_canaries=num_canaries, runs=runs, seed=7, inclusion=inclusion
+        mechanism,
+        methods,
+        num_canaries=num_canaries,
+        runs=runs,
+        seed=7,
+        inclusion=inclusion,
+        inclusion_probability=probability,
     )
     for method, bounds in found.items():
         failures = int(np.sum(bounds > mechanism.epsilon * (1 + 1e-9)))
@@ -88,6 +100,29 @@ def test_bounds_that_need_no_coins_cover_every_mechanism_under_fixed_halves(epsi
     ):
         methods = WITHOUT_COINS if mechanism in gaussians else WITHOUT_COINS[:1]
         check(mechanism, methods, num_canaries, runs=500, inclusion="fixed_half")
+
+
+@pytest.mark.parametrize("coins", OTHER_COINS, ids=["0.1", "0.7", "pairs"])
+def test_valid_bounds_cover_by_other_coins_and_prove_something(coins):
+    for mechanism in (laplace(1.0), randomised_response(2.0)):
+        found = check(mechanism, BY_OTHER_COINS[1:], 600, runs=40, **coins)
+        assert np.median(found["one_run_valid"]) > 0.25 * mechanism.epsilon
+    check(gaussian(4.0, 1e-5), ("threshold_gdp",), 600, runs=10, **coins)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", EPSILONS[::2])
+@pytest.mark.parametrize("coins", OTHER_COINS, ids=["0.1", "0.7", "pairs"])
+def test_valid_bounds_cover_every_mechanism_by_other_coins(coins, epsilon):
+    gaussians = [gaussian(epsilon, delta=1e-5, dim=dim) for dim in (None, 10**6)]
+    for mechanism in (
+        randomised_response(epsilon),
+        laplace(epsilon),
+        *gaussians,
+        pathological(epsilon, delta=1e-3, beta=0.1),
+    ):
+        methods = (*BY_OTHER_COINS, *(["threshold_gdp"] if mechanism in gaussians else []))
+        check(mechanism, methods, 200, runs=150, **coins)
 
 
 @pytest.mark.slow

@@ -51,10 +51,10 @@ def test_a_file_may_say_how_it_was_decided_who_takes_part(tmp_path, word):
 @pytest.mark.parametrize(
     ("header", "words", "message"),
     [
-        ("inclusion", ("fixed_haf",) * 2, "line 2: inclusion must be coins or fixed_half, got"),
+        ("inclusion", ("fixed_haf",) * 2, "line 2: inclusion must be a known word, got"),
         ("inclusion", ("fixed_half", "Fixed half"), "got 'Fixed half': did you mean 'fixed_half'?"),
-        ("inclusion", ("coins", ""), "line 3: inclusion must be coins or fixed_half, got ''"),
-        ("inclusion", ("0.25", "0.25"), "got '0.25': known: coins, fixed_half"),
+        ("inclusion", ("coins", ""), "line 3: inclusion must be a known word, got ''"),
+        ("inclusion", ("0.25", "0.25"), "got '0.25': known: coins, fixed_half, pairs, "),
         ("inclusion", ("fixed_half", "coins"), "same in every row, got 'coins'; line 2 has"),
         ("Inclusion", ("fixed_half",) * 2, "column 'Inclusion': did you mean 'inclusion'?"),
         ("inclusions", ("fixed_half",) * 2, "column 'inclusions': did you mean 'inclusion'?"),
@@ -198,3 +198,60 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, many, mon
 def test_score_file_refuses_bad_columns(ids, included, score, message):
     with pytest.raises(ValueError, match=message):
         ScoreFile(ids, np.array(included, dtype=bool), np.array(score))
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_pairs_are_told_of_whatever_the_order_of_rows(tmp_path, suffix):
+    ids, pair = ("a", "b", "c", "d"), ("x", "y", "y", "x")
+    included, score = np.array([True, True, False, False]), np.array([0.5, 2.0, 1.0, -1.0])
+    path = tmp_path / f"scores.{suffix}"
+    write_score_file(path, ScoreFile(ids, included, score, "pairs", pair=pair))
+    read = read_score_file(path)
+    assert (read.inclusion, read.pair) == ("pairs", pair)
+    scores = read.canary_scores()
+    assert (scores.included.tolist(), scores.excluded.tolist()) == ([0.5, 2.0], [-1.0, 1.0])
+    assert scores.num_coins == 2
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_unequal_coins_are_told_of(tmp_path, suffix):
+    included, score = np.array([True, False]), np.array([0.5, 2.0])
+    path = tmp_path / f"scores.{suffix}"
+    write_score_file(path, ScoreFile(("a", "b"), included, score, "unequal_coins", 0.25))
+    read = read_score_file(path)
+    assert (read.inclusion, read.inclusion_probability) == ("unequal_coins", 0.25)
+    assert read.canary_scores().inclusion_probability == 0.25
+
+
+@pytest.mark.parametrize(
+    ("header", "one", "other", "message"),
+    [
+        ("inclusion", "pairs", "pairs", "needs a column 'pair'"),
+        ("inclusion", "unequal_coins", "unequal_coins", "needs a column 'inclusion_probability'"),
+        ("inclusion,pair", "pairs,x", "pairs,y", "pair 'x' must be two canaries, one of them"),
+        ("inclusion_probability", "0.2", "0.2", "goes with inclusion 'unequal_coins', not with"),
+        ("inclusion,inclusion_probability", "coins,0.2", "coins,0.2", "goes with inclusion"),
+        (
+            "inclusion,inclusion_probability",
+            "unequal_coins,0.2",
+            "unequal_coins,0.3",
+            "line 3: inclusion_probability must be the same in every row",
+        ),
+        (
+            "inclusion,inclusion_probability",
+            "unequal_coins,0.5",
+            "unequal_coins,0.5",
+            "must be a number in (0, 1) other than 0.5",
+        ),
+    ],
+)
+def test_what_a_way_of_including_needs(tmp_path, header, one, other, message):
+    text = f"canary_id,included,score,{header}\na,1,0.5,{one}\nb,0,0.1,{other}\n"
+    with pytest.raises(InputError, match=r"scores\.csv") as caught:
+        read_score_file(written(tmp_path, text))
+    assert message in str(caught.value)
+
+
+def test_a_column_named_pair_is_the_users_own_without_pairs(tmp_path):
+    text = "canary_id,included,score,pair\na,1,0.5,x\nb,0,0.1,y\n"
+    assert read_score_file(written(tmp_path, text)).pair == ()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fl_audit.estimators.one_run.guess_orders import GUESS_ORDERS, GuessOrder
+from fl_audit.estimators.one_run.guess_orders import GuessOrder, orders_of
 from fl_audit.estimators.one_run.valid import totals_in_order
 from fl_audit.estimators.one_run.walk import Boundary, boundary_at
 from fl_audit.estimators.scores import CanaryScores
@@ -38,7 +38,7 @@ class OneRunRegion:
 
 
 def one_run_region(
-    epsilon: float, delta: float, num_canaries: int, level: float, order: GuessOrder
+    epsilon: float, delta: float, num_coins: int, level: float, order: GuessOrder
 ) -> OneRunRegion:
     """The largest region, to 0.01 in the epsilon of its boundary, that is as unlikely as its share.
 
@@ -48,22 +48,23 @@ def one_run_region(
     Args:
       epsilon: The epsilon to reject, above 0.
       delta: The delta of the claim to reject, in [0, 1).
-      num_canaries: Number of canaries m, at least 2.
+      num_coins: Number of coins m, one for each canary or pair, at least 2.
       level: One minus the confidence of the bound; the order has its share of it.
       order: The order of guesses.
     """
     alpha = order.share * level
-    totals = totals_in_order(order, num_canaries, delta, alpha)
-    m_delta = num_canaries * delta
+    totals = totals_in_order(order, num_coins, delta, alpha)
+    log_odds = order.log_odds(epsilon)
+    m_delta = num_coins * order.coin_delta(log_odds, delta)
 
     def boundary(steps: int) -> Boundary:
-        return boundary_at(totals, epsilon + _STEP * steps, _SINGLE_LEVEL * alpha)
+        return boundary_at(totals, log_odds + _STEP * steps, _SINGLE_LEVEL * alpha)
 
     def unlikely(event: Boundary) -> bool:
         if len(event.totals) == 0:
             return True
-        chance = event.crossing(epsilon, _NEGLIGIBLE * alpha)
-        return chance < alpha and chance + m_delta * event.delta_factor(epsilon) < alpha
+        chance = event.crossing(log_odds, _NEGLIGIBLE * alpha)
+        return chance < alpha and chance + m_delta * event.delta_factor(log_odds) < alpha
 
     low, high = -1, round(_FARTHEST / _STEP)
     if not unlikely(boundary(high)):
@@ -83,14 +84,13 @@ def one_run_rejection(epsilon: float, delta: float, level: float) -> Callable[[C
       level: One minus the confidence of the bound.
     """
     region_of = functools.cache(
-        lambda num_canaries, order: one_run_region(epsilon, delta, num_canaries, level, order)
+        lambda num_coins, order: one_run_region(epsilon, delta, num_coins, level, order)
     )
 
     def rejects(scores: CanaryScores) -> bool:
-        num_canaries = scores.num_included + scores.num_excluded
         is_allowed = scores.num_included > 0 and scores.num_excluded > 0
         return is_allowed and any(
-            region_of(num_canaries, order).rejects(scores) for order in GUESS_ORDERS
+            region_of(scores.num_coins, order).rejects(scores) for order in orders_of(scores)
         )
 
     return rejects

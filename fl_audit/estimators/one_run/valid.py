@@ -10,11 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from fl_audit.array_types import FloatArray
-from fl_audit.estimators.one_run.guess_orders import GUESS_ORDERS, GuessOrder
+from fl_audit.estimators.one_run.guess_orders import GuessOrder, orders_of
 from fl_audit.estimators.one_run.guesses import Counts, Guesses
 from fl_audit.estimators.one_run.largest_rejected import crossing_point
 from fl_audit.estimators.one_run.walk import Boundary, boundary_at, single_bounds
-from fl_audit.estimators.result import Estimate
+from fl_audit.estimators.result import Detail, Estimate
+from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting
 
 _LEVEL = 1 / 8
@@ -40,6 +41,11 @@ _TOLERANCE = 1e-7
 def one_run_valid(setting: AuditSetting) -> Estimate:
     """The largest epsilon that the right guesses reject, over all numbers of guesses at once.
 
+    This is written for fair coins; with coins of another probability (Proposition 5.7) and with
+    pairs (appendix A) the orders and the chance of a right guess differ, and nothing else. Of pairs
+    it is the epsilon for one client more or less that is bounded, as in every other estimate;
+    details have that for replacing one, twice as large.
+
     There are two orders of guesses, each tested at its share alpha of one minus the confidence, the
     same for all scores (guess_orders.py); the larger epsilon counts. For each even r of
     `numbers_of_guesses`, r guesses are made in that order: at both ends, so that the k+ = r / 2
@@ -62,11 +68,11 @@ def one_run_valid(setting: AuditSetting) -> Estimate:
     Raises:
       NotApplicableError: If there are no included or no excluded scores.
     """
-    setting.require(included=1, excluded=1)
-    m = setting.scores.num_included + setting.scores.num_excluded
+    setting.require(included=2 if setting.scores.inclusion == "pairs" else 1, excluded=1)
+    m = setting.scores.num_coins
     found = [
         _rejected_by(setting, order, m, order.share * (1 - setting.confidence))
-        for order in GUESS_ORDERS
+        for order in orders_of(setting.scores)
     ]
     rejected = max(found, key=lambda one: one.epsilon)
     guesses = rejected.guesses if rejected.epsilon > 0 else Guesses(0, 0, 0)
@@ -76,7 +82,7 @@ def one_run_valid(setting: AuditSetting) -> Estimate:
         epsilon=rejected.epsilon,
         lower=rejected.epsilon,
         valid_for="any mechanism",
-        assumes="Each canary was included by an independent fair coin, not in fixed numbers.",
+        assumes=_assumption(setting.scores),
         guarantee=(
             f"True epsilon is at least this with {100 * setting.confidence:g} % confidence; valid "
             "although the number of guesses is chosen on the data, since the test asks about all "
@@ -90,8 +96,25 @@ def one_run_valid(setting: AuditSetting) -> Estimate:
             **guesses.details(m, setting.delta),
             "p_value_at_epsilon_0": rejected.p_value_at_0,
             "num_choices": sum(one.num_choices for one in found),
+            **_of_replacement(setting.scores, rejected.epsilon),
         },
     )
+
+
+def _assumption(scores: CanaryScores) -> str:
+    match scores.inclusion:
+        case "unequal_coins":
+            coin = f"coin of probability {scores.inclusion_probability:g}"
+            return f"Each canary was included by an independent {coin}."
+        case "pairs":
+            return "Of each pair exactly one canary was included, by an independent fair coin."
+        case _:
+            return "Each canary was included by an independent fair coin, not in fixed numbers."
+
+
+def _of_replacement(scores: CanaryScores, epsilon: float) -> dict[str, Detail]:
+    """The epsilon for replacing one client by another, which is what pairs are about."""
+    return {"epsilon_replacement": 2 * epsilon} if scores.inclusion == "pairs" else {}
 
 
 def numbers_of_guesses(m: int, delta: float, alpha: float) -> Counts:
@@ -131,13 +154,15 @@ def _rejected_by(
     correct = order.correct(setting.scores, totals)
     bounds = single_bounds(totals, correct, _LEVEL * alpha)
     i = int(np.argmax(bounds))
-    rejected = _Rejected(0.0, 1.0)
+    lowest = order.log_odds(0.0)
+    rejected = _Rejected(lowest, 1.0)
     if correct[i] > 0:
         boundary = boundary_at(totals, bounds[i], _LEVEL * alpha)
-        event = _Event(m * setting.delta, _NEGLIGIBLE * alpha, boundary)
-        rejected = event.largest_epsilon_below(alpha, start=bounds[i])
+        event = _Event(m * setting.delta, _NEGLIGIBLE * alpha, boundary, order)
+        rejected = event.largest_below(alpha, start=bounds[i])
     guesses = order.guesses(int(totals[i]), int(correct[i]))
-    return _RejectedByOrder(rejected.epsilon, rejected.p_value_at_0, guesses, len(totals))
+    epsilon = max(order.epsilon(rejected.log_odds), 0.0)
+    return _RejectedByOrder(epsilon, rejected.p_value_at_0, guesses, len(totals))
 
 
 def totals_in_order(order: GuessOrder, m: int, delta: float, alpha: float) -> Counts:
@@ -149,43 +174,51 @@ def totals_in_order(order: GuessOrder, m: int, delta: float, alpha: float) -> Co
 
 @dataclass(frozen=True)
 class _Rejected:
-    epsilon: float
+    log_odds: float
     p_value_at_0: float
 
 
 @dataclass(frozen=True)
 class _Event:
-    """The event that the walk crosses the boundary.
+    """The event that the walk crosses the boundary, by the log odds of a right guess.
+
+    With fair coins these are epsilon.
 
     Attributes:
-      m_delta: Number of canaries times delta.
+      m_delta: Number of coins times delta.
       negligible: Probability of walks to drop, as in `Boundary.crossing`.
       boundary: The boundary drawn through the observed right guesses.
+      order: The order of the guesses.
     """
 
     m_delta: float
     negligible: float
     boundary: Boundary
+    order: GuessOrder
 
-    def crossing(self, epsilon: float) -> float:
-        """A bound on the probability of the event under epsilon-DP."""
-        return self.boundary.crossing(epsilon, self.negligible)
+    def crossing(self, log_odds: float) -> float:
+        """A bound on the probability of the event where delta is 0."""
+        return self.boundary.crossing(log_odds, self.negligible)
 
-    def chance(self, epsilon: float) -> float:
-        """A bound on the probability of the event under (epsilon, delta)-DP, possibly above 1."""
-        return self.crossing(epsilon) + self.m_delta * self.boundary.delta_factor(epsilon)
+    def chance(self, log_odds: float) -> float:
+        """A bound on the probability of the event with delta, possibly above 1."""
+        factor = self.order.coin_delta(log_odds, self.m_delta)
+        return self.crossing(log_odds) + factor * self.boundary.delta_factor(log_odds)
 
-    def largest_epsilon_below(self, alpha: float, start: float) -> _Rejected:
-        """The largest epsilon found at which the chance of the event is below alpha, or 0.
+    def largest_below(self, alpha: float, start: float) -> _Rejected:
+        """The largest log odds found at which the chance of the event is below alpha.
+
+        Those of epsilon 0 if there are none.
 
         At delta = 0 the chance grows with epsilon. With a larger delta it may fall first, and the
         search goes down from where the chance at delta = 0 reaches alpha, the nearer to `start` the
         faster.
         """
         crossing = functools.cache(self.crossing)
-        if crossing(0.0) >= alpha:
-            return _Rejected(0.0, min(1.0, self.chance(0.0)))
-        low, high, step = 0.0, max(start, 0.0), 0.1
+        lowest = self.order.log_odds(0.0)
+        if crossing(lowest) >= alpha:
+            return _Rejected(lowest, min(1.0, self.chance(lowest)))
+        low, high, step = lowest, max(start, lowest), 0.1
         while crossing(high) < alpha:
             low, high, step = high, high + step, 2 * step
         while low < high - step and crossing(high - step) >= alpha:
@@ -193,29 +226,30 @@ class _Event:
         low = max(low, high - step)
         limit = _reaches(alpha, crossing, low, high)
         if self.m_delta == 0:
-            return _Rejected(limit, self.boundary.crossing(0.0))
+            return _Rejected(limit, self.boundary.crossing(lowest))
         tried, chances = self._tried(limit, alpha)
         below = np.flatnonzero(np.array(chances[:-1]) < alpha)
         if len(below) == 0:
-            return _Rejected(0.0, min(1.0, *chances))
+            return _Rejected(lowest, min(1.0, *chances))
         i = int(below[-1])
-        epsilon = _reaches(alpha, self.chance, float(tried[i]), float(tried[i + 1]))
-        return _Rejected(epsilon, min(chances))
+        log_odds = _reaches(alpha, self.chance, float(tried[i]), float(tried[i + 1]))
+        return _Rejected(log_odds, min(chances))
 
     def _tried(self, limit: float, alpha: float) -> tuple[FloatArray, list[float]]:
-        """Some epsilons up to a limit, ascending, and the chances there.
+        """Some log odds up to a limit, ascending, and the chances there.
 
-        Where none of them is below alpha, others are tried next to the least chance: with delta the
-        epsilons whose chance is below alpha may be few.
+        Where none of them is below alpha, others are tried next to the least chance: with delta
+        those whose chance is below alpha may be few.
         """
-        tried = limit * np.arange(_TRIED + 1) / _TRIED
-        chances = [self.chance(epsilon) for epsilon in tried]
+        lowest = self.order.log_odds(0.0)
+        tried = lowest + (limit - lowest) * np.arange(_TRIED + 1) / _TRIED
+        chances = [self.chance(log_odds) for log_odds in tried]
         if min(chances[:-1]) < alpha:
             return tried, chances
         least = int(np.argmin(chances))
         low, high = tried[max(least - 1, 0)], tried[min(least + 1, _TRIED)]
         finer = np.linspace(low, high, _FINER + 1)
-        return finer, [self.chance(epsilon) for epsilon in finer]
+        return finer, [self.chance(log_odds) for log_odds in finer]
 
 
 def _reaches(alpha: float, chance: Callable[[float], float], low: float, high: float) -> float:

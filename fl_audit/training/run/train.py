@@ -15,6 +15,7 @@ from fl_audit.array_types import FloatArray
 from fl_audit.attacks.compared_vectors import ComparedVectors, write_compared_vectors
 from fl_audit.attacks.make import compared_by, scores_of
 from fl_audit.attacks.statistics import statistics_of
+from fl_audit.canaries.inclusion import pair_names
 from fl_audit.formats.run_folder import LiveRecord, RunFolder, RunRecord, write_record
 from fl_audit.formats.score_file import ScoreFile, write_score_file
 from fl_audit.training.algorithm.round import flatten_weights, model_weights
@@ -118,8 +119,16 @@ def _write_results(
 ) -> None:
     """Writes the score files, then the record."""
     ids = tuple(str(canary) for canary in range(len(run.included)))
-    for statistic in statistics_of(run.config.canaries, run.config.audit):
-        scored = ScoreFile(ids, run.included, scores[statistic.name], run.config.canaries.inclusion)
+    canaries = run.config.canaries
+    for statistic in statistics_of(canaries, run.config.audit):
+        scored = ScoreFile(
+            ids,
+            run.included,
+            scores[statistic.name],
+            canaries.inclusion,
+            canaries.inclusion_probability,
+            pair_names(canaries.inclusion, len(ids)),
+        )
         write_score_file(folder.scores(statistic.name), scored)
     if compared:
         write_compared_vectors(folder.compared_vectors, compared)

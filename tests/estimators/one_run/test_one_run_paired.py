@@ -8,8 +8,8 @@ from scipy import stats
 
 from fl_audit.errors import InputError
 from fl_audit.estimators.one_run.bound import epsilon_lower_bound, p_value, p_values
+from fl_audit.estimators.one_run.pair_scores import PairScores, right_among_surest
 from fl_audit.estimators.one_run.sharp import sharp_p_values
-from fl_audit.estimators.papers.steinke2023.pair_scores import PairScores, right_among_surest
 from fl_audit.estimators.papers.steinke2023.paired import (
     add_remove_epsilon_lower_bound,
     add_remove_p_value,

@@ -1,5 +1,6 @@
 """Steinke et al. (2023), "Privacy Auditing with One (1) Training Run": appendices and figures."""
 
+from fl_audit.estimators.one_run.pair_scores import PairScores
 from fl_audit.estimators.papers.steinke2023.dynamic_guesses import (
     dynamic_epsilon_bounds,
     dynamic_p_values,
@@ -13,7 +14,6 @@ from fl_audit.estimators.papers.steinke2023.inclusion import (
     inclusion_p_value,
 )
 from fl_audit.estimators.papers.steinke2023.many_bounds import epsilon_lower_bounds
-from fl_audit.estimators.papers.steinke2023.pair_scores import PairScores
 from fl_audit.estimators.papers.steinke2023.paired import paired_one_run
 from fl_audit.estimators.papers.steinke2023.weighted import (
     weighted_epsilon_lower_bound,

@@ -15,8 +15,8 @@ from fl_audit.errors import InputError
 from fl_audit.estimators.arguments import check_confidence, check_delta, check_epsilon
 from fl_audit.estimators.one_run.bound import binomial_tail, check_counts, epsilon_lower_bound
 from fl_audit.estimators.one_run.largest_rejected import largest_rejected
+from fl_audit.estimators.one_run.pair_scores import PairScores, right_among_surest
 from fl_audit.estimators.one_run.sharp import sharp_epsilon_lower_bound, sharp_p_values
-from fl_audit.estimators.papers.steinke2023.pair_scores import PairScores, right_among_surest
 from fl_audit.estimators.result import Estimate
 
 
