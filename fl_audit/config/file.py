@@ -171,8 +171,7 @@ def _check_audit(config: Config, name: str) -> None:
     methods = ("all", *valid_methods(config.canaries.inclusion))
     asked = config.audit.verdict_method
     if asked not in methods:
-        kind = config.canaries.inclusion
-        why = f"not proven for inclusion {kind!r}:" if asked in valid_methods() else "unknown"
+        why = "not proven for this inclusion:" if asked in valid_methods() else "unknown"
         raise InputError(
             f"{name}: key `audit.verdict_method`: {why} {asked!r}; {nearest(asked, methods)}"
         )
