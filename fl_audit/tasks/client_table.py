@@ -29,10 +29,9 @@ def load_table_task(config: TableTask, seed: int) -> LearningTask:
         raise InputError(f"{path}: column `{config.client_column}` is empty in a row")
     examples, features = _examples(path, columns, config, None)
     names, first, owner = np.unique(owners, return_index=True, return_inverse=True)
-    clients = {
-        str(names[client]): examples.take(np.flatnonzero(owner == client))
-        for client in np.argsort(first)
-    }
+    ends = np.cumsum(np.bincount(owner))
+    rows = np.split(np.argsort(owner, kind="stable"), ends[:-1])  # of each client, as they stand
+    clients = {str(names[client]): examples.take(rows[client]) for client in np.argsort(first)}
     held_out = None
     if config.held_out is not None:
         apart = Path(config.held_out)

@@ -99,6 +99,11 @@ class Actors:
         """The handles of all actors, at work or not."""
         return [*self._idle, *(call.actor for call in self._busy.values())]
 
+    @property
+    def num_loading(self) -> int:
+        """The number of actors that had not loaded the task when the last round ended."""
+        return sum(call.node is None for call in self._busy.values())
+
     def close(self) -> None:
         """Ends the actors."""
         for actor in self.all:
