@@ -26,7 +26,7 @@ from fl_audit.participation import Cohort
 from fl_audit.tasks.tables import PythonTask
 from fl_audit.training.on_ray.actors import Actors
 from fl_audit.training.on_ray.client_worker import Arrays, Sent, WorkerSetup
-from fl_audit.training.on_ray.machine import ray_on_this_machine
+from fl_audit.training.on_ray.machine import place_of_this_process, ray_on_this_machine
 from fl_audit.training.on_ray.shards import Node, OpenWork, TreeSum, shards_of
 
 ROOT = Path(__file__).parent.parent
@@ -144,8 +144,9 @@ def cpu_seconds() -> float:
 class SleepingWorker:
     """An actor that sleeps for each client and returns a sum as large as the LSTM's."""
 
-    def load(self, setup: WorkerSetup, has_gpus: bool) -> None:
-        """Needs nothing."""
+    def load(self, setup: WorkerSetup, has_gpus: bool) -> str:
+        """Needs nothing; returns the place where it is."""
+        return place_of_this_process()
 
     def total(self, sent: Sent, node: Node, shards: Sequence[Cohort]) -> tuple[Node, Arrays]:
         """Sleeps, and adds arrays as the LSTM's shards are added."""
@@ -154,6 +155,10 @@ class SleepingWorker:
             time.sleep(SLEEP * len(shard.clients))
             tree.add(Node(0, index), [np.ones_like(sent.prepared[0])])
         return tree.single
+
+    def merge(self, earlier: Arrays, later: Arrays) -> Arrays:
+        """The sum of two sums that lie here."""
+        return add(earlier, later)
 
 
 def add(earlier: Arrays, later: Arrays) -> Arrays:

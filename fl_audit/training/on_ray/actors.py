@@ -10,7 +10,8 @@ from fl_audit.config import RayCluster
 from fl_audit.errors import InputError
 from fl_audit.participation import Cohort
 from fl_audit.training.on_ray.client_worker import Arrays, ClientWorker, Sent, WorkerSetup
-from fl_audit.training.on_ray.shards import Node, OpenWork, TreeSum
+from fl_audit.training.on_ray.places import LyingSum, Piece, RoundWork
+from fl_audit.training.on_ray.shards import Node, TreeSum
 
 _SECONDS_BETWEEN_LOOKS = 1.0
 _LOSSES_IN_A_ROW = 3
@@ -21,12 +22,33 @@ RESUME = "once that is mended, --resume goes on from the last checkpoint"
 Merge = Callable[[Any, Any], Any]
 
 
-@dataclass(frozen=True)
-class _Call:
-    """A call that an actor is busy with: its loading, or the work of a node."""
+@dataclass(frozen=True, eq=False)
+class _Actor:
+    """An actor, and the place where it is; "" until it has loaded the task."""
 
-    actor: Any
-    node: Node | None = None
+    handle: Any
+    place: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class _Call:
+    """What is waited for: an actor's loading, its work at a piece, or a sum on its way here."""
+
+    actor: _Actor | None = None
+    piece: Piece | None = None
+    made: Any = None
+    travelling: LyingSum | None = None
+
+    @property
+    def is_loading(self) -> bool:
+        return self.piece is None and self.travelling is None
+
+    @property
+    def node(self) -> Node | None:
+        """The node that is lost with the call; None where an actor was loading."""
+        if self.travelling is not None:
+            return self.travelling.node
+        return None if self.piece is None else self.piece.node
 
 
 class Actors:
@@ -57,8 +79,9 @@ class Actors:
             max_task_retries=0,
         )(worker)
         self._busy: dict[Any, _Call] = {}
-        self._idle: list[Any] = []
+        self._idle: list[_Actor] = []
         self._lost = 0
+        self._own_place: str = ray.get_runtime_context().get_node_id()
         self._grow()
 
     def total(self, sent: Sent, shards: Sequence[Cohort], merge: Merge) -> Any:
@@ -74,7 +97,7 @@ class Actors:
         """
         if self._cluster.lost_actors == "replace":
             self._grow()
-        work, tree = OpenWork(len(shards)), TreeSum[Any](len(shards), merge)
+        work, tree = RoundWork(len(shards), self._own_place), TreeSum[Any](len(shards), merge)
         put = self._ray.put(sent)
         losses: Counter[Node | None] = Counter()
         done: list[tuple[Node, Arrays]] = []
@@ -85,11 +108,11 @@ class Actors:
                 tree.add(*done.pop())
             call, result = self._next_end()
             if isinstance(result, BaseException):
-                self._after_loss(call, result, work, losses)
-                continue
-            self._idle.append(call.actor)
-            if call.node is not None:
-                done.append(result)
+                self._fetch(self._after_loss(call, result, work, losses))
+            elif call.travelling is not None:
+                done.append((call.travelling.node, result))
+            else:
+                self._fetch(self._after_work(call, result, work))
         while done:
             tree.add(*done.pop())
         return tree.single[1]
@@ -97,12 +120,13 @@ class Actors:
     @property
     def all(self) -> list[Any]:
         """The handles of all actors, at work or not."""
-        return [*self._idle, *(call.actor for call in self._busy.values())]
+        busy = [call.actor for call in self._busy.values() if call.actor is not None]
+        return [actor.handle for actor in (*self._idle, *busy)]
 
     @property
     def num_loading(self) -> int:
         """The number of actors that had not loaded the task when the last round ended."""
-        return sum(call.node is None for call in self._busy.values())
+        return sum(call.is_loading for call in self._busy.values())
 
     def close(self) -> None:
         """Ends the actors."""
@@ -112,18 +136,19 @@ class Actors:
 
     @property
     def _at_work(self) -> bool:
-        return any(call.node is not None for call in self._busy.values())
+        return not all(call.is_loading for call in self._busy.values())
 
-    @property
-    def _count(self) -> int:
-        return len(self._idle) + len(self._busy)
+    def _crews(self) -> Counter[str]:
+        """The number of actors at each place, those that load counted at none."""
+        busy = [call.actor for call in self._busy.values() if call.actor is not None]
+        return Counter(actor.place for actor in (*self._idle, *busy))
 
     def _grow(self) -> None:
         """Starts the actors that are missing."""
         wanted = self._cluster.actors or max(self._room(), 1)
-        for _ in range(wanted - self._count):
-            actor = self._class.remote()
-            call = actor.load.remote(self._setup, self._cluster.gpus_per_actor > 0)
+        for _ in range(wanted - len(self.all)):
+            actor = _Actor(self._class.remote())
+            call = actor.handle.load.remote(self._setup, self._cluster.gpus_per_actor > 0)
             self._busy[call] = _Call(actor)
 
     def _room(self) -> int:
@@ -135,12 +160,29 @@ class Actors:
             if node["Alive"]
         )
 
-    def _give_work(self, sent: Any, work: OpenWork, shards: Sequence[Cohort]) -> None:
-        """Gives every idle actor a node, as far as there are any."""
-        while self._idle and (node := work.take(self._count)) is not None:
+    def _give_work(self, sent: Any, work: RoundWork, shards: Sequence[Cohort]) -> None:
+        """Gives every idle actor a piece, as far as there are any."""
+        while self._idle and (piece := work.take(self._idle[-1].place, self._crews())) is not None:
             actor = self._idle.pop()
-            below = [shards[index] for index in node.shards(len(shards))]
-            self._busy[actor.total.remote(sent, node, below)] = _Call(actor, node)
+            below = [shards[index] for index in piece.node.shards(len(shards))]
+            total = actor.handle.total.options(num_returns=2)
+            reached, made = total.remote(sent, piece.node, below)
+            self._busy[reached] = _Call(actor, piece, made)
+
+    def _after_work(self, call: _Call, result: Any, work: RoundWork) -> list[LyingSum]:
+        """Notes what a call came to; returns the sums that are to travel now."""
+        assert call.actor is not None
+        if call.piece is None:
+            self._idle.append(_Actor(call.actor.handle, result))
+            return []
+        self._idle.append(call.actor)
+        merge_there = call.actor.handle.merge.remote
+        return work.made(call.piece, LyingSum(result, call.made), merge_there)
+
+    def _fetch(self, sums: Sequence[LyingSum]) -> None:
+        """Has sums brought here."""
+        for one in sums:
+            self._busy[one.reference] = _Call(travelling=one)
 
     def _next_end(self) -> tuple[_Call, Any]:
         """The next call that ends, and its result, or the error by which its actor was lost.
@@ -166,7 +208,10 @@ class Actors:
         errors = self._ray.exceptions
         try:
             return self._ray.get(call)
-        except errors.RayTaskError as error:  # the actor lives, and says what is wrong
+        except errors.RayTaskError as error:
+            if isinstance(error.cause, errors.RayError):  # what was to be merged is lost
+                return error.cause
+            # The actor lives, and says what is wrong.
             raise error.cause if isinstance(error.cause, Exception) else error from None
         except errors.RayError as error:
             return error
@@ -174,28 +219,30 @@ class Actors:
     def _why_none(self) -> str:
         asked = f"{self._cluster.cpus_per_actor} CPUs and {self._cluster.gpus_per_actor:g} GPUs"
         return (
-            f"ray: no actor is there to work ({self._lost} lost, {len(self._busy)} not started; "
+            f"ray: no actor is there to work ({self._lost} lost, {self.num_loading} not started; "
             f"the cluster has room for {self._room()} of {asked}); {RESUME}"
         )
 
     def _after_loss(
-        self, call: _Call, error: BaseException, work: OpenWork, losses: Counter[Node | None]
-    ) -> None:
-        """Gives back a lost actor's work, and does what the config says.
+        self, call: _Call, error: BaseException, work: RoundWork, losses: Counter[Node | None]
+    ) -> list[LyingSum]:
+        """Opens lost work again, does what the config says; returns the sums that are to travel.
 
         Raises:
           InputError: The config says that the run stops, or this work has taken several actors.
         """
-        self._lost += 1
-        self._ray.kill(call.actor)
         why = str(error).strip().splitlines()[0]
+        if call.actor is not None:
+            self._lost += 1
+            self._ray.kill(call.actor.handle)
         losses[call.node] += 1
         if losses[call.node] >= _LOSSES_IN_A_ROW:
             at = "as they started" if call.node is None else "at the same work"
             raise InputError(f"ray: {losses[call.node]} actors were lost {at}: {why}; {RESUME}")
-        if call.node is not None:
-            work.give_back(call.node)
         if self._cluster.lost_actors == "stop":
             raise InputError(f"ray: an actor was lost: {why}; {RESUME}")
         if self._cluster.lost_actors == "replace":
             self._grow()
+        if call.travelling is not None:
+            return work.lost_sum(call.travelling)
+        return [] if call.piece is None else work.lost(call.piece)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from fl_audit.participation import Cohort
 from fl_audit.training import tensorflow_environment
-from fl_audit.training.on_ray.machine import end_with_parent
+from fl_audit.training.on_ray.machine import end_with_parent, place_of_this_process
 from fl_audit.training.on_ray.shards import Node, TreeSum
 
 Arrays = list[npt.NDArray[Any]]
@@ -64,8 +64,8 @@ class ClientWorker:
         end_with_parent()
         tensorflow_environment.set_defaults()
 
-    def load(self, setup: WorkerSetup, has_gpus: bool) -> None:
-        """Loads the task and the parts of the process.
+    def load(self, setup: WorkerSetup, has_gpus: bool) -> str:
+        """Loads the task and the parts of the process; returns the place where the actor is.
 
         Args:
           setup: What the actor is to do.
@@ -100,6 +100,7 @@ class ClientWorker:
         threads = clients_side_by_side(setup.num_threads)
         self._client_sum = LocalSum(parts.__getitem__, threads)
         self._merge = parts["merge"]
+        return place_of_this_process()
 
     def total(self, sent: Sent, node: Node, shards: Sequence[Cohort]) -> tuple[Node, Arrays]:
         """The sum over the shards of a node, in the order of the tree.
@@ -124,6 +125,12 @@ class ClientWorker:
                 tree.add(Node(0, index), self._client_sum(prepared, participants))
         reached, total = tree.single
         return reached, [np.asarray(leaf) for leaf in total]
+
+    def merge(self, earlier: Arrays, later: Arrays) -> Arrays:
+        """The sum of two sums that lie here, as parts in TFF's order."""
+        import tensorflow as tf
+
+        return [np.asarray(leaf) for leaf in self._merge([*map(tf.constant, [*earlier, *later])])]
 
     def _participants(self, sent: Sent, data: Any) -> Iterable[Any]:
         if self._blocks is None:

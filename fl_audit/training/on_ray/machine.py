@@ -172,6 +172,14 @@ def _variable(name: str, value: str) -> Iterator[None]:
             os.environ[name] = before
 
 
+def place_of_this_process() -> str:
+    """The machine of the cluster on which an actor, or a program that is connected, runs."""
+    import ray
+
+    place: str = ray.get_runtime_context().get_node_id()
+    return place
+
+
 def end_with_parent() -> None:
     """Asks the kernel to kill this process where Ray's, which started it, ends.
 

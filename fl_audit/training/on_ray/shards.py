@@ -89,29 +89,38 @@ class TreeSum(Generic[T]):
 class OpenWork:
     """The nodes of a round that nobody works at: large ones first, single shards at the end."""
 
-    def __init__(self, num_shards: int) -> None:
-        """Starts with all shards."""
-        self._num_shards = num_shards
-        self._begun = 0
+    def __init__(self, num_shards: int, region: Node | None = None) -> None:
+        """Starts with all shards.
+
+        Args:
+          num_shards: The number of the cohort's shards.
+          region: The node below which they are; None for the whole tree.
+        """
+        shards = range(num_shards) if region is None else region.shards(num_shards)
+        self._begun, self._end = shards.start, shards.stop
         self._returned: list[Node] = []
 
     @property
     def is_open(self) -> bool:
         """Whether anything is left to give out."""
-        return bool(self._returned) or self._begun < self._num_shards
+        return bool(self._returned) or self._begun < self._end
 
-    def take(self, num_workers: int) -> Node | None:
-        """The next node for one of so many workers; None where all are given out.
+    def take(self, num_workers: int, taking: int = 1) -> Node | None:
+        """The next node for some of so many workers; None where all are given out.
 
-        A worker gets about half of its share of what is left, so that few sums travel and yet no
+        They get about half of their share of what is left, so that few sums travel and yet no
         worker waits long for the last one.
+
+        Args:
+          num_workers: The number of workers.
+          taking: The number of those who share the node.
         """
         if self._returned:
             return self._returned.pop()
-        left = self._num_shards - self._begun
+        left = self._end - self._begun
         if not left:
             return None
-        level = max(left // (2 * num_workers), 1).bit_length() - 1
+        level = max(left * taking // (2 * num_workers), 1).bit_length() - 1
         while self._begun % (1 << level):
             level -= 1
         node = Node(level, self._begun >> level)

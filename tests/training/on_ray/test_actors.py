@@ -1,5 +1,6 @@
 """Actors that come, work and are lost, with a stand-in for Ray in this process."""
 
+import functools
 import itertools
 import types
 
@@ -29,13 +30,16 @@ class ToldError(LostError):
 
 
 class StandIn:
-    """What is used of Ray's module; calls are done when they are waited for, the newest first."""
+    """What is used of Ray's module; calls are done when waited for: loads, then the newest."""
 
     exceptions = types.SimpleNamespace(RayError=LostError, RayTaskError=ToldError)
 
-    def __init__(self, fails=lambda call, node: None, cpus=(8,)):
-        self.fails, self.cpus = fails, cpus
-        self.calls, self.started, self.killed = [], 0, []
+    def __init__(self, fails=lambda call, node: None, cpus=(8,), places=("here",)):
+        self.fails, self.cpus, self.places = fails, cpus, places
+        self.calls, self.started, self.killed, self.gone = [], 0, [], set()
+
+    def get_runtime_context(self):
+        return types.SimpleNamespace(get_node_id=lambda: "here")
 
     def put(self, value):
         return value
@@ -45,12 +49,24 @@ class StandIn:
         return lambda worker: types.SimpleNamespace(remote=self._start)
 
     def _start(self):
+        alive = [place for place in self.places if place not in self.gone]
+        place = alive[self.started % len(alive)]
         self.started += 1
+
+        def total(sent, node, below):
+            del sent
+            sums = functools.cache(lambda: self._sums(node, below))
+            reached = self._called("total", node, place, lambda: sums()[0])
+            return reached, self._called("made", node, place, lambda: sums()[1])
+
+        def merge(earlier, later):
+            both = functools.cache(lambda: self.get(earlier) + self.get(later))
+            return self._called("merge", None, place, both)
+
         return types.SimpleNamespace(
-            load=types.SimpleNamespace(remote=lambda *_: self._called("load", None, ())),
-            total=types.SimpleNamespace(
-                remote=lambda sent, node, below: self._called("total", node, below)
-            ),
+            load=_method(lambda *_: self._called("load", None, place, lambda: place)),
+            total=types.SimpleNamespace(options=lambda num_returns: _method(total)),
+            merge=_method(merge),
         )
 
     def _called(self, *call):
@@ -61,14 +77,19 @@ class StandIn:
         del timeout
         if self.fails("wait", None):
             return [], calls
-        return [calls[-1]], calls[:-1]
+        loads = [call for call in calls if self.calls[call][0] == "load"]
+        first = (loads or calls)[-1]
+        return [first], [call for call in calls if call != first]
 
     def get(self, call):
-        kind, node, below = self.calls[call]
+        kind, node, place, result = self.calls[call]
         if error := self.fails(kind, node):
             raise error
-        if kind == "load":
-            return None
+        if place in self.gone:
+            raise LostError("its machine is gone")
+        return result()
+
+    def _sums(self, node, below):
         tree = TreeSum(11, np.add)
         for leaf, shard in zip(node.shards(11), below, strict=True):
             tree.add(Node(0, leaf), np.float32(_value(shard)))
@@ -79,6 +100,10 @@ class StandIn:
 
     def nodes(self):
         return [{"Alive": True, "Resources": {"CPU": cpus}} for cpus in self.cpus]
+
+
+def _method(function):
+    return types.SimpleNamespace(remote=function)
 
 
 def _value(shard):
@@ -106,6 +131,46 @@ def _always_lost_first(times):
 @pytest.mark.parametrize("actors", [1, 2, 5, 16])
 def test_the_sum_does_not_depend_on_the_number_of_actors(actors):
     assert _total(StandIn(), actors=actors) == _total(StandIn(), actors=3)
+
+
+@pytest.mark.parametrize("places", [("a",), ("a", "b"), ("here", "a", "a"), ("a", "a", "b")])
+def test_nor_on_the_machines_where_they_are(places):
+    ray = StandIn(places=places)
+    assert _total(ray, actors=5) == _total(StandIn(), actors=3)
+    assert any(kind == "merge" for kind, *_ in ray.calls)
+
+
+def test_sums_that_are_lost_with_a_machine_are_made_again():
+    ray = StandIn(places=("a", "b"))
+    merges = itertools.count()
+
+    def lose_a_machine(kind, node):
+        if kind == "merge" and next(merges) == 0:
+            ray.gone.add("a")
+
+    ray.fails = lose_a_machine
+    assert _total(ray, actors=4) == _total(StandIn(), actors=1)
+    assert ray.gone == {"a"}
+    whole = StandIn(places=("a", "b"))
+    _total(whole, actors=4)
+    assert _pieces(ray) > _pieces(whole)
+
+
+def test_a_merging_that_is_lost_costs_no_client_anything():
+    left = itertools.count()
+    ray = StandIn(
+        lambda kind, node: LostError("gone") if kind == "merge" and next(left) == 0 else None,
+        places=("a",),
+    )
+    assert _total(ray, actors=4) == _total(StandIn(), actors=1)
+    whole = StandIn(places=("a",))
+    _total(whole, actors=4)
+    assert _pieces(ray) == _pieces(whole)
+
+
+def _pieces(ray):
+    """How often clients' work was done."""
+    return sum(kind == "total" for kind, *_ in ray.calls)
 
 
 def test_lost_actors_are_replaced_and_their_work_is_done_again():

@@ -94,11 +94,11 @@ def test_an_actor_that_is_killed_costs_nothing_but_time(run, on_one):
 
 
 def test_a_node_that_is_killed_in_mid_round_costs_nothing_but_time(run, on_one, cluster, node_of):
-    nodes = [node_of(1), node_of(1)]
+    nodes = [node_of(2), node_of(1)]  # the first one's two actors merge among themselves
 
     def kill(index, runtime):
         if index == 2:
-            _wait_until(lambda: len(runtime.context.actors.all) == 2)
+            _wait_until(lambda: len(runtime.context.actors.all) == 3)
             lost = {"allow_graceful": False}
             other = _without_this_program(nodes)
             threading.Timer(0.05, cluster.remove_node, [other], lost).start()
