@@ -18,13 +18,14 @@ def add(commands: "Commands") -> None:
         commands,
         _attack,
         name="attack",
-        summary="train many models of a task, attack those on its worst point, report",
+        summary="train many models, tell those with its worst point or client from those without",
         description=(
             "Train shadow models of a task, choose the points that they give away, and tell models "
-            "trained with such a point from models trained without it."
+            "trained with such a point from models trained without it. With the config of a run, "
+            "the models are whole federated runs, and the points are clients."
         ),
     )
-    add_config_arguments(parser, "the task, and how it is attacked")
+    add_config_arguments(parser, "the task, or the run, and how it is attacked")
     parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="the folder")
     parser.add_argument("--resume", action="store_true", help="go on with DIR's attack")
     parser.add_argument("--json", action="store_true", help="print report.json")
@@ -33,13 +34,14 @@ def add(commands: "Commands") -> None:
 def _attack(arguments: argparse.Namespace) -> int:
     """Attacks with progress on standard error."""
     from fl_audit.config.attack import load_attack_config
-    from fl_audit.pipeline.attack import continue_attack, num_models, start_attack
+    from fl_audit.config.attack_tables import FederatedAttack, num_models
+    from fl_audit.pipeline.attack import continue_attack, start_attack
     from fl_audit.progress import Progress
 
     config = load_attack_config(arguments.config, arguments.overrides)
     go = continue_attack if arguments.resume else start_attack
-    total = num_models(config.attack)
-    with Progress("attack", total, "model") as progress:
+    unit = "run" if isinstance(config.attack, FederatedAttack) else "model"
+    with Progress("attack", num_models(config.attack), unit) as progress:
         report = go(config, arguments.out, lambda models, _: progress.advance(models))
     if arguments.json:
         print_json(report.to_json())
@@ -50,6 +52,6 @@ def _attack(arguments: argparse.Namespace) -> int:
             f"{name:<7} credible interval of epsilon {bayes.lower:.4g} to {bayes.upper:.4g}, "
             f"proven {valid.lower:.4g}"
         )
-    print(f"guaranteed: epsilon {report.analytical_epsilon:.4g} at delta {report.delta:g}")
+    print(f"guaranteed: epsilon {report.guaranteed.epsilon:.4g} at delta {report.delta:g}")
     print(f"report: {arguments.out / 'report.html'}")
     return 0

@@ -58,14 +58,14 @@ def config_of_table(table: dict[str, Any], path: Path, name: str) -> Config:
     """Turns a config file's table into a `Config` whose relative paths are made absolute.
 
     Args:
-      table: The parsed file, with the keys that were changed.
+      table: The parsed file, with the keys that were changed; [attack] is no part of a run.
       path: The file, in whose folder relative paths start.
       name: The name of the config in an error message.
 
     Raises:
       InputError: The table does not describe a run.
     """
-    return in_folder(parse_config(table, name), path.parent)
+    return in_folder(parse_config({k: table[k] for k in table if k != "attack"}, name), path.parent)
 
 
 def in_folder(config: ConfigType, folder: Path) -> ConfigType:

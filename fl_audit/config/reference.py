@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from fl_audit.config.keys import Key, TableOfKeys, config_tables
+from fl_audit.config.attack_tables import Attack, FederatedAttack
+from fl_audit.config.keys import Key, TableOfKeys, config_tables, table_of_keys
 
 _HEAD = """# Every key of a config
 
@@ -13,8 +14,12 @@ a config to start from, and `--set section.key=value` changes a key on the comma
 
 
 def config_reference() -> str:
-    """The page in Markdown: a table of keys for each table and kind."""
-    return "\n".join([_HEAD, *(_section(table) for table in config_tables())])
+    """The page in Markdown: a table of keys for each table and kind, and those of attacks."""
+    of_attacks = (
+        table_of_keys("attack] beside [participation", FederatedAttack),
+        table_of_keys("attack] without [participation", Attack),
+    )
+    return "\n".join([_HEAD, *(_section(table) for table in (*config_tables(), *of_attacks))])
 
 
 def _section(table: TableOfKeys) -> str:

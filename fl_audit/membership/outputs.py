@@ -50,6 +50,19 @@ def loss_of_margin(margins: npt.ArrayLike) -> FloatArray:
     return np.logaddexp(0.0, -np.asarray(margins, dtype=np.float64))
 
 
+def margin_of_loss(losses: npt.ArrayLike) -> FloatArray:
+    """The inverse of `loss_of_margin`: log(p / (1 - p)) of the probability p = exp(-loss).
+
+    Of the mean loss over several examples it is the margin of the geometric mean of their labels'
+    probabilities.
+
+    >>> margin_of_loss([0.6931471805599453, 4.248354255291589e-18, 800.0]).round(9).tolist()
+    [0.0, 40.0, -800.0]
+    """
+    cross_entropy = np.asarray(losses, dtype=np.float64)
+    return np.asarray(-cross_entropy - np.log(-np.expm1(-cross_entropy)))
+
+
 def loss(logits: npt.ArrayLike, labels: npt.ArrayLike) -> FloatArray:
     """The cross-entropy of each point; arguments, shape and errors are those of `margin`."""
     return loss_of_margin(margin(logits, labels))

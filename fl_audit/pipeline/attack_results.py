@@ -2,13 +2,12 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from fl_audit.array_types import FloatArray, IndexArray
-from fl_audit.config.attack import Attack
+from fl_audit.config.attack_tables import num_models
 from fl_audit.estimators import CanaryScores, estimate
 from fl_audit.estimators.challenge_bases.counts import ChallengeCounts
 from fl_audit.estimators.challenge_bases.grid import grid_posterior
@@ -19,30 +18,12 @@ from fl_audit.formats.score_file import ScoreFile, write_score_file
 from fl_audit.membership.lira import online_lira
 from fl_audit.membership.measure_mia import measure_mia
 from fl_audit.membership.model_privacy import epsilon_star_of_model
-from fl_audit.membership.outputs import loss_of_margin
-from fl_audit.membership.select_worst import WorstPoints
-from fl_audit.pipeline.attacked_bases import AttackedBase
+from fl_audit.pipeline.attacked_bases import AttackedBase, Chosen, Target
 from fl_audit.report.attack_page import render_attack
-from fl_audit.report.attack_report import AttackedPoint, AttackReport
-from fl_audit.tasks.classifier import Examples
-from fl_audit.training.models.guarantee import guaranteed_epsilon
-from fl_audit.training.models.recipe import Recipe
+from fl_audit.report.attack_report import AttackReport
 
 METHODS = ("bayes", "threshold_valid", "threshold_jeffreys", "threshold_clopper_pearson")
 """The methods of report.json for scores of independent models."""
-
-
-@dataclass(frozen=True)
-class Training:
-    """How the models of an attack were trained, and what came of it.
-
-    Attributes:
-      recipe: How they were trained.
-      accuracy: Share of the points outside their training sets that they classify correctly.
-    """
-
-    recipe: Recipe
-    accuracy: float
 
 
 def score_files(bases: Sequence[AttackedBase]) -> dict[str, ScoreFile]:
@@ -52,11 +33,11 @@ def score_files(bases: Sequence[AttackedBase]) -> dict[str, ScoreFile]:
         "lira": np.concatenate(
             [online_lira(base.challenged.values, base.shadow)[:, 0] for base in bases]
         ),
-        "loss": -loss_of_margin(margins),
+        "loss": -np.concatenate([base.losses for base in bases]),
         "margin": margins,
     }
     ids = tuple(
-        f"{base.point}-{model}" for base in bases for model in range(len(base.challenged.values))
+        f"{base.member}-{model}" for base in bases for model in range(len(base.challenged.values))
     )
     member = np.concatenate([base.challenged.member[:, 0] for base in bases])
     return {name: ScoreFile(ids, member, values) for name, values in scores.items()}
@@ -78,64 +59,49 @@ def error_counts(bases: Sequence[AttackedBase], false_positive_rate: float) -> C
 
 
 def make_report(
-    attack: Attack,
+    target: Target,
     scores: Mapping[str, ScoreFile],
+    chosen: Chosen,
     bases: Sequence[AttackedBase],
-    points: tuple[AttackedPoint, ...],
-    training: Training,
 ) -> AttackReport:
     """The report of the challenges on all bases."""
+    attack, worst = target.attack, chosen.worst
     of_canaries: dict[str, CanaryScores] = {
         name: file.canary_scores() for name, file in scores.items()
     }
     counts = error_counts(bases, attack.false_positive_rate)
-    model = bases[0]
     return AttackReport(
         scores=of_canaries,
         results={
             name: estimate(
-                values, delta=attack.delta, confidence=attack.confidence, methods=METHODS
+                values, delta=target.delta, confidence=attack.confidence, methods=METHODS
             )
             for name, values in of_canaries.items()
         },
         counts=counts,
-        posterior=grid_posterior(counts, attack.delta, Prior()),
+        posterior=grid_posterior(counts, target.delta, Prior()),
         privacy=epsilon_star_of_model(
-            model.margins[model.training], model.margins[~model.training], attack.delta
+            chosen.margins[chosen.training], chosen.margins[~chosen.training], target.delta
         ),
-        points=points,
-        accuracy=training.accuracy,
-        analytical_epsilon=guaranteed_epsilon(training.recipe, attack.delta),
-        noise_multiplier=None
-        if training.recipe.privacy is None
-        else training.recipe.privacy.noise_multiplier,
-        num_models=attack.num_shadow
-        + len(bases) * (attack.num_base_shadow + attack.num_challenges),
-        delta=attack.delta,
+        members=tuple(
+            target.member(int(index), float(accuracy), float(separation))
+            for index, accuracy, separation in zip(
+                worst.points, worst.accuracy, worst.separation, strict=True
+            )
+        ),
+        accuracy=float(np.mean([base.accuracy for base in bases])),
+        guaranteed=target.guaranteed,
+        words=target.words,
+        num_models=num_models(attack),
+        delta=target.delta,
         confidence=attack.confidence,
-    )
-
-
-def attacked_points(worst: WorstPoints, points: Examples) -> tuple[AttackedPoint, ...]:
-    """The chosen points with what they look like."""
-    return tuple(
-        AttackedPoint(
-            index=int(index),
-            label=int(points.labels[index]),
-            features=np.asarray(points.inputs[index], np.float64),
-            accuracy=float(accuracy),
-            separation=float(separation),
-        )
-        for index, accuracy, separation in zip(
-            worst.points, worst.accuracy, worst.separation, strict=True
-        )
     )
 
 
 def write_results(
     folder: Path,
     scores: Mapping[str, ScoreFile],
-    bases: Sequence[AttackedBase],
+    chosen: Chosen,
     report: AttackReport,
 ) -> None:
     """Writes all files; report.json is the last, and its presence means that all are there."""
@@ -144,10 +110,8 @@ def write_results(
     counts = report.counts
     columns = [getattr(counts, name).tolist() for name in COLUMNS]
     _write_csv(folder / "counts.csv", COLUMNS, list(zip(*columns, strict=True)))
-    model = bases[0]
-    losses = loss_of_margin(model.margins)
-    _write_losses(folder / "losses_members.csv", losses, np.flatnonzero(model.training))
-    _write_losses(folder / "losses_population.csv", losses, np.flatnonzero(~model.training))
+    for name, members in (("members", chosen.training), ("population", ~chosen.training)):
+        _write_losses(folder / f"losses_{name}.csv", chosen.losses, np.flatnonzero(members))
     write_text(folder / "report.html", render_attack(report))
     text = json.dumps(report.to_json(), indent=2, allow_nan=False)
     write_text(folder / "report.json", text + "\n")

@@ -13,7 +13,7 @@ from fl_audit.estimators.challenge_bases.prior import Prior
 from fl_audit.estimators.counts.confusion import ConfusionCounts
 from fl_audit.estimators.counts.posterior import EpsilonPosterior
 from fl_audit.estimators.roc.roc import RocCurve
-from fl_audit.report.attack_report import AttackedPoint, AttackReport
+from fl_audit.report.attack_report import AttackedMember, AttackReport
 from fl_audit.report.figure import BLUE, FAINT, INK, ORANGE, draw
 from fl_audit.report.histogram import score_histogram
 from fl_audit.report.posterior_plots import plot_epsilon, plot_joint, plot_rates
@@ -37,7 +37,7 @@ def render_attack(report: AttackReport) -> str:
             "roc": draw("roc", 4.6, 3.4, lambda axes: _plot_roc(axes, report)),
             "histogram": score_histogram("lira", report.scores["lira"], None),
             "density": draw("density", 4.6, 2.7, lambda axes: _plot_density(axes, report)),
-            "pictures": [_picture(point) for point in report.points],
+            "members": [(_picture(member), _caption(report, member)) for member in report.members],
             **_of_counts(report),
             "guarantee": _guarantee(report),
             "star": _number(report.privacy.gaussian.epsilon),
@@ -47,8 +47,12 @@ def render_attack(report: AttackReport) -> str:
 
 def _guarantee(report: AttackReport) -> str:
     """What the training guarantees, and whether a bound that holds contradicts it."""
-    if math.isinf(report.analytical_epsilon):
-        return "The training guarantees nothing: no noise of a known law covers a single point."
+    guaranteed = report.guaranteed
+    if math.isinf(guaranteed.epsilon):
+        return (
+            "The training guarantees nothing: no noise of a known law covers a single "
+            f"{report.words.member}."
+        )
     proven = max(
         e.lower or 0.0
         for result in report.results.values()
@@ -57,13 +61,21 @@ def _guarantee(report: AttackReport) -> str:
     )
     verdict = (
         "No proven bound is above it."
-        if proven <= report.analytical_epsilon
+        if proven <= guaranteed.epsilon
         else f"A proven bound of {proven:.2f} contradicts it: where this is no accident of "
         f"probability {1 - report.confidence:.2g}, the training does not do what it says."
     )
     return (
-        f"DP-SGD with noise multiplier {report.noise_multiplier:.4g} guarantees ε ≤ "
-        f"{report.analytical_epsilon:.3g} for one point more or less. {verdict}"
+        f"{guaranteed.by} with noise multiplier {guaranteed.noise_multiplier:.4g} guarantees ε ≤ "
+        f"{guaranteed.epsilon:.3g} for {guaranteed.neighbours}. {verdict}"
+    )
+
+
+def _caption(report: AttackReport, member: AttackedMember) -> str:
+    facts = ", ".join(f"{name} {value}" for name, value in member.facts.items())
+    return (
+        f"{report.words.member.capitalize()} {member.index}, {facts}: LiRA told "
+        f"{100 * member.accuracy:.1f} % of held-back shadow {report.words.models} right."
     )
 
 
@@ -133,23 +145,25 @@ def _plot_density(axes: Axes, report: AttackReport) -> None:
     posterior = EpsilonPosterior(counts, report.delta)
     epsilon = np.linspace(0, posterior.quantile(0.999), 300)[1:]
     axes.plot(epsilon, posterior.pdf(epsilon), color=ORANGE)
-    if report.analytical_epsilon < epsilon[-1]:
-        axes.axvline(report.analytical_epsilon, color=INK, linestyle="--", label="guaranteed")
+    if report.guaranteed.epsilon < epsilon[-1]:
+        axes.axvline(report.guaranteed.epsilon, color=INK, linestyle="--", label="guaranteed")
         axes.legend(loc="upper right")
     axes.set_xlabel("ε")
     axes.set_ylabel("posterior density")
 
 
-def _picture(point: AttackedPoint) -> Markup | None:
+def _picture(member: AttackedMember) -> Markup | None:
     """A point as a picture, where its inputs are a square of pixels."""
-    side = math.isqrt(point.features.size)
-    if point.features.ndim != 1 or side * side != point.features.size or side < 4:
+    if member.features is None or member.features.ndim != 1:
         return None
-    pixels = point.features.reshape(side, side)
+    side = math.isqrt(member.features.size)
+    if side * side != member.features.size or side < 4:
+        return None
+    pixels = member.features.reshape(side, side)
 
     def plot(axes: Axes) -> None:
         axes.pcolormesh(pixels[::-1], cmap="gray_r")
         axes.set_aspect("equal")
         axes.set_axis_off()
 
-    return draw(f"point-{point.index}", 1.8, 1.9, plot)
+    return draw(f"point-{member.index}", 1.8, 1.9, plot)

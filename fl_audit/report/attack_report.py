@@ -12,22 +12,58 @@ from fl_audit.membership.model_privacy import ModelPrivacy
 
 
 @dataclass(frozen=True, eq=False)
-class AttackedPoint:
-    """A point that SelectWorst chose.
+class AttackedMember:
+    """A member, a point or a client, that SelectWorst chose.
 
     Attributes:
-      index: Its index among the task's points, those of clients before those held out.
-      label: Its label.
-      features: Its inputs, float of any shape.
+      index: Its index among the task's points, those of clients before those held out; or among
+        its clients.
+      facts: What else is known of it, by name: a point's label, a client's name and number of
+        examples.
+      features: A point's inputs, float of any shape; None of a client.
       accuracy: Share of held-back shadow models that LiRA told right.
       separation: Distance of the two laws of its margin, in their deviations.
     """
 
     index: int
-    label: int
-    features: FloatArray
+    facts: Mapping[str, int | str]
+    features: FloatArray | None
     accuracy: float
     separation: float
+
+
+@dataclass(frozen=True)
+class Guaranteed:
+    """What the training guarantees to a member.
+
+    Attributes:
+      epsilon: The analytical epsilon; infinite where there is none.
+      noise_multiplier: The noise over the clip norm; None without any mechanism.
+      by: What guarantees it, in words that begin a sentence.
+      neighbours: The two trainings that are compared, in words.
+    """
+
+    epsilon: float
+    noise_multiplier: float | None
+    by: str
+    neighbours: str
+
+
+@dataclass(frozen=True)
+class AttackWords:
+    """What the report of an attack calls things.
+
+    Attributes:
+      models: The attacked models, in the plural.
+      member: What is or is not in a model's training.
+      challenge: A sentence on the challenges.
+      accuracy: The meaning of the accuracy.
+    """
+
+    models: str
+    member: str
+    challenge: str
+    accuracy: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,11 +75,11 @@ class AttackReport:
       results: The estimates from each.
       counts: The errors of the loss-based attack on each base.
       posterior: The posterior of epsilon given these counts, which are independent.
-      privacy: Epsilon* of one model, over its training set against all other points.
-      points: The attacked points.
-      accuracy: Share of points outside their training sets that shadow models classify correctly.
-      analytical_epsilon: What DP-SGD guarantees to one point more or less; infinite without it.
-      noise_multiplier: The noise of DP-SGD over its clip norm; None without DP-SGD.
+      privacy: Epsilon* of one model, over its training set against all other members.
+      members: The attacked points, or clients.
+      accuracy: The mean accuracy of the attacked models, in [0, 1].
+      guaranteed: What the training guarantees.
+      words: What things are called.
       num_models: Number of trained models.
       delta: The delta of the estimates.
       confidence: Confidence of every bound and interval.
@@ -54,10 +90,10 @@ class AttackReport:
     counts: ChallengeCounts
     posterior: GridPosterior
     privacy: ModelPrivacy
-    points: tuple[AttackedPoint, ...]
+    members: tuple[AttackedMember, ...]
     accuracy: float
-    analytical_epsilon: float
-    noise_multiplier: float | None
+    guaranteed: Guaranteed
+    words: AttackWords
     num_models: int
     delta: float
     confidence: float
@@ -71,8 +107,8 @@ class AttackReport:
             "confidence": self.confidence,
             "num_models": self.num_models,
             "accuracy": self.accuracy,
-            "analytical_epsilon": json_value(self.analytical_epsilon),
-            "noise_multiplier": self.noise_multiplier,
+            "analytical_epsilon": json_value(self.guaranteed.epsilon),
+            "noise_multiplier": self.guaranteed.noise_multiplier,
             "statistics": {name: result.to_json() for name, result in self.results.items()},
             "counts": [
                 {"fp": int(fp), "n0": int(n0), "fn": int(fn), "n1": int(n1)}
@@ -83,13 +119,13 @@ class AttackReport:
                 "gaussian": json_value(self.privacy.gaussian.epsilon),
                 "empirical": json_value(self.privacy.empirical.epsilon),
             },
-            "points": [
+            f"{self.words.member}s": [
                 {
-                    "index": point.index,
-                    "label": point.label,
-                    "accuracy": point.accuracy,
-                    "separation": point.separation,
+                    "index": member.index,
+                    **member.facts,
+                    "accuracy": member.accuracy,
+                    "separation": member.separation,
                 }
-                for point in self.points
+                for member in self.members
             ],
         }

@@ -1,4 +1,4 @@
-"""CIFAR-10 (Krizhevsky 2009) from the user's folder, with the CNN of Reddi et al. 2020."""
+"""CIFAR-10 (Krizhevsky 2009) from the user's folder."""
 
 from pathlib import Path
 
@@ -6,8 +6,8 @@ import numpy as np
 
 from fl_audit.errors import InputError
 from fl_audit.tasks.classifier import Examples, LearningTask
-from fl_audit.tasks.convolutional import cnn_classifier
 from fl_audit.tasks.dealt import deal
+from fl_audit.tasks.image_models import image_classifier
 from fl_audit.tasks.tables import CifarTask
 
 _CLASSES = 10
@@ -19,7 +19,7 @@ def load_cifar10_task(config: CifarTask, seed: int) -> LearningTask:
     """The task of the training images dealt to clients at random; the test images are held out.
 
     Args:
-      config: The folder of the binary version and the number of clients.
+      config: The folder of the binary version, the number of clients and the model.
       seed: The seed of the run; it decides the split and the initial weights.
 
     Raises:
@@ -37,7 +37,8 @@ def load_cifar10_task(config: CifarTask, seed: int) -> LearningTask:
     held_out = _read(folder / "test_batch.bin")
     return LearningTask(
         name="CIFAR-10",
-        classifier=cnn_classifier(
+        classifier=image_classifier(
+            config.model,
             (_SIDE, _SIDE, _CHANNELS),
             _CLASSES,
             seed,

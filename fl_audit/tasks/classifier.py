@@ -82,6 +82,11 @@ class Classifier:
     logits_in_blocks: Logits | None = None
 
     @property
+    def has_log_odds(self) -> bool:
+        """Whether labels have probabilities, so that attacks can look at their log-odds."""
+        return True
+
+    @property
     def dim(self) -> int:
         """The number of trainable parameters."""
         return sum(self.variable_sizes)
@@ -114,10 +119,17 @@ class Classifier:
         Returns:
           The sums, and the number of positions in each; both float of shape (examples,).
         """
-        weights = self._is_token(labels)
-        within = list(range(1, len(labels.shape)))
-        total = tf.reduce_sum(log_odds_loss(logits, _as_classes(labels)) * weights, within)
-        return total, tf.reduce_sum(weights, within)
+        return self._by_example(log_odds_loss(logits, _as_classes(labels)), labels)
+
+    def label_loss_by_example(
+        self, logits: tf.Tensor, labels: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """The sum of minus the logs of the labels' probabilities, as `attacked_loss_by_example`.
+
+        It is computed from the log-odds, in float64, so that the smallest keep their digits.
+        """
+        losses = tf.cast(log_odds_loss(logits, _as_classes(labels)), tf.float64)
+        return self._by_example(tf.nn.softplus(losses), labels)
 
     def num_tokens(self, labels: tf.Tensor) -> tf.Tensor:
         """The number of positions that count for the loss, as a float scalar."""
@@ -138,6 +150,11 @@ class Classifier:
         """The mean over the positions that are not padding; 0 without any."""
         weights = self._is_token(labels)
         return tf.math.divide_no_nan(tf.reduce_sum(losses * weights), tf.reduce_sum(weights))
+
+    def _by_example(self, losses: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        weights = tf.cast(self._is_token(labels), losses.dtype)
+        within = list(range(1, len(labels.shape)))
+        return tf.reduce_sum(losses * weights, within), tf.reduce_sum(weights, within)
 
     def _is_token(self, labels: tf.Tensor) -> tf.Tensor:
         return tf.cast(tf.not_equal(labels, self.padding_label), tf.float32)

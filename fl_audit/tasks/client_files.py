@@ -1,4 +1,4 @@
-"""Tasks on examples of one's own with a dense model: a folder of NPZ files."""
+"""Tasks on examples of one's own: a folder of NPZ files."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,6 +11,7 @@ from fl_audit.formats.npy_file import AnyArray, read_arrays
 from fl_audit.seeds import Stream, generator
 from fl_audit.tasks.classifier import Examples, InMemoryPopulation, LearningTask
 from fl_audit.tasks.dense import dense_classifier
+from fl_audit.tasks.image_models import image_classifier
 from fl_audit.tasks.tables import ClientFilesTask, NpzTask
 
 _HOLD_OUT_EVERY = 10
@@ -20,20 +21,31 @@ def load_npz_task(config: NpzTask, seed: int) -> LearningTask:
     """The task of a folder with an NPZ file for each client, which is named as the file is.
 
     Args:
-      config: The folder, the held-out file and the widths of the model.
+      config: The folder, the held-out file and the model.
       seed: The seed of the run; it decides the initial weights, and what is held out.
 
     Raises:
       InputError: A file cannot be read, or the files do not go together.
     """
+    shaped = _flat if config.model == "dense" else _with_channels
     folder = Path(config.path)
     paths = sorted(folder.glob("*.npz")) if folder.is_dir() else []
     if not paths:
         raise InputError(f"task.path: {folder} must be a folder with CLIENT.npz files, has none")
     held_out = None if config.held_out is None else Path(config.held_out)
-    clients = {path.stem: _read(path) for path in paths if held_out is None or path != held_out}
-    given = None if held_out is None else _read(held_out)
-    return dense_task(config, folder.name, clients, given, seed)
+    clients = {path.stem: shaped(_read(path)) for path in paths if path != held_out}
+    given = None if held_out is None else shaped(_read(held_out))
+    return clients_task(config, folder.name, clients, given, seed, model=config.model)
+
+
+def _flat(examples: Examples) -> Examples:
+    return Examples(examples.inputs.reshape(len(examples), -1), examples.labels)
+
+
+def _with_channels(examples: Examples) -> Examples:
+    """Images of height x width with one channel."""
+    inputs = examples.inputs[..., None] if examples.inputs.ndim == 3 else examples.inputs
+    return Examples(inputs, examples.labels)
 
 
 def _read(path: Path) -> Examples:
@@ -45,7 +57,7 @@ def _read(path: Path) -> Examples:
 
 
 def as_examples(inputs: AnyArray, labels: AnyArray, source: str) -> Examples:
-    """Numbers as examples of a dense model: inputs flat in float32, labels classes from 0.
+    """Numbers as examples of a classifier: inputs in float32, labels classes from 0.
 
     Args:
       inputs: Numbers whose first axis is the example.
@@ -67,39 +79,42 @@ def as_examples(inputs: AnyArray, labels: AnyArray, source: str) -> Examples:
     )
     if not is_class:
         raise InputError(f"{source}: labels must be whole numbers from 0 on")
-    return Examples(inputs.reshape(len(inputs), -1).astype(np.float32), labels.astype(np.int32))
+    return Examples(inputs.astype(np.float32), labels.astype(np.int32))
 
 
-def dense_task(
+def clients_task(
     config: ClientFilesTask,
     name: str,
     clients: Mapping[str, Examples],
     held_out: Examples | None,
     seed: int,
+    *,
+    model: str = "dense",
 ) -> LearningTask:
-    """The task of clients with examples of a dense model.
+    """The task of clients with examples of a classifier.
 
     Args:
-      config: The widths of the model and the number of classes.
+      config: The widths of a dense model and the number of classes.
       name: The name of the data, for people.
       clients: The examples of each client.
       held_out: Examples that no client has; None takes a tenth of the clients' examples.
       seed: The seed of the run.
+      model: The model, `dense` or one of images.
 
     Raises:
-      InputError: Two clients differ in their features, a label is no class, there is no client, or
-        too little data to hold any out.
+      InputError: Two clients differ in their features, the model does not take these, a label is
+        no class, there is no client, or too little data to hold any out.
     """
     if not clients:
         raise InputError(f"task.path: {config.path} has no client beside the held-out examples")
     everything = {**clients, **({} if held_out is None else {"held out": held_out})}
     (first, *_), num_classes = clients, _num_classes(config, everything)
-    width = clients[first].inputs.shape[1]
+    shape = clients[first].inputs.shape[1:]
     for client, examples in everything.items():
-        if examples.inputs.shape[1] != width:
+        if examples.inputs.shape[1:] != shape:
             raise InputError(
                 f"task.path: {config.path}: an input of client {client!r} has "
-                f"{examples.inputs.shape[1]} numbers, one of {first!r} has {width}"
+                f"{_numbers(examples.inputs.shape[1:])}, one of {first!r} has {_numbers(shape)}"
             )
     data: Sequence[Examples] = list(clients.values())
     if held_out is None:
@@ -107,10 +122,16 @@ def dense_task(
     description = f"share of {len(held_out):,} held-out examples classified correctly"
     return LearningTask(
         name=f"examples of {name}",
-        classifier=dense_classifier([width, *config.hidden, num_classes], seed, description),
+        classifier=dense_classifier([shape[0], *config.hidden, num_classes], seed, description)
+        if model == "dense"
+        else image_classifier(model, shape, num_classes, seed, description),
         population=InMemoryPopulation(client_ids=list(clients), data=data),
         held_out=held_out,
     )
+
+
+def _numbers(shape: tuple[int, ...]) -> str:
+    return f"{' x '.join(map(str, shape))} numbers"
 
 
 def _num_classes(config: ClientFilesTask, everything: Mapping[str, Examples]) -> int:

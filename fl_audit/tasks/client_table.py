@@ -8,7 +8,7 @@ import numpy as np
 from fl_audit.errors import InputError, nearest
 from fl_audit.formats.npy_file import AnyArray
 from fl_audit.tasks.classifier import Examples, LearningTask
-from fl_audit.tasks.client_files import as_examples, dense_task
+from fl_audit.tasks.client_files import as_examples, clients_task
 from fl_audit.tasks.tables import TableTask
 
 
@@ -36,7 +36,7 @@ def load_table_task(config: TableTask, seed: int) -> LearningTask:
     if config.held_out is not None:
         apart = Path(config.held_out)
         held_out, _ = _examples(apart, _read(apart), config, features)
-    return dense_task(config, path.name, clients, held_out, seed)
+    return clients_task(config, path.name, clients, held_out, seed)
 
 
 def _examples(

@@ -18,15 +18,20 @@ def convolve(images: tf.Tensor, filters: tf.Tensor) -> tf.Tensor:
     return tf.nn.conv2d(images, filters, 1, "VALID")
 
 
-def convolve_by_product(images: tf.Tensor, filters: tf.Tensor) -> tf.Tensor:
+def convolve_by_product(images: tf.Tensor, filters: tf.Tensor, stride: int = 1) -> tf.Tensor:
     """The convolution as one product of matrices, which may have other filters for each client.
 
     On two cores it takes 3.5 times as long as `convolve` (a step on 20 images).
+
+    Args:
+      images: The images, of shape (batch, height, width, channels).
+      filters: The filters, of shape (rows, columns, channels, width).
+      stride: The distance from one place of a filter to the next.
     """
     rows, columns, _, width = filters.shape
-    height_left, width_left = images.shape[1] - rows + 1, images.shape[2] - columns + 1
+    last_row, last_column = images.shape[1] - rows, images.shape[2] - columns
     patches = [
-        images[:, row : row + height_left, column : column + width_left]
+        images[:, row : row + last_row + 1 : stride, column : column + last_column + 1 : stride]
         for row in range(rows)
         for column in range(columns)
     ]

@@ -109,9 +109,25 @@ class _OwnModel(Classifier):
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """The loss of each example, or minus its log-odds, and 1 for those that are not padding."""
         weights = self._is_token(labels)
+        return self._attacked(logits, labels) * weights, weights
+
+    def label_loss_by_example(
+        self, logits: tf.Tensor, labels: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """The loss of each example, or minus the log of its label's probability, likewise."""
+        weights = tf.cast(self._is_token(labels), tf.float64)
+        losses = tf.cast(self._attacked(logits, labels), tf.float64)
+        return (tf.nn.softplus(losses) if self.has_log_odds else losses) * weights, weights
+
+    def _attacked(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         if self.example_log_odds is None:
-            return self._of_examples(self.example_loss, logits, labels) * weights, weights
-        return -self._of_examples(self.example_log_odds, logits, labels) * weights, weights
+            return self._of_examples(self.example_loss, logits, labels)
+        return -self._of_examples(self.example_log_odds, logits, labels)
+
+    @property
+    def has_log_odds(self) -> bool:
+        """Whether the task gives log-odds."""
+        return self.example_log_odds is not None
 
     def num_correct(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """The sum of the examples' parts of the accuracy, as a float scalar."""

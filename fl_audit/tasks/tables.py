@@ -1,12 +1,15 @@
 """The config tables of tasks, each a model with its clients and their data."""
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, field
 
 from fl_audit.kinds.table import NonNegativeInt, PositiveInt, Table
 
 _Widths = Annotated[tuple[PositiveInt, ...], Meta(max_length=100)]
+ImageModel = Literal["cnn", "wrn_16_4"]
+"""The models of images: `tasks.image_models` makes them."""
+
 _NumClasses = Annotated[int, Meta(ge=2, le=1_000_000)]
 
 
@@ -77,18 +80,21 @@ class PurchaseTask(DealtTask, frozen=True, kw_only=True, tag_field="kind", tag="
 
 
 class CifarTask(Table, Task, frozen=True, kw_only=True, tag_field="kind", tag="cifar10"):
-    """CIFAR-10 (Krizhevsky 2009) with the CNN of Reddi et al. 2020; its test images are held out.
+    """CIFAR-10 (Krizhevsky 2009), dealt to clients at random; its test images are held out.
 
     Attributes:
       path: The folder `cifar-10-batches-bin` of the binary version, which holds no pickles; a
         relative path starts at the config file's folder.
       num_clients: The number of real clients, to which the training images are dealt at random.
+      model: The model: `cnn`, of Reddi et al. 2020, or `wrn_16_4`, the Wide ResNet of De et al.
+        2022 with 2.7 million parameters, which wants a GPU.
     """
 
     path_keys: ClassVar[tuple[str, ...]] = ("path",)
 
     path: str
     num_clients: PositiveInt = 500
+    model: ImageModel = "cnn"
 
 
 class PythonTask(Table, Task, frozen=True, kw_only=True, tag_field="kind", tag="python"):
@@ -128,7 +134,20 @@ class ClientFilesTask(Table, Task, frozen=True, kw_only=True):
 
 
 class NpzTask(ClientFilesTask, frozen=True, kw_only=True, tag_field="kind", tag="npz"):
-    """A folder with an NPZ file for each client, arrays `inputs` and `labels`."""
+    """A folder with an NPZ file for each client, arrays `inputs` and `labels`.
+
+    Attributes:
+      model: The model: `dense`, or for images `cnn`, of Reddi et al. 2020, or `wrn_16_4`, the Wide
+        ResNet of De et al. 2022, which wants a GPU. The inputs of an image are height x width, or
+        height x width x channels; only `dense` has `hidden`.
+    """
+
+    model: Literal["dense", "cnn", "wrn_16_4"] = "dense"
+
+    def __post_init__(self) -> None:
+        """Checks that only a dense model has hidden layers."""
+        if self.hidden and self.model != "dense":
+            raise ValueError(f"hidden goes with model 'dense', not {self.model!r}")
 
 
 class TableTask(ClientFilesTask, frozen=True, kw_only=True, tag_field="kind", tag="table"):

@@ -4,8 +4,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from fl_audit.config.attack import Attack, AttackConfig
-from fl_audit.pipeline.attack import recipe_of, start_attack
+from fl_audit.config.attack import AttackConfig
+from fl_audit.config.attack_tables import Attack
+from fl_audit.pipeline.attack import start_attack
+from fl_audit.pipeline.attacked_points import recipe_of
 from fl_audit.tasks.tables import DigitsTask
 from fl_audit.training.models.guarantee import guaranteed_epsilon, with_epsilon
 
@@ -44,7 +46,7 @@ def test_models_without_noise_are_told_apart_without_an_error(tmp_path):
     assert np.min(scores.included) > np.max(scores.excluded)
     assert lower(report, "lira", "bayes") > 5
     assert lower(report, "lira", "threshold_valid") > 4.5
-    assert report.analytical_epsilon == np.inf
+    assert report.guaranteed.epsilon == np.inf
 
 
 def test_at_epsilon_1_hardly_any_bound_is_above_it(tmp_path):

@@ -30,8 +30,8 @@ from fl_audit.attacks.round_cosines import numbered_rows
 from fl_audit.errors import InputError
 from fl_audit.formats.cosine_log import CosineLog
 from fl_audit.training.attackers.context import run_of
-from fl_audit.training.data.canary_losses import CanaryLosses
 from fl_audit.training.data.cohort_data import CohortData
+from fl_audit.training.data.mean_losses import MeanLosses
 from fl_audit.training.run.prepare import PreparedRun
 from fl_audit.training.runtimes.block_size import default_clients_per_block
 from fl_audit.training.runtimes.blocks import BlockTrainer, NotVectorizedError, pad_block
@@ -51,8 +51,8 @@ class LossAttacker(ModelAttacker):
         """See `Attacker.of`."""
         return cls(run_of(context))
 
-    def _losses(self) -> CanaryLosses:
-        return CanaryLosses(self._run.task.classifier, self._run.canary_examples)
+    def _losses(self) -> MeanLosses:
+        return MeanLosses(self._run.task.classifier, self._run.canary_examples)
 
 
 class FinalLossAttacker(LossAttacker):
@@ -63,7 +63,7 @@ class FinalLossAttacker(LossAttacker):
     def scores_of_model(self, final: Float32Array) -> Mapping[str, FloatArray]:
         """The negated losses of the final model on the canaries."""
         weights = unflatten(final, self._run.task.classifier.initial_weights)
-        return {FINAL_LOSS.name: -self._losses().of(weights)}
+        return {FINAL_LOSS.name: -self._losses().of(weights).attacked}
 
 
 class LossDifferenceAttacker(LossAttacker):
@@ -74,7 +74,8 @@ class LossDifferenceAttacker(LossAttacker):
     def scores_of_model(self, final: Float32Array) -> Mapping[str, FloatArray]:
         """The losses of the initial model minus those of the final model (line 9)."""
         losses, initial = self._losses(), self._run.task.classifier.initial_weights
-        return {LOSS_DIFFERENCE.name: losses.of(initial) - losses.of(unflatten(final, initial))}
+        before, after = (losses.of(w).attacked for w in (initial, unflatten(final, initial)))
+        return {LOSS_DIFFERENCE.name: before - after}
 
 
 class UpdateAttacker(Attacker):

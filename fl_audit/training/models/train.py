@@ -8,7 +8,6 @@ is random comes from the seed and the model's number, what is trained later is t
 import dataclasses
 import functools
 import hashlib
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,17 +17,20 @@ import numpy.typing as npt
 
 from fl_audit.array_types import FloatArray
 from fl_audit.errors import InputError
-from fl_audit.formats.atomic import atomic_writer
-from fl_audit.formats.npy_file import read_arrays
+from fl_audit.formats.npy_file import AnyArray
 from fl_audit.membership.outputs import margin
 from fl_audit.seeds import Stream, generator
 from fl_audit.tasks.classifier import Classifier, Examples
 from fl_audit.training.models.batches import batches_of_model, stacked
 from fl_audit.training.models.block_trainer import ModelBlockTrainer
 from fl_audit.training.models.initial_weights import initial_weights
+from fl_audit.training.models.kept_arrays import digest_of, kept_arrays, name_of
 from fl_audit.training.models.recipe import Recipe
 
 BoolArray = npt.NDArray[np.bool_]
+
+AfterBlock = Callable[[int, int], None]
+"""A function called after each block with its number of models, and how many were trained now."""
 
 _VERSION = 1
 """The number of this way of training; a change that gives other numbers counts it up."""
@@ -78,7 +80,7 @@ def train_models(
     *,
     folder: Path,
     models_per_block: int,
-    after_block: Callable[[int, int], None],
+    after_block: AfterBlock,
 ) -> ModelOutputs:
     """Trains models, or reads those that an earlier call has trained, block by block.
 
@@ -101,19 +103,19 @@ def train_models(
     outputs = []
     for start in range(0, len(training), models_per_block):
         part = training[start : start + models_per_block]
-        path = folder / _name(common, part, first + start)
+        path = folder / f"block-{name_of(common, part, first + start)}"
         is_new = not path.exists()
-        if is_new:
-            _write(path, _trained(job, part, first + start))
-        outputs.append(_read(path, part.shape))
+        shapes = {"margins": part.shape, "correct": part.shape}
+        train = functools.partial(_trained, job, part, first + start)
+        outputs.append(kept_arrays(path, shapes, train))
         after_block(len(part), len(part) if is_new else 0)
     return ModelOutputs(
-        np.concatenate([block.margins for block in outputs]),
-        np.concatenate([block.correct for block in outputs]),
+        np.concatenate([block["margins"] for block in outputs]),
+        np.concatenate([block["correct"] for block in outputs]),
     )
 
 
-def _trained(job: ModelJob, training: BoolArray, first: int) -> ModelOutputs:
+def _trained(job: ModelJob, training: BoolArray, first: int) -> dict[str, AnyArray]:
     numbers = range(first, first + len(training))
     of_models = [_initial(job, number) for number in numbers]
     batches = [
@@ -130,7 +132,7 @@ def _trained(job: ModelJob, training: BoolArray, first: int) -> ModelOutputs:
             "attack.learning_rate"
         )
     correct = np.argmax(logits, axis=-1) == job.points.labels
-    return ModelOutputs(margin(logits, job.points.labels), correct)
+    return {"margins": margin(logits, job.points.labels), "correct": correct}
 
 
 def _initial(job: ModelJob, number: int) -> list[npt.NDArray[np.float32]]:
@@ -140,28 +142,7 @@ def _initial(job: ModelJob, number: int) -> list[npt.NDArray[np.float32]]:
 
 
 def _digest_of_job(job: ModelJob) -> "hashlib._Hash":
-    facts = [_VERSION, job.identity, job.seed, dataclasses.asdict(job.recipe)]
-    digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
-    for array in (job.points.inputs, job.points.labels, *job.classifier.initial_weights):
-        digest.update(f"{array.dtype.str}{array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return digest
-
-
-def _name(common: "hashlib._Hash", training: BoolArray, first: int) -> str:
-    digest = common.copy()
-    digest.update(f"{first} {training.shape}".encode() + np.packbits(training).tobytes())
-    return f"block-{first:06d}-{digest.hexdigest()[:24]}.npz"
-
-
-def _write(path: Path, outputs: ModelOutputs) -> None:
-    with atomic_writer(path) as file:
-        np.savez(file, margins=outputs.margins, correct=outputs.correct)
-
-
-def _read(path: Path, shape: tuple[int, ...]) -> ModelOutputs:
-    found = read_arrays(path, "a block of trained models")
-    margins, correct = found.get("margins"), found.get("correct")
-    if margins is None or correct is None or margins.shape != shape or correct.shape != shape:
-        raise InputError(f"{path}: is damaged; remove it to train its models again")
-    return ModelOutputs(margins, correct)
+    return digest_of(
+        [_VERSION, job.identity, job.seed, dataclasses.asdict(job.recipe)],
+        [job.points.inputs, job.points.labels, *job.classifier.initial_weights],
+    )

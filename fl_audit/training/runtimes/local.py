@@ -130,20 +130,28 @@ def make_local(run: PreparedRun) -> Local | LocalBlocks:
       NotLocalError: The runtime cannot run the run's process.
       InputError: The config asks for clients in blocks, but the model cannot be trained so.
     """
+    runtime = local_of(run)
+    runtime.context.compile(runtime.process.next)
+    return runtime
+
+
+def local_of(run: PreparedRun) -> Local | LocalBlocks:
+    """The local runtime of a run, whose process is compiled when it is first used.
+
+    Args:
+      run: The run, made by `prepare`.
+
+    Raises:
+      InputError: The config asks for clients in blocks, but the model cannot be trained so.
+    """
     blocks = trained_blocks_of(run)
     process, mechanism = process_of(run, blocks), run.config.mechanism
-    context = _context_with(process)
+    context = LocalContext(num_threads=clients_side_by_side(num_cores()))
     description = f"local, on the {_device()}"
     if blocks is None:
         return Local(description, process, mechanism, data_sets_of(run), context)
     description += f", {blocks.clients_per_block} clients at once"
     return LocalBlocks(description, process, mechanism, blocks, context)
-
-
-def _context_with(process: tff.templates.IterativeProcess) -> LocalContext:
-    context = LocalContext(num_threads=clients_side_by_side(num_cores()))
-    context.compile(process.next)
-    return context
 
 
 def clients_side_by_side(cores: int) -> int:

@@ -116,20 +116,38 @@ def _refusals() -> Iterator[None]:
 
 
 class SeededRounds:
-    """Rounds of a process whose randomness a seed holds fixed, for a replay."""
+    """Rounds of a process whose randomness a seed holds fixed."""
 
-    def __init__(self, computation: tff.Computation) -> None:
+    def __init__(self, computation: tff.Computation, num_threads: int = 1) -> None:
         """Compiles the process.
 
         Args:
           computation: The computation `next` of a learning process.
+          num_threads: The number of clients that work at the same time, at least 1.
 
         Raises:
           NotLocalError: The local runtime cannot run it, or it asks for secure sums.
         """
         self._signature = computation.type_signature
         self._form = _form(computation)
+        self._num_threads = num_threads
         self._without_randomness: dict[str, ImportedComputation] = {}
+
+    def begun(self, seed: int) -> Callable[[Any, Any], Any]:
+        """Rounds to run one after another, whose random operations begin anew.
+
+        Args:
+          seed: The seed, positive; one seed gives the same rounds on a CPU.
+
+        Returns:
+          A function of the state and the data of each participant, that gives what `next` does.
+        """
+
+        def part(name: str) -> ImportedComputation:
+            return self._part(name, seed)
+
+        one_round = _Round(part, self._signature, LocalSum(part, self._num_threads))
+        return lambda state, client_data: one_round((state, client_data))
 
     def run(self, state: Any, client_data: Any, seed: int) -> Any:
         """A round; its random operations begin anew, so that one seed gives one result on a CPU.
@@ -139,11 +157,7 @@ class SeededRounds:
           client_data: The data of each participant.
           seed: The seed, positive.
         """
-
-        def part(name: str) -> ImportedComputation:
-            return self._part(name, seed)
-
-        return _Round(part, self._signature, LocalSum(part, 1))((state, client_data))
+        return self.begun(seed)(state, client_data)
 
     def _part(self, name: str, seed: int) -> ImportedComputation:
         """A part, imported anew where it is random: only so does its randomness begin anew."""

@@ -29,8 +29,8 @@ from fl_audit.training.attackers.examples import (
     LossDifferenceAttacker,
     UpdateAttacker,
 )
-from fl_audit.training.data.canary_losses import CanaryLosses
 from fl_audit.training.data.cohort_data import CohortData
+from fl_audit.training.data.mean_losses import MeanLosses
 from fl_audit.training.run.prepare import prepare
 from fl_audit.training.runtimes.local import block_trainer
 
@@ -110,8 +110,12 @@ def mean_loss(run, weights, examples):
 def test_losses_are_those_of_each_canary_by_itself(run):
     weights = other_weights(run, 1)
     expected = [mean_loss(run, weights, canary) for canary in run.canary_examples]
-    losses = CanaryLosses(run.task.classifier, run.canary_examples).of(weights)
-    np.testing.assert_allclose(losses, expected, rtol=1e-5)
+    losses = MeanLosses(run.task.classifier, run.canary_examples).of(weights)
+    np.testing.assert_allclose(losses.attacked, expected, rtol=1e-5)
+    of_one = run.canary_examples[0]
+    logits = run.task.classifier.logits(weights, of_one.inputs)
+    expected = run.task.classifier.loss(logits, tf.constant(of_one.labels)).numpy()
+    assert losses.label[0] == pytest.approx(expected, rel=1e-5)
 
 
 def test_black_box_scores(run):

@@ -116,7 +116,7 @@ def test_what_cannot_be_trained_or_read_is_refused(tmp_path):
     trained(job(), TRAINING[:1], 0, tmp_path, 1, nothing)
     (path,) = tmp_path.iterdir()
     path.write_bytes(path.read_bytes()[:200])
-    with pytest.raises(InputError, match="is not a block of trained models"):
+    with pytest.raises(InputError, match="is not a file of trained models"):
         trained(job(), TRAINING[:1], 0, tmp_path, 1, nothing)
     with path.open("wb") as file:
         np.savez(file, margins=np.zeros((2, 2)))

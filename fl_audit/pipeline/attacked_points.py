@@ -1,0 +1,140 @@
+"""Attacks on points: models that are trained centrally, each on some of a task's examples."""
+
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from fl_audit.config.attack import AttackConfig
+from fl_audit.config.attack_tables import Attack
+from fl_audit.errors import InputError
+from fl_audit.membership.outputs import loss_of_margin
+from fl_audit.pipeline.attacked_bases import BoolArray, MemberOutputs, Target
+from fl_audit.report.attack_report import AttackedMember, AttackWords, Guaranteed
+from fl_audit.tasks import load_task
+from fl_audit.tasks.classifier import Examples, LearningTask
+from fl_audit.training.models.guarantee import guaranteed_epsilon, with_epsilon
+from fl_audit.training.models.recipe import DpSgd, Recipe
+from fl_audit.training.models.train import AfterBlock, ModelJob, train_models
+
+_WORDS = AttackWords(
+    models="models",
+    member="point",
+    challenge="Each challenge is a model of its own, trained on a fixed base with or without one "
+    "point that shadow models showed to be the easiest to tell.",
+    accuracy="share of the points outside their training sets that models classify correctly",
+)
+
+
+class AttackedPoints(Target):
+    """A task's points and the central training of models on halves of them."""
+
+    words = _WORDS
+
+    def __init__(self, config: AttackConfig, folder: Path, after_block: AfterBlock) -> None:
+        """Loads the task; nothing is written.
+
+        Args:
+          config: The config of the attack.
+          folder: The folder of the models' files, which exists when models are trained.
+          after_block: What is told of the progress.
+
+        Raises:
+          InputError: The task cannot be attacked.
+        """
+        task = load_task(config.task, config.seed)
+        self._points = _points_of(task)
+        _check_points(self._points, config.attack)
+        self.attack, self.seed, self.delta = config.attack, config.seed, config.attack.delta
+        self.num_members = len(self._points)
+        recipe = recipe_of(config.attack, self.num_members // 2)
+        self.guaranteed = Guaranteed(
+            epsilon=guaranteed_epsilon(recipe, self.delta),
+            noise_multiplier=None if recipe.privacy is None else recipe.privacy.noise_multiplier,
+            by="DP-SGD",
+            neighbours="one point more or less",
+        )
+        self._job = ModelJob(
+            classifier=task.classifier,
+            identity=msgspec.json.encode(config.task).decode(),
+            points=self._points,
+            recipe=recipe,
+            seed=config.seed,
+        )
+        self._models_per_block = config.attack.models_per_block
+        self._folder, self._after_block = folder, after_block
+
+    def train(self, training: BoolArray, first: int) -> MemberOutputs:
+        """See `Target.train`; accuracy is that on all points outside a model's own."""
+        outputs = train_models(
+            self._job,
+            training,
+            first,
+            folder=self._folder,
+            models_per_block=self._models_per_block,
+            after_block=self._after_block,
+        )
+        pairs = zip(outputs.correct, training, strict=True)
+        accuracy = np.array([np.mean(right[~own]) for right, own in pairs])
+        return MemberOutputs(outputs.margins, loss_of_margin(outputs.margins), accuracy)
+
+    def base_without(self, member: int, random: np.random.Generator) -> BoolArray:
+        """A random half of the other points."""
+        others = np.delete(np.arange(self.num_members), member)
+        base = np.zeros(self.num_members, np.bool_)
+        base[random.permutation(others)[: self.num_members // 2 - 1]] = True
+        return base
+
+    def member(self, index: int, accuracy: float, separation: float) -> AttackedMember:
+        """See `Target.member`."""
+        return AttackedMember(
+            index=index,
+            facts={"label": int(self._points.labels[index])},
+            features=np.asarray(self._points.inputs[index], np.float64),
+            accuracy=accuracy,
+            separation=separation,
+        )
+
+
+def recipe_of(attack: Attack, public_size: int) -> Recipe:
+    """The recipe that a config asks for.
+
+    Args:
+      attack: The config's table.
+      public_size: The number of training points that DP-SGD goes by.
+    """
+    recipe = Recipe(
+        epochs=attack.epochs,
+        batch_size=attack.batch_size,
+        learning_rate=attack.learning_rate,
+        momentum=attack.momentum,
+        privacy=None
+        if attack.clip_norm is None
+        else DpSgd(
+            attack.clip_norm, attack.noise_multiplier or 0.0, public_size, attack.microbatches
+        ),
+        output_noise=attack.output_noise,
+        initial_weights=attack.initial_weights,
+    )
+    return recipe if attack.epsilon is None else with_epsilon(recipe, attack.epsilon, attack.delta)
+
+
+def _points_of(task: LearningTask) -> Examples:
+    """All points: those of the clients, one after another, then those held out."""
+    of_clients = map(task.population.examples, range(len(task.population.client_ids)))
+    return Examples.concatenate([*of_clients, task.held_out])
+
+
+def _check_points(points: Examples, attack: Attack) -> None:
+    if points.labels.ndim != 1 or not np.issubdtype(points.labels.dtype, np.integer):
+        raise InputError("task: an attack needs a task whose examples have one class each")
+    if len(points) // 2 <= attack.batch_size:
+        raise InputError(
+            f"attack.batch_size: must be below {len(points) // 2}, half the task's points, got "
+            f"{attack.batch_size}"
+        )
+    if attack.num_points > len(points):
+        raise InputError(
+            f"attack.num_points: must be at most {len(points)}, the task's points, got "
+            f"{attack.num_points}"
+        )

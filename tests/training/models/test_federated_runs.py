@@ -1,0 +1,130 @@
+"""Federated runs with some of the clients: the run's own process, seeds of their own, kept."""
+
+import numpy as np
+import pytest
+
+from fl_audit.config import Bernoulli, Canaries, Config, FedAvg, GaussianFixed
+from fl_audit.errors import InputError
+from fl_audit.membership.outputs import loss, margin_of_loss
+from fl_audit.participation import Cohort
+from fl_audit.tasks.tables import WineTask
+from fl_audit.training.algorithm.round import model_weights
+from fl_audit.training.models.federated_runs import FederatedRuns
+from fl_audit.training.run.prepare import prepare
+from fl_audit.training.runtimes.runtime import cohort_data_of
+
+pytestmark = pytest.mark.tff
+
+CLIENTS = 6
+NO_CANARIES = np.zeros(0, np.int64)
+
+
+def prepared(**changes):
+    fields = {
+        "task": WineTask(num_clients=CLIENTS),
+        "mechanism": GaussianFixed(noise_multiplier=0.0, clip_norm=0.5),
+        "participation": Bernoulli(rounds=3, clients_per_round=4),
+        "canaries": Canaries(count=0),
+        "client": FedAvg(learning_rate=0.2, epochs=2),
+        "seed": 3,
+    }
+    return prepare(Config(**fields | changes))
+
+
+@pytest.fixture(scope="module")
+def noised():
+    return FederatedRuns(
+        prepared(mechanism=GaussianFixed(noise_multiplier=0.5, clip_norm=0.5)), "same"
+    )
+
+
+@pytest.fixture(scope="module")
+def plain():
+    return FederatedRuns(prepared(), "same")
+
+
+class KilledError(Exception):
+    pass
+
+
+def test_killed_and_started_again_nothing_is_trained_twice(noised, tmp_path, monkeypatch):
+    training = np.random.default_rng(0).random((4, CLIENTS)) < 0.5
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    whole.mkdir()
+    parts.mkdir()
+    expected = noised.train(training, 10, whole, lambda *_: None)
+
+    numbers, original = [], FederatedRuns._trained
+
+    def killed_at_third(self, mask, number):
+        numbers.append(number)
+        if len(numbers) == 3:
+            raise KilledError
+        return original(self, mask, number)
+
+    monkeypatch.setattr(FederatedRuns, "_trained", killed_at_third)
+    with pytest.raises(KilledError):
+        noised.train(training, 10, parts, lambda *_: None)
+    told = []
+    found = noised.train(training, 10, parts, lambda *now: told.append(now))
+    assert numbers == [10, 11, 12, 12, 13]
+    assert told == [(1, 0), (1, 0), (1, 1), (1, 1)]
+    for name in ("margins", "losses", "accuracy"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+    assert sorted(p.name for p in parts.iterdir()) == sorted(p.name for p in whole.iterdir())
+    noised.train(~training[:1], 10, parts, lambda *_: None)
+    noised.train(training[:1], 11, parts, lambda *_: None)
+    assert numbers[5:] == [10, 11]  # other clients, or another number, are another run
+    next(parts.iterdir()).write_bytes(b"cut")
+    with pytest.raises(InputError, match="is not a file of trained models"):
+        noised.train(training, 10, parts, lambda *_: None)
+
+
+def test_a_run_is_the_configs_own_without_the_clients_that_are_out(plain):
+    """The rounds of `fl-audit run` with its process, the absent clients taken out of cohorts."""
+    mask = np.arange(CLIENTS) != 2
+    weights = plain._trained(mask, 7)
+    run, runtime = plain._seeded(7), plain._runtime
+    with runtime.session():
+        state = runtime.process.initialize()
+        for index in range(3):
+            clients = [c for c in run.schedule.clients(index) if c != 2]
+            cohort = Cohort(np.array(clients, np.int64), NO_CANARIES)
+            data = cohort_data_of(run).of(cohort, index)
+            state = runtime.process.next(state, runtime.participants(state, data)).state
+    for found, expected in zip(weights, model_weights(state), strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+    cohorts = [tuple(plain._seeded(n).schedule.clients(r)) for n in (7, 8) for r in range(3)]
+    assert cohorts[:3] != cohorts[3:]
+
+
+def test_outputs_are_those_of_each_clients_examples(plain):
+    outputs = plain._outputs(np.ones(CLIENTS, np.bool_), 1)
+    matrix, bias = plain._trained(np.ones(CLIENTS, np.bool_), 1)
+    population = prepared().task.population
+    expected = []
+    for client in range(CLIENTS):
+        examples = population.examples(client)
+        expected.append(np.mean(loss(examples.inputs @ matrix + bias, examples.labels)))
+    np.testing.assert_allclose(outputs["losses"], expected, rtol=1e-4)
+    np.testing.assert_allclose(outputs["margins"], margin_of_loss(expected), rtol=1e-3)
+
+
+def test_noise_is_a_runs_own_and_new_in_each_round(noised):
+    nobody = np.zeros(CLIENTS, np.bool_)
+    start, last = noised._run.task.classifier.initial_weights[0], []
+    for number in (1, 1, 2):
+        last.append((noised._trained(nobody, number)[0] - start).ravel())
+    np.testing.assert_array_equal(last[0], last[1])
+    # 39 weights, each of three rounds' noise 0.5 * 0.5 / 4: χ² at 1e-7 either side.
+    deviation = 0.5 * 0.5 / 4 * np.sqrt(3)
+    for noise in (last[0], last[2]):
+        assert 8 < np.sum((noise / deviation) ** 2) < 110
+    assert abs(np.corrcoef(last[0], last[2])[0, 1]) < 0.75
+
+
+def test_random_initial_weights_are_a_runs_own(noised, monkeypatch):
+    monkeypatch.setattr(noised, "_start", "random")
+    one, again, other = (model_weights(noised._initial_state(number))[0] for number in (1, 1, 2))
+    np.testing.assert_array_equal(one, again)
+    assert not np.array_equal(one, other)
