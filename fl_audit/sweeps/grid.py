@@ -173,4 +173,10 @@ def _run(
     label = f"{path}: run {name}"
     for key, value in settings.items():
         set_key(changed, key, value, label)
-    return SweepRun(name, settings, config_of_table(changed, base, label))
+    config = config_of_table(changed, base, label)
+    if config.runtime == "ray":
+        raise InputError(
+            f"{label}: key `runtime`: must not be 'ray' in a sweep, whose runs are tasks of Ray "
+            "themselves; 'local' does the same here"
+        )
+    return SweepRun(name, settings, config)

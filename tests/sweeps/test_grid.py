@@ -55,6 +55,10 @@ def test_values_that_are_no_numbers_make_folder_names(grid):
     ("text", "message"),
     [
         ("", "has one run alone; must have `seeds`, [grid] or [[variant]]"),
+        (
+            '[grid]\n"runtime" = ["local", "ray"]',
+            "run runtime_ray: key `runtime`: must not be 'ray'",
+        ),
         ("seed = [1]", "unknown key `seed`; did you mean 'seeds'?"),
         ("seeds = [1, 1]", "2 runs would be named 'seed_1'"),
         ("seeds = [-1]", "Expected `int` >= 0"),
