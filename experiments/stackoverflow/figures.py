@@ -151,7 +151,7 @@ def _densities(axes: Axes, settings: Mapping[float, Setting], colours: Mapping[f
     spread = 1 / np.sqrt(max(setting.dim for setting in settings.values()))
     everything = np.concatenate([setting.cosines for setting in settings.values()])
     low, high = min(everything.min(), -3 * spread), max(everything.max(), 3 * spread)
-    grid = np.linspace(low, high, _GRID)
+    grid = np.linspace(low - spread, high + spread, _GRID)
     axes.plot(grid, stats.norm(0, spread).pdf(grid), color="black", lw=1.2, label="not included")
     for number, setting in settings.items():
         density = stats.gaussian_kde(setting.cosines)(grid)
