@@ -50,7 +50,8 @@ class Attack(Judging, frozen=True):
         noise_multiplier.
       output_noise: The deviation of noise on the weights of every trained model.
       initial_weights: `random`, or `same` for all models.
-      models_per_block: The number of models that train at once.
+      models_per_block: The number of models that train at once; by default 32 small ones, and on a
+        CPU one that is large.
       delta: The delta of the estimates.
     """
 
@@ -68,7 +69,7 @@ class Attack(Judging, frozen=True):
     epsilon: PositiveFloat | None = None
     output_noise: NonNegativeFloat = 0.0
     initial_weights: Literal["random", "same"] = "random"
-    models_per_block: PositiveInt = 32
+    models_per_block: PositiveInt | None = None
     delta: OpenUnitFloat = 1e-5
 
     def __post_init__(self) -> None:

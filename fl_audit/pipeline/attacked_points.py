@@ -16,6 +16,7 @@ from fl_audit.tasks.classifier import Examples, LearningTask
 from fl_audit.training.models.guarantee import guaranteed_epsilon, with_epsilon
 from fl_audit.training.models.recipe import DpSgd, Recipe
 from fl_audit.training.models.train import AfterBlock, ModelJob, train_models
+from fl_audit.training.runtimes.block_size import default_models_per_block
 
 _WORDS = AttackWords(
     models="models",
@@ -61,7 +62,8 @@ class AttackedPoints(Target):
             recipe=recipe,
             seed=config.seed,
         )
-        self._models_per_block = config.attack.models_per_block
+        asked_for = config.attack.models_per_block
+        self._models_per_block = asked_for or default_models_per_block(task.classifier.dim)
         self._folder, self._after_block = folder, after_block
 
     def train(self, training: BoolArray, first: int) -> MemberOutputs:

@@ -5,6 +5,7 @@ of every weight, made by `tf.vectorized_map`. A model's result does not depend, 
 which others share its block.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +19,10 @@ from fl_audit.training.models.batches import Batches
 from fl_audit.training.models.recipe import DpSgd, Recipe
 
 Weights = list[tf.Tensor]
+
+_NUMBERS_AT_ONCE = 1 << 21
+"""The numbers in the inputs of all models whose logits are computed at once: 600 colour images of
+32 x 32, whose convolutions take some gigabytes."""
 
 
 class ModelBlockTrainer:
@@ -45,7 +50,8 @@ class ModelBlockTrainer:
                 tf.TensorSpec([None], tf.int64),
             ],
         )
-        self._predict = tf.function(self._logits_of_block, reduce_retracing=True)
+        inputs = tf.TensorSpec([None, *data.inputs.shape[1:]], self._inputs.dtype)
+        self._predict = tf.function(self._logits_of_block, input_signature=[weights, inputs])
 
     def train(
         self, initial: Sequence[Float32Array], batches: Batches, noise_keys: npt.NDArray[np.int64]
@@ -65,7 +71,13 @@ class ModelBlockTrainer:
 
     def logits(self, weights: Weights, inputs: npt.NDArray[Any]) -> FloatArray:
         """The logits of every model for the same inputs, float64 of shape (models, points, ...)."""
-        return np.asarray(self._predict(weights, tf.constant(inputs)), np.float64)
+        numbers = max(1, int(weights[0].shape[0]) * math.prod(inputs.shape[1:]))
+        points = max(1, _NUMBERS_AT_ONCE // numbers)
+        parts = [
+            self._predict(weights, tf.constant(inputs[start : start + points]))
+            for start in range(0, len(inputs), points)
+        ]
+        return np.concatenate([np.asarray(part, np.float64) for part in parts], axis=1)
 
     def _logits_of_block(self, weights: Weights, inputs: tf.Tensor) -> tf.Tensor:
         return tf.vectorized_map(lambda one: self._logits(one, inputs), weights, False)
