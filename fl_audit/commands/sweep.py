@@ -26,7 +26,7 @@ def add(commands: "Commands") -> None:
         name="sweep",
         summary="many runs of one config, side by side on Ray, and their comparison",
         description=(
-            "Run all combinations of a grid, each in a process of its own; finished runs are not "
+            "Run all combinations of a grid, some side by side in processes; finished runs are not "
             "run again, interrupted ones go on. Exits with status 1 where a run failed."
         ),
     )
