@@ -15,7 +15,7 @@ from scipy import special
 from fl_audit.array_types import FloatArray, IndexArray
 from fl_audit.estimators import METHODS, AuditSetting, CanaryScores
 
-CLASSES, HIDDEN, SHARE, DELTA = 10, 512, 0.1, 1e-4
+INPUTS, CLASSES, HIDDEN, SHARE, DELTA = 64, 10, 512, 0.1, 1e-4
 BOUNDS = ("one_run_valid", "threshold_valid", "one_run_fdp")
 
 
@@ -129,18 +129,14 @@ def likelihood_ratios(canaries: Gradients, rest: list[FloatArray], deviation: fl
 def simulate(setting: Setting) -> dict[str, CanaryScores]:
     """Trains once, and scores the canaries by each attack."""
     rng = np.random.default_rng(setting.seed)
-    x, y, labels = _examples(setting, rng)
+    x, y, labels = examples(setting.source, setting.canaries, rng)
     num = setting.canaries
     trained = num + setting.others
     included = rng.random(num) < 0.5
     takes_part = np.concatenate([included, np.ones(setting.others, bool)])
     is_other = np.arange(trained) >= num
 
-    shapes = ((x.shape[1] + 1, HIDDEN), (HIDDEN + 1, CLASSES))
-    weights = [setting.scale * rng.normal(0, np.sqrt(2 / (n - 1)), (n, k)) for n, k in shapes]
-    for w in weights:
-        w[-1] = 0
-    initial = weights
+    initial = weights = initial_weights(rng, setting.scale)
     sums = {name: np.zeros(num) for name in ("white box", "other examples known", "all of it")}
     step = setting.rate / setting.clip / (SHARE * (trained - num / 2))
     deviation = setting.clip * setting.noise
@@ -157,40 +153,57 @@ def simulate(setting: Setting) -> dict[str, CanaryScores]:
         sums["other examples known"] += canaries.products(rest)
         sums["all of it"] += likelihood_ratios(canaries, rest, deviation)
         weights = [w - step * n for w, n in zip(weights, noised, strict=True)]
-    first, last = (_losses(w, x[:num], y[:num]) for w in (initial, weights))
+    first, last = (losses(w, x[:num], y[:num]) for w in (initial, weights))
     sums = {"final loss": -last, "loss difference": first - last, **sums}
-    right = np.mean(_logits(weights, x[trained:]).argmax(1) == labels[trained:])
+    right = np.mean(logits(weights, x[trained:]).argmax(1) == labels[trained:])
     sys.stderr.write(f"accuracy {right:.3f}\n")
     return {name: CanaryScores(s[included], s[~included]) for name, s in sums.items()}
 
 
-def _examples(
-    setting: Setting, rng: np.random.Generator
+def initial_weights(rng: np.random.Generator, scale: float = 1.0) -> list[FloatArray]:
+    """The matrices of both layers before training, biases, which are 0, as last rows."""
+    shapes = ((INPUTS + 1, HIDDEN), (HIDDEN + 1, CLASSES))
+    weights = [scale * rng.normal(0, np.sqrt(2 / (n - 1)), (n, k)) for n, k in shapes]
+    for w in weights:
+        w[-1] = 0
+    return weights
+
+
+def examples(
+    source: str, canaries: int, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray, IndexArray]:
-    """Digits in random order, the first ones canaries: inputs, one-hot labels and labels."""
+    """Digits in random order, the first ones canaries: inputs, one-hot labels and labels.
+
+    Args:
+      source: `mislabelled`, `noise` as in `Setting`, or any other word for digits as they are.
+      canaries: The number of canaries.
+      rng: Random numbers.
+    """
     from sklearn.datasets import load_digits
 
     images, labels = load_digits(return_X_y=True)
     order = rng.permutation(len(labels))
     x, labels = images[order] / 16, labels[order]
-    canary = np.arange(len(x)) < setting.canaries
-    shifts = rng.integers(1, CLASSES, setting.canaries)
-    labels[canary] = (labels[canary] + shifts) % CLASSES
-    if setting.source == "noise":
-        x[canary] = rng.choice([-1.0, 1.0], (setting.canaries, x.shape[1]))
+    canary = np.arange(len(x)) < canaries
+    if source in ("mislabelled", "noise"):
+        shifts = rng.integers(1, CLASSES, canaries)
+        labels[canary] = (labels[canary] + shifts) % CLASSES
+    if source == "noise":
+        x[canary] = rng.choice([-1.0, 1.0], (canaries, x.shape[1]))
     return x, np.eye(CLASSES)[labels], labels
 
 
-def _logits(weights: list[FloatArray], x: FloatArray) -> FloatArray:
+def logits(weights: list[FloatArray], x: FloatArray) -> FloatArray:
+    """The logits of inputs, of shape (n, 10)."""
     hidden = np.maximum(x @ weights[0][:-1] + weights[0][-1], 0)
     return hidden @ weights[1][:-1] + weights[1][-1]
 
 
-def _losses(weights: list[FloatArray], x: FloatArray, y: FloatArray) -> FloatArray:
+def losses(weights: list[FloatArray], x: FloatArray, y: FloatArray) -> FloatArray:
     """Minus the log-odds of the label."""
-    logits = _logits(weights, x)
-    others = special.logsumexp(np.where(y > 0, -np.inf, logits), axis=1)
-    return others - np.sum(logits * y, axis=1)
+    found = logits(weights, x)
+    others = special.logsumexp(np.where(y > 0, -np.inf, found), axis=1)
+    return others - np.sum(found * y, axis=1)
 
 
 def main() -> None:
