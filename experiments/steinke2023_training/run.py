@@ -49,9 +49,10 @@ def all_series() -> Iterator[Series]:
         yield Series(4, name, "canaries m", [(m, change(base, canaries=m)) for m in counts])
         others = [0, 250, 500, 1000, 1500]
         yield Series(5, name, "further images n − m", [(n, change(base, others=n)) for n in others])
+    for name, number in (("ε = 8", 1000), ("ε = 8, no other images", 0)):
+        base = change(dirac, others=number, share=1.0)
         steps = [1, 5, 20, 100, 400]
-        every = change(base, share=1.0)
-        yield Series(6, name, "steps", [(t, change(every, steps=t)) for t in steps])
+        yield Series(6, name, "steps", [(t, change(base, steps=t)) for t in steps])
     epsilons = [1.0, 2.0, 4.0, 8.0]
     more = change(dirac, others=1500)
     yield Series(7, "ours", "analytical ε", [(e, change(more, epsilon=e)) for e in epsilons])
@@ -110,7 +111,7 @@ def draw(rows: Sequence[Row], picture: Path) -> None:
     of_paper.plot([1, 2, 4, 8], [0.7, 1.2, 1.8, 3.5], "k-^", label="paper, published", ms=4)
     of_paper.plot([1, 2, 4, 8], [1, 2, 4, 8], "--", color="gray", lw=0.8, label="analytical")
     for axis in axes.ravel():
-        axis.set_ylim(bottom=0)
+        axis.set_ylim(0, 1.35 * axis.get_ylim()[1])  # room for the legend
         axis.legend(fontsize=6)
     of_paper.set_ylim(0, 4.5)
     figure.savefig(picture, dpi=80)
@@ -150,7 +151,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("points", type=Path, help="CSV of all runs; what is missing is run")
     parser.add_argument("picture", type=Path, help="PNG of the figures")
-    parser.add_argument("--repeats", type=int, default=12)
+    parser.add_argument("--repeats", type=int, default=6)
     arguments = parser.parse_args()
     rows: list[Row] = []
     if arguments.points.exists():
