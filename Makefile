@@ -86,6 +86,8 @@ experiments-small: $(STAMP)
 	$(BIN)/python -m experiments.dp_sgd.known_steps
 	$(BIN)/python -m experiments.dp_sgd.known_steps --source noise
 	$(BIN)/python experiments/negoescu2024_appendix_b/run.py 2
+	$(BIN)/python -m experiments.negoescu2024_appendix_b.figures $(PICTURES)/negoescu2024_figures_3_to_5.png
+	$(BIN)/python -m experiments.yildirim2025_table1.artificial $(PICTURES)/yildirim2025_figures_2_3.png
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

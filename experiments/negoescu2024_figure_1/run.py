@@ -27,8 +27,13 @@ from fl_audit.training.models.train import ModelJob, ModelOutputs, train_models
 MODELS = 5
 """The models of one strategy, all on the same training set, as in the paper."""
 
+EPOCHS = (1, 5, 10, 50, 100)
+"""The numbers of epochs without noise."""
+
 EPSILONS = (1.0, 3.0, 10.0, 100.0)
 CLIP_NORM = 1.0
+MICROBATCHES = (None, 32)
+"""The numbers of micro-batches of DP-SGD; None for examples one by one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +42,7 @@ class Strategy:
 
     Attributes:
       name: The name of the way, with all that was varied.
+      label: What the picture calls it.
       is_private: Whether it is DP-SGD.
       epsilon_star: Epsilon* of each model, parametric, float64 of shape (models,).
       empirical: The same from the empirical distributions.
@@ -44,6 +50,7 @@ class Strategy:
     """
 
     name: str
+    label: str
     is_private: bool
     epsilon_star: FloatArray
     empirical: FloatArray
@@ -58,9 +65,9 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="+", choices=list(TASKS), default=list(TASKS))
     arguments = parser.parse_args()
     arguments.models.mkdir(parents=True, exist_ok=True)
-    width = 4.6 * len(arguments.tasks)
+    width = 5.5 * len(arguments.tasks)
     figure, axes = plt.subplots(
-        1, len(arguments.tasks), figsize=(width, 4), constrained_layout=True, squeeze=False
+        1, len(arguments.tasks), figsize=(width, 4.6), constrained_layout=True, squeeze=False
     )
     for axis, name in zip(axes[0], arguments.tasks, strict=True):
         strategies = []
@@ -76,11 +83,11 @@ def _strategies(task: PlottedTask, folder: Path) -> Iterator[Strategy]:
     """All strategies of a task: numbers of epochs without noise, then DP-SGD."""
     members = training_set(len(task.points))
     size = int(members.sum())
-    for epochs in task.epochs:
+    for epochs in EPOCHS:
         recipe = replace(task.recipe, epochs=epochs)
         outputs = trained(task, recipe, members, folder)
         yield _measured(f"{epochs} epochs", outputs, members, is_private=False)
-    for parts in task.microbatches:
+    for parts in MICROBATCHES:
         for epsilon in EPSILONS:
             recipe = private(task.recipe, epsilon, size, parts)
             name = f"DP-SGD, ε = {epsilon:g}" + (f", {parts} micro-batches" if parts else "")
@@ -122,6 +129,7 @@ def _measured(
     ]
     return Strategy(
         name,
+        name.removesuffix(" epochs").replace("DP-SGD, ", "").replace(", 32 micro-batches", "*"),
         is_private,
         np.array([epsilon_star(setting).epsilon for setting in settings]),
         np.array([epsilon_star_empirical(setting).epsilon for setting in settings]),
@@ -185,12 +193,17 @@ def _plot(axes: Axes, name: str, strategies: Sequence[Strategy]) -> None:
             markersize=4,
             linewidth=0.8,
         )
-        if not one.is_private:
-            axes.annotate(one.name, (x.mean(), y.mean()), fontsize=7, xytext=(4, -9),
-                          textcoords="offset points")  # fmt: skip
+        colour = "tab:blue" if one.is_private else "tab:orange"
+        place = (4, 3) if one.is_private else (4, -9)
+        at = (x.mean(), y.mean())
+        axes.annotate(one.label, at, place, textcoords="offset points", fontsize=7, color=colour)
     means = np.array([(one.epsilon_star.mean(), 100 * one.accuracy.mean()) for one in strategies])
     axes.plot(*means[convex_hull(*means.T)].T, color="0.5", linewidth=1, zorder=0)
-    axes.set(title=name, xlabel="ε*", ylabel="accuracy on other points (%)")
+    axes.set(
+        title=f"{name}: epochs, or DP-SGD (* micro-batches)",
+        xlabel="ε*",
+        ylabel="accuracy on other points (%)",
+    )
 
 
 if __name__ == "__main__":

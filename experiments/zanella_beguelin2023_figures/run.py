@@ -87,18 +87,21 @@ def _enough_samples(method: str) -> int:
 
 
 def _table_2(folder: Path) -> list[tuple[str, ...]]:
-    """Intervals from LiRA's scores, each at the threshold where its own lower end is largest."""
+    """Intervals from LiRA's scores, at each one's best threshold and all at that of Bayes."""
     roc = RocCounts.of(read_score_file(folder / "scores_lira.csv").canary_scores())
     tables = [roc.at(index) for index in range(len(roc.false_negatives))]
     ways: dict[str, Callable[[ConfusionCounts], Interval]] = {
         "Clopper-Pearson": lambda c: interval_of_rates(c, DELTA, CONFIDENCE, clopper_pearson_upper),
         "Jeffreys": lambda c: interval_of_rates(c, DELTA, CONFIDENCE, jeffreys_upper),
     }
-    bayes = EpsilonPosterior(_best_of(folder), DELTA).interval(CONFIDENCE)
-    found = {n: max(map(way, tables), key=lambda i: i.lower) for n, way in ways.items()}
+    counts = _best_of(folder)
+    bayes = EpsilonPosterior(counts, DELTA).interval(CONFIDENCE)
+    own = {n: max(map(way, tables), key=lambda i: i.lower) for n, way in ways.items()}
+    same = {name: way(counts) for name, way in ways.items()}
+    rows = ((name, own[name], same[name]) for name in ways)
     return [
-        (folder.name, name, _words(interval, 2), f"{interval.upper - interval.lower:.2f}")
-        for name, interval in {**found, "Bayes": bayes}.items()
+        (folder.name, name, *(f"{_words(i, 2)}, {i.upper - i.lower:.2f}" for i in intervals))
+        for name, *intervals in (*rows, ("Bayes", bayes, bayes))
     ]
 
 
