@@ -9,7 +9,9 @@ import tensorflow as tf
 
 from fl_audit.errors import InputError
 from fl_audit.estimators.epsilon_star import log_odds_losses
+from fl_audit.tasks.dense import dense_classifier
 from fl_audit.tasks.log_odds import log_odds_loss
+from fl_audit.tasks.own_task import OwnTask, learning_task
 
 
 def exact(logits, label):
@@ -73,3 +75,32 @@ def test_one_class_tells_nothing():
 def test_bad_labels(labels, message):
     with pytest.raises(InputError, match=message):
         log_odds_losses([[0.0, 1.0], [math.pi, 0.0]], labels)
+
+
+def test_a_labels_loss_keeps_the_digits_of_a_probability_near_1():
+    classifier = dense_classifier([2, 2], 0, "")
+    logits, labels = tf.constant([[40.0, 0.0], [0.0, 3.0], [1.0, 2.0]]), tf.constant([0, 1, -1])
+    losses, counts = classifier.label_loss_by_example(logits, labels)
+    np.testing.assert_allclose(losses, [math.exp(-40), math.log1p(math.exp(-3)), 0], rtol=1e-6)
+    assert counts.numpy().tolist() == [1, 1, 0]
+
+
+@pytest.mark.parametrize("has_log_odds", [True, False])
+def test_a_task_of_ones_own_gives_its_loss_or_its_labels_probability(has_log_odds):
+    inputs, labels = np.array([[1.0], [3.0]], np.float32), np.array([0, 1])
+    task = OwnTask(
+        initial_weights=[np.ones((1, 1))],
+        predict=lambda weights, inputs: inputs @ weights[0],
+        loss=lambda outputs, labels: outputs[:, 0] - 5.0,
+        correct=lambda outputs, labels: outputs[:, 0] > 0,
+        client_ids=["a"],
+        client_data=lambda _: (inputs, labels),
+        held_out=(inputs, labels),
+        log_odds=(lambda outputs, labels: outputs[:, 0]) if has_log_odds else None,
+    )
+    classifier = learning_task(task, "here").classifier
+    assert classifier.has_log_odds == has_log_odds
+    losses, counts = classifier.label_loss_by_example(tf.constant(inputs), tf.constant([0, 1]))
+    expected = np.log1p(np.exp([-1.0, -3.0])) if has_log_odds else [-4.0, -2.0]
+    np.testing.assert_allclose(losses, expected, rtol=1e-6)
+    assert counts.numpy().tolist() == [1, 1]

@@ -166,6 +166,17 @@ def test_logits_are_the_models_own():
         np.testing.assert_allclose(logits[model], expected, rtol=1e-4, atol=1e-5)
 
 
+def test_logits_in_parts_are_the_same_and_traced_once(monkeypatch):
+    weights, _, trainer = trained(Recipe(1, 5, 0.2), MEMBERS)
+    tensors = [tf.constant(w) for w in weights]
+    whole = trainer.logits(tensors, data().inputs)
+    monkeypatch.setattr("fl_audit.training.models.block_trainer._NUMBERS_AT_ONCE", 7 * 3 * FEATURES)
+    np.testing.assert_allclose(trainer.logits(tensors, data().inputs), whole, atol=1e-6)
+    one = [w[:1] for w in tensors]
+    np.testing.assert_allclose(trainer.logits(one, data().inputs), whole[:1], atol=1e-6)
+    assert trainer._predict.experimental_get_tracing_count() == 1
+
+
 def test_each_epoch_takes_every_point_once_in_a_new_order():
     members = np.array([2, 3, 5, 8, 13, 21, 29])
     batches = batches_of_model(members, Recipe(20, 3, 0.1), 1, 4)
