@@ -8,6 +8,7 @@ import numpy as np
 from markupsafe import Markup
 from matplotlib.axes import Axes
 
+from fl_audit.array_types import FloatArray
 from fl_audit.estimators import AuditResult
 from fl_audit.estimators.challenge_bases.prior import Prior
 from fl_audit.estimators.counts.confusion import ConfusionCounts
@@ -18,6 +19,9 @@ from fl_audit.report.figure import BLUE, FAINT, INK, ORANGE, draw
 from fl_audit.report.histogram import score_histogram
 from fl_audit.report.posterior_plots import plot_epsilon, plot_joint, plot_rates
 from fl_audit.report.template import render
+
+_LEAST_SIDE = 4
+"""The side of the smallest picture."""
 
 _COLOURS = {"lira": ORANGE, "margin": BLUE, "loss": INK}
 
@@ -153,13 +157,10 @@ def _plot_density(axes: Axes, report: AttackReport) -> None:
 
 
 def _picture(member: AttackedMember) -> Markup | None:
-    """A point as a picture, where its inputs are a square of pixels."""
-    if member.features is None or member.features.ndim != 1:
+    """A point as a picture, where its inputs are a square of pixels, or rows of coloured ones."""
+    pixels = None if member.features is None else _pixels(member.features)
+    if pixels is None:
         return None
-    side = math.isqrt(member.features.size)
-    if side * side != member.features.size or side < 4:
-        return None
-    pixels = member.features.reshape(side, side)
 
     def plot(axes: Axes) -> None:
         axes.pcolormesh(pixels[::-1], cmap="gray_r")
@@ -167,3 +168,21 @@ def _picture(member: AttackedMember) -> Markup | None:
         axes.set_axis_off()
 
     return draw(f"point-{member.index}", 1.8, 1.9, plot)
+
+
+def _pixels(features: FloatArray) -> FloatArray | None:
+    """Pixels of shape (height, width), or (height, width, 3) in [0, 1]; None where there are none.
+
+    A flat input is taken for a square of pixels if its length is one.
+    """
+    side = math.isqrt(features.size)
+    if features.ndim == 1 and side * side == features.size and side >= _LEAST_SIDE:
+        return features.reshape(side, side)
+    if features.ndim != 3 or min(features.shape[:2]) < _LEAST_SIDE:
+        return None
+    if features.shape[2] == 1:
+        return features[:, :, 0]
+    if features.shape[2] != 3:
+        return None
+    span = np.ptp(features)
+    return np.asarray((features - features.min()) / (span if span > 0 else 1.0))
