@@ -9,8 +9,17 @@ from fl_audit.report.attack_report import AttackedMember
 
 @pytest.mark.parametrize(
     ("shape", "is_picture"),
-    [((64,), True), ((6, 8, 1), True), ((6, 8, 3), True), ((30,), False), ((6, 8), False)]
-    + [((9,), False), ((3, 8, 3), False), ((6, 8, 2), False), (None, False)],
+    [
+        ((64,), True),
+        ((6, 8, 1), True),
+        ((6, 8, 3), True),
+        ((30,), False),
+        ((9,), False),
+        ((6, 8), False),
+        ((3, 8, 3), False),
+        ((6, 8, 2), False),
+        (None, False),
+    ],
 )
 def test_images_have_a_picture(shape, is_picture):
     features = None if shape is None else np.random.default_rng(0).random(shape)
