@@ -7,16 +7,10 @@ canaries spread far, the lowest scores are theirs too, or tell nothing: on 800 i
 N(1, 16) and 1,000 excluded ones from N(0, 1), guesses from both ends prove an epsilon of 0.4 at
 best, and guesses from the top 4.3.
 
-Which order is better is not known beforehand, so both are tested, each at a fixed share of the
-failure probability: a union bound, which holds whatever the mechanism.
-
-The shares are the same for all scores. One could give the larger one to the order that the scores
-favour before any coin is looked at. Under epsilon-DP that would cost nothing: given the output,
-each guess is right with probability at most e^epsilon / (1 + e^epsilon) whatever came before
-(Steinke et al. 2023, proof of Proposition 5.1), so a test may depend on the scores in any way. With
-delta above 0, and under f-DP, no such bound holds for each output, only for their mean: what the
-output may decide there is whose coins are guessed, but neither how many nor the level, which the
-proofs take as fixed (sharp.py; Mahloujifar et al. 2024, Theorem 3.2).
+Which order is better shows in the scores, to `one_run_valid` before any coin is looked at
+(plan.py). `one_run_fdp` tests both, each at a fixed share of the failure probability: under f-DP,
+what the output may decide is whose coins are guessed, but neither how many nor the level, which the
+proof takes as fixed (Mahloujifar et al. 2024, Theorem 3.2).
 """
 
 import math
@@ -94,7 +88,7 @@ class GuessOrder:
         if self.where == "pairs":
             pairs = PairScores(scores.included, scores.excluded)
             return np.asarray(right_among_surest(pairs)[totals])
-        top = self._from_top(totals)
+        top = self.at_top(totals)
         right = correct_among_top(scores)[top] + correct_among_bottom(scores)[totals - top]
         if not self.is_from_top or scores.inclusion != "coins":
             return np.asarray(right)
@@ -108,11 +102,11 @@ class GuessOrder:
 
     def guesses(self, total: int, correct: int) -> Guesses:
         """So many guesses in this order."""
-        top = int(self._from_top(np.array([total]))[0])
+        top = int(self.at_top(np.array([total]))[0])
         return Guesses(top, total - top, correct)
 
-    def _from_top(self, totals: Counts) -> Counts:
-        """How many of the guesses say that a canary is included; of pairs, each does."""
+    def at_top(self, totals: Counts) -> Counts:
+        """How many of each number of guesses say that a canary is included; of pairs, each does."""
         if self.where == "bottom":
             return np.zeros_like(totals)
         return np.asarray(totals - totals // 2) if self.where == "both_ends" else totals

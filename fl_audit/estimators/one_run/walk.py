@@ -135,7 +135,7 @@ def _law_of_steps(n: int, epsilon: float, negligible: float) -> tuple[int, Float
     return first, binomial_probability(np.array(n), np.arange(first, last + 1), epsilon)
 
 
-def single_bounds(totals: Counts, correct: Counts, level: float) -> FloatArray:
+def single_bounds(totals: Counts, correct: Counts, level: float | FloatArray) -> FloatArray:
     """The epsilon at which W_r >= correct has probability `level` in the walk, for each r.
 
     It is the Clopper-Pearson bound of a single r: negative if the guesses are wrong more often than
@@ -144,7 +144,7 @@ def single_bounds(totals: Counts, correct: Counts, level: float) -> FloatArray:
     Args:
       totals: Numbers of guesses r, int64 of shape (n,).
       correct: Right guesses in [0, r], int64 of shape (n,).
-      level: The probability, in (0, 1).
+      level: The probability, in (0, 1), the same for all or float64 of shape (n,).
 
     Returns:
       The bounds, float64 of shape (n,).
@@ -154,8 +154,8 @@ def single_bounds(totals: Counts, correct: Counts, level: float) -> FloatArray:
     return np.asarray(np.where(correct > 0, bounds, -np.inf))
 
 
-def boundary_at(totals: Counts, epsilon: float, level: float) -> Boundary:
-    """The fewest right guesses whose `single_bounds` are at least epsilon.
+def boundary_at(totals: Counts, epsilon: float, level: float | FloatArray) -> Boundary:
+    """The fewest right guesses whose `single_bounds` at these levels are at least epsilon.
 
     The larger epsilon, the higher the boundary. Numbers of guesses of which not even all right are
     enough are left out, so that no boundary may be left.

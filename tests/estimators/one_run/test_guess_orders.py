@@ -39,7 +39,7 @@ def test_unequal_groups_do_not_count_as_right_guesses():
     assert np.all(FROM_TOP.correct(everybody, totals) <= totals / 2)
 
 
-@pytest.mark.parametrize(("method", "least"), [("one_run_valid", 3.3), ("one_run_fdp", 4.0)])
+@pytest.mark.parametrize(("method", "least"), [("one_run_valid", 3.9), ("one_run_fdp", 4.0)])
 def test_scores_that_spread_far_prove_what_the_top_tells(method, least):
     # Guesses from both ends proved 0.3 and 0.5; the best fixed number from the top 4.3 and 7.0.
     assert np.median([bound(method, heavy(seed)) for seed in range(4)]) > least
