@@ -34,6 +34,9 @@ DELTA, CONFIDENCE = 1e-3, 0.95
 BOUNDS = ("threshold_valid", "threshold_gdp", "one_run_valid", "shift_fit")
 """Lower bounds, and an interval whose lower end is looked at."""
 
+CLIENTS = 20
+"""Clients of a round where they learn."""
+
 WORLDS = ("noise alone", "rounds alike", "four coordinates", "adaptive clip")
 
 
@@ -99,15 +102,17 @@ def simulated(cell: Cell, seed: int) -> Audited:
     vectors = np.stack([family.vector(canary) for canary in range(cell.canaries)]).astype(float)
     included = random.random(cell.canaries) < 0.5
     rounds = _dealt(random, cell)
-    aggregates = cell.noise_multiplier * random.standard_normal((cell.rounds, cell.dim))
+    sums = np.zeros((cell.rounds, cell.dim))
     for of in rounds[included].T:
-        np.add.at(aggregates, of, vectors[included])
+        np.add.at(sums, of, vectors[included])
+    aggregates = sums + cell.noise_multiplier * random.standard_normal((cell.rounds, cell.dim))
     if cell.world == "rounds alike":
         aggregates += 0.5 * cell.noise_multiplier * random.standard_normal(cell.dim)
     if cell.world == "four coordinates":
         aggregates[:, :4] += cell.noise_multiplier * np.sqrt(cell.dim)
     if cell.world == "adaptive clip":
-        _adapt(aggregates)
+        counts = np.bincount(rounds[included].ravel(), minlength=cell.rounds)
+        aggregates = _trained(aggregates, counts, random)
     lengths = np.linalg.norm(aggregates, axis=1, keepdims=True)
     return Audited(included, OwnRounds(tuple(rounds)), aggregates / lengths, vectors)
 
@@ -117,10 +122,35 @@ def _dealt(random: np.random.Generator, cell: Cell) -> IndexArray:
     return np.stack([random.choice(part, cell.canaries) for part in parts], axis=1)
 
 
-def _adapt(aggregates: FloatArray) -> None:
-    """Scales each round by a clip norm that moves with the first coordinate of the one before."""
-    moves = np.where(aggregates[:-1, 0] > 0, np.log(1.3), -np.log(1.3))
-    aggregates[1:] *= np.exp(np.cumsum(moves))[:, None]
+def _trained(
+    aggregates: FloatArray, counts: npt.NDArray[np.int64], random: np.random.Generator
+) -> FloatArray:
+    """Adds the updates of clients who learn, clipped to a norm that follows the share of clipped.
+
+    Clients pull the model back to where it should be, so what canaries of earlier rounds have moved
+    comes back with the other sign. Their updates keep their own length while clip norm, canaries
+    and noise move together, and who was there decides about the next round's clip norm. All that is
+    decided by what was released before, and leaves the guarantee of a round as it is.
+
+    Args:
+      aggregates: Canaries and noise in clip norms, float64 of shape (rounds, dim).
+      counts: The number of included canaries in each round, int64 of shape (rounds,).
+      random: The clients' data, and the noise of the count.
+    """
+    num_rounds, dim = aggregates.shape
+    released, model, clip_norm = np.empty_like(aggregates), np.zeros(dim), 1.0
+    for index in range(num_rounds):
+        lengths = np.exp(0.7 * random.standard_normal(CLIENTS))
+        updates = random.standard_normal((CLIENTS, dim)) * (lengths / np.sqrt(dim))[:, None]
+        updates -= 0.5 * model
+        norms = np.linalg.norm(updates, axis=1)
+        clipped = np.minimum(1, clip_norm / norms) @ updates
+        released[index] = clipped + clip_norm * aggregates[index]
+        model += released[index] / CLIENTS
+        below = np.sum(norms <= clip_norm) + random.standard_normal()
+        share = below / (CLIENTS + counts[index])
+        clip_norm = float(np.clip(clip_norm * np.exp(0.5 - share), 1e-3, 1e3))
+    return released
 
 
 def bounds(cell: Cell, seed: int) -> Mapping[str, float]:
