@@ -25,7 +25,7 @@ class Canaries(Table, frozen=True, tag_field="kind", tag="vectors"):
         `fixed_half`, half of them drawn at random (Andrew et al. section 5). What a method's proof
         does not cover is left out.
       inclusion_probability: The probability with which `unequal_coins` include a canary, other than
-        0.5.
+        0.5, which is that of all other ways.
       store: The place where gaussian vectors are kept, rounded to 16 bits a coordinate, instead of
         being made anew for every score; 2 x count x parameters bytes.
       store_path: The file of a store on disk; an existing one is used if it is of this pool. A
@@ -38,7 +38,7 @@ class Canaries(Table, frozen=True, tag_field="kind", tag="vectors"):
     max_per_round: PositiveInt = 200
     family: Literal["gaussian", "rademacher", "hadamard", "dirac"] = "rademacher"
     inclusion: Inclusion = "coins"
-    inclusion_probability: OpenUnitFloat = 0.5
+    inclusion_probability: OpenUnitFloat | None = None
     store: Literal["none", "memory", "disk"] = "none"
     store_path: str | None = None
 
@@ -46,7 +46,7 @@ class Canaries(Table, frozen=True, tag_field="kind", tag="vectors"):
         """Checks that there are two canaries to compare, or none."""
         if self.count == 1:
             raise ValueError("count must be at least 2, or 0 for no canaries, got 1")
-        check_inclusion(self.inclusion, self.inclusion_probability)
+        check_inclusion(self.inclusion, coin_probability(self))
 
 
 class ExampleCanaries(Table, frozen=True, tag_field="kind", tag="examples"):
@@ -72,7 +72,7 @@ class ExampleCanaries(Table, frozen=True, tag_field="kind", tag="examples"):
         `fixed_half`, half of them drawn at random (Andrew et al. section 5). What a method's proof
         does not cover is left out.
       inclusion_probability: The probability with which `unequal_coins` include a canary, other than
-        0.5.
+        0.5, which is that of all other ways.
     """
 
     path_keys: ClassVar[tuple[str, ...]] = ("path",)
@@ -83,11 +83,11 @@ class ExampleCanaries(Table, frozen=True, tag_field="kind", tag="examples"):
     path: str | None = None
     max_per_round: PositiveInt = 200
     inclusion: Inclusion = "coins"
-    inclusion_probability: OpenUnitFloat = 0.5
+    inclusion_probability: OpenUnitFloat | None = None
 
     def __post_init__(self) -> None:
         """Checks which keys go with the source."""
-        check_inclusion(self.inclusion, self.inclusion_probability)
+        check_inclusion(self.inclusion, coin_probability(self))
         if self.source == "file":
             if self.path is None:
                 raise ValueError("source 'file' needs path, the file")
@@ -100,6 +100,16 @@ class ExampleCanaries(Table, frozen=True, tag_field="kind", tag="examples"):
 
 
 AnyCanaries = Canaries | ExampleCanaries
+
+
+def coin_probability(canaries: AnyCanaries) -> float:
+    """The probability with which a canary is included, 1/2 unless the table says another.
+
+    Args:
+      canaries: The table [canaries] of a config.
+    """
+    stated = canaries.inclusion_probability
+    return 0.5 if stated is None else stated
 
 
 def family_of(canaries: Table) -> str | None:

@@ -16,7 +16,7 @@ from fl_audit.attacks.live_test import why_no_live_test
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.threat_models import check_rounds
 from fl_audit.canaries.inclusion import draw_included
-from fl_audit.canaries.tables import family_of
+from fl_audit.canaries.tables import coin_probability, family_of
 from fl_audit.config.noise_for_epsilon import mechanism_for_epsilon
 from fl_audit.config.run import Config
 from fl_audit.errors import InputError
@@ -64,7 +64,7 @@ class RunDesign:
             scores[self.included],
             scores[~self.included],
             canaries.inclusion,
-            canaries.inclusion_probability,
+            coin_probability(canaries),
         )
 
     @functools.cached_property
@@ -131,7 +131,7 @@ def design_run(config: Config, client_ids: Sequence[str], num_canaries: int) -> 
         raise InputError("audit.claimed_epsilon: nothing tests a claim where canaries.count is 0")
     canaries = config.canaries
     included = draw_included(
-        canaries.inclusion, config.seed, num_canaries, canaries.inclusion_probability
+        canaries.inclusion, config.seed, num_canaries, coin_probability(canaries)
     )
     schedule = make_schedule(
         config.participation, config.canaries, config.seed, client_ids, included

@@ -3,6 +3,7 @@
 import textwrap
 from collections.abc import Sequence
 
+from fl_audit.canaries.tables import coin_probability
 from fl_audit.estimators import valid_methods
 from fl_audit.number_words import count, epsilon_text, significant
 from fl_audit.planning.interval import Interval, coverage
@@ -50,7 +51,7 @@ def head_lines(plan: Plan) -> list[str]:
     run = plan.run
     includes = {
         "coins": "coins include",
-        "unequal_coins": f"coins of probability {run.pool.inclusion_probability:g} include",
+        "unequal_coins": f"coins of probability {coin_probability(run.pool):g} include",
         "fixed_half": "a fixed half is included,",
         "pairs": "one of each pair is included,",
     }

@@ -4,6 +4,7 @@ import pytest
 
 from fl_audit.attacks.statistic import RunFacts
 from fl_audit.attacks.statistics import statistics_of
+from fl_audit.canaries.tables import coin_probability
 from fl_audit.config import Canaries, ExampleCanaries
 from fl_audit.config.file import config_to_toml, load_config, parse_config
 from fl_audit.errors import InputError
@@ -83,3 +84,12 @@ def test_a_verdict_by_coins_needs_coins():
         {**TABLE, "canaries": half, "audit": {**audit, "verdict_method": "all"}}, "config.toml"
     )
     assert chosen_tests(kept, participations=1).methods == ("threshold_valid",)
+
+
+def test_coins_that_are_not_fair_need_their_probability():
+    unequal = Canaries(count=20, inclusion="unequal_coins", inclusion_probability=0.2)
+    assert (coin_probability(unequal), coin_probability(Canaries(count=20))) == (0.2, 0.5)
+    with pytest.raises(ValueError, match=r"needs inclusion_probability another than 0\.5"):
+        Canaries(count=20, inclusion="unequal_coins")
+    with pytest.raises(ValueError, match=r"'pairs' needs inclusion_probability 0\.5, got 0\.2"):
+        Canaries(count=20, inclusion="pairs", inclusion_probability=0.2)

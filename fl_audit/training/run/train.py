@@ -16,6 +16,7 @@ from fl_audit.attacks.compared_vectors import ComparedVectors, write_compared_ve
 from fl_audit.attacks.make import compared_by, scores_of
 from fl_audit.attacks.statistics import statistics_of
 from fl_audit.canaries.inclusion import pair_names
+from fl_audit.canaries.tables import coin_probability
 from fl_audit.formats.run_folder import LiveRecord, RunFolder, RunRecord, write_record
 from fl_audit.formats.score_file import ScoreFile, write_score_file
 from fl_audit.training.algorithm.round import flatten_weights, model_weights
@@ -126,7 +127,7 @@ def _write_results(
             run.included,
             scores[statistic.name],
             canaries.inclusion,
-            canaries.inclusion_probability,
+            coin_probability(canaries),
             pair_names(canaries.inclusion, len(ids)),
         )
         write_score_file(folder.scores(statistic.name), scored)
