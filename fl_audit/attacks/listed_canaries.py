@@ -5,13 +5,18 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from scipy import stats
 
+from fl_audit.array_types import IndexArray
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.canaries.pool import CanaryPool
 from fl_audit.errors import InputError
 from fl_audit.formats.atomic import write_text
 from fl_audit.formats.canaries_file import canaries_text, read_canaries
 from fl_audit.formats.log_folder import LogFolder
+
+_FALSE_REFUSAL = 1e-6
+"""The chance with which rounds that were dealt to all are refused."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +53,32 @@ def read_listed(folder: LogFolder, pool: CanaryPool) -> ListedCanaries:
         )
     included = np.array([rows[canary].included for canary in ids], dtype=bool)
     rounds = [own for canary in ids if (own := rows[canary].rounds) is not None]
-    return ListedCanaries(included, OwnRounds(tuple(rounds)) if rounds else None)
+    if not rounds:
+        return ListedCanaries(included, None)
+    _check_dealt_to_all(str(folder.canaries), included, rounds)
+    return ListedCanaries(included, OwnRounds(tuple(rounds)))
+
+
+def _check_dealt_to_all(
+    path: str, included: npt.NDArray[np.bool_], rounds: Sequence[IndexArray]
+) -> None:
+    """Refuses rounds that know the coins, most of all none where a canary is excluded.
+
+    Scores in rounds that only the included have would differ without any leak. Who has rounds is
+    independent of the coins where all were dealt theirs before (Fisher's exact test).
+    """
+    has_rounds = np.array([len(own) > 0 for own in rounds])
+    counts = [
+        [np.sum(included & has), np.sum(~included & has)] for has in (has_rounds, ~has_rounds)
+    ]
+    _, p_value = stats.fisher_exact(counts)
+    if p_value < _FALSE_REFUSAL:
+        (included_with, excluded_with), _ = counts
+        raise InputError(
+            f"{path}: {included_with} included canaries have rounds and {excluded_with} excluded "
+            "ones: every canary must have the rounds that it takes part in if included; or leave "
+            "out the column rounds"
+        )
 
 
 def write_listed(

@@ -119,6 +119,14 @@ BAD = [
         "final.npy: is not an NPY file: holds Python objects",
     ),
     (_canaries(EACH[:-1]), "canaries.csv: must list canaries 0 to 39 of pool.json.*got 39 rows"),
+    (
+        lambda folder: folder.canaries.write_text(
+            "\n".join(
+                ["canary_id,included,rounds", *(f"{one},{'2 3' * int(one[-1])}" for one in EACH)]
+            )
+        ),
+        "canaries.csv: 20 included canaries have rounds and 0 excluded ones: every canary must",
+    ),
     (_canaries([*EACH, "5,1"]), "canaries.csv, row 41: canary_id '5' is there twice"),
     (_canaries([*EACH[:-1], "39,yes"]), "canaries.csv, row 40: included must be 0 or 1, got 'yes'"),
     (_file("canary.csv"), "log: file 'canary.csv': did you mean 'canaries.csv'?"),
