@@ -1,16 +1,14 @@
 """The plan of guesses: it knows no coins, and its theorem against linear programs."""
 
-import itertools
-import math
-
 import numpy as np
 import pytest
-from scipy import optimize, sparse, special
+from scipy import special
 
 from fl_audit.estimators import CanaryScores
 from fl_audit.estimators.one_run.plan import numbers_of_guesses, plan_guesses, spare_for_delta
 from fl_audit.estimators.one_run.pooled_scores import chances_included, pooled
 from fl_audit.estimators.one_run.walk import Boundary
+from tests.estimators.one_run.worst_mechanisms import worst_chance
 
 RANDOM = np.random.default_rng(14)
 SHIFTED = CanaryScores(RANDOM.normal(2, 1, 250), RANDOM.normal(0, 1, 250))
@@ -72,37 +70,6 @@ def test_few_guesses_are_left_out_where_delta_is_dear(m_delta, fewest):
     assert plan.fewest >= fewest
 
 
-def worst_chance(plans: list[tuple[Boundary, float]], epsilon: float, m_delta: float) -> float:
-    """The largest chance that the event of the output's plan happens, over all mechanisms.
-
-    If the mechanism draws which canary is guessed j-th at random, a law w on plans and right
-    guesses is that of some (epsilon, delta)-DP mechanism exactly if the excesses of w over
-    e^epsilon times w with guess j flipped, summed over j, are at most m delta.
-    """
-    n = int(max(boundary.totals[-1] for boundary, _ in plans))
-    vectors = np.array(list(itertools.product([0, 1], repeat=n)))
-    right = np.cumsum(vectors, axis=1)
-    crosses = np.concatenate(
-        [np.any(right[:, b.totals - 1] >= b.heights, axis=1) for b, _ in plans]
-    ).astype(float)
-    size = len(crosses)
-    here = np.arange(size)
-    flipped = np.concatenate([here ^ (1 << j) for j in range(n)])
-    k = np.arange(n * size)
-    rows = np.concatenate([k, k, k, np.full(n * size, n * size)])
-    columns = np.concatenate([np.tile(here, n), flipped, size + k, size + k])
-    values = np.repeat([1.0, -math.exp(epsilon), -1.0, 1.0], n * size)
-    solved = optimize.linprog(
-        np.concatenate([-crosses, np.zeros(n * size)]),
-        sparse.csr_matrix((values, (rows, columns))),
-        np.append(np.zeros(n * size), m_delta),
-        np.concatenate([np.ones(size), np.zeros(n * size)])[None],
-        [1.0],
-        method="highs",
-    )
-    return -float(solved.fun)
-
-
 FEW = Boundary(np.array([2, 3]), np.array([2, 3]))
 MANY = Boundary(np.array([4, 6]), np.array([4, 5]))
 
@@ -118,7 +85,7 @@ MANY = Boundary(np.array([4, 6]), np.array([4, 5]))
     ],
 )
 def test_the_event_may_depend_on_the_output(plans, epsilon, m_delta):
-    worst = worst_chance(plans, epsilon, m_delta)
+    worst = worst_chance([boundary for boundary, _ in plans], epsilon, m_delta)
     chance = max(boundary.crossing(at) for boundary, at in plans)
     factor = max(boundary.delta_factor(at) for boundary, at in plans)
     assert worst <= chance + m_delta * factor + 1e-9

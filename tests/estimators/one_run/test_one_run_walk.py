@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import optimize, sparse, special, stats
+from scipy import special, stats
 
 from fl_audit.estimators.one_run.walk import Boundary, boundary_at, single_bounds
+from tests.estimators.one_run.worst_mechanisms import crosses, guess_vectors, worst_chance
 
 SMALL = [
     ([2, 4], [2, 3]),
@@ -21,13 +22,6 @@ SMALL = [
 ]
 
 
-def crossed(boundary: Boundary) -> tuple[np.ndarray, np.ndarray]:
-    """All vectors of right (1) and wrong (0) guesses, and which of them cross."""
-    vectors = np.array(list(itertools.product([0, 1], repeat=int(boundary.totals[-1]))))
-    right = np.cumsum(vectors, axis=1)[:, boundary.totals - 1]
-    return vectors, np.any(right >= boundary.heights, axis=1)
-
-
 @st.composite
 def boundaries(draw):
     totals = sorted(draw(st.sets(st.integers(1, 10), min_size=1)))
@@ -37,10 +31,12 @@ def boundaries(draw):
 @given(boundaries(), st.floats(0, 8))
 @settings(derandomize=True, deadline=None, max_examples=150)
 def test_crossing_is_that_of_all_walks(boundary, epsilon):
-    vectors, crosses = crossed(boundary)
+    vectors = guess_vectors(int(boundary.totals[-1]))
     p, q = special.expit(epsilon), special.expit(-epsilon)
     chances = np.prod(np.where(vectors == 1, p, q), axis=1)
-    assert boundary.crossing(epsilon) == pytest.approx(chances[crosses].sum(), rel=1e-9)
+    assert boundary.crossing(epsilon) == pytest.approx(
+        chances[crosses(boundary, vectors)].sum(), rel=1e-9
+    )
 
 
 def test_one_number_of_guesses_is_binomial():
@@ -60,37 +56,11 @@ def test_what_is_negligible_counts_as_crossed(epsilon):
     assert boundary.crossing(epsilon, negligible=1e-12) == pytest.approx(exact, abs=1e-6)
 
 
-def worst_chance(boundary: Boundary, epsilon: float, m_delta: float) -> float:
-    """The largest chance of the event over all laws of right guesses that a mechanism can have.
-
-    If the mechanism draws which canary is guessed j-th at random, a law w on {0, 1}^n is that of
-    some (epsilon, delta)-DP mechanism exactly if the excesses of w over e^epsilon times w with
-    guess j flipped, summed over j, are at most m delta.
-    """
-    vectors, crosses = crossed(boundary)
-    n, size = vectors.shape[1], len(vectors)
-    here = np.arange(size)
-    flipped = np.concatenate([here ^ (1 << j) for j in range(n)])
-    k = np.arange(n * size)
-    rows = np.concatenate([k, k, k, np.full(n * size, n * size)])
-    columns = np.concatenate([np.tile(here, n), flipped, size + k, size + k])
-    values = np.repeat([1.0, -math.exp(epsilon), -1.0, 1.0], n * size)
-    solved = optimize.linprog(
-        np.concatenate([-crosses.astype(float), np.zeros(n * size)]),
-        sparse.csr_matrix((values, (rows, columns))),
-        np.append(np.zeros(n * size), m_delta),
-        np.concatenate([np.ones(size), np.zeros(n * size)])[None],
-        [1.0],
-        method="highs",
-    )
-    return -float(solved.fun)
-
-
 @pytest.mark.parametrize(("totals", "heights"), SMALL)
 @pytest.mark.parametrize("epsilon", [0.0, 1.0, 2.0])
 def test_delta_term_is_an_upper_bound_and_not_a_loose_one(totals, heights, epsilon):
     boundary = Boundary(np.array(totals), np.array(heights))
-    worst = worst_chance(boundary, epsilon, 0.01) - boundary.crossing(epsilon)
+    worst = worst_chance([boundary], epsilon, 0.01) - boundary.crossing(epsilon)
     claimed = 0.01 * boundary.delta_factor(epsilon)
     assert worst <= claimed + 1e-9
     assert claimed < 3.5 * worst
@@ -99,7 +69,7 @@ def test_delta_term_is_an_upper_bound_and_not_a_loose_one(totals, heights, epsil
 def test_failures_added_to_an_independent_walk_are_no_bound():
     # The form of Theorem 5.2 for walks: failures F independent of them, all at the first guesses.
     boundary = Boundary(np.array([4, 6, 8]), np.array([4, 5, 6]))
-    vectors, _ = crossed(boundary)
+    vectors = guess_vectors(int(boundary.totals[-1]))
     chances = np.prod(np.where(vectors == 1, special.expit(2.0), special.expit(-2.0)), axis=1)
 
     def chance(failures: int) -> float:
@@ -107,7 +77,7 @@ def test_failures_added_to_an_independent_walk_are_no_bound():
         return float(chances[np.any(right[:, [3, 5, 7]] >= boundary.heights, axis=1)].sum())
 
     steepest = max((chance(i) - chance(0)) / i for i in range(1, 9))
-    assert worst_chance(boundary, 2.0, 0.1) > chance(0) + 2 * 0.1 * steepest + 0.001
+    assert worst_chance([boundary], 2.0, 0.1) > chance(0) + 2 * 0.1 * steepest + 0.001
 
 
 @pytest.mark.parametrize("r0", [2, 30, 400])

@@ -7,18 +7,7 @@ import pytest
 
 from fl_audit.training.on_ray.places import LyingSum, RoundWork
 from fl_audit.training.on_ray.shards import Node, TreeSum
-
-
-def _merge(left, right):
-    return f"({left}{right})"
-
-
-def _recursive(first, last):
-    """The tree by its definition: the left part is the largest power of two."""
-    if last - first == 1:
-        return str(first)
-    half = 1 << ((last - first - 1).bit_length() - 1)
-    return _merge(_recursive(first, first + half), _recursive(first + half, last))
+from tests.training.on_ray.written_trees import merged, tree_of
 
 
 def _round(num_shards, places, seed, loss=0.0):
@@ -28,7 +17,7 @@ def _round(num_shards, places, seed, loss=0.0):
     the latter for all that comes after.
     """
     rng, crews = random.Random(seed), Counter(places)
-    work, tree = RoundWork(num_shards, "own"), TreeSum(num_shards, _merge)
+    work, tree = RoundWork(num_shards, "own"), TreeSum(num_shards, merged)
     idle, busy, travelling, travelled = list(places), [], [], 0
     while work.is_open or busy or travelling:
         rng.shuffle(idle)
@@ -40,10 +29,10 @@ def _round(num_shards, places, seed, loss=0.0):
             if rng.random() < loss:
                 travelling += work.lost(piece)
                 continue
-            below = TreeSum(num_shards, _merge)
+            below = TreeSum(num_shards, merged)
             for shard in piece.node.shards(num_shards):
                 below.add(Node(0, shard), str(shard))
-            travelling += work.made(piece, LyingSum(*below.single), _merge)
+            travelling += work.made(piece, LyingSum(*below.single), merged)
         elif travelling:
             one = travelling.pop(rng.randrange(len(travelling)))
             if rng.random() < loss:
@@ -61,7 +50,7 @@ _PLACES = [["own"] * 4, ["a"] * 4, ["a"] * 3 + ["b"] * 5, ["own", "a", "a", "b"]
 @pytest.mark.parametrize("places", _PLACES, ids="".join)
 @pytest.mark.parametrize("loss", [0.0, 0.2])
 def test_the_sum_is_that_of_the_tree(num_shards, places, loss):
-    expected = _recursive(0, num_shards)
+    expected = tree_of(0, num_shards)
     for seed in range(10):
         assert _round(num_shards, places, seed, loss)[0] == expected
 
@@ -92,6 +81,6 @@ def test_the_work_of_a_place_that_is_lost_is_done_elsewhere():
     seen = set()
     while (piece := work.take("b", crews)) is not None:
         seen.update(piece.node.shards(64))
-        work.made(piece, LyingSum(piece.node, None), _merge)
+        work.made(piece, LyingSum(piece.node, None), merged)
     assert seen == set(range(64))
     assert not work.is_open

@@ -8,6 +8,7 @@ import pytest
 
 from fl_audit.participation import Cohort
 from fl_audit.training.on_ray.shards import Node, OpenWork, TreeSum, shard_size, shards_of
+from tests.training.on_ray.written_trees import merged, tree_of
 
 
 def _cohort(clients, canaries):
@@ -29,27 +30,15 @@ def test_shards_are_whole_blocks():
     assert [shard_size(block) for block in (1, 2, 3, 4, 5, 64)] == [4, 4, 6, 4, 5, 64]
 
 
-def _merge(left, right):
-    return f"({left}{right})"
-
-
-def _recursive(first, last):
-    """The tree by its definition: the left part is the largest power of two."""
-    if last - first == 1:
-        return str(first)
-    half = 1 << ((last - first - 1).bit_length() - 1)
-    return _merge(_recursive(first, first + half), _recursive(first + half, last))
-
-
 @pytest.mark.parametrize("num_shards", range(1, 10))
 def test_a_sum_is_that_of_the_tree_in_any_order(num_shards):
     order = list(range(num_shards))
     for attempt in range(20):
         random.Random(attempt).shuffle(order)
-        tree = TreeSum(num_shards, _merge)
+        tree = TreeSum(num_shards, merged)
         for leaf in order:
             tree.add(Node(0, leaf), str(leaf))
-        assert tree.single[1] == _recursive(0, num_shards)
+        assert tree.single[1] == tree_of(0, num_shards)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +46,7 @@ def test_a_sum_is_that_of_the_tree_in_any_order(num_shards):
 )
 def test_work_that_is_given_out_and_lost_gives_the_same_sum(num_shards, workers):
     """Workers sum their nodes by themselves, and every third loses its first."""
-    work, tree = OpenWork(num_shards), TreeSum(num_shards, _merge)
+    work, tree = OpenWork(num_shards), TreeSum(num_shards, merged)
     taken = []
     while work.is_open:
         node = work.take(workers)
@@ -65,12 +54,12 @@ def test_work_that_is_given_out_and_lost_gives_the_same_sum(num_shards, workers)
         if len(taken) % 3 == 1 and taken.count(node) == 1:
             work.give_back(node)
             continue
-        below = TreeSum(num_shards, _merge)
+        below = TreeSum(num_shards, merged)
         for shard in node.shards(num_shards):
             below.add(Node(0, shard), str(shard))
         tree.add(*below.single)
     assert work.take(workers) is None
-    assert tree.single[1] == _recursive(0, num_shards)
+    assert tree.single[1] == tree_of(0, num_shards)
 
 
 def test_the_last_pieces_of_work_are_single_shards():
