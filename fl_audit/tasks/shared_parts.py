@@ -10,11 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from pathlib import Path
 
-import numpy as np
-
-from fl_audit.formats.atomic import atomic_writer
 from fl_audit.formats.folder_lock import in_turn
-from fl_audit.formats.npy_file import AnyArray, read_arrays
+from fl_audit.formats.made_arrays import read_or_make
+from fl_audit.formats.npy_file import AnyArray
 from fl_audit.version import __version__
 
 Arrays = Mapping[str, AnyArray]
@@ -61,12 +59,7 @@ def made_once(name: str, source: Path, settings: str, make: Callable[[], Arrays]
     except OSError:
         return make()  # which says what is wrong with the source
     with in_turn(path.with_suffix(".lock")):
-        if path.exists():
-            return read_arrays(path, "a part that the runs of a sweep share; delete it")
-        arrays = make()
-        with atomic_writer(path) as file:
-            np.savez(file, **arrays)
-        return arrays
+        return read_or_make(path, "a part that the runs of a sweep share; delete it", make)
 
 
 def _key(source: Path, settings: str) -> str:

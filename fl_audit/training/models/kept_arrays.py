@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.errors import InputError
-from fl_audit.formats.atomic import atomic_writer
-from fl_audit.formats.npy_file import AnyArray, read_arrays
+from fl_audit.formats.made_arrays import read_or_make
+from fl_audit.formats.npy_file import AnyArray
 
 Shapes = Mapping[str, tuple[int, ...]]
 """The shape of each array of a file."""
@@ -60,11 +60,7 @@ def kept_arrays(
     Raises:
       InputError: The file is damaged.
     """
-    if not path.exists():
-        made = make()
-        with atomic_writer(path) as file:
-            np.savez(file, **made)
-    found = read_arrays(path, "a file of trained models")
+    found = read_or_make(path, "a file of trained models", make)
     if {name: array.shape for name, array in found.items()} != shapes:
         raise InputError(f"{path}: is damaged; remove it to train its models again")
     return found
