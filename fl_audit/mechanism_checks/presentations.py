@@ -22,12 +22,24 @@ class Arrival:
       reason: The reason for the state, as a clause.
       lacks: What would have to be known to tell that no part of them is lost, in words; None where
         that is told, or cannot be.
+      fault: A significant shortfall or excess with its likely causes, as a clause; None where there
+        is none. A verdict names it in its first line.
+      signal: The share of a client's full signal that scored included canaries show on average, at
+        the lower end of its one-sided 99.9 % confidence interval; None where it is not known. A
+        verdict's power is simulated with it.
+      num_scored: The number of included canaries of which a round was scored in which they took
+        part; None where rounds are not known.
+      num_included: The number of included canaries; None where rounds are not known.
     """
 
     state: Literal["arrived", "not_arrived", "cannot_tell"]
     ratio: float | None
     reason: str
     lacks: str | None = None
+    fault: str | None = None
+    signal: float | None = None
+    num_scored: int | None = None
+    num_included: int | None = None
 
     def to_json(self) -> dict[str, object]:
         """The JSON object of report.json."""
