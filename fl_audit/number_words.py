@@ -1,5 +1,6 @@
-"""Numbers as people read them: three significant digits."""
+"""Numbers as people read them: three significant digits, and bounds that hold when rounded."""
 
+import decimal
 import math
 
 _MINUS = "−"
@@ -10,8 +11,17 @@ _ORDINALS = (
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-def significant(value: float, digits: int = 3) -> str:
+_COMPUTED_DIGITS = decimal.Context(prec=9)
+"""Digits of a bound that are not the computer's own rounding, which is taken off first."""
+
+
+def significant(value: float, digits: int = 3, rounding: str = decimal.ROUND_HALF_EVEN) -> str:
     """A number with so many significant digits.
+
+    Args:
+      value: The number, possibly infinite.
+      digits: The number of digits, at least 1.
+      rounding: One of the rounding modes of `decimal`.
 
     >>> [significant(value) for value in (0.0, 0.4567, 4.5, 51312, 2.5e-7, -math.inf)]
     ['0', '0.457', '4.50', '51,300', '2.50 × 10⁻⁷', '−∞']
@@ -22,7 +32,11 @@ def significant(value: float, digits: int = 3) -> str:
         return f"{sign}∞"
     if size == 0:
         return "0"
-    mantissa, _, exponent = f"{size:.{digits - 1}e}".partition("e")
+    rounded_to = decimal.Context(prec=digits, rounding=rounding)
+    exact = decimal.Decimal(size)
+    if rounding != decimal.ROUND_HALF_EVEN:
+        exact = _COMPUTED_DIGITS.plus(exact)
+    mantissa, _, exponent = f"{rounded_to.plus(exact):.{digits - 1}e}".partition("e")
     power = int(exponent)
     if -4 < power < 6:
         rounded = float(f"{mantissa}e{exponent}")
@@ -37,6 +51,33 @@ def epsilon_text(value: float | None) -> str:
     ['4.50', '∞', 'unknown']
     """
     return "unknown" if value is None else significant(value)
+
+
+def lower_bound_text(value: float | None) -> str:
+    """A lower bound as text, rounded down, so that what is printed is still one; None is unknown.
+
+    >>> [lower_bound_text(value) for value in (11.67, 99.96, 4.5, 0.0, math.inf)]
+    ['11.6', '99.9', '4.50', '0', '∞']
+    """
+    return "unknown" if value is None else significant(value, rounding=decimal.ROUND_DOWN)
+
+
+def upper_bound_text(value: float | None) -> str:
+    """An upper bound as text, rounded up, so that what is printed is still one; None is unknown.
+
+    >>> [upper_bound_text(value) for value in (15.21, 4.5, math.inf, None)]
+    ['15.3', '4.50', '∞', 'unknown']
+    """
+    return "unknown" if value is None else significant(value, rounding=decimal.ROUND_UP)
+
+
+def share_text(part: float, whole: float) -> str:
+    """The share of a bound that was reached, in percent, rounded down: 100 only for all of it.
+
+    >>> share_text(15.19, 15.2), share_text(15.2, 15.2), share_text(0.1, 15.2)
+    ('99', '100', '0.65')
+    """
+    return significant(100 * part / whole, 2, rounding=decimal.ROUND_DOWN)
 
 
 def count(number: int, noun: str) -> str:

@@ -110,7 +110,7 @@ def _of_file(arguments: argparse.Namespace) -> "FolderReport":
     default: Null = "empirical" if arguments.dim is None else "closed_form"
     null: Null = arguments.null or default
     tail = _null_tail(arguments.canaries, arguments.dim, null)
-    statistic = ScoredStatistic(None, scores, null, arguments.dim, tail)
+    statistic = ScoredStatistic(None, scores, null, arguments.dim, tail, null_source="argument")
     return report_on_file(arguments.scores, statistic, _asked(arguments))
 
 

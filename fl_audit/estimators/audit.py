@@ -11,7 +11,7 @@ from fl_audit.estimators.records import Record, data_frame, html_table
 from fl_audit.estimators.result import Estimate
 from fl_audit.estimators.roc import RocSummary, roc_summary
 from fl_audit.estimators.scores import CanaryScores
-from fl_audit.estimators.setting import AuditSetting, NotApplicableError, Null
+from fl_audit.estimators.setting import AuditSetting, NotApplicableError, Null, NullSource
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,7 @@ def estimate(
     methods: Sequence[str] | None = None,
     null: Null | None = None,
     null_tail: NullTail | None = None,
+    null_source: NullSource = "argument",
 ) -> AuditResult:
     """Turn canary scores into privacy estimates.
 
@@ -99,6 +100,8 @@ def estimate(
       null_tail: What is known of an excluded canary's score, for the bounds that have to hold,
         such as GaussianCanaryNull(dim) for cosines of gaussian canaries; by default, where dim
         is given, what holds for canaries of every family.
+      null_source: "design" where the program that drew and scored the canaries says dim and
+        null_tail; by default they are somebody's word, which the excluded scores have to bear out.
 
     Raises:
       InputError: If an argument is out of range, a method is unknown or cannot be applied, or no
@@ -106,13 +109,15 @@ def estimate(
 
     >>> scores = CanaryScores(included=[0.1, 0.2, 0.3], excluded=[])
     >>> result = estimate(scores, delta=1e-5, dim=1000)
-    >>> [made.method for made in result.estimates if made.valid_for == "any mechanism"]
+    >>> [made.method for made in result.estimates if made.valid_for is not None]
     ['threshold_valid']
     >>> result.left_out["one_run"]
     'needs at least 1 excluded score, got 0'
     """
     chosen_null: Null = null or ("empirical" if dim is None else "closed_form")
-    setting = AuditSetting(scores, delta, confidence, dim, chosen_null, null_tail)
+    setting = AuditSetting(
+        scores, delta, confidence, dim, chosen_null, null_tail, null_source=null_source
+    )
     if methods is not None:
         return _result(setting, [_apply(name, setting) for name in _known(methods)], {})
     estimates, left_out = [], {}

@@ -25,9 +25,10 @@ class MethodGroup:
 METHOD_GROUPS = (
     MethodGroup(
         "Lower bounds that hold",
-        "At their confidence, whatever was trained, and although thresholds and numbers of "
-        "guesses were chosen on the same scores.",
-        frozenset({("lower_bound", "any mechanism")}),
+        "At their confidence, although thresholds and numbers of guesses were chosen on the same "
+        "scores: one_run_valid whatever was trained, threshold_valid if the scores of different "
+        "canaries are independent.",
+        frozenset({("lower_bound", "any mechanism"), ("lower_bound", "independent scores")}),
     ),
     MethodGroup(
         "Lower bounds that hold if the mechanism is Gaussian",
@@ -37,14 +38,15 @@ METHOD_GROUPS = (
     ),
     MethodGroup(
         "Lower bounds as published",
-        "The best threshold or number of guesses is chosen on the same scores, which makes them "
-        "too high more often than their confidence says.",
+        "The best threshold or number of guesses, or the round after which a run was stopped, is "
+        "chosen on the same scores, which makes them too high more often than their confidence "
+        "says.",
         frozenset({("lower_bound", None)}),
     ),
     MethodGroup(
         "Intervals that hold",
         "Both ends at their confidence, whatever was trained.",
-        frozenset({("interval", "any mechanism")}),
+        frozenset({("interval", "any mechanism"), ("interval", "independent scores")}),
     ),
     MethodGroup(
         "Intervals that hold if the mechanism is Gaussian",
@@ -60,6 +62,7 @@ METHOD_GROUPS = (
                 ("interval", None),
                 ("estimate", None),
                 ("estimate", "any mechanism"),
+                ("estimate", "independent scores"),
                 ("estimate", "Gaussian mechanisms"),
             }
         ),

@@ -20,7 +20,7 @@ from fl_audit.estimators.one_run.one_run_fdp import one_run_fdp
 from fl_audit.estimators.one_run.rejection_region import one_run_rejection
 from fl_audit.estimators.one_run.search import one_run
 from fl_audit.estimators.one_run.valid import one_run_valid
-from fl_audit.estimators.result import Estimate, Kind, ValidFor
+from fl_audit.estimators.result import WHATEVER_LAW, Estimate, Kind, ValidFor
 from fl_audit.estimators.scores import CanaryScores, Inclusion
 from fl_audit.estimators.setting import AuditSetting, NotApplicableError
 from fl_audit.estimators.threshold.gdp import threshold_gdp
@@ -77,8 +77,8 @@ class Method:
 
     @property
     def is_valid(self) -> bool:
-        """Whether the method makes lower bounds that hold for any mechanism."""
-        return self.kind == "lower_bound" and self.valid_for == "any mechanism"
+        """Whether the method makes lower bounds that hold whatever law the scores have."""
+        return self.kind == "lower_bound" and self.valid_for in WHATEVER_LAW
 
     def allows(self, inclusion: Inclusion) -> bool:
         """Whether the method may be used on canaries that were included in this way."""
@@ -126,7 +126,7 @@ _OWN = (
     Method("shift_fit", shift_fit, "interval"),
     Method("threshold_jeffreys", threshold_jeffreys, "lower_bound"),
     Method("threshold_clopper_pearson", threshold_clopper_pearson, "lower_bound"),
-    Method("threshold_valid", threshold_valid, "lower_bound", "any mechanism"),
+    Method("threshold_valid", threshold_valid, "lower_bound", "independent scores"),
     Method("threshold_gdp", threshold_gdp, "lower_bound", "Gaussian mechanisms"),
     Method("one_run", one_run, "lower_bound", proven_for=("coins",)),
     Method(
@@ -173,7 +173,7 @@ def remove_method(name: str) -> None:
 
 
 def valid_methods(inclusion: Inclusion = "coins") -> tuple[str, ...]:
-    """Names of the methods whose lower bounds hold for any mechanism.
+    """Names of the methods whose lower bounds hold whatever law the scores have (`WHATEVER_LAW`).
 
     Args:
       inclusion: How it was decided which canaries take part.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from fl_audit.errors import InputError
 from fl_audit.estimators.method_groups import METHOD_GROUPS
-from fl_audit.number_words import epsilon_text
+from fl_audit.number_words import epsilon_text, lower_bound_text
 
 if TYPE_CHECKING:
     from fl_audit.estimators.result import Estimate
@@ -72,7 +72,7 @@ def _row(estimate: "Estimate") -> str:
     ends = f"{epsilon_text(estimate.lower)} … {epsilon_text(estimate.upper)}"
     cells = (
         estimate.method,
-        ("≥ " if is_bound else "") + epsilon_text(estimate.epsilon),
+        f"≥ {lower_bound_text(estimate.epsilon)}" if is_bound else epsilon_text(estimate.epsilon),
         ends if estimate.kind == "interval" else "",
     )
     style = "text-align: left; white-space: nowrap"

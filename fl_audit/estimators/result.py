@@ -8,7 +8,12 @@ from typing import Literal
 from fl_audit.estimators.records import Record, html_of, record_of
 
 Kind = Literal["estimate", "lower_bound", "interval"]
-ValidFor = Literal["any mechanism", "Gaussian mechanisms"]
+ValidFor = Literal["any mechanism", "independent scores", "Gaussian mechanisms"]
+"""Where a lower bound holds at its confidence: for any mechanism; for any under which the scores of
+different canaries are independent once it is decided who is included; for Gaussian ones."""
+
+WHATEVER_LAW: tuple[ValidFor, ...] = ("any mechanism", "independent scores")
+"""Where a bound holds that takes no law of included canaries' scores for granted."""
 Detail = float | int | str | None | Mapping[str, "Detail"]
 
 

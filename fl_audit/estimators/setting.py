@@ -17,6 +17,9 @@ from fl_audit.estimators.laws import (
 from fl_audit.estimators.scores import CanaryScores
 
 Null = Literal["closed_form", "empirical"]
+NullSource = Literal["design", "argument"]
+"""How a closed-form null is known: by the design of the audit, whose pool made the canaries and
+whose program scored them; or by an argument such as --dim, which only the scores can confirm."""
 
 _ROUNDING = 1e-6
 """The largest excess over 1 of a cosine that was computed in float32."""
@@ -40,6 +43,8 @@ class AuditSetting:
       null_tail: What is known of an excluded canary's score, for the bounds that have to hold;
         None for what holds for canaries of every family under the closed-form null, and for
         nothing under the empirical one.
+      null_source: How a known null is known. One that only an argument names is held against the
+        excluded scores at a part of the failure probability (threshold/null_choice.py).
 
     Raises:
       InputError: If a number is out of range, the null is unknown, or the closed-form null is
@@ -52,6 +57,7 @@ class AuditSetting:
     dim: int | None
     null: Null
     null_tail: NullTail | None = None
+    null_source: NullSource = "design"
 
     def __post_init__(self) -> None:
         """Check the fields, so that no estimator has to."""

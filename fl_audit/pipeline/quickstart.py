@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fl_audit.config.file import load_config
-from fl_audit.number_words import epsilon_text
+from fl_audit.number_words import epsilon_text, lower_bound_text, upper_bound_text
 from fl_audit.pipeline.runs import start_run
 from fl_audit.training.run.taken_folder import check_new
 
@@ -57,8 +57,8 @@ def comparison(reports: "Mapping[float, Report]") -> str:
     rows = [
         ["", *(f"noise {noise:g}" for noise in reports)],
         ["accuracy", *(f"{report.run.accuracy:.3f}" for report in reports.values())],
-        ["guaranteed to a canary", *(epsilon_text(one.guaranteed) for one in found)],
-        ["proven", *(epsilon_text(one.proven_epsilon()) for one in found)],
+        ["guaranteed to a canary", *(upper_bound_text(one.guaranteed) for one in found)],
+        ["proven", *(lower_bound_text(one.proven_epsilon()) for one in found)],
         ["estimated", *(epsilon_text(one.estimate_within()) for one in found)],
     ]
     return "\n".join(f"{row[0]:<36}" + "".join(f"{cell:>12}" for cell in row[1:]) for row in rows)

@@ -3,7 +3,7 @@
 import textwrap
 
 from fl_audit.estimators import valid_methods
-from fl_audit.number_words import epsilon_text, significant
+from fl_audit.number_words import lower_bound_text, significant, upper_bound_text
 from fl_audit.planning.efficiency import PlannedEfficiency
 from fl_audit.planning.plan import Plan
 from fl_audit.planning.prediction import StatisticPrediction
@@ -45,9 +45,12 @@ def _best_bound(prediction: StatisticPrediction) -> str:
 
 
 def _of_what(made: PlannedEfficiency) -> str:
-    known = {"provable": made.provable, "guaranteed": made.guaranteed}
+    known = {
+        "provable": (made.provable, lower_bound_text),
+        "guaranteed": (made.guaranteed, upper_bound_text),
+    }
     parts = [
-        f"{epsilon_text(value)} is {name}" for name, value in known.items() if value is not None
+        f"{text(value)} is {name}" for name, (value, text) in known.items() if value is not None
     ]
     return f"; {', '.join(parts)}" if parts else ""
 

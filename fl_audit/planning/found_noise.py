@@ -11,7 +11,7 @@ from fl_audit.config.design import RunDesign, design_run
 from fl_audit.errors import InputError
 from fl_audit.estimators.result import json_value
 from fl_audit.mechanisms import NoisyMechanism
-from fl_audit.number_words import epsilon_text, significant
+from fl_audit.number_words import significant, upper_bound_text
 from fl_audit.planning.answer import labelled
 from fl_audit.planning.planned_run import TaskFacts, check_covered, load_task_facts
 
@@ -53,10 +53,10 @@ class FoundNoise:
         made = self.accounting
         text = (
             f"noise_multiplier {self.noise_multiplier:g} is the least that guarantees clients "
-            f"ε ≤ {epsilon_text(made.client.epsilon)} at delta {significant(made.delta)}"
+            f"ε ≤ {upper_bound_text(made.client.epsilon)} at delta {significant(made.delta)}"
         )
         if self.num_canaries:
-            text += f"; to a canary it guarantees {epsilon_text(made.canary.epsilon)}"
+            text += f"; to a canary it guarantees {upper_bound_text(made.canary.epsilon)}"
         text += f". It is about {made.neighbours}."
         return [
             *labelled("noise", text),

@@ -5,7 +5,13 @@ from collections.abc import Sequence
 
 from fl_audit.canaries.tables import coin_probability
 from fl_audit.estimators import valid_methods
-from fl_audit.number_words import count, epsilon_text, significant
+from fl_audit.number_words import (
+    count,
+    epsilon_text,
+    lower_bound_text,
+    significant,
+    upper_bound_text,
+)
 from fl_audit.planning.interval import Interval, coverage
 from fl_audit.planning.plan import Plan
 from fl_audit.planning.prediction import FIT, predicted_methods
@@ -90,8 +96,8 @@ def _prediction(plan: Plan) -> list[str]:
         ),
         *_table(["", *names], rows),
         "  analytical epsilon, which no valid bound should exceed: to a canary "
-        f"{epsilon_text(accounting.canary.epsilon)}, to a client "
-        f"{epsilon_text(accounting.client.epsilon)}",
+        f"{upper_bound_text(accounting.canary.epsilon)}, to a client "
+        f"{upper_bound_text(accounting.client.epsilon)}",
     ]
 
 
@@ -109,8 +115,12 @@ def _efficiency(plan: Plan) -> list[str]:
         [
             made.statistic,
             *(
-                "–" if value is None else epsilon_text(value)
-                for value in (made.proven, made.provable, made.guaranteed)
+                "–" if value is None else text(value)
+                for value, text in (
+                    (made.proven, lower_bound_text),
+                    (made.provable, lower_bound_text),
+                    (made.guaranteed, upper_bound_text),
+                )
             ),
             *(
                 "–" if number is None else f"{number:,}"

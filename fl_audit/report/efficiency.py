@@ -1,6 +1,6 @@
 """How good an audit is: what it proved, what the best could have proven, what is guaranteed."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import msgspec
 
@@ -10,6 +10,7 @@ from fl_audit.accounting import (
     most_provable,
 )
 from fl_audit.attacks.registry import THREAT_MODELS
+from fl_audit.estimators.result import WHATEVER_LAW
 from fl_audit.report.efficiency_model import EfficiencyReport, GaussianEfficiencyReport
 from fl_audit.report.model import AttackerReport, GuaranteeReport
 from fl_audit.report.statistic_model import StatisticReport
@@ -63,10 +64,10 @@ def _efficiency(
     knows = knows_rounds(made.threat_model)
     bound = bounds.against(knows)
     provable = most_provable(bound, made.num_included, delta, confidence)
-    proven, method = _proven(made, "any mechanism")
+    proven, method = _proven(made, WHATEVER_LAW)
     gaussian = None
     if provable is not None and provable.gaussian is not None:
-        by_gaussian = _proven(made, "Gaussian mechanisms")
+        by_gaussian = _proven(made, ("Gaussian mechanisms",))
         gaussian = GaussianEfficiencyReport(*by_gaussian, provable.gaussian)
     return EfficiencyReport(
         proven=proven,
@@ -79,12 +80,12 @@ def _efficiency(
     )
 
 
-def _proven(made: StatisticReport, valid_for: str) -> tuple[float | None, str | None]:
+def _proven(made: StatisticReport, valid_for: Collection[str]) -> tuple[float | None, str | None]:
     """The largest of the lower bounds that are valid for some mechanisms, and its method."""
     found = [
         (estimate.epsilon, estimate.method)
         for estimate in made.estimates
-        if (estimate.kind, estimate.details.valid_for) == ("lower_bound", valid_for)
+        if estimate.kind == "lower_bound" and estimate.details.valid_for in valid_for
     ]
     return max(found) if found else (None, None)
 

@@ -1,10 +1,10 @@
 """The page's table on how good the audit is: a row per statistic."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from fl_audit.attacks.statistics import title_of
-from fl_audit.number_words import epsilon_text
+from fl_audit.number_words import lower_bound_text, upper_bound_text
 from fl_audit.report.efficiency_model import EfficiencyReport
 
 
@@ -36,14 +36,15 @@ def _row(name: str, made: EfficiencyReport) -> EfficiencyRow:
     gaussian = made.gaussian
     return EfficiencyRow(
         title=title_of(name),
-        proven=_words(made.proven, "none"),
-        provable=_words(made.provable, "not known"),
-        guaranteed=_words(made.guaranteed, "none known"),
+        proven=_words(made.proven, lower_bound_text, "none"),
+        provable=_words(made.provable, lower_bound_text, "not known"),
+        guaranteed=_words(made.guaranteed, upper_bound_text, "none known"),
         note=""
         if gaussian is None
-        else f"if Gaussian: {_words(gaussian.proven, 'none')} of {epsilon_text(gaussian.provable)}",
+        else f"if Gaussian: {_words(gaussian.proven, lower_bound_text, 'none')} of "
+        f"{lower_bound_text(gaussian.provable)}",
     )
 
 
-def _words(epsilon: float | None, otherwise: str) -> str:
-    return otherwise if epsilon is None else epsilon_text(epsilon)
+def _words(epsilon: float | None, text: Callable[[float], str], otherwise: str) -> str:
+    return otherwise if epsilon is None else text(epsilon)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from fl_audit.number_words import epsilon_text
+from fl_audit.number_words import epsilon_text, lower_bound_text, upper_bound_text
 from fl_audit.report.folder_report import NOT_KNOWN, FolderReport
 from fl_audit.report.headline import Headline, headline_on, strongest_first
 from fl_audit.report.model import Report
@@ -170,9 +170,9 @@ def _bar(title: str, made: Headline, axis: LogAxis) -> Bar:
     interval = _interval(made)
     return Bar(
         title=title,
-        proven="nothing" if proven is None else f"ε ≥ {epsilon_text(proven)}",
+        proven="nothing" if proven is None else f"ε ≥ {lower_bound_text(proven)}",
         estimated="no estimate" if estimate is None else f"≈ {epsilon_text(estimate)}",
-        guaranteed="nothing known" if most is None else f"≤ {epsilon_text(most)}",
+        guaranteed="nothing known" if most is None else f"≤ {upper_bound_text(most)}",
         start=axis.place(proven or 0.0),
         end=axis.place(made.most()),
         is_open=math.isinf(made.most()),

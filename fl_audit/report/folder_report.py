@@ -240,6 +240,7 @@ def _estimated(statistic: ScoredStatistic, asked: Asked) -> AuditResult:
         methods=asked.methods,
         null=statistic.null,
         null_tail=statistic.null_tail,
+        null_source=statistic.null_source,
     )
 
 

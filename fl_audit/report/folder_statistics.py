@@ -14,7 +14,7 @@ from fl_audit.canaries.tables import family_of
 from fl_audit.config.file import load_config
 from fl_audit.errors import InputError, nearest
 from fl_audit.estimators.scores import Inclusion
-from fl_audit.estimators.setting import Null
+from fl_audit.estimators.setting import Null, NullSource
 from fl_audit.formats.canaries_file import check_scored, read_canaries
 from fl_audit.formats.log_folder import LogFolder
 from fl_audit.formats.run_folder import RunFolder, read_record
@@ -63,9 +63,10 @@ def folder_statistics(
     facts = RunFacts(
         _audit(RunFolder(path)), found.dim or dim, found.family or family, found.compared
     )
+    source: NullSource = "argument" if found.dim is None else "design"
     order = STATISTICS.names
     return [
-        _scored(name, found.scores[name], facts, null)
+        _scored(name, found.scores[name], facts, null, source)
         for name in sorted(found.scores, key=lambda name: ([*order, name].index(name), name))
     ]
 
@@ -85,9 +86,12 @@ def chosen_statistic(
     return chosen
 
 
-def _scored(name: str, scores: ScoreFile, facts: RunFacts, asked: Null | None) -> ScoredStatistic:
+def _scored(
+    name: str, scores: ScoreFile, facts: RunFacts, asked: Null | None, source: NullSource
+) -> ScoredStatistic:
     null = _null(name, facts, asked)
-    return ScoredStatistic(name, scores.canary_scores(), null.kind, facts.dim, null.tail)
+    canary_scores = scores.canary_scores()
+    return ScoredStatistic(name, canary_scores, null.kind, facts.dim, null.tail, source)
 
 
 def _audit(folder: RunFolder) -> Audit:

@@ -7,16 +7,22 @@ from typing import Protocol
 
 from fl_audit.attacks.audit_table import Audit
 from fl_audit.attacks.registry import STATISTICS, THREAT_MODELS
-from fl_audit.number_words import epsilon_text, significant
-from fl_audit.report.model import Report
-from fl_audit.report.statistic_model import StatisticReport
+from fl_audit.number_words import (
+    count,
+    epsilon_text,
+    lower_bound_text,
+    share_text,
+    upper_bound_text,
+)
+from fl_audit.report.model import AttackerReport, GuaranteeReport, Report
+from fl_audit.report.statistic_model import EstimateReport, StatisticReport
 from fl_audit.verdict.chosen_tests import is_about_sampling
 
 ESTIMATE = "shift_fit"
 """The method of the estimate."""
 
-BOUNDS = ("threshold_valid", "one_run_valid")
-"""The methods of the bound: the first that the scores allow."""
+BOUNDS = ("live", "threshold_valid", "one_run_valid")
+"""The methods of the bound: the first that was made and holds at its confidence."""
 
 _STRONGEST_FIRST = (
     "known_rounds",
@@ -67,6 +73,8 @@ class Headline:
     Attributes:
       guaranteed: What the noise guarantees a canary against this attacker, possibly infinite; None
         where not known.
+      to_parties: Whom the guarantee is for, and what a client has who takes part more often, in
+        words that follow the number; empty where it is not known.
       why_unknown: Why the guarantee is not known, in words; empty where it is.
       proven: A lower bound that holds for any mechanism at its confidence; None where the scores
         allow none.
@@ -74,6 +82,7 @@ class Headline:
       confidence: Confidence of the bound and of the estimate's interval.
       sees: What the attacker sees, in words that follow "an attacker who sees"; empty where it is
         not known.
+      proven_if: What the bound assumes, in a few words.
     """
 
     guaranteed: float | None
@@ -82,6 +91,8 @@ class Headline:
     estimated: Numbers | None
     confidence: float
     sees: str
+    to_parties: str = " to a canary"
+    proven_if: str = "whatever was trained"
 
     def lines(self) -> list[str]:
         """The three numbers and the sentence."""
@@ -103,18 +114,18 @@ class Headline:
         if least == 0:
             return f"{attacker} was not shown to learn anything about a canary."
         if self.guaranteed is None:
-            return f"{attacker} learns at least ε = {epsilon_text(least)} about a canary."
+            return f"{attacker} learns at least ε = {lower_bound_text(least)} about a canary."
         if math.isinf(self.guaranteed):
             return (
-                f"{attacker} learns at least ε = {epsilon_text(least)} about a canary, and nothing "
-                "limits what others learn."
+                f"{attacker} learns at least ε = {lower_bound_text(least)} about a canary, and "
+                "nothing limits what others learn."
             )
         if least > self.guaranteed:
             return (
                 f"{attacker} learns more about a canary than the noise allows such an attacker: "
-                "the mechanism is not as configured."
+                f"the mechanism is not as configured, with {100 * self.confidence:g} % confidence."
             )
-        share = significant(100 * least / self.guaranteed, 2)
+        share = share_text(least, self.guaranteed)
         return (
             f"{attacker} learns at least {share} % of the ε that the noise allows such an attacker."
         )
@@ -132,14 +143,15 @@ class Headline:
             return "nothing known", f" ({self.why_unknown})"
         if math.isinf(self.guaranteed):
             return "nothing", ", as there is no noise"
-        return f"ε ≤ {epsilon_text(self.guaranteed)}", " to a canary, by the noise as configured"
+        most = f"ε ≤ {upper_bound_text(self.guaranteed)}"
+        return most, f"{self.to_parties}, by the noise as configured"
 
     def _proof(self) -> tuple[str, str]:
         if self.proven is None:
             return "nothing", ", as no bound that holds was made"
         return (
-            f"ε ≥ {epsilon_text(self.proven.epsilon)}",
-            f" with {100 * self.confidence:g} % confidence, whatever was trained",
+            f"ε ≥ {lower_bound_text(self.proven.epsilon)}",
+            f" with {100 * self.confidence:g} % confidence, {self.proven_if}",
         )
 
     def _estimate(self) -> tuple[str, str]:
@@ -155,7 +167,7 @@ class Headline:
         if made.lower > most:
             ends = f"{epsilon_text(made.lower)} … {epsilon_text(made.upper)}"
             return middle, f" ({ends}), above what is guaranteed"
-        end = f"{epsilon_text(most)}, the guarantee" if made.upper > most else ""
+        end = f"{upper_bound_text(most)}, the guarantee" if made.upper > most else ""
         end = end or epsilon_text(made.upper)
         return middle, f" ({epsilon_text(made.lower)} … {end}), if the noise is Gaussian"
 
@@ -196,11 +208,13 @@ def headline(report: Report) -> Headline:
         return NoAudit(None, "there are no canaries", None, None, report.confidence, "")
     is_sampled = report.analytical.canary.participations is None
     name, made = _leading(report.statistics, is_sampled)
-    canary = report.guaranteed_against(name).canary
+    against = report.guaranteed_against(name)
+    canary = against.canary
     model = report.threat_models.get(made.threat_model)
     return headline_on(
         made,
         guaranteed=canary.epsilon,
+        to_parties=_to_parties(against),
         why_unknown=str(canary.by_accountant[0].reason) if canary.epsilon is None else "",
         confidence=report.confidence,
         sees="" if model is None else model.sees,
@@ -230,6 +244,7 @@ def headline_on(
     *,
     guaranteed: float | None,
     confidence: float,
+    to_parties: str = " to a canary",
     why_unknown: str = "",
     sees: str = "",
 ) -> Headline:
@@ -239,17 +254,47 @@ def headline_on(
       made: What was estimated on the statistic.
       guaranteed: What the noise guarantees a canary; None where it is not known.
       confidence: Confidence of bounds and intervals.
+      to_parties: Whom the guarantee is for, in words that follow the number.
       why_unknown: Why the guarantee is not known, in words.
       sees: What the attacker sees, in words that follow "an attacker who sees".
     """
+    bounds = filter(None, map(made.estimate_by, BOUNDS))
+    proven = next((bound for bound in bounds if bound.details.valid_for is not None), None)
     return Headline(
         guaranteed=guaranteed,
+        to_parties=to_parties,
         why_unknown=why_unknown,
-        proven=next(filter(None, map(made.estimate_by, BOUNDS)), None),
+        proven=proven,
+        proven_if=_proven_if(proven),
         estimated=made.estimate_by(ESTIMATE),
         confidence=confidence,
         sees=sees,
     )
+
+
+def _to_parties(against: AttackerReport) -> str:
+    """Whom a guarantee is for; also what a client has, where that is another number."""
+    canary, client = against.canary, against.client
+    if client.epsilon is None or client.epsilon == canary.epsilon:
+        return f" to a canary{_rounds(canary)}"
+    return (
+        f" to a canary{_rounds(canary)}, {upper_bound_text(client.epsilon)} to a client"
+        f"{_rounds(client)}"
+    )
+
+
+def _rounds(party: GuaranteeReport) -> str:
+    """How often a party takes part; nothing where sampling decides."""
+    if party.participations is None:
+        return ""
+    rounds = party.participations
+    return " (one round)" if rounds == 1 else f" (up to {count(rounds, 'round')})"
+
+
+def _proven_if(proven: EstimateReport | None) -> str:
+    if proven is not None and proven.details.valid_for == "independent scores":
+        return "if canaries’ scores are independent"
+    return "whatever was trained"
 
 
 def strongest_first(statistics: Mapping[str, StatisticReport]) -> list[str]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from fl_audit.attacks.statistics import title_of
 from fl_audit.estimators.method_groups import METHOD_GROUPS, MethodGroup
-from fl_audit.number_words import epsilon_text
+from fl_audit.number_words import epsilon_text, lower_bound_text
 from fl_audit.report.statistic_model import EstimateReport, StatisticReport
 
 
@@ -99,7 +99,7 @@ def _method_row(method: str, statistics: Mapping[str, StatisticReport]) -> Metho
 def estimate_cell(estimate: EstimateReport) -> str:
     """The cell of a table for one epsilon: a bound with its sign, an interval by its ends."""
     if estimate.kind == "lower_bound":
-        return f"≥ {epsilon_text(estimate.epsilon)}"
+        return f"≥ {lower_bound_text(estimate.epsilon)}"
     if estimate.kind == "interval":
         return f"{epsilon_text(estimate.lower)} … {epsilon_text(estimate.upper)}"
     return epsilon_text(estimate.epsilon)

@@ -1,5 +1,6 @@
 """The part of the report on one statistic: estimates, and checks of what they assume."""
 
+import dataclasses
 import math
 
 import msgspec
@@ -13,6 +14,7 @@ from fl_audit.estimators.audit import AuditResult, estimate
 from fl_audit.estimators.result import Estimate
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import Null
+from fl_audit.formats.run_folder import LiveRecord
 from fl_audit.report.finished_run import FinishedRun
 from fl_audit.report.statistic_model import (
     AndersonDarlingReport,
@@ -24,6 +26,12 @@ from fl_audit.report.statistic_model import (
     StatisticReport,
 )
 from fl_audit.verdict import ScoredStatistic
+from fl_audit.verdict.live import LIVE_ASSUMES
+
+_STOPPED = (
+    "None: the run was stopped because of these canaries' scores, and a bound that is made then "
+    "exceeds the true epsilon more often than its confidence says. The live bound holds."
+)
 
 
 def statistic_report(run: FinishedRun, statistic: Statistic) -> StatisticReport:
@@ -45,10 +53,43 @@ def statistic_report(run: FinishedRun, statistic: Statistic) -> StatisticReport:
             confidence=run.config.audit.confidence,
             null=scored.null,
             null_tail=scored.null_tail,
+            null_source=scored.null_source,
         )
     except InputError as error:
         raise InputError(f"{run.folder.scores(statistic.name)}: {error}") from error
+    if run.record.stopped_after is not None:
+        result = _after_stop(result, run.record.live, statistic.name)
     return report_of_result(result, scored, statistic.threat_model)
+
+
+def _after_stop(result: AuditResult, live: LiveRecord | None, statistic: str) -> AuditResult:
+    """The estimates of a run that its scores ended, with the bound that holds at every round.
+
+    Other bounds are for a number of rounds that was fixed beforehand. When the run stops depends on
+    coins and scores, so that none of them holds at its confidence, and none of them says it does.
+    """
+    kept = tuple(
+        dataclasses.replace(made, valid_for=None, guarantee=_STOPPED)
+        if made.valid_for is not None
+        else made
+        for made in result.estimates
+    )
+    if live is None or statistic != "own_rounds":
+        return dataclasses.replace(result, estimates=kept)
+    bound = Estimate(
+        method="live",
+        kind="lower_bound",
+        epsilon=live.epsilon,
+        lower=live.epsilon,
+        valid_for="independent scores",
+        assumes=LIVE_ASSUMES,
+        guarantee=(
+            f"True epsilon is at least this with {100 * result.confidence:g} % confidence, at all "
+            "rounds at once, whatever stopped the run."
+        ),
+        source="The test martingale of docs/live_verdict.md (Ville 1939)",
+    )
+    return dataclasses.replace(result, estimates=(bound, *kept))
 
 
 def report_of_result(

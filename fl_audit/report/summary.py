@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fl_audit.mechanism_checks import Arrival
-from fl_audit.number_words import epsilon_text, significant
+from fl_audit.number_words import significant, upper_bound_text
 from fl_audit.report.checks import checks_words
 from fl_audit.report.headline import Headline
 from fl_audit.report.method_table import GroupRows, group_rows
@@ -74,7 +74,7 @@ def _head(report: Report) -> str:
 
 def _analytical(analytical: AnalyticalReport) -> str:
     if analytical.epsilon is not None:
-        epsilon = epsilon_text(analytical.epsilon)
+        epsilon = upper_bound_text(analytical.epsilon)
         return f"{epsilon} (what the noise guarantees; estimates may lie far below)"
     parties = (analytical.client, analytical.canary)
     unknown = next(party for party in parties if party.epsilon is None)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from fl_audit.attacks.statistics import title_of
 from fl_audit.estimators.threshold.null_choice import refuted_nulls
-from fl_audit.number_words import count, epsilon_text, significant
+from fl_audit.number_words import count, significant, upper_bound_text
 from fl_audit.report.folder_report import FolderReport
 from fl_audit.report.model import AnalyticalReport, GuaranteeReport, Report
 from fl_audit.report.statistic_model import NormalityReport, StatisticReport
@@ -86,7 +86,7 @@ def noise_rows(report: Report) -> list[NoiseRow]:
 
 
 def _upper_bound(epsilon: float | None) -> str:
-    return "none known" if epsilon is None else f"≤ {epsilon_text(epsilon)}"
+    return "none known" if epsilon is None else f"≤ {upper_bound_text(epsilon)}"
 
 
 @dataclass(frozen=True)
@@ -238,7 +238,7 @@ def accounting_rows(analytical: AnalyticalReport) -> list[AccountingRow]:
             party=party,
             participations=_participations(guarantee.participations),
             accountant=ACCOUNTANT_TITLES[by.accountant],
-            epsilon="–" if by.accountant == "none_known" else epsilon_text(by.epsilon),
+            epsilon="–" if by.accountant == "none_known" else upper_bound_text(by.epsilon),
             reason=by.reason,
         )
         for party, guarantee in (*plain, *_by_attacker(analytical))

@@ -16,7 +16,7 @@ from fl_audit.estimators import (
     valid_methods,
 )
 from fl_audit.estimators.arguments import check_confidence
-from fl_audit.estimators.setting import Null
+from fl_audit.estimators.setting import Null, NullSource
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +29,7 @@ class ScoredStatistic:
       null: The law of an excluded canary's score: "closed_form" or "empirical".
       dim: Number of trainable parameters; needed by the closed-form null.
       null_tail: A bound on the tail of an excluded canary's score; None where none is known.
+      null_source: How a known null is known: by the design of the audit, or by an argument alone.
     """
 
     name: str | None
@@ -36,11 +37,18 @@ class ScoredStatistic:
     null: Null
     dim: int | None = None
     null_tail: NullTail | None = None
+    null_source: NullSource = "design"
 
     def setting(self, delta: float, confidence: float) -> AuditSetting:
         """The setting that a method is given for these scores."""
         return AuditSetting(
-            self.scores, delta, confidence, self.dim, self.null, null_tail=self.null_tail
+            self.scores,
+            delta,
+            confidence,
+            self.dim,
+            self.null,
+            null_tail=self.null_tail,
+            null_source=self.null_source,
         )
 
 

@@ -2,11 +2,11 @@
 
 from fl_audit.attacks.audit_table import Audit
 from fl_audit.formats.run_folder import LiveRecord, RunRecord
-from fl_audit.number_words import significant
+from fl_audit.number_words import lower_bound_text
 from fl_audit.verdict.claim import Claim
 from fl_audit.verdict.decision import Outcome, Verdict
 
-_ASSUMES = (
+LIVE_ASSUMES = (
     "Canaries' scores are independent given inclusion, and excluded canaries' scores in their own "
     "rounds have the closed-form null, which they do not refute."
 )
@@ -40,8 +40,8 @@ def live_verdict(claim: Claim, record: RunRecord, live: LiveRecord, audit: Audit
     p_value = max(live.claim_p_value or 0.0, _SMALLEST_P_VALUE)
     reason = (
         f"the run was stopped in round {record.rounds_done} of {record.rounds}, as the scores of "
-        f"canaries in their own rounds so far prove ε ≥ {significant(live.claim_epsilon)}, with "
-        f"{100 * confidence:g} % confidence at all rounds together (p ≤ {p_value:.2g})"
+        f"canaries in their own rounds so far prove ε ≥ {lower_bound_text(live.claim_epsilon)}, "
+        f"with {100 * confidence:g} % confidence at all rounds together (p ≤ {p_value:.2g})"
     )
     return Verdict(
         outcome=Outcome.CONTRADICTED,
@@ -52,6 +52,6 @@ def live_verdict(claim: Claim, record: RunRecord, live: LiveRecord, audit: Audit
         epsilon_lower=live.claim_epsilon,
         method="live",
         statistic="own_rounds",
-        assumes=_ASSUMES,
+        assumes=LIVE_ASSUMES,
         p_value=p_value,
     )

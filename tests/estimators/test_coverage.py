@@ -4,6 +4,8 @@ A valid 95 % bound exceeds the truth in at most 5 % of runs: more failures than 
 probability below 1e-6. `experiments/coverage` has the same for more methods, side by side.
 """
 
+from typing import get_args
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -16,6 +18,7 @@ from fl_audit.estimators.known_mechanisms import (
     pathological,
     randomised_response,
 )
+from fl_audit.estimators.result import ValidFor
 
 VALID = ("threshold_valid", "one_run_valid")
 FOR_GAUSSIANS = ("threshold_gdp", "one_run_fdp")
@@ -53,14 +56,15 @@ def check(mechanism, methods, num_canaries, *, runs, inclusion="coins", probabil
 
 def test_every_method_that_claims_to_hold_is_checked_here():
     scores = CanaryScores(np.arange(20.0), np.arange(20.0) - 5)
-    claims = {"any mechanism": set(), "Gaussian mechanisms": set(), None: set()}
+    claims = {valid_for: set() for valid_for in (None, *get_args(ValidFor))}
     for null, dim in (("empirical", None), ("closed_form", 10**6)):
         small = CanaryScores(scores.included / 100, scores.excluded / 100)
         for name, method in METHODS.items():
             claims[method(AuditSetting(small, 1e-5, 0.95, dim, null)).valid_for].add(name)
-    assert claims["any mechanism"] == set(VALID)
+    valid = claims["any mechanism"] | claims["independent scores"]
+    assert valid == set(VALID)
     assert claims["Gaussian mechanisms"] == set(FOR_GAUSSIANS)
-    claimed = claims["any mechanism"] | claims["Gaussian mechanisms"]
+    claimed = valid | claims["Gaussian mechanisms"]
     assert {name for name in claimed if METHODS[name].allows("fixed_half")} == set(WITHOUT_COINS)
 
 

@@ -44,8 +44,8 @@ def threshold_gdp(setting: AuditSetting) -> Estimate:
     """
     setting.require(included=1)
     null = chosen_null(setting)
-    proven = _by_ranks(setting) if null.tail is None else _by_band(setting, null.tail)
-    epsilon = epsilon_of_mu(proven.mu, setting.delta)
+    proven = _by_ranks(setting) if null.tail is None else _by_band(setting, null, null.tail)
+    epsilon = 0.0 if null.proves_nothing else epsilon_of_mu(proven.mu, setting.delta)
     return Estimate(
         method="threshold_gdp",
         kind="lower_bound",
@@ -75,8 +75,8 @@ def largest_gaussian_rate(false_positive_rate: FloatArray, mu: float) -> FloatAr
     return np.asarray(special.ndtr(special.ndtri(false_positive_rate) + mu))
 
 
-def _by_band(setting: AuditSetting, null: NullTail) -> _ProvenMu:
-    bounded = bounded_thresholds(setting, null)
+def _by_band(setting: AuditSetting, null: ChosenNull, tail: NullTail) -> _ProvenMu:
+    bounded = bounded_thresholds(setting.scores, null.confidence, tail)
     negatives, positives = bounded.negatives, bounded.positives
     proven = _normal_score(negatives.success, negatives.error) - _normal_score(
         positives.error, positives.success

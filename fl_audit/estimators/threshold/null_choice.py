@@ -1,9 +1,21 @@
 """The null that a valid threshold bound stands on: what is known, unless the scores refute it.
 
 With a known null, excluded scores are not needed for the bound, so they can test that null. Where
-they refute it, the empirical null is used. That choice costs next to nothing of the confidence: a
-null that is true is refuted with probability at most REFUTED_BELOW, and of one that is false
-nothing is claimed.
+they refute it, the empirical null is used.
+
+A null that the design of the audit makes so (the pool drew the canaries, the program scored them)
+can be false by a fault of the program alone. It is refuted below REFUTED_BELOW, which costs next to
+nothing of the confidence.
+
+A null that an argument names, such as --dim, may well be wrong: another model, or scores that are
+no cosines with one vector. So the failure probability alpha of a bound is divided. The null is
+refuted at alpha SHARE_OF_REFUTATION, and a bound by it is made with the rest of alpha: if the null
+is true, the bound fails with that rest, and the empirical one, to which a refutation leads, is used
+with probability alpha SHARE_OF_REFUTATION at most. If the null is false, a bound by it is above 0
+only if included and excluded scores differ: some test at ranks of the excluded scores, exact
+whatever their law (rank_tests.py), rejects at alpha that both have one law. So where no canary left
+a trace, the share of audits that prove something is at most alpha, whatever was said of the null.
+With fewer than 2 excluded scores nothing can be told of it, and the bound says what it rests on.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,9 +27,14 @@ from fl_audit.estimators.laws import NullTail
 from fl_audit.estimators.result import Detail
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting, NotApplicableError, Null
+from fl_audit.estimators.threshold.rank_tests import largest_rate
+from fl_audit.estimators.threshold.uniform import strongest_rejection
 
 REFUTED_BELOW = 1e-6
-"""The p-value below which excluded scores refute a null."""
+"""The p-value below which excluded scores refute a null that the design of the audit makes so."""
+
+SHARE_OF_REFUTATION = 0.05
+"""The share of the failure probability at which they refute one that only an argument names."""
 
 
 @dataclass(frozen=True)
@@ -26,12 +43,17 @@ class ChosenNull:
 
     Attributes:
       tail: What is known of an excluded canary's score; None for the empirical null.
+      confidence: The confidence that is left for a bound under the null.
       assumption: What the tail assumes, as a sentence after a space; empty if nothing.
+      proves_nothing: Whether a bound by the tail must be 0, as an argument alone names the tail and
+        included scores do not differ from excluded ones.
       refutation: Why a known null is not used; None where there is none or it is used.
     """
 
     tail: NullTail | None
+    confidence: float
     assumption: str = ""
+    proves_nothing: bool = False
     refutation: str | None = None
 
     @property
@@ -62,16 +84,42 @@ def chosen_null(setting: AuditSetting) -> ChosenNull:
     tail = setting.known_tail()
     if tail is None:
         setting.require_null_scores()
-        return ChosenNull(None)
-    refutation = _refutation(setting.scores, tail)
+        return ChosenNull(None, setting.confidence)
+    is_told = setting.null_source == "argument"
+    level = (1 - setting.confidence) * SHARE_OF_REFUTATION if is_told else REFUTED_BELOW
+    refutation = _refutation(setting.scores, tail, level)
+    if refutation is None and not is_told:
+        return ChosenNull(tail, setting.confidence, _assumption(tail, setting.scores.num_excluded))
     if refutation is None:
-        return ChosenNull(tail, _assumption(tail, setting.scores.num_excluded))
+        return _told(setting, tail, setting.confidence + level)
     if setting.scores.num_excluded < 2:
         raise NotApplicableError(
             f"{refutation}; without it at least 2 excluded scores are needed, "
             f"got {setting.scores.num_excluded}"
         )
-    return ChosenNull(None, f" No law of excluded scores is assumed: {refutation}.", refutation)
+    return ChosenNull(
+        None,
+        setting.confidence,
+        f" No law of excluded scores is assumed: {refutation}.",
+        refutation=refutation,
+    )
+
+
+def _told(setting: AuditSetting, tail: NullTail, confidence: float) -> ChosenNull:
+    """The null that an argument names and the scores do not refute."""
+    num_excluded = setting.scores.num_excluded
+    assumption = _assumption(tail, num_excluded)
+    if num_excluded < 2:
+        return ChosenNull(
+            tail, confidence, f"{assumption} The bound rests on the null as it was given (dim)."
+        )
+    if strongest_rejection(setting, largest_rate(0.0)).claim > 0:
+        return ChosenNull(tail, confidence, assumption)
+    nothing = (
+        " Nothing is proven, as included scores do not differ from excluded ones by more than "
+        "chance, and the null is somebody's word (dim)."
+    )
+    return ChosenNull(tail, confidence, f"{assumption}{nothing}", proves_nothing=True)
 
 
 def refuted_nulls(details: Iterable[Mapping[str, Detail]]) -> list[str]:
@@ -84,17 +132,17 @@ def refuted_nulls(details: Iterable[Mapping[str, Detail]]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _refutation(scores: CanaryScores, tail: NullTail) -> str | None:
+def _refutation(scores: CanaryScores, tail: NullTail, level: float) -> str | None:
     """The reason why the scores cannot be held against the null; None if they can."""
     everything = np.concatenate([scores.included, scores.excluded])
     if len(everything) > 1 and np.ptp(everything) == 0:
         return (
             f"all {len(everything)} scores are equal, which tells nothing of the closed-form null"
         )
-    if scores.num_excluded == 0 or tail.p_value(scores.excluded) >= REFUTED_BELOW:
+    if scores.num_excluded == 0 or tail.p_value(scores.excluded) >= level:
         return None
     return (
-        f"the excluded scores refute the closed-form null (p < {REFUTED_BELOW:g}): they are not "
+        f"the excluded scores refute the closed-form null (p < {level:g}): they are not "
         f"{tail.description}; check dim"
     )
 

@@ -174,6 +174,24 @@ def largest_rejected_claim(
     return RejectedClaim(claim, best)
 
 
+def largest_rate(delta: float) -> LargestRate:
+    """The largest true positive rate under (epsilon, delta)-privacy, with epsilon as the claim.
+
+    Kairouz, Oh & Viswanath (2015), arXiv:1311.0776, theorem 2.1.
+
+    >>> float(largest_rate(0.0)(np.array(0.25), math.log(2)))
+    0.5
+    """
+
+    def rate(false_positive_rate: FloatArray, epsilon: float) -> FloatArray:
+        by_included = np.exp(epsilon) * false_positive_rate + delta
+        rest = np.maximum(1 - delta - false_positive_rate, 0.0)
+        by_excluded = 1 - np.exp(-epsilon) * rest
+        return np.asarray(np.minimum(np.minimum(by_included, by_excluded), 1.0))
+
+    return rate
+
+
 def _root(excess: Callable[[float], float], low: float) -> float:
     """The point at which the excess, negative at `low`, becomes positive."""
     step = 1.0

@@ -7,6 +7,7 @@ import numpy as np
 from fl_audit.array_types import FloatArray
 from fl_audit.estimators.laws import NullTail
 from fl_audit.estimators.result import Detail
+from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting
 from fl_audit.estimators.threshold.band import true_positive_band
 from fl_audit.estimators.threshold.error_rate_bounds import (
@@ -77,15 +78,18 @@ class RejectedThreshold:
         }
 
 
-def bounded_thresholds(setting: AuditSetting, null: NullTail) -> BoundedThresholds:
+def bounded_thresholds(
+    scores: CanaryScores, confidence: float, null: NullTail
+) -> BoundedThresholds:
     """The thresholds of the true positive band (band.py), with their error rates.
 
     Args:
-      setting: Setting with at least one included score.
+      scores: Scores with at least one included one.
+      confidence: Confidence of all bounds together, in (0, 1).
       null: What is known of an excluded canary's score.
     """
-    included = np.sort(setting.scores.included)
-    band = true_positive_band(len(included), setting.confidence)
+    included = np.sort(scores.included)
+    band = true_positive_band(len(included), confidence)
     thresholds = included[len(included) - band.ranks]
     return BoundedThresholds(
         thresholds=thresholds,

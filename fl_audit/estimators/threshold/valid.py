@@ -7,16 +7,13 @@ at ranks of excluded scores where it is not (rank_tests.py).
 
 import math
 
-import numpy as np
-
-from fl_audit.array_types import FloatArray
 from fl_audit.estimators.gaussian.best_threshold import Guess
 from fl_audit.estimators.laws import NullTail
 from fl_audit.estimators.result import Estimate
 from fl_audit.estimators.setting import AuditSetting
 from fl_audit.estimators.threshold.null_choice import ChosenNull, chosen_null
 from fl_audit.estimators.threshold.proven_threshold import strongest_threshold
-from fl_audit.estimators.threshold.rank_tests import LargestRate
+from fl_audit.estimators.threshold.rank_tests import largest_rate
 from fl_audit.estimators.threshold.uniform import (
     RejectedThreshold,
     bounded_thresholds,
@@ -59,27 +56,9 @@ def threshold_valid(setting: AuditSetting) -> Estimate:
     return _by_ranks(setting, null) if null.tail is None else _by_band(setting, null, null.tail)
 
 
-def largest_rate(delta: float) -> LargestRate:
-    """The largest true positive rate under (epsilon, delta)-privacy, with epsilon as the claim.
-
-    Kairouz, Oh & Viswanath (2015), arXiv:1311.0776, theorem 2.1.
-
-    >>> float(largest_rate(0.0)(np.array(0.25), math.log(2)))
-    0.5
-    """
-
-    def rate(false_positive_rate: FloatArray, epsilon: float) -> FloatArray:
-        by_included = np.exp(epsilon) * false_positive_rate + delta
-        rest = np.maximum(1 - delta - false_positive_rate, 0.0)
-        by_excluded = 1 - np.exp(-epsilon) * rest
-        return np.asarray(np.minimum(np.minimum(by_included, by_excluded), 1.0))
-
-    return rate
-
-
 def _by_band(setting: AuditSetting, null: ChosenNull, tail: NullTail) -> Estimate:
     """The bound from a band on the true positive rates and a known tail of the null."""
-    bounded = bounded_thresholds(setting, tail)
+    bounded = bounded_thresholds(setting.scores, null.confidence, tail)
     best = strongest_threshold(
         bounded.thresholds,
         bounded.false_negatives,
@@ -87,12 +66,13 @@ def _by_band(setting: AuditSetting, null: ChosenNull, tail: NullTail) -> Estimat
         bounded.positives,
         setting.delta,
     )
+    epsilon = 0.0 if null.proves_nothing else best.epsilon
     return Estimate(
         method="threshold_valid",
         kind="lower_bound",
-        epsilon=best.epsilon,
-        lower=best.epsilon,
-        valid_for="any mechanism",
+        epsilon=epsilon,
+        lower=epsilon,
+        valid_for="independent scores",
         assumes=f"{_SHARED}.{null.assumption}",
         guarantee=_guarantee(
             setting, "the bounds on the error rates hold for all thresholds at once"
@@ -117,7 +97,7 @@ def _by_ranks(setting: AuditSetting, null: ChosenNull) -> Estimate:
         kind="lower_bound",
         epsilon=best.claim,
         lower=best.claim,
-        valid_for="any mechanism",
+        valid_for="independent scores",
         assumes=f"{_SHARED}.{null.assumption}",
         guarantee=_guarantee(
             setting,

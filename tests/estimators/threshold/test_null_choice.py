@@ -25,6 +25,17 @@ def made(method, included, excluded, dim, **arguments):
     return estimate(scores, delta=1e-5, dim=dim, methods=[method], **arguments).estimates[0]
 
 
+def unproven(method, excluded, factor, null, *, runs=200, dim=2000):
+    """The number of audits without any leak that prove something, with dim wrong by a factor."""
+    rng = np.random.default_rng(RNG_SEED)
+    wrong, proven = int(dim * factor), 0
+    for _ in range(runs):
+        included, outside = np.split(rng.normal(size=250 + excluded) / math.sqrt(dim), [250])
+        found = made(method, included, outside, wrong, null_tail=null(wrong))
+        proven += found.epsilon > 0
+    return proven
+
+
 def noise(*shape):
     return np.random.default_rng(RNG_SEED).normal(size=shape) / math.sqrt(1000)
 
@@ -112,3 +123,69 @@ def test_what_is_known_pays(method, shift):
     assert exact - 0.15 <= known <= exact
     assert anything <= known
     assert shift < 2 or anything < known - 0.6
+
+
+@pytest.mark.parametrize("null", [GaussianCanaryNull, SignCanaryNull])
+@pytest.mark.parametrize("excluded", [2, 3, 10, 50, 250])
+@pytest.mark.parametrize("factor", [1.1, 1.7, 2, 0.5, 100])
+def test_a_wrong_dim_proves_something_at_most_as_often_as_a_bound_may_fail(factor, excluded, null):
+    # Binomial(60, 0.05) is above 15 with probability 2e-8. Without excluded scores or with one,
+    # 70 % of audits at twice the dim prove something, and say what that rests on.
+    assert unproven("threshold_valid", excluded, factor, null, runs=60) <= 15
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("excluded", [2, 10, 250])
+@pytest.mark.parametrize("factor", [1.7, 2, 100])
+def test_a_wrong_dim_proves_something_in_at_most_5_percent_of_many(factor, excluded, method):
+    # Binomial(2000, 0.05) is above 155 with probability 4e-8.
+    assert unproven(method, excluded, factor, GaussianCanaryNull, runs=2000) <= 155
+
+
+@pytest.mark.parametrize("excluded", [0, 1])
+def test_where_nothing_can_be_told_the_bound_says_what_it_rests_on(excluded):
+    included, outside = np.split(4 / math.sqrt(1000) + noise(60 + excluded), [60])
+    found = made("threshold_valid", included, outside - 4 / math.sqrt(1000), 1000)
+    assert found.epsilon > 5
+    assert "rests on the null as it was given (dim)" in found.assumes
+
+
+def test_a_null_by_design_needs_no_excluded_scores_to_bear_it_out():
+    included, excluded = noise(2, 250)
+    included = included + 0.5 / math.sqrt(1000)
+    by_design = made("threshold_valid", included, excluded[:3], 1000, null_source="design")
+    told = made("threshold_valid", included, excluded[:3], 1000)
+    assert by_design.epsilon > told.epsilon == 0
+    assert "do not differ from excluded ones" in told.assumes
+    assert "as it was given" not in by_design.assumes
+
+
+@pytest.mark.parametrize(("delta", "revealed", "share"), [(1e-3, 12, 0.07), (1e-2, 40, 0.24)])
+def test_canaries_that_the_mechanism_ties_together(delta, revealed, share):
+    """Revealing k of m canaries with probability m delta / k is (0, delta)-DP.
+
+    threshold_valid, which says that it needs independent scores, then proves an epsilon above 0
+    more often than in 5 % of runs; one_run_valid does not, whatever the mechanism.
+    """
+    m, dim, rng = 1000, 10**6, np.random.default_rng(RNG_SEED)
+    proven = {"threshold_valid": 0, "one_run_valid": 0}
+    for _ in range(20):
+        coins = rng.random(m) < 0.5
+        scores = rng.normal(size=m) / math.sqrt(dim)
+        shown = rng.permutation(m)[:revealed]
+        scores[shown[coins[shown]]] = 0.9
+        result = estimate(
+            CanaryScores(scores[coins], scores[~coins]),
+            delta=delta,
+            dim=dim,
+            methods=list(proven),
+            null_tail=GaussianCanaryNull(dim),
+            null_source="design",
+        )
+        assert result.estimates[0].valid_for == "independent scores"
+        for found in result.estimates:
+            proven[found.method] += found.epsilon > 0
+    happens = m * delta / revealed
+    assert happens * proven["threshold_valid"] / 20 > share
+    assert proven["one_run_valid"] == 0

@@ -7,8 +7,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fl_audit.estimators.threshold.rank_tests import largest_rejected_claim, rank_tests
-from fl_audit.estimators.threshold.valid import largest_rate
+from fl_audit.estimators.threshold.rank_tests import (
+    largest_rate,
+    largest_rejected_claim,
+    rank_tests,
+)
 
 SEED = 1941
 

@@ -9,8 +9,7 @@ from scipy import stats
 from fl_audit.errors import InputError
 from fl_audit.estimators import CanaryScores, ExactCosine, GaussianCanaryNull, estimate
 from fl_audit.estimators.threshold.band import true_positive_band
-from fl_audit.estimators.threshold.rank_tests import rank_tests
-from fl_audit.estimators.threshold.valid import largest_rate
+from fl_audit.estimators.threshold.rank_tests import largest_rate, rank_tests
 
 SEED = 20230216
 
@@ -19,7 +18,9 @@ def bound(included, excluded=(), method="threshold_valid", dim=None, **arguments
     """The estimate; with dim, of cosines of gaussian canaries."""
     scores = CanaryScores(included, list(excluded))
     tail = None if dim is None else GaussianCanaryNull(dim)
-    made = estimate(scores, methods=[method], dim=dim, null_tail=tail, **arguments)
+    made = estimate(
+        scores, methods=[method], dim=dim, null_tail=tail, null_source="design", **arguments
+    )
     return made.estimates[0]
 
 
