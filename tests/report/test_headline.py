@@ -10,7 +10,13 @@ from fl_audit.report.headline import headline, headline_of_scores
 from fl_audit.report.model import AttackerReport, ThreatModelReport
 from fl_audit.report.summary import answer_lines
 from tests.report import made_reports
-from tests.report.made_reports import analytical, fitted_and_proven, guarantee, statistic
+from tests.report.made_reports import (
+    analytical,
+    estimate,
+    fitted_and_proven,
+    guarantee,
+    statistic,
+)
 
 STATISTICS = {
     "final": fitted_and_proven("final", 0.1, 0.5, 0.2, 1.0),
@@ -23,15 +29,16 @@ def report(canary=15.2, participations=1, statistics=None):
     sees = {"final": "the model", "all_iterates": "rounds", "known_rounds": "rounds and clients"}
     return made_reports.report(
         STATISTICS if statistics is None else statistics,
-        analytical(guarantee(65.3), guarantee(canary, participations, "a reason")),
+        analytical(guarantee(65.3, 7), guarantee(canary, participations, "a reason")),
         threat_models={n: ThreatModelReport(n, words, 1, 5, 9) for n, words in sees.items()},
     )
 
 
 def test_three_numbers_and_a_sentence():
     assert headline(report()).lines() == [
-        "guaranteed  ε ≤ 15.2 to a canary, by the noise as configured",
-        "proven      ε ≥ 11.4 with 95 % confidence, whatever was trained",
+        "guaranteed  ε ≤ 15.2 to a canary (one round), 65.3 to a client (up to 7 rounds), by the "
+        "noise as configured",
+        "proven      ε ≥ 11.4 with 95 % confidence, if canaries’ scores are independent",
         "estimated   ε ≈ 15.2 (14.8 … 15.2, the guarantee), if the noise is Gaussian",
         "An attacker who sees rounds and clients learns at least 75 % of the ε that the noise "
         "allows such an attacker.",
@@ -41,7 +48,26 @@ def test_three_numbers_and_a_sentence():
 def test_an_estimate_all_above_the_guarantee_is_not_cut():
     lines = headline(report(canary=12.0)).lines()
     assert lines[2] == "estimated   ε ≈ 15.6 (14.8 … 16.4), above what is guaranteed"
-    assert headline(report(canary=10.0)).sentence().endswith("the mechanism is not as configured.")
+    assert (
+        headline(report(canary=10.0))
+        .sentence()
+        .endswith("the mechanism is not as configured, with 95 % confidence.")
+    )
+
+
+def test_printed_bounds_still_hold():
+    made = report(canary=15.21, statistics={"m": fitted_and_proven("final", 15.19, 16, 15.1, 17)})
+    assert headline(made).lines()[0].startswith("guaranteed  ε ≤ 15.3 to a canary")
+    assert headline(made).lines()[1].startswith("proven      ε ≥ 15.1 with")
+    assert "at least 99 % of the ε" in headline(made).sentence()
+
+
+def test_a_bound_for_any_mechanism_says_so_and_one_that_claims_nothing_does_not_lead():
+    valid = estimate("one_run_valid", "lower_bound", 3.0, valid_for="any mechanism", lower=3.0)
+    after_stop = estimate("threshold_valid", "lower_bound", 9.0, lower=9.0)
+    made = report(statistics={"m": statistic(estimates=(after_stop, valid))})
+    line = headline(made).lines()[1]
+    assert line == "proven      ε ≥ 3.00 with 95 % confidence, whatever was trained"
 
 
 def test_who_knows_who_was_sampled_does_not_lead_where_sampling_is_counted_on():
@@ -51,7 +77,7 @@ def test_who_knows_who_was_sampled_does_not_lead_where_sampling_is_counted_on():
 
 
 @pytest.mark.parametrize(
-    ("statistic", "epsilon", "share"), [("own_rounds", 15.2, "75 %"), ("max", 9.9, "61 %")]
+    ("statistic", "epsilon", "share"), [("own_rounds", 15.2, "75 %"), ("max", 9.9, "60 %")]
 )
 def test_the_guarantee_is_the_one_against_the_attacker_of_the_proof(statistic, epsilon, share):
     whole = report(statistics={statistic: STATISTICS[statistic]})
