@@ -4,13 +4,19 @@ Neither TensorFlow nor, before a strategy is wrapped, Flower is imported. It is 
 `flwr.serverapp.strategy`; examples/flower has a whole system.
 """
 
-from collections.abc import Callable, Iterable
+import contextlib
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from fl_audit.array_types import Float32Array
-from fl_audit.attacks.arrays import unflatten
+import numpy as np
+
+from fl_audit.attacks.arrays import flatten
+from fl_audit.attacks.guest import GuestAudit, is_floating, moved_along, widened
 from fl_audit.attacks.scorer import RoundScorer
+from fl_audit.attacks.seen_log import read_vector
 from fl_audit.canaries.pool import CanaryPool
+from fl_audit.errors import InputError
+from fl_audit.formats.atomic import atomic_writer
 
 
 class ScoredStrategy:
@@ -18,6 +24,9 @@ class ScoredStrategy:
 
     It goes outermost, around Flower's DP wrapper, so that what it scores has the noise in it. All
     else it leaves to the strategy inside. Where `start` ends, the score files are written.
+
+    It never ends the training: what it cannot score it logs (logger `fl_audit`), notes in the
+    folder, and leaves out. After a restart of the server it goes on with `RoundScorer.open`.
     """
 
     def __init__(
@@ -25,6 +34,9 @@ class ScoredStrategy:
         strategy: Any,
         scorer: RoundScorer,
         canary_length: Callable[[int], float] | None = None,
+        *,
+        model: Sequence[Any] | None = None,
+        rounds_before: int = 0,
     ) -> None:
         """Wraps a strategy.
 
@@ -36,10 +48,24 @@ class ScoredStrategy:
             updates `lambda replies: clip_norm / replies`. With it, and with the `canary_rounds` of
             the scorer, it is measured whether canaries arrive, without which no verdict is
             consistent (docs/arrival.md).
+          model: The arrays of the model as clients have them, NumPy's, in its order, whose types
+            say which are audited (see `canary_arrays`); None takes those of the initial arrays.
+          rounds_before: The rounds that were trained before this start, as Flower counts from 1
+            again: `max(scorer.scored_rounds, default=0)` where every round was scored.
+
+        Raises:
+          InputError: `rounds_before` is no number of rounds for which the scorer has room.
         """
+        if not 0 <= rounds_before <= scorer.num_rounds:
+            raise InputError(
+                f"rounds_before: must be in 0 to {scorer.num_rounds}, got {rounds_before!r}"
+            )
         self.strategy = strategy
         self.scorer = scorer
         self._canary_length = canary_length
+        self._model = model
+        self._rounds_before = rounds_before
+        self._guest = GuestAudit()
         self._before: Any = None
 
     def __getattr__(self, name: str) -> Any:
@@ -48,12 +74,11 @@ class ScoredStrategy:
 
     def start(self, grid: Any, initial_arrays: Any, *args: Any, **kwargs: Any) -> Any:
         """Runs the wrapped strategy's rounds, then writes the scores; takes what it takes."""
+        with self._harmless("the initial model"):
+            self._keep_initial(initial_arrays)
         result = type(self.strategy).start(self, grid, initial_arrays, *args, **kwargs)
-        final = result.arrays if len(result.arrays) else initial_arrays
-        self.scorer.finish(
-            initial=[initial_arrays[key].numpy() for key in initial_arrays],
-            final=[final[key].numpy() for key in initial_arrays],
-        )
+        with self._harmless("the score files"):
+            self._finish(result.arrays if len(result.arrays) else initial_arrays)
         return result
 
     def configure_train(self, server_round: int, arrays: Any, config: Any, grid: Any) -> Any:
@@ -65,11 +90,37 @@ class ScoredStrategy:
         """Scores how the model moves in the round, unless the round has no aggregate."""
         answers = list(replies)
         after, metrics = self.strategy.aggregate_train(server_round, answers)
+        number = server_round + self._rounds_before
         if after is not None:
-            moved = [after[key].numpy() - old.numpy() for key, old in self._before.items()]
-            length = self._promised(answers)
-            self.scorer.score_round(server_round, moved, canary_length=length)
+            with self._harmless(f"round {number}"):
+                new, old = self._audited(after), self._audited(self._before)
+                moved = [after_it - before for after_it, before in zip(new, old, strict=True)]
+                length = self._promised(answers)
+                self.scorer.score_round(number, moved, canary_length=length)
         return after, metrics
+
+    def _harmless(self, what: str) -> contextlib.AbstractContextManager[None]:
+        return self._guest.harmless(what, self.scorer.folder.path)
+
+    def _audited(self, record: Any) -> list[Any]:
+        """The audited arrays of a record of arrays, in its order."""
+        arrays = {name: record[name].numpy() for name in record}
+        types = arrays if self._model is None else dict(zip(arrays, self._model, strict=True))
+        return [widened(arrays[name]) for name in self._guest.audited(types)]
+
+    def _keep_initial(self, initial_arrays: Any) -> None:
+        """Keeps the model before the first round, which a restart does not know any more."""
+        initial = flatten(self._audited(initial_arrays), self.scorer.pool.dim, "initial model")
+        if not self._rounds_before and not self.scorer.scored_rounds:
+            with atomic_writer(self.scorer.folder.initial) as file:
+                np.save(file, initial)
+
+    def _finish(self, final_arrays: Any) -> None:
+        """Writes the score files; against the initial model too where it was kept."""
+        path, dim = self.scorer.folder.initial, self.scorer.pool.dim
+        initial = read_vector(path, dim) if path.exists() else None
+        final = flatten(self._audited(final_arrays), dim, "final model")
+        self.scorer.finish(initial=initial, final=final)
 
     def _promised(self, replies: list[Any]) -> float | None:
         if self._canary_length is None:
@@ -78,15 +129,34 @@ class ScoredStrategy:
 
 
 def canary_arrays(
-    weights: list[Float32Array], pool: CanaryPool, canary: int, norm: float
-) -> list[Float32Array]:
+    weights: Sequence[Any],
+    pool: CanaryPool,
+    canary: int,
+    norm: float,
+    model: Sequence[Any] | None = None,
+) -> list[Any]:
     """The answer of a canary client: the round's model, moved along the canary's vector.
+
+    Arrays of floating-point numbers move, of any size, and keep their type. Others, such as the
+    number of batches that a normalisation has seen (int64), stay as they are: the pool's `dim` is
+    the number of values in those that move.
 
     Args:
       weights: The arrays of the round's model.
       pool: The canaries, the same as the server's.
       canary: The number of the canary, which is to be an included one.
       norm: How far the model moves; under a clip, far above the clip norm.
+      model: The arrays of the client's own model, whose types say which move; None takes those of
+        `weights`. To be given where some are integers: Flower's mean makes floats of them, so that
+        from the second round on `weights` does not tell.
+
+    Raises:
+      InputError: The pool's `dim` is another number, or a moved number leaves its type's range.
     """
-    moved = unflatten(norm * pool.vector(canary), weights)
-    return [old + part for old, part in zip(weights, moved, strict=True)]
+    types = weights if model is None else model
+    if len(types) != len(weights):
+        raise InputError(f"model: must have {len(weights)} arrays as weights, got {len(types)}")
+    arrays = {str(index): part for index, part in enumerate(weights)}
+    names = tuple(str(index) for index, part in enumerate(types) if is_floating(part))
+    moved = moved_along(norm * pool.vector(canary), arrays, names)
+    return [moved.get(name, part) for name, part in arrays.items()]

@@ -4,16 +4,20 @@ A federation of NVFlare has as many clients as sites, too few for an audit, so t
 plays the canaries. TensorFlow is not imported; examples/nvflare has a whole system.
 """
 
+import contextlib
 import copy
+import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fl_audit.array_types import Float32Array
-from fl_audit.attacks.arrays import unflatten
+from fl_audit.attacks.guest import GuestAudit, moved_along, widened
 from fl_audit.attacks.scorer import RoundScorer
 from fl_audit.canaries.pool import CanaryPool
 from fl_audit.errors import InputError
+from fl_audit.formats.log_folder import LogFolder
 from fl_audit.participation.placement import spread
 
 try:
@@ -28,6 +32,9 @@ class ScoredAggregator(ModelAggregator):
     It is the `aggregator` of NVFlare's FedAvg or ScatterAndGather, around the one that clips and
     adds noise. Sites answer with differences (`params_transfer_type=TransferType.DIFF`). What it
     takes are numbers and names, as NVFlare writes a job's components as JSON.
+
+    It never ends the training: what it cannot score it logs (logger `fl_audit`), notes in the
+    folder, and leaves out. After a restart of the server it goes on in its folder.
     """
 
     def __init__(
@@ -56,13 +63,31 @@ class ScoredAggregator(ModelAggregator):
             consistent (docs/arrival.md).
           count: The number of canaries, of which coins include about half.
           repeats: The number of rounds of each canary; `num_rounds` where a site is in all of them.
+
+        Raises:
+          InputError: A number is out of its range.
         """
         super().__init__()
         self.aggregator, self.folder, self.num_rounds = aggregator, folder, num_rounds
         self.seed, self.count, self.repeats = seed, count, repeats
         self.canary_norm, self.canary_length = canary_norm, canary_length
+        self._check()
+        self._dealt = spread(np.arange(count), seed, num_rounds, repeats)
+        self._guest = GuestAudit()
         self._answer: Any = None
         self._scorer: RoundScorer | None = None
+        self._is_over = False
+
+    def _check(self) -> None:
+        """Raises an `InputError` where a number is out of its range."""
+        for name, most in (("num_rounds", math.inf), ("repeats", self.num_rounds)):
+            if not 1 <= getattr(self, name) <= most:
+                raise InputError(f"{name}: must be in 1 to {most}, got {getattr(self, name)!r}")
+        for name in ("canary_norm", "canary_length"):
+            length = getattr(self, name)
+            if length is not None and not 0 < length < math.inf:
+                raise InputError(f"{name}: must be positive and finite, got {length!r}")
+        _ = CanaryPool(self.seed, self.count, dim=2).included  # the real dim comes with an answer
 
     def reset_stats(self) -> None:
         """Begins a round."""
@@ -78,35 +103,63 @@ class ScoredAggregator(ModelAggregator):
     def aggregate_model(self) -> Any:
         """Adds the round's canaries and scores what is released; a round without sites has none."""
         answer = self._answer
-        if answer is None:
+        if answer is None or self._is_over:
             return self.aggregator.aggregate_model()
-        if answer.params_type != "DIFF":
-            raise InputError("ScoredAggregator: sites must answer with differences (DIFF)")
-        number = answer.current_round + 1
-        names = sorted(name for name, part in answer.params.items() if part.dtype.kind == "f")
-        scorer = self._scorer or self._start(sum(answer.params[name].size for name in names))
-        for canary in self._dealt.of(number - 1):
-            if scorer.pool.included[canary]:
-                vector = self.canary_norm * scorer.pool.vector(int(canary))
-                self.aggregator.accept_model(_answer_like(answer, names, vector, int(canary)))
+        self._add_canaries(answer)
         released = self.aggregator.aggregate_model()
-        moved = [released.params[name] for name in names]
-        scorer.score_round(number, moved, canary_length=self.canary_length)
+        if self._scorer is None:
+            self._is_over = True  # what keeps it from a start does so in every round
+            return released
+        with self._harmless("a round's scores"):
+            moved = [widened(released.params[n]) for n in self._audited(answer)]
+            number = answer.current_round + 1
+            self._scorer.score_round(number, moved, canary_length=self.canary_length)
         return released
 
-    def _start(self, dim: int) -> RoundScorer:
+    def _audited(self, answer: Any) -> tuple[str, ...]:
+        """The names of the variables that are audited, sorted, as sites may order them anyhow."""
+        return self._guest.audited(dict(sorted(answer.params.items())))
+
+    def _harmless(self, what: str) -> contextlib.AbstractContextManager[None]:
+        number = getattr(self._answer, "current_round", None)
+        return self._guest.harmless(f"{what} (current_round {number})", self.folder)
+
+    def _opened(self, answer: Any) -> RoundScorer:
+        """The scorer of a new audit, or of this one before the server was started again.
+
+        Raises:
+          InputError: Sites do not answer with differences, or the folder is of something else.
+        """
+        if answer.params_type != "DIFF":
+            raise InputError("ScoredAggregator: sites must answer with differences (DIFF)")
+        dim = sum(answer.params[name].size for name in self._audited(answer))
         pool = CanaryPool(self.seed, self.count, dim)
-        self._dealt = spread(np.arange(self.count), self.seed, self.num_rounds, self.repeats)
-        rounds = self._dealt.by_member(self.count)
-        self._scorer = RoundScorer.create(self.folder, pool, self.num_rounds, rounds)
-        return self._scorer
+        if not LogFolder(Path(self.folder)).pool.exists():
+            rounds = self._dealt.by_member(self.count)
+            return RoundScorer.create(self.folder, pool, self.num_rounds, rounds)
+        scorer = RoundScorer.open(self.folder)
+        if (scorer.pool, scorer.num_rounds) != (pool, self.num_rounds):
+            raise InputError(
+                f"{self.folder}: holds the audit of {scorer.pool} in {scorer.num_rounds} rounds, "
+                f"not of {pool} in {self.num_rounds}; must be a new folder, or this audit's own"
+            )
+        return scorer
+
+    def _add_canaries(self, answer: Any) -> None:
+        """Hands on the answers of the round's canaries; opens the scorer in the first round."""
+        with self._harmless("a round's canaries"):
+            self._scorer = self._scorer or self._opened(answer)
+            pool, names = self._scorer.pool, self._audited(answer)
+            for canary in map(int, self._dealt.of(answer.current_round)):
+                if pool.included[canary]:
+                    vector = self.canary_norm * pool.vector(canary)
+                    self.aggregator.accept_model(_answer_like(answer, names, vector, canary))
 
 
-def _answer_like(answer: Any, names: list[str], vector: Float32Array, canary: int) -> Any:
+def _answer_like(answer: Any, names: tuple[str, ...], vector: Float32Array, canary: int) -> Any:
     """A canary's answer: its vector in the variables of a site's answer, all else zero."""
     made = copy.copy(answer)
-    parts = unflatten(vector, [answer.params[name] for name in names])
     zeros = {name: np.zeros_like(part) for name, part in answer.params.items()}
-    made.params = zeros | dict(zip(names, parts, strict=True))
+    made.params = zeros | moved_along(vector, zeros, names)
     made.meta = {**answer.meta, "client_name": f"canary-{canary}"}
     return made

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from fl_audit.attacks import CanaryPool, RoundScorer
+from fl_audit.errors import InputError
 from fl_audit.flower import ScoredStrategy, canary_arrays
 from fl_audit.formats.score_file import read_score_file
 from fl_audit.report.arrival import folder_arrival
@@ -139,6 +140,83 @@ def test_a_canary_moves_the_model_along_its_vector():
     moved = canary_arrays(weights, POOL, 3, norm=2.0)
     flat = np.concatenate([(new - old).ravel() for new, old in zip(moved, weights, strict=True)])
     np.testing.assert_allclose(flat, 2 * POOL.vector(3), atol=1e-6)
+
+
+NORMALISED = [np.ones((20, 10), np.float16), np.ones(10, np.float32), np.array(7)]
+"""A model with the number of batches that a normalisation has seen, and a matrix of float16."""
+
+
+def test_integers_are_left_out_of_clients_and_server_and_float16_is_audited(tmp_path, caplog):
+    """Flower's mean makes floats of integers, so that only the first round shows their types."""
+    scorer = RoundScorer.create(tmp_path / "audit", POOL, 3)
+
+    def answers(messages):
+        weights = [part.numpy() for part in messages[0].values()]
+        canaries = np.flatnonzero(POOL.included)
+        sent = [canary_arrays(weights, POOL, int(c), 5.0, NORMALISED) for c in canaries]
+        for answer in sent:
+            assert [part.dtype for part in answer] == [part.dtype for part in weights]
+            assert answer[2] == 7
+        return map(record, sent)
+
+    ScoredStrategy(Strategy(0), scorer).start(answers, record(NORMALISED), num_rounds=3)
+    assert scorer.scored_rounds == [1, 2, 3]
+    assert [r.message.count("2 (int64); the pool's dim is the number of the other values, 210")
+            for r in caplog.records] == [1]  # fmt: skip
+    found = read_score_file(scorer.folder.scores("final_minus_initial"))
+    assert found.score[found.included].mean() > 0.15
+    assert not scorer.folder.faults.exists()
+
+
+def test_a_server_that_is_started_again_goes_on_from_its_first_model(tmp_path):
+    initial = [np.ones(shape, np.float32) for shape in SHAPES]
+    whole = RoundScorer.create(tmp_path / "whole", POOL, 4)
+    ScoredStrategy(Strategy(0), whole).start(grid, record(initial), num_rounds=4)
+    scorer = RoundScorer.create(tmp_path / "audit", POOL, 4)
+    first = ScoredStrategy(Strategy(0), scorer).start(grid, record(initial), num_rounds=3)
+    scorer = RoundScorer.open(tmp_path / "audit")
+    again = ScoredStrategy(Strategy(0), scorer, rounds_before=3)
+    again.start(grid, first.arrays, num_rounds=1)
+    assert scorer.scored_rounds == [1, 2, 3, 4]
+    for name in ("final_minus_initial", "max"):
+        ours, theirs = (read_score_file(s.folder.scores(name)).score for s in (scorer, whole))
+        np.testing.assert_allclose(ours, theirs, atol=1e-6)
+
+
+def _full(index):
+    raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize(
+    ("dim", "broken"), [(211, None), (210, "canary_length"), (210, "disk"), (210, "nan")]
+)
+def test_whatever_happens_to_the_audit_training_ends_as_without_it(tmp_path, caplog, dim, broken):
+    pool = CanaryPool(seed=1, count=40, dim=dim)
+    scorer = RoundScorer.create(tmp_path / "audit", pool, 3)
+    initial = [np.ones(shape, np.float32) for shape in SHAPES]
+    if broken == "disk":
+        scorer._sum.forget = _full
+    if broken == "nan":
+        initial[1][:] = np.nan
+    alone = Strategy(0).start(grid, record(initial))
+    length = (lambda replies: 1 / (replies - replies)) if broken == "canary_length" else None
+    audited = ScoredStrategy(Strategy(0), scorer, length).start(grid, record(initial))
+    for name, array in alone.arrays.items():
+        np.testing.assert_array_equal(audited.arrays[name].numpy(), array.numpy())
+    assert "the audit is incomplete, training goes on: round 1: " in caplog.text
+    assert len(scorer.folder.faults.read_text().splitlines()) >= 3
+
+
+@pytest.mark.parametrize("rounds_before", [-1, 4])
+def test_wrong_numbers_are_refused_at_once(tmp_path, rounds_before):
+    scorer = RoundScorer.create(tmp_path / "audit", POOL, 3)
+    with pytest.raises(InputError, match="rounds_before: must be in 0 to 3"):
+        ScoredStrategy(Strategy(0), scorer, rounds_before=rounds_before)
+
+
+def test_a_canary_that_leaves_the_range_of_float16_is_refused():
+    with pytest.raises(InputError, match="leaves the range of float16"):
+        canary_arrays([np.ones(210, np.float16)], POOL, 0, norm=1e7)
 
 
 def test_it_needs_neither_flower_nor_tensorflow():

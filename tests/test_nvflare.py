@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fl_audit.attacks import RoundScorer
 from fl_audit.errors import InputError
 from fl_audit.nvflare import ScoredAggregator
 from fl_audit.report.arrival import folder_arrival
@@ -130,11 +131,93 @@ def test_a_round_without_sites_is_left_alone(tmp_path):
     assert not (tmp_path / "audit").exists()
 
 
-def test_whole_models_are_refused(tmp_path):
-    wrapped = scored(PrivateMean(), tmp_path, 2)
-    wrapped.accept_model(Answer({"a": np.ones(3, np.float32)}, params_type="FULL"))
-    with pytest.raises(InputError, match="differences"):
-        wrapped.aggregate_model()
+def one_round(wrapped: ScoredAggregator, answer: Answer) -> Answer:
+    wrapped.fl_ctx = None
+    wrapped.reset_stats()
+    wrapped.accept_model(answer)
+    return wrapped.aggregate_model()
+
+
+def test_whole_models_are_not_audited_and_training_goes_on(tmp_path, caplog):
+    wrapped = scored(PrivateMean(), tmp_path / "audit", 2)
+    for number in range(2):
+        answer = site_answer(number)
+        answer.params_type = "FULL"
+        assert one_round(wrapped, answer).params["a"].shape == (40, 50)
+    assert [record.message.count("(DIFF)") for record in caplog.records] == [1]
+    assert not (tmp_path / "audit").exists()
+
+
+class HalfMean(PrivateMean):
+    """Releases float16."""
+
+    def aggregate_model(self) -> Answer:
+        released = super().aggregate_model()
+        return Answer({name: part.astype(np.float16) for name, part in released.params.items()})
+
+
+def test_float16_is_audited_and_integers_are_left_out_by_name(tmp_path, caplog):
+    inner = HalfMean()
+    wrapped = scored(inner, tmp_path / "audit", 2)
+    for number in range(2):
+        answer = site_answer(number)
+        answer.params = {
+            name: part.astype(np.float16) if part.dtype == np.float32 else part
+            for name, part in answer.params.items()
+        }
+        one_round(wrapped, answer)
+    assert RoundScorer.open(tmp_path / "audit").scored_rounds == [1, 2]
+    assert wrapped._scorer.pool.dim == 2050
+    assert {part.dtype.name for a in inner.answers for part in a.params.values()} == {
+        "float16",
+        "int64",
+    }
+    assert [record.message.count("steps (int64)") for record in caplog.records] == [1]
+    assert not (tmp_path / "audit" / "faults.txt").exists()
+
+
+def test_a_server_that_is_started_again_goes_on_and_another_audit_is_left_alone(tmp_path, caplog):
+    folder = tmp_path / "audit"
+    one_round(scored(PrivateMean(), folder, 2), site_answer(0))
+    one_round(scored(PrivateMean(), folder, 2), site_answer(1))
+    assert RoundScorer.open(folder).scored_rounds == [1, 2]
+    assert "incomplete" not in caplog.text
+    before = (folder / "round_cosines.npy").read_bytes()
+    one_round(scored(PrivateMean(), folder, 3), site_answer(0))
+    assert "must be a new folder, or this audit's own" in caplog.text
+    assert (folder / "round_cosines.npy").read_bytes() == before
+
+
+def test_a_round_that_cannot_be_scored_is_noted_and_keeps_a_verdict_from_being_consistent(tmp_path):
+    inner = PrivateMean()
+    wrapped = trained(tmp_path / "audit", inner, canary_length=CLIP_NORM / DENOMINATOR)
+    answer = site_answer(3)
+    answer.params["a"] = answer.params["a"] * np.float32(np.nan)
+    released = one_round(wrapped, answer)
+    assert np.isnan(released.params["a"]).all()  # what the aggregator makes of it is its own
+    folder = AuditedFolder(tmp_path / "audit")
+    arrival = folder_arrival(folder, folder_statistics(folder))
+    assert arrival.state == "cannot_tell"
+    assert "the audit is incomplete, as faults.txt says: 1 fault, the first: a round's scores" in (
+        arrival.reason
+    )
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"num_rounds": 0},
+        {"repeats": 11},
+        {"canary_norm": 0.0},
+        {"canary_length": float("inf")},
+        {"count": 1},
+        {"seed": -1},
+    ],
+)
+def test_wrong_numbers_are_refused_at_once(tmp_path, wrong):
+    right = {"folder": str(tmp_path), "num_rounds": 10, "seed": 3, "canary_norm": 1.0}
+    with pytest.raises(InputError, match=next(iter(wrong))):
+        ScoredAggregator(PrivateMean(), **(right | wrong))
 
 
 def test_it_needs_no_tensorflow():

@@ -49,6 +49,11 @@ class LogFolder(ScoredFolder):
         return self.path / "final.npy"
 
     @property
+    def faults(self) -> Path:
+        """What went wrong in the audit itself while training went on, a line each; or missing."""
+        return self.path / "faults.txt"
+
+    @property
     def optional(self) -> tuple[str, ...]:
         """The names of what another system may put beside the pool; each may be missing."""
         vectors = (self.aggregates, self.round_cosines, self.initial, self.final)

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -11,10 +12,11 @@ from fl_audit.attacks.arrivals import RoundLengths, arrival_in_rounds
 from fl_audit.attacks.log_arrival import log_arrival
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.round_cosines import numbered_rows
-from fl_audit.errors import InputError
+from fl_audit.errors import InputError, one_line
 from fl_audit.formats.cosine_log import CosineLog
 from fl_audit.mechanism_checks import Arrival
 from fl_audit.mechanisms import MECHANISMS
+from fl_audit.number_words import count
 from fl_audit.report.audited_folder import AuditedFolder
 from fl_audit.report.finished_run import FinishedRun
 from fl_audit.verdict import ScoredStatistic, separation
@@ -34,11 +36,24 @@ def folder_arrival(folder: AuditedFolder, statistics: Sequence[ScoredStatistic])
     """
     if folder.log is not None:
         seen = log_arrival(folder.log)
-        return seen or dataclasses.replace(separation(statistics), lacks=_WHO_WHEN)
+        found = seen or dataclasses.replace(separation(statistics), lacks=_WHO_WHEN)
+        return _with_faults(folder.log.folder.faults, found)
     try:
         return scores_alone(statistics) if folder.run is None else run_arrival(folder.run)
     except InputError:  # of a run of which only scores were kept, those alone tell
         return scores_alone(statistics)
+
+
+def _with_faults(path: Path, found: Arrival) -> Arrival:
+    """The arrival as it was found; not seen to be whole where the audit itself had faults."""
+    if found.state != "arrived" or not path.exists():
+        return found
+    faults = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    reason = (
+        f"{found.reason}; but the audit is incomplete, as {path.name} says: "
+        f"{count(len(faults), 'fault')}, the first: {one_line(faults[0]) if faults else ''}"
+    )
+    return dataclasses.replace(found, state="cannot_tell", reason=reason)
 
 
 def scores_alone(statistics: Sequence[ScoredStatistic]) -> Arrival:

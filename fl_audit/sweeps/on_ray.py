@@ -7,11 +7,12 @@ from typing import Any
 
 from fl_audit.config.file import config_to_toml
 from fl_audit.cores import num_cores
+from fl_audit.errors import InputError
 from fl_audit.sweeps.grid import SweepRun
 from fl_audit.sweeps.states import RunState
 from fl_audit.sweeps.worker import one_run
 from fl_audit.tasks.tables import PythonTask
-from fl_audit.training.on_ray.machine import ray_on_this_machine
+from fl_audit.training.on_ray.machine import lost_part, ray_on_this_machine
 
 MEMORY_OF_A_RUN = 2 * 2**30
 """The memory that a run is taken to need where `--jobs` does not say how many run at a time."""
@@ -20,6 +21,7 @@ RUNS_OF_A_PROCESS = 8
 """The runs that a process makes one after another. All but the first find TensorFlow imported; then
 a new process takes over, as the memory of graphs is not given back (80 MB a quickstart)."""
 
+_CALL_AGAIN = "the same command makes the runs that are left, and goes on with those at work"
 _SECONDS_BETWEEN_LOOKS = 0.5
 _OBJECT_STORE = 80 * 2**20  # what travels is a config and a line; this is Ray's least
 
@@ -88,6 +90,9 @@ def run_on_ray(
       jobs: The number of runs at a time; None lets the machine decide.
       ended: A function that is called with the state of each run as it ends.
       look: A function that is called every half second with the runs that are at work.
+
+    Raises:
+      InputError: Ray itself has come to an end.
     """
     cores = num_cores()
     with ray_on_this_machine(max(cores, jobs or 1), _OBJECT_STORE) as ray:
@@ -110,6 +115,8 @@ def run_on_ray(
                 future = task.remote(config, *folders, share.cores, share.gpus)
                 at_work[future] = state
             done, _ = ray.wait(list(at_work), num_returns=1, timeout=_SECONDS_BETWEEN_LOOKS)
+            if (part := lost_part()) is not None:
+                raise InputError(f"Ray cannot go on, as {part} has ended; {_CALL_AGAIN}")
             for future in done:
                 state = at_work.pop(future)
                 ended(state.ended(_error_of(ray, future)))

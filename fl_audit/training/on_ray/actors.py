@@ -10,6 +10,7 @@ from fl_audit.config import RayCluster
 from fl_audit.errors import InputError
 from fl_audit.participation import Cohort
 from fl_audit.training.on_ray.client_worker import Arrays, ClientWorker, Sent, WorkerSetup
+from fl_audit.training.on_ray.machine import lost_part
 from fl_audit.training.on_ray.places import LyingSum, Piece, RoundWork
 from fl_audit.training.on_ray.shards import Node, TreeSum
 
@@ -60,6 +61,7 @@ class Actors:
         cluster: RayCluster,
         setup: WorkerSetup,
         worker: type[Any] = ClientWorker,
+        lost: Callable[[], str | None] = lost_part,
     ) -> None:
         """Starts as many actors as the config asks for, or as there is room for.
 
@@ -68,6 +70,7 @@ class Actors:
           cluster: The config's table.
           setup: What makes an actor one of the run.
           worker: The class of the actors, with the methods of `ClientWorker`.
+          lost: The part of Ray that has ended though nothing goes on without it.
         """
         self._ray = ray
         self._cluster = cluster
@@ -81,6 +84,7 @@ class Actors:
         self._busy: dict[Any, _Call] = {}
         self._idle: list[_Actor] = []
         self._lost = 0
+        self._lost_part = lost
         self._own_place: str = ray.get_runtime_context().get_node_id()
         self._grow()
 
@@ -94,7 +98,9 @@ class Actors:
 
         Raises:
           InputError: An actor cannot read its data, or no actor is left.
+          ConnectionError: Ray itself has come to an end.
         """
+        self._check_ray()
         if self._cluster.lost_actors == "replace":
             self._grow()
         work, tree = RoundWork(len(shards), self._own_place), TreeSum[Any](len(shards), merge)
@@ -133,6 +139,11 @@ class Actors:
         for actor in self.all:
             self._ray.kill(actor)
         self._idle, self._busy = [], {}
+
+    def _check_ray(self) -> None:
+        """Raises a `ConnectionError` where Ray itself has come to an end."""
+        if (part := self._lost_part()) is not None:
+            raise ConnectionError(f"Ray cannot go on, as {part} has ended")
 
     @property
     def _at_work(self) -> bool:
@@ -190,11 +201,13 @@ class Actors:
         Raises:
           InputError: There has been no actor for longer than the config allows, or an actor says
             what is wrong with the run.
+          ConnectionError: Ray itself has come to an end.
         """
         began = time.monotonic()
         while True:
             calls = list(self._busy)
             ended, _ = self._ray.wait(calls, timeout=_SECONDS_BETWEEN_LOOKS) if calls else ([], [])
+            self._check_ray()
             if ended:
                 return self._busy.pop(ended[0]), self._result(ended[0])
             is_none_ready = not self._at_work

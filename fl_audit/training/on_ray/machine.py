@@ -1,4 +1,9 @@
-"""Ray's processes on this machine: started without noise, and none left after any exit.
+"""Ray's processes on this machine: closed to strangers, quiet, and none left after any exit.
+
+Whoever reaches Ray's ports and is let in runs code as this program's user. Left to itself Ray
+listens on every interface, asks for nothing and opens its folder to everybody. Here it listens on
+the loopback, which other users of the machine reach too, asks for a token that this user alone can
+read, and keeps its folder inside one of mode 0700.
 
 Ray's processes ask the kernel to end with this program, but for two agents: they see within two
 seconds that it is gone, then try for a minute to tell a server that is gone as well. A guard, which
@@ -7,33 +12,44 @@ reads a pipe from this program, ends them, and takes Ray's folder away.
 
 import contextlib
 import ctypes
-import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-_PR_SET_PDEATHSIG = 1
-_LONGEST_TEMPORARY = 40  # the name of a socket below it has to fit into 107 bytes
-_GUARD_SECONDS = 20.0
+from fl_audit.errors import InputError
+from fl_audit.training.on_ray.surroundings import (
+    asks_for_token,
+    own_signals,
+    quiet_ray,
+    silent,
+    token,
+    variables,
+)
 
-_ENVIRONMENT = {
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_BACKEND_LOG_LEVEL": "fatal",  # it would report that nobody collects its metrics
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # what later versions do; without it a warning
-    "RAY_worker_niceness": "0",  # Ray would give way to every other program
-    "RAY_prestart_worker_first_driver": "0",  # its workers would be started for nothing
-}
+_PR_SET_PDEATHSIG = 1
+_LONGEST_TEMPORARY = 36  # the name of a socket below it has to fit into 107 bytes
+_GUARD_SECONDS = 20.0
+_LOOPBACK = "127.0.0.1"
+_NEEDED = {"gcs_server": "its head (GCS)", "raylet": "its raylet"}
 
 # Run with -I -S -c in a bare interpreter. It waits for the end of its input, then ends what was
-# started with the folder's name in its command line, and takes the folder away.
+# started with the folder's name in its command line, and takes the folder away. The last word of a
+# program that ends by itself is a byte. Without it the program was killed, or Ray's C++ ended it in
+# the midst of an exchange with a raylet that was gone, which Python is not told.
 _GUARD = """
 import glob, os, shutil, signal, sys, time
+for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    signal.signal(number, signal.SIG_IGN)  # what asks all processes to end leaves it to the last
 folder = sys.argv[1]
-sys.stdin.buffer.read()
+if not sys.stdin.buffer.read():
+    print("fl-audit: the program was killed, or Ray ended it as one of its processes was lost; "
+          "a run goes on with --resume, a sweep with the same command", file=sys.stderr, flush=True)
 for _ in range(100):
     found = False
     for path in glob.glob("/proc/[0-9]*/cmdline"):
@@ -59,14 +75,12 @@ def check_ray() -> None:
     Raises:
       ModuleNotFoundError: It is not.
     """
-    import ray
-
-    del ray
+    quiet_ray()
 
 
 @contextlib.contextmanager
 def ray_on_this_machine(num_cpus: int, store_bytes: int) -> Iterator[Any]:
-    """Ray on this machine while the block runs; yields the module.
+    """Ray on this machine while the block runs, for this program alone; yields the module.
 
     Enter it from the main thread: the kernel's death signal follows the thread that started Ray.
 
@@ -74,14 +88,14 @@ def ray_on_this_machine(num_cpus: int, store_bytes: int) -> Iterator[Any]:
       num_cpus: The number of CPUs that Ray may give out, whatever the machine has.
       store_bytes: The size of the object store, in bytes; Ray's least is 75 MiB.
     """
-    ray = _quiet_ray()
+    ray = quiet_ray()
     usual = tempfile.gettempdir()
     parent = usual if len(usual) <= _LONGEST_TEMPORARY else "/tmp"
-    folder = tempfile.mkdtemp(prefix="fl-", dir=parent)
-    with _guarded(folder):
+    folder = tempfile.mkdtemp(prefix="fl-", dir=parent)  # 0700; Ray opens its own, inside, to all
+    with _guarded(folder), token(Path(folder, "token")):
         try:
             # What actors write to temporary files, and cannot take away when they are killed, goes.
-            with _silent(), _variable("TMPDIR", folder):
+            with silent(), own_signals(), variables(TMPDIR=folder):
                 ray.init(
                     address="local",
                     num_cpus=num_cpus,
@@ -89,11 +103,13 @@ def ray_on_this_machine(num_cpus: int, store_bytes: int) -> Iterator[Any]:
                     log_to_driver=False,
                     logging_level="ERROR",
                     object_store_memory=store_bytes,
-                    _temp_dir=folder,
+                    _node_ip_address=_LOOPBACK,
+                    _temp_dir=f"{folder}/r",
                 )
             yield ray
         finally:
-            ray.shutdown()
+            with own_signals():
+                ray.shutdown()
             shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -101,25 +117,65 @@ def ray_on_this_machine(num_cpus: int, store_bytes: int) -> Iterator[Any]:
 def ray_at(address: str) -> Iterator[Any]:
     """A Ray cluster that is there already, while the block runs; yields the module.
 
+    What it must provide to be closed to strangers is said in docs/runtimes.md.
+
     Args:
       address: The address of its head, `host:port`, or `auto` for the cluster of this machine.
+
+    Raises:
+      InputError: The cluster asks for another token than this program has, or is not there.
     """
-    ray = _quiet_ray()
+    ray = quiet_ray()
     try:
-        with _silent():
-            ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+        with silent(), own_signals():
+            _connect(ray, address)
+        if not asks_for_token():
+            sys.stderr.write(
+                f"warning: the Ray cluster at {address} asks for no token: whoever reaches its "
+                "ports runs code as its user (docs/runtimes.md)\n"
+            )
         yield ray
     finally:
-        ray.shutdown()
+        with own_signals():
+            ray.shutdown()
 
 
-def _quiet_ray() -> Any:
-    """Ray's module, imported with `_ENVIRONMENT` where that does not say otherwise already."""
-    for name, value in _ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
-    import ray
+def _connect(ray: Any, address: str) -> None:
+    """Connects to a cluster.
 
-    return ray
+    Raises:
+      InputError: The cluster asks for another token than this program has, or is not there.
+    """
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+    except ray.exceptions.AuthenticationError as error:
+        raise InputError(
+            f"key `ray.address`: the cluster at {address} asks for a token, and this program has "
+            "none or another; RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH=FILE hand it over"
+        ) from error
+    except (ConnectionError, RuntimeError) as error:
+        first = str(error).strip().splitlines()[0]
+        raise InputError(f"key `ray.address`: cannot connect to {address}: {first}") from error
+
+
+def lost_part() -> str | None:
+    """The part of Ray without which nothing goes on that has ended; None while all are there.
+
+    To be asked before objects are put and got: with a raylet that is gone Ray's C++ then ends the
+    program at once, without a word.
+    """
+    from ray._private import worker
+
+    node = worker._global_node
+    if node is None:
+        return None
+    dead = {kind for kind, _ in node.dead_processes()}
+    for kind, words in _NEEDED.items():
+        if kind in dead:
+            return words
+    raylet = socket.socket(socket.AF_UNIX)
+    with raylet:
+        return None if raylet.connect_ex(node.raylet_socket_name) == 0 else _NEEDED["raylet"]
 
 
 @contextlib.contextmanager
@@ -132,44 +188,11 @@ def _guarded(folder: str) -> Iterator[None]:
         yield
     finally:
         if guard.stdin is not None:
-            guard.stdin.close()
+            with contextlib.suppress(OSError):
+                guard.stdin.write(b".")
+                guard.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             guard.wait(_GUARD_SECONDS)
-
-
-@contextlib.contextmanager
-def _silent() -> Iterator[None]:
-    """Ray writes nothing as it starts inside the block, nor to standard output afterwards.
-
-    Its C++ tells on standard error how it logs. A thread of its own prints warnings, such as of
-    many workers or of a lost node, on standard output, whatever it was told about logs.
-    """
-    from ray._private import worker
-
-    worker.listen_error_messages = lambda *_: None
-    kept = os.dup(2)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 2)
-    try:
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)
-
-
-@contextlib.contextmanager
-def _variable(name: str, value: str) -> Iterator[None]:
-    """Sets a variable of the environment, for what is started inside the block."""
-    before = os.environ.get(name)
-    os.environ[name] = value
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = before
 
 
 def place_of_this_process() -> str:

@@ -113,7 +113,7 @@ def _value(shard):
 
 
 def _total(ray, **keys):
-    actors = Actors(ray, RayCluster(**keys), SETUP)
+    actors = Actors(ray, RayCluster(**keys), SETUP, lost=lambda: None)
     shards = shards_of(Cohort(np.arange(41), np.arange(2)), 4)
     assert len(shards) == 11
     total = actors.total(Sent(0, [], [], 1.0, 11), shards, np.add)
@@ -226,7 +226,7 @@ def test_by_default_there_are_as_many_actors_as_there_is_room_for():
     _total(ray, cpus_per_actor=2)
     assert ray.started == 5
     ray = StandIn(cpus=(8,))
-    actors = Actors(ray, RayCluster(), SETUP)
+    actors = Actors(ray, RayCluster(), SETUP, lost=lambda: None)
     ray.cpus = (8, 2)
     actors.total(Sent(0, [], [], 1.0, 11), shards_of(Cohort(np.arange(44), []), 4), np.add)
     assert ray.started == 10
