@@ -19,7 +19,7 @@ ORDER = (
         "seeds",
         "version",
     ),
-    ("extras",),
+    ("extras", "inner_products"),
     ("estimators",),
     ("membership",),
     ("formats",),

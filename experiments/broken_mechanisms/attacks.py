@@ -10,6 +10,7 @@ import numpy as np
 from experiments.broken_mechanisms.audited_run import Aggregates
 from fl_audit.array_types import FloatArray
 from fl_audit.canaries.family import CanaryFamily
+from fl_audit.inner_products import euclidean_norm, inner_product
 
 
 def largest_difference(family: CanaryFamily, aggregates: Aggregates) -> FloatArray:
@@ -44,7 +45,7 @@ def sum_of_unshared(family: CanaryFamily, aggregates: Aggregates, num_pieces: in
 def mean_correlation(aggregates: Aggregates) -> float | None:
     """The mean cosine of consecutive aggregates, about 0 for fresh noise; None for one round."""
     cosines = [
-        float(before @ after) / float(np.linalg.norm(before) * np.linalg.norm(after))
+        inner_product(before, after) / (euclidean_norm(before) * euclidean_norm(after))
         for before, after in itertools.pairwise(aggregates)
     ]
     return float(np.mean(cosines)) if cosines else None

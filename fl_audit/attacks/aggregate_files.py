@@ -23,6 +23,7 @@ from fl_audit.attacks.round_cosines import RoundCosines, Rows
 from fl_audit.attacks.round_directions import OwnSums, RoundDirections
 from fl_audit.canaries.pool import CanaryPool
 from fl_audit.formats.mapped_log import unnamed_log
+from fl_audit.inner_products import euclidean_norm
 
 if TYPE_CHECKING:
     from fl_audit.attacks.attacker import SeenRound
@@ -97,7 +98,7 @@ class AggregateFiles(RoundCosines):
         for index, path in enumerate(self._progress(list(self._paths.values()))):
             vector = self._read(path)
             if numbers[index] <= _MOST_ROUNDS:
-                self._lengths[numbers[index] - 1] = np.linalg.norm(vector.astype(np.float64))
+                self._lengths[numbers[index] - 1] = euclidean_norm(vector)
             if depends_on_vectors(self._pool.family):
                 self._concentrations[index] = concentration_row(vector)
             add_direction(self._total, vector)

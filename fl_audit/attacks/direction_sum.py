@@ -12,11 +12,11 @@ import numpy as np
 
 from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.compared_vectors import ComparedVectors, one_vector
-from fl_audit.canaries.family import euclidean_norm
 from fl_audit.errors import InputError
 from fl_audit.formats.atomic import atomic_writer
 from fl_audit.formats.npy_file import read_array
 from fl_audit.formats.run_folder import RunFolder
+from fl_audit.inner_products import euclidean_norm
 
 CANCELLED = 0.1
 """The length below which a sum is mostly rounding error, as its directions cancel."""
@@ -51,7 +51,7 @@ def sum_of_cosines(family: str | None, total: FloatArray) -> ComparedVectors | N
     Returns:
       The vector and the multiple; None where directions cancel.
     """
-    length = float(np.linalg.norm(total))
+    length = euclidean_norm(total)
     compared = one_vector(family, total) if length > CANCELLED else None
     return None if compared is None else ComparedVectors(compared.vectors, length)
 

@@ -31,6 +31,7 @@ from fl_audit.formats.cosine_log import CosineLog
 from fl_audit.formats.log_folder import LogFolder
 from fl_audit.formats.mapped_log import MappedArray, create_log, open_log
 from fl_audit.formats.score_file import write_score_file
+from fl_audit.inner_products import euclidean_norm
 
 
 class RoundScorer:
@@ -183,7 +184,7 @@ class RoundScorer:
             self._directions.add(index, vector)
             self._directions.flush()
         promised = np.nan if canary_length is None else canary_length
-        self._lengths[index] = np.linalg.norm(vector.astype(np.float64)), promised
+        self._lengths[index] = euclidean_norm(vector), promised
         self._lengths.flush()
         self._sum.add(index, vector)
 

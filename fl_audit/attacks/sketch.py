@@ -32,7 +32,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.array_types import Float32Array, FloatArray
-from fl_audit.canaries.family import euclidean_norm
+from fl_audit.inner_products import euclidean_norm
 from fl_audit.seeds import Stream, generator
 
 _MOST_BYTES = 1 << 29

@@ -1,16 +1,13 @@
 """The base class of families of canary vectors."""
 
 import abc
-import math
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from fl_audit.array_types import Float32Array
-
-_PIECE = 1 << 20
-"""The coordinates converted to float64 at a time (8 MB); all at once would triple the target."""
+from fl_audit.inner_products import euclidean_norm
 
 
 @dataclass(frozen=True)
@@ -55,12 +52,3 @@ class CanaryFamily(abc.ABC):
     def _check_shape(self, target: Float32Array) -> None:
         if target.shape != (self.dim,):
             raise ValueError(f"target must have shape ({self.dim},), got {target.shape}")
-
-
-def euclidean_norm(vector: Float32Array) -> float:
-    """The Euclidean norm in float64, which squares of tiny or huge float32 need."""
-    squares = 0.0
-    for start in range(0, vector.size, _PIECE):
-        piece = vector[start : start + _PIECE].astype(np.float64)
-        squares += float(piece @ piece)
-    return math.sqrt(squares)

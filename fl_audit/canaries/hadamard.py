@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.array_types import Float32Array
+from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.canaries.family import CanaryFamily
 from fl_audit.errors import InputError
 from fl_audit.seeds import Stream, sequence
@@ -71,11 +71,16 @@ class HadamardFamily(CanaryFamily):
     def inner_products(self, target: Float32Array) -> npt.NDArray[np.float64]:
         """The inner product of every canary's unit vector with one vector; see CanaryFamily."""
         self._check_shape(target)
-        spread = np.zeros(1 << self._log_size, np.float32)
+        rows = self._shuffles()[1].apply(np.arange(self.num_canaries, dtype=np.uint32))
+        products = _walsh_hadamard(self._spread(target))[rows]
+        return np.asarray(products / math.sqrt(self.dim))
+
+    def _spread(self, target: Float32Array) -> FloatArray:
+        """The target's coordinates with their signs in their columns, zeros in all others."""
+        spread = np.zeros(1 << self._log_size)
         for start, columns, signs in self._pieces():
             spread[columns] = signs * target[start : start + columns.size]
-        rows = self._shuffles()[1].apply(np.arange(self.num_canaries, dtype=np.uint32))
-        return np.asarray(_walsh_hadamard(spread)[rows].astype(np.float64) / math.sqrt(self.dim))
+        return spread
 
     @property
     def _log_size(self) -> int:
@@ -134,24 +139,25 @@ def _entries(row: Words, columns: Words) -> Float32Array:
     return np.asarray(1 - 2 * _PARITY_OF_HALF[halves], np.float32)
 
 
-def _sylvester(size: int) -> Float32Array:
-    """The Sylvester matrix of a power of two, float32 of shape (size, size)."""
+def _sylvester(size: int) -> FloatArray:
+    """The Sylvester matrix of a power of two, float64 of shape (size, size)."""
     numbers = np.arange(size, dtype=np.uint32)
-    return _entries(numbers[:, None], numbers[None, :])
+    return _entries(numbers[:, None], numbers[None, :]).astype(np.float64)
 
 
-def _walsh_hadamard(values: Float32Array) -> Float32Array:
+def _walsh_hadamard(values: FloatArray) -> FloatArray:
     """The product of H with 2^p values, where H = H_a x H_b x H_c (Kronecker) for p = a + b + c.
 
     TensorFlow multiplies, on the device that it sees, where this process has imported it; otherwise
-    NumPy does, because importing TensorFlow takes seconds, and a server without it scores too.
+    NumPy does, because importing TensorFlow takes seconds, and a server without it scores too. In
+    float64, as in float32 the seventh digit of a cosine depends on the device.
     """
     arrays = sys.modules.get("tensorflow", np)
     log_size = values.size.bit_length() - 1
     sizes = [1 << ((log_size + axis) // 3) for axis in range(3)]
     first, middle, last = (_sylvester(size) for size in sizes)
-    cube = arrays.matmul(first, arrays.reshape(values, [sizes[0], -1]))
-    cube = arrays.matmul(middle, arrays.reshape(cube, sizes))
-    return np.asarray(
-        arrays.reshape(arrays.matmul(arrays.reshape(cube, [-1, sizes[2]]), last), [-1])
-    )
+    # One name for all stages, so that no more than two of them are in memory.
+    values = arrays.matmul(first, arrays.reshape(values, [sizes[0], -1]))
+    values = arrays.matmul(middle, arrays.reshape(values, sizes))
+    values = arrays.matmul(arrays.reshape(values, [-1, sizes[2]]), last)
+    return np.asarray(arrays.reshape(values, [-1]))

@@ -16,6 +16,7 @@ from fl_audit.array_types import Float32Array
 from fl_audit.canaries.box_muller import HalfNormals
 from fl_audit.canaries.family import CanaryFamily
 from fl_audit.canaries.threads import score_on_all_cores
+from fl_audit.inner_products import fast_inner_product
 from fl_audit.seeds import Stream, sequence
 
 # Coordinates generated at a time. A core's buffers are then 1 MB each and pass through its L2
@@ -23,8 +24,6 @@ from fl_audit.seeds import Stream, sequence
 # wait costs about 10 us, and with pieces of 65,536 Gaussian scoring took half as long again. A
 # multiple of 64, so that Rademacher pieces end with a whole random word.
 _PIECE = 1 << 18
-
-_RUN = 1 << 12
 
 Draw = Callable[[np.random.SFC64, int], Float32Array]
 """A function that draws the next coordinates, up to a common factor; good until its next call."""
@@ -38,7 +37,7 @@ class RegeneratedFamily(CanaryFamily):
         """A function that draws coordinates with buffers of its own; each thread takes one."""
 
     def _sum_of_squares(self, values: Float32Array) -> float:
-        return _dot(values, values)
+        return fast_inner_product(values, values)
 
     def vector(self, canary: int) -> Float32Array:
         """The canary's unit vector, float32 of shape (dim,)."""
@@ -64,7 +63,7 @@ class RegeneratedFamily(CanaryFamily):
         """The inner product of one canary's unit vector with `target`."""
         product = squares = 0.0
         for start, values in self.pieces(canary, draw):
-            product += _dot(values, target[start : start + values.size])
+            product += fast_inner_product(values, target[start : start + values.size])
             squares += self._sum_of_squares(values)
         return product / math.sqrt(squares)
 
@@ -111,15 +110,3 @@ def _signs(bits: np.random.SFC64, count: int) -> Float32Array:
     """The next `count` signs; if `count` is no multiple of 64, the rest of a word is discarded."""
     words = bits.random_raw(-(-count // 64)).astype("<u8", copy=False)
     return _SIGNS_OF_BYTE.take(words.view(np.uint8), axis=0).reshape(-1)[:count]
-
-
-def _dot(left: Float32Array, right: Float32Array) -> float:
-    """The inner product, in float32 over runs of 4,096 and in float64 over the runs.
-
-    BLAS is not used because it would start threads of its own from each of ours.
-    """
-    whole = left.size // _RUN * _RUN
-    runs = np.einsum(
-        "ij,ij->i", left[:whole].reshape(-1, _RUN), right[:whole].reshape(-1, _RUN)
-    ).sum(dtype=np.float64)
-    return float(runs) + float(np.einsum("i,i", left[whole:], right[whole:]))

@@ -18,6 +18,7 @@ from fl_audit.canaries.regenerated import Draw, GaussianFamily
 from fl_audit.canaries.store_file import Identity, Put, Rows, StoredPool, open_pool, write_pool
 from fl_audit.canaries.threads import score_on_all_cores
 from fl_audit.errors import InputError
+from fl_audit.inner_products import inner_product
 from fl_audit.memory import available_memory
 
 _STEPS = np.float32(32_767 / LARGEST)
@@ -83,8 +84,7 @@ class StoredGaussianFamily(CanaryFamily):
         rows = self._pool.rows
 
         def product(canary: int) -> float:
-            # One call a canary: einsum converts to float32 in buffers that stay in the L1 cache.
-            return float(np.einsum("i,i", rows[canary], target, dtype=np.float32))
+            return inner_product(rows[canary], target)
 
         return score_on_all_cores(self.num_canaries, lambda: product) / self._pool.norms
 
@@ -109,7 +109,7 @@ class StoredGaussianFamily(CanaryFamily):
                 squares = 0.0
                 for coordinates, values in self._rounded_pieces(canary, draw):
                     put((canary, coordinates), values.astype(np.int16))
-                    squares += float(np.einsum("i,i", values, values, dtype=np.float64))
+                    squares += inner_product(values, values)
                 return math.sqrt(squares)
 
             return round_canary

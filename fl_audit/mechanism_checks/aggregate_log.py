@@ -8,9 +8,7 @@ import numpy as np
 
 from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.formats.mapped_log import MappedArray, create_log, open_log
-
-_CHUNK = 1 << 20
-"""The number of coordinates that are held as float64 at a time."""
+from fl_audit.inner_products import inner_product
 
 
 def measure(aggregate: Float32Array, last: Float32Array | None, sizes: Sequence[int]) -> FloatArray:
@@ -35,15 +33,9 @@ def measure(aggregate: Float32Array, last: Float32Array | None, sizes: Sequence[
     )
 
 
-def _products(vector: Float32Array, other: Float32Array | None) -> FloatArray:
+def _products(vector: Float32Array, other: Float32Array | None) -> tuple[float, float]:
     """The inner products of a vector with itself and with the other one."""
-    total = np.array([0.0, np.nan if other is None else 0.0])
-    for start in range(0, len(vector), _CHUNK):
-        chunk = vector[start : start + _CHUNK].astype(np.float64)
-        total[0] += chunk @ chunk
-        if other is not None:
-            total[1] += chunk @ other[start : start + _CHUNK].astype(np.float64)
-    return total
+    return inner_product(vector, vector), np.nan if other is None else inner_product(vector, other)
 
 
 class RowsInMemory:

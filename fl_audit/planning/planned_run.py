@@ -16,6 +16,7 @@ from fl_audit.canaries.tables import family_of
 from fl_audit.config import Canaries, Config, GaussianAdaptive, GaussianFixed, ServerSgd
 from fl_audit.config.design import RunDesign, design_run
 from fl_audit.errors import InputError
+from fl_audit.inner_products import euclidean_norm
 from fl_audit.tasks.tables import NumbersTask
 
 _LEAST_LOG_HADAMARD = 17
@@ -159,11 +160,10 @@ def load_task_facts(config: Config) -> TaskFacts:
 
     task = load_task(config.task, config.seed)
     weights = task.classifier.initial_weights
-    squares = sum(float(np.sum(np.square(leaf, dtype=np.float64))) for leaf in weights)
     return TaskFacts(
         name=task.name,
         dim=task.classifier.dim,
-        initial_norm=math.sqrt(squares),
+        initial_norm=math.hypot(*(euclidean_norm(leaf.ravel()) for leaf in weights)),
         client_ids=task.population.client_ids,
     )
 

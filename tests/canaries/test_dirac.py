@@ -7,9 +7,9 @@ from fl_audit.attacks.compared_vectors import ANY_VECTOR
 from fl_audit.attacks.final_model import FINAL
 from fl_audit.attacks.statistic import EMPIRICAL, RunFacts
 from fl_audit.canaries.dirac import DiracFamily
-from fl_audit.canaries.family import euclidean_norm
 from fl_audit.config import Audit
 from fl_audit.errors import InputError
+from fl_audit.inner_products import euclidean_norm
 
 
 def test_dirac_canaries_are_coordinates():

@@ -3,8 +3,9 @@
 Calls that need no TensorFlow Federated take 16 to 26 s together on two cores and run by default.
 Those that train or plan are marked slow: 138 s of processor time, 15 of it the import.
 
-Numbers may differ by rounding alone: by 1e-9 of themselves, or 1e-5 in calls that train in float32,
-whose scores decide about whole numbers too, such as how many exceed a threshold. Those are of one
+Numbers may differ by rounding alone: by 1e-6 of themselves, or 1e-5 in calls that train in float32,
+as they do on another processor (`test_other_processors.py`); everything else is the same. Where a
+score of float32 decides about a whole number, such as how many exceed a threshold, that is of one
 machine; record anew on another, from the code before the change (`record.py`). Noise is seeded.
 """
 

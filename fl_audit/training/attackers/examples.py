@@ -190,10 +190,14 @@ def _clipped_products(
       clip_norm: Norm that updates are clipped to, a float32 scalar; may be infinite.
 
     Returns:
-      The inner products, float32 of shape (clients,).
+      The inner products, float64 of shape (clients,).
     """
-    rows = [tf.reshape(update, [tf.shape(update)[0], -1]) for update in updates]
-    leaves = [tf.reshape(leaf, [-1]) for leaf in vector]
+    rows = [
+        tf.cast(tf.reshape(update, [tf.shape(update)[0], -1]), tf.float64) for update in updates
+    ]
+    leaves = [tf.cast(tf.reshape(leaf, [-1]), tf.float64) for leaf in vector]
     products = tf.add_n(list(map(tf.linalg.matvec, rows, leaves)))
     norms = tf.sqrt(tf.add_n([tf.reduce_sum(row * row, axis=1) for row in rows]))
-    return products * tf.minimum(1.0, tf.math.divide_no_nan(clip_norm, norms))
+    return products * tf.minimum(
+        tf.constant(1.0, tf.float64), tf.math.divide_no_nan(tf.cast(clip_norm, tf.float64), norms)
+    )

@@ -11,6 +11,7 @@ import tensorflow_federated as tff
 
 from fl_audit.canaries.pool import CanaryPool
 from fl_audit.errors import InputError
+from fl_audit.inner_products import euclidean_norm, inner_product
 from fl_audit.training.algorithm.audited_process import canary_dim, released_aggregate
 from fl_audit.training.algorithm.clip_state import norm_to_clip, read_clip
 from fl_audit.training.data.canary_clients import canary_client_data
@@ -122,8 +123,8 @@ def _probed(
     data = [canary_client_data(process, norm * vector) for _ in range(_COPIES)]
     metrics = process.next(start, data).metrics
     aggregate = np.concatenate([np.ravel(part) for part in released_aggregate(metrics)])
-    along = float(aggregate.astype(np.float64) @ vector)
-    across = float(np.linalg.norm(aggregate - along * vector)) / math.sqrt(len(vector))
+    along = inner_product(aggregate, vector)
+    across = euclidean_norm(aggregate - along * vector) / math.sqrt(len(vector))
     clip = read_clip(start)
     promised = norm if clip.norm is None else min(norm, clip.norm)
     # A mean over these canaries alone is as long as one of them.

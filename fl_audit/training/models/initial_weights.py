@@ -1,8 +1,11 @@
 """Initial weights of many models, drawn after those of the task's."""
 
+import math
+
 import numpy as np
 
 from fl_audit.array_types import Float32Array
+from fl_audit.inner_products import euclidean_norm
 from fl_audit.seeds import Stream, generator
 from fl_audit.tasks.classifier import Classifier
 
@@ -20,6 +23,7 @@ def initial_weights(classifier: Classifier, seed: int, model: int) -> list[Float
     """
     rng = generator(seed, Stream.MODEL_WEIGHTS, model)
     return [
-        rng.standard_normal(weight.shape, np.float32) * np.sqrt(np.mean(weight**2))
+        rng.standard_normal(weight.shape, np.float32)
+        * np.float32(euclidean_norm(weight.ravel()) / math.sqrt(weight.size))
         for weight in classifier.initial_weights
     ]

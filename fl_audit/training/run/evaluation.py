@@ -37,6 +37,8 @@ class Evaluator:
         """The share of counted labels that are predicted, in [0, 1]; 0 where no label counts."""
         tensors = [tf.constant(array) for array in weights]
         correct, counted = np.sum(
-            [self._count(tensors, *batch).numpy() for batch in self._batches], axis=0
+            [self._count(tensors, *batch).numpy() for batch in self._batches],
+            axis=0,
+            dtype=np.float64,
         )
         return float(correct / counted) if counted else 0.0

@@ -4,12 +4,11 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from fl_audit.array_types import Float32Array
 from fl_audit.attacks.attacker import Attacker, SeenRound
 from fl_audit.errors import Interrupted
 from fl_audit.formats.run_folder import RunFolder
+from fl_audit.inner_products import euclidean_norm
 from fl_audit.training.algorithm.round import flatten_weights, model_weights, run_round
 from fl_audit.training.data.prefetch import prefetched
 from fl_audit.training.observers.metrics_csv import flush_rows
@@ -134,7 +133,7 @@ class RoundLoop:
             num_canaries=len(data.canaries),
             clip_norm=result.clip_norm,
             noise_stddev=result.noise_stddev,
-            aggregate_norm=float(np.linalg.norm(result.aggregate)),
+            aggregate_norm=euclidean_norm(result.aggregate),
             train_loss=result.train_loss,
             accuracy=self._accuracy(after, index + 1),
             seconds_training=trained - started,
