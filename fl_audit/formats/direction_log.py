@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from fl_audit.array_types import Float32Array, FloatArray, IndexArray
-from fl_audit.formats.mapped_log import MappedArray, open_log
+from fl_audit.formats.mapped_log import MappedArray, create_zeros, open_log
 
 _COLUMNS = 1 << 14
 """The number of columns that are read at a time: 128 MB of 2,048 rounds."""
@@ -25,10 +25,12 @@ class DirectionLog:
 
     @classmethod
     def create(cls, path: Path, num_rounds: int, width: int) -> "DirectionLog":
-        """Makes an empty log, whose file takes no room on the disk until rows are written."""
-        shape = (num_rounds, 1 + width)
-        rows: MappedArray = np.lib.format.open_memmap(path, "w+", np.dtype(np.float32), shape)
-        return cls.of(rows)
+        """Makes an empty log.
+
+        Raises:
+          InputError: The disk has no room for it.
+        """
+        return cls.of(create_zeros(path, np.float32, (num_rounds, 1 + width)))
 
     @classmethod
     def of(cls, rows: MappedArray) -> "DirectionLog":

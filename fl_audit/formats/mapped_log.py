@@ -8,7 +8,7 @@ import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import IO, Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -23,34 +23,59 @@ def create_log(path: Path, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> Mapp
     """Makes a log in which nothing is written yet, with room on the disk for all of it.
 
     Raises:
-      InputError: The disk has no room for it. A mapped file that outgrew the disk later would end
-        the program by a signal.
+      InputError: The disk has no room for it.
+    """
+    rows = create_zeros(path, dtype, shape)
+    rows[:] = np.nan
+    return rows
+
+
+def create_zeros(path: Path, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> MappedArray:
+    """Maps a new NPY file of zeros, with room on the disk for all of it.
+
+    Raises:
+      InputError: The disk has no room for it.
     """
     header = {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": shape}
-    num_bytes = math.prod(shape) * np.dtype(dtype).itemsize
     try:
         with path.open("wb") as file:
             np.lib.format.write_array_header_1_0(file, header)
             file.flush()
-            if num_bytes:
-                os.posix_fallocate(file.fileno(), file.tell(), num_bytes)
-    except OSError as error:
+            _make_room(file, math.prod(shape) * np.dtype(dtype).itemsize, f"{path}: a log", shape)
+    except InputError:
         path.unlink(missing_ok=True)
-        raise InputError(
-            f"{path}: a log of shape {shape} takes {num_bytes:,} bytes: {error.strerror}"
-        ) from error
+        raise
     rows: MappedArray = np.lib.format.open_memmap(path, "r+")
-    rows[:] = np.nan
     return rows
 
 
 def unnamed_log(shape: tuple[int, int]) -> MappedArray:
     """Makes float32 rows in a file without a name, which goes with the array.
 
-    The file takes no room on the disk until rows are written.
+    Raises:
+      InputError: The disk has no room for them.
     """
     with tempfile.TemporaryFile() as file:
-        return np.memmap(file, np.float32, "w+", shape=shape)
+        where = f"{tempfile.gettempdir()} (TMPDIR names another folder): a file"
+        _make_room(file, 4 * math.prod(shape), where, shape)
+        return np.memmap(file, np.float32, "r+", shape=shape)
+
+
+def _make_room(file: IO[bytes], num_bytes: int, what: str, shape: tuple[int, ...]) -> None:
+    """Takes room on the disk behind the file's position.
+
+    A mapped file that outgrew the disk later would end the program by a signal (SIGBUS).
+
+    Raises:
+      InputError: There is no room.
+    """
+    try:
+        if num_bytes:
+            os.posix_fallocate(file.fileno(), file.tell(), num_bytes)
+    except OSError as error:
+        raise InputError(
+            f"{what} of shape {shape} takes {num_bytes:,} bytes: {error.strerror}"
+        ) from error
 
 
 def open_log(

@@ -1,12 +1,16 @@
 """Logs with a row per round."""
 
+import contextlib
 import re
+import resource
+import signal
 
 import numpy as np
 import pytest
 
 from fl_audit.errors import InputError
-from fl_audit.formats.mapped_log import create_log, open_log
+from fl_audit.formats.direction_log import DirectionLog
+from fl_audit.formats.mapped_log import create_log, open_log, unnamed_log
 
 
 def test_a_new_log_is_empty_and_keeps_what_is_written(tmp_path):
@@ -67,3 +71,39 @@ def test_a_log_that_outgrows_the_disk_is_refused_before_it_is_mapped(tmp_path):
     with pytest.raises(InputError, match=r"a log of shape .* takes 4,611,"):
         create_log(path, np.float32, (1, 2**60))
     assert not path.exists()
+
+
+@contextlib.contextmanager
+def full_disk(most_bytes: int):
+    """A file may hold so many bytes and no more; the system answers as it does for a full disk."""
+    earlier = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, earlier[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, earlier)
+        signal.signal(signal.SIGXFSZ, handler)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda folder: create_log(folder / "log.npy", np.float32, (1_000, 1_000)),
+        lambda folder: DirectionLog.create(folder / "log.npy", 1_000, 999),
+        lambda folder: unnamed_log((1_000, 1_000)),
+    ],
+)
+def test_all_of_a_log_has_room_on_the_disk_or_none_of_it(tmp_path, make):
+    """Without the room, writing to the mapped file would end this process by SIGBUS."""
+    with (
+        full_disk(1 << 20),
+        pytest.raises(InputError, match=r"of shape \(1000, 1000\) takes 4,000,000 bytes: File"),
+    ):
+        make(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_log_of_directions_takes_its_room_at_once(tmp_path):
+    DirectionLog.create(tmp_path / "log.npy", 1_000, 999)
+    assert (tmp_path / "log.npy").stat().st_blocks * 512 >= 4_000_000

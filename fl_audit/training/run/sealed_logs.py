@@ -84,7 +84,16 @@ def _lengths(folder: RunFolder, audit: Audit, rounds: range) -> dict[Path, int]:
         folder.release_concentrations: steps,
     }
     lengths = {path: _length(path, count) for path, count in rows.items() if path.exists()}
-    return lengths | {folder.metrics: folder.metrics.stat().st_size}
+    wholes = [folder.metrics, *_sums(folder)]
+    if rounds and completed % every:  # between two releases
+        wholes.append(folder.released_model(completed - completed % every))
+    return lengths | {path: path.stat().st_size for path in wholes if path.exists()}
+
+
+def _sums(folder: RunFolder) -> list[Path]:
+    """The sums of directions that this checkpoint goes with, not the last one's beside them."""
+    by_count = sorted(folder.direction_sums(), key=lambda path: int(path.stem.rpartition("_")[2]))
+    return list({path.stem.rpartition("_")[0]: path for path in by_count}.values())
 
 
 def _length(path: Path, num_rows: int) -> int:

@@ -73,3 +73,32 @@ def test_a_file_that_is_cut_changed_or_gone_is_refused(tmp_path, name):
     path.unlink()
     with pytest.raises(InputError, match=f"{name}: is not what the checkpoint goes with: No such"):
         check_logs(folder, seals)
+
+
+def test_a_flipped_bit_in_a_sum_of_directions_or_a_released_model_is_refused(tmp_path):
+    folder, logs = _folder(tmp_path)
+    for completed in (1, 2, 3):
+        _write(folder, logs, completed)
+    sums = [folder.direction_sum("sum", count) for count in (2, 3)]  # of two checkpoints
+    kept = [*sums, folder.direction_sum("checkpoints_sum", 1), folder.released_model(2)]
+    for path in kept:
+        np.save(path, np.ones(4))
+    seals = seal_logs(folder, _AUDIT, range(3, _ROUNDS), {})
+    sums[0].unlink()  # as before the next checkpoint
+    check_logs(folder, seals)
+    for path in kept[1:]:
+        content = path.read_bytes()
+        path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+        with pytest.raises(InputError, match=f"{path.name}: its first .* bytes have changed"):
+            check_logs(folder, seals)
+        path.write_bytes(content)
+
+
+def test_a_model_that_the_next_checkpoint_does_without_is_not_sealed(tmp_path):
+    folder, logs = _folder(tmp_path)
+    for completed in (1, 2, 3, 4):
+        _write(folder, logs, completed)
+    np.save(folder.released_model(2), np.ones(4))
+    np.save(folder.released_model(4), np.ones(4))  # of a run that was killed
+    seals = seal_logs(folder, _AUDIT, range(4, _ROUNDS), {})
+    assert not any("released" in name for name in seals)
