@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from fl_audit.errors import InputError
 from fl_audit.formats.atomic import atomic_writer
+from fl_audit.formats.foreign_file import open_foreign
 
 _FORMAT = "fl-audit canary store"
 _VERSION = 1
@@ -79,7 +80,7 @@ def open_pool(path: Path, identity: Identity) -> StoredPool:
     """
     count, dim = _shape(identity)
     try:
-        with path.open("rb") as file:
+        with open_foreign(path) as file:
             header = file.read(_HEADER_SIZE)
         size = path.stat().st_size
     except OSError as error:

@@ -3,6 +3,7 @@
 That is all that a comparison reads of a run.
 """
 
+import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ import msgspec
 from fl_audit.attacks.seen_log import Progress
 from fl_audit.config.flat import flat_keys
 from fl_audit.errors import InputError
+from fl_audit.formats.foreign_file import read_foreign
 from fl_audit.formats.json_file import decode_json
 from fl_audit.formats.log_folder import LogFolder
 from fl_audit.formats.run_folder import FORMAT_VERSION, RunFolder, RunRecord
@@ -105,7 +107,7 @@ def read_reported_runs(
         raise InputError(f"compare needs at least two run folders, got {len(folders)}")
     first_by_place: dict[Path, Path] = {}
     for folder in folders:
-        first = first_by_place.setdefault(folder.resolve(), folder)
+        first = first_by_place.setdefault(Path(os.path.realpath(folder)), folder)
         if first is not folder:
             raise InputError(f"{folder}: is the same folder as {first}; name each run once")
     runs = {folder: None if _is_foreign(folder) else _read(RunFolder(folder)) for folder in folders}
@@ -171,7 +173,7 @@ def _report(folder: RunFolder, fields: Mapping[str, Any]) -> Report:
 
 def _report_text(folder: RunFolder) -> bytes:
     try:
-        return folder.report_json.read_bytes()
+        return read_foreign(folder.report_json)
     except FileNotFoundError as error:
         raise InputError(_what_lacks(folder)) from error
     except OSError as error:

@@ -1,6 +1,7 @@
 """Reading of a config from TOML, where every mistake is named, and writing it back."""
 
 import math
+import os
 import tomllib
 import typing
 from collections.abc import Mapping, Sequence
@@ -84,7 +85,7 @@ def in_folder(config: ConfigType, folder: Path) -> ConfigType:
 def _with_absolute_paths(table: Table, folder: Path) -> Table:
     """The table with its relative paths made absolute, starting at the config file's folder."""
     paths = {key: getattr(table, key) for key in table.path_keys}
-    absolute = {key: str((folder / p).resolve()) for key, p in paths.items() if p is not None}
+    absolute = {key: os.path.realpath(folder / p) for key, p in paths.items() if p is not None}
     return msgspec.structs.replace(table, **absolute)
 
 

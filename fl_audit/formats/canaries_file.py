@@ -8,7 +8,7 @@ import numpy as np
 
 from fl_audit.array_types import IndexArray
 from fl_audit.errors import InputError
-from fl_audit.formats.csv_file import read_csv
+from fl_audit.formats.csv_file import read_csv, read_flag
 
 _MOST_DIGITS = 10
 """Digits that the number of a round may have: it stays far within 64 bits."""
@@ -56,12 +56,12 @@ def read_canaries(path: Path) -> dict[str, CanaryRow]:
         name = row["canary_id"]
         if name in found:
             raise InputError(f"{path}, row {number}: canary_id {name!r} is there twice")
-        if row["included"] not in ("0", "1"):
+        if (included := read_flag(row["included"])) is None:
             raise InputError(
                 f"{path}, row {number}: included must be 0 or 1, got {row['included']!r}"
             )
         rounds = _rounds(path, name, row["rounds"]) if "rounds" in row else None
-        found[name] = CanaryRow(row["included"] == "1", rounds)
+        found[name] = CanaryRow(included, rounds)
     return found
 
 

@@ -6,6 +6,7 @@ from typing import TypeVar
 import msgspec
 
 from fl_audit.errors import InputError
+from fl_audit.formats.foreign_file import read_foreign
 
 Read = TypeVar("Read")
 
@@ -22,7 +23,7 @@ def read_json(path: Path, kind: type[Read], what: str) -> Read:
       InputError: The file cannot be read, or holds something else.
     """
     try:
-        content = path.read_bytes()
+        content = read_foreign(path)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     return decode_json(content, kind, str(path), what)

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.errors import InputError
+from fl_audit.formats.foreign_file import open_foreign
 
 AnyArray: TypeAlias = npt.NDArray[Any]
 
@@ -150,7 +151,7 @@ def opened(path: Path, what: str) -> Iterator[IO[bytes]]:
       InputError: The file cannot be read or is damaged.
     """
     try:
-        with path.open("rb") as file:
+        with open_foreign(path) as file:
             yield file
     except InputError:
         raise

@@ -11,7 +11,7 @@ import csv
 import io
 import math
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -19,12 +19,13 @@ from typing import IO
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.errors import InputError, nearest, refuse_misspelt
+from fl_audit.errors import InputError
 from fl_audit.estimators.scores import CanaryScores, Inclusion
 from fl_audit.formats.atomic import atomic_writer
+from fl_audit.formats.csv_file import read_flag
+from fl_audit.formats.foreign_file import linked_unquoted
 from fl_audit.formats.inclusion_columns import (
     INCLUSION,
-    INCLUSION_COLUMNS,
     PAIR,
     PROBABILITY,
     BadRow,
@@ -32,8 +33,7 @@ from fl_audit.formats.inclusion_columns import (
     bad_pair,
     read_inclusion,
 )
-
-COLUMNS = ("canary_id", "included", "score")
+from fl_audit.formats.score_table import COLUMNS, ScoreTable, read_table
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,27 +93,34 @@ class ScoreFile:
         )
 
 
-@dataclass(frozen=True)
-class _Table:
-    """The columns as text (CSV) or values (Parquet), and how to name a row to its author."""
-
-    columns: Mapping[str, Sequence[object]]
-    name_row: Callable[[int], str]
-
-
 def read_score_file(path: str | os.PathLike[str]) -> ScoreFile:
     """Reads and checks a score file, CSV or (by its suffix) Parquet.
+
+    Beside 0 and 1, `included` may be False and True, as data frames write it.
 
     Raises:
       InputError: The file cannot be read, a column is missing, or a row is not valid; the message
         names the file and the row (of a CSV: the line).
     """
     path = Path(path)
-    table = _read_parquet(path) if path.suffix == ".parquet" else _read_csv(path)
+    try:
+        with linked_unquoted(path, "a score file"):
+            return _scores(path, read_table(path))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def _scores(path: Path, table: ScoreTable) -> ScoreFile:
     ids = tuple(map(_text, table.columns["canary_id"]))
+    if not ids:
+        raise InputError(f"{path}: must hold at least one row below the header, got none")
     included, included_problem = _parse_included(table.columns["included"])
     score, score_problem = _parse_scores(table.columns["score"])
-    told = {name: list(map(_text, table.columns[name])) for name in _told(table.columns)}
+    told = {
+        name: list(map(_text, values))
+        for name, values in table.columns.items()
+        if name not in COLUMNS
+    }
     decided = ReadInclusion()
     if not included_problem:
         decided = read_inclusion(told, included, table.name_row)
@@ -126,8 +133,6 @@ def read_score_file(path: str | os.PathLike[str]) -> ScoreFile:
     problem = min(filter(None, found), key=lambda problem: problem.row, default=None)
     if problem:
         raise InputError(f"{path}, {table.name_row(problem.row)}: {problem.text}")
-    if not ids:
-        raise InputError(f"{path}: must hold at least one row below the header, got none")
     return ScoreFile(ids, included, score, decided.inclusion, decided.probability, decided.pair)
 
 
@@ -185,68 +190,6 @@ def _inclusion_columns(scores: ScoreFile) -> dict[str, list[str]]:
     return columns | ({PAIR: list(scores.pair)} if scores.pair else {})
 
 
-def _read_csv(path: Path) -> _Table:
-    rows: list[list[str]] = []
-    lines: list[int] = []
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file)
-            header = [name.strip() for name in next(reader, [])]
-            positions = _positions(path, header)
-            for row in reader:
-                if row:
-                    rows.append(row)
-                    lines.append(reader.line_num)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: must be UTF-8 text: {error.reason}") from error
-    except csv.Error as error:
-        raise InputError(f"{path}, line {reader.line_num}: not valid CSV: {error}") from error
-    for row, line in zip(rows, lines, strict=True):
-        if len(row) != len(header):
-            raise InputError(f"{path}, line {line}: must have {len(header)} fields, got {len(row)}")
-    columns = {name: [row[at] for row in rows] for name, at in positions.items()}
-    return _Table(columns, lambda row: f"line {lines[row]}")
-
-
-def _read_parquet(path: Path) -> _Table:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        table = pq.read_table(path)
-    except (OSError, pa.ArrowException) as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(f"{path}: cannot be read as Parquet: {reason}") from error
-    positions = _positions(path, table.column_names)
-    try:
-        columns = {name: table.column(at).to_pylist() for name, at in positions.items()}
-    except ValueError as error:
-        raise InputError(f"{path}: cannot be read as Parquet: {error}") from error
-    return _Table(columns, lambda row: f"row {row + 1}")
-
-
-def _positions(path: Path, header: list[str]) -> dict[str, int]:
-    """The position of each needed column, and of those on inclusion that there are."""
-    if not header:
-        raise InputError(f"{path}: must start with a header naming {', '.join(COLUMNS)}")
-    refuse_misspelt(f"{path}: column", header, INCLUSION_COLUMNS[:2])
-    told = _told(header)
-    for name in (*COLUMNS, *told):
-        if name not in header:
-            raise InputError(f"{path}: has no column {name!r}: {nearest(name, header)}")
-        if header.count(name) > 1:
-            raise InputError(f"{path}: must have one column {name!r}, got {header.count(name)}")
-    return {name: header.index(name) for name in (*COLUMNS, *told)}
-
-
-def _told(columns: Collection[str]) -> tuple[str, ...]:
-    """The columns on inclusion that there are; `pair` is the user's own where nothing needs it."""
-    found = INCLUSION_COLUMNS if INCLUSION in columns else (PROBABILITY,)
-    return tuple(name for name in found if name in columns)
-
-
 def _text(value: object) -> str:
     if isinstance(value, bool):
         return str(int(value))
@@ -255,10 +198,11 @@ def _text(value: object) -> str:
 
 def _parse_included(values: Sequence[object]) -> tuple[npt.NDArray[np.bool_], BadRow | None]:
     flags = [_text(value) for value in values]
-    for row, flag in enumerate(flags):
-        if flag not in ("0", "1"):
-            return np.empty(0, bool), BadRow(row, f"included must be 0 or 1, got {flag!r}")
-    return np.array([flag == "1" for flag in flags], dtype=bool), None
+    included = [read_flag(flag) for flag in flags]
+    if None in included:
+        row = included.index(None)
+        return np.empty(0, bool), BadRow(row, f"included must be 0 or 1, got {flags[row]!r}")
+    return np.array(included, dtype=bool), None
 
 
 def _parse_scores(values: Sequence[object]) -> tuple[npt.NDArray[np.float64], BadRow | None]:

@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from fl_audit.errors import InputError
+from fl_audit.formats.foreign_file import read_foreign
 
 _LARGEST = 2**64 - 1
 _DEEPEST = 20
+_MOST_BYTES = 1 << 22
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -18,7 +20,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         number beyond 64 bits or text with a null byte.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_foreign(path, _MOST_BYTES).decode("utf-8")
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

@@ -11,6 +11,7 @@ import msgspec
 
 from fl_audit.errors import InputError
 from fl_audit.formats.atomic import write_text
+from fl_audit.formats.foreign_file import read_foreign
 from fl_audit.mechanism_checks.finding import Finding
 
 
@@ -26,7 +27,7 @@ def read_replay(path: Path) -> tuple[Finding, ...]:
       InputError: The file is damaged.
     """
     try:
-        rows = msgspec.json.decode(path.read_bytes(), type=list[dict[str, Any]])
+        rows = msgspec.json.decode(read_foreign(path), type=list[dict[str, Any]])
         return tuple(msgspec.convert(_from_json(row), Finding) for row in rows)
     except FileNotFoundError:
         return ()

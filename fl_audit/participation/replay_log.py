@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.errors import InputError, nearest
+from fl_audit.formats.foreign_file import text_lines
 
 COLUMNS = ("round", "client_id")
 
@@ -46,16 +47,15 @@ def read_replay_log(path: Path, client_ids: Sequence[str]) -> ReplayLog:
     position = {client_id: index for index, client_id in enumerate(client_ids)}
     rounds, clients = array("i"), array("i")
     try:
-        with path.open(encoding="utf-8", newline="") as file:
-            for number, (round_text, client_id) in enumerate(_rows(path, file), start=1):
-                rounds.append(_round(path, number, round_text))
-                if client_id not in position:
-                    hint = _hint(client_id, client_ids)
-                    raise InputError(
-                        f"{path}, row {number}, column client_id: {client_id!r} is no client of "
-                        f"the task; {hint}"
-                    )
-                clients.append(position[client_id])
+        for number, (round_text, client_id) in enumerate(_rows(path, text_lines(path)), start=1):
+            rounds.append(_round(path, number, round_text))
+            if client_id not in position:
+                hint = _hint(client_id, client_ids)
+                raise InputError(
+                    f"{path}, row {number}, column client_id: {client_id!r} is no client of "
+                    f"the task; {hint}"
+                )
+            clients.append(position[client_id])
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     except (UnicodeDecodeError, csv.Error) as error:

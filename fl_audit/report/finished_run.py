@@ -18,6 +18,7 @@ from fl_audit.config.file import load_config
 from fl_audit.errors import InputError
 from fl_audit.formats.canaries_file import CanaryRow, check_scored, read_canaries
 from fl_audit.formats.csv_file import read_csv
+from fl_audit.formats.foreign_file import read_foreign
 from fl_audit.formats.run_folder import RunFolder, RunRecord, read_record
 from fl_audit.formats.score_file import ScoreFile, read_score_file
 from fl_audit.mechanism_checks import (
@@ -193,7 +194,7 @@ def _read_aggregates(folder: RunFolder, record: RunRecord, rounds: Rounds) -> Ru
 
 def _read_autocorrelation(path: Path) -> Autocorrelation | None:
     try:
-        return autocorrelation_from_json(path.read_bytes())
+        return autocorrelation_from_json(read_foreign(path))
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     except (msgspec.MsgspecError, RecursionError) as error:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from fl_audit.formats.foreign_file import read_foreign
 from fl_audit.formats.run_folder import RunFolder
 from fl_audit.progress import Progress, say
 from fl_audit.sweeps.grid import SweepRun
@@ -35,6 +36,6 @@ def _completed(state: RunState, rounds: Mapping[str, int | None]) -> str:
 def _rows(metrics: Path) -> int:
     """The rounds that a run's metrics count so far."""
     try:
-        return max(metrics.read_bytes().count(b"\n") - 1, 0)
+        return max(read_foreign(metrics).count(b"\n") - 1, 0)
     except OSError:
         return 0  # not begun

@@ -91,8 +91,10 @@ def test_splits_into_included_and_excluded(tmp_path):
         "\ufeff" + GOOD,
         GOOD.replace("\n", "\r\n"),
         "canary_id, included, score\na, 1, 0.5\n\nb, 0, -1e-3",
+        "canary_id,included,score\na,True,0.5\nb,False,-1e-3\n",
+        "canary_id,included,score\na,TRUE,0.5\nb,false,-1e-3\n",
     ],
-    ids=["other columns", "byte order mark", "CRLF", "spaces and a blank line"],
+    ids=["columns", "byte order mark", "CRLF", "spaces", "pandas", "other words"],
 )
 def test_reads_what_other_programs_write(tmp_path, text):
     read = read_score_file(written(tmp_path, text))
@@ -106,12 +108,13 @@ def test_reads_what_other_programs_write(tmp_path, text):
     [
         ("", "scores.csv: must start with a header naming canary_id, included, score"),
         ("canary_id,included,score\n", "scores.csv: must hold at least one row"),
+        ("canary_id,included,score,inclusion_probability\n", "must hold at least one row"),
         ("canary_id,included,scores\na,1,0\n", "has no column 'score': did you mean 'scores'"),
         ("canary_id,included,score,score\na,1,0,0\n", "must have one column 'score', got 2"),
         (GOOD + "a,1,2\n", "line 4: canary_id must be unique, got 'a' again"),
         (GOOD + ",1,2\n", "line 4: canary_id must not be empty"),
         (GOOD + "c,2,0.5\n", "line 4: included must be 0 or 1, got '2'"),
-        (GOOD + "c,true,0.5\n", "line 4: included must be 0 or 1, got 'true'"),
+        (GOOD + "c,yes,0.5\n", "line 4: included must be 0 or 1, got 'yes'"),
         (GOOD + "c,1,high\n", "line 4: score must be a finite number, got 'high'"),
         (GOOD + "c,1,0_5\n", "line 4: score must be a finite number, got '0_5'"),
         (GOOD + "c,1,\n", "line 4: score must be a finite number, got ''"),

@@ -10,6 +10,7 @@ from fl_audit.config.file import config_to_toml
 from fl_audit.errors import InputError
 from fl_audit.formats.atomic import unfinished_files, write_text
 from fl_audit.formats.folder_lock import LOCK_NAME
+from fl_audit.formats.foreign_file import read_foreign
 from fl_audit.formats.run_folder import RunFolder
 from fl_audit.formats.toml_file import read_toml
 from fl_audit.kinds.table import Table
@@ -89,7 +90,7 @@ def check_same_canaries(folder: RunFolder, canaries_csv: str) -> None:
     if not folder.canaries.exists() and not folder.checkpoint.exists():
         write_text(folder.canaries, canaries_csv)  # the process was killed before it did
     try:
-        earlier = folder.canaries.read_text(encoding="utf-8")
+        earlier = read_foreign(folder.canaries).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{folder.canaries}: cannot be read: {error}") from error
     if earlier != canaries_csv:
