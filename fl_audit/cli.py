@@ -24,6 +24,7 @@ from fl_audit.commands.parser import Parser
 from fl_audit.commands.process import (
     INTERRUPTED,
     ask_for_streams,
+    draw_without_windows,
     drop_output,
     flush_output,
     interrupts,
@@ -79,6 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _main(argv: Sequence[str] | None) -> int:
     try:
         ask_for_streams()
+        draw_without_windows()
         status = _call(sys.argv[1:] if argv is None else argv)
         flush_output()
     except InputError as error:

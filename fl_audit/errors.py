@@ -78,7 +78,7 @@ def one_line(text: str) -> str:
     'a.csv, line 2: must be a number, got 9999999999999999…9999999999999999 (5,000 characters)'
     """
     words = [_cut(word, _LONGEST_WORD, 16) for word in text.split()]
-    return _cut("".join(map(_visible, " ".join(words))), _LONGEST_LINE, 500)
+    return _cut(visible(" ".join(words)), _LONGEST_LINE, 500)
 
 
 def _cut(text: str, longest: int, kept: int) -> str:
@@ -86,6 +86,15 @@ def _cut(text: str, longest: int, kept: int) -> str:
     if len(text) <= longest:
         return text
     return f"{text[:kept]}…{text[-kept:]} ({len(text):,} characters)"
+
+
+def visible(text: str) -> str:
+    r"""The text with escapes for what a terminal would obey, such as newlines and colours.
+
+    >>> visible("run\x1b[31m\n")
+    'run\\x1b[31m\\n'
+    """
+    return "".join(map(_visible, text)) if not text.isprintable() else text
 
 
 def _visible(character: str) -> str:

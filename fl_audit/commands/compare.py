@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fl_audit.commands.page import write_page
 from fl_audit.commands.parser import add_command
-from fl_audit.commands.printing import add_verbose, print_json
+from fl_audit.commands.printing import add_verbose, print_json, print_lines
 from fl_audit.commands.progress import scoring_progress
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def _compare(arguments: argparse.Namespace) -> int:
         print_json(comparison_json(comparison))
     else:
         lines = comparison_lines if arguments.verbose else brief_lines
-        print("\n".join(lines(comparison)))
+        print_lines(lines(comparison))
     if arguments.out is not None:
         print(f"page: {arguments.out}", file=sys.stderr if arguments.json else sys.stdout)
     return 0

@@ -12,6 +12,7 @@ from fl_audit.commands.printing import (
     add_verbose,
     arrival_lines,
     print_json,
+    print_lines,
     verdict_lines,
 )
 
@@ -90,7 +91,7 @@ def _estimate(arguments: argparse.Namespace) -> int:
     else:
         lines = _all_lines(report, is_folder) if arguments.verbose else _brief_lines(report)
         behind = [*lines, *_arrival(report), *_verdict_lines(report.reached)]
-        print("\n".join([*_answer(report), *behind]))
+        print_lines([*_answer(report), *behind])
     if arguments.out is not None:
         print(f"page: {arguments.out}", file=sys.stderr if arguments.json else sys.stdout)
     return verdict_status(None if report.reached is None else report.reached.outcome)

@@ -4,9 +4,11 @@ import argparse
 import json
 import shutil
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from fl_audit.errors import visible
 
 if TYPE_CHECKING:
     from fl_audit.report import Report
@@ -34,11 +36,11 @@ def print_report(report: "Report", out: Path, behind: "Callable[[Report, int], l
     from fl_audit.verdict import Claim
 
     width = shutil.get_terminal_size((100, 24)).columns
-    print("\n".join([*answer_lines(headline(report), width), *behind(report, width)]))
-    print(f"report: {RunFolder(out).report_html}")
+    print_lines([*answer_lines(headline(report), width), *behind(report, width)])
+    print_lines([f"report: {RunFolder(out).report_html}"])
     if (verdict := report.verdict) is not None:
         claim = Claim(verdict.claimed_epsilon, report.run.delta)
-        print("\n".join(verdict_lines(claim, verdict.outcome, verdict.reason)))
+        print_lines(verdict_lines(claim, verdict.outcome, verdict.reason))
 
 
 def in_brief(report: "Report", width: int) -> list[str]:
@@ -72,6 +74,14 @@ def arrival_lines(state: str, reason: str) -> list[str]:
         "cannot_tell": "canaries cannot be seen to arrive",
     }
     return textwrap.wrap(f"{words[state]}: {reason}", width, break_on_hyphens=False)
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Prints lines, in which names of a stranger's files or canaries may stand.
+
+    What a terminal would obey is printed as escapes, and each of these lines stays one.
+    """
+    print("\n".join(map(visible, lines)))
 
 
 def print_json(value: dict[str, object]) -> None:

@@ -39,6 +39,14 @@ def ask_for_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
+def draw_without_windows() -> None:
+    """Lets Matplotlib draw into files, whatever MPLBACKEND says: it may name a display or nothing.
+
+    Matplotlib reads the variable as it is imported, which a command does later or never.
+    """
+    os.environ["MPLBACKEND"] = "agg"
+
+
 def drop_output() -> None:
     """Lets standard output go nowhere, so that the flush at exit does not fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

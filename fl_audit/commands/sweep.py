@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from fl_audit.commands.config_arguments import add_calibrate, check_calibrate
 from fl_audit.commands.parser import add_command
-from fl_audit.commands.printing import print_json
-from fl_audit.errors import InputError
+from fl_audit.commands.printing import print_json, print_lines
+from fl_audit.errors import InputError, visible
 
 if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands
@@ -64,12 +64,12 @@ def _sweep(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(sweep_json(states))
     else:
-        print("\n".join(_lines(states, arguments.out, arguments.dry_run)))
+        print_lines(_lines(states, arguments.out, arguments.dry_run))
         if arguments.dry_run:
             print(_hours(states, arguments.grid, seconds))
     failed = [state for state in states if state.state == "failed"]
     for state in failed:
-        print(f"fl-audit: {state.name} failed: {state.error}", file=sys.stderr)
+        print(visible(f"fl-audit: {state.name} failed: {state.error}"), file=sys.stderr)
     return EXIT_RUN_FAILED if failed else 0
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from fl_audit.comparison.reported_run import Party, ReportedRun
 from fl_audit.comparison.spread import Spread
+from fl_audit.errors import visible
 
 NOISE = "mechanism.noise_multiplier"
 
@@ -125,7 +126,7 @@ def group_by_setting(audits: Sequence[ReportedRun]) -> list[Setting]:
 
 
 def _other_setting(run: ReportedRun) -> Setting:
-    name = str(run.folder)
+    name = visible(str(run.folder))
     return Setting(name, noise_multiplier=None, label=name, keys={}, runs=(run,))
 
 

@@ -40,9 +40,12 @@ def atomic_writer(path: Path) -> Iterator[IO[bytes]]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes UTF-8 text so that `path` holds either all of it or what it held before."""
+    r"""Writes UTF-8 text so that `path` holds either all of it or what it held before.
+
+    Bytes that a file's name has and UTF-8 does not are written as escapes such as \udcff.
+    """
     with atomic_writer(path) as file:
-        file.write(text.encode("utf-8"))
+        file.write(text.encode("utf-8", errors="backslashreplace"))
 
 
 def unfinished_files(folder: Path) -> list[Path]:

@@ -21,6 +21,7 @@ _STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
     "font.size": 9.0,
     "text.color": INK,
+    "text.parse_math": False,  # a $ in a folder's name is one
     "axes.edgecolor": FAINT,
     "axes.labelcolor": INK,
     "axes.linewidth": 0.6,
