@@ -46,7 +46,9 @@ class AggregateFiles(RoundCosines):
         paths: Mapping[int, Path],
         read: Callable[[Path], Float32Array],
         progress: Callable[[list[Path]], Iterable[Path]],
+        *,
         keep_directions: bool = False,
+        check: Callable[[int, FloatArray], None] | None = None,
     ) -> None:
         """Keeps the arguments; files are read by `rows`.
 
@@ -57,11 +59,13 @@ class AggregateFiles(RoundCosines):
           progress: The function that goes through files, and may show how far it has come.
           keep_directions: Whether `own_sums` will be asked for; directions are then kept in a file
             without a name (`RoundDirections`).
+          check: A function that is shown each round, from 1, and its cosines as they are computed.
         """
         self._pool = pool
         self._paths = paths
         self._read = read
         self._progress = progress
+        self._check = check
         self._concentrations = unknown_rows(len(paths))
         self._total = np.zeros(pool.dim)
         self._directions: RoundDirections | None = None
@@ -104,7 +108,9 @@ class AggregateFiles(RoundCosines):
             add_direction(self._total, vector)
             if self._directions is not None:
                 self._directions.add(index, vector)
-            cosines[index] = self._pool.cosines(vector)
+            cosines[index] = found = self._pool.cosines(vector)
+            if self._check is not None:
+                self._check(numbers[index], found)
             yield cosines[index]
         self._cosines = cosines[: len(self._paths)]
 

@@ -2,7 +2,7 @@
 
 import math
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy.typing as npt
 from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.arrays import Arrays, flatten
 from fl_audit.attacks.compared_vectors import (
+    ComparedVectors,
     concentration_row,
     depends_on_vectors,
     unknown_rows,
@@ -20,9 +21,10 @@ from fl_audit.attacks.listed_canaries import read_listed, write_listed
 from fl_audit.attacks.live_test import LiveCanaries, LiveTest, ScoredRound, why_no_live_test
 from fl_audit.attacks.log_folder import score_files, score_seen
 from fl_audit.attacks.logged_sum import LoggedSum
+from fl_audit.attacks.registry import STATISTICS
 from fl_audit.attacks.round_cosines import scored_round
 from fl_audit.attacks.round_directions import RoundDirections
-from fl_audit.attacks.seen_log import logged_rounds
+from fl_audit.attacks.seen_log import check_pool, logged_rounds
 from fl_audit.canaries.pool import CanaryPool, read_pool, write_pool
 from fl_audit.errors import InputError
 from fl_audit.estimators.arguments import check_confidence, check_delta
@@ -30,7 +32,8 @@ from fl_audit.formats.concentration_log import ConcentrationLog
 from fl_audit.formats.cosine_log import CosineLog
 from fl_audit.formats.log_folder import LogFolder
 from fl_audit.formats.mapped_log import MappedArray, create_log, open_log
-from fl_audit.formats.score_file import write_score_file
+from fl_audit.formats.score_file import ScoreFile, write_score_file
+from fl_audit.formats.sources_file import write_sources
 from fl_audit.inner_products import euclidean_norm
 
 
@@ -110,6 +113,7 @@ class RoundScorer:
                     RoundDirections.create(
                         made.round_directions, num_rounds, pool.seed, pool.dim
                     ).flush()
+            write_sources(made.sources, 0, [made.pool, made.canaries])
             made.path.rename(path)
         return cls.open(path)
 
@@ -122,6 +126,7 @@ class RoundScorer:
         """
         at = LogFolder(Path(folder))
         pool = read_pool(at.pool)
+        check_pool(at)
         num_rounds = CosineLog.read(at.round_cosines, pool.count).num_rounds
         return cls(at, pool, CosineLog.open(at.round_cosines, num_rounds, pool.count))
 
@@ -255,14 +260,25 @@ class RoundScorer:
         )
         if not seen.scores:
             raise InputError(f"{self.folder.path}: no round is scored yet")
-        paths = {}
-        # Removed first and written last: a crash leaves no scores beside facts on other vectors.
-        self.folder.compared_vectors.unlink(missing_ok=True)
-        for statistic, scored in score_files(self.pool, listed.included, seen.scores).items():
-            paths[statistic] = self.folder.scores(statistic)
-            write_score_file(paths[statistic], scored)
-        write_compared_vectors(self.folder.compared_vectors, seen.compared)
-        return paths
+        files = score_files(self.pool, listed.included, seen.scores)
+        self._write_scores(files, seen.compared)
+        return {statistic: self.folder.scores(statistic) for statistic in files}
+
+    def _write_scores(
+        self, files: Mapping[str, ScoreFile], compared: Mapping[str, ComparedVectors]
+    ) -> None:
+        """Replaces the scores; what says that files belong together goes first and comes last."""
+        folder = self.folder
+        write_sources(folder.sources, 0, [folder.pool, folder.canaries])
+        for name in STATISTICS.names:
+            folder.scores(name).unlink(missing_ok=True)
+        folder.compared_vectors.unlink(missing_ok=True)
+        for statistic, scored in files.items():
+            write_score_file(folder.scores(statistic), scored)
+        write_compared_vectors(folder.compared_vectors, compared)
+        written = [folder.scores(statistic) for statistic in files]
+        behind = [folder.pool, folder.canaries, folder.round_cosines, folder.compared_vectors]
+        write_sources(folder.sources, len(self.scored_rounds), [*written, *behind])
 
 
 def _length_log(folder: LogFolder, num_rounds: int) -> MappedArray:

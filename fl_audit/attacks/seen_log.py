@@ -1,13 +1,13 @@
 """What a log folder shows, read once for all who score it; docs/logs.md defines the format."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from fl_audit.array_types import Float32Array
+from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.aggregate_files import AggregateFiles
 from fl_audit.attacks.arrays import flatten
 from fl_audit.attacks.listed_canaries import ListedCanaries, read_listed
@@ -21,8 +21,12 @@ from fl_audit.formats.concentration_log import ConcentrationLog
 from fl_audit.formats.cosine_log import CosineLog
 from fl_audit.formats.log_folder import LogFolder
 from fl_audit.formats.npy_file import read_array
+from fl_audit.formats.sources_file import read_sources
 
 _AGGREGATE = re.compile(r"round_(\d+)\.npy")
+
+_SAME = 0.01
+"""The most by which rounding changes a cosine, in standard deviations of an excluded one's."""
 
 Progress = Callable[[list[Path]], Iterable[Path]]
 """A function that goes through files, and may show how far it has come."""
@@ -59,6 +63,7 @@ def read_log(folder: LogFolder, progress: Progress) -> SeenLog:
     """
     refuse_misspelt(f"{folder.path}: file", _names(folder.path), folder.optional)
     pool = read_pool(folder.pool)
+    check_pool(folder)
     listed = read_listed(folder, pool)
     cosines, num_rounds = _rounds(folder, pool, listed.own_rounds, progress)
     return SeenLog(folder, pool, listed, cosines, num_rounds)
@@ -75,16 +80,61 @@ def _rounds(
     folder: LogFolder, pool: CanaryPool, own: OwnRounds | None, progress: Progress
 ) -> tuple[RoundCosines, int]:
     """The cosines that are logged, else those of logged aggregates, and the number of rounds."""
+    log = None
     if folder.round_cosines.exists():
         log = CosineLog.read(folder.round_cosines, pool.count)
-        return logged_rounds(folder, pool, log), int(log.written().sum())
     paths = _aggregates(folder)
+    if log is not None and not paths:
+        return logged_rounds(folder, pool, log), int(log.written().sum())
+    check = None if log is None else _same_rounds(folder, pool, log, paths)
     several = own is not None and own.most > 1
 
     def read(path: Path) -> Float32Array:
         return read_vector(path, pool.dim)
 
-    return AggregateFiles(pool, paths, read, progress, keep_directions=several), len(paths)
+    files = AggregateFiles(pool, paths, read, progress, keep_directions=several, check=check)
+    return files, len(paths)
+
+
+def check_pool(folder: LogFolder) -> None:
+    """Refuses a pool, or rounds of canaries, that were changed after the audit had begun.
+
+    Raises:
+      InputError: They were, and the message names the file.
+    """
+    known = read_sources(folder.sources)
+    pool = (folder.pool.name, folder.canaries.name)
+    for name in [] if known is None else known.changed(folder.path, pool):
+        raise InputError(
+            f"{folder.path / name}: has changed since the canaries of {folder.round_cosines.name} "
+            "were scored; put back the file that it was, or start a new audit"
+        )
+
+
+def _same_rounds(
+    folder: LogFolder, pool: CanaryPool, log: CosineLog, paths: Collection[int]
+) -> Callable[[int, FloatArray], None]:
+    """Refuses logged cosines of other rounds than those of the aggregates, or of other aggregates.
+
+    Returns:
+      A check of one round, from 1, and of the cosines that its aggregate gives.
+    """
+    beside = f"{folder.round_cosines}: is about other rounds than {folder.aggregates.name}/"
+    advice = "delete the older one of the two"
+    logged = set((np.flatnonzero(log.written()) + 1).tolist())
+    if only := sorted(logged ^ set(paths)):
+        holder = folder.round_cosines if only[0] in logged else folder.aggregates
+        raise InputError(
+            f"{beside}: they have {len(logged)} and {len(paths)} rounds, and only {holder.name} "
+            f"has round {only[0]}; {advice}"
+        )
+
+    def check(number: int, cosines: FloatArray) -> None:
+        row = log.row(number - 1)
+        if row is None or np.abs(row - cosines).max() > _SAME * pool.dim**-0.5:
+            raise InputError(f"{beside}: round {number} has other cosines; {advice}")
+
+    return check
 
 
 def logged_rounds(folder: LogFolder, pool: CanaryPool, log: CosineLog) -> FinishedRounds:

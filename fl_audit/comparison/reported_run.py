@@ -17,8 +17,9 @@ from fl_audit.errors import InputError
 from fl_audit.formats.foreign_file import read_foreign
 from fl_audit.formats.json_file import decode_json
 from fl_audit.formats.log_folder import LogFolder
-from fl_audit.formats.run_folder import FORMAT_VERSION, RunFolder, RunRecord
+from fl_audit.formats.run_folder import FORMAT_VERSION, RunFolder, RunRecord, read_record
 from fl_audit.report.audited_folder import AuditedFolder
+from fl_audit.report.finished_run import check_together
 from fl_audit.report.folder_report import Asked, FolderReport, report_on_folder
 from fl_audit.report.model import Report
 from fl_audit.report.report_json import report_from_json
@@ -151,8 +152,20 @@ def read_report(folder: RunFolder) -> Report:
 def _read(folder: RunFolder) -> ReportedRun:
     fields = _report_fields(folder)
     report = _report(folder, fields)
+    if folder.record.exists():
+        _check_record(folder, report)
     config = flat_keys(msgspec.to_builtins(report.config))
     return ReportedRun(folder=folder.path, report=report, report_json=fields, config=config)
+
+
+def _check_record(folder: RunFolder, report: Report) -> None:
+    record = read_record(folder)
+    check_together(folder, record)
+    if record != report.run:
+        raise InputError(
+            f"{folder.report_json}: is the report of another run than {folder.record.name}; "
+            "delete it, and `fl-audit run --resume` makes it anew"
+        )
 
 
 def _report_fields(folder: RunFolder) -> dict[str, Any]:

@@ -11,7 +11,6 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
 
 from fl_audit.errors import InputError
 
@@ -30,7 +29,7 @@ _KINDS = (
 )
 
 
-def open_foreign(path: Path) -> IO[bytes]:
+def open_foreign(path: Path) -> io.BufferedReader:
     """Opens a regular file to read from; or a pipe that the call itself names.
 
     Raises:

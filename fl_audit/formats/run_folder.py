@@ -90,6 +90,14 @@ class RunFolder(ScoredFolder):
         return self.path / "report.html"
 
     @property
+    def made_by_training(self) -> tuple[Path, ...]:
+        """The files that belong together once training is over; each may be missing."""
+        logs = (self.round_cosines, self.round_concentrations, self.round_products, self.aggregates)
+        releases = (self.release_cosines, self.release_concentrations)
+        scores = (self.compared_vectors, *self.path.glob("scores_*.csv"))
+        return (self.config, self.canaries, self.metrics, *logs, *releases, *scores)
+
+    @property
     def tensorboard(self) -> Path:
         """The folder of TensorBoard event files."""
         return self.path / "tensorboard"

@@ -41,6 +41,11 @@ class ScoredFolder:
         """What is known of the vectors that canaries were compared with, by statistic (JSON)."""
         return self.path / "concentrations.json"
 
+    @property
+    def sources(self) -> Path:
+        """The digests of the files that belong together (JSON), see `Sources`."""
+        return self.path / "sources.json"
+
     def scores(self, statistic: str) -> Path:
         """The score file of one statistic, `canary_id,included,score` (CSV)."""
         return self.path / f"scores_{statistic}.csv"

@@ -21,6 +21,7 @@ from fl_audit.formats.csv_file import read_csv
 from fl_audit.formats.foreign_file import read_foreign
 from fl_audit.formats.run_folder import RunFolder, RunRecord, read_record
 from fl_audit.formats.score_file import ScoreFile, read_score_file
+from fl_audit.formats.sources_file import read_sources
 from fl_audit.mechanism_checks import (
     Autocorrelation,
     RunAggregates,
@@ -113,6 +114,31 @@ class FinishedRun:
         )
 
 
+def check_together(folder: RunFolder, record: RunRecord) -> None:
+    """Refuses a folder whose files are of several runs, as far as it says what belongs together.
+
+    Args:
+      folder: The folder of the run.
+      record: What is in its `run.json`.
+
+    Raises:
+      InputError: A file is damaged or has changed, or is of another run.
+    """
+    known = read_sources(folder.sources)
+    if known is None:  # as in older folders
+        return
+    if known.rounds != record.rounds_done:
+        raise InputError(
+            f"{folder.record}: is of {record.rounds_done} rounds, and {folder.sources.name} of "
+            f"{known.rounds}; both must be of one run"
+        )
+    for name in known.changed(folder.path):
+        raise InputError(
+            f"{folder.path / name}: has changed since the run wrote it, so that it may not fit "
+            "together with the rest; put back the file that it was"
+        )
+
+
 def read_finished_run(folder: RunFolder) -> FinishedRun:
     """Reads a run folder.
 
@@ -120,6 +146,7 @@ def read_finished_run(folder: RunFolder) -> FinishedRun:
       InputError: A file is missing or damaged, or two of them contradict each other.
     """
     record = read_record(folder)
+    check_together(folder, record)
     pool = read_canaries(folder.canaries)
     dealt = tuple(canary.rounds for canary in pool.values() if canary.rounds is not None)
     if len(dealt) != len(pool):

@@ -1,8 +1,11 @@
 """The statistics that a folder holds or allows, whoever has trained and logged."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
 
 from fl_audit.attacks.audit_table import Audit
 from fl_audit.attacks.compared_vectors import ComparedVectors, read_compared_vectors
@@ -20,7 +23,9 @@ from fl_audit.formats.log_folder import LogFolder
 from fl_audit.formats.run_folder import RunFolder, read_record
 from fl_audit.formats.score_file import ScoreFile, read_score_file
 from fl_audit.formats.scored_folder import ScoredFolder
+from fl_audit.formats.sources_file import read_sources
 from fl_audit.report.audited_folder import AuditedFolder
+from fl_audit.report.finished_run import check_together
 from fl_audit.verdict import ScoredStatistic
 
 
@@ -53,7 +58,7 @@ def folder_statistics(
         option contradicts it.
     """
     path = folder.path
-    found = _read_scores(path) or _score(folder)
+    found = _scores_of(folder)
     for option, asked, there in (
         ("--dim", dim, found.dim),
         ("--canaries", family, found.family),
@@ -125,13 +130,16 @@ def _read_scores(path: Path) -> _Scores | None:
         pool = read_pool(log.pool)
         _check_agreement(path, scores, (log.pool.name, pool.inclusion))
         return _Scores(scores, compared, pool.dim, pool.family)
+    record = read_record(run) if run.record.exists() else None
+    if record is not None:
+        check_together(run, record)
     canaries = load_config(run.config).canaries if run.config.exists() else None
     said = None if canaries is None else (run.config.name, canaries.inclusion)
     _check_agreement(path, scores, said)
     return _Scores(
         scores=scores,
         compared=compared,
-        dim=read_record(run).dim if run.record.exists() else None,
+        dim=None if record is None else record.dim,
         family=None if canaries is None else family_of(canaries),
     )
 
@@ -159,6 +167,54 @@ def _check_agreement(
             )
         if listed is not None:
             check_scored(folder.scores(name), file.flags, listed)
+
+
+def _scores_of(folder: AuditedFolder) -> _Scores:
+    """The scores that fit the folder's log: those in its score files, or made anew from the log.
+
+    Raises:
+      InputError: Score files are older than the log, which cannot make them anew.
+    """
+    found = _read_scores(folder.path)
+    if found is None:
+        return _score(folder)
+    log = folder.log
+    if log is None:
+        return found
+    known = read_sources(log.folder.sources)
+    changed = [] if known is None else known.changed(folder.path)
+    is_whole = known is not None and known.rounds > 0 and not log.folder.aggregates.exists()
+    if not changed and (is_whole or not log.num_rounds):
+        return found
+    nothing = dataclasses.replace(found, scores={}, compared={})
+    again = _score(folder) if log.num_rounds else nothing
+    given = set(found.scores) - set(again.scores)
+    other = changed or [
+        log.folder.scores(name).name
+        for name, scores in found.scores.items()
+        if name in again.scores and not _agree(scores, again.scores[name], log.pool.dim)
+    ]
+    if given and other:
+        names = " and ".join(log.folder.scores(name).name for name in sorted(given))
+        raise InputError(
+            f"{folder.path}: {names} cannot be made from the log and may be older than it, as "
+            f"{other[0]} does not fit together with it; call RoundScorer.finish again, or delete "
+            f"{names}"
+        )
+    kept = {name: found.scores[name] for name in given}
+    facts = {name: fact for name, fact in found.compared.items() if name in given}
+    return dataclasses.replace(
+        again, scores={**again.scores, **kept}, compared={**again.compared, **facts}
+    )
+
+
+def _agree(one: ScoreFile, other: ScoreFile, dim: int) -> bool:
+    """Whether scores are the same but for rounding, far below an excluded canary's deviation."""
+    if one.flags != other.flags:
+        return False
+    by_canary = dict(zip(one.canary_id, one.score.tolist(), strict=True))
+    scores = np.array([by_canary[canary] for canary in other.canary_id])
+    return bool(np.abs(scores - other.score).max() <= 0.01 * dim**-0.5)
 
 
 def _score(folder: AuditedFolder) -> _Scores:

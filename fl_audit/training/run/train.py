@@ -19,6 +19,7 @@ from fl_audit.canaries.inclusion import pair_names
 from fl_audit.canaries.tables import coin_probability
 from fl_audit.formats.run_folder import LiveRecord, RunFolder, RunRecord, write_record
 from fl_audit.formats.score_file import ScoreFile, write_score_file
+from fl_audit.formats.sources_file import write_sources
 from fl_audit.training.algorithm.round import flatten_weights, model_weights
 from fl_audit.training.attackers import attack_context, make_attackers
 from fl_audit.training.observers.metrics_csv import read_rows
@@ -133,6 +134,7 @@ def _write_results(
         write_score_file(folder.scores(statistic.name), scored)
     if compared:
         write_compared_vectors(folder.compared_vectors, compared)
+    write_sources(folder.sources, done.rounds, folder.made_by_training)
     write_record(folder, _record(run, folder, done))
 
 

@@ -1,0 +1,230 @@
+"""Files of a folder that are about different rounds, pools or runs."""
+
+import json
+import re
+import shutil
+
+import numpy as np
+import pytest
+
+from fl_audit.attacks import CanaryPool, RoundScorer
+from fl_audit.comparison.reported_run import read_reported_runs
+from fl_audit.errors import InputError
+from fl_audit.formats.log_folder import LogFolder
+from fl_audit.formats.score_file import write_score_file
+from fl_audit.formats.sources_file import read_sources, write_sources
+from fl_audit.report.audited_folder import AuditedFolder
+from fl_audit.report.finished_run import read_finished_run
+from fl_audit.report.folder_report import Asked, report_on_folder
+from fl_audit.report.folder_statistics import folder_statistics
+
+POOL = CanaryPool(seed=3, count=60, dim=400)
+OWN = [[1 + canary % 10] for canary in range(POOL.count)]
+ROUNDS = 10
+SEEN = np.random.default_rng(5).normal(size=(ROUNDS, POOL.dim)).astype(np.float32)
+
+
+def leaky() -> np.ndarray:
+    """Rounds without noise to speak of, in each of which its included canaries are."""
+    found = 1e-3 * SEEN
+    for canary in np.flatnonzero(POOL.included):
+        found[OWN[canary][0] - 1] += POOL.vector(int(canary))
+    return found
+
+
+def score(scorer: RoundScorer, seen: np.ndarray, numbers) -> None:
+    for number in numbers:
+        scorer.score_round(number, seen[number - 1])
+
+
+@pytest.fixture
+def scorer(tmp_path) -> RoundScorer:
+    """Five rounds with noise are scored and finished; the noise is lost from then on."""
+    made = RoundScorer.create(tmp_path / "audit", POOL, ROUNDS, canary_rounds=OWN)
+    score(made, SEEN, range(1, 6))
+    made.finish()
+    return made
+
+
+def scores(path) -> dict[str, np.ndarray]:
+    found = folder_statistics(AuditedFolder(path))
+    return {
+        str(one.name): np.concatenate([one.scores.included, one.scores.excluded]) for one in found
+    }
+
+
+def proven(path) -> float:
+    report = report_on_folder(AuditedFolder(path), Asked(1e-3))
+    found = [one for result in report.results.values() for one in result.estimates]
+    return max(one.epsilon for one in found if one.kind == "lower_bound")
+
+
+def test_finished_scores_count_as_long_as_nothing_has_changed(scorer):
+    folder = scorer.folder
+    known = read_sources(folder.sources)
+    assert known is not None
+    assert known.rounds == 5
+    assert {folder.pool.name, folder.round_cosines.name, "scores_max.csv"} < set(known.files)
+    assert known.changed(folder.path) == []
+    assert set(scores(folder.path)) == {"max", "sum", "own_rounds"}
+
+
+@pytest.mark.parametrize("is_of_an_older_version", [False, True])
+def test_rounds_after_finish_make_the_scores_anew(scorer, is_of_an_older_version):
+    path = scorer.folder.path
+    before = scores(path)
+    score(scorer, leaky(), range(6, 11))
+    if is_of_an_older_version:
+        scorer.folder.sources.unlink()
+    after = scores(path)
+    for name in ("max", "sum", "own_rounds"):
+        assert np.abs(after[name] - before[name]).max() > 0.1
+    scorer.finish()
+    finished = scores(path)
+    for name, values in after.items():
+        np.testing.assert_array_equal(values, finished[name])
+
+
+def test_scores_of_a_model_that_the_rounds_have_left_behind_are_refused(scorer):
+    path = scorer.folder.path
+    scorer.finish(final=SEEN[0])
+    assert "final" in scores(path)
+    score(scorer, leaky(), [6])
+    message = r"scores_final\.csv cannot be made from the log.*round_cosines\.npy does not fit"
+    with pytest.raises(InputError, match=message):
+        folder_statistics(AuditedFolder(path))
+    scorer.folder.sources.unlink()  # as an older version leaves it
+    with pytest.raises(InputError, match=r"scores_final\.csv cannot be made .* scores_\w+\.csv"):
+        folder_statistics(AuditedFolder(path))
+    scorer.finish()
+    assert set(scores(path)) == {"max", "sum", "own_rounds"}
+
+
+def test_a_folder_of_an_older_version_reads_where_nothing_contradicts(scorer):
+    scorer.finish(final=SEEN[0])
+    before = scores(scorer.folder.path)
+    scorer.folder.sources.unlink()
+    after = scores(scorer.folder.path)
+    assert before.keys() == after.keys()
+    for name, values in before.items():
+        np.testing.assert_array_equal(values, after[name])
+
+
+def test_a_score_that_was_changed_is_made_anew_and_one_that_cannot_be_is_refused(scorer):
+    folder = scorer.folder
+    scorer.finish(final=SEEN[0])
+    before = scores(folder.path)
+    text = folder.scores("max").read_text()
+    folder.scores("max").write_text(text.replace("0.", "7.", 1))
+    with pytest.raises(InputError, match=r"scores_final\.csv cannot.*as scores_max\.csv does not"):
+        folder_statistics(AuditedFolder(folder.path))
+    folder.scores("final").unlink()
+    np.testing.assert_array_equal(scores(folder.path)["max"], before["max"])
+
+
+@pytest.mark.parametrize("name", ["pool.json", "canaries.csv"])
+def test_another_pool_beside_the_cosines_is_refused(scorer, name):
+    path = scorer.folder.path / name
+    for scored in scorer.folder.path.glob("scores_*.csv"):
+        scored.unlink()
+    text = path.read_text()
+    path.write_text(text.replace('"seed": 3', '"seed": 4').replace("\n1,1,2\n", "\n1,0,2\n"))
+    assert path.read_text() != text
+    for read in (RoundScorer.open, lambda folder: folder_statistics(AuditedFolder(folder))):
+        with pytest.raises(InputError, match=f"{name}: has changed since the canaries of round_c"):
+            read(scorer.folder.path)
+
+
+@pytest.fixture
+def both(tmp_path, scorer) -> LogFolder:
+    """Old cosines, with noise, beside new aggregates, without."""
+    folder = LogFolder(tmp_path / "both")
+    folder.path.mkdir()
+    for path in (scorer.folder.pool, scorer.folder.canaries, scorer.folder.round_cosines):
+        shutil.copy(path, folder.path)
+    folder.aggregates.mkdir()
+    for number, aggregate in enumerate(leaky(), start=1):
+        np.save(folder.aggregates / f"round_{number}.npy", aggregate)
+    return folder
+
+
+def test_cosines_of_other_rounds_than_the_aggregates_are_refused(both):
+    message = (
+        f"^{re.escape(str(both.round_cosines))}: is about other rounds than aggregates/: they have "
+        "5 and 10 rounds, and only aggregates has round 6; delete the older one of the two$"
+    )
+    with pytest.raises(InputError, match=message):
+        folder_statistics(AuditedFolder(both.path))
+    both.round_cosines.unlink()
+    assert proven(both.path) > 3
+
+
+def test_cosines_of_the_same_rounds_with_other_noise_are_refused(both):
+    for number in range(6, 11):
+        (both.aggregates / f"round_{number}.npy").unlink()
+    with pytest.raises(InputError, match=r"other rounds than aggregates/: round 1 has other cos"):
+        folder_statistics(AuditedFolder(both.path))
+    for number in range(1, 6):
+        np.save(both.aggregates / f"round_{number}.npy", SEEN[number - 1])
+    assert set(scores(both.path)) == {"max", "sum", "own_rounds"}
+
+
+def test_a_crash_while_scores_are_written_leaves_no_mixture(scorer, monkeypatch):
+    score(scorer, leaky(), range(6, 11))
+    written = []
+
+    def crash(path, file):
+        if written:
+            raise OSError("the disk is gone")
+        write_score_file(path, file)
+        written.append(path)
+
+    monkeypatch.setattr("fl_audit.attacks.scorer.write_score_file", crash)
+    with pytest.raises(OSError, match="gone"):
+        scorer.finish()
+    monkeypatch.undo()
+    left = scores(scorer.folder.path)
+    scorer.finish()
+    for name, values in scores(scorer.folder.path).items():
+        np.testing.assert_array_equal(values, left[name])
+
+
+def test_a_run_whose_files_have_changed_is_refused(run_folder):
+    write_sources(run_folder.sources, 40, run_folder.made_by_training)
+    read_finished_run(run_folder)
+    scored = run_folder.scores("max")
+    text = scored.read_text()
+    scored.write_text(text.replace(",1,", ",1,1", 1))
+    for read in (read_finished_run, lambda run: folder_statistics(AuditedFolder(run.path))):
+        with pytest.raises(InputError, match=r"scores_max\.csv: has changed since the run wrote"):
+            read(run_folder)
+    scored.write_text(text)
+    write_sources(run_folder.sources, 30, run_folder.made_by_training)
+    with pytest.raises(InputError, match=r"run\.json: is of 40 rounds, and sources\.json of 30"):
+        read_finished_run(run_folder)
+
+
+def test_a_report_of_another_run_is_not_compared(reported, tmp_path):
+    other = tmp_path / "other"
+    shutil.copytree(reported.folder.path, other)
+    read_reported_runs([reported.folder.path, other])
+    record = json.loads((other / "run.json").read_text())
+    (other / "run.json").write_text(json.dumps(record | {"training_seconds": 1.0}))
+    with pytest.raises(InputError, match=r"report\.json: is the report of another run than run\."):
+        read_reported_runs([reported.folder.path, other])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{}", "is not a record of what belongs together"),
+        ('{"format_version": 2, "rounds": 1, "files": {}}', "format_version is 2, must be 1"),
+        ('{"format_version": 1, "rounds": 1, "files": {"../x": ""}}', "must name files beside it"),
+        ('{"format_version": 1, "rounds": 1, "files": {"..": ""}}', "must name files beside it"),
+    ],
+)
+def test_a_damaged_record_is_refused(tmp_path, text, message):
+    path = tmp_path / "sources.json"
+    path.write_text(text)
+    with pytest.raises(InputError, match=message):
+        read_sources(path)
