@@ -163,7 +163,7 @@ def test_the_loop_in_the_readme_is_that_of_any_process():
         return [line.partition("  #")[0].strip() for line in text.splitlines()]
 
     (short,) = blocks((ROOT / "README.md").read_text(), "python")
-    long = lines(blocks((ROOT / "docs/any_process.md").read_text(), "python")[1])
+    long = lines(blocks((ROOT / "docs/any_process.md").read_text(), "python")[2])
     pasted = short.replace("cohort(round_number)", "cohort")
     assert [line for line in lines(pasted) if line not in long] == [
         "scorer.finish(initial=initial, final=model_weights(state))"

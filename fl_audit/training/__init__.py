@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from fl_audit.training.data.canary_clients import CanaryClients as CanaryClients
     from fl_audit.training.data.probe import probe as probe
     from fl_audit.training.replay import replay_process as replay_process
+    from fl_audit.training.runtimes.native_runtime import native_runtime as native_runtime
 
 _MODULE_OF = {
     "CanaryClients": "data.canary_clients",
@@ -40,6 +41,7 @@ _MODULE_OF = {
     "canary_dim": "algorithm.audited_process",
     "compose_audited_process": "algorithm.audited_process",
     "model_weights": "algorithm.round",
+    "native_runtime": "runtimes.native_runtime",
     "probe": "data.probe",
     "released_aggregate": "algorithm.audited_process",
     "replay_process": "replay",

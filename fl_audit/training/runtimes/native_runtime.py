@@ -19,6 +19,8 @@ import grpc
 import portpicker
 import tensorflow_federated as tff
 
+from fl_audit.cores import num_cores
+
 _START_TIMEOUT_SECONDS = 120.0
 _STOP_TIMEOUT_SECONDS = 10.0
 
@@ -91,21 +93,30 @@ def _connect(
 
 
 @contextlib.contextmanager
-def native_runtime(log_path: Path, max_concurrent_clients: int) -> Iterator[None]:
-    """Makes TFF's C++ runtime the default context inside the `with` block.
+def native_runtime(
+    log_path: Path | None = None, max_concurrent_clients: int | None = None
+) -> Iterator[None]:
+    """Makes TFF's C++ runtime the default context inside the `with` block, which ends its worker.
+
+    The worker that TFF starts by itself is left behind, and whoever reads the program's output then
+    waits for ever (`python audit.py | tee log`). This one ends with the block, and with the program
+    however that ends.
 
     Enter it from the main thread: the kernel's death signal follows the thread that started the
-    worker, and TFF's context stack is per thread.
+    worker, and TFF's context stack is per thread. While the block runs, the worker's port is open
+    to whoever reaches this machine, as TFF has it (docs/runtimes.md).
 
     Args:
-      log_path: The file that the worker's output is appended to.
-      max_concurrent_clients: The number of clients that train at the same time, at least 1.
+      log_path: The file that the worker's output is appended to; None drops it.
+      max_concurrent_clients: The number of clients that train at the same time, at least 1; None
+        takes the number of cores.
 
     Raises:
       RuntimeError: The worker ended before it answered.
       TimeoutError: The worker did not answer in two minutes.
     """
-    process, port = _start_worker(log_path, max_concurrent_clients)
+    log_path = log_path or Path(os.devnull)
+    process, port = _start_worker(log_path, max_concurrent_clients or num_cores())
     atexit.register(_stop, process)
     try:
         stub = _connect(process, port, log_path)

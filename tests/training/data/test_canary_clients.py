@@ -1,6 +1,9 @@
 """Canaries in a user's own loop, and the loop of docs/any_process.md as it stands there."""
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -8,16 +11,22 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from fl_audit.attacks import CanaryPool
+from fl_audit.attacks import CanaryPool, RoundScorer
 from fl_audit.errors import InputError
+from fl_audit.formats.score_file import read_score_file
 from fl_audit.training.algorithm.audited_algorithms import build_audited_fed_avg
 from fl_audit.training.algorithm.audited_process import canary_dim
 from fl_audit.training.data.canary_clients import CanaryClients
 from fl_audit.training.runtimes.local_runtime import LocalContext, local_runtime
+from tests.started_programs import left_of
 
 pytestmark = pytest.mark.tff
 
 _DOCUMENT = Path(__file__).parents[3] / "docs" / "any_process.md"
+
+
+def _programs() -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```$", _DOCUMENT.read_text(), re.DOTALL | re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +103,7 @@ def test_there_is_no_such_round(process, pool, round_number):
 
 def test_the_documents_example_runs_and_finds_the_canaries(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"^```python\n(.*?)^```$", _DOCUMENT.read_text(), re.DOTALL | re.MULTILINE)
+    _, *blocks = _programs()
     names: dict[str, object] = {}
     with local_runtime(LocalContext(num_threads=2)):
         for block in blocks:
@@ -114,3 +123,31 @@ def test_the_documents_example_runs_and_finds_the_canaries(tmp_path, monkeypatch
     assert cosines[present].mean() > 0.06
     assert abs(cosines[~present].mean()) < 0.01
     assert all("'threshold_valid': " in estimates for estimates in printed.values())
+
+
+@pytest.mark.slow
+def test_the_documents_whole_program_ends_and_leaves_no_worker(tmp_path):
+    """What reads its output waits for all that may write to it; stock TFF's worker stays behind."""
+    whole, *_ = _programs()
+    (tmp_path / "audit.py").write_text(whole)
+    mark, root = tmp_path / "mark", str(_DOCUMENT.parents[1])
+    ended = subprocess.run(
+        f"{sys.executable} audit.py | cat",
+        shell=True,
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            "FL_AUDIT_TEST_MARK": str(mark),
+            "PYTHONPATH": root,
+        },
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=True,
+    )
+    assert ended.stdout.splitlines()[-1] == "round 20 of 20", ended.stderr
+    assert not left_of(mark)
+    assert RoundScorer.open(tmp_path / "audit").scored_rounds == list(range(1, 21))
+    scores = read_score_file(tmp_path / "audit" / "scores_own_rounds.csv")
+    # As above: included canaries have a mean of about 0.1 with a standard error of 0.004.
+    assert scores.score[scores.included].mean() > 0.06
