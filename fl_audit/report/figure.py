@@ -10,6 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
+from fl_audit.errors import visible
+
 # Colours of Okabe & Ito (2008), distinct in any colour vision, and in grey by lightness.
 BLUE = "#0072b2"
 ORANGE = "#d55e00"
@@ -62,7 +64,7 @@ def draw(name: str, width: float, height: float, plot: Callable[[Axes], None]) -
     """
     with matplotlib.rc_context():
         matplotlib.rcParams.update(_STYLE)
-        matplotlib.rcParams["svg.hashsalt"] = name
+        matplotlib.rcParams["svg.hashsalt"] = visible(name)
         figure = Figure(figsize=(width, height), layout="constrained")
         plot(figure.add_subplot())
         buffer = io.StringIO()

@@ -111,7 +111,9 @@ def _rounds(first: int, last: int) -> str:
 
 
 def _tables(statistics: Mapping[str, StatisticReport], width: int) -> list[str]:
-    """The tables: a row per method in its group, a column per statistic."""
+    """The tables: a row per method in its group, a column per statistic; none without canaries."""
+    if not statistics:
+        return []
     groups = group_rows(statistics)
     first = max(len(row.method) for group in groups for row in group.rows) + 2 + _GAP
     threat_models = [_ThreatModel.of(name, statistics, groups) for name in _names(statistics)]

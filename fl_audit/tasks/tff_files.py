@@ -34,7 +34,9 @@ def download_of(kind: str, key: str) -> Iterator[None]:
     """Turns a failed download into an error of one line that names the key to set instead."""
     try:
         yield
-    except OSError as error:
+    except Exception as error:
+        if type(error) is not Exception and not isinstance(error, OSError):  # Keras raises that one
+            raise
         raise InputError(
             f"task.kind {kind!r}: TFF could not load its data: {error}; the first run has to be "
             f"able to download it, or the key `task.{key}` to name the file"

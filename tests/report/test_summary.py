@@ -1,5 +1,7 @@
 """The summary for the terminal."""
 
+import msgspec
+
 from fl_audit.report import summary_lines, write_report
 from fl_audit.report.method_table import group_rows
 
@@ -32,3 +34,8 @@ def test_summary_gives_three_digits(reported):
     estimate = report.statistics["final"].estimates[0]
     row = next(line for line in summary_lines(report) if line.startswith("  gaussian_fit"))
     assert row.split()[:2] == ["gaussian_fit", f"{estimate.epsilon:.2f}"]
+
+
+def test_a_run_without_canaries_has_no_table(reported):
+    without = msgspec.structs.replace(reported.report, statistics={})
+    assert not any("threshold" in line for line in summary_lines(without))

@@ -13,6 +13,7 @@ from fl_audit.config.file import load_config
 from fl_audit.errors import InputError
 from fl_audit.tasks import load_task
 from fl_audit.tasks.classifier import LearningTask
+from fl_audit.tasks.tff_files import download_of
 
 WORDS = list(stackoverflow.get_synthetic_word_counts())
 SIZES = StackOverflowTask(
@@ -179,3 +180,14 @@ def test_refuses_another_data_set(config, tmp_path, database):
     path = database(tmp_path / "emnist.sqlite", {"all_train": clients, "all_test": clients})
     with pytest.raises(InputError, match="no client has an example in the split 'test'"):
         load_task(msgspec.structs.replace(config, path=str(path)), 1)
+
+
+def test_words_that_cannot_be_downloaded_name_the_key():
+    """Keras, by which TFF downloads this file, raises a bare Exception."""
+    with (
+        pytest.raises(InputError, match=r"URL fetch failure.* key `task\.word_counts` to name"),
+        download_of("stackoverflow", "word_counts"),
+    ):
+        raise Exception("URL fetch failure on https://somewhere: None -- refused")
+    with pytest.raises(KeyError), download_of("stackoverflow", "word_counts"):
+        raise KeyError("a mistake of ours")

@@ -1,0 +1,91 @@
+"""Folders and files of a stranger: their names must not reach the terminal, nor end a command."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fl_audit.cli import main
+
+LOG = Path(__file__).parents[1] / "recorded" / "inputs" / "log_of_cosines"
+NAMES = ("red\x1b[31m\nline", "not_utf8\udcff", "a$\\alpha^$b<b>")
+DELTA = ("--delta", "1e-3")
+
+
+@pytest.fixture(params=NAMES, ids=ascii)
+def strange(request, tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(LOG, request.param)
+    return Path(request.param)
+
+
+def harmless(text: str) -> bool:
+    return all(character.isprintable() or character == "\n" for character in text)
+
+
+def called(capsys, *words: str) -> str:
+    assert main(list(words)) == 0
+    found = capsys.readouterr()
+    assert harmless(found.out)
+    assert found.err == ""
+    return found.out
+
+
+def test_what_is_printed_obeys_nobody(strange, capsys):
+    shutil.copytree(LOG, "plain")
+    called(capsys, "estimate", str(strange), *DELTA, "--verbose")
+    called(capsys, "compare", str(strange), "plain", *DELTA)
+    printed = called(capsys, "compare", str(strange), "plain", *DELTA, "--json")
+    assert json.loads(printed)["runs"][0]["folder"] == str(strange)
+
+
+def test_pages_are_written(strange, capsys):
+    shutil.copytree(LOG, "plain")
+    called(capsys, "estimate", str(strange), *DELTA, "--out", "page.html")
+    called(capsys, "compare", str(strange), "plain", *DELTA, "--out", "compared.html")
+    for name in ("page.html", "compared.html"):
+        assert "<svg" in Path(name).read_text(encoding="utf-8")
+
+
+def test_a_statistic_with_a_strange_name(strange, tmp_path, capsys):
+    folder = tmp_path / "scores"
+    folder.mkdir()
+    rows = "\n".join(f"{row},{row % 2},{row}" for row in range(60))
+    (folder / f"scores_{strange.name}.csv").write_text(f"canary_id,included,score\n{rows}\n")
+    called(capsys, "estimate", str(folder), *DELTA, "--verbose")
+    called(capsys, "estimate", str(folder), *DELTA, "--out", str(tmp_path / "page.html"))
+    called(capsys, "compare", str(folder), str(strange), *DELTA, "--verbose")
+
+
+def test_an_error_is_one_line_whatever_the_name(strange, capsys):
+    (strange / "pool.json").write_text("{}")
+    assert main(["estimate", str(strange), *DELTA]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert harmless(error)
+
+
+@pytest.mark.parametrize("backend", ["nonsense"])
+def test_pages_need_no_display_whatever_mplbackend_says(tmp_path, backend):
+    command = ["estimate", str(LOG), *DELTA, "--out", str(tmp_path / "page.html")]
+    made = subprocess.run(
+        [sys.executable, "-m", "fl_audit", *command],
+        env=os.environ | {"MPLBACKEND": backend},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (made.returncode, made.stderr) == (0, "")
+    assert "<svg" in (tmp_path / "page.html").read_text()
+
+
+def test_folders_that_link_in_a_circle_are_refused(tmp_path, capsys):
+    (tmp_path / "loop").symlink_to("loop")
+    inside = str(tmp_path / "loop" / "inside")
+    for words in (["estimate", inside, *DELTA], ["compare", inside, str(LOG)], ["show", inside]):
+        assert main(words) == 2
+        assert "Too many levels of symbolic links" in capsys.readouterr().err
