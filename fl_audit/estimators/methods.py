@@ -4,12 +4,13 @@ A method of another package is one function and one call of `register_method`.
 """
 
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
 import numpy as np
 
+from fl_audit.array_types import BoolArray
 from fl_audit.estimators.counts.bayes import bayes
 from fl_audit.estimators.epsilon_star.empirical import epsilon_star_empirical
 from fl_audit.estimators.epsilon_star.parametric import epsilon_star
@@ -21,14 +22,15 @@ from fl_audit.estimators.one_run.rejection_region import one_run_rejection
 from fl_audit.estimators.one_run.search import one_run
 from fl_audit.estimators.one_run.valid import one_run_valid
 from fl_audit.estimators.result import WHATEVER_LAW, Estimate, Kind, ValidFor
-from fl_audit.estimators.scores import CanaryScores, Inclusion
+from fl_audit.estimators.scores import Inclusion
 from fl_audit.estimators.setting import AuditSetting, NotApplicableError
 from fl_audit.estimators.threshold.gdp import threshold_gdp
 from fl_audit.estimators.threshold.published import threshold_clopper_pearson, threshold_jeffreys
+from fl_audit.estimators.threshold.rejection import threshold_rejection
 from fl_audit.estimators.threshold.valid import threshold_valid
 
-Rejection = Callable[[CanaryScores], bool]
-"""Whether scores reject what a test is made for."""
+Rejection = Callable[[Sequence[AuditSetting]], BoolArray]
+"""Whether each of some samples rejects what a test is made for, bool of shape (samples,)."""
 
 _HERE: Mapping[Inclusion, str] = {
     "coins": "each had one",
@@ -50,8 +52,9 @@ class Method:
       kind: Kind of every estimate that the method makes.
       valid_for: Mechanisms on which the method's bound holds, as every estimate of it says.
       fast_rejection: Given (epsilon, delta, level), a quick way to tell of many samples whether the
-        lower bound at confidence 1 - level and at delta exceeds epsilon; for simulations. None
-        where they make the bound and compare.
+        lower bound at confidence 1 - level and at delta exceeds epsilon; for simulations, whose
+        settings have that delta and confidence, and a null that is true. None where they make the
+        bound and compare.
       proven_for: The ways of including canaries for which the method may be used; scores of others
         are refused.
 
@@ -112,6 +115,15 @@ class Method:
             )
         return made
 
+    def rejection(self, epsilon: float, delta: float, level: float) -> Rejection:
+        """The test, for many samples, of whether the bound at 1 - level and delta exceeds epsilon.
+
+        It takes the null of each sample for true, and does not ask whether scores refute it.
+        """
+        if self.fast_rejection is not None:
+            return self.fast_rejection(epsilon, delta, level)
+        return lambda settings: np.array([self.rejects(one, epsilon) for one in settings], bool)
+
     def rejects(self, setting: AuditSetting, epsilon: float) -> bool:
         """Whether the bound exceeds epsilon; a bound that the scores do not allow does not."""
         try:
@@ -126,7 +138,13 @@ _OWN = (
     Method("shift_fit", shift_fit, "interval"),
     Method("threshold_jeffreys", threshold_jeffreys, "lower_bound"),
     Method("threshold_clopper_pearson", threshold_clopper_pearson, "lower_bound"),
-    Method("threshold_valid", threshold_valid, "lower_bound", "independent scores"),
+    Method(
+        "threshold_valid",
+        threshold_valid,
+        "lower_bound",
+        "independent scores",
+        fast_rejection=threshold_rejection,
+    ),
     Method("threshold_gdp", threshold_gdp, "lower_bound", "Gaussian mechanisms"),
     Method("one_run", one_run, "lower_bound", proven_for=("coins",)),
     Method(

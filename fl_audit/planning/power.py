@@ -20,7 +20,7 @@ from fl_audit.verdict import (
     chosen_tests,
     scored_statistic,
 )
-from fl_audit.verdict.power import ENOUGH_POWER, FACTOR, RepeatedTests, SimulatedAudit
+from fl_audit.verdict.power import FACTOR, RepeatedTests, SimulatedAudit
 from fl_audit.verdict.standard_null import hardest, standard_null
 
 _FAULTS = (1.0, 0.5, 0.0)
@@ -56,6 +56,8 @@ class ClaimPower:
       ideal_epsilon: The epsilon of the ideal audits' mechanism, FACTOR times the claimed one.
       ideal_power: Share of ideal audits of a mechanism with that epsilon that contradict the claim,
         as the verdict simulates them.
+      detectable_epsilon: The smallest true epsilon of which ENOUGH_POWER of ideal audits contradict
+        the claim; None where there is none.
       canaries_needed: Number of canaries that gives ENOUGH_POWER to ideal audits: the config's own
         number where it is enough; None where no number that was tried is enough.
     """
@@ -66,6 +68,7 @@ class ClaimPower:
     faults: tuple[FaultPower, ...]
     ideal_epsilon: float
     ideal_power: float
+    detectable_epsilon: float | None
     canaries_needed: int | None
 
     def to_json(self) -> dict[str, object]:
@@ -77,6 +80,7 @@ class ClaimPower:
             "faults": [dataclasses.asdict(fault) for fault in self.faults],
             "ideal_epsilon": self.ideal_epsilon,
             "ideal_power": self.ideal_power,
+            "detectable_epsilon": self.detectable_epsilon,
             "canaries_needed": self.canaries_needed,
         }
 
@@ -103,8 +107,7 @@ def claim_power(run: PlannedRun, rounds: NoisyRounds, trials: int) -> ClaimPower
     (drawn,) = simulated_trials(run, MIDDLE, 1)
     hard = hardest(_scored(run, statistics, drawn))
     ideal = SimulatedAudit(claim, chosen.methods, chosen.level, standard_null(hard[0]))
-    power = ideal.power(run.num_canaries)
-    is_enough = power >= ENOUGH_POWER
+    made = ideal.simulate(run.num_canaries)
     factors = _FAULTS if run.noise.sum_noise_multiplier else _FAULTS[:1]
     return ClaimPower(
         claim=claim,
@@ -112,9 +115,10 @@ def claim_power(run: PlannedRun, rounds: NoisyRounds, trials: int) -> ClaimPower
         unfit=why_unfit(rounds),
         faults=tuple(_fault_power(run, factor, simulated, trials) for factor in factors),
         ideal_epsilon=FACTOR * claim.epsilon,
-        ideal_power=power,
+        ideal_power=made.power,
+        detectable_epsilon=made.detectable_epsilon,
         canaries_needed=(
-            run.num_canaries if is_enough else ideal.canaries_needed(at_least=run.num_canaries)
+            run.num_canaries if made.is_enough else ideal.canaries_needed(at_least=run.num_canaries)
         ),
     )
 
@@ -133,7 +137,7 @@ class _SimulatedTests:
 
     def contradict(self, run: PlannedRun, drawn: DrawnScores) -> bool:
         """Whether any lower bound exceeds the claim."""
-        return any(map(self.tests.contradict, _scored(run, self.statistics, drawn)))
+        return bool(self.tests.contradict(_scored(run, self.statistics, drawn)).any())
 
 
 def _scored(

@@ -19,6 +19,7 @@ from fl_audit.planning.unknowns import ENDS, FACTOR
 from fl_audit.planning.variants import Variant
 from fl_audit.report.headline import ESTIMATE
 from fl_audit.verdict.power import ENOUGH_POWER
+from fl_audit.verdict.tested import detectable_words
 
 _WIDTH = 100
 
@@ -210,8 +211,10 @@ def _power(plan: Plan) -> list[str]:
         ),
         *_table(["noise", "contradicted", "range"], rows),
         *_paragraph(
-            f"  an attacker who sees the whole signal of a Gaussian mechanism of epsilon "
-            f"{power.ideal_epsilon:g}: {percent(power.ideal_power)} with {k:,} canaries, {needed}"
+            "  where canaries show their whole signal, "
+            f"{detectable_words(power.detectable_epsilon)}; "
+            f"one of {power.ideal_epsilon:g} in {percent(power.ideal_power)} of simulated audits "
+            f"with {k:,} canaries, {needed}"
         ),
         *([] if power.unfit is None else _paragraph(f"But {power.unfit}: no verdict either way.")),
     ]

@@ -56,6 +56,8 @@ class VerdictReport(msgspec.Struct, frozen=True):
       simulated_epsilon: Epsilon of the mechanism whose audits are simulated.
       power: Share of the simulated audits that contradict the claim; None if not simulated.
       canaries_needed: About how many canaries give enough power; None where that is not known.
+      detectable_epsilon: The smallest true epsilon that the audit would have contradicted with
+        enough power; None where there is none, and in reports of older versions.
     """
 
     outcome: str
@@ -70,6 +72,7 @@ class VerdictReport(msgspec.Struct, frozen=True):
     simulated_epsilon: float
     power: float | None
     canaries_needed: int | None
+    detectable_epsilon: float | None = None
 
 
 class ArrivalReport(msgspec.Struct, frozen=True):

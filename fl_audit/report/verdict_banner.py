@@ -8,6 +8,7 @@ from fl_audit.report.folder_report import FolderReport
 from fl_audit.report.method_table import Note
 from fl_audit.report.model import Report, VerdictReport
 from fl_audit.verdict.power import ENOUGH_POWER
+from fl_audit.verdict.tested import detectable_words
 
 _MEANINGS = {
     "contradicted": (
@@ -123,8 +124,9 @@ def _evidence(verdict: VerdictReport) -> list[Note]:
         facts.append(
             Note(
                 "Power",
-                f"{100 * verdict.power:.3g} % against ε = {verdict.simulated_epsilon:g}, by "
-                f"simulation; consistent takes {100 * ENOUGH_POWER:g} %",
+                f"{detectable_words(verdict.detectable_epsilon)}; ε = "
+                f"{verdict.simulated_epsilon:g} in {100 * verdict.power:.3g} % of simulations, "
+                f"where consistent takes {100 * ENOUGH_POWER:g} %",
             )
         )
     return facts

@@ -4,16 +4,18 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.estimators.result import json_value
 from fl_audit.mechanism_checks import Arrival
 from fl_audit.verdict.claim import Claim
 from fl_audit.verdict.claim_tests import Bound, ClaimTests, ScoredStatistic
 from fl_audit.verdict.p_value import p_value
-from fl_audit.verdict.power import ENOUGH_POWER, FACTOR, SimulatedAudit
+from fl_audit.verdict.power import FACTOR, Shown, SimulatedAudit
 from fl_audit.verdict.separation import separation
 from fl_audit.verdict.standard_null import hardest, standard_null
 from fl_audit.verdict.tested import (
     clearly_stronger,
+    detectable_words,
     epsilon_words,
     largest_provable,
     next_step,
@@ -28,7 +30,7 @@ class Outcome(enum.StrEnum):
     """A lower bound that holds for any mechanism exceeds the claim."""
     CONSISTENT = "consistent"
     """No bound exceeds it, canaries were seen to arrive, no other statistic sees clearly more, and
-    the audit had the power to contradict a claim wrong by FACTOR."""
+    the audit had the power to contradict a claim wrong by FACTOR, with what arrived."""
     INCONCLUSIVE = "inconclusive"
     """No bound exceeds it, but something of that is missing; or the canaries do not bear on it."""
 
@@ -51,6 +53,8 @@ class Verdict:
         canaries do not bear on it.
       power: Share of simulated audits of a mechanism with FACTOR times the claimed epsilon that
         contradict the claim; None where it was not simulated.
+      detectable_epsilon: The smallest true epsilon at the claim's delta of which ENOUGH_POWER of
+        simulated audits contradict the claim; None where there is none, or it was not simulated.
       canaries_needed: Approximate number of canaries that gives ENOUGH_POWER; None where that was
         not asked, or no number that was tried does.
     """
@@ -66,6 +70,7 @@ class Verdict:
     assumes: str | None = None
     p_value: float | None = None
     power: float | None = None
+    detectable_epsilon: float | None = None
     canaries_needed: int | None = None
 
     def to_json(self) -> dict[str, object]:
@@ -85,6 +90,7 @@ class Verdict:
             "p_value": self.p_value,
             "simulated_epsilon": FACTOR * self.claim.epsilon,
             "power": self.power,
+            "detectable_epsilon": self.detectable_epsilon,
             "canaries_needed": self.canaries_needed,
         }
 
@@ -122,10 +128,11 @@ def reach_verdict(
     if bounds[0].estimate.epsilon > claim.epsilon:
         reason = _contradiction(tests, bounds[0], p)
         return _verdict(Outcome.CONTRADICTED, reason, claim, tests, bounds, p_value=p)
-    doubt = _doubt(tests, arrival or separation(tests.statistics), others)
+    arrival = arrival or separation(tests.statistics)
+    doubt = _doubt(tests, arrival, others)
     if doubt is not None:
         return _verdict(Outcome.INCONCLUSIVE, doubt, claim, tests, bounds, p_value=p)
-    return _not_contradicted(claim, tests, bounds, p)
+    return _not_contradicted(claim, tests, bounds, p, arrival)
 
 
 def _doubt(tests: ClaimTests, arrival: Arrival, others: Sequence[ScoredStatistic]) -> str | None:
@@ -167,6 +174,7 @@ def _verdict(
     *,
     p_value: float | None = None,
     power: float | None = None,
+    detectable_epsilon: float | None = None,
     canaries_needed: int | None = None,
 ) -> Verdict:
     """A verdict whose bound is the first of `bounds`, which are sorted, the largest first."""
@@ -183,6 +191,7 @@ def _verdict(
         assumes=best.estimate.assumes if best else None,
         p_value=p_value,
         power=power,
+        detectable_epsilon=detectable_epsilon,
         canaries_needed=canaries_needed,
     )
 
@@ -199,55 +208,109 @@ def _contradiction(tests: ClaimTests, best: Bound, p: float) -> str:
 
 
 def _not_contradicted(
-    claim: Claim, tests: ClaimTests, bounds: Sequence[Bound], p: float
+    claim: Claim, tests: ClaimTests, bounds: Sequence[Bound], p: float, arrival: Arrival
 ) -> Verdict:
     """The verdict where no bound exceeds the claim: consistent or inconclusive.
 
     The claim is consistent if enough simulated audits of a mechanism with FACTOR times the claimed
-    epsilon contradict it, under the null law with which least can be proven.
+    epsilon contradict it, with as much of the canaries' signal as arrived.
     """
+    fault = "" if arrival.fault is None else f"{arrival.fault}; "
     if claim.delta == 0:
         reason = (
             "no lower bound exceeds it; how likely one would is not simulated at δ = 0, where "
             "Gaussian noise has no finite ε; next: a claim at a δ above 0"
         )
-        return _verdict(Outcome.INCONCLUSIVE, reason, claim, tests, bounds, p_value=p)
-    hard = hardest(tests.statistics)
-    num_canaries = hard[0].scores.num_included + hard[0].scores.num_excluded
+        return _verdict(Outcome.INCONCLUSIVE, fault + reason, claim, tests, bounds, p_value=p)
+    bearing = _simulated_statistics(tests, arrival)
+    scores = bearing[0].scores
+    num_canaries = scores.num_included + scores.num_excluded
     simulated = SimulatedAudit(
         claim=claim,
         methods=tuple(tests.methods),
         level=tests.level,
-        null=standard_null(hard[0]),
-        included_share=hard[0].scores.num_included / num_canaries,
-        inclusion=hard[0].scores.inclusion,
-        inclusion_probability=hard[0].scores.inclusion_probability,
+        null=standard_null(bearing[0]),
+        included_share=scores.num_included / num_canaries,
+        inclusion=scores.inclusion,
+        inclusion_probability=scores.inclusion_probability,
+        shown=_shown(arrival),
     )
-    power = simulated.power(num_canaries)
-    found = (
-        f"an attacker who sees the whole signal of a Gaussian mechanism with "
-        f"ε = {FACTOR * claim.epsilon:g}{_on(hard)} contradicts it in {100 * power:.3g} % of "
-        f"simulated audits with {num_canaries:,} canaries"
-    )
-    if power >= ENOUGH_POWER:
-        reason = f"no lower bound exceeds it, where {found}; {what_was_tested(claim, tests)}"
-        return _verdict(Outcome.CONSISTENT, reason, claim, tests, bounds, p_value=p, power=power)
-    limit = largest_provable(claim, tests, hard[0])
-    if limit <= claim.epsilon:
-        found = (
-            f"{num_canaries:,} canaries{_on(hard)} prove no more than ε ≥ {epsilon_words(limit)}, "
-            "even if included and excluded ones are told apart without error"
+    made = simulated.simulate(num_canaries)
+    power, detectable = made.power, made.detectable_epsilon
+    found = _what_was_simulated(claim, bearing, arrival, power)
+    if made.is_enough:
+        reason = (
+            f"no lower bound exceeds it; {detectable_words(detectable)} ({found}); "
+            f"{what_was_tested(claim, tests)}"
+        )
+        return _verdict(
+            Outcome.CONSISTENT,
+            fault + reason,
+            claim,
+            tests,
+            bounds,
+            p_value=p,
+            power=power,
+            detectable_epsilon=detectable,
         )
     needed = simulated.canaries_needed(at_least=num_canaries)
+    limit = largest_provable(claim, tests, bearing[0])
+    if limit <= claim.epsilon:
+        found = (
+            f"{num_canaries:,} canaries{_on(bearing)} prove no more than "
+            f"ε ≥ {epsilon_words(limit)}, even if included and excluded ones are told apart "
+            "without error"
+        )
+    else:
+        found = f"{detectable_words(detectable, only=True)} ({found})"
     return _verdict(
         Outcome.INCONCLUSIVE,
-        f"no lower bound exceeds it, but {found}; {next_step(tests, needed)}",
+        f"{fault}no lower bound exceeds it, but {found}; {next_step(tests, needed)}",
         claim,
         tests,
         bounds,
         p_value=p,
         power=power,
+        detectable_epsilon=detectable,
         canaries_needed=needed,
+    )
+
+
+def _simulated_statistics(tests: ClaimTests, arrival: Arrival) -> list[ScoredStatistic]:
+    """The statistics whose power is simulated; what the first of them shows, they all would.
+
+    Where the signal was measured in canaries' own rounds, it is the statistic of those, if that is
+    tested; else those with whose null laws least can be proven.
+    """
+    measured = [one for one in tests.statistics if one.name == OWN_ROUNDS.name]
+    return measured if measured and arrival.signal is not None else hardest(tests.statistics)
+
+
+def _shown(arrival: Arrival) -> Shown:
+    """What included canaries show, by their arrival; all of it where nothing is known."""
+    signal = 1.0 if arrival.signal is None else min(max(arrival.signal, 0.0), 1.0)
+    if arrival.num_scored is None or not arrival.num_included:
+        return Shown(signal)
+    return Shown(signal, arrival.num_scored / arrival.num_included)
+
+
+def _what_was_simulated(
+    claim: Claim, statistics: Sequence[ScoredStatistic], arrival: Arrival, power: float
+) -> str:
+    """A clause on the simulated audits: how many contradict FACTOR times the claim, and of whom."""
+    scores = statistics[0].scores
+    shown = (
+        "if canaries show their whole signal, which was not measured"
+        if arrival.signal is None
+        else f"where canaries show at least {100 * _shown(arrival).signal:.3g} % of their signal"
+    )
+    silent = ""
+    if arrival.num_scored is not None and arrival.num_scored != arrival.num_included:
+        silent = f" and {arrival.num_scored:,} of {arrival.num_included:,} included ones count"
+    return (
+        f"twice the claim, ε = {FACTOR * claim.epsilon:g}, in {100 * power:.3g} % of simulated "
+        "audits with "
+        f"{scores.num_included + scores.num_excluded:,} canaries{_on(statistics)}, {shown}{silent}"
     )
 
 

@@ -94,6 +94,29 @@ def next_step(tests: ClaimTests, canaries_needed: int | None) -> str:
     return f"next: {', or '.join(steps)}"
 
 
+def detectable_words(epsilon: float | None, *, only: bool = False) -> str:
+    """A clause on the smallest epsilon that an audit would have contradicted with enough power.
+
+    Args:
+      epsilon: That epsilon; None where there is none.
+      only: Whether it is too large to reassure.
+    """
+    if epsilon is None:
+        return "no true ε, however large, would have been contradicted with 80 % power"
+    start = "only a true ε" if only else "a true ε"
+    return f"{start} of {rounded_up(epsilon)} or more would have been contradicted"
+
+
+def rounded_up(epsilon: float) -> str:
+    """An epsilon with two digits, three from 100 on, never below it.
+
+    >>> rounded_up(6.81), rounded_up(6.0), rounded_up(0.0411), rounded_up(123.2)
+    ('6.9', '6', '0.042', '124')
+    """
+    unit = 10.0 ** min(math.floor(math.log10(epsilon)) - 1, 0)
+    return f"{math.ceil(round(epsilon / unit, 6)) * unit:.4g}"
+
+
 def _num_canaries(tests: ClaimTests) -> int:
     scores = tests.statistics[0].scores
     return scores.num_included + scores.num_excluded

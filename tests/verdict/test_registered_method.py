@@ -121,7 +121,7 @@ def test_a_verdict_tests_it(toy):
 
 
 def test_simulated_power_counts_it(toy):
-    power = SimulatedAudit(CLAIM, (toy,), 0.05, None).power(NUM_CANARIES)
+    power = SimulatedAudit(CLAIM, (toy,), 0.05, None).simulate(NUM_CANARIES).power
     runs = 200
     settings = (
         AuditSetting(released(seed=seed), CLAIM.delta, 0.95, None, "empirical")

@@ -32,6 +32,7 @@ event, and so are its chance and its delta factor.
 
 import dataclasses
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,7 +40,11 @@ import numpy as np
 from fl_audit.array_types import FloatArray
 from fl_audit.estimators.one_run.guess_orders import GUESS_ORDERS, GuessOrder, orders_of
 from fl_audit.estimators.one_run.guesses import Counts
-from fl_audit.estimators.one_run.pooled_scores import chances_included, pooled
+from fl_audit.estimators.one_run.pooled_scores import (
+    chances_in_samples,
+    chances_included,
+    pooled,
+)
 from fl_audit.estimators.one_run.walk import single_bounds
 from fl_audit.estimators.scores import CanaryScores
 
@@ -161,9 +166,31 @@ def plan_guesses(scores: CanaryScores, m_delta: float, alpha: float) -> GuessPla
       m_delta: Number of canaries times delta.
       alpha: The failure probability of the bound.
     """
-    ascending = pooled(scores)
-    included = chances_included(ascending)
-    spare, m = spare_for_delta(m_delta, alpha), len(ascending)
+    m = scores.num_coins
+    return _plan(chances_included(pooled(scores)), m, m_delta, alpha)
+
+
+def plans_of_samples(
+    samples: Sequence[CanaryScores], delta: float, level: float
+) -> list[tuple[GuessPlan, ...]]:
+    """`plans_of` for each of several samples of as many canaries, in a tenth of the time.
+
+    Args:
+      samples: The scores of each sample; of all the same number, included in the same way.
+      delta: The delta of differential privacy.
+      level: The failure probability of the bound.
+    """
+    first = samples[0]
+    if first.inclusion != "coins":
+        return len(samples) * [plans_of(first, delta, level)]
+    m, m_delta = first.num_coins, first.num_coins * delta
+    chances = chances_in_samples(np.stack([pooled(scores) for scores in samples]))
+    return [(_plan(included, m, m_delta, level),) for included in chances]
+
+
+def _plan(included: FloatArray | None, m: int, m_delta: float, alpha: float) -> GuessPlan:
+    """The plan by the chances that each of m canaries, in order of scores, was included."""
+    spare = spare_for_delta(m_delta, alpha)
     if included is None:
         order = dataclasses.replace(GUESS_ORDERS[0], share=1.0)
         return _fixed(order, m, m, m_delta, alpha, spare=spare)

@@ -5,15 +5,21 @@ bound exceeds one epsilon: the guesses of a plan for which it does are a region,
 """
 
 import functools
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from fl_audit.estimators.one_run.plan import GuessPlan, plans_of
+from fl_audit.array_types import BoolArray
+from fl_audit.estimators.one_run.plan import GuessPlan, plans_of_samples
 from fl_audit.estimators.one_run.walk import Boundary, boundary_at
 from fl_audit.estimators.one_run.walk_event import WalkEvent
-from fl_audit.estimators.scores import CanaryScores
+from fl_audit.estimators.scores import CanaryScores, Inclusion
+from fl_audit.estimators.setting import AuditSetting
+
+_PLANNED = 32
+"""Number of samples that are planned for."""
 
 _STEP = 0.01
 _FARTHEST = 8.0
@@ -63,8 +69,13 @@ def one_run_region(epsilon: float, m_delta: float, level: float, plan: GuessPlan
     return OneRunRegion(plan, boundary(high))
 
 
-def one_run_rejection(epsilon: float, delta: float, level: float) -> Callable[[CanaryScores], bool]:
-    """A test of whether scores make `one_run_valid` exceed epsilon, by regions for each plan.
+def one_run_rejection(
+    epsilon: float, delta: float, level: float
+) -> Callable[[Sequence[AuditSetting]], BoolArray]:
+    """A test of whether samples make `one_run_valid` exceed epsilon, by regions for each plan.
+
+    Of more than 32 samples at a time, which then have to be of one law, the others take the plans
+    of the first 32: plans differ little, and to make one takes longer than all else.
 
     Args:
       epsilon: The epsilon to reject, above 0.
@@ -73,12 +84,25 @@ def one_run_rejection(epsilon: float, delta: float, level: float) -> Callable[[C
     """
     region_of = functools.cache(lambda m_delta, plan: one_run_region(epsilon, m_delta, level, plan))
 
-    def rejects(scores: CanaryScores) -> bool:
-        if scores.num_included == 0 or scores.num_excluded == 0:
-            return False
-        return any(
-            region_of(scores.num_coins * delta, plan).rejects(scores)
-            for plan in plans_of(scores, delta, level)
-        )
+    def rejects(settings: Sequence[AuditSetting]) -> BoolArray:
+        found = np.zeros(len(settings), bool)
+        for members in _alike(settings):
+            samples = [settings[index].scores for index in members]
+            plans = plans_of_samples(samples[:_PLANNED], delta, level)
+            for index, scores, tried in zip(members, samples, itertools.cycle(plans), strict=False):
+                regions = (region_of(scores.num_coins * delta, plan) for plan in tried)
+                found[index] = any(region.rejects(scores) for region in regions)
+        return found
 
     return rejects
+
+
+def _alike(settings: Sequence[AuditSetting]) -> Iterable[list[int]]:
+    """The indices of settings with both kinds of canaries, those of as many coins together."""
+    found: dict[tuple[Inclusion, float, int], list[int]] = {}
+    for index, setting in enumerate(settings):
+        scores = setting.scores
+        if scores.num_included and scores.num_excluded:
+            key = (scores.inclusion, scores.inclusion_probability, scores.num_coins)
+            found.setdefault(key, []).append(index)
+    return found.values()

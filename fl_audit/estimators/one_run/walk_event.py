@@ -20,6 +20,9 @@ _TRIED = 5
 _FINER = 20
 """The same around the least of these chances, where all are too large."""
 
+_LARGER = (0.0, 0.1, 0.25, 0.5, 1.0, 2.0)
+"""What is added to an epsilon to see whether a larger one is rejected, and it with that."""
+
 _TOLERANCE = 1e-7
 """The amount taken off the bound, so that it errs to the valid side."""
 
@@ -71,14 +74,18 @@ class WalkEvent:
     def rejects(self, epsilon: float) -> bool:
         """Whether the event proves more than an epsilon.
 
-        Where nothing is spared for delta it is asked at this epsilon only, and not at larger ones.
+        Where nothing is spared for delta, it is asked at this epsilon and at a few larger ones.
         """
         log_odds = self.plan.order.log_odds(epsilon)
         if self.crossing(log_odds) >= self.alpha - (self.plan.spare or 0.0):
             return False
-        if self.plan.spare is None:
-            return self.chance(log_odds) < self.alpha
-        return self.largest_below(start=log_odds).log_odds > log_odds
+        if self.plan.spare is not None:
+            return self.largest_below(start=log_odds).log_odds > log_odds
+        return any(
+            self.crossing(log_odds + more) < self.alpha
+            and self.chance(log_odds + more) < self.alpha
+            for more in _LARGER
+        )
 
     def largest_below(self, start: float) -> RejectedOdds:
         """The largest log odds found at which the chance of the event is below alpha.

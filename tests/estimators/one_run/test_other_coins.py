@@ -60,7 +60,8 @@ def test_the_fast_rejection_rejects_what_the_bound_exceeds(inclusion, pi, delta)
         found = bound(scores, delta).epsilon
         for epsilon, test in rejects.items():
             if abs(found - epsilon) > 0.03:
-                assert test(scores) == (found > epsilon), (shift, epsilon, found)
+                setting = AuditSetting(scores, delta, 0.95, None, "empirical")
+                assert test([setting])[0] == (found > epsilon), (shift, epsilon, found)
 
 
 @pytest.mark.parametrize(("inclusion", "pi"), [("unequal_coins", 0.2), ("pairs", 0.5)])

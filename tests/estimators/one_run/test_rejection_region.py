@@ -9,6 +9,10 @@ from fl_audit.estimators.one_run.rejection_region import one_run_rejection
 LEVEL = 0.05 / 8
 
 
+def setting_of(scores, delta, level):
+    return AuditSetting(scores, delta, 1 - level, None, "empirical")
+
+
 @pytest.mark.parametrize(
     ("epsilon", "delta", "num_canaries", "margin"),
     # The margin: 0.01 of the boundary, and what the estimator gains by trying larger epsilons.
@@ -25,10 +29,10 @@ def test_the_one_run_region_is_where_the_bound_exceeds_epsilon(
         spread = np.where(bits == 1, 1 + shift, 1) if index % 4 == 3 else 1
         values = shift * bits + spread * rng.standard_normal(num_canaries)
         scores = CanaryScores(values[bits == 1], values[bits == 0])
-        setting = AuditSetting(scores, delta, 1 - LEVEL, None, "empirical")
+        setting = setting_of(scores, delta, LEVEL)
         bound = METHODS["one_run_valid"](setting).epsilon
-        rejected += rejects(scores)
-        if rejects(scores):
+        rejected += int(rejects([setting])[0])
+        if rejects([setting])[0]:
             assert bound > epsilon - 1e-5
         else:
             assert bound < epsilon + margin
@@ -41,27 +45,30 @@ def test_few_epsilons_whose_chance_is_small_enough_are_found(seed):
     bits = (rng := np.random.default_rng(seed)).integers(0, 2, 500)
     values = rng.standard_normal(500) + 0.62 * bits
     scores = CanaryScores(values[bits == 1], values[bits == 0])
-    assert one_run_rejection(0.5, 1e-3, 0.05)(scores)
-    setting = AuditSetting(scores, 1e-3, 0.95, None, "empirical")
+    setting = setting_of(scores, 1e-3, 0.05)
+    assert one_run_rejection(0.5, 1e-3, 0.05)([setting])[0]
     assert METHODS["one_run_valid"](setting).epsilon > 0.5
 
 
 def test_no_region_rejects_where_none_can():
     rejects = one_run_rejection(20.0, 1e-5, LEVEL)
-    assert not rejects(CanaryScores(np.arange(100.0, 125.0), np.arange(25.0)))
+    scores = CanaryScores(np.arange(100.0, 125.0), np.arange(25.0))
+    assert not rejects([setting_of(scores, 1e-5, LEVEL)])[0]
 
 
 def test_one_rejection_serves_samples_of_several_sizes():
     rejects = one_run_rejection(1.0, 1e-5, LEVEL)
-    rng = np.random.default_rng(2)
-    for num_canaries, shift in ((400, 3.0), (100, 3.0), (400, 0.0)):
+    rng, samples, shifts = np.random.default_rng(2), [], (3.0, 3.0, 0.0)
+    for num_canaries, shift in zip((400, 100, 400), shifts, strict=True):
         bits = rng.integers(0, 2, num_canaries)
         values = shift * bits + rng.standard_normal(num_canaries)
         scores = CanaryScores(values[bits == 1], values[bits == 0])
-        assert rejects(scores) == (shift > 0)
+        samples.append(setting_of(scores, 1e-5, LEVEL))
+    assert rejects(samples).tolist() == [shift > 0 for shift in shifts]
 
 
 def test_nothing_is_rejected_where_the_method_cannot_be_applied():
     rejects = one_run_rejection(1.0, 1e-5, LEVEL)
-    assert not rejects(CanaryScores(np.arange(400.0), np.zeros(0)))
-    assert not rejects(CanaryScores(np.zeros(0), np.arange(400.0)))
+    everybody, nobody = np.arange(400.0), np.zeros(0)
+    for scores in (CanaryScores(everybody, nobody), CanaryScores(nobody, everybody)):
+        assert not rejects([setting_of(scores, 1e-5, LEVEL)])[0]
