@@ -32,6 +32,7 @@ KEYS = {
     "simulated_epsilon",
     "power",
     "canaries_needed",
+    "detectable_epsilon",
 }
 
 
