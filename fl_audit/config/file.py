@@ -15,7 +15,7 @@ from fl_audit.attacks.registry import THREAT_MODELS
 from fl_audit.attacks.statistics import statistics_of
 from fl_audit.attacks.threat_models import check_rounds
 from fl_audit.config import Config, Table
-from fl_audit.config.table_types import key_types, table_variants
+from fl_audit.config.table_types import key_types, required_keys, table_variants
 from fl_audit.errors import InputError, nearest
 from fl_audit.estimators import valid_methods
 from fl_audit.formats.toml_file import check_values, read_toml
@@ -215,9 +215,9 @@ def _check_keys(table: Mapping[str, Any], annotation: Any, name: str, prefix: st
             raise InputError(f"{name}: unknown key `{prefix}{key}`; {hint}")
         if key in key_types(table_type):
             _check_value(value, key_types(table_type)[key], name, f"{prefix}{key}")
-    for field in msgspec.structs.fields(table_type):
-        if field.required and field.name not in table:
-            what = f"key `{prefix}{field.name}`" if prefix else f"section [{field.name}]"
+    for key in required_keys(table_type):
+        if key not in table:
+            what = f"key `{prefix}{key}`" if prefix else f"section [{key}]"
             raise InputError(f"{name}: {what} is missing")
 
 

@@ -5,6 +5,8 @@ import types
 import typing
 from typing import Any
 
+import msgspec
+
 from fl_audit.kinds import registry_of
 from fl_audit.kinds.table import Table
 
@@ -27,3 +29,9 @@ def key_types(table: type[Table]) -> dict[str, Any]:
     """The type of each key of a table, without its range, in the order of the class."""
     hints = typing.get_type_hints(table)
     return {name: hints[name] for name in table.__struct_fields__}
+
+
+@functools.cache
+def required_keys(table: type[Table]) -> tuple[str, ...]:
+    """The keys of a table that have no default; msgspec reads all types anew at every question."""
+    return tuple(field.name for field in msgspec.structs.fields(table) if field.required)

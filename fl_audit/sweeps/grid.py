@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from tqdm import tqdm
 
 from fl_audit.config import Config
 from fl_audit.config.file import config_of_table, set_key
@@ -80,7 +81,12 @@ def read_grid(path: Path) -> tuple[SweepRun, ...]:
     grid = _read(path)
     base = path.parent / grid.base
     table = read_toml(base)
-    runs = tuple(_run(table, base, name, settings, path) for name, settings in _combinations(grid))
+    runs = tuple(
+        _run(table, base, name, settings, path)
+        for name, settings in tqdm(
+            list(_combinations(grid)), "configs", unit="run", disable=None, leave=False, delay=1
+        )
+    )
     name, times = Counter(run.name for run in runs).most_common(1)[0]
     if times > 1:
         raise InputError(

@@ -4,6 +4,8 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from tqdm import tqdm
+
 from fl_audit.comparison import compare, render_comparison
 from fl_audit.formats.atomic import unfinished_files, write_text
 from fl_audit.formats.folder_lock import locked
@@ -28,7 +30,17 @@ def plan_sweep(path: Path, out: Path) -> tuple[RunState, ...]:
     Raises:
       InputError: The file cannot be used, or a run's folder is taken by something else.
     """
-    return tuple(found_state(run, out) for run in read_grid(path))
+    return _found_states(read_grid(path), out)
+
+
+def _found_states(runs: Sequence[SweepRun], out: Path) -> tuple[RunState, ...]:
+    """The states of all runs before the sweep starts any; the display is for thousands of them.
+
+    Raises:
+      InputError: A run's folder is taken by something else.
+    """
+    looked = tqdm(runs, "folders", unit="run", disable=None, leave=False, delay=1)
+    return tuple(found_state(run, out) for run in looked)
 
 
 def run_sweep(path: Path, out: Path, jobs: int | None = None) -> tuple[RunState, ...]:
@@ -44,7 +56,7 @@ def run_sweep(path: Path, out: Path, jobs: int | None = None) -> tuple[RunState,
       ModuleNotFoundError: Ray is not installed though a run is to be made.
     """
     runs = read_grid(path)
-    if any(found_state(run, out).state != "finished" for run in runs):
+    if any(state.state != "finished" for state in _found_states(runs, out)):
         check_ray()
     out.mkdir(parents=True, exist_ok=True)
     with locked(out):
@@ -57,7 +69,7 @@ def run_sweep(path: Path, out: Path, jobs: int | None = None) -> tuple[RunState,
 
 def _run_rest(runs: Sequence[SweepRun], out: Path, jobs: int | None) -> tuple[RunState, ...]:
     """Runs what is not finished; sweep.json follows every end."""
-    states = {run.name: found_state(run, out) for run in runs}
+    states = {state.name: state for state in _found_states(runs, out)}
     work = [(run, states[run.name]) for run in runs if states[run.name].state != "finished"]
     write_states(list(states.values()), out)
     if not work:

@@ -146,14 +146,18 @@ def _connect(ray: Any, address: str) -> None:
     Raises:
       InputError: The cluster asks for another token than this program has, or is not there.
     """
+    from ray._raylet import GcsClient
+
     try:
+        if address != "auto":
+            GcsClient(address=address)  # a refusal is known at once, where Ray asks for minutes
         ray.init(address=address, log_to_driver=False, logging_level="ERROR")
     except ray.exceptions.AuthenticationError as error:
         raise InputError(
             f"key `ray.address`: the cluster at {address} asks for a token, and this program has "
             "none or another; RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH=FILE hand it over"
         ) from error
-    except (ConnectionError, RuntimeError) as error:
+    except (ConnectionError, RuntimeError, ray.exceptions.RayError) as error:
         first = str(error).strip().splitlines()[0]
         raise InputError(f"key `ray.address`: cannot connect to {address}: {first}") from error
 

@@ -20,25 +20,33 @@ machine."""
 
 STRANGER = """
 import os, sys
-address, with_token = sys.argv[1], sys.argv[2] == "wrong token"
-if with_token:
+head, *ports = sys.argv[2:]
+if sys.argv[1] == "wrong token":
     os.environ["RAY_AUTH_MODE"], os.environ["RAY_AUTH_TOKEN"] = "token", "0" * 64
-import ray
+import grpc
 from ray._raylet import GcsClient
-def refused(attempt):
-    try:
-        attempt()
-    except Exception as error:
-        return type(error).__name__
-    return "let in"
-def connect():
-    ray.init(address=address, log_to_driver=False, logging_level="CRITICAL")
-print(refused(connect))  # and what it imports is there before this is somebody who may not read it
 os.setgroups([])
 os.setgid(65534)
 os.setuid(65534)
-print(refused(lambda: GcsClient(address=address).internal_kv_keys(b"", namespace=None)))
-print(refused(connect))
+def asked(question):
+    try:
+        question()
+    except Exception as error:
+        return str(error.code()) if isinstance(error, grpc.RpcError) else type(error).__name__
+    return "let in"
+print(asked(lambda: GcsClient(address=head).internal_kv_keys(b"", namespace=None)))
+print(asked(lambda: GcsClient(address=head).internal_kv_put(b"key", b"value", True, b"fun")))
+shown = [("authorization", "Bearer " + "0" * 64)] if sys.argv[1] == "wrong token" else []
+for port in ports:
+    channel = grpc.insecure_channel("127.0.0.1:" + port)
+    for method in (
+        "NodeManagerService/GetNodeStats",
+        "ObjectManagerService/FreeObjects",
+        "CoreWorkerService/GetCoreWorkerStats",
+        "InternalKVGcsService/InternalKVGet",
+    ):
+        call = channel.unary_unary("/ray.rpc." + method)
+        print(port, asked(lambda: call(b"", metadata=shown, timeout=10)))
 """
 
 
@@ -53,6 +61,11 @@ def started():
     with ray_on_this_machine(num_cpus=1, store_bytes=80 * 2**20) as ray:
         assert ray.get(ray.remote(process).remote()) != os.getpid()
         yield ray, Path(os.environ["RAY_AUTH_TOKEN_PATH"]).parent
+
+
+def without_ray(environment) -> dict[str, str]:
+    """The environment of somebody who was told nothing of Ray."""
+    return {name: value for name, value in environment.items() if not name.startswith("RAY_")}
 
 
 def descendants(ancestor: int) -> set[int]:
@@ -116,13 +129,45 @@ def test_the_folder_and_the_token_are_this_users_alone(started):
 def test_another_user_gets_nothing(started, shows):
     ray, folder = started
     address = ray.get_runtime_context().gcs_address
-    command = [sys.executable, "-c", STRANGER, address, shows]
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
+    found = sockets_of(descendants(os.getpid())).values()
+    ports = [str(int(socket_at.split(":")[1], 16)) for socket_at in found]
+    command = [sys.executable, "-c", STRANGER, shows, address, *ports]
+    environment = without_ray(os.environ)
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.stdout.split() == ["AuthenticationError"] * 3, done.stderr
+    reading, writing, *others = done.stdout.splitlines()
+    assert reading == writing == "AuthenticationError", done.stderr
+    said = [line.split() for line in others]
+    # A port that knows a method refuses; others know no such method, or speak HTTP.
+    refused = {port for port, code in said if code == "StatusCode.UNAUTHENTICATED"}
+    assert len(refused) >= 5  # the head, the raylet twice, the actor, this program
+    assert {code for _, code in said} <= {
+        "StatusCode.UNAUTHENTICATED",
+        "StatusCode.UNIMPLEMENTED",
+        "StatusCode.UNAVAILABLE",
+    }
     listing = ["ls", str(folder)]
     seen = subprocess.run(listing, user=NOBODY, group=NOBODY, extra_groups=[], check=False)
     assert seen.returncode != 0
+
+
+def test_a_run_without_the_clusters_token_is_told_so(started):
+    ray, _ = started
+    program = """
+import sys
+from fl_audit.errors import InputError
+from fl_audit.training.on_ray.machine import ray_at
+try:
+    with ray_at(sys.argv[1]):
+        print("let in")
+except InputError as error:
+    print(error)
+"""
+    command = [sys.executable, "-c", program, ray.get_runtime_context().gcs_address]
+    environment = without_ray(os.environ)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert "asks for a token, and this program has none or another" in done.stdout
+    assert len(done.stdout.splitlines()) == 1
+    assert done.stderr == ""
 
 
 def test_nothing_is_left_and_a_second_one_asks_for_another_token(started):
@@ -139,9 +184,8 @@ for _ in range(2):
         print(path.read_text(), ray.get(ray.remote(process).remote()) != os.getpid())
     assert not path.parent.exists() and "RAY_AUTH_TOKEN_PATH" not in os.environ
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
-    )
+    command, environment = [sys.executable, "-c", program], without_ray(os.environ)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     first, second = (line.split() for line in done.stdout.splitlines())
     assert first[0] != second[0]
     assert first[1] == second[1] == "True"
