@@ -17,12 +17,12 @@ from fl_audit.mechanism_checks.checks import (
     check_rounds,
 )
 from fl_audit.mechanism_checks.configured import Configured, configured
-from fl_audit.mechanism_checks.finding import Finding
+from fl_audit.mechanism_checks.finding import Finding, read_replay, write_replay
 from fl_audit.mechanism_checks.presentations import Arrival, Presentations, presentations
 from fl_audit.mechanism_checks.promise import Promise
-from fl_audit.mechanism_checks.replay import Replay, Server, replay_round
-from fl_audit.mechanism_checks.replay_file import read_replay, write_replay
+from fl_audit.mechanism_checks.replay import Replay, replay_round
 from fl_audit.mechanism_checks.sampling import check_poisson
+from fl_audit.mechanism_checks.trial_rounds import Server
 from fl_audit.mechanism_checks.watch import MechanismWatch
 
 __all__ = [

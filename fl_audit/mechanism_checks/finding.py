@@ -1,25 +1,24 @@
-"""What a replay expected and what it measured, in words and numbers."""
+"""What a replay expected and what it measured, in words and numbers, and the file of it."""
 
+import dataclasses
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-import numpy as np
+import msgspec
 
-from fl_audit.array_types import FloatArray
+from fl_audit.errors import InputError
+from fl_audit.formats.atomic import write_text
+from fl_audit.formats.foreign_file import read_foreign
 from fl_audit.mechanism_checks.checks import FALSE_ALARM
-from fl_audit.mechanism_checks.promise import Promise, contribution
-
-_TOLERANCE = 1e-3
-"""The largest error of a difference that is taken for rounding, over the sensitivity."""
-
-_MOST_NAMED = 3
-"""The number of clients that words name at most."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One comparison of a replay.
+    """One comparison of a replay, or one check of cohorts.
 
     Attributes:
       name: The name of the comparison, see docs/replay.md.
@@ -29,7 +28,10 @@ class Finding:
         -inf where no chance is involved.
       variable: The variable of the model, from 1, that is farthest from the promise; None for the
         whole model.
-      ratio: The measured over the promised length there; 1 where nothing differs.
+      ratio: The measured over the promised length there, of a client the most that was measured.
+      told: Whether the question could be answered; what could not be has not failed.
+      detectable_ratio: Of noise, the largest share of the promised length that would have been seen
+        to be too short with a probability of 95 %; None for other findings.
     """
 
     name: str
@@ -38,15 +40,24 @@ class Finding:
     log_p: float
     variable: int | None
     ratio: float
+    told: bool = True
+    detectable_ratio: float | None = None
 
     @property
     def passed(self) -> bool:
         """Whether a correct mechanism may look like this."""
         return self.log_p >= math.log(FALSE_ALARM)
 
+    @property
+    def outcome(self) -> str:
+        """`held`, `failed` or `could not tell`."""
+        if not self.passed:
+            return "failed"
+        return "held" if self.told else "could not tell"
+
     def __str__(self) -> str:
         """The finding as a line for people."""
-        outcome = "passed" if self.passed else "FAILED"
+        outcome = self.outcome if self.passed else "FAILED"
         return f"{outcome} {self.name}: expected that {self.expected}; measured: {self.measured}"
 
 
@@ -55,92 +66,40 @@ def failed(name: str, expected: str, measured: str) -> Finding:
     return Finding(name, expected, measured, -math.inf, None, math.inf)
 
 
-@dataclass(frozen=True, eq=False)
-class Ruler:
-    """The measure of differences between two releases of one mechanism.
+def untold(name: str, expected: str, why: str) -> Finding:
+    """A finding on what could not be looked at."""
+    return Finding(name, expected, why, 0.0, None, 1.0, told=False)
 
-    Attributes:
-      sizes: The sizes of the model's variables.
-      promise: What the mechanism promises.
-      magnitude: The length of a release, whose rounding in float32 a difference cannot undercut.
+
+def write_replay(path: Path, findings: Sequence[Finding]) -> None:
+    """Writes the findings as JSON, `null` for what is infinite."""
+    write_text(path, json.dumps([_to_json(finding) for finding in findings], indent=1) + "\n")
+
+
+def read_replay(path: Path) -> tuple[Finding, ...]:
+    """Reads the findings; none where there was no replay.
+
+    Raises:
+      InputError: The file is damaged.
     """
+    try:
+        rows = msgspec.json.decode(read_foreign(path), type=list[dict[str, Any]])
+        return tuple(msgspec.convert(_from_json(row), Finding) for row in rows)
+    except FileNotFoundError:
+        return ()
+    except (OSError, msgspec.MsgspecError, TypeError) as error:
+        raise InputError(f"{path}: is not the record of a replay: {error}") from error
 
-    sizes: Sequence[int]
-    promise: Promise
-    magnitude: float
 
-    def lengths(self, vector: FloatArray) -> FloatArray:
-        """The length of each variable, and last of the whole, of shape (variables + 1,)."""
-        parts = np.split(vector, np.cumsum(self.sizes)[:-1])
-        return np.array([np.linalg.norm(part) for part in (*parts, vector)])
+def _to_json(finding: Finding) -> dict[str, Any]:
+    fields = dataclasses.asdict(finding)
+    return {**fields, **{key: _finite(fields[key]) for key in ("log_p", "ratio")}}
 
-    def compare(
-        self,
-        name: str,
-        expected: str,
-        difference: FloatArray,
-        promised: FloatArray,
-        clients: Sequence[FloatArray],
-    ) -> Finding:
-        """Compares the difference of two releases with the promised one.
 
-        Args:
-          name: The name of the finding.
-          expected: What is promised, in words.
-          difference: The difference of the releases, of shape (dim,).
-          promised: The promised difference, of shape (dim,).
-          clients: The updates by which a fault may be explained, the first client's first.
-        """
-        if not np.isfinite(difference).all():
-            return failed(name, expected, "numbers that are not finite")
-        error = difference - promised
-        errors = self.lengths(error)
-        if errors[-1] <= self._tolerance(promised):
-            length = f"{np.linalg.norm(difference):.3g}"
-            return Finding(name, expected, f"so, a change of {length}", 0.0, None, 1.0)
-        at = int(np.argmax(errors[:-1] / np.sqrt(self.sizes)))
-        measured, wanted = self.lengths(difference), self.lengths(promised)
-        is_spread = errors[at] < 0.9 * errors[-1]
-        where = len(errors) - 1 if is_spread else at
-        ratio = measured[where] / wanted[where] if wanted[where] > 0 else math.inf
-        words = self._words(error, clients, ratio, None if is_spread else at)
-        return Finding(name, expected, words, -math.inf, None if is_spread else at + 1, ratio)
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
-    def _tolerance(self, promised: FloatArray) -> float:
-        """The length of an error that float32 may make."""
-        scale = min(self.promise.sensitivity, float(np.linalg.norm(promised)) or math.inf)
-        rounding = 8 * float(np.finfo(np.float32).eps) * self.magnitude
-        return (_TOLERANCE * scale if math.isfinite(scale) else 0.0) + rounding
 
-    def _words(
-        self, error: FloatArray, clients: Sequence[FloatArray], ratio: float, variable: int | None
-    ) -> str:
-        """Who counts how often, if that explains an error; else its length and place."""
-        place = "" if variable is None else f" in variable {variable + 1}"
-        off = np.linalg.norm(error) / self.promise.sensitivity
-        length = (
-            f"a change {ratio:.3g} times as long as promised{place}"
-            if math.isfinite(ratio)
-            else f"a change{place} where none is promised"
-        )
-        words = f"{length}, {off:.3g} sensitivities away"
-        return self._by_clients(error, clients) or words
-
-    def _by_clients(self, error: FloatArray, clients: Sequence[FloatArray]) -> str | None:
-        """The clients that count too often or not often enough, if that explains an error."""
-        if not clients:
-            return None
-        parts = [contribution(client, self.promise) for client in clients]
-        gram = np.array([[one @ other for other in parts] for one in parts])
-        extra = np.linalg.lstsq(gram, np.array([part @ error for part in parts]), rcond=1e-9)[0]
-        explained = sum((w * part for w, part in zip(extra, parts, strict=True)), np.zeros(()))
-        is_explained = np.linalg.norm(error - explained) <= 0.01 * np.linalg.norm(error)
-        wrong = np.flatnonzero(np.abs(extra) > 0.01)
-        if not is_explained or not len(wrong):
-            return None
-        shown = [f"client {i + 1} by {extra[i]:+.3g}" for i in wrong[:_MOST_NAMED]]
-        more = f" and {len(wrong) - _MOST_NAMED} more" if len(wrong) > _MOST_NAMED else ""
-        return (
-            f"{len(wrong)} of {len(parts)} clients count more or less often than promised: "
-            f"{', '.join(shown)}{more}"
-        )
+def _from_json(row: dict[str, Any]) -> dict[str, Any]:
+    infinite = {"log_p": -math.inf, "ratio": math.inf}
+    return {**row, **{key: value for key, value in infinite.items() if row.get(key) is None}}

@@ -17,13 +17,15 @@ Update = Sequence[npt.NDArray[Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Promise:
-    """A round releases (the sum of clipped updates + Gaussian noise) / denominator.
+    """A round releases (the sum of its clients' parts + Gaussian noise) / denominator.
 
-    The noise is N(0, (noise_multiplier clip_norm)^2) on each coordinate, drawn anew in each round
-    and independent of the updates.
+    A client's part is at most as long as the clip norm, however it comes about: a clipped update, a
+    normalised one, one with a bound for each variable. The noise is N(0, (noise_multiplier
+    clip_norm)^2) on each coordinate, drawn anew in each round and independent of the updates.
 
     Attributes:
-      clip_norm: The largest norm of a client's part of the sum, positive; infinite without a clip.
+      clip_norm: The largest norm of a client's part of the sum, positive; infinite without a clip,
+        where the part is at most as long as the update.
       denominator: The number that the sum is divided by whoever takes part, positive.
       noise_multiplier: The standard deviation of the noise on a coordinate of the sum, over the
         clip norm; None where the noise is of another law and is not to be checked.
@@ -70,18 +72,10 @@ def flat(update: Update) -> FloatArray:
     return np.concatenate(parts) if parts else np.zeros(0)
 
 
-def contribution(update: FloatArray, promise: Promise) -> FloatArray:
-    """The part of a release that a client's update may be, float64 of shape (dim,)."""
+def most_of(update: FloatArray, promise: Promise) -> float:
+    """The most that a client with this update may add to a release, as an L2 norm."""
     if np.abs(update).max(initial=0.0) > promise.zeroing_norm:
-        return np.zeros_like(update)
-    norm = float(np.linalg.norm(update))
-    scale = min(1.0, promise.clip_norm / norm) if norm > 0 else 1.0
-    return update * (scale / promise.denominator)
-
-
-def promised(updates: Sequence[FloatArray], promise: Promise, dim: int) -> FloatArray:
-    """The release of a round without its noise, float64 of shape (dim,)."""
-    total = np.zeros(dim)
-    for update in updates:
-        total += contribution(update, promise)
-    return total
+        return 0.0
+    if np.isfinite(promise.clip_norm):
+        return promise.sensitivity
+    return float(np.linalg.norm(update)) / promise.denominator

@@ -1,30 +1,36 @@
 """Record and replay of a round: the same round again with one thing changed, all noise held fixed.
 
-A mechanism promises that one client changes what a round releases by a known amount and in a known
-way (`Promise`). With the same randomness the noise of two rounds cancels, so that this needs no
-canaries and no statistics: a difference is compared, number by number, with the promised one.
+A mechanism promises that one client changes what a round releases by at most a known amount
+(`Promise`). With the same randomness the noise of two rounds cancels, so that this needs no
+canaries and no statistics: what a client changes is measured, and compared with the most that it
+may.
 """
 
-import copy
-from collections.abc import Callable, Iterator, Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fl_audit.array_types import FloatArray
 from fl_audit.errors import InputError
-from fl_audit.mechanism_checks.finding import Finding, Ruler, failed
-from fl_audit.mechanism_checks.promise import Promise, Update, flat, promised
-from fl_audit.mechanism_checks.replayed_noise import noise_findings, resolution_finding
+from fl_audit.mechanism_checks.finding import Finding, failed, untold
+from fl_audit.mechanism_checks.promise import Promise, Update, flat
+from fl_audit.mechanism_checks.replayed_clients import Change, Ruler, at_most, every_client
+from fl_audit.mechanism_checks.replayed_noise import (
+    NoisyRounds,
+    echo_finding,
+    half_precision,
+    length_finding,
+    num_seeds,
+    resolution_finding,
+)
+from fl_audit.mechanism_checks.replayed_state import memory_finding
+from fl_audit.mechanism_checks.trial_rounds import Answer, Server, Trial, TrialRounds, Trials
 
-Server = Callable[[Any, list[list[npt.NDArray[Any]]], np.random.Generator], tuple[Any, Any]]
-"""A server's round: state, clients' updates and the round's randomness in; new state and noised
-aggregate out, before a server optimizer sees it."""
-
-_FAR = 10.0
-"""The length of a scaled variable, over the clip norm or, without one, the update's length."""
+_ROUNDING = 8 * float(np.finfo(np.float32).eps)
+"""The relative error that sums of float32 make in a release."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +38,7 @@ class Replay:
     """The outcome of a replay.
 
     Attributes:
-      findings: What was expected and what was measured, comparison by comparison.
+      findings: What was expected and what was measured, question by question.
       sensitivity: The change of each variable of the release, and last of the whole, by leaving
         the first client out, float64 of shape (variables + 1,); NaN where the round cannot be
         repeated.
@@ -43,13 +49,18 @@ class Replay:
 
     @property
     def passed(self) -> bool:
-        """Whether the round is as promised in everything that was looked at."""
+        """Whether nothing that was looked at is against the promise."""
         return all(finding.passed for finding in self.findings)
 
     @property
     def failed(self) -> tuple[str, ...]:
         """The names of the findings that failed."""
         return tuple(finding.name for finding in self.findings if not finding.passed)
+
+    @property
+    def untold(self) -> tuple[str, ...]:
+        """The names of the questions that could not be answered."""
+        return tuple(finding.name for finding in self.findings if not finding.told)
 
     def __str__(self) -> str:
         """A line for each finding."""
@@ -59,18 +70,19 @@ class Replay:
 def replay_round(
     function: Server, state: Any, updates: Sequence[Update], seed: int, promise: Promise
 ) -> Replay:
-    """Computes a round several times and compares the differences with the promised ones.
+    """Computes a round many times, with one thing changed each time.
 
-    The rounds are: as it is; in reverse order; without one client; with a variable of every client
-    made long and one client twice; with another seed. Rounds of the smallest cohort come on top,
-    mostly without any client. A replay so costs five rounds.
+    The rounds are: as it is, twice; without its first, a middle and its last client; with one
+    client alone, short, long and long in each variable; with clients that differ in length and
+    direction; with more clients than the denominator; with an update of NaN; with other seeds; and
+    the next rounds after them.
 
     Args:
       function: The server's round, which takes all its randomness from the generator that it is
         given; see `Server`.
       state: The state that the round starts from; it is copied for each round.
       updates: The clients' updates, at least 2, each a sequence of arrays, one for each variable of
-        the model. With at least as many as variables each variable is tried by itself.
+        the model.
       seed: The seed of the round's generator, at least 0.
       promise: What the mechanism promises.
 
@@ -81,78 +93,20 @@ def replay_round(
       InputError: There are fewer than two updates, they differ in their shapes, are empty or not
         finite, or the function releases another number of numbers.
     """
-    vectors, rounds = _checked(updates), _Rounds(function, state, updates[0], seed)
-    recorded, turned = rounds.run(vectors), rounds.run(vectors[::-1])
-    ruler = Ruler(rounds.sizes, promise, float(np.linalg.norm(recorded.release)))
-    nothing = np.zeros(rounds.dim)
-    order = ruler.compare(
-        "order",
-        "the order of the clients changes nothing",
-        turned.release - recorded.release,
-        nothing,
-        vectors,
-    )
-    if not order.passed:
-        again = rounds.run(vectors).release - recorded.release
-        words = "the same round with the same seed releases the same"
-        repeated = ruler.compare("repeatable", words, again, nothing, vectors)
-        if not repeated.passed:
-            return Replay((repeated,), np.full(len(rounds.sizes) + 1, np.nan))
-    change = recorded.release - rounds.run(vectors[1:]).release
-    one = ruler.compare(
-        "one_client",
-        "leaving out client 1 takes its clipped update off the release, "
-        f"at most {promise.sensitivity:.3g} long",
-        change,
-        promised(vectors[:1], promise, rounds.dim),
-        vectors,
-    )
-    against = _against_smallest(rounds, recorded, vectors, ruler)
-    other = rounds.run(vectors, 1)
-    noise = _noise(recorded.release - other.release, ruler)
-    return Replay((order, one, *against, *noise), ruler.lengths(change))
-
-
-@dataclass(frozen=True, eq=False)
-class _Answer:
-    """A round's new state and release."""
-
-    state: Any
-    release: FloatArray
-
-
-class _Rounds:
-    """The rounds of one server from one state."""
-
-    def __init__(self, function: Server, state: Any, like: Update, seed: int) -> None:
-        """Takes an update that all others are like, and the seed of the recorded round."""
-        self._function = function
-        self._state = state
-        self._seed = seed
-        self._like = [np.asarray(part) for part in like]
-        self.sizes = [part.size for part in self._like]
-        self.dim = sum(self.sizes)
-
-    def run(self, updates: Sequence[FloatArray], other_seed: int = 0) -> _Answer:
-        """A round from the state, with the recorded round's seed or another one."""
-        return self.go_on(self._state, updates, other_seed)
-
-    def go_on(self, state: Any, updates: Sequence[FloatArray], other_seed: int) -> _Answer:
-        """A round from another state, on copies: a server may write on its arguments."""
-        sent = [self._shaped(update) for update in updates]
-        random = np.random.default_rng(self._seed + other_seed)
-        after, release = self._function(copy.deepcopy(state), sent, random)
-        numbers = flat(release if isinstance(release, (list, tuple)) else [release])
-        if len(numbers) != self.dim:
-            raise InputError(
-                f"function: must release {self.dim} numbers as an update has, got {len(numbers)}"
-            )
-        return _Answer(after, numbers)
-
-    def _shaped(self, update: FloatArray) -> list[npt.NDArray[Any]]:
-        parts = np.split(update, np.cumsum(self.sizes)[:-1])
-        pairs = zip(parts, self._like, strict=True)
-        return [part.reshape(like.shape).astype(like.dtype) for part, like in pairs]
+    vectors = _checked(updates)
+    rounds = TrialRounds(function, state, updates[0], seed)
+    recorded = rounds.run(vectors)
+    ruler = Ruler(rounds.sizes, promise, max(_ROUNDING, half_precision(recorded.release)))
+    again = _repeatable(rounds.run(vectors).release - recorded.release, recorded, ruler)
+    if not again.passed:
+        return Replay((again,), np.full(len(rounds.sizes) + 1, np.nan))
+    replayed = _Replayed(rounds, Trials(vectors, rounds.sizes, promise), recorded, ruler)
+    clients, changes = replayed.of_clients()
+    of_all = [ruler.lengths(change.vector) for change in changes if _is_finite(change.vector)]
+    touched = np.max([np.zeros(len(rounds.sizes) + 1), *of_all], axis=0)[:-1] > 0
+    first = [change.vector for change in changes if change.trial.cohort is vectors]
+    sensitivity = ruler.lengths(first[-1]) if first else np.full(len(rounds.sizes) + 1, np.nan)
+    return Replay((again, *clients, *replayed.of_empty_rounds(touched)), sensitivity)
 
 
 def _checked(updates: Sequence[Update]) -> list[FloatArray]:
@@ -170,93 +124,220 @@ def _checked(updates: Sequence[Update]) -> list[FloatArray]:
     return vectors
 
 
-def _against_smallest(
-    rounds: _Rounds, recorded: _Answer, vectors: list[FloatArray], ruler: Ruler
-) -> Iterator[Finding]:
-    """The findings by comparison with the smallest round, in which noise is mostly alone."""
-    few = vectors[: ruler.promise.smallest_cohort]
-    name = "smallest_round"
-    words = f"a round of {len(few)} clients releases their sum and noise"
-    try:
-        smallest = rounds.run(few)
-    except InputError:
-        raise
-    except Exception as error:
-        yield failed(name, words, f"{type(error).__name__}: {error}")
-        return
-    if not np.isfinite(smallest.release).all():
-        yield failed(name, words, "numbers that are not finite")
-        return
-    yield ruler.compare(
-        "every_client",
-        "every client counts once, clipped",
-        recorded.release - smallest.release,
-        promised(vectors[len(few) :], ruler.promise, rounds.dim),
-        vectors,
-    )
-    long = [_lengthened(i, vector, len(vectors), ruler) for i, vector in enumerate(vectors)]
-    long.append(long[-1])
-    before = promised(few, ruler.promise, rounds.dim)
-    yield ruler.compare(
-        "clip",
-        "with one variable made long a client still counts clipped, by the norm of the whole "
-        "update; a client that comes twice counts twice",
-        rounds.run(long).release - smallest.release,
-        promised(long, ruler.promise, rounds.dim) - before,
-        long[:-1],
-    )
-    yield from _memory(rounds, recorded, smallest, few, ruler)
-    noise = smallest.release - before
-    if not few and ruler.promise.noise_stddev:
-        yield resolution_finding(noise)
+def _is_finite(vector: FloatArray) -> bool:
+    return bool(np.isfinite(vector).all())
 
 
-def _lengthened(index: int, update: FloatArray, count: int, ruler: Ruler) -> FloatArray:
-    """A client's update with every `count`-th variable, from its own on, made long."""
-    changed = update.copy()
-    clip_norm = ruler.promise.clip_norm
-    length = _FAR * (clip_norm if np.isfinite(clip_norm) else float(np.linalg.norm(update)))
-    ends = np.cumsum(ruler.sizes)
-    for variable in range(index % len(ruler.sizes), len(ruler.sizes), max(count, 1)):
-        part = changed[ends[variable] - ruler.sizes[variable] : ends[variable]]
-        if not part.any():
-            part += 1.0
-        part *= length / np.linalg.norm(part) if part.size else 1.0
-    return changed
+def _repeatable(difference: FloatArray, recorded: Answer, ruler: Ruler) -> Finding:
+    """Whether a seed holds the round fixed."""
+    expected = "the same round with the same seed releases the same"
+    length = float(np.linalg.norm(difference))
+    if not _is_finite(recorded.release):
+        return failed("repeatable", expected, "numbers that are not finite")
+    if length <= ruler.rounding(float(np.linalg.norm(recorded.release))):
+        return Finding("repeatable", expected, "so", 0.0, None, 1.0)
+    most = length / ruler.promise.sensitivity
+    words = f"another release, {most:.3g} times what one client may change away"
+    return failed("repeatable", expected, words)
 
 
-def _memory(
-    rounds: _Rounds,
-    recorded: _Answer,
-    smallest: _Answer,
-    few: list[FloatArray],
-    ruler: Ruler,
-) -> Iterator[Finding]:
-    """Whether the next round still releases something of this round's clients.
+class _Replayed:
+    """The questions of a replay to a round that can be repeated."""
 
-    Noise may be longer or shorter then, as a clip norm that follows the updates makes it; what is
-    not along it comes from the clients.
-    """
-    if recorded.state is None:
-        return
-    after = rounds.go_on(recorded.state, few, 2).release
-    quiet = rounds.go_on(smallest.state, few, 2).release
-    square = float(quiet @ quiet)
-    along = float(after @ quiet) / square if square else 0.0
-    yield ruler.compare(
-        "memory",
-        "a client's update is released in its own round alone",
-        after - along * quiet,
-        np.zeros(rounds.dim),
-        [],
-    )
+    def __init__(self, rounds: TrialRounds, trials: Trials, recorded: Answer, ruler: Ruler) -> None:
+        self._rounds = rounds
+        self._trials = trials
+        self._recorded = recorded
+        self._ruler = ruler
+        self._promise = ruler.promise
+        self._few = trials.few
+        self._last = (trials.vectors, recorded.release)
+        self._is_silenced = False
+        self._is_silenced = self._draws_for_clients()
 
+    def _draws_for_clients(self) -> bool:
+        """Whether other clients shift the noise, and clients that send zeros do not.
 
-def _noise(difference: FloatArray, ruler: Ruler) -> Iterator[Finding]:
-    """The findings on noise, where the promise is about it."""
-    stddev = ruler.promise.noise_stddev
-    if stddev is None:
-        return
-    resolution = float(np.finfo(np.float32).eps) * ruler.magnitude
-    if stddev > resolution:
-        yield from noise_findings(difference, stddev, ruler.sizes)
+        A server that draws numbers for each client before it draws its noise does so. Its clients
+        are then not left out but send zeros.
+        """
+        vectors = self._trials.vectors
+        last = Trial("", vectors, len(vectors) - 1)
+        fewer = self._rounds.run(self._without(last))
+        if fewer.draws == self._recorded.draws:
+            return False
+        difference = self._recorded.release - fewer.release
+        magnitude = float(np.linalg.norm(self._recorded.release))
+        return self._ruler.judge(Change(last, difference, magnitude)).outcome == "failed"
+
+    def _without(self, trial: Trial) -> list[FloatArray]:
+        """The cohort of a trial without its client, or with zeros in its place."""
+        before, after = trial.cohort[: trial.left], trial.cohort[trial.left + 1 :]
+        zeros = [np.zeros(self._rounds.dim)] if self._is_silenced else []
+        return [*before, *zeros, *after]
+
+    def _change(self, trial: Trial) -> Change:
+        with np.errstate(all="ignore"):
+            if trial.cohort is not self._last[0]:
+                self._last = (trial.cohort, self._rounds.run(trial.cohort).release)
+            whole, rest = self._last[1], self._rounds.run(self._without(trial)).release
+        magnitude = max(float(np.linalg.norm(whole)), float(np.linalg.norm(rest)))
+        return Change(trial, whole - rest, magnitude)
+
+    def of_clients(self) -> tuple[list[Finding], list[Change]]:
+        """The findings on what one client changes, and the changes of all trials."""
+        trials = self._trials
+        questions = (
+            ("one_client", "a client changes at most the clip norm over the denominator",
+             trials.recorded()),
+            ("clip", "so does one that comes alone, short or long, or long in one variable",
+             trials.alone()),
+            ("unlike", "so does one among clients of other lengths and directions",
+             trials.unlike()),
+            ("denominator", "so does one against few or many: who else comes changes no weight",
+             trials.opposed()),
+        )  # fmt: skip
+        asked = [at_most(*question, self._change, self._ruler) for question in questions]
+        findings = [finding for finding, _ in asked]
+        findings[-1] = self._beyond_denominator(findings[-1])
+        return [*findings, self._not_finite()], [change for _, made in asked for change in made]
+
+    def _beyond_denominator(self, found: Finding) -> Finding:
+        """The finding on the denominator, untold where many clients could not come."""
+        if not found.passed:
+            return found
+        if self._trials.many is None:
+            why = "more clients than the denominator take too much memory"
+        elif self._is_silenced:
+            why = "clients draw from the noise's generator, so that the same number has to come"
+        else:
+            return found
+        return untold(found.name, found.expected, f"{found.measured}, but {why}")
+
+    def _not_finite(self) -> Finding:
+        """What one client's NaN does; a server that takes it is outside of its promise."""
+        name, expected = "not_finite", "an update with a NaN changes no more than another"
+        vectors = self._trials.vectors
+        poison = vectors[-1].copy()
+        poison[0] = np.nan
+        trial = Trial("", [*vectors[:-1], poison], len(vectors) - 1)
+        try:
+            change = self._change(trial)
+        except Exception as error:  # whatever a server refuses
+            return Finding(name, expected, f"refused, {type(error).__name__}", 0.0, None, 0.0)
+        if not _is_finite(change.vector):
+            why = "one NaN makes the release NaN: the promise is for finite updates alone"
+            return untold(name, expected, why)
+        ratio = float(np.linalg.norm(change.vector)) / self._promise.sensitivity
+        words = f"{ratio:.3g} times what one client may change"
+        judged = self._ruler.judge(Change(Trial("", vectors, 0), change.vector, change.magnitude))
+        if judged.outcome == "failed":
+            why = f"one NaN changes {words}: the promise is for finite updates alone"
+            return untold(name, expected, why)
+        return Finding(name, expected, f"so, {words}", 0.0, None, ratio)
+
+    def of_empty_rounds(self, touched: FloatArray) -> Iterator[Finding]:
+        """The findings by comparison with the smallest round, in which noise is mostly alone.
+
+        Args:
+          touched: Whether any client changes a variable, of shape (variables,).
+        """
+        name = "smallest_round"
+        words = f"a round of {len(self._few)} clients releases their sum and noise"
+        try:
+            smallest = self._rounds.run(self._few)
+        except InputError:
+            raise
+        except Exception as error:
+            yield failed(name, words, f"{type(error).__name__}: {error}")
+            return
+        if not _is_finite(smallest.release):
+            yield failed(name, words, "numbers that are not finite")
+            return
+        nobody = self._nobody() if self._is_silenced else smallest
+        members = self._trials.vectors[len(self._few) :]
+        if members and _is_finite(nobody.release):
+            yield every_client(self._recorded.release - nobody.release, members, self._ruler)
+        if self._recorded.state is not None:
+            other = self._nobody(1) if self._is_silenced else self._rounds.run(self._few, 1)
+            answers = (self._recorded, nobody, other)
+            yield memory_finding(self._rounds, answers, self._few, self._ruler)
+        yield from self._noise(touched)
+
+    def _nobody(self, other_seed: int = 0) -> Answer:
+        """The recorded round, whose clients beyond the smallest cohort send zeros."""
+        silent = len(self._trials.vectors) - len(self._few)
+        zeros = [np.zeros(self._rounds.dim)] * silent
+        with np.errstate(all="ignore"):
+            return self._rounds.run([*self._few, *zeros], other_seed)
+
+    def _noise(self, touched: FloatArray) -> Iterator[Finding]:
+        """The findings on noise, where the promise is about it."""
+        expected = "another seed gives noise as long as promised in every variable"
+        stddev = self._promise.noise_stddev
+        if stddev is None:
+            yield untold("noise_length", expected, "no law of fresh noise is promised")
+            return
+        resolution = float(np.finfo(np.float32).eps) * float(np.linalg.norm(self._recorded.release))
+        if not resolution < stddev < np.inf:
+            return
+        seeds = range(1, num_seeds(self._rounds.sizes))
+        releases = np.array([self._rounds.run(self._few, seed).release for seed in (0, *seeds)])
+        other = self._rounds.run(self._trials.vectors, 1).release
+        shows = self._shows_noise(releases, touched)
+        coordinates = np.repeat(shows, self._rounds.sizes)
+        releases = releases[:, coordinates]
+        recorded = np.array([self._recorded.release, other])[:, coordinates]
+        sizes = list(itertools.compress(self._rounds.sizes, shows))
+        groups = (
+            NoisyRounds("the smallest round", releases, stddev),
+            NoisyRounds("the recorded round", recorded, stddev),
+        )
+        yield length_finding("noise_length", expected, groups, sizes, may_be_longer=False)
+        difference = recorded[0] - recorded[1]
+        if _is_finite(difference) and difference.any():
+            yield echo_finding(difference, stddev)
+        if not self._few:
+            yield resolution_finding(releases, recorded[0])
+        if self._recorded.state is not None:
+            yield self._next_noise(coordinates, sizes, stddev)
+
+    def _shows_noise(self, releases: FloatArray, touched: FloatArray) -> FloatArray:
+        """Which variables have noise or clients: a frozen one has neither."""
+        parts = np.split(np.ptp(releases, axis=0), np.cumsum(self._rounds.sizes)[:-1])
+        shows = np.array([part.any() for part in parts]) | touched
+        return np.asarray(shows if shows.any() else ~shows)
+
+    def _next_noise(self, coordinates: FloatArray, sizes: list[int], stddev: float) -> Finding:
+        """Whether the next round's noise is new, for as much as a client counts there."""
+        name, expected = "noise_next", "the next round draws new noise, as long as promised there"
+        # A clip norm that follows the updates is longer after long ones.
+        longer = self._rounds.run([20 * vector for vector in self._trials.vectors]).state
+        most = max(self._promise.sensitivity, self._longest_after(None))
+        states = (self._recorded.state, longer)
+        share, state = max(
+            ((self._longest_after(state) / most / 1.001, state) for state in states),
+            key=lambda pair: pair[0],
+        )
+        if share < 1e-3:
+            return untold(name, expected, "no client counts in the next round")
+        seeds = range(2, 2 + num_seeds(sizes))
+        after = [self._rounds.go_on(state, self._few, seed).release[coordinates] for seed in seeds]
+        rounds = NoisyRounds("the next round", np.array(after), share * stddev)
+        return length_finding(name, expected, [rounds], sizes, may_be_longer=True)
+
+    def _longest_after(self, state: Any) -> float:
+        """The most that a client alone changes in a round from a state; None for the first one."""
+        found = [0.0]
+        for trial in itertools.islice(self._trials.alone(), 4):
+            cohorts = trial.cohort, self._without(trial)
+            one, none = (
+                self._rounds.run(cohort, 2)
+                if state is None
+                else self._rounds.go_on(state, cohort, 2)
+                for cohort in cohorts
+            )
+            magnitude = float(np.linalg.norm(one.release))
+            length = float(np.linalg.norm(one.release - none.release))
+            found.append(length - self._ruler.rounding(magnitude))
+        return max(found)

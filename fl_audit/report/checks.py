@@ -117,6 +117,8 @@ def _replayed(finding: Finding) -> CheckReport:
         variable=finding.variable,
         ratio=finding.ratio,
         measured=finding.measured,
+        told=finding.told,
+        detectable_ratio=finding.detectable_ratio,
     )
 
 
@@ -142,7 +144,10 @@ def checks_words(checks: ChecksReport) -> str:
     """Whether the checks passed, in a few words."""
     if failed := failed_checks(checks):
         return f"FAILED: {', '.join(failed)} (the mechanism is not as configured)"
-    passed = f"passed, {len(checks.results)} of {len(checks.results)}"
+    told = sum(check.told for check in checks.results)
+    passed = f"passed, {told} of {len(checks.results)}"
+    if untold := len(checks.results) - told:
+        passed = f"{passed} ({untold} could not be told)"
     if checks.not_checked is None:
         return passed
     return f"{passed} (aggregates not checked: {checks.not_checked})"
@@ -156,6 +161,7 @@ class CheckRow:
       title: Title of the check.
       meaning: What a correct mechanism does, in a sentence.
       passed: Whether the mechanism passed the check.
+      told: Whether the check could be made.
       found: The worst finding, with its round and variable.
       p_value: Upper bound on the chance that a correct mechanism looks as bad.
     """
@@ -163,6 +169,7 @@ class CheckRow:
     title: str
     meaning: str
     passed: bool
+    told: bool
     found: str
     p_value: str
 
@@ -174,6 +181,7 @@ def check_rows(checks: ChecksReport) -> list[CheckRow]:
             title=title_of_check(check.name),
             meaning=check.meaning,
             passed=check.passed,
+            told=check.told,
             found=_found(check),
             p_value=_p_value(check.p_value),
         )

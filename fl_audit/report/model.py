@@ -103,6 +103,9 @@ class CheckReport(msgspec.Struct, frozen=True, omit_defaults=True):
       variable: Variable of the model, from 1, with the worst finding; None for the whole model.
       ratio: The worst finding divided by what is expected of a correct mechanism.
       measured: The finding in words, of a replay; not there for other checks.
+      told: Whether the question could be answered; not there where it could.
+      detectable_ratio: Of a replay's noise, the largest share of the promised length that would
+        have been seen to be too short with a probability of 95 %; not there for other checks.
     """
 
     name: str
@@ -114,6 +117,8 @@ class CheckReport(msgspec.Struct, frozen=True, omit_defaults=True):
     variable: int | None
     ratio: float
     measured: str | None = None
+    told: bool = True
+    detectable_ratio: float | None = None
 
 
 class ChecksReport(msgspec.Struct, frozen=True):

@@ -19,7 +19,7 @@ from fl_audit.training.algorithm.round import model_weights
 from fl_audit.training.data.canary_clients import canary_client_data
 from fl_audit.training.runtimes.local_runtime import SeededRounds
 
-_MOST_CLIENTS = 64
+_MOST_CLIENTS = 32
 """The number of clients of a replayed round, where memory allows so many."""
 
 _MOST_NUMBERS = 1 << 26

@@ -10,6 +10,7 @@ from fl_audit.accounting.noise_laws import SKELLAM
 from fl_audit.array_types import Float32Array
 from fl_audit.formats.run_folder import RunFolder
 from fl_audit.mechanism_checks import Finding, Promise, why_not_checked, write_replay
+from fl_audit.mechanism_checks.finding import untold
 from fl_audit.mechanisms import MECHANISMS, clip_and_noise
 from fl_audit.mechanisms.zeroing import zeroing_norm
 from fl_audit.training.algorithm.round import model_weights
@@ -39,11 +40,12 @@ def replay_first_round(run: PreparedRun, runtime: Runtime, folder: RunFolder) ->
     for finding in wrong:
         sys.stderr.write(f"replay of round 1: {finding}\n")
     if not wrong and sys.stderr.isatty():
-        sys.stderr.write(f"replay of round 1: all {len(findings)} comparisons passed\n")
+        told = [finding for finding in findings if finding.told]
+        sys.stderr.write(f"replay of round 1: {len(told)} of {len(findings)} questions: held\n")
 
 
 def replay_of(run: PreparedRun, runtime: Runtime) -> tuple[Finding, ...]:
-    """Replays the first round; what cannot be replayed is a finding that passes and says why."""
+    """Replays the first round; what cannot be replayed is a finding that says why."""
     if MECHANISMS.of(run.config.mechanism).noise_law is SKELLAM:
         return (_not_replayed("clients take the seed of their noise from the clock"),)
     try:
@@ -63,7 +65,7 @@ def replay_of(run: PreparedRun, runtime: Runtime) -> tuple[Finding, ...]:
 
 def _not_replayed(why: str) -> Finding:
     words = "the same round with the same seed releases the same"
-    return Finding("repeatable", words, f"not replayed: {why}", 0.0, None, 1.0)
+    return untold("repeatable", words, f"not replayed: {why}")
 
 
 def promise_of(run: PreparedRun, state: Any) -> Promise:
