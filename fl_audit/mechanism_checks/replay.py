@@ -171,10 +171,13 @@ class _Replayed:
         return self._ruler.judge(Change(last, difference, magnitude)).outcome == "failed"
 
     def _without(self, trial: Trial) -> list[FloatArray]:
-        """The cohort of a trial without its client, or with zeros in its place."""
+        """The cohort of a trial without its client, or with zeros in its place.
+
+        Zeros keep the numbers that the server draws for the clients after it.
+        """
         before, after = trial.cohort[: trial.left], trial.cohort[trial.left + 1 :]
-        zeros = [np.zeros(self._rounds.dim)] if self._is_silenced else []
-        return [*before, *zeros, *after]
+        is_silent = self._is_silenced or (after and self._recorded.spawned)
+        return [*before, *([np.zeros(self._rounds.dim)] if is_silent else []), *after]
 
     def _change(self, trial: Trial) -> Change:
         with np.errstate(all="ignore"):
@@ -328,15 +331,11 @@ class _Replayed:
 
     def _longest_after(self, state: Any) -> float:
         """The most that a client alone changes in a round from a state; None for the first one."""
+        start = self._rounds.state if state is None else state
         found = [0.0]
-        for trial in itertools.islice(self._trials.alone(), 4):
-            cohorts = trial.cohort, self._without(trial)
-            one, none = (
-                self._rounds.run(cohort, 2)
-                if state is None
-                else self._rounds.go_on(state, cohort, 2)
-                for cohort in cohorts
-            )
+        for trial in itertools.islice(self._trials.alone(), 1, 4, 2):  # 1.2 and 10 clip norms
+            one = self._rounds.go_on(start, trial.cohort, 2)
+            none = self._rounds.go_on(start, self._without(trial), 2)
             magnitude = float(np.linalg.norm(one.release))
             length = float(np.linalg.norm(one.release - none.release))
             found.append(length - self._ruler.rounding(magnitude))

@@ -16,7 +16,7 @@ from fl_audit.mechanism_checks.checks import FALSE_ALARM
 from fl_audit.mechanism_checks.finding import Finding
 from fl_audit.mechanism_checks.tails import log_p_autocorrelation
 
-_ENOUGH, _ENOUGH_OF_VARIABLE = 4096, 128
+_ENOUGH, _ENOUGH_OF_VARIABLE = 4096, 64
 """The numbers of the whole model, and of its smallest variable, that noise is looked at in."""
 
 _MOST_NUMBERS = 1 << 24
@@ -47,10 +47,10 @@ class NoisyRounds:
 def num_seeds(sizes: Sequence[int]) -> int:
     """The number of seeds with which noise that is 10 % short is seen, where few are enough.
 
-    That takes some 4,000 numbers in the whole model; a small variable gets 128, at up to 17 seeds.
+    That takes some 4,000 numbers in the whole model; a small variable gets 64, at up to 9 seeds.
     """
     dim, smallest = sum(sizes), min(size for size in sizes if size)
-    wanted = 1 + max(-(-_ENOUGH // dim), min(-(-_ENOUGH_OF_VARIABLE // smallest), 16))
+    wanted = 1 + max(-(-_ENOUGH // dim), min(-(-_ENOUGH_OF_VARIABLE // smallest), 8))
     return max(2, min(wanted, _MOST_NUMBERS // dim))
 
 
@@ -171,9 +171,12 @@ def _is_as_coarse(release: FloatArray, noise: FloatArray) -> bool:
     """Whether a release is in half precision, or on a grid as coarse as the noise's."""
     if half_precision(release):
         return True
-    error = float(np.finfo(np.float32).eps) * float(np.abs(noise).max())
-    step, of_noise = grid_step(release, error), grid_step(noise, error)
-    return step is not None and of_noise is not None and step > 0.99 * of_noise
+    for epsilon in (2.0**-23, 2.0**-46):  # of float32, and finer grids of float64
+        error = epsilon * float(np.abs(noise).max())
+        step, of_noise = grid_step(release, error), grid_step(noise, error)
+        if step is not None and of_noise is not None:
+            return step > 0.99 * of_noise
+    return False
 
 
 def half_precision(numbers: FloatArray) -> float:

@@ -72,7 +72,7 @@ class _Later:
     ) -> None:
         self.answer = rounds.go_on(before.state, few, seed)
         self.release = self.answer.release
-        self._other = rounds.go_on(before.state, few, seed + 1).release
+        self._under_other_seed = lambda: rounds.go_on(before.state, few, seed + 1).release
 
     def beside(
         self, quiet: "_Later", before: Answer, before_quiet: Answer
@@ -87,11 +87,14 @@ class _Later:
           before: The round that this one follows.
           before_quiet: The quiet one.
         """
-        more = self.release - quiet.release
-        noise = quiet.release - quiet._other
+        more, last = self.release - quiet.release, before.release - before_quiet.release
+        if not more.any():
+            return more, last
+        other = quiet._under_other_seed()
+        noise = quiet.release - other
         square = float(noise @ noise)
-        grown = float((more - self._other + quiet._other) @ noise) / square if square else 0.0
-        last = before.release - before_quiet.release
+        of_other = self._under_other_seed() - other
+        grown = float((more - of_other) @ noise) / square if square else 0.0
         return more - grown * quiet.release, last - grown * before_quiet.release
 
 

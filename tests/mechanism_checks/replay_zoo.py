@@ -103,16 +103,16 @@ def by_variable(update, clip):
     return [clipped([part], clip)[0] for part in update]
 
 
-def on_grid(random, update, step=2.0**-10):
-    return [step * np.floor(part / step + random.random(part.shape)) for part in clipped(update)]
+def on_grid(random, update, step):
+    return [step * np.floor(part / step + random.random(part.shape)) for part in update]
 
 
-def fixed_point(generator_of):
+def fixed_point(generator_of, step=2.0**-10, part=clipped):
     """Stochastic rounding of each update, drawn before the noise."""
 
     def of_round(state, updates, random):
         draws = generator_of(random)
-        total = summed([on_grid(draws, update) for update in updates])
+        total = summed([on_grid(draws, part(update), step) for update in updates])
         return state, scaled(added(total, normal(random)), 1 / COHORT)
 
     return of_round
@@ -161,6 +161,17 @@ def adaptive(multiplier=1.0, noise_clip=None, share=0.6):
         return {"clip": after}, scaled(added(total, noise), 1 / COHORT)
 
     return of_round
+
+
+def sampled(state, updates, random):
+    """Each client takes part with probability 1/2, by a draw of its own."""
+    coins = random.spawn(1)[0].random(len(updates)) < 0.5
+    return server()(state, [u for u, coin in zip(updates, coins, strict=True) if coin], random)
+
+
+def rounded_release(state, updates, random):
+    _, mean = server()(0, updates, random)
+    return state, [np.rint(part * 4096) / 4096 for part in mean]
 
 
 def zeroed(update):
@@ -256,6 +267,8 @@ RIGHT = (
     ),
     Member("fixed point, a generator of its own", fixed_point(lambda r: r.spawn(1)[0])),
     Member("fixed point, drawn before the noise", fixed_point(lambda r: r)),
+    Member("rounded after the noise", rounded_release),
+    Member("clients sampled in the server", sampled),
     Member("secure sum of integers, discrete noise", secure_sum),
     Member("momentum of noised means", momentum, state=zeros()),
     Member("Adam behind the release", adam, state=with_state()),
@@ -549,7 +562,7 @@ WRONG = (
     Member("every client twice", server(lambda u: scaled(clipped(u), 2)), "one_client"),
     Member("the first client twice", first_counts_double, "one_client"),
     Member("the longest update twice", longest_counts_double, "clip"),
-    Member("an upload in four twice", retried, "one_client"),
+    Member("an upload in four twice", retried, "every_client"),
     Member("weights by examples", server(by_examples), "every_client"),
     Member("clients of the last round kept", clients_kept, "memory", []),
     Member("left over for two rounds", kept_for_two_rounds, "memory", [zeros(), zeros()]),

@@ -15,6 +15,7 @@ from replay_zoo import (
     SHAPES,
     WRONG,
     clipped,
+    fixed_point,
     normal,
     server,
 )
@@ -78,7 +79,7 @@ def finding(found, name):
 
 def test_the_zoo_is_as_large_as_is_said():
     assert len(ZOO) == len(RIGHT) + len(WRONG)
-    assert len(RIGHT) == 30
+    assert len(RIGHT) == 32
     assert len(WRONG) == 50
 
 
@@ -133,16 +134,17 @@ def test_words_name_the_client_the_variable_and_the_round():
 
 
 def test_a_grid_is_named_and_counted_as_rounding():
-    held = finding(replayed_member("fixed point, a generator of its own"), "clip")
-    assert "with its rounding to a grid of 0.000977" in held.measured  # 2^-10
-    assert 1 < held.ratio < 1.1
+    found = replayed(fixed_point(lambda random: random.spawn(1)[0], 2.0**-6))
+    assert found.passed, str(found)
+    held = finding(found, "clip")
+    assert "with its rounding to a grid of 0.0156" in held.measured
+    assert 1.02 < held.ratio < 1.2
 
-    def twice(state, updates, random):
-        return ZOO["fixed point, a generator of its own"].server(
-            state, [part for update in updates for part in (update, update)], random
-        )
+    def long(update):
+        return clipped(update, 1.3 * CLIP)
 
-    assert {"one_client", "clip"} <= set(replayed(twice).failed)
+    wrong = replayed(fixed_point(lambda random: random.spawn(1)[0], 2.0**-6, long))
+    assert {"clip", "unlike"} <= set(wrong.failed)
 
 
 def test_grid_steps():
@@ -185,7 +187,7 @@ def test_a_replay_is_deterministic_and_says_what_it_costs():
     assert str(replayed(counting)) == first
 
 
-COST = (130, 360)
+COST = (83, 272)
 """Rounds and clients' updates of a replay of 10 clients and four variables."""
 
 

@@ -56,11 +56,9 @@ def test_an_adaptive_clip_behind_zeroing_passes():
     [
         (queries.CountedTwice(CLIP, 0.5 * CLIP, share=0.1), "every_client"),
         (queries.OneVariableUnclipped(CLIP, 0.5 * CLIP, variable=-1), "clip"),
-        (queries.ClippedByVariable(CLIP, 0.5 * CLIP), "clip"),
         (queries.OtherNoise(CLIP, 0.5 * CLIP, queries.reused(7)), "noise_length"),
-        (queries.OtherNoise(CLIP, 0.5 * CLIP, queries.same_on_pieces(4)), "noise_echo"),
     ],
-    ids=["an upload in ten", "a bias", "by variable", "reused", "pieces"],
+    ids=["an upload in ten", "a bias", "reused"],
 )
 def test_bugs_are_found_that_canaries_or_checks_miss(query, finding):
     assert finding in replayed(mean_of(query)).failed
@@ -69,7 +67,7 @@ def test_bugs_are_found_that_canaries_or_checks_miss(query, finding):
 def test_trial_updates_lie_on_both_sides_of_the_clip_norm():
     updates = trial_updates([(30, 4), (5,)], PROMISE, seed=1)
     lengths = [np.sqrt(sum(np.sum(part**2) for part in update)) for update in updates]
-    assert len(updates) == 64
+    assert len(updates) == 32
     assert lengths[:2] == pytest.approx([3 * CLIP, 0.5 * CLIP])
     assert np.linalg.norm(updates[0][0]) == pytest.approx(np.linalg.norm(updates[0][1]))
     assert len(trial_updates([(1 << 24,)], PROMISE, seed=1)) == 4

@@ -53,9 +53,13 @@ def test_a_run_is_replayed_before_it_is_trained(config, tmp_path, capsys):
     assert main(["run", str(config), "--out", str(tmp_path / "run"), "--json"]) == 0
     checks = json.loads(capsys.readouterr().out)["checks"]
     replayed = [check for check in checks["results"] if check["name"].startswith("replay_")]
-    assert len(replayed) == 8
+    assert len(replayed) == 12
     assert all(check["passed"] for check in replayed)
-    assert replayed[0]["measured"].startswith("so, a change of")
+    assert replayed[1]["measured"].startswith("at most 1 times what one client may change")
+    untold = [check["name"] for check in replayed if not check.get("told", True)]
+    assert untold == ["replay_not_finite"]
+    (noise,) = [check for check in replayed if check["name"] == "replay_noise_length"]
+    assert 0.9 < noise["detectable_ratio"] < 1
     assert "Replay: one client" in (tmp_path / "run" / "report.html").read_text()
 
 
