@@ -6,7 +6,6 @@ canaries and no statistics: what a client changes is measured, and compared with
 may.
 """
 
-import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,14 +17,8 @@ from fl_audit.errors import InputError
 from fl_audit.mechanism_checks.finding import Finding, failed, untold
 from fl_audit.mechanism_checks.promise import Promise, Update, flat
 from fl_audit.mechanism_checks.replayed_clients import Change, Ruler, at_most, every_client
-from fl_audit.mechanism_checks.replayed_noise import (
-    NoisyRounds,
-    echo_finding,
-    half_precision,
-    length_finding,
-    num_seeds,
-    resolution_finding,
-)
+from fl_audit.mechanism_checks.replayed_noise import half_precision
+from fl_audit.mechanism_checks.replayed_seeds import NoiseQuestions
 from fl_audit.mechanism_checks.replayed_state import memory_finding
 from fl_audit.mechanism_checks.trial_rounds import Answer, Server, Trial, TrialRounds, Trials
 
@@ -265,7 +258,10 @@ class _Replayed:
             other = self._nobody(1) if self._is_silenced else self._rounds.run(self._few, 1)
             answers = (self._recorded, nobody, other)
             yield memory_finding(self._rounds, answers, self._few, self._ruler)
-        yield from self._noise(touched)
+        noise = NoiseQuestions(
+            self._rounds, self._trials, self._recorded, self._ruler, self._without
+        )
+        yield from noise.findings(touched)
 
     def _nobody(self, other_seed: int = 0) -> Answer:
         """The recorded round, whose clients beyond the smallest cohort send zeros."""
@@ -273,70 +269,3 @@ class _Replayed:
         zeros = [np.zeros(self._rounds.dim)] * silent
         with np.errstate(all="ignore"):
             return self._rounds.run([*self._few, *zeros], other_seed)
-
-    def _noise(self, touched: FloatArray) -> Iterator[Finding]:
-        """The findings on noise, where the promise is about it."""
-        expected = "another seed gives noise as long as promised in every variable"
-        stddev = self._promise.noise_stddev
-        if stddev is None:
-            yield untold("noise_length", expected, "no law of fresh noise is promised")
-            return
-        resolution = float(np.finfo(np.float32).eps) * float(np.linalg.norm(self._recorded.release))
-        if not resolution < stddev < np.inf:
-            return
-        seeds = range(1, num_seeds(self._rounds.sizes))
-        releases = np.array([self._rounds.run(self._few, seed).release for seed in (0, *seeds)])
-        other = self._rounds.run(self._trials.vectors, 1).release
-        shows = self._shows_noise(releases, touched)
-        coordinates = np.repeat(shows, self._rounds.sizes)
-        releases = releases[:, coordinates]
-        recorded = np.array([self._recorded.release, other])[:, coordinates]
-        sizes = list(itertools.compress(self._rounds.sizes, shows))
-        groups = (
-            NoisyRounds("the smallest round", releases, stddev),
-            NoisyRounds("the recorded round", recorded, stddev),
-        )
-        yield length_finding("noise_length", expected, groups, sizes, may_be_longer=False)
-        difference = recorded[0] - recorded[1]
-        if _is_finite(difference) and difference.any():
-            yield echo_finding(difference, stddev)
-        if not self._few:
-            yield resolution_finding(releases, recorded[0])
-        if self._recorded.state is not None:
-            yield self._next_noise(coordinates, sizes, stddev)
-
-    def _shows_noise(self, releases: FloatArray, touched: FloatArray) -> FloatArray:
-        """Which variables have noise or clients: a frozen one has neither."""
-        parts = np.split(np.ptp(releases, axis=0), np.cumsum(self._rounds.sizes)[:-1])
-        shows = np.array([part.any() for part in parts]) | touched
-        return np.asarray(shows if shows.any() else ~shows)
-
-    def _next_noise(self, coordinates: FloatArray, sizes: list[int], stddev: float) -> Finding:
-        """Whether the next round's noise is new, for as much as a client counts there."""
-        name, expected = "noise_next", "the next round draws new noise, as long as promised there"
-        # A clip norm that follows the updates is longer after long ones.
-        longer = self._rounds.run([20 * vector for vector in self._trials.vectors]).state
-        most = max(self._promise.sensitivity, self._longest_after(None))
-        states = (self._recorded.state, longer)
-        share, state = max(
-            ((self._longest_after(state) / most / 1.001, state) for state in states),
-            key=lambda pair: pair[0],
-        )
-        if share < 1e-3:
-            return untold(name, expected, "no client counts in the next round")
-        seeds = range(2, 2 + num_seeds(sizes))
-        after = [self._rounds.go_on(state, self._few, seed).release[coordinates] for seed in seeds]
-        rounds = NoisyRounds("the next round", np.array(after), share * stddev)
-        return length_finding(name, expected, [rounds], sizes, may_be_longer=True)
-
-    def _longest_after(self, state: Any) -> float:
-        """The most that a client alone changes in a round from a state; None for the first one."""
-        start = self._rounds.state if state is None else state
-        found = [0.0]
-        for trial in itertools.islice(self._trials.alone(), 1, 4, 2):  # 1.2 and 10 clip norms
-            one = self._rounds.go_on(start, trial.cohort, 2)
-            none = self._rounds.go_on(start, self._without(trial), 2)
-            magnitude = float(np.linalg.norm(one.release))
-            length = float(np.linalg.norm(one.release - none.release))
-            found.append(length - self._ruler.rounding(magnitude))
-        return max(found)
