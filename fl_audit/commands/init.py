@@ -38,5 +38,13 @@ def _init(arguments: argparse.Namespace) -> int:
     if arguments.out.exists():
         raise InputError(f"{arguments.out}: exists already; give another name with --out")
     write_text(arguments.out, text)
-    print(f"{arguments.out}: try `fl-audit plan {arguments.out}`, then `fl-audit run` it")
+    lines = text.splitlines()
+    if to_fill := [str(n) for n, line in enumerate(lines, 1) if line.endswith('= "FILL IN"')]:
+        plural = "" if len(to_fill) == 1 else "s"
+        print(f"{arguments.out}: first fill in line{plural} {', '.join(to_fill)}")
+    if arguments.task == "numbers":
+        print(f"{arguments.out}: for `fl-audit plan {arguments.out}` alone, as there are no data")
+        return 0
+    print(f"{arguments.out}: try `fl-audit plan {arguments.out}`, then")
+    print(f"  `fl-audit run {arguments.out} --out runs/{arguments.out.stem}`")
     return 0

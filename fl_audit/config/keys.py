@@ -101,8 +101,17 @@ def _types_with_ranges(table: type[Table]) -> dict[str, Any]:
 def _default(field: msgspec.structs.FieldInfo) -> str | None:
     if field.default is None or field.default is msgspec.NODEFAULT:
         return None
-    value = tomli_w.dumps({"x": msgspec.to_builtins(field.default)}).removeprefix("x = ")
-    return " ".join(value.split()).replace("[ ", "[").replace(",]", "]").replace(", ]", "]")
+    return toml_line("x", msgspec.to_builtins(field.default)).removeprefix("x = ")
+
+
+def toml_line(name: str, value: Any) -> str:
+    """A key with its value as one line of TOML.
+
+    >>> toml_line("hidden", [512, 256])
+    'hidden = [512, 256]'
+    """
+    line = " ".join(tomli_w.dumps({name: value}).split())
+    return line.replace("[ ", "[").replace(",]", "]").replace(", ]", "]")
 
 
 def type_words(annotation: Any) -> str:

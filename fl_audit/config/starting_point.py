@@ -3,9 +3,10 @@
 import textwrap
 from collections.abc import Iterator, Mapping
 
-import tomli_w
+import msgspec
 
-from fl_audit.config.keys import Key, TableOfKeys, config_tables
+from fl_audit.config.keys import Key, TableOfKeys, config_tables, toml_line
+from fl_audit.config.run import Config
 from fl_audit.errors import InputError, nearest
 from fl_audit.tasks.kinds import TASKS
 
@@ -23,21 +24,52 @@ _KINDS = {
 }
 """The kind that a starting point has of each table but the task."""
 
-_VALUES: Mapping[str, Mapping[str, object]] = {
+_Values = Mapping[str, object]
+
+_VALUES: Mapping[str, _Values] = {
     "": {"seed": 1},
     "client": {"learning_rate": 0.1},
     "server": {"learning_rate": 1.0},
     "mechanism": {"noise_multiplier": 0.3, "clip_norm": 1.0},
     "participation": {"rounds": 100, "clients_per_round": 20},
-    "canaries": {"count": 500},
-    "audit": {"delta": 1e-3},
+    "canaries": {"count": 1000, "family": "hadamard"},
 }
-"""The keys that a starting point sets, with numbers that suit the digits task."""
+"""The keys that a starting point sets: a thousand canaries, of which half are in 100 rounds of 20
+clients, five a round. Delta is left to the number of clients."""
 
-_VALUES_OF_KIND: Mapping[str | None, Mapping[str, object]] = {
-    "numbers": {"num_clients": 342_477, "dim": 4_050_748},
+_STACK_OVERFLOW: Mapping[str, _Values] = {
+    "client": {"learning_rate": 1.0},
+    "server": {"learning_rate": 0.56},
+    "mechanism": {"noise_multiplier": 0.2344, "clip_norm": 0.1},
+    "participation": {"rounds": 2048, "clients_per_round": 167},
+    "canaries": {"count": 2000, "family": "hadamard"},
 }
-"""The keys that it sets in a table of some kind, with the numbers of Stack Overflow's LSTM."""
+"""One epoch of 342,477 clients, as experiments/stackoverflow has it (Andrew et al. section 5)."""
+
+_VALUES_OF_TASK: Mapping[str, Mapping[str, _Values]] = {
+    "breast_cancer": {"task": {"num_clients": 100, "hidden": [128]}},
+    "cifar10": {"client": {"learning_rate": 0.1, "batch_size": 20}},
+    "digits": {"canaries": {"count": 500}, "audit": {"delta": 1e-3}},
+    "emnist": {
+        "client": {"learning_rate": 0.1, "batch_size": 20},
+        "mechanism": {"noise_multiplier": 0.3, "clip_norm": 0.1},
+        "participation": {"rounds": 170, "clients_per_round": 20},
+    },
+    "numbers": {"task": {"num_clients": 342_477, "dim": 4_050_748}, **_STACK_OVERFLOW},
+    "purchase100": {"task": {"num_clients": 1000, "hidden": [128]}},
+    "stackoverflow": _STACK_OVERFLOW,
+    "text": {
+        "client": {"learning_rate": 0.3},
+        "mechanism": {"noise_multiplier": 0.3, "clip_norm": 0.3},
+    },
+    "wine": {"task": {"num_clients": 100, "hidden": [128]}},
+}
+"""What a task sets otherwise, a whole table for a table: docs/tutorial.md has digits, and
+experiments/ has Stack Overflow, EMNIST and a text. A linear model of wines has 42 parameters, too
+few for the directions of a thousand canaries to differ."""
+
+_LEFT_OUT = {field.name for field in msgspec.structs.fields(Config) if field.default is None}
+"""The tables that a run has only where it needs them: [ray] is refused beside another runtime."""
 
 
 def starting_config(task: str) -> str:
@@ -55,33 +87,38 @@ def starting_config(task: str) -> str:
     known = [str(table.__struct_config__.tag) for table in TASKS.tables]
     if task not in known:
         raise InputError(f"unknown task {task!r}; {nearest(task, known)}")
-    kinds = {"task": task, **_KINDS}
+    kinds, values = {"task": task, **_KINDS}, {**_VALUES, **_VALUES_OF_TASK.get(task, {})}
     tables = list(config_tables())
     chosen = [t for t in tables if "." not in t.name and t.kind in (None, kinds.get(t.name))]
-    return _HEAD + "\n".join(line for table in chosen for line in _section(table, tables)) + "\n"
+    return (
+        _HEAD
+        + "\n".join(line for table in chosen for line in _section(table, tables, values))
+        + "\n"
+    )
 
 
-def _section(table: TableOfKeys, tables: list[TableOfKeys]) -> Iterator[str]:
+def _section(
+    table: TableOfKeys, tables: list[TableOfKeys], values: Mapping[str, _Values]
+) -> Iterator[str]:
     if table.name:
         yield ""
         yield from _comment(table.meaning)
-        yield f"[{table.name}]"
+        yield f"# [{table.name}]" if table.name in _LEFT_OUT else f"[{table.name}]"
     if table.kind is not None:
         others = [str(t.kind) for t in tables if t.name == table.name and t.kind != table.kind]
         yield f'kind = "{table.kind}"' + (f"  # or {', '.join(others)}" if others else "")
-    values = {**_VALUES.get(table.name, {}), **_VALUES_OF_KIND.get(table.kind, {})}
     for key in table.keys:
         yield from _comment(key.meaning)
-        yield _line(key, values)
+        yield _line(key, values.get(table.name, {}))
 
 
 def _comment(text: str) -> list[str]:
     return textwrap.wrap(text, 98, initial_indent="# ", subsequent_indent="# ")
 
 
-def _line(key: Key, values: Mapping[str, object]) -> str:
+def _line(key: Key, values: _Values) -> str:
     if key.name in values:
-        return tomli_w.dumps({key.name: values[key.name]}).strip()
+        return toml_line(key.name, values[key.name])
     if key.is_required:
         return f'{key.name} = "FILL IN"'
     return f"# {key.name} = {key.default or '…'}"

@@ -49,14 +49,22 @@ def test_init_writes_a_config_that_runs(tmp_path, capsys):
 def test_every_task_has_a_starting_point_where_all_keys_are_known(task):
     text = starting_config(task).replace('module = "FILL IN"', 'module = "my_task:make"')
     parse_config(tomllib.loads(text), "config.toml")
+    assert "\n# [ray]\n" in text  # which is refused beside another runtime
     # What is commented out is a default: the config says the same with it as without.
     spelled_out = "\n".join(
         line.removeprefix("# ") if " = " in line and "…" not in line and "`" not in line else line
-        for line in text.splitlines()
+        for line in text.partition("# [ray]")[0].splitlines()
     )
     assert parse_config(tomllib.loads(spelled_out), "config.toml") == parse_config(
         tomllib.loads(text), "config.toml"
     )
+
+
+@pytest.mark.parametrize("task", ["stackoverflow", "numbers", "emnist", "text", "npz"])
+def test_large_tasks_start_with_many_canaries_and_the_delta_of_their_clients(task):
+    config = parse_config(tomllib.loads(starting_config(task)), "config.toml")
+    assert (config.canaries.count, config.canaries.family) >= (1000, "hadamard")
+    assert config.audit.delta is None
 
 
 def test_init_names_the_nearest_task(capsys, tmp_path):
