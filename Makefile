@@ -4,6 +4,11 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 STAMP := .venv/.synced
 
+# Says in one line what is missing; ensurepip is what Debian has in a package of its own.
+needs_python = $(1) -c "import ensurepip, sys; sys.exit(sys.version_info[:2] != (3, 11))" 2>/dev/null \
+	|| { echo "make: needs Python 3.11 with venv, and $(1) is not: on Debian 12 'apt-get install python3.11-venv'; \
+	elsewhere 'make $(or $(MAKECMDGOALS),quickstart) PYTHON=/path/to/python3.11' (docs/install.md)" >&2; exit 1; }
+
 # A worker a core; tests of one file share what they compile.
 SIDE_BY_SIDE := -n auto --dist loadfile
 
@@ -99,6 +104,7 @@ setup: $(STAMP)
 # The lock has hashes for everything; uv itself is pinned here. Bytecode is compiled once, as some
 # machines forbid Python to keep it, and every process would compile TensorFlow anew (9 s for 3 s).
 $(STAMP): uv.lock pyproject.toml setup.cfg
+	@$(call needs_python,$(PYTHON))
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet uv==0.13.8
 	$(BIN)/uv sync --frozen --compile-bytecode --extra training --extra report --extra test

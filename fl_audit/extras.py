@@ -36,7 +36,9 @@ def missing_extra(error: ModuleNotFoundError) -> InputError | None:
     if package not in EXTRA_OF:
         return None
     extra = EXTRA_OF[package]
-    how = _HOW_TO_INSTALL.get(extra, f"it is installed by `pip install 'fl-audit[{extra}]'`")
+    how = _HOW_TO_INSTALL.get(
+        extra, f"it is installed by `pip install '.[{extra}]'` in a checkout (docs/install.md)"
+    )
     return InputError(f"this needs {package}, which is not installed: {how}")
 
 

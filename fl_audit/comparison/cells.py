@@ -13,6 +13,24 @@ from fl_audit.report.method_table import estimate_cell
 LEFT_OUT = "–"
 
 
+def rounds_text(number: float) -> str:
+    """A mean number of rounds, without decimals where it is whole.
+
+    >>> [rounds_text(number) for number in (1.0, 6.667, 12.3, 340.0)]
+    ['1', '6.7', '12', '340']
+    """
+    is_whole = abs(number - round(number)) < 0.05
+    return f"{number:.0f}" if is_whole else significant(number, 2)
+
+
+def rounds_words(setting: Setting) -> str:
+    """How often a canary of the setting takes part, in words; empty where it is not known."""
+    if setting.presentations is None:
+        return ""
+    text = rounds_text(setting.presentations.mean)
+    return f"{text} round{'' if text == '1' else 's'} per canary"
+
+
 def accuracy_cell(setting: Setting) -> str:
     """The accuracy in percent."""
     if setting.accuracy is None:
@@ -30,6 +48,12 @@ def cohort_cell(setting: Setting) -> str:
     """The expected number of clients and canaries in a round."""
     spread = setting.denominator
     return LEFT_OUT if spread is None else _over_runs(spread, significant)
+
+
+def presentations_cell(setting: Setting) -> str:
+    """The rounds in which a canary takes part on average."""
+    spread = setting.presentations
+    return LEFT_OUT if spread is None else _over_runs(spread, rounds_text)
 
 
 def guarantee_cell(setting: Setting, party: Party) -> str:

@@ -18,9 +18,6 @@ from fl_audit.comparison.spread import Spread
 SHOWN_METHODS = ("threshold_valid", "one_run_valid", "shift_fit")
 """The methods in the first tables: the valid bounds, and the estimate with an interval."""
 
-BOUND = "threshold_valid"
-"""The bound that the plots show."""
-
 FRONT_METHOD = "shift_fit"
 """The method whose epsilon the privacy-accuracy plots show.
 
@@ -159,6 +156,7 @@ def _setting_json(comparison: Comparison, setting: Setting) -> dict[str, Any]:
         "keys": dict(setting.keys),
         "noise_multiplier": setting.noise_multiplier,
         "folders": [str(run.folder) for run in setting.runs],
+        "presentations": _spread_json(setting.presentations),
         "accuracy": _spread_json(setting.accuracy),
         "analytical": {party: _spread_json(setting.guarantee(party)) for party in PARTIES},
         "statistics": {

@@ -1,8 +1,11 @@
 """The page of a comparison, which refers to no other file."""
 
+import importlib.util
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
+
+from markupsafe import Markup
 
 from fl_audit.attacks.statistics import meaning_of, title_of
 from fl_audit.comparison.cells import (
@@ -14,16 +17,16 @@ from fl_audit.comparison.cells import (
     has_faults,
     has_repetitions,
     has_verdicts,
+    presentations_cell,
     rounds_cell,
+    rounds_words,
     title,
     verdict_cell,
 )
-from fl_audit.comparison.comparison import BOUND, FRONT_METHOD, SHOWN_METHODS, Comparison
-from fl_audit.comparison.estimate_plot import estimate_panels
-from fl_audit.comparison.order import beyond_noise
-from fl_audit.comparison.pattern_style import pattern_legend
+from fl_audit.comparison.comparison import FRONT_METHOD, SHOWN_METHODS, Comparison
+from fl_audit.comparison.order import beyond_noise, compared_statistic
 from fl_audit.comparison.settings import Setting
-from fl_audit.comparison.tradeoff_plot import tradeoff_panels
+from fl_audit.report.epsilon_bars import EpsilonBars, bars_of
 from fl_audit.report.method_table import methods_by_group
 from fl_audit.report.template import render
 from fl_audit.version import __version__
@@ -40,6 +43,8 @@ def render_comparison(comparison: Comparison) -> str:
 
 def _page(comparison: Comparison) -> dict[str, Any]:
     """The values of the names in the template."""
+    compared = compared_statistic(comparison)
+    bars = {name: _bars(comparison, name) for name in comparison.statistics}
     return {
         "title": title(comparison),
         "warnings": comparison.warnings,
@@ -51,15 +56,47 @@ def _page(comparison: Comparison) -> dict[str, Any]:
         "titles": {name: title_of(name) for name in comparison.statistics},
         "meanings": {name: meaning_of(name) for name in comparison.statistics},
         "by_noise": len(comparison.noise_multipliers) > 1,
-        "bound": BOUND,
         "front_method": FRONT_METHOD,
         "shown_methods": SHOWN_METHODS,
-        "legend": pattern_legend(comparison.patterns) if len(comparison.patterns) > 1 else "",
-        "estimates": estimate_panels(comparison),
-        "tradeoffs": tradeoff_panels(comparison),
+        "compared": compared,
+        "sees": _sees(comparison, compared),
+        "sampled": any(run.is_sampled for run in comparison.runs),
+        "bars_by_statistic": {name: picture for name, picture in bars.items() if picture},
+        "has_plots": _HAS_MATPLOTLIB,
+        **_plots(comparison),
         "full": {name: list(_full_table(comparison, name)) for name in comparison.statistics},
         "fl_audit_version": __version__,
     }
+
+
+_HAS_MATPLOTLIB = importlib.util.find_spec("matplotlib") is not None
+
+
+def _bars(comparison: Comparison, statistic: str) -> EpsilonBars | None:
+    """A bar for each setting; several runs of one are taken together."""
+    titles = {s: ", ".join(filter(None, [s.label, rounds_words(s)])) for s in comparison.settings}
+    named = [(title, made) for s, title in titles.items() if (made := s.headline(statistic))]
+    return bars_of(named, f"setting, on “{title_of(statistic)}”")
+
+
+def _sees(comparison: Comparison, statistic: str | None) -> str:
+    """What the attacker of a statistic sees, in words that follow "an attacker who sees"."""
+    for run in comparison.runs:
+        made = run.report.statistics.get(statistic or "")
+        if made is not None and made.threat_model in run.report.threat_models:
+            return run.report.threat_models[made.threat_model].sees
+    return ""
+
+
+def _plots(comparison: Comparison) -> dict[str, Any]:
+    """The plots of privacy against accuracy, with their legend; none without Matplotlib."""
+    if not _HAS_MATPLOTLIB:
+        return {"legend": Markup(""), "tradeoffs": {}}
+    from fl_audit.comparison.pattern_style import pattern_legend
+    from fl_audit.comparison.tradeoff_plot import tradeoff_panels
+
+    legend = pattern_legend(comparison.patterns) if len(comparison.patterns) > 1 else ""
+    return {"legend": legend, "tradeoffs": tradeoff_panels(comparison)}
 
 
 @dataclass(frozen=True)
@@ -70,6 +107,7 @@ class _SettingRow:
       label: Label of the setting.
       num_runs: Number of runs that repeat the setting.
       rounds: Number of rounds of training.
+      presentations: Rounds in which a canary takes part on average.
       cohort: Expected number of clients and canaries in a round.
       accuracy: Accuracy in percent.
       client: Analytical epsilon to a real client.
@@ -83,6 +121,7 @@ class _SettingRow:
     label: str
     num_runs: int
     rounds: str
+    presentations: str
     cohort: str
     accuracy: str
     client: str
@@ -98,6 +137,7 @@ def _setting_row(comparison: Comparison, setting: Setting) -> _SettingRow:
         label=setting.label,
         num_runs=len(setting.runs),
         rounds=rounds_cell(setting),
+        presentations=presentations_cell(setting),
         cohort=cohort_cell(setting),
         accuracy=accuracy_cell(setting),
         client=guarantee_cell(setting, "client"),

@@ -1,9 +1,11 @@
 """One audit: a finished run as its report.json has it, or scores of another system.
 
-That is all that a comparison reads of a run.
+A comparison reads nothing else of a run but how often its canaries took part.
 """
 
+import functools
 import os
+import statistics
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +16,7 @@ import msgspec
 from fl_audit.attacks.seen_log import Progress
 from fl_audit.config.flat import flat_keys
 from fl_audit.errors import InputError
+from fl_audit.formats.canaries_file import read_canaries
 from fl_audit.formats.foreign_file import read_foreign
 from fl_audit.formats.json_file import decode_json
 from fl_audit.formats.log_folder import LogFolder
@@ -21,6 +24,7 @@ from fl_audit.formats.run_folder import FORMAT_VERSION, RunFolder, RunRecord, re
 from fl_audit.report.audited_folder import AuditedFolder
 from fl_audit.report.finished_run import check_together
 from fl_audit.report.folder_report import Asked, FolderReport, report_on_folder
+from fl_audit.report.headline import Headline, headline_on
 from fl_audit.report.model import Report
 from fl_audit.report.report_json import report_from_json
 from fl_audit.report.statistic_model import EstimateReport
@@ -64,6 +68,47 @@ class ReportedRun:
         if isinstance(self.report, FolderReport):
             return self.report.facts.num_rounds
         return self.report.run.rounds
+
+    @functools.cached_property
+    def presentations(self) -> float | None:
+        """The mean number of rounds in which an included canary took part; None where not known.
+
+        It is counted in canaries.csv. Where that does not list rounds, it is what the record says
+        of all canaries alike, or expects of a random number.
+        """
+        path = RunFolder(self.folder).canaries
+        included = (
+            [row for row in read_canaries(path).values() if row.included] if path.exists() else []
+        )
+        listed = [len(row.rounds) for row in included if row.rounds is not None]
+        if listed:
+            return statistics.fmean(listed)
+        record = self.record
+        if record is None or record.canary_participations is not None:
+            return None if record is None else float(record.canary_participations or 0)
+        if record.sampling_probability is not None:
+            return record.rounds * record.sampling_probability
+        if record.sample_size is not None and record.sampled_from is not None:
+            return record.rounds * record.sample_size / record.sampled_from
+        return None
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether sampling decides in which rounds a client takes part."""
+        return self.trained is not None and self.trained.analytical.client.participations is None
+
+    def headline(self, statistic: str) -> Headline | None:
+        """What is proven, estimated and guaranteed on one statistic; None where it was left out."""
+        made = self.report.statistics.get(statistic)
+        if made is None:
+            return None
+        trained = self.trained
+        guarantee = None if trained is None else trained.guaranteed_against(statistic).canary
+        return headline_on(
+            made,
+            guaranteed=None if guarantee is None else guarantee.epsilon,
+            confidence=self.report.confidence,
+        )
 
     def estimate(self, statistic: str, method: str) -> EstimateReport | None:
         """The estimate by a method on a statistic; None where either was left out."""

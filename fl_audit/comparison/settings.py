@@ -1,5 +1,6 @@
 """Settings: runs grouped and labelled by what differs between their configs."""
 
+import dataclasses
 import json
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from typing import Any
 from fl_audit.comparison.reported_run import Party, ReportedRun
 from fl_audit.comparison.spread import Spread
 from fl_audit.errors import visible
+from fl_audit.report.headline import Headline
 
 NOISE = "mechanism.noise_multiplier"
 
@@ -96,10 +98,50 @@ class Setting:
         made = [ends for run in self.runs if (ends := run.interval(statistic, method)) is not None]
         return (min(lower for lower, _ in made), max(upper for _, upper in made)) if made else None
 
+    @property
+    def presentations(self) -> Spread | None:
+        """The rounds in which a canary takes part on average, over runs; None where not known."""
+        return Spread.of(run.presentations for run in self.runs)
+
+    def headline(self, statistic: str) -> Headline | None:
+        """What all runs together say on one statistic; None where all left it out.
+
+        The smallest of the bounds holds at the confidence of one. Estimates are averaged, within an
+        interval that covers those of all runs.
+        """
+        made = [found for run in self.runs if (found := run.headline(statistic)) is not None]
+        return _together(made) if made else None
+
     def guarantee(self, party: Party) -> Spread | None:
         """The analytical epsilon to one party, over runs; None unless it is known for each."""
         known = [run.guarantee(party) for run in self.runs]
         return None if None in known else Spread.of(known)
+
+
+@dataclass(frozen=True)
+class _Numbers:
+    """A bound, or an estimate with its interval, over several runs."""
+
+    epsilon: float
+    lower: float | None = None
+    upper: float | None = None
+
+
+def _together(made: Sequence[Headline]) -> Headline:
+    """The headline of runs that repeat one setting."""
+    bounds, guarantees = [one.proven_epsilon() for one in made], [one.guaranteed for one in made]
+    fits = [one.estimated for one in made if one.estimated is not None]
+    lowers = [fit.lower for fit in fits if fit.lower is not None]
+    uppers = [fit.upper for fit in fits if fit.upper is not None]
+    mean = Spread.of(fit.epsilon for fit in fits)
+    ends = min(lowers, default=None), max(uppers, default=None)
+    bound, guarantee = Spread.of(bounds), Spread.of(guarantees)
+    return dataclasses.replace(
+        made[0],
+        proven=None if bound is None else _Numbers(bound.smallest, bound.smallest),
+        estimated=None if mean is None else _Numbers(mean.mean, *ends),
+        guaranteed=None if guarantee is None or None in guarantees else guarantee.largest,
+    )
 
 
 def group_by_setting(audits: Sequence[ReportedRun]) -> list[Setting]:

@@ -12,6 +12,7 @@ from fl_audit.comparison.cells import (
     has_faults,
     has_repetitions,
     has_verdicts,
+    presentations_cell,
     rounds_cell,
     title,
     verdict_cell,
@@ -58,11 +59,12 @@ def _label_width(comparison: Comparison) -> int:
 
 
 def _settings_table(settings: Sequence[Setting], width: int) -> list[str]:
-    head = ("runs", "rounds", "cohort", "accuracy", "ε client", "ε canary")
+    head = ("runs", "rounds", "of a canary", "cohort", "accuracy", "ε client", "ε canary")
     rows = [
         (
             str(len(setting.runs)),
             rounds_cell(setting),
+            presentations_cell(setting),
             cohort_cell(setting),
             accuracy_cell(setting),
             guarantee_cell(setting, "client"),
@@ -119,9 +121,10 @@ def _aligned(
 
 def _explanation(comparison: Comparison) -> list[str]:
     lines = [
-        "cohort: expected clients and canaries a round. ε client, ε canary: what the noise",
-        "guarantees against any attacker. threshold_valid, one_run_valid: lower bounds, each",
-        "holds at its confidence by itself. shift_fit: an estimate, no bound.",
+        "of a canary: rounds in which a canary takes part, on average. cohort: expected clients",
+        "and canaries a round. ε client, ε canary: what the noise guarantees against any attacker.",
+        "threshold_valid, one_run_valid: lower bounds, each holds at its confidence by itself.",
+        "shift_fit: an estimate, no bound.",
         f"*: on the Pareto front: no setting is as accurate whose {FRONT_METHOD} is smaller beyond",
         "noise, by intervals that do not overlap.",
     ]

@@ -12,6 +12,7 @@ from fl_audit.training.run.taken_folder import check_new
 
 if TYPE_CHECKING:
     from fl_audit.report import Report
+    from fl_audit.report.headline import Headline
 
 NOISE_MULTIPLIERS = (0.0, 0.3)
 """Noise multipliers of the two runs: none, and one at which the estimates are clearly lower."""
@@ -49,6 +50,11 @@ def run(out: Path) -> dict[float, "Report"]:
     return reports
 
 
+def _estimate(found: "Headline") -> str:
+    estimate = found.estimate_within()
+    return "none" if estimate is None else epsilon_text(estimate)
+
+
 def comparison(reports: "Mapping[float, Report]") -> str:
     """A table of the runs: accuracy, and the three numbers of their headlines."""
     from fl_audit.report.headline import headline
@@ -59,6 +65,6 @@ def comparison(reports: "Mapping[float, Report]") -> str:
         ["accuracy", *(f"{report.run.accuracy:.3f}" for report in reports.values())],
         ["guaranteed to a canary", *(upper_bound_text(one.guaranteed) for one in found)],
         ["proven", *(lower_bound_text(one.proven_epsilon()) for one in found)],
-        ["estimated", *(epsilon_text(one.estimate_within()) for one in found)],
+        ["estimated", *(_estimate(one) for one in found)],
     ]
     return "\n".join(f"{row[0]:<36}" + "".join(f"{cell:>12}" for cell in row[1:]) for row in rows)

@@ -1,4 +1,4 @@
-"""The one picture of the page: a bar per attacker from the epsilon proven to that guaranteed."""
+"""The one picture of a page: bars from the epsilon proven to the epsilon guaranteed."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -71,10 +71,10 @@ class Tick:
 
 @dataclass(frozen=True)
 class Bar:
-    """One attacker's bar; places are in percent of the width, None for what is not known.
+    """An attacker's or a setting's bar; places are in percent of the width, None if not known.
 
     Attributes:
-      title: What the attacker sees, in a few words.
+      title: What the attacker sees, or the setting, in a few words.
       proven: The lower bound in words.
       estimated: The estimate in words.
       guaranteed: The upper bound in words.
@@ -103,12 +103,14 @@ class EpsilonBars:
     """The picture.
 
     Attributes:
-      bars: The bars, that of the strongest attacker first.
+      by: What a bar is of: "what the attacker sees".
+      bars: The bars, from top to bottom.
       ticks: The numbers on the axis.
       claim: Place of the claimed epsilon; None without a claim.
       claimed: The claimed epsilon in words.
     """
 
+    by: str
     bars: tuple[Bar, ...]
     ticks: tuple[Tick, ...]
     claim: float | None
@@ -117,18 +119,28 @@ class EpsilonBars:
 
 def epsilon_bars(report: Report | FolderReport) -> EpsilonBars | None:
     """The picture of a report; None where there is neither a bound nor an estimate to show."""
-    found = [
-        (title, made)
-        for title, made in _attackers(report)
-        if made.proven is not None or made.estimated is not None
-    ]
+    claimed = None if report.verdict is None else report.verdict.claimed_epsilon
+    return bars_of(_attackers(report), "what the attacker sees", claimed)
+
+
+def bars_of(
+    named: Iterable[tuple[str, Headline]], by: str, claimed: float | None = None
+) -> EpsilonBars | None:
+    """The picture of some headlines; None where there is neither a bound nor an estimate to show.
+
+    Args:
+      named: The title of each bar with its numbers, from top to bottom.
+      by: What a bar is of, for the heading.
+      claimed: The claimed epsilon, if any.
+    """
+    found = [(title, made) for title, made in named if made.proven or made.estimated]
     if not found:
         return None
-    claimed = None if report.verdict is None else report.verdict.claimed_epsilon
     shown = [value for _, made in found for value in _values(made)]
     axis = LogAxis.around(shown if claimed is None else [*shown, claimed])
     bars = tuple(_bar(title, made, axis) for title, made in found)
     return EpsilonBars(
+        by=by,
         bars=bars,
         ticks=tuple(_ticks(axis, shown, any(bar.is_open for bar in bars))),
         claim=None if claimed is None else axis.place(claimed),

@@ -159,10 +159,11 @@ class Headline:
         made = self.estimated
         if made is None or made.lower is None or made.upper is None:
             return "nothing", f", as no {ESTIMATE} was made"
-        if self._is_beneath_bound():
-            mean = epsilon_text(made.epsilon)
-            return "no less than proven", f", as canaries differ (ε ≈ {mean} at their mean shift)"
-        middle = f"ε ≈ {epsilon_text(self.estimate_within())}"
+        within = self.estimate_within()
+        if within is None:
+            fit = epsilon_text(made.epsilon)
+            return "none", f": a Gaussian fit ({fit}) is below what is proven, as canaries vary"
+        middle = f"ε ≈ {epsilon_text(within)}"
         most = self.most()
         if made.lower > most:
             ends = f"{epsilon_text(made.lower)} … {epsilon_text(made.upper)}"
@@ -171,23 +172,18 @@ class Headline:
         end = end or epsilon_text(made.upper)
         return middle, f" ({epsilon_text(made.lower)} … {end}), if the noise is Gaussian"
 
-    def _is_beneath_bound(self) -> bool:
-        """Whether the bound exceeds the interval, which is about the mean of uneven shifts."""
-        upper = None if self.estimated is None else self.estimated.upper
-        proven = self.proven_epsilon()
-        return upper is not None and proven is not None and upper < proven
-
     def estimate_within(self) -> float | None:
         """The estimate; the guarantee where it is above, and its interval reaches below that.
 
-        What is above the guarantee is then chance, as the mechanism may be as configured. The bound
-        where that exceeds the interval. None without an estimate.
+        What is above the guarantee is then chance, as the mechanism may be as configured. None
+        without an estimate, and where the bound exceeds its interval: canaries' shifts then differ
+        so much that a fit of one shift to all is no estimate of the epsilon.
         """
         made = self.estimated
-        if self._is_beneath_bound():
-            return self.proven_epsilon()
-        if made is None or made.lower is None or self.guaranteed is None:
-            return None if made is None else made.epsilon
+        if made is None or (made.upper is not None and made.upper < (self.proven_epsilon() or 0)):
+            return None
+        if made.lower is None or self.guaranteed is None:
+            return made.epsilon
         if made.lower > self.guaranteed:
             return made.epsilon
         return min(made.epsilon, self.guaranteed)
@@ -297,10 +293,18 @@ def _proven_if(proven: EstimateReport | None) -> str:
     return "whatever was trained"
 
 
-def strongest_first(statistics: Mapping[str, StatisticReport]) -> list[str]:
-    """The first statistic of every threat model by name, that of the strongest attacker first."""
+def strongest_first(
+    statistics: Mapping[str, StatisticReport], is_sampled: bool = False
+) -> list[str]:
+    """The first statistic of every threat model by name, that of the strongest attacker first.
+
+    Args:
+      statistics: The statistics by name.
+      is_sampled: Whether sampling decides who takes part, which an attacker who knows who was
+        sampled undoes; such attackers are then left out if there is another.
+    """
     first: dict[str, str] = {}
-    for name, made in statistics.items():
+    for name, made in _hidden_from(statistics, is_sampled).items():
         first.setdefault(made.threat_model, name)
     return sorted(first.values(), key=lambda name: _place(statistics[name]))
 
@@ -308,13 +312,16 @@ def strongest_first(statistics: Mapping[str, StatisticReport]) -> list[str]:
 def _leading(
     statistics: Mapping[str, StatisticReport], is_sampled: bool
 ) -> tuple[str, StatisticReport]:
-    """The first statistic of the strongest attacker, and its name.
+    """The first statistic of the strongest attacker, and its name, as `strongest_first` has it."""
+    return min(_hidden_from(statistics, is_sampled).items(), key=lambda pair: _place(pair[1]))
 
-    Where sampling decides who takes part, its guarantee is none against an attacker who knows who
-    was sampled, who is then left out if there is another.
-    """
-    known = [pair for pair in statistics.items() if not is_sampled or _hides(pair[0])]
-    return min(known or statistics.items(), key=lambda pair: _place(pair[1]))
+
+def _hidden_from(
+    statistics: Mapping[str, StatisticReport], is_sampled: bool
+) -> Mapping[str, StatisticReport]:
+    """The statistics of attackers who do not know who was sampled, where anybody was and any do."""
+    known = {name: made for name, made in statistics.items() if not is_sampled or _hides(name)}
+    return known or statistics
 
 
 def _place(made: StatisticReport) -> int:

@@ -13,7 +13,7 @@ def render(package: str, name: str, context: Mapping[str, Any]) -> str:
 
     Args:
       package: Name of the package that holds the template.
-      name: Name of the template's file, which may include others of its package.
+      name: Name of the template's file, which may include others of its package and of this one.
       context: A value for each name in the template except `style`, the rules that all pages share.
 
     Raises:
@@ -32,4 +32,6 @@ def render(package: str, name: str, context: Mapping[str, Any]) -> str:
 
 
 def _text(package: str, name: str) -> str:
-    return importlib.resources.files(package).joinpath(name).read_text(encoding="utf-8")
+    path = importlib.resources.files(package).joinpath(name)
+    ours = importlib.resources.files(__package__).joinpath(name)
+    return (path if path.is_file() else ours).read_text(encoding="utf-8")

@@ -1,30 +1,109 @@
-"""What differs beyond noise: settings whose intervals do not overlap."""
+"""What differs beyond noise, of settings whose canaries took part equally often."""
 
-from types import SimpleNamespace
+import pytest
 
-from fl_audit.comparison.order import Group, _sentence, beyond_noise, groups_apart
-from fl_audit.comparison.settings import Setting
+from fl_audit.comparison import compare, render_comparison
+from fl_audit.comparison.order import beyond_noise, by_presentations, groups_apart
+from fl_audit.comparison.reported_run import ReportedRun
+from fl_audit.comparison.text import comparison_lines
+
+NOISE = "config.mechanism.noise_multiplier"
+CANARY, CLIENT = "analytical.canary.epsilon", "analytical.client.participations"
+HIDDEN = "analytical.attackers.does_not_know_rounds.canary.epsilon"
+KIND, ROUNDS = "config.participation.kind", "run.canary_participations"
+PROBABILITY = "run.sampling_probability"
 
 
-def setting(label, *intervals):
-    runs = tuple(SimpleNamespace(interval=lambda *_, ends=ends: ends) for ends in intervals)
-    return Setting(label, None, label, {}, runs)
+def run_of(make_run, name, noise, epsilon, **changes):
+    """A run whose fit says so much, in an interval of a tenth on each side, above its bound."""
+    return make_run(
+        name,
+        {NOISE: noise, CANARY: 100.0, HIDDEN: 100.0, **changes},
+        {"shift_fit": epsilon, "threshold_valid": epsilon / 2, "one_run_valid": 0.0},
+    )
 
 
-def test_overlapping_intervals_are_one_group():
-    settings = [
-        setting("much", (9.0, 11.0)),
-        setting("little", (1.0, 2.0), (1.5, 3.0)),
-        setting("some", (2.5, 4.0)),
-        setting("unknown", None),
+@pytest.fixture
+def sampled():
+    """A pattern that samples, with canaries that are drawn as clients are: 6.4 rounds of 8."""
+    return {KIND: "bernoulli", ROUNDS: None, PROBABILITY: 0.8, CLIENT: None}
+
+
+def test_overlapping_intervals_are_one_group(make_run):
+    runs = [
+        run_of(make_run, "much", 0.1, 20.0),
+        run_of(make_run, "some", 0.2, 5.2),
+        run_of(make_run, "little", 0.3, 5.0),
+        run_of(make_run, "again", 0.3, 6.0, **{"config.seed": 2}),
     ]
-    found = groups_apart(settings, "max")
-    assert found == [Group(("little", "some"), 1.0, 4.0), Group(("much",), 9.0, 11.0)]
-    assert "“little” and “some” (1.00 … 4.00); “much” (9.00 … 11.0)." in _sentence("Max", found)
-    assert "no setting leaks more" in _sentence("Max", found[:1])
+    comparison = compare(runs)
+    few, many = groups_apart(comparison.settings, "max")
+    assert [s.label for s in few.settings] == ["noise 0.3", "noise 0.2"]
+    assert (few.lower, few.upper) == pytest.approx((4.5, 6.6))
+    assert [s.label for s in many.settings] == ["noise 0.1"]
+    assert beyond_noise(comparison) == (
+        "With 1 round per canary, by “Largest round”, settings leak from the least ε to the most: "
+        "“noise 0.3” and “noise 0.2” (4.50 … 6.60); “noise 0.1” (18.0 … 22.0). Between settings "
+        "joined by “and” it cannot tell."
+    )
+    nothing = compare(runs[1:3])
+    assert "this audit cannot tell which of “noise 0.2” and “noise 0.3” leaks more." in (
+        beyond_noise(nothing)
+    )
 
 
-def test_one_interval_is_no_comparison():
-    runs = [SimpleNamespace(report=SimpleNamespace(statistics={}))]
-    alone = SimpleNamespace(statistics=("max",), runs=runs, settings=[setting("a", (1.0, 2.0))])
-    assert beyond_noise(alone) == ""
+def test_settings_whose_canaries_take_part_differently_often_are_not_ordered(make_run, sampled):
+    runs = [
+        run_of(make_run, "shuffle", 0.3, 2.0),
+        run_of(make_run, "poisson", 0.3, 8.0, **sampled),
+    ]
+    comparison = compare(runs)
+    assert [len(group) for group in by_presentations(comparison.settings)] == [1, 1]
+    said = beyond_noise(comparison)
+    assert said.startswith(
+        "Not compared, as canaries take part differently often: 1 round per canary in “shuffle”; "
+        "6.4 rounds per canary in “bernoulli”."
+    )
+    assert "leak from" not in said
+    page = render_comparison(comparison)
+    assert "shuffle, 1 round per canary" in page
+    assert "bernoulli, 6.4 rounds per canary" in page
+    assert "of a canary" in "\n".join(comparison_lines(comparison))
+
+
+def test_rounds_are_counted_where_canaries_csv_lists_them(make_run):
+    folder = run_of(make_run, "run", 0.3, 2.0)
+    other = run_of(make_run, "other", 0.1, 2.0)
+    rows = "canary_id,included,rounds\n0,1,1 4 5\n1,0,2\n2,1,\n"
+    (folder / "canaries.csv").write_text(rows)
+    first, second = compare([folder, other]).runs
+    assert isinstance(first, ReportedRun)
+    assert (first.presentations, second.presentations) == (1.5, 1.0)
+
+
+def test_an_order_that_accounting_has_the_other_way_round_is_said(make_run):
+    runs = [
+        run_of(make_run, "shuffle", 0.1, 2.0),
+        run_of(make_run, "more noise", 0.3, 8.0, **{HIDDEN: 9.0, CANARY: 9.0}),
+    ]
+    said = beyond_noise(compare(runs))
+    assert "“noise 0.1” (1.80 … 2.20); “noise 0.3” (7.20 … 8.80)." in said
+    assert "Accounting has “noise 0.1” above “noise 0.3”" in said
+
+
+def test_where_the_bound_refutes_the_fit_the_interval_ends_at_the_guarantee(make_run):
+    refuted = make_run(
+        "refuted", {NOISE: 0.1, CANARY: 50.0, HIDDEN: 50.0}, {"shift_fit": 2, "threshold_valid": 9}
+    )
+    (few, many) = groups_apart(compare([refuted, run_of(make_run, "a", 0.3, 2.0)]).settings, "max")
+    assert (few.lower, few.upper) == pytest.approx((1.8, 2.2))
+    assert (many.lower, many.upper) == (9.0, 50.0)
+
+
+def test_scores_without_intervals_are_no_comparison(make_run, built_report):
+    statistics = {
+        name: {**s, "estimates": [e for e in s["estimates"] if e["kind"] == "lower_bound"]}
+        for name, s in built_report["statistics"].items()
+    }
+    folders = [make_run("a", {"statistics": statistics}), make_run("b", {NOISE: 0.1})]
+    assert beyond_noise(compare(folders)) == ""

@@ -58,7 +58,7 @@ def test_lines_say_what_is_not_known(make_run: MakeRun, audit, capsys):
     assert main(["compare", str(make_run("run")), str(audit)]) == 0  # at the run's delta
     lines = capsys.readouterr().out.splitlines()
     row = next(line for line in lines if line.startswith(str(audit)))
-    assert row.split()[1:] == ["1", "2", "–", "–", "none", "known", "none", "known"]
+    assert row.split()[1:] == ["1", "2", "–", "–", "–", "none", "known", "none", "known"]
 
 
 def test_logs_alone_need_a_delta(audit, tmp_path, capsys):

@@ -48,7 +48,8 @@ def _stackoverflow(folder: Path) -> list[str]:
 def _emnist(folder: Path) -> list[str]:
     data = tff.simulation.datasets.emnist.get_synthetic()
     _saved(data, ["all_train", "all_test"], folder / "emnist.sqlite")
-    return ["task.path=emnist.sqlite", "participation.clients_per_round=1"]
+    few = ["participation.clients_per_round=1", "client.learning_rate=0.02"]
+    return ["task.path=emnist.sqlite", *few]
 
 
 def _python(folder: Path) -> list[str]:
