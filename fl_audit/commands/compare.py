@@ -48,13 +48,13 @@ def _compare(arguments: argparse.Namespace) -> int:
     from fl_audit.comparison.text import brief_lines, comparison_lines
 
     comparison = compare(arguments.folders, arguments.delta, scoring_progress)
-    if arguments.out is not None:
-        write_page(render_comparison(comparison), arguments.out)
     if arguments.json:
         print_json(comparison_json(comparison))
     else:
         lines = comparison_lines if arguments.verbose else brief_lines
         print_lines(lines(comparison))
     if arguments.out is not None:
+        sys.stdout.flush()
+        write_page(render_comparison(comparison), arguments.out)
         print(f"page: {arguments.out}", file=sys.stderr if arguments.json else sys.stdout)
     return 0

@@ -84,8 +84,6 @@ def _estimate(arguments: argparse.Namespace) -> int:
     is_folder = arguments.scores.is_dir()
     source = AuditedFolder(arguments.scores, scoring_progress)
     report = _of_folder(source, arguments) if is_folder else _of_file(arguments)
-    if arguments.out is not None:
-        _write_page(report, source, arguments.out)
     if arguments.json:
         print_json(report.to_json() if is_folder else _file_json(report))
     else:
@@ -93,6 +91,8 @@ def _estimate(arguments: argparse.Namespace) -> int:
         behind = [*lines, *_arrival(report), *_verdict_lines(report.reached)]
         print_lines([*_answer(report), *behind])
     if arguments.out is not None:
+        sys.stdout.flush()
+        _write_page(report, source, arguments.out)
         print(f"page: {arguments.out}", file=sys.stderr if arguments.json else sys.stdout)
     return verdict_status(None if report.reached is None else report.reached.outcome)
 

@@ -4,56 +4,42 @@ import math
 
 import numpy as np
 from markupsafe import Markup
-from matplotlib.axes import Axes
 from scipy import special
 
 from fl_audit.array_types import FloatArray
 from fl_audit.estimators import Gaussian
 from fl_audit.estimators.scores import CanaryScores
-from fl_audit.report.figure import BLUE, INK, ORANGE, draw
+from fl_audit.report.chart import Series, chart
 
 _MOST_BINS = 90
 
 
-def score_histogram(name: str, scores: CanaryScores, null: Gaussian | None) -> Markup:
+def score_histogram(scores: CanaryScores, null: Gaussian | None) -> Markup:
     """Draws the histogram of one statistic's scores.
 
     Args:
-      name: Name of the statistic.
       scores: The canaries' scores.
       null: Law of an excluded score where it is known; None to fit one.
     """
-    return draw(f"histogram-{name}", 4.6, 2.7, lambda axes: _plot(axes, scores, null))
-
-
-def _plot(axes: Axes, scores: CanaryScores, null: Gaussian | None) -> None:
     edges = _edges(scores)
-    groups = (("excluded", scores.excluded, BLUE), ("included", scores.included, ORANGE))
-    for label, values, colour in groups:
-        counts, _ = np.histogram(values, edges)
-        axes.stairs(
-            counts, edges, color=colour, fill=True, alpha=0.28, label=f"{label} ({len(values)})"
-        )
-        axes.stairs(counts, edges, color=colour, lw=1.0)
-    excluded_law = null or _fitted(scores.excluded)
+    groups = (("excluded", scores.excluded, "blue"), ("included", scores.included, "orange"))
+    bars = [
+        Series(edges, _counted(values, edges), colour, "bars", f"{label} ({len(values)})")
+        for label, values, colour in groups
+    ]
+    excluded_law, included_law = null or _fitted(scores.excluded), _fitted(scores.included)
+    lines = []
     if excluded_law is not None:
         x, y = _expected_counts(excluded_law, scores.num_excluded, edges)
-        axes.plot(x, y, color=INK, lw=1.1, label="law of excluded")
-    included_law = _fitted(scores.included)
+        lines.append(Series(x, y, "ink", "line", "law of excluded"))
     if included_law is not None:
         x, y = _expected_counts(included_law, scores.num_included, edges)
-        axes.plot(x, y, "--", color=ORANGE, lw=1.1, label="Gaussian fit to included")
-    _label(axes)
+        lines.append(Series(x, y, "orange", "dashed", "Gaussian fit to included"))
+    return chart([*bars, *lines], "score", "canaries")
 
 
-def _label(axes: Axes) -> None:
-    axes.set_xlabel("score")
-    axes.set_ylabel("canaries")
-    axes.margins(x=0.02)
-    axes.locator_params(nbins=5)
-    # The space above keeps the legend from hiding a bar.
-    axes.set_ylim(0, 1.42 * axes.get_ylim()[1])
-    axes.legend(loc="upper center", ncols=2, handlelength=1.2, columnspacing=1.6)
+def _counted(values: FloatArray, edges: FloatArray) -> FloatArray:
+    return np.histogram(values, edges)[0].astype(np.float64)
 
 
 def _edges(scores: CanaryScores) -> FloatArray:

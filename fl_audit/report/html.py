@@ -121,9 +121,7 @@ def _audit(report: Report | FolderReport, scored: Sequence[ScoredStatistic]) -> 
             name: seen.get(made.threat_model, NOT_KNOWN).title for name, made in statistics.items()
         },
         "groups": group_rows(statistics),
-        "histograms": {
-            name: _histogram(name, of) for name, of in zip(statistics, scored, strict=True)
-        },
+        "histograms": {name: _histogram(of) for name, of in zip(statistics, scored, strict=True)},
         "attack": attack_rows(statistics),
         "reported_rates": [f"{100 * rate:g} %" for rate in REPORTED_RATES],
         "normality": normality_rows(statistics),
@@ -196,10 +194,10 @@ def _date(run: FinishedRun) -> str:
     return written.date().isoformat()
 
 
-def _histogram(name: str, scored: ScoredStatistic) -> Markup:
+def _histogram(scored: ScoredStatistic) -> Markup:
     known = scored.null == "closed_form" and scored.dim is not None
     null = Gaussian(0.0, float(scored.dim or 1) ** -0.5) if known else None
-    return score_histogram(name, scored.scores, null)
+    return score_histogram(scored.scores, null)
 
 
 def _duration(seconds: float) -> str:

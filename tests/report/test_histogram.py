@@ -20,7 +20,7 @@ from fl_audit.report.histogram import _edges, _expected_counts, score_histogram
 )
 def test_degenerate_scores_are_drawn(included, excluded):
     scores = CanaryScores(included, excluded)
-    drawn = score_histogram("max", scores, None)
+    drawn = score_histogram(scores, None)
     assert drawn.startswith("<svg")
     assert f"included ({len(included)})" in drawn
     edges = _edges(scores)
