@@ -20,6 +20,9 @@ from fl_audit.estimators.anytime.bets import Bets, censored_bets
 _GRID = np.concatenate([np.arange(1, 51) / 10, 5 * 1.02 ** np.arange(1, 207)])
 """Claims that are tested: to 5 in steps of 0.1, then to 295 in steps of 2 %."""
 
+LARGEST_TESTED = float(_GRID[-1])
+"""The most that can be proven round by round, however much leaks."""
+
 _LEAST_LOG_TAIL = -1e7
 _LARGEST_LOG_TAIL = -1e-300
 _ROUNDING = 1e-9

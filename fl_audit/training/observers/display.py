@@ -1,5 +1,6 @@
 """What a run shows on standard error while it trains."""
 
+from fl_audit.estimators.anytime import LARGEST_TESTED
 from fl_audit.progress import Progress, say
 from fl_audit.training.observers.observer import FinishedRound, RoundObserver, StartedRun
 
@@ -21,7 +22,8 @@ class ProgressDisplay(RoundObserver):
                 "accuracy": f"{metrics.accuracy:.3f}",
             }
         proven = metrics.epsilon_proven
-        shown = {"epsilon at least": f"{proven:.3g}"} if proven else {}
+        most = ", the largest tested" if proven and proven >= LARGEST_TESTED else ""
+        shown = {"epsilon at least": f"{proven:.3g}{most}"} if proven else {}
         self._progress.advance(facts=self._evaluated | shown)
 
     def run_ended(self, *, finished: bool) -> None:
