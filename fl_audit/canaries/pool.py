@@ -1,5 +1,6 @@
 """A pool of canaries as the few values that all parts of an audit share."""
 
+import functools
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,10 +68,10 @@ class CanaryPool:
             raise InputError(f"inclusion: unknown {self.inclusion!r}: {hint}")
         if self.inclusion == "unequal_coins":
             raise InputError("inclusion: 'unequal_coins' is for runs alone; take 'coins'")
-        self._make_family()  # refuses more canaries than the family has
+        self._family()  # refuses more canaries than the family has
 
-    def _make_family(self) -> CanaryFamily:
-        return FAMILIES[self.family](self.seed, self.count, self.dim)
+    def _family(self) -> CanaryFamily:
+        return _family(self.family, self.seed, self.count, self.dim)
 
     @property
     def included(self) -> npt.NDArray[np.bool_]:
@@ -95,7 +96,7 @@ class CanaryPool:
         """
         if not 0 <= canary < self.count:
             raise InputError(f"canary: must be in 0 to {self.count - 1}, got {canary}")
-        return self._make_family().vector(int(canary))
+        return self._family().vector(int(canary))
 
     def cosines(self, target: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
         """The cosine of every canary with a vector.
@@ -106,7 +107,13 @@ class CanaryPool:
         Returns:
           The cosines, float64 of shape (count,).
         """
-        return self._make_family().cosines(target)
+        return self._family().cosines(target)
+
+
+@functools.lru_cache(maxsize=2)
+def _family(name: str, seed: int, count: int, dim: int) -> CanaryFamily:
+    """The family, which may keep what it has made, beside the pool, which is sent to others."""
+    return FAMILIES[name](seed, count, dim)
 
 
 def write_pool(path: Path, pool: CanaryPool) -> None:

@@ -2,10 +2,11 @@
 
 A canary's vector is never stored. Scoring regenerates the pool block by block, so its memory
 grows neither with the number of canaries nor with the dimension, and every core takes part
-(NumPy's generators and vector functions release the interpreter's lock).
+(NumPy's generators and vector functions release the interpreter's lock). Only small pools are kept.
 """
 
 import abc
+import functools
 import math
 from collections.abc import Callable, Iterator
 
@@ -24,6 +25,10 @@ from fl_audit.seeds import Stream, sequence
 # wait costs about 10 us, and with pieces of 65,536 Gaussian scoring took half as long again. A
 # multiple of 64, so that Rademacher pieces end with a whole random word.
 _PIECE = 1 << 18
+
+_MOST_KEPT = 1 << 22
+"""The coordinates of a pool up to which vectors are kept, 16 MB; to begin a canary's stream takes
+20 us, as long as to draw 20,000 signs."""
 
 Draw = Callable[[np.random.SFC64, int], Float32Array]
 """A function that draws the next coordinates, up to a common factor; good until its next call."""
@@ -52,12 +57,22 @@ class RegeneratedFamily(CanaryFamily):
     def inner_products(self, target: Float32Array) -> npt.NDArray[np.float64]:
         """The inner product of every canary's unit vector with one vector; see CanaryFamily."""
         self._check_shape(target)
+        if self.num_canaries * self.dim <= _MOST_KEPT:
+            return np.asarray(np.einsum("ij,j->i", self._kept, target, dtype=np.float64))
 
         def new_scorer() -> Callable[[int], float]:
             draw = self.new_draw()
             return lambda canary: self._inner_product(canary, target, draw)
 
         return score_on_all_cores(self.num_canaries, new_scorer)
+
+    @functools.cached_property
+    def _kept(self) -> Float32Array:
+        """All vectors, float32 of shape (num_canaries, dim), for a pool that is scored often."""
+        vectors = np.empty((self.num_canaries, self.dim), np.float32)
+        for canary in range(self.num_canaries):
+            vectors[canary] = self.vector(canary)
+        return vectors
 
     def _inner_product(self, canary: int, target: Float32Array, draw: Draw) -> float:
         """The inner product of one canary's unit vector with `target`."""

@@ -6,6 +6,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from fl_audit.canaries import regenerated as regenerated_module
 from fl_audit.canaries.families import FAMILIES
 from fl_audit.canaries.family import CanaryFamily
 from fl_audit.canaries.hadamard import HadamardFamily
@@ -104,6 +105,7 @@ def test_a_shorter_vector_is_the_start_of_a_longer_one(family_type, dim):
 @regenerated
 @pytest.mark.parametrize("num_threads", [None, 1, 7])
 def test_scores_do_not_depend_on_the_number_of_threads(family_type, num_threads, monkeypatch):
+    monkeypatch.setattr(regenerated_module, "_MOST_KEPT", 0)
     family = family_type(seed=5, num_canaries=50, dim=3000)
     target = dense_target(3000)
     expected = family.inner_products(target)
@@ -112,7 +114,20 @@ def test_scores_do_not_depend_on_the_number_of_threads(family_type, num_threads,
 
 
 @regenerated
+def test_a_small_pool_is_kept_and_scores_as_one_that_is_not(family_type, monkeypatch):
+    family, target = family_type(seed=5, num_canaries=50, dim=300), dense_target(300)
+    kept = family.cosines(target)
+    monkeypatch.setattr(family_type, "_inner_product", None)
+    np.testing.assert_array_equal(family.cosines(target), kept)
+    monkeypatch.undo()
+    monkeypatch.setattr(regenerated_module, "_MOST_KEPT", 0)
+    np.testing.assert_allclose(family.cosines(target), kept, rtol=0, atol=1e-6)
+
+
+@regenerated
 def test_an_error_in_a_thread_comes_out(family_type, monkeypatch):
+    monkeypatch.setattr(regenerated_module, "_MOST_KEPT", 0)
+
     def fail(self: CanaryFamily, canary: int, *_: object) -> float:
         raise MemoryError(f"at canary {canary}")
 
@@ -206,6 +221,7 @@ def test_gaussian_coordinates_are_normal():
     ("family_type", "counts"), [(RademacherFamily, (200, 2000)), (GaussianFamily, (50, 500))]
 )
 def test_memory_of_scoring_does_not_grow_with_the_pool(family_type, counts, monkeypatch):
+    monkeypatch.setattr(regenerated_module, "_MOST_KEPT", 0)
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     target = dense_target(200_000)
     peaks = []
@@ -222,6 +238,7 @@ def test_memory_of_scoring_does_not_grow_with_the_pool(family_type, counts, monk
 
 @regenerated
 def test_memory_per_canary_is_that_of_its_score(family_type, monkeypatch):
+    monkeypatch.setattr(regenerated_module, "_MOST_KEPT", 0)
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     family = family_type(seed=1, num_canaries=5000, dim=64)
     target = np.ones(64, np.float32)

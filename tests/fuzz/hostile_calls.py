@@ -4,6 +4,7 @@ A call is arguments and a folder of files: valid ones, of which some bytes, valu
 changed to what an attacker or an accident might leave there.
 """
 
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,6 +32,9 @@ _BYTES = (
     b"\0", b"\xff\xfe", b"\n", b",", b"[" * 3_000, b"{" * 3_000, b"9" * 5_000, b'"', b"\x93NUMPY",
     b"PK\x03\x04", b"1e400", b"NaN", b"-1", b"null", b"18446744073709551616", b"\r\r",
 )  # fmt: skip
+_ENDINGS = ("", "", "", "\udcff", "$_$\\x", "\x1b[31m", "\n", "<b>&", "\u202e")
+"""The ends of a folder's name."""
+
 _HEADERS = (
     "(1000000000000000000,)",
     "(2, 3000000000, 4000000000)",
@@ -180,7 +184,7 @@ def _estimate_file(random: np.random.Generator, folder: Path) -> tuple[str, ...]
 
 
 def _estimate_folder(random: np.random.Generator, folder: Path) -> tuple[str, ...]:
-    place = folder / "folder"
+    place = folder / f"folder{_of(random, _ENDINGS)}"
     _hostile_folder(random, _valid_folder(random), place)
     return ("estimate", str(place), *_estimate_options(random, folder))
 
@@ -188,7 +192,7 @@ def _estimate_folder(random: np.random.Generator, folder: Path) -> tuple[str, ..
 def _compare(random: np.random.Generator, folder: Path) -> tuple[str, ...]:
     places = []
     for index in range(int(random.integers(1, 4))):
-        places.append(folder / str(index))
+        places.append(folder / f"{index}{_of(random, _ENDINGS)}")
         _hostile_folder(random, _valid_folder(random), places[-1])
     words = _options(random, {}, _DELTA | {"--json": ()})
     return ("compare", *map(str, places), *words, *_page(random, folder))
@@ -318,17 +322,26 @@ def _hostile_folder(random: np.random.Generator, source: Path, place: Path) -> N
     files = sorted(path for path in place.rglob("*") if path.is_file())
     for _ in range(int(random.integers(0, 3))):
         path = files[int(random.integers(len(files)))]
-        if not path.is_file():
-            continue
+        if path.is_symlink() or not path.is_file() or path.stat().st_size > 1 << 30:
+            continue  # harmed before
         content = path.read_bytes()
         path.unlink()
-        match int(random.integers(8)):
+        match int(random.integers(12)):
             case 0:
                 pass
             case 1:
                 path.mkdir()
             case 2:
                 path.symlink_to(place / "nothing")
+            case 3:
+                os.mkfifo(path)
+            case 4:
+                path.symlink_to(_of(random, ("/dev/zero", "/dev/null", "/dev/full", "/dev/tty")))
+            case 5:
+                path.symlink_to(_of(random, (path.name, "../..", "/etc/passwd", "/proc/self/mem")))
+            case 6:
+                with path.open("wb") as file:
+                    file.truncate(1 << 40)
             case _:
                 path.write_bytes(_changed(random, content, path.suffix))
 
