@@ -88,7 +88,7 @@ def _best_above(null: Law, alternative: Law, delta: float) -> tuple[float, float
     grid = _threshold_grid(alternative, delta)
     peaks = _highest_peaks(proven(grid))
     last = len(grid) - 1
-    refined = [_zoom(proven, grid[max(i - 1, 0)], grid[min(i + 1, last)]) for i in peaks]
+    refined = _zoom(proven, grid[np.maximum(peaks - 1, 0)], grid[np.minimum(peaks + 1, last)])
     thresholds = np.concatenate([grid[peaks], refined])
     values = proven(thresholds)
     best = int(np.argmax(values))
@@ -116,10 +116,14 @@ def _highest_peaks(values: FloatArray, count: int = 4) -> npt.NDArray[np.intp]:
     return np.asarray(peaks[np.argsort(values[peaks])[-count:]])
 
 
-def _zoom(objective: Callable[[FloatArray], FloatArray], left: float, right: float) -> float:
-    """The maximum of an objective with one peak in an interval, by ever finer grids."""
+def _zoom(
+    objective: Callable[[FloatArray], FloatArray], left: FloatArray, right: FloatArray
+) -> FloatArray:
+    """The maximum of an objective in each interval, of one peak each, by ever finer grids."""
+    rows = np.arange(len(left))
     for _ in range(14):
-        points = np.linspace(left, right, 21)
-        best = int(np.argmax(objective(points)))
-        left, right = points[max(best - 1, 0)], points[min(best + 1, 20)]
-    return float(points[best])
+        points = np.linspace(left, right, 21, axis=1)
+        best = np.argmax(objective(points.ravel()).reshape(points.shape), axis=1)
+        found = points[rows, best]
+        left, right = points[rows, np.maximum(best - 1, 0)], points[rows, np.minimum(best + 1, 20)]
+    return np.asarray(found)

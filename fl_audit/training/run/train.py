@@ -64,7 +64,8 @@ def train(
       InputError: The folder's checkpoint or a log is damaged or does not belong to this run.
     """
     if sys.stderr.isatty():
-        print(f"runtime: {runtime.description}", file=sys.stderr)
+        words = "in the first round TensorFlow traces its graphs first, up to a minute"
+        print(f"runtime: {runtime.description}; {words}", file=sys.stderr)
     replay_first_round(run, runtime, folder)
     with stop_request() as stop:
         with runtime.session():
