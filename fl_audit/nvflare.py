@@ -58,9 +58,9 @@ class ScoredAggregator(ModelAggregator):
           num_rounds: The number of rounds of training.
           seed: The seed of canaries, coins and rounds; every audit needs a new one.
           canary_norm: The length of a canary's answer, far above the clip norm.
-          canary_length: The length at which the aggregator promises a canary in what it releases:
-            clip norm over denominator for a mean of clipped answers. Without it no verdict is
-            consistent (docs/arrival.md).
+          canary_length: The length that the aggregator allows a site in what it releases: clip norm
+            over denominator for a mean of clipped answers, though `canary_norm` be shorter. Without
+            it no verdict is consistent (docs/arrival.md).
           count: The number of canaries, of which coins include about half.
           repeats: The number of rounds of each canary; `num_rounds` where a site is in all of them.
 

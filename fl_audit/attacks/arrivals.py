@@ -1,5 +1,6 @@
 """The presentations of a pool's canaries, read from the cosines of their rounds."""
 
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -8,7 +9,7 @@ import numpy.typing as npt
 
 from fl_audit.array_types import FloatArray, IndexArray
 from fl_audit.attacks.own_rounds import NumberedRow, OwnRounds
-from fl_audit.mechanism_checks import Arrival, Presentations, canary_arrival, presentations
+from fl_audit.mechanism_checks import Arrival, Presentations, canary_arrival
 
 _SHIFTS = (-1, 1)
 """Rounds beside a canary's own that are looked at, for a word on what is wrong."""
@@ -16,17 +17,17 @@ _SHIFTS = (-1, 1)
 
 @dataclass(frozen=True, eq=False)
 class RoundLengths:
-    """The lengths of rounds' aggregates and of the canaries in them.
+    """The lengths of rounds' aggregates and of a client in them.
 
     Attributes:
       of_aggregate: The length of each round's aggregate, float64 of shape (rounds,); NaN where it
         is not known.
-      of_canary: The length that the mechanism promises of a canary in it: clip norm over
-        denominator. The shape is the same; NaN where it is not known.
+      of_client: The length that the mechanism allows a client in it: clip norm over denominator.
+        The shape is the same; NaN where it is not known.
     """
 
     of_aggregate: FloatArray
-    of_canary: FloatArray
+    of_client: FloatArray
 
     def at(self, rounds: IndexArray) -> tuple[FloatArray, FloatArray]:
         """Both lengths in some rounds, which count from 0; NaN in rounds beyond the last."""
@@ -36,7 +37,7 @@ class RoundLengths:
             return np.full(len(rounds), np.nan), np.full(len(rounds), np.nan)
         return (
             np.where(known, self.of_aggregate[index], np.nan),
-            np.where(known, self.of_canary[index], np.nan),
+            np.where(known, self.of_client[index], np.nan),
         )
 
 
@@ -60,31 +61,36 @@ class _Rounds:
     """What is known of rounds, beside cosines.
 
     Attributes:
-      lengths: The lengths of aggregates and canaries.
+      lengths: The lengths of aggregates and of a client in them.
       first: The first round of each canary, from 0.
       crowd: The number of included canaries by round.
       dim: The length of the vectors.
+      knows_tails: Whether a canary's inner product with any vector is sub-Gaussian.
     """
 
     lengths: RoundLengths
     first: IndexArray
     crowd: Mapping[int, int]
     dim: int
+    knows_tails: bool
 
     def presentations(self, found: _Collected, shift: int) -> Presentations:
         """The collected presentations, which are so many rounds after the canaries' own."""
         counts = [len(canaries) for canaries in found.canaries]
         rounds = np.repeat(np.array(found.rounds, np.int64), counts)
         canaries = np.concatenate([np.zeros(0, np.int64), *found.canaries])
-        of_aggregate, of_canary = self.lengths.at(rounds)
-        per_round = np.array([self.crowd.get(index, 0) for index in found.rounds], np.float64)
-        return presentations(
+        of_aggregate, of_client = self.lengths.at(rounds)
+        crowd = np.array([self.crowd.get(index, 0) for index in found.rounds], np.float64)
+        return Presentations(
+            canaries=canaries,
+            rounds=rounds,
             cosines=np.concatenate([np.zeros(0), *found.cosines]),
             aggregate_lengths=of_aggregate,
-            canary_lengths=of_canary,
-            num_canaries=np.repeat(per_round, counts),
+            client_lengths=of_client,
+            others=np.maximum(np.repeat(crowd, counts) - 1, 0),
             is_first=self.first[canaries] == rounds - shift,
             dim=self.dim,
+            knows_tails=self.knows_tails,
         )
 
 
@@ -93,7 +99,9 @@ def arrival_in_rounds(
     own: OwnRounds,
     included: npt.NDArray[np.bool_],
     lengths: Callable[[], RoundLengths],
+    *,
     dim: int,
+    family: str | None,
 ) -> Arrival:
     """What became of a pool's included canaries, by their cosines with their rounds' aggregates.
 
@@ -103,29 +111,63 @@ def arrival_in_rounds(
       included: Whether each canary was included, bool of shape (num_canaries,).
       lengths: A function that gives the lengths of rounds once the rows are read.
       dim: The length of the vectors.
+      family: The canaries' family; "dirac" canaries' inner products have any tails.
     """
-    collected = _collect(rows, own, included)
-    rounds = _Rounds(lengths(), _first_rounds(own), _included_per_round(own, included), dim)
+    collected, scored = _collect(rows, own, included)
+    rounds = _Rounds(
+        lengths=lengths(),
+        first=_first_rounds(own),
+        crowd=_included_per_round(own, included),
+        dim=dim,
+        knows_tails=family != "dirac",
+    )
     made = {key: rounds.presentations(one, key[1]) for key, one in collected.items()}
-    return canary_arrival(
+    found = canary_arrival(
         made[True, 0], made[False, 0], {shift: made[True, shift] for shift in _SHIFTS}
+    )
+    return _of_all(found, own, included, scored)
+
+
+def _of_all(
+    found: Arrival, own: OwnRounds, included: npt.NDArray[np.bool_], scored: IndexArray
+) -> Arrival:
+    """What became of all included canaries, of whose rounds some may not be scored.
+
+    A sum over a part of a canary's rounds has the signal of all times the root of that part.
+    """
+    canaries = np.flatnonzero(included)
+    rounds = [own.of_canary[canary] for canary in canaries]
+    parts = np.array([np.isin(one, scored).mean() if len(one) else 0.0 for one in rounds])
+    of_scored = parts[parts > 0]
+    found = dataclasses.replace(found, num_scored=len(of_scored), num_included=len(canaries))
+    if len(of_scored) == 0 or (parts == 1).all():
+        return found
+    words = f"{len(of_scored):,} of {len(canaries):,} included canaries have a scored round"
+    if of_scored.mean() < 1:
+        words = f"{words}, on average {100 * of_scored.mean():.3g} % of their rounds"
+    return dataclasses.replace(
+        found,
+        reason=f"{found.reason}; {words}",
+        signal=None if found.signal is None else found.signal * float(np.sqrt(of_scored).mean()),
     )
 
 
 def _collect(
     rows: Iterable[NumberedRow], own: OwnRounds, included: npt.NDArray[np.bool_]
-) -> Mapping[tuple[bool, int], _Collected]:
-    """The presentations by inclusion and by the shift from a canary's own round."""
+) -> tuple[Mapping[tuple[bool, int], _Collected], IndexArray]:
+    """The presentations by inclusion and by the shift from a canary's own round; the rounds."""
     collected = {(True, shift): _Collected() for shift in (0, *_SHIFTS)}
     collected[False, 0] = _Collected()
     members_of, nobody = own.members(), np.zeros(0, np.int64)
+    scored: list[int] = []
     for index, row in rows:
+        scored.append(index)
         for (is_in, shift), found in collected.items():
             members = members_of.get(index - shift, nobody)
             if shift:
                 members = np.setdiff1d(members, members_of.get(index, nobody))
             found.add(members[included[members] == is_in], index, row)
-    return collected
+    return collected, np.array(scored, np.int64)
 
 
 def _first_rounds(own: OwnRounds) -> IndexArray:

@@ -28,7 +28,8 @@ def log_arrival(log: SeenLog) -> Arrival | None:
         own,
         log.listed.included,
         lambda: _lengths(log.folder, rounds.measured_lengths()),
-        log.pool.dim,
+        dim=log.pool.dim,
+        family=log.pool.family,
     )
 
 
@@ -38,8 +39,8 @@ def _lengths(folder: LogFolder, measured: FloatArray) -> RoundLengths:
         return RoundLengths(measured, np.full(len(measured), np.nan))
     told = np.array(open_log(folder.round_lengths, "r", np.float64, ("rounds", 2), "lengths"))
     num_rounds = max(len(told), len(measured))
-    of_aggregate, of_canary = np.full((2, num_rounds), np.nan)
-    of_aggregate[: len(told)], of_canary[: len(told)] = told.T
+    of_aggregate, of_client = np.full((2, num_rounds), np.nan)
+    of_aggregate[: len(told)], of_client[: len(told)] = told.T
     known = np.flatnonzero(np.isfinite(measured))
     of_aggregate[known] = measured[known]
-    return RoundLengths(of_aggregate, of_canary)
+    return RoundLengths(of_aggregate, of_client)

@@ -145,10 +145,10 @@ class RoundScorer:
             the new model minus the old one, or any positive multiple of it; not a pseudo-gradient,
             which is its negative. One array of `dim` numbers, or a list of arrays in the order in
             which canary clients cut up their vectors; float32 or float64.
-          canary_length: The length at which the mechanism promises a canary in the aggregate: clip
-            norm over denominator for a mean of clipped updates. With it, and with the rounds of
-            canaries, it is measured whether they arrive (docs/arrival.md); None where it is not
-            known.
+          canary_length: The length that the mechanism allows a client in the aggregate: clip norm
+            over denominator for a mean of clipped updates, though canaries be sent shorter. With
+            it, and with the rounds of canaries, it is measured whether they arrive, and how long
+            they are against such a client (docs/arrival.md); None where it is not known.
 
         Returns:
           The cosines, float64 of shape (num_canaries,).

@@ -201,7 +201,9 @@ def _all_lines(report: "FolderReport", is_folder: bool) -> list[str]:
 
 def _arrival(report: "FolderReport") -> list[str]:
     arrival = report.arrival
-    return [] if arrival is None else ["", *arrival_lines(arrival.state, arrival.reason)]
+    if arrival is None:
+        return []
+    return ["", *arrival_lines(arrival.state, arrival.reason, arrival.fault)]
 
 
 def _verdict_lines(verdict: "Verdict | None") -> list[str]:

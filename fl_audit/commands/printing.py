@@ -65,11 +65,11 @@ def verdict_lines(claim: "Claim", outcome: str, reason: str) -> list[str]:
     return ["", line, *(f"  {part}" for part in textwrap.wrap(f"{reason}.", width - 2))]
 
 
-def arrival_lines(state: str, reason: str) -> list[str]:
+def arrival_lines(state: str, reason: str, fault: str | None) -> list[str]:
     """What became of the included canaries, wrapped to the terminal."""
     width = max(min(shutil.get_terminal_size((100, 24)).columns, 100), 40)
     words = {
-        "arrived": "canaries arrived",
+        "arrived": "canaries arrived" if fault is None else "canaries arrived, with a FAULT",
         "not_arrived": "canaries DID NOT ARRIVE as promised",
         "cannot_tell": "canaries cannot be seen to arrive",
     }

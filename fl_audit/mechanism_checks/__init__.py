@@ -18,7 +18,7 @@ from fl_audit.mechanism_checks.checks import (
 )
 from fl_audit.mechanism_checks.configured import Configured, configured
 from fl_audit.mechanism_checks.finding import Finding, read_replay, write_replay
-from fl_audit.mechanism_checks.presentations import Arrival, Presentations, presentations
+from fl_audit.mechanism_checks.presentations import Arrival, Presentations
 from fl_audit.mechanism_checks.promise import Promise
 from fl_audit.mechanism_checks.replay import Replay, replay_round
 from fl_audit.mechanism_checks.sampling import check_poisson
@@ -47,7 +47,6 @@ __all__ = [
     "check_rounds",
     "configured",
     "measure",
-    "presentations",
     "read_aggregate_log",
     "read_replay",
     "replay_round",

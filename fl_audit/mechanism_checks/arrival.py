@@ -4,40 +4,58 @@ Nothing follows from scores at chance if no canary reached the model: an audit t
 has to show that it could have seen something.
 """
 
+import dataclasses
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import special
 
+from fl_audit.mechanism_checks.mixture import Mixture, excluded_nats, looks_lost, uneven
 from fl_audit.mechanism_checks.presentations import (
+    ALARM,
+    ARRIVED,
+    LOST,
+    NO_FAULT,
     Arrival,
     Coefficient,
     Presentations,
     coefficient,
 )
+from fl_audit.mechanism_checks.unknown_lengths import without_lengths
 
-ARRIVAL_FALSE_ALARM = 1e-6
-"""How likely canaries that arrive are said not to, at most."""
+SIGNAL_LEVEL = 1e-3
+"""How likely the signal of canaries is said to be larger than it is."""
 
-ARRIVED_LEVEL = 1e-4
-"""How likely canaries are said to arrive of which less than half, or half as much again, does."""
+LEAST_SIGNAL = 0.5
+"""The share of a client's signal that canaries that arrive show at least, at that level. A verdict
+counts with what they show, so that less would be as honest; but then most of them may be lost."""
 
-NOT_TOLERATED = 0.25
-"""The deviation from the promise that is never called a fault: rounds feed back on later ones."""
+REACTION = 0.5
+"""The shortfall in later rounds of canaries that is never called a fault: the model has learnt them
+by then, and clients undo a part of it (6 % at most in runs that were measured, docs/arrival.md)."""
 
-TOLERATED = 0.5
-"""The deviation beyond which canaries are not said to have arrived."""
+LEFT_OVER = 0.25
+"""The share of canaries in the round after theirs that is no sign of momentum, and the excess of a
+part of them that is none of another scale."""
 
-_ALARM_ERRORS = math.sqrt(2 * math.log(4 / ARRIVAL_FALSE_ALARM))
-"""Standard errors such that exp(-t^2 / 2), Hoeffding's bound on the tail of a sum of cosines with
-random signs, is a fourth of the false alarm: two sides for included and for excluded canaries."""
+_SIGNAL_ERRORS = -float(special.ndtri(SIGNAL_LEVEL))
 
-_ARRIVED_ERRORS = -float(special.ndtri(ARRIVED_LEVEL))
+_WIDE = 0.5
+"""The deviation by chance beyond which excluded canaries tell nothing."""
 
-_PROMISE = "the length of a canary in each round (canary_length, or round_lengths.npy)"
+_LEANING = 3.0
+"""Nats by which one explanation has to be likelier than the other to be named alone."""
 
-_WANTED_ERROR = 0.09
+_SHORTER = (
+    "sent below the clip norm, clipped twice, weighted, compressed, frozen in part, or another "
+    "denominator"
+)
+_LONGER = "sent twice, not clipped, or another denominator"
+_GONE = "zeroed, dropped, of weight 0, or of another seed, order or round than is scored"
+
+_WANTED_ERROR = 0.11
 """A standard error with which canaries that arrive are mostly seen to."""
 
 
@@ -54,34 +72,183 @@ def canary_arrival(
       shifted: The included canaries in the rounds so many after their own, where they should not
         be; without those that are there too.
     """
-    of_included = coefficient(included.with_promise)
-    if of_included is None or not np.isfinite(included.promised).all():
-        return _without_promise(included, excluded)
-    of_excluded = coefficient(excluded.with_promise)
-    first = coefficient(included.with_promise.first)
-    found = _words(of_included)
-    if of_excluded is not None and of_excluded.differs_by(0, NOT_TOLERATED, _ALARM_ERRORS):
-        reason = (
-            f"excluded canaries, which send nothing, are in the aggregates of their rounds at "
-            f"{_share(of_excluded)} of the promised length, and included ones at "
-            f"{_share(of_included)}: {_about_excluded(of_included)}"
-        )
-        return Arrival("not_arrived", of_included.ratio, reason)
-    if first is not None and first.differs_by(1, NOT_TOLERATED, _ALARM_ERRORS):
-        reason = f"{found}: {_what_is_wrong(first, shifted)}"
-        return Arrival("not_arrived", of_included.ratio, reason)
-    if is_left_over := _left_over(shifted):
-        return Arrival("cannot_tell", of_included.ratio, f"{found}, but {is_left_over}")
-    is_chance = of_excluded is None or of_excluded.is_within(0, TOLERATED, _ARRIVED_ERRORS)
-    if of_included.is_within(1, TOLERATED, _ARRIVED_ERRORS) and is_chance:
-        return Arrival("arrived", of_included.ratio, found)
-    return Arrival("cannot_tell", of_included.ratio, _unclear(of_included))
+    promised = included.with_promise
+    of_included = coefficient(promised, 1)
+    if of_included is None or len(promised) < len(included):
+        return without_lengths(included, excluded)
+    first, found = _FirstRounds.of(promised.first), _words(of_included)
+    signal = _signal(of_included, None if first is None else first.mixture_beyond(ALARM))
+    arrival = Arrival("not_arrived", of_included.ratio, found, signal=signal)
+    if cause := _excluded_cause(excluded, of_included):
+        return dataclasses.replace(arrival, reason=cause, fault=cause)
+    if first is not None and (cause := first.cause(shifted)):
+        fault = f"{_fault_words(first.found)}: {cause}"
+        arrival = dataclasses.replace(arrival, reason=f"{found}: {cause}", fault=fault)
+        if not first.is_bearable:
+            return arrival
+    elif later := _later_fault(promised):
+        arrival = dataclasses.replace(arrival, reason=f"{found}, but {later}", fault=later)
+    if doubt := _doubt(first, excluded, shifted):
+        return dataclasses.replace(arrival, state="cannot_tell", reason=f"{found}, but {doubt}")
+    if signal >= LEAST_SIGNAL:
+        return dataclasses.replace(arrival, state="arrived")
+    unclear = arrival.reason if arrival.fault is not None else _unclear(of_included)
+    return dataclasses.replace(arrival, state="cannot_tell", reason=unclear)
+
+
+def _later_fault(included: Presentations) -> str | None:
+    """A clause on canaries that are lost after their first round; None where they are not."""
+    later = coefficient(included.where(~included.is_first), 1)
+    if later is None or later.ratio + later.deviation(ALARM) >= 1 - REACTION:
+        return None
+    return (
+        f"canaries are {_share(later)} times as long in the aggregates as a client may be in the "
+        f"rounds after their first: lost there ({LOST}), or undone by clients"
+    )
+
+
+def _signal(found: Coefficient, mixture: Mixture | None) -> float:
+    """The lower end of the share of a client's signal that canaries show.
+
+    Lengths beyond that of a client say that the promise is of another scale. So they count as one.
+    """
+    lower = found.ratio - found.skew * -math.log(SIGNAL_LEVEL)
+    lower -= _SIGNAL_ERRORS * found.standard_error
+    longer = 1.0 if mixture is None else max(mixture.share, 1.0)
+    return float(np.clip(lower / longer, 0, 1))
+
+
+@dataclass(frozen=True, eq=False)
+class _FirstRounds:
+    """Included canaries in their first rounds, which are as promised by chance alone.
+
+    Attributes:
+      shown: Their presentations.
+      found: The share at which they are in aggregates.
+      mixture: The mixture of lost and whole ones that fits best; None where tails are not known.
+    """
+
+    shown: Presentations
+    found: Coefficient
+    mixture: Mixture | None
+
+    @classmethod
+    def of(cls, shown: Presentations) -> "_FirstRounds | None":
+        """Measures them; None where none of their first rounds was scored."""
+        found = coefficient(shown, 1)
+        if found is None:
+            return None
+        return cls(shown, found, uneven(shown, found) if shown.knows_tails else None)
+
+    def mixture_beyond(self, nats: float) -> Mixture | None:
+        """The mixture, where the evidence for it is beyond some nats."""
+        return self.mixture if self.mixture is not None and self.mixture.nats > nats else None
+
+    @property
+    def is_faulty(self) -> bool:
+        """Whether they are not as long as a client, or not all alike, beyond chance."""
+        is_uneven = self.mixture_beyond(ALARM) is not None
+        return is_uneven or self.found.differs_by(1, NO_FAULT, ALARM)
+
+    @property
+    def is_bearable(self) -> bool:
+        """Whether they arrive for all that, with a signal that is smaller by a known part."""
+        mixture = self.mixture_beyond(ALARM)
+        longest = self.found.ratio if mixture is None else mixture.share
+        margin = NO_FAULT + self.found.deviation(ALARM) if mixture is None else LEFT_OVER
+        return longest <= 1 + margin and _signal(self.found, mixture) >= LEAST_SIGNAL
+
+    def cause(self, shifted: Mapping[int, Presentations]) -> str | None:
+        """The likely cause of a deviation, as a clause; None where there is none."""
+        if not self.is_faulty:
+            return None
+        found, mixture = self.found, self.mixture_beyond(ALARM)
+        if found.ratio < -found.deviation(ALARM):
+            return "the aggregate has the wrong sign; it must be how the model moves"
+        if not self.is_bearable and (elsewhere := self._elsewhere(shifted)):
+            return elsewhere
+        if mixture is not None:
+            return f"{_in_part(mixture)} ({LOST})"
+        if found.ratio > 1:
+            return f"they count for more than a client may ({_LONGER})"
+        return self._shortfall()
+
+    def _elsewhere(self, shifted: Mapping[int, Presentations]) -> str | None:
+        """A clause on canaries that are in other rounds than theirs; None where they are not."""
+        for shift, others in shifted.items():
+            other = coefficient(others.with_promise, 0)
+            if other is not None and _is_about_one(other):
+                way = "later" if shift > 0 else "earlier"
+                return f"they are in aggregates {abs(shift)} round {way}; rounds are counted from 1"
+        return None
+
+    def _shortfall(self) -> str:
+        """A guess at whether all of them are shorter, or a part of them is lost."""
+        if self.found.ratio <= self.found.deviation(ARRIVED):
+            return f"they do not arrive ({_GONE})"
+        leaning = looks_lost(self.shown, self.found) if self.shown.knows_tails else 0.0
+        if leaning > _LEANING:
+            return f"it looks as if about {100 * (1 - self.found.ratio):.2g} % were lost ({LOST})"
+        if leaning < -_LEANING:
+            return f"it looks as if all of them were shorter ({_SHORTER})"
+        return f"all of them are shorter ({_SHORTER}), or a part is lost ({LOST})"
+
+
+def _excluded_cause(excluded: Presentations, included: Coefficient) -> str | None:
+    """A clause on excluded canaries that were sent; None where what they show is chance.
+
+    They are independent of every aggregate, so that anything beyond chance is a fault.
+    """
+    shown = excluded.with_promise
+    found = coefficient(shown, 0)
+    if found is None:
+        return None
+    is_mixed = shown.knows_tails and excluded_nats(shown.first) > ALARM
+    if not is_mixed and not found.differs_by(0, 0, ALARM):
+        return None
+    who = (
+        "canaries take part whatever their coin says, or some do"
+        if included.ratio > found.ratio / 2
+        else "the coins are inverted, or of another pool"
+    )
+    return (
+        f"excluded canaries, which send nothing, are in the aggregates of their rounds at "
+        f"{_share(found)} of a client's length, and included ones at {_share(included)}: {who}"
+    )
+
+
+def _doubt(
+    first: _FirstRounds | None, excluded: Presentations, shifted: Mapping[int, Presentations]
+) -> str | None:
+    """Why it cannot be told that canaries arrived, beside their share; None where it can."""
+    if left_over := _left_over(shifted):
+        return left_over
+    if first is not None and (mixture := first.mixture_beyond(ARRIVED)) and not first.is_faulty:
+        return f"unevenly, as if {_in_part(mixture)}"
+    shown = excluded.with_promise
+    found = coefficient(shown, 0)
+    if found is not None and (
+        found.differs_by(0, 0, ARRIVED)
+        or found.deviation(ARRIVED) > _WIDE
+        or (shown.knows_tails and excluded_nats(shown.first) > ARRIVED)
+    ):
+        return f"excluded ones, which send nothing, at {_share(found)}"
+    return None
+
+
+def _in_part(mixture: Mixture) -> str:
+    return (
+        f"about {100 * (1 - mixture.kept):.2g} % of them are lost, and the others are "
+        f"{mixture.share:.2g} times as long as a client may be"
+    )
 
 
 def _left_over(shifted: Mapping[int, Presentations]) -> str | None:
     """A clause on canaries that are in the aggregate after their own, as no round leaves them."""
-    after = coefficient(shifted[1].with_promise) if 1 in shifted else None
-    if after is None or after.ratio <= NOT_TOLERATED + _ALARM_ERRORS * after.standard_error:
+    if 1 not in shifted:
+        return None
+    after = coefficient(shifted[1].with_promise, 0)
+    if after is None or after.ratio <= LEFT_OVER + after.deviation(ALARM):
         return None
     return (
         f"at {_share(after)} also in those of the round after: not a round's aggregate is scored, "
@@ -92,48 +259,21 @@ def _left_over(shifted: Mapping[int, Presentations]) -> str | None:
 def _words(found: Coefficient) -> str:
     return (
         f"included canaries are in the aggregates of their rounds at {_share(found)} of the length "
-        f"that clip norm and denominator promise ({found.count:,} presentations)"
+        f"that clip norm and denominator allow a client ({found.count:,} presentations)"
     )
+
+
+def _fault_words(found: Coefficient) -> str:
+    return f"canaries are {_share(found)} times as long in the aggregates as a client may be"
 
 
 def _share(found: Coefficient) -> str:
     return f"{found.ratio:.3g} ± {found.standard_error:.2g}"
 
 
-def _about_excluded(included: Coefficient) -> str:
-    if included.ratio > 1 - TOLERATED:
-        return "canaries take part whatever their coin says"
-    return "the coins are inverted, or of another pool"
-
-
-def _what_is_wrong(found: Coefficient, shifted: Mapping[int, Presentations]) -> str:
-    """A guess at the fault, by the fingerprint that it leaves."""
-    for shift, shown in shifted.items():
-        other = coefficient(shown.with_promise)
-        if other is not None and _is_about_one(other):
-            way = "later" if shift > 0 else "earlier"
-            return f"they are in aggregates {abs(shift)} round {way}; rounds are counted from 1"
-    if found.ratio < -_ALARM_ERRORS * found.standard_error:
-        return "the aggregate has the wrong sign; it must be how the model moves"
-    if found.ratio > 1:
-        return (
-            "they count for more than a client may (sent twice, not clipped, or another "
-            "denominator)"
-        )
-    if found.ratio > _ALARM_ERRORS * found.standard_error:
-        return (
-            "a part of them, or of their length, is lost (zeroed, dropped, or another denominator)"
-        )
-    return (
-        "they do not arrive (zeroed, dropped, of weight 0, or of another seed, order or round than "
-        "is scored)"
-    )
-
-
 def _is_about_one(found: Coefficient) -> bool:
     """Whether canaries clearly are there, at a share of the promise that may be all of it."""
-    is_there = found.ratio > _ARRIVED_ERRORS * found.standard_error
-    return is_there and not found.differs_by(1, TOLERATED, _ARRIVED_ERRORS)
+    return found.ratio > found.deviation(ARRIVED) and not found.differs_by(1, 0.5, ARRIVED)
 
 
 def _unclear(found: Coefficient) -> str:
@@ -149,41 +289,3 @@ def _unclear(found: Coefficient) -> str:
 def _rounded(number: int) -> str:
     unit = int(10 ** max(len(str(number)) - 2, 0))
     return f"{-(-number // unit) * unit:,}"
-
-
-def _without_promise(included: Presentations, excluded: Presentations) -> Arrival:
-    """What became of them where no length is promised: whether they stand out, and evenly."""
-    unknown = "what length the mechanism promises is not known"
-    if len(included) == 0:
-        return Arrival("cannot_tell", None, "no round of an included canary was seen")
-    mean, error = _mean(included), 1 / math.sqrt(len(included))
-    seen = f"in their rounds included canaries score {mean:.3g} ± {error:.2g} standard deviations"
-    if len(excluded) and abs(_mean(excluded)) > _ALARM_ERRORS / math.sqrt(len(excluded)):
-        reason = (
-            f"{seen}, and excluded ones, which send nothing, {_mean(excluded):.3g}: the coins or "
-            "the rounds are not those of the training"
-        )
-        return Arrival("not_arrived", None, reason)
-    if mean < -_ALARM_ERRORS * error:
-        reason = f"{seen}: the aggregate has the wrong sign; it must be how the model moves"
-        return Arrival("not_arrived", None, reason)
-    if mean < _ARRIVED_ERRORS * error:
-        reason = f"{seen}, which chance does too, and {unknown}"
-        return Arrival("cannot_tell", None, reason)
-    if _is_uneven(included):
-        reason = (
-            f"{seen}, but unevenly (standard deviation {np.std(included.scores):.3g}, by chance "
-            f"1): some may be dropped or zeroed, and {unknown}"
-        )
-        return Arrival("cannot_tell", None, reason)
-    return Arrival("arrived", None, f"{seen} above chance; {unknown}", _PROMISE)
-
-
-def _mean(shown: Presentations) -> float:
-    return float(np.mean(shown.scores))
-
-
-def _is_uneven(shown: Presentations) -> bool:
-    """Whether the scores vary around their mean by more than chance, at the level of alarms."""
-    squares = float(np.sum((shown.scores - np.mean(shown.scores)) ** 2))
-    return len(shown) > 1 and bool(special.chdtrc(len(shown) - 1, squares) < ARRIVAL_FALSE_ALARM)

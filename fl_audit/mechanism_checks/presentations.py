@@ -1,13 +1,35 @@
 """Canaries in rounds: how an aggregate looks along a canary, and what was promised of it."""
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+from scipy import special
 
-from fl_audit.array_types import FloatArray
+from fl_audit.array_types import FloatArray, IndexArray
+
+NO_FAULT = 0.02
+"""The deviation from a client's length that is never called a fault: numbers are rounded."""
+
+ARRIVAL_FALSE_ALARM = 1e-6
+"""How likely canaries that arrive are said to be lost, or a fault is named, at most."""
+
+ARRIVED_LEVEL = 1e-4
+"""How likely scores alone, or without any promise, are said to show canaries that did not arrive,
+and how likely excluded canaries raise a doubt that did nothing."""
+
+ALARM = math.log(8 / ARRIVAL_FALSE_ALARM)
+"""Nats of evidence for one of the alarms: included canaries in first rounds are shorter, longer or
+uneven, or shorter in later rounds; excluded ones are in aggregates, on either side or in part."""
+
+ARRIVED = float(special.ndtri(ARRIVED_LEVEL)) ** 2 / 2
+"""Nats of as many standard errors as a Gaussian law has at that level."""
+
+LOST = "dropped, zeroed, late, or out of memory"
+"""Ways in which a part of the canaries may be lost."""
 
 
 @dataclass(frozen=True)
@@ -17,8 +39,8 @@ class Arrival:
     Attributes:
       state: Whether they arrived in the aggregates as the mechanism promises, did not, or neither
         can be told.
-      ratio: The share of the promised length at which they arrived, 1 where the promise is kept;
-        None where nothing is known of the promise.
+      ratio: How long they were in the aggregates, over what the mechanism lets a client send (clip
+        norm over denominator); None where that is not known.
       reason: The reason for the state, as a clause.
       lacks: What would have to be known to tell that no part of them is lost, in words; None where
         that is told, or cannot be.
@@ -43,40 +65,66 @@ class Arrival:
 
     def to_json(self) -> dict[str, object]:
         """The JSON object of report.json."""
-        return {"state": self.state, "ratio": self.ratio, "reason": self.reason}
+        return {
+            "state": self.state,
+            "ratio": self.ratio,
+            "reason": self.reason,
+            "fault": self.fault,
+            "signal": self.signal,
+            "num_scored": self.num_scored,
+            "num_included": self.num_included,
+        }
 
 
 @dataclass(frozen=True, eq=False)
 class Presentations:
     """Canaries in rounds of theirs, an entry for each canary and round.
 
-    An aggregate to which a canary adds `length` along its unit vector has, along that vector, a
-    standardised cosine z = sqrt(dim) cos with mean m = sqrt(dim) length / |aggregate| and variance
-    about 1, as long as the rest of the aggregate is independent of the canary.
+    The unit of length is what the mechanism lets a client send: clip norm over denominator. An
+    aggregate Δ to which a canary adds a of these along its unit vector c is Δ = a c + R, and R is
+    independent of c in the canary's first round. So ⟨c, Δ⟩ − a has mean 0 and, given |R|, variance
+    |R|²/dim in any dimension, for c of random signs or of uniform direction.
 
     Attributes:
-      scores: The standardised cosines z, float64 of shape (n,).
-      promised: The means m that they have if canaries arrive as promised, float64 of shape (n,);
-        NaN where the promise is not known.
-      crowding: The share of canaries in the squared length of their round's aggregate, in [0, 1],
-        float64 of shape (n,); it adds to the variance of a sum of scores.
+      canaries: The canary of each entry, int64 of shape (n,).
+      rounds: The round of each entry, counted from 0, int64 of shape (n,).
+      cosines: The cosine of the canary with the round's aggregate, float64 of shape (n,).
+      aggregate_lengths: The length of that aggregate, float64 of shape (n,); NaN where not known.
+      client_lengths: The length that the mechanism lets a client have in it, float64 of shape (n,);
+        NaN where not known.
+      others: The number of other included canaries in the round, float64 of shape (n,).
       is_first: Whether the round is the canary's first, before which the model cannot depend on it,
         bool of shape (n,).
+      dim: The length of the vectors.
+      knows_tails: Whether a canary's inner product with any vector is sub-Gaussian, as for canaries
+        of random signs or of uniform direction, but not of one coordinate.
     """
 
-    scores: FloatArray
-    promised: FloatArray
-    crowding: FloatArray
+    canaries: IndexArray
+    rounds: IndexArray
+    cosines: FloatArray
+    aggregate_lengths: FloatArray
+    client_lengths: FloatArray
+    others: FloatArray
     is_first: npt.NDArray[np.bool_]
+    dim: int
+    knows_tails: bool
 
     def __len__(self) -> int:
         """The number of presentations, n."""
-        return len(self.scores)
+        return len(self.cosines)
 
     def where(self, mask: npt.NDArray[np.bool_]) -> "Presentations":
         """Some of the presentations."""
-        return Presentations(
-            self.scores[mask], self.promised[mask], self.crowding[mask], self.is_first[mask]
+        return dataclasses.replace(
+            self,
+            canaries=self.canaries[mask],
+            rounds=self.rounds[mask],
+            cosines=self.cosines[mask],
+            aggregate_lengths=self.aggregate_lengths[mask],
+            client_lengths=self.client_lengths[mask],
+            others=self.others[mask],
+            is_first=self.is_first[mask],
         )
 
     @property
@@ -86,77 +134,92 @@ class Presentations:
 
     @property
     def with_promise(self) -> "Presentations":
-        """The presentations whose promise is known."""
-        return self.where(np.isfinite(self.promised))
+        """The presentations of which the aggregate's length and a client's are known."""
+        lengths = self.aggregate_lengths, self.client_lengths
+        return self.where(np.isfinite(lengths[0]) & np.isfinite(lengths[1]))
 
+    @property
+    def as_cosines(self) -> "Presentations":
+        """The presentations, with the aggregate's length as the unit: `along` is the cosine."""
+        ones = np.ones(len(self))
+        return dataclasses.replace(self, aggregate_lengths=ones, client_lengths=ones)
 
-def presentations(
-    *,
-    cosines: FloatArray,
-    aggregate_lengths: FloatArray,
-    canary_lengths: FloatArray,
-    num_canaries: FloatArray,
-    is_first: npt.NDArray[np.bool_],
-    dim: int,
-) -> Presentations:
-    """The presentations of some canaries in some rounds.
+    @property
+    def along(self) -> FloatArray:
+        """The aggregate along the canary, over a client's length, float64 of shape (n,)."""
+        return np.asarray(self.cosines * self.aggregate_lengths / self.client_lengths)
 
-    Args:
-      cosines: The cosine of the canary with the round's aggregate, float64 of shape (n,).
-      aggregate_lengths: The length of that aggregate, float64 of shape (n,); NaN where not known.
-      canary_lengths: The length that the mechanism promises of a canary in it, which is clip norm
-        over denominator, float64 of shape (n,); NaN where not known.
-      num_canaries: The number of included canaries in the round, float64 of shape (n,).
-      is_first: Whether the round is the canary's first, bool of shape (n,).
-      dim: The length of the vectors.
-    """
-    lengths = np.where(np.isfinite(canary_lengths), canary_lengths, np.nan)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.where(aggregate_lengths == 0, 1.0, lengths / aggregate_lengths)
-    crowding = np.minimum(num_canaries * share**2, 1.0)
-    return Presentations(
-        scores=math.sqrt(dim) * np.asarray(cosines, np.float64),
-        promised=math.sqrt(dim) * share,
-        crowding=np.where(np.isfinite(crowding), crowding, 1.0),
-        is_first=is_first,
-    )
+    def rest(self, share: float) -> FloatArray:
+        """|R|² over a client's squared length, if canaries arrive at a share of that length.
+
+        It is no less than would hide NO_FAULT: lengths and cosines are rounded.
+        """
+        aggregate = (self.aggregate_lengths / self.client_lengths) ** 2
+        rest = aggregate - 2 * share * self.along + share**2
+        return np.maximum(rest, NO_FAULT**2 * self.dim)
 
 
 @dataclass(frozen=True)
 class Coefficient:
-    """The regression of z on m through the origin: the share of the promise that arrives.
+    """The share of a client's length at which canaries are in aggregates, on average.
 
     Attributes:
-      ratio: The least-squares coefficient, sum of z m over sum of m^2.
-      standard_error: Its standard error, from the known variance of z.
+      ratio: The share: a weighted mean of the aggregates along the canaries.
+      standard_error: Its standard error, from the known variance.
+      skew: What Bernstein's inequality adds to the deviation for each nat, as canaries that share a
+        round are in each other's way.
       count: The number of presentations.
     """
 
     ratio: float
     standard_error: float
+    skew: float
     count: int
 
-    def differs_by(self, expected: float, margin: float, errors: float) -> bool:
-        """Whether it is farther from a value than a margin and some standard errors together."""
-        return abs(self.ratio - expected) > margin + errors * self.standard_error
+    def deviation(self, nats: float) -> float:
+        """The deviation that chance exceeds with probability e^-nats on a side, at most."""
+        return self.standard_error * math.sqrt(2 * nats) + self.skew * nats
 
-    def is_within(self, expected: float, margin: float, errors: float) -> bool:
-        """Whether it is nearer to a value than a margin, by some standard errors."""
-        return abs(self.ratio - expected) + errors * self.standard_error <= margin
+    def differs_by(self, expected: float, margin: float, nats: float) -> bool:
+        """Whether it is farther from a value than a margin and chance together."""
+        return abs(self.ratio - expected) > margin + self.deviation(nats)
+
+    def is_within(self, expected: float, margin: float, nats: float) -> bool:
+        """Whether it is nearer to a value than a margin, with room for chance."""
+        return abs(self.ratio - expected) + self.deviation(nats) <= margin
 
 
-def coefficient(shown: Presentations) -> Coefficient | None:
-    """The share of the promise that arrives; None where nothing is promised.
+def coefficient(shown: Presentations, expected: float) -> Coefficient | None:
+    """The share of a client's length at which canaries are in aggregates; None where none are.
+
+    Its mean is exactly right in any dimension if the share is the expected one: weights depend on
+    the rest of the aggregate alone, given which the canary's part of it has mean 0.
+
+    Where tails are not known, or canaries come several times and rounds may be alike, the error is
+    no less than that by the sums of canaries (Efron 1969: a sum of independent symmetric terms over
+    the root of the sum of their squares is sub-Gaussian, whatever their tails).
 
     Args:
       shown: The presentations, whose promises are known.
+      expected: The share that a correct mechanism has: 1 for included canaries, else 0.
     """
-    squares = float(np.sum(shown.promised**2))
-    if squares == 0:
+    if len(shown) == 0:
         return None
-    variance = float(np.sum(shown.promised**2 * (1 + shown.crowding)))
+    rest = shown.rest(expected)
+    # The median keeps one aggregate that a canary happens to fill from deciding alone.
+    weights = 1 / (rest + np.median(rest))
+    weights /= weights.sum()
+    ratio = float(np.sum(weights * shown.along))
+    crowd = shown.others if expected else np.zeros(len(shown))
+    variance = float(np.sum(weights**2 * rest * (1 + np.minimum(crowd / rest, 1)))) / shown.dim
+    sums = np.bincount(
+        np.unique(shown.canaries, return_inverse=True)[1], weights * (shown.along - expected)
+    )
+    if not shown.knows_tails or len(sums) < len(shown):
+        variance = max(variance, float(np.sum(sums**2)))
     return Coefficient(
-        ratio=float(np.sum(shown.scores * shown.promised)) / squares,
-        standard_error=math.sqrt(variance) / squares,
+        ratio=ratio,
+        standard_error=math.sqrt(variance),
+        skew=float(np.max(2 * crowd * weights)) / shown.dim,
         count=len(shown),
     )

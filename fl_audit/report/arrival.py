@@ -1,6 +1,7 @@
 """What became of the included canaries of a finished run, from what its folder holds."""
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from fl_audit.attacks.arrivals import RoundLengths, arrival_in_rounds
 from fl_audit.attacks.log_arrival import log_arrival
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.round_cosines import numbered_rows
+from fl_audit.canaries.tables import Canaries
 from fl_audit.errors import InputError, one_line
 from fl_audit.formats.cosine_log import CosineLog
 from fl_audit.mechanism_checks import Arrival
@@ -20,6 +22,8 @@ from fl_audit.number_words import count
 from fl_audit.report.audited_folder import AuditedFolder
 from fl_audit.report.finished_run import FinishedRun
 from fl_audit.verdict import ScoredStatistic, separation
+
+_CLIP = "a run that clips: nothing limits what a client sends, which may be longer than a canary"
 
 _WHO_WHEN = "the rounds of every canary (canary_rounds, or canaries.csv) and its length in each"
 
@@ -79,25 +83,32 @@ def run_arrival(run: FinishedRun) -> Arrival:
     if not path.exists():
         return separation([run.scored(statistic) for statistic in run.statistics])
     log = CosineLog.read(path, run.record.num_canaries)
+    canaries = run.config.canaries
     arrival = arrival_in_rounds(
         numbered_rows(log),
         OwnRounds(run.rounds_of_canaries),
         run.included,
         lambda: _lengths(run),
-        run.record.dim,
+        dim=run.record.dim,
+        family=canaries.family if isinstance(canaries, Canaries) else None,
     )
+    if np.isinf(run.rounds.clip_norm).any():
+        return dataclasses.replace(arrival, lacks=_CLIP)
     return dataclasses.replace(arrival, lacks=None)  # the program itself made and sent them
 
 
 def _lengths(run: FinishedRun) -> RoundLengths:
-    """The lengths of a run's rounds: as measured, and as clip norm and denominator promise."""
+    """The lengths of a run's rounds: as measured, and as clip norm and denominator allow a client.
+
+    Where nothing clips, a client's length has no limit, and that of canaries stands in for it.
+    """
     kind = MECHANISMS.of(run.config.mechanism)
-    fixed = kind.canary_norm(run.config.mechanism)
-    of_canary = run.rounds.clip_norm if fixed is None else np.full(run.record.rounds, fixed)
+    fixed = kind.canary_norm(run.config.mechanism) or math.nan
+    clip_norm = np.where(np.isinf(run.rounds.clip_norm), fixed, run.rounds.clip_norm)
     # Distributed noise is on a mean over those who took part, other noise on one over the expected.
     takes_actual = kind.noise_law is SKELLAM
     denominator = np.maximum(run.rounds.participants, 1) if takes_actual else run.record.denominator
-    return RoundLengths(_measured(run), of_canary / denominator)
+    return RoundLengths(_measured(run), clip_norm / denominator)
 
 
 def _measured(run: FinishedRun) -> FloatArray:

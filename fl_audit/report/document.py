@@ -53,7 +53,7 @@ def build_report(run: FinishedRun, estimated: FolderReport | None = None) -> Rep
         statistics=statistics,
         threat_models=_threat_models(run, statistics.values()),
         verdict=verdict_report(reached),
-        arrival=ArrivalReport(arrival.state, arrival.ratio, arrival.reason),
+        arrival=msgspec.convert(arrival, ArrivalReport, from_attributes=True),
         checks=checks,
         faults=faults_of(run),
         analytical=_analytical(rounds, against_canary),

@@ -80,14 +80,23 @@ class ArrivalReport(msgspec.Struct, frozen=True):
 
     Attributes:
       state: "arrived", "not_arrived" or "cannot_tell".
-      ratio: The share of the promised length at which they arrived; None where nothing is known of
-        the promise.
+      ratio: How long they were in the aggregates, over what the mechanism lets a client send; None
+        where that is not known.
       reason: The reason for the state, as a clause.
+      fault: A significant shortfall or excess with its likely causes; None where there is none.
+      signal: The lower end of the share of a client's signal that they show; None where not known.
+      num_scored: The number of included canaries with a scored round; None where rounds are not
+        known, as for the number of all that follows.
+      num_included: The number of included canaries.
     """
 
     state: str
     ratio: float | None
     reason: str
+    fault: str | None = None
+    signal: float | None = None
+    num_scored: int | None = None
+    num_included: int | None = None
 
 
 class CheckReport(msgspec.Struct, frozen=True, omit_defaults=True):

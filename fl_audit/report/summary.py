@@ -87,12 +87,22 @@ def _arrival(arrival: ArrivalReport | None, indent: int) -> list[str]:
 
 
 def arrival_words(arrival: ArrivalReport | Arrival) -> str:
-    """What became of included canaries, in a few words."""
+    """What became of included canaries, in a few words, and any fault and gap."""
     if arrival.state == "arrived":
-        ratio = "" if arrival.ratio is None else f", {arrival.ratio:.2f} times as long as promised"
-        return f"arrived{ratio}"
+        of_client = f", {arrival.ratio or 0:.2f} times as long as a client may be"
+        ratio = "" if arrival.ratio is None else of_client
+        fault = "" if arrival.fault is None else f"; FAULT: {arrival.fault}"
+        return f"arrived{ratio}{_unscored(arrival)}{fault}"
     words = "DID NOT ARRIVE" if arrival.state == "not_arrived" else "cannot be seen to arrive"
     return f"{words}: {arrival.reason}"
+
+
+def _unscored(arrival: ArrivalReport | Arrival) -> str:
+    """How many included canaries have a scored round, where some have none; else empty."""
+    scored, included = arrival.num_scored, arrival.num_included
+    if scored is None or included is None or scored == included:
+        return ""
+    return f"; {scored:,} of {included:,} included canaries have a scored round"
 
 
 def _absences(report: Report) -> list[str]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from fl_audit.estimators.roc import auc
 from fl_audit.mechanism_checks import Arrival
-from fl_audit.mechanism_checks.arrival import ARRIVAL_FALSE_ALARM, ARRIVED_LEVEL
+from fl_audit.mechanism_checks.presentations import ARRIVAL_FALSE_ALARM, ARRIVED_LEVEL
 from fl_audit.verdict.claim_tests import ScoredStatistic
 
 _HINT = 0.05

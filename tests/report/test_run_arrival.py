@@ -57,7 +57,9 @@ def train(folder, kind: str, share: float) -> None:
         writer.writerows(metrics)
 
 
-@pytest.mark.parametrize(("share", "state"), [(1.0, "arrived"), (0.5, "not_arrived")])
+@pytest.mark.parametrize(
+    ("share", "state"), [(1.0, "arrived"), (0.6, "arrived"), (0.5, "not_arrived")]
+)
 @pytest.mark.parametrize("kind", MECHANISMS)
 def test_the_share_is_known_whatever_the_mechanism(run_folder, kind, share, state):
     train(run_folder, kind, share)
@@ -67,6 +69,11 @@ def test_the_share_is_known_whatever_the_mechanism(run_folder, kind, share, stat
     # is below 0.002; another denominator would be off by 0.015.
     assert found.ratio is not None
     assert math.isclose(found.ratio, share, abs_tol=0.006)
+    assert found.signal is not None
+    assert share - 0.012 < found.signal <= share + 1e-9
+    assert (found.fault is None) == (share == 1)
+    # Where nothing clips, a client may be longer than any canary.
+    assert (found.lacks is None) == (kind != "none")
 
 
 def test_a_run_of_a_version_that_logged_no_norm_has_no_share(run_folder):
@@ -75,4 +82,4 @@ def test_a_run_of_a_version_that_logged_no_norm_has_no_share(run_folder):
     run_folder.metrics.write_text(text.replace("aggregate_norm", "another_column"))
     found = run_arrival(read_finished_run(run_folder))
     assert found.ratio is None
-    assert "what length the mechanism promises is not known" in found.reason
+    assert "what length the mechanism allows a client is not known" in found.reason

@@ -100,15 +100,16 @@ class CanaryClients:
         return norm_to_clip(state)
 
     def arriving_length(self, state: Any) -> float | None:
-        """The length of a canary in the aggregate of the round that starts from a state.
+        """The length that a client may have in the aggregate of the round that starts from a state.
 
-        It is what the aggregator promises, for `RoundScorer.score_round(canary_length=...)`; None
-        where its state does not show clip norm and denominator.
+        It is clip norm over denominator, for `RoundScorer.score_round(canary_length=...)`, whatever
+        the length of canaries: shorter ones show less than a client, and an audit is to say so.
+        None where the aggregator's state does not show both.
         """
         clip = read_clip(state)
         if clip.norm is None or clip.denominator is None:
             return None
-        return min(self.norm(state), clip.norm) / clip.denominator
+        return clip.norm / clip.denominator
 
     def join(self, round_number: int, clients: Iterable[Any], state: Any = None) -> list[Any]:
         """The data that `process.next` takes of a round: its real clients, then its canaries.

@@ -19,14 +19,23 @@ from fl_audit.training.data.canary_clients import canary_client_data
 _COPIES = 32
 """Canaries in a probe, all alike, so that noise counts for so much less."""
 
-_TOLERATED = 0.25
-"""The deviation from the promise that is not called a fault."""
+_TOLERATED, _CLEAR = 0.05, 0.5
+"""The deviation from a client's length that is no fault, and the one that noise may not reach."""
+
+_ZEROED = 0.25
+"""The share of the last length below which a longer canary was zeroed, and not clipped."""
 
 _ERRORS = 5.0
 """Standard errors of noise beyond which a deviation is none of chance (6e-7)."""
 
 _SMALLEST, _DOUBLINGS = 1e-3, 40
 """The lengths that are tried where the clip norm is not known: the smallest, and how many."""
+
+_GROWN = 1.5
+"""The ratio of what arrives of doubled lengths from which on nothing clips them."""
+
+_LONGER = 6
+"""Doublings of a norm that is given, to see whether a client may be longer: to 128 times."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +45,9 @@ class ProbedCanary:
     Attributes:
       norm: The length of its update before zeroing, clipping, compression and weighting.
       arrived: The length at which it is in the aggregate, along its own direction.
-      promised: The length at which clip norm and denominator promise it; without a denominator, in
-        a mean of canaries all alike, the length itself or the clip norm.
+      promised: The length that clip norm and denominator allow a client; without a denominator, in
+        a mean of canaries all alike, the clip norm. Where the state shows no clip norm, it is the
+        length at which the longest canary that was tried arrives.
       error: The standard error of `arrived`, from the noise on the aggregate.
       zeroed: How many of the probe's canaries TFF counted as zeroed; None where it does not count.
     """
@@ -50,7 +60,7 @@ class ProbedCanary:
 
     @property
     def ratio(self) -> float:
-        """The share of the promised length that arrives."""
+        """The share of a client's length that arrives."""
         return self.arrived / self.promised
 
     @property
@@ -59,14 +69,15 @@ class ProbedCanary:
         away, error = abs(self.ratio - 1), self.error / self.promised
         if away > _TOLERATED + _ERRORS * error:
             return "not_arrived"
-        return "arrived" if away + _ERRORS * error <= 2 * _TOLERATED else "cannot_tell"
+        return "arrived" if away + _ERRORS * error <= _CLEAR else "cannot_tell"
 
     def __str__(self) -> str:
         """A sentence on what became of it."""
         counted = "" if not self.zeroed else f"; {self.zeroed} of {_COPIES} were zeroed"
         return (
             f"{self.state}: a canary of length {self.norm:.3g} is in the aggregate at "
-            f"{self.ratio:.3g} ± {self.error / self.promised:.2g} of the promised length{counted}"
+            f"{self.ratio:.3g} ± {self.error / self.promised:.2g} of the length that a client may "
+            f"have{counted}"
         )
 
 
@@ -77,7 +88,8 @@ def probe(
 
     The round has 32 canaries that are all alike and nobody else; its state is thrown away. Where
     the aggregator's state shows no clip norm, lengths are doubled, a round each, until one does not
-    arrive longer than the one before: that is the longest that is not clipped.
+    arrive longer than the one before: that is the longest that is not clipped. A norm that is given
+    is compared with that one too.
 
     Args:
       process: A process of `compose_audited_process`.
@@ -91,18 +103,30 @@ def probe(
     if norm is not None:
         if not 0 < norm < math.inf:
             raise InputError(f"norm: must be positive and finite, got {norm}")
-        return _probed(process, start, norm)
+        found = _probed(process, start, norm)
+        if read_clip(start).norm is not None:
+            return found
+        return dataclasses.replace(found, promised=_longest(process, start, found))
     if read_clip(start).norm is not None:
         return _probed(process, start, norm_to_clip(start))
     return _saturating(process, start)
 
 
+def _longest(
+    process: tff.learning.templates.LearningProcess, start: Any, found: ProbedCanary
+) -> float:
+    """The length at which the longest client arrives; the canary's own where nothing limits it."""
+    arrived = [one.arrived for one in _doubled(process, start, 2 * found.norm, _LONGER)]
+    is_limited = arrived[-1] < _GROWN * arrived[-2] or arrived[-1] < _GROWN * found.arrived
+    return max(found.arrived, *arrived) if is_limited else found.promised
+
+
 def _saturating(process: tff.learning.templates.LearningProcess, start: Any) -> ProbedCanary:
     """The first of doubled lengths that arrives clipped, and not zeroed."""
     last: ProbedCanary | None = None
-    for found in _doubled(process, start):
-        if last is not None and found.arrived < 1.5 * last.arrived and last.state == "arrived":
-            is_zeroed = found.arrived < _TOLERATED * last.arrived
+    for found in _doubled(process, start, _SMALLEST, _DOUBLINGS):
+        if last is not None and found.arrived < _GROWN * last.arrived and last.state == "arrived":
+            is_zeroed = found.arrived < _ZEROED * last.arrived
             return last if is_zeroed else dataclasses.replace(found, promised=last.arrived)
         last = found
     raise InputError(
@@ -111,8 +135,10 @@ def _saturating(process: tff.learning.templates.LearningProcess, start: Any) -> 
     )
 
 
-def _doubled(process: tff.learning.templates.LearningProcess, start: Any) -> Iterator[ProbedCanary]:
-    return (_probed(process, start, _SMALLEST * 2.0**power) for power in range(_DOUBLINGS + 1))
+def _doubled(
+    process: tff.learning.templates.LearningProcess, start: Any, norm: float, doublings: int
+) -> Iterator[ProbedCanary]:
+    return (_probed(process, start, norm * 2.0**power) for power in range(doublings + 1))
 
 
 def _probed(
@@ -126,7 +152,7 @@ def _probed(
     along = inner_product(aggregate, vector)
     across = euclidean_norm(aggregate - along * vector) / math.sqrt(len(vector))
     clip = read_clip(start)
-    promised = norm if clip.norm is None else min(norm, clip.norm)
+    promised = norm if clip.norm is None else clip.norm
     # A mean over these canaries alone is as long as one of them.
     counted = 1.0 if clip.denominator is None else _COPIES / clip.denominator
     one = 1.0 if clip.denominator is None else float(_COPIES)

@@ -110,6 +110,19 @@ def test_a_probe_sees_canaries_zeroed_or_as_long_as_the_clip(process):
     assert "32 of 32 were zeroed" in str(long)
 
 
+def test_short_canaries_are_held_against_the_longest_client(process):
+    short = probe(process, 0.01)
+    assert short.state == "not_arrived"
+    assert short.ratio == pytest.approx(0.1, abs=0.01)  # the first clip norm is 0.1
+    pool = CanaryPool(seed=11, count=200, dim=canary_dim(process))
+    canaries = CanaryClients(process, pool, ROUNDS, norm=0.01)
+    assert canaries.arriving_length(process.initialize()) == pytest.approx(0.1 / 20)
+    mean = tff.aggregators.MeanFactory()
+    hidden = probe(process_with(tff.aggregators.clipping_factory(1.0, mean)), 0.1)
+    assert (hidden.state, hidden.ratio) == ("not_arrived", pytest.approx(0.1, abs=0.01))
+    assert probe(process_with(mean), 0.1).state == "arrived"  # nothing limits what is longer
+
+
 def test_a_probe_finds_a_length_where_the_state_shows_no_clip_norm():
     mean = tff.aggregators.MeanFactory()
     found = probe(process_with(tff.aggregators.clipping_factory(1.0, mean)))
