@@ -24,6 +24,7 @@ from fl_audit.attacks.round_directions import OwnSums, RoundDirections
 from fl_audit.canaries.pool import CanaryPool
 from fl_audit.formats.mapped_log import unnamed_log
 from fl_audit.inner_products import euclidean_norm
+from fl_audit.mechanism_checks import RunAggregates, ToldRounds
 
 if TYPE_CHECKING:
     from fl_audit.attacks.attacker import SeenRound
@@ -37,7 +38,8 @@ class AggregateFiles(RoundCosines):
 
     The first `rows` goes through the files, and what is known of the aggregates is complete after
     it; the cosines are kept in a file without a name for all who ask again. Memory is one model and
-    the sum of directions, whatever the number of files.
+    the sum of directions, and as much again for the checks of the mechanism, whatever the number of
+    files.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class AggregateFiles(RoundCosines):
         *,
         keep_directions: bool = False,
         check: Callable[[int, FloatArray], None] | None = None,
+        measure: Callable[[], ToldRounds] | None = None,
     ) -> None:
         """Keeps the arguments; files are read by `rows`.
 
@@ -60,6 +63,8 @@ class AggregateFiles(RoundCosines):
           keep_directions: Whether `own_sums` will be asked for; directions are then kept in a file
             without a name (`RoundDirections`).
           check: A function that is shown each round, from 1, and its cosines as they are computed.
+          measure: The function that starts to measure aggregates for the checks of the mechanism;
+            None where nothing is known of their noise.
         """
         self._pool = pool
         self._paths = paths
@@ -72,6 +77,8 @@ class AggregateFiles(RoundCosines):
         if keep_directions and paths:
             self._directions = RoundDirections.unnamed(len(paths), pool.seed, pool.dim)
         self._lengths = np.full(min(max(paths, default=0), _MOST_ROUNDS), np.nan)
+        self._measure = measure
+        self._measured: ToldRounds | None = None
         self._cosines: Float32Array | None = None
 
     def see_round(self, seen: "SeenRound") -> None:
@@ -98,11 +105,14 @@ class AggregateFiles(RoundCosines):
     def _read_files(self) -> Rows:
         cosines = unnamed_log((max(len(self._paths), 1), self._pool.count))
         self._total[:] = 0
+        self._measured = None if self._measure is None else self._measure()
         numbers = list(self._paths)
         for index, path in enumerate(self._progress(list(self._paths.values()))):
             vector = self._read(path)
             if numbers[index] <= _MOST_ROUNDS:
                 self._lengths[numbers[index] - 1] = euclidean_norm(vector)
+            if self._measured is not None:
+                self._measured.see_round(numbers[index], vector)
             if depends_on_vectors(self._pool.family):
                 self._concentrations[index] = concentration_row(vector)
             add_direction(self._total, vector)
@@ -130,6 +140,10 @@ class AggregateFiles(RoundCosines):
     def measured_lengths(self) -> FloatArray:
         """See `RoundCosines.measured_lengths`; complete after `rows` has gone through all files."""
         return self._lengths
+
+    def measured_aggregates(self) -> RunAggregates | None:
+        """See `RoundCosines.measured_aggregates`."""
+        return None if self._measured is None else self._measured.aggregates()
 
     def any_one(self) -> ComparedVectors | None:
         """See `RoundCosines.any_one`."""

@@ -21,6 +21,9 @@ from fl_audit.inner_products import euclidean_norm
 CANCELLED = 0.1
 """The length below which a sum is mostly rounding error, as its directions cancel."""
 
+LOGGED_SUM = "a sum of directions"
+"""The name of a sum in the message that its file is damaged."""
+
 _PIECE = 1 << 15
 """The number of coordinates worked on at a time: 256 kB, which fits into a cache."""
 
@@ -112,7 +115,7 @@ def read_sum(path: Path, dim: int) -> FloatArray:
     Raises:
       InputError: The file is missing or damaged.
     """
-    total: FloatArray = read_array(path, "a sum of directions")
+    total: FloatArray = read_array(path, LOGGED_SUM)
     shape = (dim,)
     if total.shape != shape or total.dtype != np.float64:
         raise InputError(f"{path}: must be float64 of shape {shape}")

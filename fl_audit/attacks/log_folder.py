@@ -8,10 +8,11 @@ import numpy.typing as npt
 
 from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.audit_table import Audit
-from fl_audit.attacks.compared_vectors import ComparedVectors
+from fl_audit.attacks.compared_vectors import ComparedVectors, write_compared_vectors
 from fl_audit.attacks.context import AttackContext
 from fl_audit.attacks.make import compared_by, make_attackers, scores_of
 from fl_audit.attacks.own_rounds import OwnRounds
+from fl_audit.attacks.registry import STATISTICS
 from fl_audit.attacks.round_cosines import RoundCosines
 from fl_audit.attacks.seen_log import SeenLog, read_vector
 from fl_audit.attacks.statistic import Sight
@@ -19,7 +20,9 @@ from fl_audit.attacks.statistics import statistics_for
 from fl_audit.canaries.inclusion import pair_names
 from fl_audit.canaries.pool import CanaryPool
 from fl_audit.errors import InputError
-from fl_audit.formats.score_file import ScoreFile
+from fl_audit.formats.log_folder import LogFolder
+from fl_audit.formats.score_file import ScoreFile, write_score_file
+from fl_audit.formats.sources_file import write_sources
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,3 +147,29 @@ def score_files(
         name: ScoreFile(ids, included, values, pool.inclusion, pair=pairs)
         for name, values in scores.items()
     }
+
+
+def write_scores(
+    folder: LogFolder,
+    files: Mapping[str, ScoreFile],
+    compared: Mapping[str, ComparedVectors],
+    num_rounds: int,
+) -> None:
+    """Replaces the scores of a folder; what says that files belong together is written last.
+
+    Args:
+      folder: The folder, with the log of cosines.
+      files: The scores by statistic.
+      compared: What is known of the vectors behind them, by statistic.
+      num_rounds: The number of rounds that are scored.
+    """
+    write_sources(folder.sources, 0, [folder.pool, folder.canaries])
+    for name in STATISTICS.names:
+        folder.scores(name).unlink(missing_ok=True)
+    folder.compared_vectors.unlink(missing_ok=True)
+    for statistic, scored in files.items():
+        write_score_file(folder.scores(statistic), scored)
+    write_compared_vectors(folder.compared_vectors, compared)
+    written = [folder.scores(statistic) for statistic in files]
+    behind = [folder.pool, folder.canaries, folder.round_cosines, folder.compared_vectors]
+    write_sources(folder.sources, num_rounds, [*written, *behind])

@@ -23,6 +23,7 @@ from fl_audit.attacks.own_rounds import NumberedRow, OwnRounds
 from fl_audit.attacks.round_directions import OwnSums, RoundDirections
 from fl_audit.formats.concentration_log import ConcentrationLog
 from fl_audit.formats.cosine_log import CosineLog
+from fl_audit.mechanism_checks import RunAggregates
 
 if TYPE_CHECKING:
     from fl_audit.attacks.attacker import SeenRound
@@ -89,6 +90,13 @@ class RoundCosines(abc.ABC):
         NaN where it was not; empty where aggregates themselves are not there.
         """
         return np.zeros(0)
+
+    def measured_aggregates(self) -> RunAggregates | None:
+        """What checks of the mechanism look at; None where the noise is not known, or no round is.
+
+        Complete after `rows` has gone through all rounds.
+        """
+        return None
 
 
 class _LoggedRounds(RoundCosines):
@@ -168,6 +176,7 @@ class FinishedRounds(_LoggedRounds):
         concentrations: ConcentrationLog | None,
         total: ComparedVectors | None,
         directions: RoundDirections | None = None,
+        measured: RunAggregates | None = None,
     ) -> None:
         """Keeps what was read from a log.
 
@@ -176,10 +185,12 @@ class FinishedRounds(_LoggedRounds):
           concentrations: The log of the aggregates' concentrations; None where they are not known.
           total: What is known of the sum of directions of all rounds that are scored.
           directions: The directions of all rounds; None where they are not known.
+          measured: What was measured of the aggregates; None where it was not.
         """
         super().__init__(log, concentrations)
         self._total = total
         self._directions = directions
+        self._measured = measured
 
     def see_round(self, seen: "SeenRound") -> None:
         """Raises an error, as no round is shown to a log.
@@ -195,6 +206,10 @@ class FinishedRounds(_LoggedRounds):
     def total(self) -> ComparedVectors | None:
         """See `RoundCosines.total`."""
         return self._total
+
+    def measured_aggregates(self) -> RunAggregates | None:
+        """See `RoundCosines.measured_aggregates`."""
+        return self._measured
 
     def own_sums(self, own: OwnRounds) -> OwnSums | None:
         """See `RoundCosines.own_sums`."""

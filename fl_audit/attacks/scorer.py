@@ -1,8 +1,8 @@
 """Scoring a pool of canaries while another system trains."""
 
-import math
+import functools
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,30 +11,28 @@ import numpy.typing as npt
 from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.arrays import Arrays, flatten
 from fl_audit.attacks.compared_vectors import (
-    ComparedVectors,
     concentration_row,
     depends_on_vectors,
     unknown_rows,
-    write_compared_vectors,
 )
+from fl_audit.attacks.direction_sum import LOGGED_SUM, add_direction
 from fl_audit.attacks.listed_canaries import read_listed, write_listed
 from fl_audit.attacks.live_test import LiveCanaries, LiveTest, ScoredRound, why_no_live_test
-from fl_audit.attacks.log_folder import score_files, score_seen
-from fl_audit.attacks.logged_sum import LoggedSum
-from fl_audit.attacks.registry import STATISTICS
+from fl_audit.attacks.log_folder import score_files, score_seen, write_scores
 from fl_audit.attacks.round_cosines import scored_round
 from fl_audit.attacks.round_directions import RoundDirections
 from fl_audit.attacks.seen_log import check_pool, logged_rounds
+from fl_audit.attacks.told_round import ToldRound, length_log
 from fl_audit.canaries.pool import CanaryPool, read_pool, write_pool
 from fl_audit.errors import InputError
 from fl_audit.estimators.arguments import check_confidence, check_delta
 from fl_audit.formats.concentration_log import ConcentrationLog
 from fl_audit.formats.cosine_log import CosineLog
 from fl_audit.formats.log_folder import LogFolder
-from fl_audit.formats.mapped_log import MappedArray, create_log, open_log
-from fl_audit.formats.score_file import ScoreFile, write_score_file
+from fl_audit.formats.logged_total import LoggedTotal
 from fl_audit.formats.sources_file import write_sources
 from fl_audit.inner_products import euclidean_norm
+from fl_audit.mechanism_checks import MeasuredRounds, checked_variables, write_variables
 
 
 class RoundScorer:
@@ -65,8 +63,9 @@ class RoundScorer:
             self._directions = RoundDirections.open(
                 folder.round_directions, log.num_rounds, pool.seed, pool.dim
             )
-        self._lengths = _length_log(folder, log.num_rounds)
-        self._sum = LoggedSum(folder.direction_sum, pool.dim)
+        self._lengths = length_log(folder, log.num_rounds)
+        self._sum = LoggedTotal(folder.direction_sum, pool.dim, LOGGED_SUM)
+        self._measured = MeasuredRounds(folder, log.num_rounds, pool.dim)
 
     @classmethod
     def create(
@@ -75,6 +74,9 @@ class RoundScorer:
         pool: CanaryPool,
         num_rounds: int,
         canary_rounds: Sequence[Sequence[int]] | None = None,
+        *,
+        variable_sizes: Sequence[int] | None = None,
+        frozen: Sequence[int] = (),
     ) -> "RoundScorer":
         """Starts an audit in a new or empty folder, which appears whole.
 
@@ -85,10 +87,14 @@ class RoundScorer:
           canary_rounds: The rounds of each canary, included or not, from 1, such as
             `CanaryClients.rounds`; with them `own_rounds` is scored. Those of an excluded canary
             are drawn in the same way, as the rounds in which it would have taken part.
+          variable_sizes: The number of parameters in each variable of the model, in the order of
+            the aggregate, for the checks of the mechanism; by default those of the arrays that the
+            first checked aggregate comes in.
+          frozen: The variables, from 1, that are not trained and have no noise.
 
         Raises:
-          InputError: The folder is not empty, all coins are the same, or the number of
-            rounds is below 1.
+          InputError: The folder is not empty, all coins are the same, the number of rounds is below
+            1, or the sizes are not those of such a model.
         """
         path = Path(folder)
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
@@ -97,6 +103,12 @@ class RoundScorer:
             )
         if num_rounds < 1:
             raise InputError(f"num_rounds: must be at least 1, got {num_rounds}")
+        variables = None
+        if variable_sizes is not None:
+            name = "variable_sizes and frozen"
+            variables = checked_variables(variable_sizes, frozen, pool.dim, name)
+        elif frozen:
+            raise InputError("variable_sizes: must be handed over where frozen is")
         _ = pool.included  # raises now, not after training, if all coins are the same
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as beside:
@@ -105,8 +117,10 @@ class RoundScorer:
             CosineLog.create(made.round_cosines, num_rounds, pool.count).flush()
             if depends_on_vectors(pool.family):
                 ConcentrationLog.create(made.round_concentrations, num_rounds).flush()
-            LoggedSum.create(made.direction_sum)
+            LoggedTotal.create(made.direction_sum)
             write_pool(made.pool, pool)
+            if variables is not None:
+                write_variables(made, variables)
             if canary_rounds is not None:
                 write_listed(made, pool, canary_rounds, num_rounds)
                 if any(len(set(rounds)) > 1 for rounds in canary_rounds):
@@ -131,7 +145,13 @@ class RoundScorer:
         return cls(at, pool, CosineLog.open(at.round_cosines, num_rounds, pool.count))
 
     def score_round(
-        self, round_number: int, aggregate: Arrays, *, canary_length: float | None = None
+        self,
+        round_number: int,
+        aggregate: Arrays,
+        *,
+        canary_length: float | None = None,
+        noise_stddev: float | None = None,
+        norm_bound: float | None = None,
     ) -> npt.NDArray[np.float64]:
         """Scores every canary against a round's aggregate, and writes the cosines to the disk.
 
@@ -149,31 +169,40 @@ class RoundScorer:
             over denominator for a mean of clipped updates, though canaries be sent shorter. With
             it, and with the rounds of canaries, it is measured whether they arrive, and how long
             they are against such a client (docs/arrival.md); None where it is not known.
+          noise_stddev: The standard deviation of the noise that should be on each coordinate of
+            this aggregate. With it the mechanism is checked as a run's is (docs/checks.md), without
+            which *consistent* says that it was not; None where it is not known.
+          norm_bound: The largest norm that the aggregate can have without noise: participants times
+            clip norm, over the denominator. None where it is not known.
 
         Returns:
           The cosines, float64 of shape (num_canaries,).
 
         Raises:
           InputError: There is no room for the round, or the aggregate is of another size or type or
-            is not finite, or the length is not positive; nothing is written then.
+            is not finite, or a number is out of range; nothing is written then.
         """
         if not 1 <= round_number <= self.num_rounds:
             raise InputError(
                 f"round_number: must be in 1 to {self.num_rounds} (num_rounds), got {round_number}"
             )
-        if canary_length is not None and not 0 < canary_length < math.inf:
-            raise InputError(f"canary_length: must be positive and finite, got {canary_length}")
+        told = ToldRound(canary_length, noise_stddev, norm_bound)
         name = f"aggregate of round {round_number}"
         vector = flatten(aggregate, self.pool.dim, name)
         cosines = self.pool.cosines(vector)
-        self._write(round_number - 1, vector, cosines, canary_length)
+        self._write(round_number - 1, vector, cosines, told)
+        if noise_stddev is not None:
+            arrays = [aggregate] if isinstance(aggregate, np.ndarray) else aggregate
+            sizes = [size for part in arrays if (size := np.size(part))]
+            self._measured.write(round_number - 1, vector, sizes, noise_stddev, norm_bound)
         return cosines
 
     def _write(
-        self, index: int, vector: Float32Array, cosines: FloatArray, canary_length: float | None
+        self, index: int, vector: Float32Array, cosines: FloatArray, told: ToldRound
     ) -> None:
         """Writes a round in an order such that no crash pairs its cosines with another vector."""
         self._sum.forget(index)
+        self._measured.forget(index)
         self._lengths[index] = np.nan
         self._lengths.flush()
         if self._concentrations is not None:
@@ -188,10 +217,10 @@ class RoundScorer:
         if self._directions is not None:
             self._directions.add(index, vector)
             self._directions.flush()
-        promised = np.nan if canary_length is None else canary_length
+        promised = np.nan if told.canary_length is None else told.canary_length
         self._lengths[index] = euclidean_norm(vector), promised
         self._lengths.flush()
-        self._sum.add(index, vector)
+        self._sum.add(index, functools.partial(add_direction, vector=vector))
 
     @property
     def scored_rounds(self) -> list[int]:
@@ -261,33 +290,5 @@ class RoundScorer:
         if not seen.scores:
             raise InputError(f"{self.folder.path}: no round is scored yet")
         files = score_files(self.pool, listed.included, seen.scores)
-        self._write_scores(files, seen.compared)
+        write_scores(self.folder, files, seen.compared, len(self.scored_rounds))
         return {statistic: self.folder.scores(statistic) for statistic in files}
-
-    def _write_scores(
-        self, files: Mapping[str, ScoreFile], compared: Mapping[str, ComparedVectors]
-    ) -> None:
-        """Replaces the scores; what says that files belong together goes first and comes last."""
-        folder = self.folder
-        write_sources(folder.sources, 0, [folder.pool, folder.canaries])
-        for name in STATISTICS.names:
-            folder.scores(name).unlink(missing_ok=True)
-        folder.compared_vectors.unlink(missing_ok=True)
-        for statistic, scored in files.items():
-            write_score_file(folder.scores(statistic), scored)
-        write_compared_vectors(folder.compared_vectors, compared)
-        written = [folder.scores(statistic) for statistic in files]
-        behind = [folder.pool, folder.canaries, folder.round_cosines, folder.compared_vectors]
-        write_sources(folder.sources, len(self.scored_rounds), [*written, *behind])
-
-
-def _length_log(folder: LogFolder, num_rounds: int) -> MappedArray:
-    """The lengths of rounds, to be written on; a new log in a folder of an older version.
-
-    Raises:
-      InputError: The file is damaged or of another shape.
-    """
-    path, shape = folder.round_lengths, (num_rounds, 2)
-    if not path.exists():
-        return create_log(path, np.float64, shape)
-    return open_log(path, "r+", np.float64, shape, "lengths")

@@ -1,5 +1,6 @@
 """What a log folder shows, read once for all who score it; docs/logs.md defines the format."""
 
+import functools
 import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
@@ -10,8 +11,8 @@ import numpy as np
 from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.aggregate_files import AggregateFiles
 from fl_audit.attacks.arrays import flatten
+from fl_audit.attacks.direction_sum import LOGGED_SUM, sum_of_cosines
 from fl_audit.attacks.listed_canaries import ListedCanaries, read_listed
-from fl_audit.attacks.logged_sum import LoggedSum
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.round_cosines import FinishedRounds, RoundCosines
 from fl_audit.attacks.round_directions import RoundDirections
@@ -20,8 +21,16 @@ from fl_audit.errors import InputError, refuse_misspelt
 from fl_audit.formats.concentration_log import ConcentrationLog
 from fl_audit.formats.cosine_log import CosineLog
 from fl_audit.formats.log_folder import LogFolder
+from fl_audit.formats.logged_total import LoggedTotal
 from fl_audit.formats.npy_file import read_array
 from fl_audit.formats.sources_file import read_sources
+from fl_audit.mechanism_checks import (
+    ToldRounds,
+    Variables,
+    logged_aggregates,
+    read_mechanism,
+    read_variables,
+)
 
 _AGGREGATE = re.compile(r"round_(\d+)\.npy")
 
@@ -92,7 +101,12 @@ def _rounds(
     def read(path: Path) -> Float32Array:
         return read_vector(path, pool.dim)
 
-    files = AggregateFiles(pool, paths, read, progress, keep_directions=several, check=check)
+    told = read_mechanism(folder)
+    variables = read_variables(folder, pool.dim) or Variables((pool.dim,))
+    measure = None if told is None else functools.partial(ToldRounds, told, variables)
+    files = AggregateFiles(
+        pool, paths, read, progress, keep_directions=several, check=check, measure=measure
+    )
     return files, len(paths)
 
 
@@ -151,13 +165,15 @@ def logged_rounds(folder: LogFolder, pool: CanaryPool, log: CosineLog) -> Finish
     path = folder.round_concentrations
     concentrations = ConcentrationLog.read(path, log.num_rounds) if path.exists() else None
     scored = set(np.flatnonzero(log.written()).tolist())
-    total = LoggedSum(folder.direction_sum, pool.dim).compared(pool.family, scored)
+    logged = LoggedTotal(folder.direction_sum, pool.dim, LOGGED_SUM)
+    total = sum_of_cosines(pool.family, logged.total) if logged.rounds == scored else None
     directions = None
     if folder.round_directions.exists():
         directions = RoundDirections.read(
             folder.round_directions, log.num_rounds, pool.seed, pool.dim
         )
-    return FinishedRounds(log, concentrations, total, directions)
+    measured = logged_aggregates(folder, pool.dim)
+    return FinishedRounds(log, concentrations, total, directions, measured)
 
 
 def _aggregates(folder: LogFolder) -> dict[int, Path]:

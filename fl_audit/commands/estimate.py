@@ -14,6 +14,7 @@ from fl_audit.commands.printing import (
     print_json,
     print_lines,
     verdict_lines,
+    wrapped,
 )
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def _estimate(arguments: argparse.Namespace) -> int:
         print_json(report.to_json() if is_folder else _file_json(report))
     else:
         lines = _all_lines(report, is_folder) if arguments.verbose else _brief_lines(report)
-        behind = [*lines, *_arrival(report), *_verdict_lines(report.reached)]
+        behind = [*lines, *_arrival(report), *_checks(report), *_verdict_lines(report.reached)]
         print_lines([*_answer(report), *behind])
     if arguments.out is not None:
         sys.stdout.flush()
@@ -204,6 +205,14 @@ def _arrival(report: "FolderReport") -> list[str]:
     if arrival is None:
         return []
     return ["", *arrival_lines(arrival.state, arrival.reason, arrival.fault)]
+
+
+def _checks(report: "FolderReport") -> list[str]:
+    if report.checks is None:
+        return []
+    from fl_audit.report.checks import checks_words
+
+    return wrapped(f"checks of the mechanism: {checks_words(report.checks)}")
 
 
 def _verdict_lines(verdict: "Verdict | None") -> list[str]:

@@ -67,13 +67,18 @@ def verdict_lines(claim: "Claim", outcome: str, reason: str) -> list[str]:
 
 def arrival_lines(state: str, reason: str, fault: str | None) -> list[str]:
     """What became of the included canaries, wrapped to the terminal."""
-    width = max(min(shutil.get_terminal_size((100, 24)).columns, 100), 40)
     words = {
         "arrived": "canaries arrived" if fault is None else "canaries arrived, with a FAULT",
         "not_arrived": "canaries DID NOT ARRIVE as promised",
         "cannot_tell": "canaries cannot be seen to arrive",
     }
-    return textwrap.wrap(f"{words[state]}: {reason}", width, break_on_hyphens=False)
+    return wrapped(f"{words[state]}: {reason}")
+
+
+def wrapped(text: str) -> list[str]:
+    """A text in lines as long as the terminal's."""
+    width = max(min(shutil.get_terminal_size((100, 24)).columns, 100), 40)
+    return textwrap.wrap(text, width, break_on_hyphens=False)
 
 
 def print_lines(lines: Iterable[str]) -> None:

@@ -34,6 +34,36 @@ class LogFolder(ScoredFolder):
         return self.path / "round_lengths.npy"
 
     @property
+    def round_mechanism(self) -> Path:
+        """The noise on a coordinate and the norm bound, float64 of shape (rounds, 2) (NPY).
+
+        The first is the standard deviation of the noise on each coordinate of a round's aggregate,
+        the second the largest norm that the aggregate can have without noise. NaN where one is not
+        known; the file may be missing.
+        """
+        return self.path / "round_mechanism.npy"
+
+    @property
+    def variables(self) -> Path:
+        """The sizes of the model's variables, and which are frozen (JSON); may be missing."""
+        return self.path / "variables.json"
+
+    @property
+    def round_measures(self) -> Path:
+        """What `RoundScorer` has measured of each aggregate, as a run's `aggregates.npy` (NPY)."""
+        return self.path / "round_measures.npy"
+
+    @property
+    def coordinate_lengths(self) -> Path:
+        """What rounds leave on each coordinate, as `RoundScorer` keeps it (NPY)."""
+        return self.path / "coordinate_lengths.npy"
+
+    @property
+    def autocorrelation(self) -> Path:
+        """The strongest autocorrelation of a round, as `RoundScorer` has found it (JSON)."""
+        return self.path / "round_echo.json"
+
+    @property
     def direction_sum(self) -> Path:
         """The sum of the directions of the aggregates so far, as `RoundScorer` keeps it (NPY)."""
         return self.path / "direction_sum.npy"
@@ -57,4 +87,5 @@ class LogFolder(ScoredFolder):
     def optional(self) -> tuple[str, ...]:
         """The names of what another system may put beside the pool; each may be missing."""
         vectors = (self.aggregates, self.round_cosines, self.initial, self.final)
-        return tuple(path.name for path in (*vectors, self.canaries, self.round_lengths))
+        told = (self.canaries, self.round_lengths, self.round_mechanism, self.variables)
+        return tuple(path.name for path in (*vectors, *told))

@@ -1,6 +1,7 @@
 """Noise that repeats within one aggregate, found as the strongest autocorrelation."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -8,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.fft
 
+from fl_audit.formats.json_file import read_json
 from fl_audit.mechanism_checks.tails import log_p_autocorrelation
 
 MOST_COORDINATES = 1 << 25
@@ -59,7 +61,7 @@ def strongest_autocorrelation(
     at = int(np.argmax(np.where(log_p == log_p.min(), np.abs(products), -1)))
     return Autocorrelation(
         lag=at + 1,
-        product=float(products[at]) * stddev**2,
+        product=float(products[at] * stddev**2),
         num_pairs=dim - 1 - at,
         num_lags=dim - 1,
     )
@@ -78,11 +80,12 @@ def autocorrelation_to_json(autocorrelation: Autocorrelation | None) -> str:
     return msgspec.json.encode(autocorrelation).decode() + "\n"
 
 
-def autocorrelation_from_json(text: bytes) -> Autocorrelation | None:
-    """The autocorrelation that `autocorrelation_to_json` wrote.
+def read_autocorrelation(path: Path) -> Autocorrelation | None:
+    """Reads what `autocorrelation_to_json` has made.
 
     Raises:
-      msgspec.MsgspecError: The text is something else.
+      InputError: The file cannot be read, or holds something else.
     """
-    made: Any = msgspec.json.decode(text, type=Autocorrelation | None)
-    return made if isinstance(made, Autocorrelation) else None
+    kind: Any = Autocorrelation | None
+    found = read_json(path, kind, "an autocorrelation")
+    return found if isinstance(found, Autocorrelation) else None

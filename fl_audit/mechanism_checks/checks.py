@@ -11,10 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from fl_audit.array_types import FloatArray
 from fl_audit.mechanism_checks.autocorrelation import Autocorrelation
+from fl_audit.mechanism_checks.coordinates import CoordinateLengths, scarcest
+from fl_audit.mechanism_checks.shortfall import detectable_noise
 from fl_audit.mechanism_checks.tails import log_p_autocorrelation, log_p_longer, log_p_shorter
 
 FALSE_ALARM = 1e-6
@@ -24,31 +25,41 @@ FALSE_ALARM = 1e-6
 _ROUNDING = 1 + 1e-5
 """The factor by which clipping in float32 may exceed a length."""
 
+_OFF = 5e-3
+"""The part by which noise may be off what was said of it: a value of three digits is, and so are
+numbers of bfloat16 or float16. An epsilon moves by as little."""
+
 _RESOLUTION = 1e-6
 """The resolution of an aggregate in float32: shorter noise is lost in it, whatever is added."""
 
 
 @dataclass(frozen=True, eq=False)
 class RunAggregates:
-    """The measurements that the checks look at.
+    """The measurements that the checks look at, of rounds in order.
 
     Attributes:
       sizes: The sizes of the model's variables.
-      stddev: The configured standard deviation of the noise on a coordinate of the aggregate, of
-        shape (rounds,).
+      stddev: The standard deviation that the noise on a coordinate of the aggregate should have, of
+        shape (rounds,); 0 where there is none, NaN where it is not known.
       norm_bound: The largest norm that the aggregate can have without noise, of shape (rounds,):
-        participants times clip norm, over the denominator.
-      measured: The rows of `measure`, of shape (rounds, variables, 2); rows of NaN are not looked
-        at.
+        participants times clip norm, over the denominator. NaN where it is not known.
+      measured: The rows of `measure`, of shape (rounds, variables, 2), each round's with the round
+        in the row before; what is NaN is not looked at.
       autocorrelation: The strongest autocorrelation of the first round; None where it was not
         looked for.
+      coordinates: What all rounds leave on each coordinate; None where it was not kept.
+      frozen: The variables, from 0, that are said not to be trained and to have no noise.
+      numbers: The numbers of the rounds, from 1; None where they are 1, 2, 3 and so on.
     """
 
     sizes: Sequence[int]
     stddev: FloatArray
     norm_bound: FloatArray
     measured: FloatArray
-    autocorrelation: Autocorrelation | None
+    autocorrelation: Autocorrelation | None = None
+    coordinates: CoordinateLengths | None = None
+    frozen: frozenset[int] = frozenset()
+    numbers: Sequence[int] | None = None
 
 
 @dataclass(frozen=True)
@@ -60,9 +71,12 @@ class Check:
       log_p: The logarithm of a bound on the probability that a correct mechanism looks as bad, over
         all tests.
       num_tests: The number of tests: rounds and variables, or lags, that were looked at.
-      round: The round, from 1, that looks worst; None where no round stands out.
+      round: The round, from 1, that looks worst; None where no round stands out, or where all
+        rounds together look worst.
       variable: The variable of the model, from 1, that looks worst; None for the whole model.
       ratio: The measured over the expected value there; see `docs/checks.md`.
+      detectable_ratio: The largest noise, over what it should be, that the check would have failed
+        (see `detectable_noise`); None for a check of something else.
     """
 
     name: str
@@ -71,6 +85,7 @@ class Check:
     round: int | None
     variable: int | None
     ratio: float
+    detectable_ratio: float | None = None
 
     @property
     def passed(self) -> bool:
@@ -88,115 +103,184 @@ def check_aggregates(run: RunAggregates) -> list[Check]:
     return list(_checks(run))
 
 
-def check_rounds(canary_rounds: Sequence[npt.NDArray[np.int64]]) -> Check:
-    """The check that no canary takes part twice in a round.
+def _checks(run: RunAggregates) -> Iterator[Check]:
+    rounds = _Rounds.of(run)
+    if (run.stddev > 0).any():
+        yield _enough_noise(rounds)
+        if run.coordinates is not None:
+            yield _noise_everywhere(run, run.coordinates)
+        yield _fresh_noise(rounds)
+    yield _bounded_length(rounds)
+    if run.autocorrelation is not None:
+        yield _no_echo(run.autocorrelation, rounds)
+    if run.frozen:
+        yield _frozen(run, rounds)
+
+
+@dataclass(frozen=True, eq=False)
+class _Rounds:
+    """The measurements with the whole model, without frozen variables, as a last variable.
+
+    Attributes:
+      sizes: The sizes, of shape (variables + 1,).
+      squared: The squared lengths, of shape (rounds, variables + 1); NaN in frozen variables.
+      products: The inner products with the round before, of that shape.
+      stddev: The noise that should be on a coordinate, of shape (rounds, 1).
+      norm_bound: The largest norm without noise, of shape (rounds, 1).
+      numbers: The numbers of the rounds.
+    """
+
+    sizes: FloatArray
+    squared: FloatArray
+    products: FloatArray
+    stddev: FloatArray
+    norm_bound: FloatArray
+    numbers: Sequence[int]
+
+    @classmethod
+    def of(cls, run: RunAggregates) -> "_Rounds":
+        moving = [index for index in range(len(run.sizes)) if index not in run.frozen]
+        sizes = np.array([*run.sizes, sum(run.sizes[index] for index in moving)], np.float64)
+        whole = run.measured[:, moving].sum(axis=1, keepdims=True)
+        measured = np.concatenate([run.measured, whole], axis=1)
+        measured[:, sorted(run.frozen)] = np.nan
+        return cls(
+            sizes=sizes,
+            squared=measured[:, :, 0],
+            products=measured[:, :, 1],
+            stddev=run.stddev[:, None],
+            norm_bound=run.norm_bound[:, None],
+            numbers=run.numbers or range(1, len(run.measured) + 1),
+        )
+
+    @property
+    def noise(self) -> FloatArray:
+        """The standard deviation where there is noise, else NaN."""
+        return np.where(self.stddev > 0, self.stddev, np.nan)
+
+
+def _enough_noise(rounds: _Rounds) -> Check:
+    """The check that no variable is shorter than its noise."""
+    return _long_enough("enough_noise", rounds, rounds.squared / rounds.noise**2, rounds.sizes)
+
+
+def _fresh_noise(rounds: _Rounds) -> Check:
+    """The check that the part not explained by the last aggregate is not shorter than its noise."""
+    squared, noise = rounds.squared, rounds.noise
+    with np.errstate(divide="ignore", invalid="ignore"):
+        explained = rounds.products[1:] ** 2 / squared[:-1]
+    unexplained = np.maximum(squared[1:] - np.where(squared[:-1] > 0, explained, 0), 0)
+    dof = np.maximum(rounds.sizes - 1, 1)
+    can_be_seen = np.sqrt(dof) * noise[1:] > _RESOLUTION * np.sqrt(squared[1:])
+    lengths = np.full_like(squared, np.nan)
+    is_tested = (rounds.sizes > 1) & can_be_seen
+    lengths[1:] = np.where(is_tested, unexplained / noise[1:] ** 2, np.nan)
+    return _long_enough("fresh_noise", rounds, lengths, dof)
+
+
+def _long_enough(name: str, rounds: _Rounds, lengths: FloatArray, dof: FloatArray) -> Check:
+    """The check that nothing is shorter than noise, in each round and in all rounds together.
+
+    Given what came before, each round's squared length is stochastically larger than chi-square;
+    so is the sum over rounds, whatever the clients make of what they have seen.
 
     Args:
-      canary_rounds: The rounds, from 0, that each included canary took part in.
+      name: The name of the check.
+      rounds: The rounds.
+      lengths: Squared lengths over the noise's variance, of shape (rounds, variables + 1), NaN
+        where they are not looked at.
+      dof: The number of dimensions that the noise has there, of shape (variables + 1,).
     """
-    repeated = [rounds[1:][np.diff(rounds) == 0] for rounds in map(np.sort, canary_rounds)]
-    twice = np.concatenate([*repeated, np.zeros(0, np.int64)])
-    return Check(
-        name="once_a_round",
-        log_p=-math.inf if len(twice) else 0.0,
-        num_tests=len(canary_rounds),
-        round=int(twice.min()) + 1 if len(twice) else None,
-        variable=None,
-        ratio=float(len(twice)),
+    counts = (~np.isnan(lengths)).sum(axis=0)
+    together = np.where(counts > 1, np.nansum(lengths, axis=0), np.nan)
+    lengths = np.vstack([lengths, together])
+    dofs = np.vstack([np.broadcast_to(dof, (len(lengths) - 1, len(dof))), counts * dof])
+    dofs = np.maximum(dofs, 1)
+    log_p = log_p_shorter(lengths / (1 - _OFF) ** 2, dofs)
+    ratio = np.sqrt(lengths / dofs)
+    return _worst(
+        name,
+        log_p,
+        ratio,
+        badness=-ratio,
+        numbers=rounds.numbers,
+        detectable_ratio=detectable_noise(lengths, dofs, (1 - _OFF) ** 2, math.log(FALSE_ALARM)),
     )
 
 
-def _checks(run: RunAggregates) -> Iterator[Check]:
-    sizes, squared, products = _with_whole(run)
-    stddev, norm_bound = run.stddev[:, None], run.norm_bound[:, None]
-    if (run.stddev > 0).all():
-        yield _enough_noise(squared, sizes, stddev)
-        yield _fresh_noise(squared, products, sizes, stddev)
-        yield _bounded_length(squared, sizes, stddev, norm_bound)
-        if run.autocorrelation is not None:
-            yield _no_autocorrelation(
-                run.autocorrelation, float(run.stddev[0]), float(run.norm_bound[0])
-            )
-    else:
-        yield _bounded_without_noise(squared, norm_bound)
+def _noise_everywhere(run: RunAggregates, coordinates: CoordinateLengths) -> Check:
+    """The check that not more coordinates are short in all rounds than noise leaves short."""
+    moving = np.repeat([index not in run.frozen for index in range(len(run.sizes))], run.sizes)
+    log_p, ratio, num_tests = scarcest(coordinates, moving)
+    return Check("noise_everywhere", log_p, num_tests, None, None, ratio)
 
 
-def _with_whole(run: RunAggregates) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The sizes, squared lengths and products, with the whole model as a last variable."""
-    sizes = np.array([*run.sizes, sum(run.sizes)], dtype=np.float64)
-    whole = run.measured.sum(axis=1, keepdims=True)
-    squared, products = np.moveaxis(np.concatenate([run.measured, whole], axis=1), 2, 0)
-    return sizes, squared, products
+def _bounded_length(rounds: _Rounds) -> Check:
+    """The check that no variable is longer than clipped updates and their noise can be.
 
-
-def _enough_noise(squared: FloatArray, sizes: FloatArray, stddev: FloatArray) -> Check:
-    """The check that no variable is shorter than its noise."""
-    lengths = squared / stddev**2
-    log_p = log_p_shorter(lengths, np.broadcast_to(sizes, lengths.shape))
-    ratio = np.sqrt(lengths / sizes)
-    return _worst("enough_noise", log_p, ratio, badness=-ratio)
-
-
-def _fresh_noise(
-    squared: FloatArray, products: FloatArray, sizes: FloatArray, stddev: FloatArray
-) -> Check:
-    """The check that the part not explained by the last aggregate is not shorter than its noise."""
+    Without noise chance plays no part.
+    """
+    squared, bound = rounds.squared, _ROUNDING * rounds.norm_bound
+    noise = (1 + _OFF) * rounds.noise
+    sizes = np.broadcast_to(rounds.sizes, squared.shape)
+    likely = log_p_longer(squared / noise**2, sizes, np.broadcast_to(bound / noise, squared.shape))
+    certain = np.where(np.sqrt(squared) <= bound, 0.0, -np.inf)
+    certain = np.where(np.isnan(squared + bound), np.nan, certain)
     with np.errstate(divide="ignore", invalid="ignore"):
-        explained = products[1:] ** 2 / squared[:-1]
-    unexplained = np.maximum(squared[1:] - np.where(squared[:-1] > 0, explained, 0), 0)
-    dof = np.maximum(sizes - 1, 1)
-    can_be_seen = np.sqrt(dof) * stddev[1:] > _RESOLUTION * np.sqrt(squared[1:])
-    lengths = np.where((sizes > 1) & can_be_seen, unexplained / stddev[1:] ** 2, np.nan)
-    log_p = log_p_shorter(lengths, np.broadcast_to(dof, lengths.shape))
-    ratio = np.sqrt(lengths / dof)
-    return _worst("fresh_noise", log_p, ratio, badness=-ratio, first_round=2)
-
-
-def _bounded_length(
-    squared: FloatArray, sizes: FloatArray, stddev: FloatArray, norm_bound: FloatArray
-) -> Check:
-    """The check that no variable is longer than clipped updates and their noise can be."""
-    log_p = log_p_longer(
-        squared / stddev**2,
-        np.broadcast_to(sizes, squared.shape),
-        np.broadcast_to(_ROUNDING * norm_bound / stddev, squared.shape),
+        expected = rounds.norm_bound**2 + rounds.stddev**2 * rounds.sizes
+        ratio = np.where(squared > 0, np.sqrt(squared / expected), 0.0)
+    return _worst(
+        "bounded_length",
+        np.where(rounds.stddev == 0, certain, likely),
+        ratio,
+        badness=ratio,
+        numbers=rounds.numbers,
     )
-    ratio = np.sqrt(squared / (norm_bound**2 + stddev**2 * sizes))
-    return _worst("bounded_length", log_p, ratio, badness=ratio)
 
 
-def _bounded_without_noise(squared: FloatArray, norm_bound: FloatArray) -> Check:
-    """The same check without noise, where chance plays no part."""
-    lengths = np.sqrt(squared)
-    log_p = np.where(lengths <= _ROUNDING * norm_bound, 0.0, -np.inf)
-    log_p = np.where(np.isnan(squared), np.nan, log_p)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(lengths > 0, lengths / norm_bound, 0.0)
-    return _worst("bounded_length", log_p, ratio, badness=ratio)
-
-
-def _no_autocorrelation(strongest: Autocorrelation, stddev: float, norm_bound: float) -> Check:
+def _no_echo(strongest: Autocorrelation, rounds: _Rounds) -> Check:
     """The check that the first round's coordinates are not alike at any distance."""
-    product = np.array(strongest.product / stddev**2)
-    num_pairs = np.array(float(strongest.num_pairs))
-    log_p = float(log_p_autocorrelation(product, num_pairs, norm_bound / stddev))
+    stddev, bound = rounds.stddev[0, 0], rounds.norm_bound[0, 0]
+    product, num_pairs = np.array([strongest.product / stddev**2, strongest.num_pairs])
+    log_p = float(log_p_autocorrelation(product, num_pairs, float(bound / stddev)))
     return Check(
         name="no_echo",
         log_p=min(0.0, log_p + math.log(strongest.num_lags)),
         num_tests=strongest.num_lags,
-        round=1,
+        round=rounds.numbers[0],
         variable=None,
         ratio=float(product / num_pairs),
     )
 
 
+def _frozen(run: RunAggregates, rounds: _Rounds) -> Check:
+    """The check that nothing comes out of a variable that is said to be frozen."""
+    lengths = run.measured[:, sorted(run.frozen), 0]
+    wrong = np.argwhere(lengths > 0)
+    at, variable = wrong[0] if len(wrong) else (None, None)
+    return Check(
+        name="frozen_variables",
+        log_p=-math.inf if len(wrong) else 0.0,
+        num_tests=int((~np.isnan(lengths)).sum()),
+        round=None if at is None else rounds.numbers[at],
+        variable=None if variable is None else sorted(run.frozen)[variable] + 1,
+        ratio=float(np.sqrt(np.nanmax(lengths, initial=0.0))),
+    )
+
+
 def _worst(
-    name: str, log_p: FloatArray, ratio: FloatArray, *, badness: FloatArray, first_round: int = 1
+    name: str,
+    log_p: FloatArray,
+    ratio: FloatArray,
+    *,
+    badness: FloatArray,
+    numbers: Sequence[int],
+    detectable_ratio: float | None = None,
 ) -> Check:
     """The least likely of a check's tests; rows of the arrays are rounds, columns are variables.
 
     Among equally likely ones, which mostly have the bound 1, it is the one with the largest
-    badness.
+    badness. A row behind those of the rounds stands for all of them together.
     """
     tested = ~np.isnan(log_p)
     num_tests = int(tested.sum())
@@ -204,12 +288,13 @@ def _worst(
         return Check(name, 0.0, 0, None, None, 1.0)
     least = np.min(log_p[tested])
     worst = np.argmax(np.where(tested & (log_p == least), badness, -np.inf))
-    at, variable = np.unravel_index(worst, log_p.shape)
+    at, variable = map(int, np.unravel_index(worst, log_p.shape))
     return Check(
         name=name,
         log_p=min(0.0, float(least) + math.log(num_tests)),
         num_tests=num_tests,
-        round=int(at) + first_round,
-        variable=int(variable) + 1 if variable < log_p.shape[1] - 1 else None,
+        round=numbers[at] if at < len(numbers) else None,
+        variable=variable + 1 if variable < log_p.shape[1] - 1 else None,
         ratio=float(ratio[at, variable]),
+        detectable_ratio=detectable_ratio,
     )

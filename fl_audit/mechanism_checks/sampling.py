@@ -13,6 +13,7 @@ from scipy import optimize
 
 from fl_audit.array_types import FloatArray, IndexArray
 from fl_audit.errors import InputError
+from fl_audit.mechanism_checks.checks import Check
 from fl_audit.mechanism_checks.finding import Finding, failed
 
 
@@ -48,6 +49,24 @@ def check_poisson(
         _varies("rounds_vary", "sizes of the rounds", sizes, num_clients, probability),
         _varies("clients_vary", "clients' numbers of rounds", counts, len(cohorts), probability),
         _mean(len(drawn), len(cohorts) * num_clients, probability, len(cohorts)),
+    )
+
+
+def check_rounds(canary_rounds: Sequence[IndexArray]) -> Check:
+    """The check that no canary takes part twice in a round.
+
+    Args:
+      canary_rounds: The rounds, from 0, that each included canary took part in.
+    """
+    repeated = [rounds[1:][np.diff(rounds) == 0] for rounds in map(np.sort, canary_rounds)]
+    twice = np.concatenate([*repeated, np.zeros(0, np.int64)])
+    return Check(
+        name="once_a_round",
+        log_p=-math.inf if len(twice) else 0.0,
+        num_tests=len(canary_rounds),
+        round=int(twice.min()) + 1 if len(twice) else None,
+        variable=None,
+        ratio=float(len(twice)),
     )
 
 

@@ -1,19 +1,25 @@
 """The checks of the mechanism in the report, and as rows of the page."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
+from fl_audit.attacks.seen_log import SeenLog
+from fl_audit.errors import InputError
 from fl_audit.mechanism_checks import (
     FALSE_ALARM,
     Check,
     Finding,
+    RunAggregates,
     check_aggregates,
     check_rounds,
     read_replay,
     why_not_checked,
 )
 from fl_audit.number_words import significant
+from fl_audit.report.audited_folder import AuditedFolder
 from fl_audit.report.finished_run import FinishedRun
 from fl_audit.report.model import CheckReport, ChecksReport
 
@@ -38,13 +44,33 @@ def _at(words: str) -> Callable[[CheckReport], str]:
 
     def found(check: CheckReport) -> str:
         where = "whole model" if check.variable is None else f"variable {check.variable}"
-        return f"{significant(check.ratio)} {words} ({where}, round {check.round})"
+        when = "all rounds together" if check.round is None else f"round {check.round}"
+        seen = "" if check.detectable_ratio is None else f"; {_detectable(check.detectable_ratio)}"
+        return f"{significant(check.ratio)} {words} ({where}, {when}){seen}"
 
     return found
 
 
+def _detectable(noise: float) -> str:
+    """What a check of the noise's length would have seen, rounded down."""
+    share = math.floor(100 * noise) / 100
+    if share == 0:
+        return "that there is none would not have been seen"
+    return f"noise {share:g} times as large would have been seen"
+
+
 def _correlation(check: CheckReport) -> str:
     return f"correlation {significant(check.ratio)} at the strongest lag"
+
+
+def _scarcity(check: CheckReport) -> str:
+    return f"{significant(check.ratio)} times as many short coordinates as chance leaves at most"
+
+
+def _outflow(check: CheckReport) -> str:
+    if check.round is None:
+        return "nothing"
+    return f"not zero in round {check.round} (variable {check.variable})"
 
 
 def _repetition(check: CheckReport) -> str:
@@ -61,6 +87,14 @@ _OF_NOISE = _at("times as long as the noise is on average")
 _WORDS = {
     "enough_noise": _CheckWords(
         "Enough noise", "No variable of an aggregate is shorter than its noise.", _OF_NOISE
+    ),
+    "noise_everywhere": _CheckWords(
+        "Noise everywhere",
+        "Not more coordinates are short in all rounds together than with noise on each.",
+        _scarcity,
+    ),
+    "frozen_variables": _CheckWords(
+        "Frozen variables", "Nothing comes out of a variable that is not trained.", _outflow
     ),
     "fresh_noise": _CheckWords(
         "Fresh noise",
@@ -92,6 +126,44 @@ def title_of_check(name: str) -> str:
     if name.startswith(_REPLAY):
         return f"Replay: {name.removeprefix(_REPLAY).replace('_', ' ')}"
     return _WORDS[name].title if name in _WORDS else name
+
+
+def folder_checks(folder: AuditedFolder) -> ChecksReport | None:
+    """The checks of the mechanism of a log or a run; None for a folder of scores alone.
+
+    Raises:
+      InputError: A file of a log is damaged.
+    """
+    if folder.log is not None:
+        return _log_checks(folder.log)
+    try:
+        return None if folder.run is None else checks_report(folder.run)
+    except InputError:  # of a run of which only scores were kept
+        return None
+
+
+def _log_checks(log: SeenLog) -> ChecksReport:
+    for _ in log.cosines.rows():  # which reads and measures aggregates, once
+        pass
+    aggregates = log.cosines.measured_aggregates()
+    made = [] if aggregates is None else check_aggregates(aggregates)
+    return ChecksReport(
+        false_alarm=FALSE_ALARM,
+        not_checked="; ".join(_left_out(log.num_rounds, aggregates)) or None,
+        results=tuple(map(_check, made)),
+    )
+
+
+def _left_out(num_rounds: int, aggregates: RunAggregates | None) -> Iterator[str]:
+    """Why a log's aggregates, or some of them, are not checked."""
+    if aggregates is None:
+        yield "how large the noise on a coordinate should be is not known; hand over noise_stddev"
+        return
+    if len(aggregates.stddev) < num_rounds:
+        missing = num_rounds - len(aggregates.stddev)
+        yield f"how large the noise should be is not known in {missing} of {num_rounds} rounds"
+    if np.isnan(aggregates.norm_bound).any():
+        yield "how long aggregates may be is not known; hand over norm_bound"
 
 
 def checks_report(run: FinishedRun) -> ChecksReport:
@@ -132,6 +204,7 @@ def _check(check: Check) -> CheckReport:
         round=check.round,
         variable=check.variable,
         ratio=check.ratio,
+        detectable_ratio=check.detectable_ratio,
     )
 
 
@@ -145,12 +218,19 @@ def checks_words(checks: ChecksReport) -> str:
     if failed := failed_checks(checks):
         return f"FAILED: {', '.join(failed)} (the mechanism is not as configured)"
     told = sum(check.told for check in checks.results)
-    passed = f"passed, {told} of {len(checks.results)}"
-    if untold := len(checks.results) - told:
-        passed = f"{passed} ({untold} could not be told)"
-    if checks.not_checked is None:
-        return passed
-    return f"{passed} (aggregates not checked: {checks.not_checked})"
+    passed = f"passed, {told} of {len(checks.results)}" if checks.results else "not made"
+    noise = [
+        check.detectable_ratio
+        for check in checks.results
+        if check.detectable_ratio is not None and not check.name.startswith(_REPLAY)
+    ]
+    what = "not all checked" if noise else "aggregates not checked"
+    remarks = [
+        *([f"{untold} could not be told"] if (untold := len(checks.results) - told) else []),
+        *([_detectable(max(noise))] if noise else []),
+        *([f"{what}: {checks.not_checked}"] if checks.not_checked is not None else []),
+    ]
+    return f"{passed} ({'; '.join(remarks)})" if remarks else passed
 
 
 @dataclass(frozen=True)

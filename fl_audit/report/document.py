@@ -16,7 +16,7 @@ from fl_audit.attacks.threat_model import ThreatModel
 from fl_audit.attacks.threat_models import threat_models_of
 from fl_audit.errors import InputError
 from fl_audit.report.arrival import run_arrival
-from fl_audit.report.checks import checks_report, failed_checks
+from fl_audit.report.checks import checks_report
 from fl_audit.report.efficiency import attacker_reports, efficiency_reports
 from fl_audit.report.faults import faults_of
 from fl_audit.report.finished_run import FinishedRun
@@ -45,7 +45,7 @@ def build_report(run: FinishedRun, estimated: FolderReport | None = None) -> Rep
     checks = checks_report(run)
     arrival = run_arrival(run)
     if estimated is None:
-        reached = run_verdict(run, failed_checks(checks), arrival)
+        reached = run_verdict(run, checks, arrival)
         statistics = {s.name: statistic_report(run, s) for s in run.statistics}
     else:
         reached, statistics = estimated.reached, dict(estimated.statistics)

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -18,16 +17,14 @@ from fl_audit.config.file import load_config
 from fl_audit.errors import InputError
 from fl_audit.formats.canaries_file import CanaryRow, check_scored, read_canaries
 from fl_audit.formats.csv_file import read_csv
-from fl_audit.formats.foreign_file import read_foreign
 from fl_audit.formats.run_folder import RunFolder, RunRecord, read_record
 from fl_audit.formats.score_file import ScoreFile, read_score_file
 from fl_audit.formats.sources_file import read_sources
 from fl_audit.mechanism_checks import (
-    Autocorrelation,
     RunAggregates,
-    autocorrelation_from_json,
     configured,
     read_aggregate_log,
+    read_autocorrelation,
     why_not_checked,
 )
 from fl_audit.verdict import ScoredStatistic, scored_statistic
@@ -215,17 +212,8 @@ def _read_aggregates(folder: RunFolder, record: RunRecord, rounds: Rounds) -> Ru
         stddev=asked.stddev,
         norm_bound=asked.norm_bound,
         measured=measured[: record.rounds_done],
-        autocorrelation=_read_autocorrelation(folder.autocorrelation),
+        autocorrelation=read_autocorrelation(folder.autocorrelation),
     )
-
-
-def _read_autocorrelation(path: Path) -> Autocorrelation | None:
-    try:
-        return autocorrelation_from_json(read_foreign(path))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    except (msgspec.MsgspecError, RecursionError) as error:
-        raise InputError(f"{path}: is not what a run writes: {error}") from error
 
 
 def _read_scores(path: Path, pool: Mapping[str, CanaryRow]) -> ScoreFile:

@@ -12,10 +12,11 @@ from fl_audit.estimators.audit import AuditResult, estimate
 from fl_audit.mechanism_checks import Arrival
 from fl_audit.report.arrival import folder_arrival, scores_alone
 from fl_audit.report.audited_folder import AuditedFolder
+from fl_audit.report.checks import failed_checks, folder_checks
 from fl_audit.report.folder_facts import FolderFacts, read_folder_facts
 from fl_audit.report.folder_statistics import folder_statistics
-from fl_audit.report.model import VerdictReport
-from fl_audit.report.report_json import verdict_report
+from fl_audit.report.model import ChecksReport, VerdictReport
+from fl_audit.report.report_json import checks_to_json, verdict_report
 from fl_audit.report.statistic import report_of_result
 from fl_audit.report.statistic_model import StatisticReport
 from fl_audit.verdict import (
@@ -23,6 +24,7 @@ from fl_audit.verdict import (
     ClaimTests,
     ScoredStatistic,
     Verdict,
+    after_checks,
     chosen_methods,
     reach_verdict,
 )
@@ -75,6 +77,7 @@ class FolderReport:
       reached: The verdict on the claim; None without a claim.
       facts: What the folder says of its audit beside the scores.
       arrival: What became of the included canaries; None for a file, whose scores alone tell.
+      checks: The checks of the mechanism; None where there are scores alone.
     """
 
     name: str
@@ -84,6 +87,7 @@ class FolderReport:
     reached: Verdict | None = None
     facts: FolderFacts = field(default_factory=FolderFacts)
     arrival: Arrival | None = None
+    checks: ChecksReport | None = None
 
     @functools.cached_property
     def statistics(self) -> Mapping[str, StatisticReport]:
@@ -142,7 +146,8 @@ class FolderReport:
         statistics = {name: result.to_json() for name, result in self.results.items()}
         verdict = {} if self.reached is None else {"verdict": self.reached.to_json()}
         arrival = {} if self.arrival is None else {"arrival": self.arrival.to_json()}
-        return {"statistics": statistics, **arrival, **verdict}
+        checks = {} if self.checks is None else {"checks": checks_to_json(self.checks)}
+        return {"statistics": statistics, **arrival, **checks, **verdict}
 
 
 def threat_model_of(statistic: str, audit: Audit) -> str:
@@ -207,13 +212,18 @@ def report_on_statistics(
         except InputError as error:
             raise InputError(f"{folder.path}, statistic {statistic.name}: {error}") from error
     arrival = folder_arrival(folder, [*statistics, *others])
+    checks = folder_checks(folder)
+    reached = _verdict(statistics, asked, arrival, others)
+    if reached is not None and checks is not None:
+        reached = after_checks(reached, failed_checks(checks), checks.not_checked)
     return FolderReport(
         name=folder.path.resolve().name,
         asked=asked,
         scored=statistics,
         results=results,
-        reached=_verdict(statistics, asked, arrival, others),
+        reached=reached,
         arrival=arrival,
+        checks=checks,
         facts=read_folder_facts(folder),
     )
 

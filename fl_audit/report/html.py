@@ -20,7 +20,7 @@ from fl_audit.report.folder_report import NOT_KNOWN, FolderReport
 from fl_audit.report.headline import Headline, headline, headline_of_scores
 from fl_audit.report.histogram import score_histogram
 from fl_audit.report.method_table import group_rows
-from fl_audit.report.model import Report
+from fl_audit.report.model import ChecksReport, Report
 from fl_audit.report.summary import arrival_words
 from fl_audit.report.tables import (
     accounting_rows,
@@ -54,7 +54,7 @@ _CONTENTS = {
 }
 """The titles of the sections behind the answer, in the page's order."""
 
-_OF_RUNS = ("efficiency", "checks", "training", "accounting")
+_OF_RUNS = ("efficiency", "training", "accounting")
 """The sections that scores alone do not have."""
 
 
@@ -85,7 +85,7 @@ def render_folder_html(report: FolderReport, command: str) -> str:
         "states": _states(report),
         "facts": folder_facts(report),
         "threat_models": folder_threat_model_rows(report),
-        "failed_checks": [],
+        **_checks(report.checks),
         "faults": [],
         "noise": [],
         "efficiency": [],
@@ -137,11 +137,8 @@ def _training(report: Report, run: FinishedRun) -> dict[str, Any]:
     record = run.record
     return {
         "task": record.task,
-        "checks": check_rows(report.checks),
-        "failed_checks": failed_checks(report.checks),
+        **_checks(report.checks),
         "faults": report.faults,
-        "not_checked": report.checks.not_checked,
-        "false_alarm": significant(report.checks.false_alarm, 1),
         "contents": _contents(report),
         "name": run.folder.path.resolve().name,
         "date": _date(run),
@@ -161,9 +158,22 @@ def _training(report: Report, run: FinishedRun) -> dict[str, Any]:
     }
 
 
+def _checks(checks: ChecksReport | None) -> dict[str, Any]:
+    """The values of the names for the checks of the mechanism; no rows where there are none."""
+    if checks is None:
+        return {"checks": [], "failed_checks": []}
+    return {
+        "checks": check_rows(checks),
+        "failed_checks": failed_checks(checks),
+        "not_checked": checks.not_checked,
+        "false_alarm": significant(checks.false_alarm, 1),
+    }
+
+
 def _contents(report: Report | FolderReport) -> dict[str, str]:
     """The titles of the sections that the page of a report has, by their ids."""
     without = () if isinstance(report, Report) else _OF_RUNS
+    without += () if report.checks is not None and report.checks.results else ("checks",)
     without += () if report.verdict is not None else ("verdict",)
     return {name: title for name, title in _CONTENTS.items() if name not in without}
 
@@ -177,10 +187,12 @@ def _headline(report: Report | FolderReport) -> Headline:
 def _states(report: Report | FolderReport) -> dict[str, str]:
     """What else a reader asks first: checks, canaries and accuracy, where they are known."""
     canaries = {} if report.arrival is None else {"Canaries": arrival_words(report.arrival)}
+    checks = report.checks
+    made = {} if checks is None else {"Checks of the mechanism": checks_words(checks)}
     if isinstance(report, FolderReport):
-        return canaries
+        return {**made, **canaries}
     return {
-        "Checks of the mechanism": checks_words(report.checks),
+        **made,
         **canaries,
         "Accuracy": f"{significant(100 * report.run.accuracy)} % after {rounds_done(report.run)}",
     }

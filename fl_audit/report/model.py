@@ -113,8 +113,9 @@ class CheckReport(msgspec.Struct, frozen=True, omit_defaults=True):
       ratio: The worst finding divided by what is expected of a correct mechanism.
       measured: The finding in words, of a replay; not there for other checks.
       told: Whether the question could be answered; not there where it could.
-      detectable_ratio: Of a replay's noise, the largest share of the promised length that would
-        have been seen to be too short with a probability of 95 %; not there for other checks.
+      detectable_ratio: The largest noise, over what it should be, that a check of its length would
+        have seen to be too short with a probability of 95 %; 0 where it would not have seen that
+        there is none. Not there for other checks.
     """
 
     name: str
@@ -135,7 +136,8 @@ class ChecksReport(msgspec.Struct, frozen=True):
 
     Attributes:
       false_alarm: How likely a check of a correct mechanism fails, at most.
-      not_checked: Why the aggregates are not checked, in words; None where they are.
+      not_checked: Why the aggregates, or some of them, are not checked, in words; None where they
+        are.
       results: The checks that were made.
     """
 

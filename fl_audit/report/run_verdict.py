@@ -1,26 +1,23 @@
 """The verdict on a run whose config states a claim."""
 
-import dataclasses
-from collections.abc import Sequence
-
 from fl_audit.accounting import NoisyRounds
 from fl_audit.attacks.statistic import Statistic
 from fl_audit.formats.run_folder import RunRecord
 from fl_audit.mechanism_checks import Arrival
+from fl_audit.report.checks import failed_checks
 from fl_audit.report.finished_run import FinishedRun
-from fl_audit.verdict import Claim, Verdict, chosen_tests, reach_verdict
+from fl_audit.report.model import ChecksReport
+from fl_audit.verdict import Claim, Verdict, after_checks, chosen_tests, reach_verdict
 from fl_audit.verdict.chosen_tests import ChosenTests, is_about_sampling
-from fl_audit.verdict.decision import Outcome
 from fl_audit.verdict.live import live_verdict
 
 
-def run_verdict(run: FinishedRun, failed_checks: Sequence[str], arrival: Arrival) -> Verdict | None:
+def run_verdict(run: FinishedRun, checks: ChecksReport, arrival: Arrival) -> Verdict | None:
     """The verdict on what the config claims; None where it claims nothing.
 
     Args:
       run: The finished run.
-      failed_checks: Titles of the checks of its mechanism that failed. If there is any, the claim
-        is not called consistent: the canaries may have missed what the check found.
+      checks: The checks of its mechanism.
       arrival: What became of the included canaries.
     """
     audit = run.config.audit
@@ -39,13 +36,7 @@ def run_verdict(run: FinishedRun, failed_checks: Sequence[str], arrival: Arrival
         arrival=arrival,
         others=[run.scored(statistic) for statistic in _left_out(run, chosen)],
     )
-    if not failed_checks or verdict.outcome is Outcome.CONTRADICTED:
-        return verdict
-    reason = (
-        f"the mechanism is not as configured ({', '.join(failed_checks)}: see the checks); "
-        f"of the canaries, {verdict.reason}; next: mend what the checks name, then audit again"
-    )
-    return dataclasses.replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason)
+    return after_checks(verdict, failed_checks(checks), checks.not_checked)
 
 
 def _left_out(run: FinishedRun, chosen: ChosenTests) -> list[Statistic]:

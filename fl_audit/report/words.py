@@ -37,6 +37,17 @@ _LEFT_OUT: dict[Inclusion, str] = {
 }
 
 
+_UNKNOWN = (
+    "It does not say what was trained and how well, or who took part when. So this page has no "
+    "accuracy, no analytical ε and no config."
+)
+
+_UNKNOWN_WITHOUT_CHECKS = (
+    "It does not say what was trained and how well, who took part when, or what noise was added. "
+    "So this page has no accuracy, no analytical ε, no checks of the mechanism and no config."
+)
+
+
 def run_facts(run: FinishedRun) -> dict[str, str]:
     """The config in sentences with what came of it, by what they are about."""
     record, config = run.record, run.config
@@ -100,10 +111,9 @@ def folder_facts(report: FolderReport) -> dict[str, str]:
     kind = "canaries" if facts.family is None else f"{facts.family.capitalize()} canaries"
     model = "" if report.dim is None else f", in a model of d = {report.dim:,} trainable parameters"
     rounds = "" if facts.num_rounds is None else f" and {count(facts.num_rounds, 'scored round')}"
+    is_checked = report.checks is not None and report.checks.results
     return {
         "Scores": f"“{report.name}” holds scores of {report.num_canaries:,} {kind}, of which "
         f"{report.num_included:,} took part in training{rounds}{model}.",
-        "Not known": "It does not say what was trained and how well, who took part when, or what "
-        "noise was added. So this page has no accuracy, no analytical ε, no checks of the "
-        "mechanism and no config.",
+        "Not known": _UNKNOWN if is_checked else _UNKNOWN_WITHOUT_CHECKS,
     }

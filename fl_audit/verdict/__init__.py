@@ -12,7 +12,7 @@ from fl_audit.verdict.chosen_tests import (
 )
 from fl_audit.verdict.claim import LARGEST_EPSILON, Claim
 from fl_audit.verdict.claim_tests import ClaimTests, ScoredStatistic
-from fl_audit.verdict.decision import Verdict, reach_verdict
+from fl_audit.verdict.decision import Verdict, after_checks, reach_verdict
 from fl_audit.verdict.separation import separation
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "ClaimTests",
     "ScoredStatistic",
     "Verdict",
+    "after_checks",
     "chosen_methods",
     "chosen_tests",
     "reach_verdict",

@@ -1,5 +1,6 @@
 """The verdict that the tests of a claim lead to."""
 
+import dataclasses
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -133,6 +134,29 @@ def reach_verdict(
     if doubt is not None:
         return _verdict(Outcome.INCONCLUSIVE, doubt, claim, tests, bounds, p_value=p)
     return _not_contradicted(claim, tests, bounds, p, arrival)
+
+
+def after_checks(verdict: Verdict, failed: Sequence[str], not_checked: str | None) -> Verdict:
+    """The verdict beside what the checks of the mechanism found.
+
+    Canaries may have missed what a check finds: with a failed one no claim is called consistent. A
+    contradiction stays one. What was not looked at is said where a claim is consistent.
+
+    Args:
+      verdict: The verdict that canaries lead to.
+      failed: Titles of the checks that failed.
+      not_checked: Why aggregates, or some of them, were not checked; None where they were.
+    """
+    if failed and verdict.outcome is not Outcome.CONTRADICTED:
+        reason = (
+            f"the mechanism is not as configured ({', '.join(failed)}: see the checks); of the "
+            f"canaries, {verdict.reason}; next: mend what the checks name, then audit again"
+        )
+        return dataclasses.replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason)
+    if not_checked is not None and verdict.outcome is Outcome.CONSISTENT:
+        unseen = f"not all of the mechanism was checked: {not_checked}"
+        return dataclasses.replace(verdict, reason=f"{verdict.reason}; {unseen}")
+    return verdict
 
 
 def _doubt(tests: ClaimTests, arrival: Arrival, others: Sequence[ScoredStatistic]) -> str | None:

@@ -182,7 +182,7 @@ def test_a_folder_gives_what_a_file_gives_of_every_statistic(log_folder, tmp_pat
     printed = capsys.readouterr()
     assert printed.err == ""
     report = json.loads(printed.out)
-    assert list(report) == ["statistics", "arrival"]
+    assert list(report) == ["statistics", "arrival", "checks"]
     assert list(report["statistics"]) == ["final", "final_minus_initial", "max", "sum"]
     assert {path: path.stat().st_mtime_ns for path in log_folder.path.rglob("*")} == before
 

@@ -1,13 +1,13 @@
 """The strongest correlation of a vector with itself."""
 
-import msgspec
 import numpy as np
 import pytest
 
+from fl_audit.errors import InputError
 from fl_audit.mechanism_checks import (
     Autocorrelation,
-    autocorrelation_from_json,
     autocorrelation_to_json,
+    read_autocorrelation,
     strongest_autocorrelation,
 )
 
@@ -36,8 +36,11 @@ def test_looks_for_none_where_it_cannot(vector):
     assert strongest_autocorrelation(vector, 1e-3, 0.0) is None
 
 
-def test_json_there_and_back():
+def test_json_there_and_back(tmp_path):
+    path = tmp_path / "echo.json"
     for found in (None, Autocorrelation(lag=3, product=-1.5, num_pairs=7, num_lags=9)):
-        assert autocorrelation_from_json(autocorrelation_to_json(found).encode()) == found
-    with pytest.raises(msgspec.MsgspecError):
-        autocorrelation_from_json(b'{"lag": "three"}')
+        path.write_text(autocorrelation_to_json(found))
+        assert read_autocorrelation(path) == found
+    path.write_text('{"lag": "three"}')
+    with pytest.raises(InputError, match=r"echo\.json: is not an autocorrelation"):
+        read_autocorrelation(path)

@@ -78,7 +78,8 @@ def test_what_a_folder_does_not_know_is_left_out_in_words(audit, tmp_path, capsy
         text
     )
     assert "no accuracy, no analytical ε, no checks of the mechanism and no config" in text
-    for heading in ("Training", "Accounting", "Checks of the mechanism", "Upper bounds"):
+    assert "Checks of the mechanism not made (aggregates not checked: how large the noise" in text
+    for heading in ("Training", "Accounting", "Where it looks worst", "Upper bounds"):
         assert f" {heading} " not in text
     assert 'class="verdict' not in page.read_text()
     assert "No claim was made" in text
@@ -116,7 +117,7 @@ def test_a_finished_run_keeps_what_it_knows_at_what_is_asked(reported: Reported,
     argv = [str(folder), "--delta=1e-6", "--confidence=0.9", "--statistic=max", f"--out={page}"]
     made = estimated(capsys, *argv)
     text = text_of(page)
-    for heading in ("Training", "Accounting", "Checks of the mechanism", "Upper bounds"):
+    for heading in ("Training", "Accounting", "Where it looks worst", "Upper bounds"):
         assert f" {heading} " in text
     assert "at δ = 1.00 × 10⁻⁶; bounds at 90 % confidence" in text
     bounds = {e["method"]: e["epsilon"] for e in made["statistics"]["max"]["estimates"]}

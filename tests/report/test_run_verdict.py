@@ -11,6 +11,7 @@ from fl_audit.config.file import config_to_toml, load_config, parse_config
 from fl_audit.errors import InputError
 from fl_audit.report import Report, write_report
 from fl_audit.report.arrival import run_arrival
+from fl_audit.report.checks import checks_report
 from fl_audit.report.finished_run import read_finished_run
 from fl_audit.report.report_json import verdict_from_json
 from fl_audit.report.run_verdict import run_verdict
@@ -200,6 +201,6 @@ def test_known_rounds_alone_do_not_bear_on_a_claim_that_counts_on_sampling(
     audit = {"claimed_epsilon": 0.1, "threat_models": ["known_rounds"]}
     run_folder.config.write_text(config_to_toml(parse_config({**CONFIG, "audit": audit}, "c")))
     run = read_finished_run(run_folder)
-    verdict = run_verdict(run, [], run_arrival(run))
+    verdict = run_verdict(run, checks_report(run), run_arrival(run))
     assert verdict.outcome == "inconclusive"
     assert "the attacker knows in which rounds a client is online" in verdict.reason

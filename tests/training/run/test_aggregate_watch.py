@@ -8,7 +8,7 @@ import pytest
 from fl_audit.attacks.attacker import SeenRound
 from fl_audit.errors import InputError
 from fl_audit.formats.run_folder import RunFolder
-from fl_audit.mechanism_checks import autocorrelation_from_json, measure
+from fl_audit.mechanism_checks import measure, read_autocorrelation
 from fl_audit.training.run.aggregate_watch import AggregateWatch
 
 CLIP_NORM, PARTICIPANTS = 0.5, 4
@@ -48,7 +48,7 @@ def test_looks_for_an_autocorrelation_in_the_first_round(noisy_run, tmp_path):
     half = len(vector) // 2
     vector[half : 2 * half] = vector[:half]
     show(AggregateWatch(noisy_run, folder, 0), [vector, other])
-    assert autocorrelation_from_json(folder.autocorrelation.read_bytes()).lag == half
+    assert read_autocorrelation(folder.autocorrelation).lag == half
 
 
 def test_goes_on_after_an_interruption_without_a_comparison(noisy_run, tmp_path):
@@ -65,7 +65,7 @@ def test_without_noise_there_is_no_autocorrelation_to_look_for(dense_run, tmp_pa
     noise = dataclasses.replace(dense_run.noise, sum_noise_multiplier=0.0)
     folder, run = RunFolder(tmp_path), dataclasses.replace(dense_run, noise=noise)
     show(AggregateWatch(run, folder, 0), aggregates(run))
-    assert autocorrelation_from_json(folder.autocorrelation.read_bytes()) is None
+    assert read_autocorrelation(folder.autocorrelation) is None
 
 
 def test_a_log_that_should_be_there_is_asked_for(noisy_run, tmp_path):

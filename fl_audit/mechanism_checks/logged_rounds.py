@@ -1,0 +1,268 @@
+"""What a log folder says of its mechanism, and what was measured of its aggregates."""
+
+import functools
+import json
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from fl_audit.array_types import Float32Array, FloatArray
+from fl_audit.errors import InputError
+from fl_audit.formats.atomic import write_text
+from fl_audit.formats.json_file import read_json
+from fl_audit.formats.log_folder import LogFolder
+from fl_audit.formats.logged_total import LoggedTotal
+from fl_audit.formats.mapped_log import MappedArray, create_log, open_log
+from fl_audit.mechanism_checks.aggregate_log import measure
+from fl_audit.mechanism_checks.autocorrelation import (
+    autocorrelation_to_json,
+    read_autocorrelation,
+    strongest_autocorrelation,
+)
+from fl_audit.mechanism_checks.checks import RunAggregates
+from fl_audit.mechanism_checks.coordinates import CoordinateLengths, add_squares
+from fl_audit.mechanism_checks.watch import MechanismWatch
+
+_COORDINATES = "the lengths of coordinates"
+
+
+class Variables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The variables of a model, which lie one behind the other in an aggregate.
+
+    Attributes:
+      sizes: The number of parameters in each.
+      frozen: The variables, from 1, that are not trained and have no noise.
+    """
+
+    sizes: tuple[int, ...]
+    frozen: tuple[int, ...] = ()
+
+
+def checked_variables(
+    sizes: Sequence[int], frozen: Collection[int], dim: int, name: str
+) -> Variables:
+    """The variables, if they are those of a model of this size.
+
+    Args:
+      sizes: The number of parameters in each.
+      frozen: The variables, from 1, that are not trained.
+      dim: The number of parameters of the model.
+      name: Who says so, for a message.
+
+    Raises:
+      InputError: Sizes are not positive or do not add up to the model's; or no variable has the
+        number of a frozen one, or all are frozen.
+    """
+    if not sizes or min(sizes) < 1 or sum(sizes) != dim:
+        raise InputError(
+            f"{name}: sizes must be positive and add up to dim = {dim:,}, got {len(sizes)} of sum "
+            f"{sum(sizes):,}"
+        )
+    if not all(1 <= number <= len(sizes) for number in frozen) or len(set(frozen)) == len(sizes):
+        raise InputError(
+            f"{name}: frozen must be numbers of some of the variables, 1 to {len(sizes)}"
+        )
+    return Variables(tuple(map(int, sizes)), tuple(sorted(set(map(int, frozen)))))
+
+
+def write_variables(folder: LogFolder, variables: Variables) -> None:
+    """Writes `variables.json`."""
+    write_text(folder.variables, json.dumps(msgspec.to_builtins(variables)) + "\n")
+
+
+def read_variables(folder: LogFolder, dim: int) -> Variables | None:
+    """The variables that a folder names; None where it names none.
+
+    Raises:
+      InputError: The file is damaged, or is not about a model of this size.
+    """
+    if not folder.variables.exists():
+        return None
+    read = read_json(folder.variables, Variables, "the sizes of variables")
+    return checked_variables(read.sizes, read.frozen, dim, str(folder.variables))
+
+
+def read_mechanism(folder: LogFolder) -> FloatArray | None:
+    """The noise and the norm bound of each round, of shape (rounds, 2); None without the file.
+
+    Raises:
+      InputError: The file is damaged, or a number is negative or infinite.
+    """
+    path = folder.round_mechanism
+    if not path.exists():
+        return None
+    rows = np.array(open_log(path, "r", np.float64, ("rounds", 2), "noise and norm bounds"))
+    wrong = np.argwhere(~(np.isnan(rows) | ((rows >= 0) & np.isfinite(rows))))
+    if len(wrong):
+        at, column = wrong[0]
+        raise InputError(
+            f"{path}: round {at + 1}: must be numbers of at least 0, or NaN where one is not "
+            f"known; got {rows[at, column]}"
+        )
+    return rows
+
+
+class ToldRounds:
+    """Measures the aggregates of a log whose system says how their noise should be."""
+
+    def __init__(self, told: FloatArray, variables: Variables) -> None:
+        """Starts before the first aggregate.
+
+        Args:
+          told: What `read_mechanism` has read.
+          variables: The variables of the model.
+        """
+        self._told = told
+        self._watch = MechanismWatch(variables.sizes, frozen=variables.frozen)
+        self._is_shown = False
+
+    def see_round(self, number: int, aggregate: Float32Array) -> None:
+        """Measures a round, from 1, if its noise is known; rounds come in order."""
+        stddev, norm_bound = self._told[number - 1] if number <= len(self._told) else (np.nan, 0)
+        if not np.isnan(stddev):
+            self._is_shown = True
+            self._watch.measure_round(
+                aggregate, noise_stddev=stddev, norm_bound=norm_bound, round_number=number
+            )
+
+    def aggregates(self) -> RunAggregates | None:
+        """What the checks look at; None where no round's noise is known."""
+        return self._watch.aggregates() if self._is_shown else None
+
+
+class MeasuredRounds:
+    """Measures each aggregate of a server that says how its noise should be, in a log folder.
+
+    What is measured survives kill -9. After a restart one round is not compared with the round
+    before, whose aggregate is gone.
+    """
+
+    def __init__(self, folder: LogFolder, num_rounds: int, dim: int) -> None:
+        """Goes on with what the folder holds, if it holds any.
+
+        Raises:
+          InputError: A file is damaged.
+        """
+        self._folder = folder
+        self._num_rounds = num_rounds
+        self._dim = dim
+        self._last: tuple[int, Float32Array] | None = None
+        self._variables: Variables | None = None
+        if folder.round_measures.exists():
+            self._variables = _variables(folder, dim)
+            self._open(self._variables)
+
+    def _open(self, variables: Variables) -> None:
+        shape = (self._num_rounds, len(variables.sizes), 2)
+        self._told = _continued(self._folder.round_mechanism, (self._num_rounds, 2), "noise")
+        self._measured = _continued(self._folder.round_measures, shape, "measures")
+        self._coordinates = LoggedTotal(self._folder.coordinate_lengths, self._dim, _COORDINATES)
+
+    def forget(self, index: int) -> None:
+        """Takes out a round, counted from 0, before it is scored, perhaps again.
+
+        The round behind it was compared with the aggregate that is replaced; that is taken out too.
+        """
+        if self._last is not None and self._last[0] >= index:
+            self._last = None
+        if self._variables is None:
+            return
+        if index == 0:
+            self._folder.autocorrelation.unlink(missing_ok=True)
+        behind = index + 1 + np.flatnonzero(~np.isnan(self._measured[index + 1 :, 0, 0]))
+        self._measured[behind[:1], :, 1] = np.nan
+        self._measured[index] = np.nan
+        self._told[index] = np.nan
+        self._measured.flush()
+        self._told.flush()
+        self._coordinates.restart_without(index)
+
+    def write(
+        self,
+        index: int,
+        aggregate: Float32Array,
+        sizes: Sequence[int],
+        noise_stddev: float,
+        norm_bound: float | None,
+    ) -> None:
+        """Measures a round, which was forgotten before.
+
+        Args:
+          index: The round, counted from 0.
+          aggregate: The aggregate, of shape (dim,).
+          sizes: The sizes of the variables, where the folder does not name them yet.
+          noise_stddev: The standard deviation of the noise on a coordinate.
+          norm_bound: The largest norm of the aggregate without noise; None where it is not known.
+        """
+        if self._variables is None:
+            self._variables = read_variables(self._folder, self._dim) or Variables(tuple(sizes))
+            write_variables(self._folder, self._variables)
+            self._open(self._variables)
+            self._coordinates.restart_without(index)
+        last = self._before(index)
+        bound = np.nan if norm_bound is None else norm_bound
+        self._told[index] = noise_stddev, bound
+        self._told.flush()
+        self._measured[index] = measure(aggregate, last, self._variables.sizes)
+        self._measured.flush()
+        if noise_stddev > 0:
+            self._coordinates.add(
+                index,
+                functools.partial(add_squares, aggregate=aggregate, last=last, stddev=noise_stddev),
+            )
+        if index == 0 and norm_bound is not None and noise_stddev > 0:
+            echo = strongest_autocorrelation(aggregate, noise_stddev, norm_bound)
+            write_text(self._folder.autocorrelation, autocorrelation_to_json(echo))
+        self._last = (index, aggregate.copy())
+
+    def _before(self, index: int) -> Float32Array | None:
+        """The aggregate of the round that was measured last before this one; None if it is gone."""
+        if self._last is None:
+            return None
+        number, aggregate = self._last
+        between = self._measured[number + 1 : index, 0, 0]
+        return aggregate if np.isnan(between).all() else None
+
+
+def logged_aggregates(folder: LogFolder, dim: int) -> RunAggregates | None:
+    """What `RoundScorer` has measured in a folder; None where it was not told of any noise.
+
+    Raises:
+      InputError: A file is damaged.
+    """
+    told = read_mechanism(folder)
+    if told is None or not folder.round_measures.exists():
+        return None
+    variables = _variables(folder, dim)
+    shape = (len(told), len(variables.sizes), 2)
+    measured = np.array(open_log(folder.round_measures, "r", np.float64, shape, "measures"))
+    rows = np.flatnonzero(~np.isnan(measured[:, :, 0]).any(axis=1))
+    total = LoggedTotal(folder.coordinate_lengths, dim, _COORDINATES)
+    has_echo = 0 in rows and folder.autocorrelation.exists()
+    return RunAggregates(
+        sizes=variables.sizes,
+        stddev=told[rows, 0],
+        norm_bound=told[rows, 1],
+        measured=measured[rows],
+        autocorrelation=read_autocorrelation(folder.autocorrelation) if has_echo else None,
+        coordinates=CoordinateLengths(total.total, len(total.rounds)) if total.rounds else None,
+        frozen=frozenset(number - 1 for number in variables.frozen),
+        numbers=tuple((rows + 1).tolist()),
+    )
+
+
+def _variables(folder: LogFolder, dim: int) -> Variables:
+    return read_variables(folder, dim) or Variables((dim,))
+
+
+def _continued(path: Path, shape: tuple[int, ...], what: str) -> MappedArray:
+    """A log to be written on; where there is none, one is made, which appears whole."""
+    if path.exists():
+        return open_log(path, "r+", np.float64, shape, what)
+    unfinished = path.with_name(f".{path.name}.part")
+    made = create_log(unfinished, np.float64, shape)
+    made.flush()
+    unfinished.rename(path)
+    return made

@@ -1,0 +1,111 @@
+"""Servers that say how their noise should be, by the checks: 20 to 40 rounds of 2,000 numbers."""
+
+import numpy as np
+import pytest
+
+from fl_audit.mechanism_checks import MechanismWatch
+from tests.mechanism_checks.told_servers import DIM, NOISE, RIGHT, SIZES, WRONG, Server
+
+
+def watched(server: Server, sizes: tuple[int, ...] = (DIM,)) -> MechanismWatch:
+    watch = MechanismWatch(sizes)
+    for index, released in enumerate(server.released):
+        watch.see_round(
+            released.astype(np.float32),
+            noise_stddev=server.stddev[index],
+            norm_bound=None if server.bound is None else server.bound[index],
+        )
+    return watch
+
+
+def failed(server: Server, sizes: tuple[int, ...] = (DIM,)) -> set[str]:
+    return {check.name for check in watched(server, sizes).checks() if not check.passed}
+
+
+@pytest.mark.parametrize("rounds", [20, 40])
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_one_is_found(name, rounds):
+    make, check = WRONG[name]
+    for seed in range(5):
+        assert check in failed(make(seed, rounds))
+
+
+@pytest.mark.parametrize("sizes", [(DIM,), SIZES], ids=["one variable", "four variables"])
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_right_one_passes(name, sizes):
+    """Five checks of 5 seeds, 8 servers and 2 layouts: 4e-4 by the bounds, seeds fixed."""
+    for seed in range(5):
+        assert failed(RIGHT[name](seed, 20), sizes) == set()
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 7])
+def test_two_coordinates(rounds):
+    """Models of two numbers: 300 seeds at 5e-6, with p-values that are nowhere near it."""
+    for seed in range(300):
+        random = np.random.default_rng(seed)
+        watch = MechanismWatch((1, 1))
+        for _ in range(rounds):
+            noise = random.normal(size=2).astype(np.float32)
+            watch.see_round(noise, noise_stddev=1.0, norm_bound=0.5)
+        assert all(check.passed for check in watch.checks())
+
+
+def test_the_noise_that_would_have_been_seen_is_seen():
+    """Of 40 servers whose noise is as small as the check says it sees, at least 27 are caught.
+
+    At a probability of 0.95 each, fewer are with a probability of 2e-9 (binomial); the seeds are
+    fixed.
+    """
+    checks = watched(RIGHT["short updates"](0, 20)).checks()
+    detectable = next(check.detectable_ratio for check in checks if check.name == "enough_noise")
+    assert 0.9 < detectable < 0.99
+    caught = 0
+    for seed in range(1, 41):
+        server = RIGHT["short updates"](seed, 20)
+        random = np.random.default_rng(1000 + seed)
+        quiet = server.released
+        noise = random.normal(size=quiet.shape) * server.stddev[:, None]
+        # The same updates with other noise: the first server's noise is drawn before its updates.
+        first = np.random.default_rng(seed).normal(size=quiet.shape) * server.stddev[:, None]
+        released = quiet - first + detectable * noise
+        caught += "enough_noise" in failed(Server(released, server.stddev, server.bound))
+    assert caught >= 27
+
+
+def test_what_cannot_be_seen_is_said():
+    """Updates that are ten times as long as the noise hide whether there is any."""
+    server = RIGHT["as told"](0, 5)
+    loud = server.released + 10 * np.sqrt(DIM) * server.stddev[0] / np.sqrt(DIM)
+    check = watched(Server(loud, server.stddev, None)).checks()[0]
+    assert (check.name, check.passed, check.detectable_ratio) == ("enough_noise", True, 0.0)
+
+
+def test_frozen_variables_release_nothing():
+    random = np.random.default_rng(1)
+    for frozen, passed in ((True, True), (False, False)):
+        watch = MechanismWatch((DIM, 100), frozen=[2] if frozen else [])
+        leaking = MechanismWatch((DIM, 100), frozen=[2])
+        for number in range(8):
+            released = np.append(random.normal(size=DIM), np.zeros(100)).astype(np.float32)
+            watch.see_round(released, noise_stddev=1.0, norm_bound=1.0)
+            released[-1] = 0.1 if number == 4 else 0.0
+            leaking.see_round(released, noise_stddev=1.0, norm_bound=1.0)
+        assert all(check.passed for check in watch.checks()) is passed
+        (last,) = (check for check in leaking.checks() if check.name == "frozen_variables")
+        assert (last.passed, last.round, last.variable) == (False, 5, 2)
+
+
+def test_rounds_without_noise_among_rounds_with_it():
+    """They are bounded without chance, and take no part in what is said of the noise."""
+    random = np.random.default_rng(2)
+    watch = MechanismWatch((DIM,))
+    for number in range(6):
+        has_noise = number % 2 == 0
+        released = random.normal(size=DIM) * has_noise + NOISE / np.sqrt(DIM)
+        watch.see_round(
+            released.astype(np.float32), noise_stddev=float(has_noise), norm_bound=NOISE
+        )
+    found = {check.name: check for check in watch.checks()}
+    assert all(check.passed for check in found.values())
+    assert found["enough_noise"].num_tests == 2 * (3 + 1)
+    assert found["bounded_length"].num_tests == 2 * 6

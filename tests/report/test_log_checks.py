@@ -1,0 +1,251 @@
+"""The checks of the mechanism of logs: by a scorer, of files, after crashes, in the verdict."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fl_audit.attacks import CanaryPool, RoundScorer
+from fl_audit.cli import main
+from fl_audit.errors import InputError
+from fl_audit.formats.log_folder import LogFolder
+from fl_audit.mechanism_checks import MechanismWatch
+from fl_audit.participation.placement import spread
+from fl_audit.report.audited_folder import AuditedFolder
+from fl_audit.report.checks import folder_checks
+from fl_audit.report.folder_report import Asked, report_on_statistics
+from fl_audit.report.folder_statistics import folder_statistics
+from tests.mechanism_checks.told_servers import (
+    CLIP,
+    COHORT,
+    DIM,
+    RIGHT,
+    SIZES,
+    WRONG,
+    Server,
+)
+
+COUNT, ROUNDS, CLAIM = 400, 20, 8.0
+
+
+def scored(path: Path, server: Server, *, is_told: bool = True, rounds: range = range(ROUNDS)):
+    """A log of a server beside whose clients 400 canaries take part, each in one round."""
+    pool = CanaryPool(seed=5, count=COUNT, dim=DIM)
+    dealt = spread(np.arange(COUNT), 5, ROUNDS, 1).by_member(COUNT)
+    if path.exists():
+        scorer = RoundScorer.open(path)
+    else:
+        scorer = RoundScorer.create(path, pool, ROUNDS, dealt)
+    for index in rounds:
+        present = [c for c in np.flatnonzero(pool.included) if list(dealt[c]) == [index + 1]]
+        released = server.released[index].copy()
+        for canary in present:
+            released += CLIP / COHORT * pool.vector(int(canary))
+        told = {}
+        if is_told:
+            told["noise_stddev"] = server.stddev[index]
+            if server.bound is not None:
+                told["norm_bound"] = server.bound[index] + len(present) * CLIP / COHORT
+        arrays = np.split(released, np.cumsum(SIZES)[:-1])
+        scorer.score_round(index + 1, arrays, canary_length=CLIP / COHORT, **told)
+    return scorer
+
+
+def report(path: Path):
+    folder = AuditedFolder(path)
+    asked = Asked(1e-3, methods=("threshold_valid",), claimed_epsilon=CLAIM)
+    chosen = [one for one in folder_statistics(folder) if one.name == "own_rounds"]
+    return report_on_statistics(folder, chosen, asked)
+
+
+def failed(path: Path) -> set[str]:
+    return {check.name for check in folder_checks(AuditedFolder(path)).results if not check.passed}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_log_is_not_consistent(name, tmp_path):
+    make, check = WRONG[name]
+    scored(tmp_path / "log", make(1, ROUNDS)).finish()
+    made = report(tmp_path / "log")
+    assert check in failed(tmp_path / "log")
+    assert made.reached.outcome != "consistent"
+    if made.reached.outcome == "inconclusive":
+        assert "the mechanism is not as configured" in made.reached.reason
+
+
+@pytest.mark.parametrize("name", ["as told", "correlated noise"])
+def test_a_right_log_is_consistent_and_says_what_was_not_looked_at(name, tmp_path):
+    """Six checks fail with 1e-6 each; canaries arrive by chance with the seed that is fixed."""
+    scored(tmp_path / "log", RIGHT[name](1, ROUNDS)).finish()
+    made = report(tmp_path / "log")
+    assert failed(tmp_path / "log") == set()
+    assert [check.name for check in made.checks.results][:4] == [
+        "enough_noise",
+        "noise_everywhere",
+        "fresh_noise",
+        "bounded_length",
+    ]
+    assert made.reached.outcome == "consistent"
+    assert ("norm_bound" in made.reached.reason) is (name == "correlated noise")
+
+
+def test_a_log_that_was_told_nothing_says_so(tmp_path, capsys):
+    scored(tmp_path / "log", RIGHT["as told"](1, ROUNDS), is_told=False).finish()
+    made = report(tmp_path / "log")
+    assert made.reached.outcome == "consistent"
+    assert made.reached.reason.endswith(
+        "not all of the mechanism was checked: how large the noise on a coordinate should be is "
+        "not known; hand over noise_stddev"
+    )
+    assert made.to_json()["checks"]["results"] == []
+    assert main(["estimate", str(tmp_path / "log"), "--delta=1e-3"]) == 0
+    assert "checks of the mechanism: not made (aggregates not checked" in capsys.readouterr().out
+
+
+def test_checks_are_shown_in_the_terminal_on_the_page_and_in_json(tmp_path, capsys):
+    scored(tmp_path / "log", WRONG["half the noise"][0](1, ROUNDS)).finish()
+    page = tmp_path / "page.html"
+    assert main(["estimate", str(tmp_path / "log"), "--delta=1e-3", f"--out={page}"]) == 0
+    assert "checks of the mechanism: FAILED: Enough noise" in capsys.readouterr().out
+    text = page.read_text()
+    assert "The mechanism is not as configured" in text
+    assert '<section id="checks"' in text or 'id="checks"' in text
+    assert "or what noise was added" not in text
+    assert main(["estimate", str(tmp_path / "log"), "--delta=1e-3", "--json"]) == 0
+    checks = json.loads(capsys.readouterr().out)["checks"]
+    assert checks["passed"] is False
+    assert checks["results"][0]["name"] == "enough_noise"
+
+
+def foreign(path: Path, log: Path, server: Server) -> LogFolder:
+    """The same log as another system writes it, with its aggregates and nothing measured."""
+    folder, told = LogFolder(path), LogFolder(log)
+    folder.aggregates.mkdir(parents=True)
+    for kept in (told.pool, told.canaries, told.round_mechanism, told.variables):
+        shutil.copy(kept, path)
+    pool = CanaryPool(seed=5, count=COUNT, dim=DIM)
+    dealt = spread(np.arange(COUNT), 5, ROUNDS, 1).by_member(COUNT)
+    for index, released in enumerate(server.released):
+        vector = released.copy()
+        for canary in np.flatnonzero(pool.included):
+            if list(dealt[canary]) == [index + 1]:
+                vector += CLIP / COHORT * pool.vector(int(canary))
+        np.save(folder.aggregates / f"round_{index + 1}.npy", vector.astype(np.float32))
+    return folder
+
+
+@pytest.mark.parametrize("name", ["as told", "the same noise in every round"])
+def test_files_of_another_system_are_checked_as_a_scorer_checks_them(name, tmp_path):
+    server = (RIGHT[name] if name in RIGHT else WRONG[name][0])(2, ROUNDS)
+    scored(tmp_path / "log", server)
+    folder = foreign(tmp_path / "files", tmp_path / "log", server)
+    of_files = folder_checks(AuditedFolder(folder.path))
+    assert of_files == folder_checks(AuditedFolder(tmp_path / "log"))
+    assert of_files.passed is (name in RIGHT)
+
+
+def test_a_restart_compares_one_round_less(tmp_path):
+    server = RIGHT["as told"](3, ROUNDS)
+    scored(tmp_path / "whole", server)
+    scored(tmp_path / "cut", server, rounds=range(8))
+    scored(tmp_path / "cut", server, rounds=range(8, ROUNDS))
+    whole, cut = (folder_checks(AuditedFolder(tmp_path / name)) for name in ("whole", "cut"))
+    tests = {check.name: check.num_tests for check in whole.results}
+    tests["fresh_noise"] -= len(SIZES) + 1
+    assert {check.name: check.num_tests for check in cut.results} == tests
+    assert cut.passed
+
+
+def test_rounds_that_come_again(tmp_path):
+    """A retry with the same aggregate, and a server that went back, are no noise used again."""
+    server = RIGHT["as told"](4, ROUNDS)
+    scorer = scored(tmp_path / "log", server, rounds=range(6))
+    del scorer
+    scorer = scored(tmp_path / "log", server, rounds=range(5, 6))
+    again = server.released[5]
+    for _ in range(2):
+        scorer.score_round(6, again, noise_stddev=server.stddev[5], norm_bound=2 * CLIP)
+    scored(tmp_path / "log", RIGHT["as told"](5, ROUNDS), rounds=range(2, ROUNDS))
+    checks = folder_checks(AuditedFolder(tmp_path / "log"))
+    assert checks.passed
+    everywhere = next(check for check in checks.results if check.name == "noise_everywhere")
+    assert everywhere.num_tests > 0
+
+
+def test_a_round_behind_one_that_came_again_is_not_compared(tmp_path):
+    """Else its product with the old one would be taken for one with the new one."""
+    pool = CanaryPool(seed=5, count=COUNT, dim=DIM)
+    random = np.random.default_rng(1)
+    noise = random.normal(size=(4, DIM)).astype(np.float32)
+    scorer = RoundScorer.create(tmp_path / "log", pool, 3)
+    for number, vector in ((1, noise[0]), (3, noise[1]), (2, 1e-3 * noise[2]), (1, noise[3])):
+        scorer.score_round(number, vector, noise_stddev=1.0 if number != 2 else 1e-3)
+    measured = np.load(LogFolder(tmp_path / "log").round_measures)
+    assert np.isnan(measured[:, 0, 1]).tolist() == [True, True, True]
+    assert failed(tmp_path / "log") == set()
+
+
+def test_rounds_whose_noise_is_not_said_are_counted(tmp_path):
+    server = RIGHT["as told"](6, ROUNDS)
+    scored(tmp_path / "log", server, rounds=range(18))
+    scored(tmp_path / "log", server, is_told=False, rounds=range(18, ROUNDS))
+    checks = folder_checks(AuditedFolder(tmp_path / "log"))
+    assert checks.not_checked == "how large the noise should be is not known in 2 of 20 rounds"
+    assert checks.results[0].num_tests == (len(SIZES) + 1) * (18 + 1)
+
+
+def test_variables_and_frozen_ones(tmp_path):
+    pool = CanaryPool(seed=5, count=COUNT, dim=DIM)
+    path = tmp_path / "log"
+    with pytest.raises(InputError, match=r"sizes must be positive and add up to dim = 2,000"):
+        RoundScorer.create(path, pool, 9, variable_sizes=[7, 8])
+    with pytest.raises(InputError, match="frozen must be numbers of some of the variables, 1 to 2"):
+        RoundScorer.create(path, pool, 9, variable_sizes=[1900, 100], frozen=[3])
+    with pytest.raises(InputError, match="variable_sizes: must be handed over where frozen is"):
+        RoundScorer.create(path, pool, 9, frozen=[3])
+    scorer = RoundScorer.create(path, pool, 9, variable_sizes=[1900, 100], frozen=[2])
+    watch = MechanismWatch((1900, 100), frozen=[2])
+    random = np.random.default_rng(8)
+    for number in range(1, 10):
+        vector = np.append(random.normal(size=1900), np.zeros(100)).astype(np.float32)
+        scorer.score_round(number, vector, noise_stddev=1.0, norm_bound=0.5)
+        watch.see_round(vector, noise_stddev=1.0, norm_bound=0.5)
+    made = folder_checks(AuditedFolder(path)).results
+    assert [(check.name, check.p_value) for check in made] == [
+        (check.name, check.p_value) for check in watch.checks()
+    ]
+    assert all(check.passed for check in made)
+    assert made[-1].name == "frozen_variables"
+
+
+@pytest.mark.parametrize(
+    ("told", "message"),
+    [
+        ({"norm_bound": 1.0}, "noise_stddev: must be handed over where norm_bound is"),
+        ({"noise_stddev": -1.0}, "noise_stddev: must be a number, at least 0, got -1.0"),
+        ({"noise_stddev": 1.0, "norm_bound": np.inf}, "norm_bound: must be a number, at least 0"),
+    ],
+)
+def test_what_cannot_be_is_refused(told, message, tmp_path):
+    scorer = RoundScorer.create(tmp_path / "log", CanaryPool(5, COUNT, DIM), 2)
+    with pytest.raises(InputError, match=message):
+        scorer.score_round(1, np.ones(DIM), **told)
+    assert scorer.scored_rounds == []
+
+
+def test_a_damaged_file_is_named(tmp_path):
+    server = RIGHT["as told"](7, ROUNDS)
+    scored(tmp_path / "log", server, rounds=range(3))
+    folder = LogFolder(tmp_path / "log")
+    rows = np.load(folder.round_mechanism)
+    rows[1, 0] = -3
+    np.save(folder.round_mechanism, rows)
+    with pytest.raises(InputError, match=r"round_mechanism\.npy: round 2: must be numbers of at"):
+        folder_checks(AuditedFolder(folder.path))
+    rows[1, 0] = 1
+    np.save(folder.round_mechanism, rows)
+    folder.variables.write_text('{"sizes": [2000], "frozen": [1]}')
+    with pytest.raises(InputError, match=r"variables\.json: frozen must be numbers of some"):
+        folder_checks(AuditedFolder(folder.path))
