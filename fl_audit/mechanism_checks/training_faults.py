@@ -63,13 +63,14 @@ class TrainingFault:
 
 
 def training_faults(
-    curves: TrainingCurves, num_outputs: int, *, divides_by_actual: bool
+    curves: TrainingCurves, num_classes: int | None, *, divides_by_actual: bool
 ) -> tuple[TrainingFault, ...]:
     """The faults that the rounds so far show.
 
     Args:
       curves: The rounds so far.
-      num_outputs: The number of outputs of the model, one of which a guess hits.
+      num_classes: The number of classes, one of which a guess hits; None where labels are no
+        classes, as in a regression, whose accuracy has no chance level.
       divides_by_actual: Whether the sum of updates is divided by the number of participants, as
         under `distributed`.
     """
@@ -78,7 +79,7 @@ def training_faults(
         found += [
             *_clip_norm(curves.clip_norm),
             *_loss(curves.train_loss),
-            *_accuracy(curves.accuracy, num_outputs),
+            *_accuracy(curves.accuracy, num_classes),
             *_share(curves),
         ]
     return tuple(found)
@@ -127,13 +128,13 @@ def _loss(train_loss: FloatArray) -> Iterator[TrainingFault]:
         )
 
 
-def _accuracy(accuracy: FloatArray, num_outputs: int) -> Iterator[TrainingFault]:
+def _accuracy(accuracy: FloatArray, num_classes: int | None) -> Iterator[TrainingFault]:
     known = accuracy[~np.isnan(accuracy)]
-    if len(known) and known[-1] <= _ABOVE_CHANCE / num_outputs:
+    if num_classes is not None and len(known) and known[-1] <= _ABOVE_CHANCE / num_classes:
         yield TrainingFault(
             "accuracy at chance",
-            f"The accuracy is {significant(100 * known[-1])} %, and a guess among {num_outputs} "
-            f"has {significant(100 / num_outputs)} %: the model has learned nothing.",
+            f"The accuracy is {significant(100 * known[-1])} %, and a guess among {num_classes} "
+            f"has {significant(100 / num_classes)} %: the model has learned nothing.",
         )
 
 

@@ -1,5 +1,7 @@
 """The faults of a finished run's training."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from fl_audit.accounting.noise_laws import SKELLAM
@@ -22,7 +24,13 @@ def faults_of(run: FinishedRun) -> tuple[FaultReport, ...]:
     )
     found = training_faults(
         curves,
-        run.record.variable_sizes[-1] if run.record.variable_sizes else run.record.dim,
+        _num_classes(run.record.variable_sizes),
         divides_by_actual=MECHANISMS.of(run.config.mechanism).noise_law is SKELLAM,
     )
     return tuple(FaultReport(fault.name, fault.words) for fault in found)
+
+
+def _num_classes(variable_sizes: Sequence[int]) -> int | None:
+    """The classes, by the last bias of the model; None for one output, which names no class."""
+    outputs = variable_sizes[-1] if variable_sizes else 1
+    return outputs if outputs > 1 else None

@@ -30,7 +30,9 @@ class FaultLines(RoundObserver):
         self._rows: list[RoundMetrics] = []
         self._next_look = _FIRST_LOOK
         self._said: set[str] = set()
-        self._num_outputs = int(run.task.classifier.variable_sizes[-1])
+        outputs = int(run.task.classifier.variable_sizes[-1])
+        has_classes = outputs > 1 and not run.task.classifier.label_spec.dtype.is_floating
+        self._num_classes = outputs if has_classes else None
         self._divides_by_actual = MECHANISMS.of(run.config.mechanism).noise_law is SKELLAM
 
     def run_started(self, run: StartedRun) -> None:
@@ -52,7 +54,7 @@ class FaultLines(RoundObserver):
         )
         curves = TrainingCurves(*(np.array(values, np.float64) for values in of_rows))
         faults = training_faults(
-            curves, self._num_outputs, divides_by_actual=self._divides_by_actual
+            curves, self._num_classes, divides_by_actual=self._divides_by_actual
         )
         for fault in faults:
             if fault.name not in self._said:
