@@ -18,6 +18,12 @@ from fl_audit.canaries.pool import CanaryPool
 from fl_audit.errors import InputError
 from fl_audit.formats.atomic import atomic_writer
 
+_FIXED_CLIPPING = (
+    "DifferentialPrivacyServerSideFixedClipping",
+    "DifferentialPrivacyClientSideFixedClipping",
+)
+"""Flower's strategies whose noise on every coordinate is known by their attributes."""
+
 
 class ScoredStrategy:
     """A strategy around another one, which scores each round's aggregate as the round ends.
@@ -37,6 +43,7 @@ class ScoredStrategy:
         *,
         model: Sequence[Any] | None = None,
         rounds_before: int = 0,
+        noise: Callable[[int], tuple[float, float | None]] | None = None,
     ) -> None:
         """Wraps a strategy.
 
@@ -52,6 +59,10 @@ class ScoredStrategy:
             say which are audited (see `canary_arrays`); None takes those of the initial arrays.
           rounds_before: The rounds that were trained before this start, as Flower counts from 1
             again: `max(scorer.scored_rounds, default=0)` where every round was scored.
+          noise: The standard deviation of the noise on each coordinate of the model's movement, and
+            its largest norm without noise (None where not known), as a function of the number of
+            replies without error, for the checks of the mechanism (docs/checks.md); None takes what
+            a strategy of Flower's with a fixed clip states.
 
         Raises:
           InputError: `rounds_before` is no number of rounds for which the scorer has room.
@@ -65,6 +76,7 @@ class ScoredStrategy:
         self._canary_length = canary_length
         self._model = model
         self._rounds_before = rounds_before
+        self._noise = noise
         self._guest = GuestAudit()
         self._before: Any = None
 
@@ -95,8 +107,8 @@ class ScoredStrategy:
             with self._harmless(f"round {number}"):
                 new, old = self._audited(after), self._audited(self._before)
                 moved = [after_it - before for after_it, before in zip(new, old, strict=True)]
-                length = self._promised(answers)
-                self.scorer.score_round(number, moved, canary_length=length)
+                length, told = self._promised(answers), self._told(answers)
+                self.scorer.score_round(number, moved, canary_length=length, **told)
         return after, metrics
 
     def _harmless(self, what: str) -> contextlib.AbstractContextManager[None]:
@@ -126,6 +138,20 @@ class ScoredStrategy:
         if self._canary_length is None:
             return None
         return self._canary_length(sum(not reply.has_error() for reply in replies))
+
+    def _told(self, replies: list[Any]) -> dict[str, float | None]:
+        """What is known of the round's noise, as `RoundScorer.score_round` takes it."""
+        if self._noise is not None:
+            stddev, bound = self._noise(sum(not reply.has_error() for reply in replies))
+            return {"noise_stddev": stddev, "norm_bound": bound}
+        if type(self.strategy).__name__ not in _FIXED_CLIPPING:
+            return {}
+        clip = self.strategy.clipping_norm
+        stddev = self.strategy.noise_multiplier * clip / self.strategy.num_sampled_clients
+        # A mean of clipped updates, of whatever weights, is as long as one of them at most; what
+        # another strategy inside makes of them may be longer.
+        is_mean = type(self.strategy.strategy).__name__ == "FedAvg"
+        return {"noise_stddev": stddev, "norm_bound": clip if is_mean else None}
 
 
 def canary_arrays(

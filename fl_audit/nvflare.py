@@ -6,6 +6,7 @@ plays the canaries. TensorFlow is not imported; examples/nvflare has a whole sys
 
 import contextlib
 import copy
+import dataclasses
 import math
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import numpy as np
 from fl_audit.array_types import Float32Array
 from fl_audit.attacks.guest import GuestAudit, moved_along, widened
 from fl_audit.attacks.scorer import RoundScorer
+from fl_audit.attacks.told_round import ToldRound
 from fl_audit.canaries.pool import CanaryPool
 from fl_audit.errors import InputError
 from fl_audit.formats.log_folder import LogFolder
@@ -46,6 +48,8 @@ class ScoredAggregator(ModelAggregator):
         seed: int,
         canary_norm: float,
         canary_length: float | None = None,
+        noise_stddev: float | None = None,
+        norm_bound: float | None = None,
         count: int = 1000,
         repeats: int = 1,
     ) -> None:
@@ -61,6 +65,10 @@ class ScoredAggregator(ModelAggregator):
           canary_length: The length that the aggregator allows a site in what it releases: clip norm
             over denominator for a mean of clipped answers, though `canary_norm` be shorter. Without
             it no verdict is consistent (docs/arrival.md).
+          noise_stddev: The standard deviation of the noise that the aggregator puts on each
+            coordinate of what it releases, for the checks of the mechanism (docs/checks.md).
+          norm_bound: The largest norm of what it releases without noise: sites and canaries of a
+            round at most, times clip norm over denominator.
           count: The number of canaries, of which coins include about half.
           repeats: The number of rounds of each canary; `num_rounds` where a site is in all of them.
 
@@ -70,7 +78,8 @@ class ScoredAggregator(ModelAggregator):
         super().__init__()
         self.aggregator, self.folder, self.num_rounds = aggregator, folder, num_rounds
         self.seed, self.count, self.repeats = seed, count, repeats
-        self.canary_norm, self.canary_length = canary_norm, canary_length
+        self.canary_norm = canary_norm
+        self._told = ToldRound(canary_length, noise_stddev, norm_bound)
         self._check()
         self._dealt = spread(np.arange(count), seed, num_rounds, repeats)
         self._guest = GuestAudit()
@@ -83,10 +92,8 @@ class ScoredAggregator(ModelAggregator):
         for name, most in (("num_rounds", math.inf), ("repeats", self.num_rounds)):
             if not 1 <= getattr(self, name) <= most:
                 raise InputError(f"{name}: must be in 1 to {most}, got {getattr(self, name)!r}")
-        for name in ("canary_norm", "canary_length"):
-            length = getattr(self, name)
-            if length is not None and not 0 < length < math.inf:
-                raise InputError(f"{name}: must be positive and finite, got {length!r}")
+        if not 0 < self.canary_norm < math.inf:
+            raise InputError(f"canary_norm: must be positive and finite, got {self.canary_norm!r}")
         _ = CanaryPool(self.seed, self.count, dim=2).included  # the real dim comes with an answer
 
     def reset_stats(self) -> None:
@@ -113,7 +120,7 @@ class ScoredAggregator(ModelAggregator):
         with self._harmless("a round's scores"):
             moved = [widened(released.params[n]) for n in self._audited(answer)]
             number = answer.current_round + 1
-            self._scorer.score_round(number, moved, canary_length=self.canary_length)
+            self._scorer.score_round(number, moved, **dataclasses.asdict(self._told))
         return released
 
     def _audited(self, answer: Any) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from fl_audit.flower import ScoredStrategy, canary_arrays
 from fl_audit.formats.score_file import read_score_file
 from fl_audit.report.arrival import folder_arrival
 from fl_audit.report.audited_folder import AuditedFolder
+from fl_audit.report.checks import folder_checks
 from fl_audit.report.folder_statistics import folder_statistics
 from fl_audit.verdict import Claim, ClaimTests, reach_verdict
 
@@ -225,3 +226,43 @@ def test_it_needs_neither_flower_nor_tensorflow():
         "sys.exit(any(name in sys.modules for name in ('flwr', 'tensorflow')))"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+class DifferentialPrivacyServerSideFixedClipping(Strategy):
+    """Named as Flower's, whose attributes say how large the noise is; and too little of it."""
+
+    noise_multiplier, clipping_norm, num_sampled_clients = 3.0, 5.0, 20
+
+    def __init__(self, share: float) -> None:
+        super().__init__(skipped=0)
+        self.strategy = SimpleNamespace()
+        self.share, self.random = share, np.random.default_rng(6)
+
+    def aggregate_train(self, server_round, replies):
+        after, metrics = super().aggregate_train(server_round, replies)
+        stddev = self.share * self.noise_multiplier * self.clipping_norm / 20
+        means = [array.numpy() for array in after.values()]
+        noised = [mean + self.random.normal(0, stddev, mean.shape) for mean in means]
+        return record(noised), metrics
+
+
+@pytest.mark.parametrize("share", [1.0, 0.4])
+def test_what_a_private_strategy_says_of_its_noise_is_checked(tmp_path, share):
+    scorer = RoundScorer.create(tmp_path / "audit", POOL, 12)
+    strategy = ScoredStrategy(DifferentialPrivacyServerSideFixedClipping(share), scorer)
+    strategy.start(grid, record([np.zeros(shape) for shape in SHAPES]), num_rounds=12)
+    checks = folder_checks(AuditedFolder(tmp_path / "audit"))
+    assert [check.name for check in checks.results if not check.passed] == (
+        [] if share == 1 else ["enough_noise", "noise_everywhere", "fresh_noise"]
+    )
+    assert checks.not_checked == "how long aggregates may be is not known; hand over norm_bound"
+    assert {check.num_tests for check in checks.results if check.name == "enough_noise"} == {3 * 13}
+
+
+def test_noise_that_is_handed_over(tmp_path):
+    scorer = RoundScorer.create(tmp_path / "audit", POOL, 3)
+    strategy = ScoredStrategy(Strategy(skipped=0), scorer, noise=lambda replies: (0.0, 5.0))
+    strategy.start(grid, record([np.zeros(shape) for shape in SHAPES]))
+    checks = folder_checks(AuditedFolder(tmp_path / "audit"))
+    assert [(check.name, check.passed) for check in checks.results] == [("bounded_length", True)]
+    assert checks.not_checked is None

@@ -1,6 +1,7 @@
 """The adapter for NVFlare without NVFlare: answers and aggregator of the same shape (the real one:
 examples)."""
 
+import json
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from fl_audit.errors import InputError
 from fl_audit.nvflare import ScoredAggregator
 from fl_audit.report.arrival import folder_arrival
 from fl_audit.report.audited_folder import AuditedFolder
+from fl_audit.report.checks import folder_checks
 from fl_audit.report.folder_statistics import folder_statistics
 from fl_audit.verdict import Claim, ClaimTests, reach_verdict
 
@@ -103,6 +105,16 @@ def test_an_aggregator_is_audited(tmp_path, shrunk, state, outcome):
     # One release with noise 0.5 is (8.4, 1e-3)-private, so that the claim holds.
     tests = ClaimTests([s for s in found if s.name == "own_rounds"], 0.95, ["threshold_valid"])
     assert str(reach_verdict(Claim(9.0, 1e-3), tests, arrival=arrival).outcome) == outcome
+
+
+@pytest.mark.parametrize(("multiplier", "passed"), [(0.5, True), (0.6, False)])
+def test_what_is_said_of_its_noise_is_checked(tmp_path, multiplier, passed):
+    told = {"noise_stddev": multiplier * CLIP_NORM / DENOMINATOR}
+    trained(tmp_path / "audit", PrivateMean(), **told)
+    checks = folder_checks(AuditedFolder(tmp_path / "audit"))
+    assert checks.passed is passed
+    # Sites may order their variables anyhow; they are audited in the order of their names.
+    assert json.loads((tmp_path / "audit" / "variables.json").read_text())["sizes"] == [2000, 50]
 
 
 def test_canaries_answer_as_sites_do(tmp_path):
@@ -210,6 +222,7 @@ def test_a_round_that_cannot_be_scored_is_noted_and_keeps_a_verdict_from_being_c
         {"repeats": 11},
         {"canary_norm": 0.0},
         {"canary_length": float("inf")},
+        {"noise_stddev": -1.0},
         {"count": 1},
         {"seed": -1},
     ],

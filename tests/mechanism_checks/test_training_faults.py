@@ -43,6 +43,14 @@ def test_each_fault_is_named(changes, name):
     assert names(**changes) == [name]
 
 
+def test_a_regression_has_no_chance_level():
+    """Readings that are predicted to half a degree in 5 % of cases are no guess among classes."""
+    poor = dataclasses.replace(GOOD, accuracy=np.full(ROUNDS, 0.05))
+    assert training_faults(poor, None, divides_by_actual=False) == ()
+    (fault,) = training_faults(poor, 10, divides_by_actual=False)
+    assert fault.name == "accuracy at chance"
+
+
 def test_a_clip_norm_that_has_settled_has_not_run_away():
     grown = 0.1 * 1.2 ** np.minimum(np.arange(ROUNDS), 20)
     assert names(clip_norm=grown) == []
