@@ -30,6 +30,7 @@ from fl_audit.formats.concentration_log import ConcentrationLog
 from fl_audit.formats.cosine_log import CosineLog
 from fl_audit.formats.log_folder import LogFolder
 from fl_audit.formats.logged_total import LoggedTotal
+from fl_audit.formats.participation_file import Participation, write_participation
 from fl_audit.formats.sources_file import write_sources
 from fl_audit.inner_products import euclidean_norm
 from fl_audit.mechanism_checks import MeasuredRounds, checked_variables, write_variables
@@ -77,6 +78,7 @@ class RoundScorer:
         *,
         variable_sizes: Sequence[int] | None = None,
         frozen: Sequence[int] = (),
+        participation: Participation | None = None,
     ) -> "RoundScorer":
         """Starts an audit in a new or empty folder, which appears whole.
 
@@ -91,6 +93,8 @@ class RoundScorer:
             the aggregate, for the checks of the mechanism; by default those of the arrays that the
             first checked aggregate comes in.
           frozen: The variables, from 1, that are not trained and have no noise.
+          participation: How clients may take part, and whether a claim counts on it; without it a
+            claim may count on sampling, and `own_rounds` has no say in a verdict.
 
         Raises:
           InputError: The folder is not empty, all coins are the same, the number of rounds is below
@@ -121,6 +125,8 @@ class RoundScorer:
             write_pool(made.pool, pool)
             if variables is not None:
                 write_variables(made, variables)
+            if participation is not None:
+                write_participation(made.participation, participation)
             if canary_rounds is not None:
                 write_listed(made, pool, canary_rounds, num_rounds)
                 if any(len(set(rounds)) > 1 for rounds in canary_rounds):

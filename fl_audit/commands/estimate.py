@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fl_audit.commands.exit_status import verdict_status
+from fl_audit.commands.exit_status import add_require, check_required, verdict_status
 from fl_audit.commands.parser import add_command
 from fl_audit.commands.printing import (
     add_verbose,
@@ -73,6 +73,7 @@ def add(commands: "Commands") -> None:
         type=float,
         help="give a verdict on the claim of (E, delta)-privacy for whom the canaries stand for",
     )
+    add_require(parser)
     parser.add_argument("--out", metavar="FILE.html", type=Path, help="write a page, as runs have")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_verbose(parser)
@@ -82,6 +83,8 @@ def _estimate(arguments: argparse.Namespace) -> int:
     from fl_audit.commands.progress import scoring_progress
     from fl_audit.report.audited_folder import AuditedFolder
 
+    is_claimed = arguments.claimed_epsilon is not None
+    check_required(arguments.require, is_claimed=is_claimed, how="give --claimed-epsilon")
     is_folder = arguments.scores.is_dir()
     source = AuditedFolder(arguments.scores, scoring_progress)
     report = _of_folder(source, arguments) if is_folder else _of_file(arguments)
@@ -95,7 +98,8 @@ def _estimate(arguments: argparse.Namespace) -> int:
         sys.stdout.flush()
         _write_page(report, source, arguments.out)
         print(f"page: {arguments.out}", file=sys.stderr if arguments.json else sys.stdout)
-    return verdict_status(None if report.reached is None else report.reached.outcome)
+    outcome = None if report.reached is None else report.reached.outcome
+    return verdict_status(outcome, arguments.require)
 
 
 def _of_file(arguments: argparse.Namespace) -> "FolderReport":

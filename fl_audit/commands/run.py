@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fl_audit.commands.config_arguments import add_config_arguments, config_of
-from fl_audit.commands.exit_status import verdict_status
+from fl_audit.commands.exit_status import add_require, check_required, verdict_status
 from fl_audit.commands.parser import add_command
 from fl_audit.commands.printing import add_verbose, in_brief, in_full, print_json, print_report
 
@@ -28,6 +28,7 @@ def add(commands: "Commands") -> None:
     add_config_arguments(parser, "what to run")
     parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="the run folder")
     parser.add_argument("--resume", action="store_true", help="go on from DIR's last checkpoint")
+    add_require(parser)
     parser.add_argument("--json", action="store_true", help="print report.json")
     add_verbose(parser)
 
@@ -37,10 +38,14 @@ def _run(arguments: argparse.Namespace) -> int:
     from fl_audit.report import report_to_json
 
     config = config_of(arguments)
+    is_claimed = config.audit.claimed_epsilon is not None
+    how = "set audit.claimed_epsilon in the config"
+    check_required(arguments.require, is_claimed=is_claimed, how=how)
     go = continue_run if arguments.resume else start_run
     report = go(config, arguments.out)
     if arguments.json:
         print_json(report_to_json(report))
     else:
         print_report(report, arguments.out, in_full if arguments.verbose else in_brief)
-    return verdict_status(None if report.verdict is None else report.verdict.outcome)
+    outcome = None if report.verdict is None else report.verdict.outcome
+    return verdict_status(outcome, arguments.require)

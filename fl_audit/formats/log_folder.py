@@ -79,6 +79,11 @@ class LogFolder(ScoredFolder):
         return self.path / "final.npy"
 
     @property
+    def participation(self) -> Path:
+        """How clients may take part, and whether a claim counts on it (JSON); may be missing."""
+        return self.path / "participation.json"
+
+    @property
     def faults(self) -> Path:
         """What went wrong in the audit itself while training went on, a line each; or missing."""
         return self.path / "faults.txt"
@@ -88,4 +93,4 @@ class LogFolder(ScoredFolder):
         """The names of what another system may put beside the pool; each may be missing."""
         vectors = (self.aggregates, self.round_cosines, self.initial, self.final)
         told = (self.canaries, self.round_lengths, self.round_mechanism, self.variables)
-        return tuple(path.name for path in (*vectors, *told))
+        return tuple(path.name for path in (*vectors, *told, self.participation))

@@ -12,7 +12,6 @@ from fl_audit.planning.drawn_scores import DrawnScores
 from fl_audit.planning.planned_run import PlannedRun
 from fl_audit.planning.prediction import predicted_statistics, simulated_trials
 from fl_audit.planning.unknowns import ENDS, MIDDLE, Unknowns
-from fl_audit.report.run_verdict import why_unfit
 from fl_audit.verdict import (
     ChosenTests,
     Claim,
@@ -20,6 +19,7 @@ from fl_audit.verdict import (
     chosen_tests,
     scored_statistic,
 )
+from fl_audit.verdict.bearing import why_unfit
 from fl_audit.verdict.power import FACTOR, RepeatedTests, SimulatedAudit
 from fl_audit.verdict.standard_null import hardest, standard_null
 

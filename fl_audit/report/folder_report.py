@@ -1,5 +1,6 @@
 """The report of scores that no config of ours stands behind: of a log, a folder or a file."""
 
+import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from fl_audit.attacks.audit_table import Audit
 from fl_audit.attacks.registry import STATISTICS, THREAT_MODELS
 from fl_audit.errors import InputError
 from fl_audit.estimators.audit import AuditResult, estimate
+from fl_audit.formats.participation_file import read_participation
 from fl_audit.mechanism_checks import Arrival
 from fl_audit.report.arrival import folder_arrival, scores_alone
 from fl_audit.report.audited_folder import AuditedFolder
@@ -28,6 +30,7 @@ from fl_audit.verdict import (
     chosen_methods,
     reach_verdict,
 )
+from fl_audit.verdict.bearing import KNOWS_ROUNDS, Bearing, bearing_of_log, bearing_of_run
 from fl_audit.version import __version__
 
 
@@ -213,7 +216,7 @@ def report_on_statistics(
             raise InputError(f"{folder.path}, statistic {statistic.name}: {error}") from error
     arrival = folder_arrival(folder, [*statistics, *others])
     checks = folder_checks(folder)
-    reached = _verdict(statistics, asked, arrival, others)
+    reached = _verdict(statistics, asked, arrival, others, folder)
     if reached is not None and checks is not None:
         reached = after_checks(reached, failed_checks(checks), checks.not_checked)
     return FolderReport(
@@ -259,11 +262,40 @@ def _verdict(
     asked: Asked,
     arrival: Arrival | None = None,
     others: Sequence[ScoredStatistic] = (),
+    folder: AuditedFolder | None = None,
 ) -> Verdict | None:
     """The verdict by the chosen methods that hold for any mechanism; None without a claim."""
     if asked.claimed_epsilon is None:
         return None
     claim = Claim(asked.claimed_epsilon, asked.delta)
+    bearing = Bearing() if folder is None else _bearing(folder)
+    with_say = [one for one in statistics if bearing.has_say(one.name)]
+    if not with_say:
+        bearing = dataclasses.replace(bearing, unfit=KNOWS_ROUNDS)
     inclusion = statistics[0].scores.inclusion
-    tests = ClaimTests(statistics, asked.confidence, chosen_methods(asked.methods, inclusion))
-    return reach_verdict(claim, tests, arrival=arrival, others=others)
+    methods = chosen_methods(asked.methods, inclusion)
+    tests = ClaimTests(with_say or statistics, asked.confidence, methods)
+    left_out = [one for one in others if bearing.has_say(one.name)]
+    return reach_verdict(claim, tests, bearing, arrival=arrival, others=left_out)
+
+
+def _bearing(folder: AuditedFolder) -> Bearing:
+    """How the folder's canaries bear on a claim; of scores alone, for those who take part alike."""
+    log = folder.log
+    if log is not None:
+        path = log.folder.participation
+        own = log.listed.own_rounds
+        return bearing_of_log(
+            read_participation(path),
+            None if own is None else own.of_canary,
+            log.listed.included,
+            [index for index, _ in log.cosines.numbered_rows()],
+            path.name,
+        )
+    try:
+        run = folder.run
+    except InputError:  # of a run of which only scores were kept
+        run = None
+    if run is not None:
+        return bearing_of_run(run.record, run.rounds_of_canaries, run.included)
+    return Bearing(counts_on_sampling=None)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from fl_audit.attacks.registry import STATISTICS
 from fl_audit.report.statistic_model import StatisticReport
-from fl_audit.verdict.chosen_tests import is_about_sampling
+from fl_audit.verdict.bearing import is_about_sampling
 
 _STRONGEST_FIRST = (
     "known_rounds",

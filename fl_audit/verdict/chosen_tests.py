@@ -3,12 +3,12 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from fl_audit.attacks.registry import THREAT_MODELS
 from fl_audit.attacks.statistic import RunFacts, Statistic
 from fl_audit.attacks.statistics import statistics_of
 from fl_audit.config import Config
 from fl_audit.estimators import CanaryScores, valid_methods
 from fl_audit.estimators.scores import Inclusion
+from fl_audit.verdict.bearing import is_about_sampling
 from fl_audit.verdict.claim_tests import ClaimTests, ScoredStatistic, level_of_each
 from fl_audit.verdict.live import shared_confidence
 
@@ -85,12 +85,6 @@ def chosen_tests(config: Config, participations: int | None) -> ChosenTests:
     asked_methods = None if audit.verdict_method == "all" else (audit.verdict_method,)
     methods = chosen_methods(asked_methods, config.canaries.inclusion)
     return ChosenTests(tuple(statistics), methods, shared_confidence(audit))
-
-
-def is_about_sampling(statistic: Statistic) -> bool:
-    """Whether a claim that counts on sampling also holds against a statistic's attacker."""
-    model = THREAT_MODELS.get(statistic.threat_model)
-    return model is None or model.is_about_sampling
 
 
 def chosen_methods(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.estimators.result import json_value
 from fl_audit.mechanism_checks import Arrival
+from fl_audit.verdict.bearing import Bearing
 from fl_audit.verdict.claim import Claim
 from fl_audit.verdict.claim_tests import Bound, ClaimTests, ScoredStatistic
 from fl_audit.verdict.p_value import p_value
@@ -99,7 +100,7 @@ class Verdict:
 def reach_verdict(
     claim: Claim,
     tests: ClaimTests,
-    unfit: str | None = None,
+    bearing: Bearing | None = None,
     *,
     arrival: Arrival | None = None,
     others: Sequence[ScoredStatistic] = (),
@@ -109,15 +110,17 @@ def reach_verdict(
     Args:
       claim: The claim for a client.
       tests: The tests, chosen before the scores were seen.
-      unfit: Why the canaries do not bear on the claim; None where they do.
+      bearing: For whom the canaries stand; by default for clients who take part as they did.
       arrival: What became of the included canaries; by default what the scores alone show of it.
         Without their arrival the claim is not called consistent.
       others: Statistics of the same audit that are not tested. If one of them tells canaries apart
         clearly better than all that are, the claim is not called consistent.
     """
     bounds = tests.bounds(claim.delta)
-    if unfit is not None:
-        reason = f"{unfit}; next: canaries that take part as clients do (docs/verdict.md)"
+    bearing = bearing or Bearing()
+    if bearing.unfit is not None:
+        step = bearing.say_so or "canaries that take part as clients do (docs/verdict.md)"
+        reason = f"{bearing.unfit}; next: {step}"
         return _verdict(Outcome.INCONCLUSIVE, reason, claim, tests, bounds)
     if not bounds:
         reason = (
@@ -130,10 +133,10 @@ def reach_verdict(
         reason = _contradiction(tests, bounds[0], p)
         return _verdict(Outcome.CONTRADICTED, reason, claim, tests, bounds, p_value=p)
     arrival = arrival or separation(tests.statistics)
-    doubt = _doubt(tests, arrival, others)
+    doubt = _doubt(tests, arrival, others, bearing)
     if doubt is not None:
         return _verdict(Outcome.INCONCLUSIVE, doubt, claim, tests, bounds, p_value=p)
-    return _not_contradicted(claim, tests, bounds, p, arrival)
+    return _not_contradicted(claim, tests, bounds, p, arrival=arrival, bearing=bearing)
 
 
 def after_checks(verdict: Verdict, failed: Sequence[str], not_checked: str | None) -> Verdict:
@@ -159,13 +162,16 @@ def after_checks(verdict: Verdict, failed: Sequence[str], not_checked: str | Non
     return verdict
 
 
-def _doubt(tests: ClaimTests, arrival: Arrival, others: Sequence[ScoredStatistic]) -> str | None:
+def _doubt(
+    tests: ClaimTests, arrival: Arrival, others: Sequence[ScoredStatistic], bearing: Bearing
+) -> str | None:
     """Why scores that contradict nothing do not reassure either; None where they may.
 
     Args:
       tests: The tests of the claim.
       arrival: What became of the included canaries.
       others: Statistics of the same audit that are not tested.
+      bearing: For whom the canaries stand.
     """
     if arrival.state == "not_arrived":
         return (
@@ -182,6 +188,11 @@ def _doubt(tests: ClaimTests, arrival: Arrival, others: Sequence[ScoredStatistic
         return (
             f"no lower bound exceeds it, but whether a part of the canaries is lost cannot be "
             f"told: {arrival.reason}; next: hand over {arrival.lacks}"
+        )
+    if bearing.not_covered is not None:
+        return (
+            f"no lower bound exceeds it {bearing.whom}, but {bearing.not_covered}; next: canaries "
+            "that take part as clients may, or a claim for such a client"
         )
     stronger = clearly_stronger(tests.statistics, others)
     if stronger is None:
@@ -232,7 +243,13 @@ def _contradiction(tests: ClaimTests, best: Bound, p: float) -> str:
 
 
 def _not_contradicted(
-    claim: Claim, tests: ClaimTests, bounds: Sequence[Bound], p: float, arrival: Arrival
+    claim: Claim,
+    tests: ClaimTests,
+    bounds: Sequence[Bound],
+    p: float,
+    *,
+    arrival: Arrival,
+    bearing: Bearing,
 ) -> Verdict:
     """The verdict where no bound exceeds the claim: consistent or inconclusive.
 
@@ -246,14 +263,14 @@ def _not_contradicted(
             "Gaussian noise has no finite ε; next: a claim at a δ above 0"
         )
         return _verdict(Outcome.INCONCLUSIVE, fault + reason, claim, tests, bounds, p_value=p)
-    bearing = _simulated_statistics(tests, arrival)
-    scores = bearing[0].scores
+    simulated_on = _simulated_statistics(tests, arrival)
+    scores = simulated_on[0].scores
     num_canaries = scores.num_included + scores.num_excluded
     simulated = SimulatedAudit(
         claim=claim,
         methods=tuple(tests.methods),
         level=tests.level,
-        null=standard_null(bearing[0]),
+        null=standard_null(simulated_on[0]),
         included_share=scores.num_included / num_canaries,
         inclusion=scores.inclusion,
         inclusion_probability=scores.inclusion_probability,
@@ -261,10 +278,10 @@ def _not_contradicted(
     )
     made = simulated.simulate(num_canaries)
     power, detectable = made.power, made.detectable_epsilon
-    found = _what_was_simulated(claim, bearing, arrival, power)
+    found = _what_was_simulated(claim, simulated_on, arrival, power)
     if made.is_enough:
         reason = (
-            f"no lower bound exceeds it; {detectable_words(detectable)} ({found}); "
+            f"no lower bound exceeds it {bearing.whom}; {detectable_words(detectable)} ({found}); "
             f"{what_was_tested(claim, tests)}"
         )
         return _verdict(
@@ -278,10 +295,10 @@ def _not_contradicted(
             detectable_epsilon=detectable,
         )
     needed = simulated.canaries_needed(at_least=num_canaries)
-    limit = largest_provable(claim, tests, bearing[0])
+    limit = largest_provable(claim, tests, simulated_on[0])
     if limit <= claim.epsilon:
         found = (
-            f"{num_canaries:,} canaries{_on(bearing)} prove no more than "
+            f"{num_canaries:,} canaries{_on(simulated_on)} prove no more than "
             f"ε ≥ {epsilon_words(limit)}, even if included and excluded ones are told apart "
             "without error"
         )
@@ -289,7 +306,7 @@ def _not_contradicted(
         found = f"{detectable_words(detectable, only=True)} ({found})"
     return _verdict(
         Outcome.INCONCLUSIVE,
-        f"{fault}no lower bound exceeds it, but {found}; {next_step(tests, needed)}",
+        f"{fault}no lower bound exceeds it, but {found}; {next_step(tests, needed, bearing)}",
         claim,
         tests,
         bounds,

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.attacks.registry import STATISTICS, THREAT_MODELS
 from fl_audit.estimators.roc import auc, auc_interval
+from fl_audit.verdict.bearing import Bearing
 from fl_audit.verdict.claim import Claim
 from fl_audit.verdict.claim_tests import ClaimTest, ClaimTests, ScoredStatistic
 
@@ -79,14 +81,17 @@ def _auc_range(statistic: ScoredStatistic) -> tuple[float, float]:
     return interval.lower, interval.upper
 
 
-def next_step(tests: ClaimTests, canaries_needed: int | None) -> str:
+def next_step(tests: ClaimTests, canaries_needed: int | None, bearing: Bearing) -> str:
     """What to do next where the audit could hardly have told."""
     names = {statistic.name for statistic in tests.statistics}
     steps = []
     if canaries_needed is not None:
         steps.append(f"about {canaries_needed:,} canaries instead of {_num_canaries(tests):,}")
-    if names - {None} and "own_rounds" not in names:
-        steps.append("known rounds (the statistic own_rounds, on which most is proven)")
+    if names - {None} and OWN_ROUNDS.name not in names:
+        if bearing.has_say(OWN_ROUNDS.name):
+            steps.append("known rounds (the statistic own_rounds, on which most is proven)")
+        elif bearing.say_so is not None:
+            steps.append(f"{bearing.say_so}, and own_rounds counts")
     if len(tests) > 1:
         steps.append("a verdict on one statistic and one method, chosen beforehand")
     if canaries_needed is None:

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from fl_audit.attacks import CanaryPool, RoundScorer
+from fl_audit.attacks import CanaryPool, Participation, RoundScorer
 from fl_audit.attacks.listed_canaries import write_listed
 from fl_audit.canaries.pool import write_pool
 from fl_audit.formats.canaries_file import canaries_text
@@ -67,7 +67,13 @@ class System:
     def write(self, path: Path) -> LogFolder:
         """Trains, and leaves the log of it."""
         rounds = [[int(index) + 1] for index in self.listed_rounds]
-        scorer = RoundScorer.create(path, self.listed_pool, ROUNDS, rounds)
+        scorer = RoundScorer.create(
+            path,
+            self.listed_pool,
+            ROUNDS,
+            rounds,
+            participation=Participation("none", client_rounds=1),
+        )
         for index in range(ROUNDS):
             seen = self.scored(index, self.aggregate(index)).astype(np.float32)
             scorer.score_round(index + 1, seen, canary_length=self.promised(index))

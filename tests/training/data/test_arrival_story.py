@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from fl_audit.attacks import CanaryPool, RoundScorer
+from fl_audit.attacks import CanaryPool, Participation, RoundScorer
 from fl_audit.errors import InputError
 from fl_audit.report.audited_folder import AuditedFolder
 from fl_audit.report.folder_report import Asked, report_on_folder
@@ -70,7 +70,9 @@ def audit(process, clients, path, norm):
     """The report on a claim of 8 after a training with canaries of a length."""
     pool = CanaryPool(seed=11, count=200, dim=canary_dim(process))
     canaries = CanaryClients(process, pool, ROUNDS, norm=norm)
-    scorer = RoundScorer.create(path, pool, ROUNDS, canaries.rounds)
+    scorer = RoundScorer.create(
+        path, pool, ROUNDS, canaries.rounds, participation=Participation("none")
+    )
     state = process.initialize()
     initial = model_weights(state)
     for number in range(1, ROUNDS + 1):

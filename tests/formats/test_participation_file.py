@@ -1,0 +1,58 @@
+"""participation.json of a log: what is written is read, and what is wrong is named."""
+
+import json
+
+import pytest
+
+from fl_audit.errors import InputError
+from fl_audit.formats.participation_file import (
+    Participation,
+    read_participation,
+    write_participation,
+)
+
+
+def test_what_is_written_is_read(tmp_path):
+    path = tmp_path / "participation.json"
+    assert read_participation(path) is None
+    for said in (
+        Participation("none"),
+        Participation("poisson", 0.1, 20, 3.5, claim_counts_on_sampling=False),
+    ):
+        write_participation(path, said)
+        assert read_participation(path) == said
+
+
+@pytest.mark.parametrize(("sampling", "counts"), [("none", False), ("poisson", True)])
+def test_a_claim_counts_on_sampling_where_somebody_is_drawn_unless_it_is_said_not_to(
+    tmp_path, sampling, counts
+):
+    path = tmp_path / "participation.json"
+    path.write_text(json.dumps({"sampling": sampling}))
+    assert read_participation(path).claim_counts_on_sampling is counts
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ([], "must be an object with the keys sampling, probability"),
+        ({}, "has no key 'sampling'"),
+        ({"sampling": "none", "client_round": 3}, "unknown key 'client_round': .*client_rounds"),
+        ({"sampling": "poison"}, "sampling: must be one of none, poisson, fixed_size; .*poisson"),
+        ({"sampling": "poisson", "probability": 1.5}, "probability: must be a number in"),
+        ({"sampling": "poisson", "probability": "0.1"}, "probability: must be a number in"),
+        ({"sampling": "none", "client_rounds": 0}, "client_rounds: must be a whole number"),
+        ({"sampling": "none", "client_rounds": True}, "client_rounds: must be a whole number"),
+        ({"sampling": "none", "client_rounds": 2.5}, "client_rounds: must be a whole number"),
+        ({"sampling": "none", "client_weight": -1}, "client_weight: must be a number above 0"),
+        ({"sampling": "none", "claim_counts_on_sampling": 1}, "must be true or false, got 1"),
+        ({"sampling": "none", "claim_counts_on_sampling": True}, "must be false where sampling"),
+    ],
+)
+def test_what_is_wrong_is_named_in_one_line(tmp_path, fields, message):
+    path = tmp_path / "participation.json"
+    path.write_text(json.dumps(fields))
+    with pytest.raises(InputError, match=message) as caught:
+        read_participation(path)
+    assert "\n" not in str(caught.value)
+    assert str(path) in str(caught.value)

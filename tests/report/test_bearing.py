@@ -1,0 +1,98 @@
+"""Which statistics of a log bear on a claim, and for whom its canaries stand."""
+
+import numpy as np
+import pytest
+
+from fl_audit.attacks import CanaryPool, Participation, RoundScorer
+from fl_audit.report.audited_folder import AuditedFolder
+from fl_audit.report.folder_report import Asked, report_on_folder, report_on_statistics
+from fl_audit.report.folder_statistics import folder_statistics
+
+DIM, ROUNDS, COHORT, NOISE = 2000, 20, 10, 0.5
+POOL = CanaryPool(seed=3, count=400, dim=DIM)
+"""One release with noise 0.5 is (8.4, 1e-3)-private."""
+
+DEALT = [[1 + canary % ROUNDS] for canary in range(POOL.count)]
+
+
+def log(path, participation, rounds=DEALT, released=ROUNDS):
+    """The log of a right system, whose canaries are as long as its clip norm of 1."""
+    scorer = RoundScorer.create(path, POOL, released, rounds, participation=participation)
+    random = np.random.default_rng(5)
+    for number in range(1, released + 1):
+        here = [c for c in np.flatnonzero(POOL.included) if number in rounds[c]]
+        total = sum((POOL.vector(int(c)) for c in here), np.zeros(DIM))
+        noised = (total + NOISE * random.standard_normal(DIM)) / COHORT
+        scorer.score_round(number, noised.astype(np.float32), canary_length=1 / COHORT)
+    scorer.finish()
+    return AuditedFolder(path)
+
+
+def verdict_on(folder, epsilon, statistic=None):
+    asked = Asked(delta=1e-3, methods=["threshold_valid"], claimed_epsilon=epsilon)
+    if statistic is None:
+        return report_on_folder(folder, asked).reached
+    found = folder_statistics(folder)
+    chosen = [one for one in found if one.name == statistic]
+    others = [one for one in found if one.name != statistic]
+    return report_on_statistics(folder, chosen, asked, others).reached
+
+
+DEALT_BEFOREHAND = Participation("none", client_rounds=1, client_weight=1)
+DRAWN = Participation("poisson", probability=0.05)
+
+
+@pytest.mark.parametrize("participation", [None, DRAWN])
+def test_known_rounds_contradict_no_claim_that_may_count_on_sampling(tmp_path, participation):
+    """Claim 1 counts on a draw; the attacker of own_rounds, who knows it, proves far more."""
+    folder = log(tmp_path / "audit", participation)
+    alone = verdict_on(folder, 1.0, "own_rounds")
+    assert alone.outcome == "inconclusive"
+    assert alone.epsilon_lower > 2
+    assert '"claim_counts_on_sampling": false in participation.json' in alone.reason
+    everything = verdict_on(folder, 8.4)
+    assert everything.num_tests == len(folder_statistics(folder)) - 1
+    assert everything.statistic != "own_rounds"
+    assert "known rounds (the statistic own_rounds" not in everything.reason
+
+
+def test_known_rounds_count_where_no_claim_counts_on_sampling(tmp_path):
+    for number, said in enumerate(
+        (DEALT_BEFOREHAND, Participation("poisson", claim_counts_on_sampling=False))
+    ):
+        folder = log(tmp_path / str(number), said)
+        assert verdict_on(folder, 1.0, "own_rounds").outcome == "contradicted"
+        right = verdict_on(folder, 8.4, "own_rounds")
+        assert right.outcome == "consistent"
+        assert "exceeds it for a client in one round of weight 1;" in right.reason
+        assert 8.4 < right.detectable_epsilon <= 16.8
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"client_rounds": 10}, "canaries took part in 1 round at most and a client may in 10"),
+        ({"client_weight": 100}, "a client may weigh 100 times as much as a canary"),
+    ],
+)
+def test_canaries_show_nothing_in_favour_of_clients_who_may_do_more(tmp_path, said, words):
+    folder = log(tmp_path / "audit", Participation("none", **said))
+    verdict = verdict_on(folder, 8.4, "own_rounds")
+    assert verdict.outcome == "inconclusive"
+    assert words in verdict.reason
+    assert verdict_on(folder, 1.0, "own_rounds").outcome == "contradicted"
+
+
+def test_rounds_without_a_canary_are_named(tmp_path):
+    folder = log(tmp_path / "audit", DEALT_BEFOREHAND, released=ROUNDS + 10)
+    verdict = verdict_on(folder, 8.4, "own_rounds")
+    assert verdict.outcome == "inconclusive"
+    assert "no canary took part in rounds 21 to 30" in verdict.reason
+
+
+def test_a_canary_in_more_rounds_than_a_client_contradicts_nothing(tmp_path):
+    often = [[1 + canary % ROUNDS, 1 + (canary + 7) % ROUNDS] for canary in range(POOL.count)]
+    folder = log(tmp_path / "audit", DEALT_BEFOREHAND, often)
+    verdict = verdict_on(folder, 1.0, "own_rounds")
+    assert verdict.outcome == "inconclusive"
+    assert "took part in up to 2 rounds and a client in at most 1" in verdict.reason
