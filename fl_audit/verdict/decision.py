@@ -20,6 +20,7 @@ from fl_audit.verdict.tested import (
     detectable_words,
     epsilon_words,
     largest_provable,
+    nearly_decided,
     next_step,
     what_was_tested,
 )
@@ -263,6 +264,7 @@ def _not_contradicted(
             "Gaussian noise has no finite ε; next: a claim at a δ above 0"
         )
         return _verdict(Outcome.INCONCLUSIVE, fault + reason, claim, tests, bounds, p_value=p)
+    nearly = nearly_decided(claim, tests, bounds, p)
     simulated_on = _simulated_statistics(tests, arrival)
     scores = simulated_on[0].scores
     num_canaries = scores.num_included + scores.num_excluded
@@ -282,7 +284,7 @@ def _not_contradicted(
     if made.is_enough:
         reason = (
             f"no lower bound exceeds it {bearing.whom}; {detectable_words(detectable)} ({found}); "
-            f"{what_was_tested(claim, tests)}"
+            f"{nearly or ''}{'; ' if nearly else ''}{what_was_tested(claim, tests)}"
         )
         return _verdict(
             Outcome.CONSISTENT,
@@ -294,7 +296,7 @@ def _not_contradicted(
             power=power,
             detectable_epsilon=detectable,
         )
-    needed = simulated.canaries_needed(at_least=num_canaries)
+    needed = None if nearly else simulated.canaries_needed(at_least=num_canaries)
     limit = largest_provable(claim, tests, simulated_on[0])
     if limit <= claim.epsilon:
         found = (
@@ -306,7 +308,8 @@ def _not_contradicted(
         found = f"{detectable_words(detectable, only=True)} ({found})"
     return _verdict(
         Outcome.INCONCLUSIVE,
-        f"{fault}no lower bound exceeds it, but {found}; {next_step(tests, needed, bearing)}",
+        f"{fault}no lower bound exceeds it, but {found}; "
+        f"{nearly or next_step(tests, needed, bearing)}",
         claim,
         tests,
         bounds,

@@ -11,7 +11,7 @@ from fl_audit.attacks.registry import STATISTICS, THREAT_MODELS
 from fl_audit.estimators.roc import auc, auc_interval
 from fl_audit.verdict.bearing import Bearing
 from fl_audit.verdict.claim import Claim
-from fl_audit.verdict.claim_tests import ClaimTest, ClaimTests, ScoredStatistic
+from fl_audit.verdict.claim_tests import Bound, ClaimTest, ClaimTests, ScoredStatistic
 
 _CLEARLY = 0.999
 """Confidence of the intervals that have to lie apart for one statistic to see clearly more."""
@@ -79,6 +79,38 @@ def _auc_range(statistic: ScoredStatistic) -> tuple[float, float]:
         return 0.0, 1.0
     interval = auc_interval(scores, _CLEARLY)
     return interval.lower, interval.upper
+
+
+def nearly_decided(
+    claim: Claim, tests: ClaimTests, bounds: Sequence[Bound], p: float
+) -> str | None:
+    """A clause on a bound that exceeds the claim by itself, but not with all others.
+
+    Args:
+      claim: The claim, which no bound exceeds.
+      tests: The tests.
+      bounds: The bounds that they prove together.
+      p: The p-value of the claim.
+
+    Returns:
+      None where no bound would exceed the claim by itself.
+    """
+    if len(tests) == 1 or p > len(tests) * (1 - tests.confidence):
+        return None
+    alone = [bound.test.bound(claim.delta, tests.confidence) for bound in bounds]
+    found = [(made.epsilon, at) for at, made in enumerate(alone) if made is not None]
+    epsilon, at = max(found, default=(0.0, 0))
+    if epsilon <= claim.epsilon:
+        return None
+    test = bounds[at].test
+    on = "" if test.statistic.name is None else f" on {test.statistic.name}"
+    return (
+        f"by itself, the {100 * tests.confidence:g} % bound by {test.method}{on} is "
+        f"ε ≥ {epsilon_words(epsilon)}, which exceeds it; corrected for all {len(tests)} bounds "
+        f"it is {epsilon_words(bounds[at].estimate.epsilon)}; next: choose this statistic and this "
+        "method before another training (audit.verdict_statistic, audit.verdict_method; "
+        "--statistic, --methods)"
+    )
 
 
 def next_step(tests: ClaimTests, canaries_needed: int | None, bearing: Bearing) -> str:

@@ -93,7 +93,8 @@ def test_bounds_of_the_verdict_are_below_those_of_the_table(claim):
     assert verdict.epsilon_lower < alone
 
 
-def test_an_inconclusive_claim(claim, run_folder):
+def test_an_inconclusive_claim(claim, run_folder, change_record):
+    change_record(client_participations=1)
     verdict = claim(claimed_epsilon=20).verdict
     assert verdict.outcome == "inconclusive"
     assert verdict.canaries_needed is None
@@ -102,7 +103,10 @@ def test_an_inconclusive_claim(claim, run_folder):
     assert '<section class="verdict inconclusive">' in run_folder.report_html.read_text()
 
 
-def test_a_statistic_that_was_not_asked_about_and_sees_far_more_is_not_kept_silent(claim):
+def test_a_statistic_that_was_not_asked_about_and_sees_far_more_is_not_kept_silent(
+    claim, change_record
+):
+    change_record(client_participations=1)
     verdict = claim(
         claimed_epsilon=20,
         verdict_statistic="final_minus_initial",
@@ -112,7 +116,14 @@ def test_a_statistic_that_was_not_asked_about_and_sees_far_more_is_not_kept_sile
     assert "max, which was not asked about, tells included canaries from" in verdict.reason
 
 
-def test_one_statistic_and_one_method_named_in_advance(claim, run_folder):
+def test_a_client_who_may_take_part_more_often_than_canaries_is_never_reassured(claim):
+    verdict = claim(claimed_epsilon=20).verdict
+    assert verdict.outcome == "inconclusive"
+    assert "canaries took part in 1 round at most and a client may in 4" in verdict.reason
+
+
+def test_one_statistic_and_one_method_named_in_advance(claim, run_folder, change_record):
+    change_record(client_participations=1)
     for other in ("max", "sum"):
         shutil.copy(run_folder.scores("final_minus_initial"), run_folder.scores(other))
     report = claim(

@@ -282,3 +282,18 @@ def test_a_claim_without_sense_is_refused(epsilon):
 def test_a_method_that_proves_nothing_is_refused(methods):
     with pytest.raises(InputError, match="among threshold_valid, one_run_valid"):
         ClaimTests([separated(10)], 0.95, methods)
+
+
+def test_a_bound_that_exceeds_the_claim_by_itself_is_named_with_what_correction_leaves_of_it():
+    """Of ten looks, one would have decided alone: what to fix beforehand is said, and no number."""
+    strong = released(gaussian(2.5, DELTA, 10**6), 400, seed=4, name="own_rounds")
+    silent = [released(gaussian(1e-3, DELTA, 10**6), 400, seed=s, name="max") for s in range(9)]
+    alone = ClaimTests([strong], 0.95, ["threshold_valid"]).bounds(DELTA)[0].estimate.epsilon
+    many = ClaimTests([strong, *silent], 0.95, ["threshold_valid"])
+    corrected = many.bounds(DELTA)[0].estimate.epsilon
+    claim = Claim((alone + corrected) / 2, DELTA)
+    verdict = reach_verdict(claim, many, arrival=ARRIVED)
+    assert verdict.outcome != "contradicted"
+    assert f"bound by threshold_valid on own_rounds is ε ≥ {alone:.3g}" in verdict.reason
+    assert f"corrected for all 10 bounds it is {corrected:.3g}; next: choose" in verdict.reason
+    assert "canaries instead" not in verdict.reason
