@@ -146,7 +146,7 @@ def fill(folder: RunFolder, noise_multiplier: float = 0.3) -> RunFolder:
     for statistic, scores in scores_by_statistic(included, rng).items():
         write_score_file(folder.scores(statistic), ScoreFile(ids, included, scores))
     rows = [
-        f"{name},{int(is_in)},{3 if is_in else ''}"
+        f"{name},{int(is_in)},{1 + int(name) % ROUNDS if is_in else ''}"
         for name, is_in in zip(ids, included, strict=True)
     ]
     folder.canaries.write_text("\n".join(["canary_id,included,rounds", *rows]) + "\n")

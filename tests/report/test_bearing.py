@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from fl_audit.attacks import CanaryPool, Participation, RoundScorer
+from fl_audit.cli import main
 from fl_audit.report.audited_folder import AuditedFolder
 from fl_audit.report.folder_report import Asked, report_on_folder, report_on_statistics
 from fl_audit.report.folder_statistics import folder_statistics
@@ -96,3 +97,19 @@ def test_a_canary_in_more_rounds_than_a_client_contradicts_nothing(tmp_path):
     verdict = verdict_on(folder, 1.0, "own_rounds")
     assert verdict.outcome == "inconclusive"
     assert "took part in up to 2 rounds and a client in at most 1" in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("claim", "required", "status"),
+    [("8.4", True, 0), ("30", True, 4), ("30", False, 0), ("1", True, 3), (None, True, 2)],
+)
+def test_consistent_can_be_required(tmp_path, capsys, claim, required, status):
+    folder = log(tmp_path / "audit", DEALT_BEFOREHAND).path
+    words = ["estimate", str(folder), "--delta", "1e-3", "--statistic", "own_rounds", "--json"]
+    words += ["--methods", "threshold_valid"] + (
+        [] if claim is None else ["--claimed-epsilon", claim]
+    )
+    assert main(words + ["--require", "consistent"] * required) == status
+    if status == 2:
+        line = "--require consistent: needs a claim; give --claimed-epsilon"
+        assert line in capsys.readouterr().err
