@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 import tomli_w
+from msgspec.structs import replace
 
 from fl_audit.attacks.registry import THREAT_MODELS
 from fl_audit.attacks.statistics import statistics_of
@@ -71,22 +72,14 @@ def config_of_table(table: dict[str, Any], path: Path, name: str) -> Config:
 
 def in_folder(config: ConfigType, folder: Path) -> ConfigType:
     """A config of any kind whose relative paths are made absolute, starting at its folder."""
-    sections = msgspec.structs.asdict(config).items()
-    return msgspec.structs.replace(
-        config,
-        **{
-            key: _with_absolute_paths(section, folder)
-            for key, section in sections
-            if isinstance(section, Table)
-        },
-    )
+    tables = {k: t for k, t in msgspec.structs.asdict(config).items() if isinstance(t, Table)}
+    return replace(config, **{key: _with_absolute_paths(t, folder) for key, t in tables.items()})
 
 
 def _with_absolute_paths(table: Table, folder: Path) -> Table:
     """The table with its relative paths made absolute, starting at the config file's folder."""
-    paths = {key: getattr(table, key) for key in table.path_keys}
-    absolute = {key: os.path.realpath(folder / p) for key, p in paths.items() if p is not None}
-    return msgspec.structs.replace(table, **absolute)
+    paths = {key: path for key in table.path_keys if (path := getattr(table, key)) is not None}
+    return replace(table, **{key: os.path.realpath(folder / path) for key, path in paths.items()})
 
 
 def parse_config(table: Mapping[str, Any], name: str) -> Config:

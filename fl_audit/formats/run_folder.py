@@ -90,14 +90,6 @@ class RunFolder(ScoredFolder):
         return self.path / "report.html"
 
     @property
-    def made_by_training(self) -> tuple[Path, ...]:
-        """The files that belong together once training is over; each may be missing."""
-        logs = (self.round_cosines, self.round_concentrations, self.round_products, self.aggregates)
-        releases = (self.release_cosines, self.release_concentrations)
-        scores = (self.compared_vectors, *self.path.glob("scores_*.csv"))
-        return (self.config, self.canaries, self.metrics, *logs, *releases, *scores)
-
-    @property
     def tensorboard(self) -> Path:
         """The folder of TensorBoard event files."""
         return self.path / "tensorboard"
@@ -123,6 +115,13 @@ class RunFolder(ScoredFolder):
     def direction_sums(self, name: str = "*") -> list[Path]:
         """The sums of directions that are there, of some vectors or of all."""
         return sorted(self.path.glob(f"direction_sum_{name}_[0-9]*.npy"))
+
+    def made_by_training(self) -> tuple[Path, ...]:
+        """The files that belong together once training is over; each may be missing."""
+        logs = (self.round_cosines, self.round_concentrations, self.round_products, self.aggregates)
+        releases = (self.release_cosines, self.release_concentrations)
+        scores = (self.compared_vectors, *self.path.glob("scores_*.csv"))
+        return (self.config, self.canaries, self.metrics, *logs, *releases, *scores)
 
     def released_models(self) -> list[Path]:
         """The released models that exist."""

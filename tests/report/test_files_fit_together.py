@@ -190,7 +190,7 @@ def test_a_crash_while_scores_are_written_leaves_no_mixture(scorer, monkeypatch)
 
 
 def test_a_run_whose_files_have_changed_is_refused(run_folder):
-    write_sources(run_folder.sources, 40, run_folder.made_by_training)
+    write_sources(run_folder.sources, 40, run_folder.made_by_training())
     read_finished_run(run_folder)
     scored = run_folder.scores("max")
     text = scored.read_text()
@@ -199,7 +199,7 @@ def test_a_run_whose_files_have_changed_is_refused(run_folder):
         with pytest.raises(InputError, match=r"scores_max\.csv: has changed since the run wrote"):
             read(run_folder)
     scored.write_text(text)
-    write_sources(run_folder.sources, 30, run_folder.made_by_training)
+    write_sources(run_folder.sources, 30, run_folder.made_by_training())
     with pytest.raises(InputError, match=r"run\.json: is of 40 rounds, and sources\.json of 30"):
         read_finished_run(run_folder)
 

@@ -135,7 +135,7 @@ def _write_results(
         write_score_file(folder.scores(statistic.name), scored)
     if compared:
         write_compared_vectors(folder.compared_vectors, compared)
-    write_sources(folder.sources, done.rounds, folder.made_by_training)
+    write_sources(folder.sources, done.rounds, folder.made_by_training())
     write_record(folder, _record(run, folder, done))
 
 
