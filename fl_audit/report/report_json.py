@@ -50,7 +50,8 @@ def report_to_json(report: Report) -> dict[str, Any]:
 def checks_to_json(checks: ChecksReport) -> dict[str, Any]:
     """The JSON object that report.json has under `checks`."""
     fields: dict[str, Any] = _worded(msgspec.to_builtins(checks))
-    return {"passed": checks.passed, **fields}
+    passed = checks.passed if checks.results else None  # nothing was looked at
+    return {"passed": passed, **fields}
 
 
 def _statistic(report: Report, statistic: StatisticReport) -> dict[str, Any]:

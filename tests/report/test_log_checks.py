@@ -27,7 +27,7 @@ from tests.mechanism_checks.told_servers import (
     Server,
 )
 
-COUNT, ROUNDS, CLAIM = 400, 20, 8.0
+COUNT, ROUNDS, CLAIM = 400, 20, 12.0
 
 
 def scored(path: Path, server: Server, *, is_told: bool = True, rounds: range = range(ROUNDS)):
@@ -38,6 +38,9 @@ def scored(path: Path, server: Server, *, is_told: bool = True, rounds: range = 
         scorer = RoundScorer.open(path)
     else:
         scorer = RoundScorer.create(path, pool, ROUNDS, dealt)
+        (path / "participation.json").write_text(
+            '{"sampling": "none", "claim_counts_on_sampling": false}'
+        )
     for index in rounds:
         present = [c for c in np.flatnonzero(pool.included) if list(dealt[c]) == [index + 1]]
         released = server.released[index].copy()
@@ -100,6 +103,7 @@ def test_a_log_that_was_told_nothing_says_so(tmp_path, capsys):
         "not known; hand over noise_stddev"
     )
     assert made.to_json()["checks"]["results"] == []
+    assert made.to_json()["checks"]["passed"] is None
     assert main(["estimate", str(tmp_path / "log"), "--delta=1e-3"]) == 0
     assert "checks of the mechanism: not made (aggregates not checked" in capsys.readouterr().out
 
