@@ -24,6 +24,7 @@ from fl_audit.estimators.known_mechanisms import gaussian, randomised_response
 from fl_audit.estimators.result import WHATEVER_LAW
 from fl_audit.mechanism_checks import Arrival
 from fl_audit.verdict import Claim, ClaimTests, ScoredStatistic, reach_verdict, separation
+from fl_audit.verdict.bearing import Bearing
 from fl_audit.verdict.p_value import p_value
 
 DELTA = 1e-3
@@ -131,9 +132,11 @@ def test_a_verdict_that_is_wrong_more_often_than_right_is_refused():
 @pytest.mark.parametrize("unfit", [None, "canaries are elsewhere"])
 def test_whatever_cannot_be_told_ends_with_what_to_do_next(unfit):
     one_kind = ScoredStatistic("max", CanaryScores(np.arange(3.0), np.zeros(0)), "empirical")
-    found = reach_verdict(Claim(2.0, DELTA), ClaimTests([one_kind], 0.95), unfit, arrival=ARRIVED)
+    found = reach_verdict(
+        Claim(2.0, DELTA), ClaimTests([one_kind], 0.95), Bearing(unfit=unfit), arrival=ARRIVED
+    )
     pure = reach_verdict(
-        Claim(50.0, 0.0), ClaimTests([separated(100)], 0.95), unfit, arrival=ARRIVED
+        Claim(50.0, 0.0), ClaimTests([separated(100)], 0.95), Bearing(unfit=unfit), arrival=ARRIVED
     )
     for verdict in (found, pure):
         assert verdict.outcome == "inconclusive"
@@ -240,7 +243,7 @@ def test_scores_with_the_wrong_sign_are_named():
 
 def test_canaries_that_do_not_stand_for_clients_contradict_nothing():
     tests = ClaimTests([separated(1000)], 0.95)
-    verdict = reach_verdict(Claim(1.0, DELTA), tests, unfit="they take part too often")
+    verdict = reach_verdict(Claim(1.0, DELTA), tests, Bearing(unfit="they take part too often"))
     assert verdict.outcome == "inconclusive"
     assert verdict.reason.startswith("they take part too often; next: canaries that take part as")
     assert verdict.p_value is None
