@@ -268,55 +268,58 @@ def _not_contradicted(
     simulated_on = _simulated_statistics(tests, arrival)
     scores = simulated_on[0].scores
     num_canaries = scores.num_included + scores.num_excluded
-    simulated = SimulatedAudit(
-        claim=claim,
-        methods=tuple(tests.methods),
-        level=tests.level,
-        null=standard_null(simulated_on[0]),
-        included_share=scores.num_included / num_canaries,
-        inclusion=scores.inclusion,
-        inclusion_probability=scores.inclusion_probability,
-        shown=_shown(arrival),
-    )
+    simulated = _simulated_audit(claim, tests, simulated_on[0], arrival)
     made = simulated.simulate(num_canaries)
-    power, detectable = made.power, made.detectable_epsilon
-    found = _what_was_simulated(claim, simulated_on, arrival, power)
+    found = _what_was_simulated(claim, simulated_on, arrival, made.power)
     if made.is_enough:
-        reason = (
-            f"no lower bound exceeds it {bearing.whom}; {detectable_words(detectable)} ({found}); "
-            f"{nearly or ''}{'; ' if nearly else ''}{what_was_tested(claim, tests)}"
+        needed, outcome = None, Outcome.CONSISTENT
+        said = (
+            f"no lower bound exceeds it {bearing.whom}; "
+            f"{detectable_words(made.detectable_epsilon)} ({found})"
         )
-        return _verdict(
-            Outcome.CONSISTENT,
-            fault + reason,
-            claim,
-            tests,
-            bounds,
-            p_value=p,
-            power=power,
-            detectable_epsilon=detectable,
-        )
-    needed = None if nearly else simulated.canaries_needed(at_least=num_canaries)
-    limit = largest_provable(claim, tests, simulated_on[0])
-    if limit <= claim.epsilon:
-        found = (
-            f"{num_canaries:,} canaries{_on(simulated_on)} prove no more than "
-            f"ε ≥ {epsilon_words(limit)}, even if included and excluded ones are told apart "
-            "without error"
-        )
+        rest = "; ".join(filter(None, [nearly, what_was_tested(claim, tests)]))
     else:
-        found = f"{detectable_words(detectable, only=True)} ({found})"
+        needed = None if nearly else simulated.canaries_needed(at_least=num_canaries)
+        outcome, most = Outcome.INCONCLUSIVE, largest_provable(claim, tests, simulated_on[0])
+        least = f"{detectable_words(made.detectable_epsilon, only=True)} ({found})"
+        if most <= claim.epsilon:
+            least = _cannot_prove(num_canaries, simulated_on, most)
+        said = f"no lower bound exceeds it, but {least}"
+        rest = nearly or next_step(tests, needed, bearing)
     return _verdict(
-        Outcome.INCONCLUSIVE,
-        f"{fault}no lower bound exceeds it, but {found}; "
-        f"{nearly or next_step(tests, needed, bearing)}",
+        outcome,
+        f"{fault}{said}; {rest}",
         claim,
         tests,
         bounds,
         p_value=p,
-        power=power,
-        detectable_epsilon=detectable,
+        power=made.power,
+        detectable_epsilon=made.detectable_epsilon,
         canaries_needed=needed,
+    )
+
+
+def _cannot_prove(num_canaries: int, statistics: Sequence[ScoredStatistic], most: float) -> str:
+    return (
+        f"{num_canaries:,} canaries{_on(statistics)} prove no more than ε ≥ {epsilon_words(most)}, "
+        "even if included and excluded ones are told apart without error"
+    )
+
+
+def _simulated_audit(
+    claim: Claim, tests: ClaimTests, statistic: ScoredStatistic, arrival: Arrival
+) -> SimulatedAudit:
+    """The audit like that of a statistic whose true epsilon is free."""
+    scores = statistic.scores
+    return SimulatedAudit(
+        claim=claim,
+        methods=tuple(tests.methods),
+        level=tests.level,
+        null=standard_null(statistic),
+        included_share=scores.num_included / (scores.num_included + scores.num_excluded),
+        inclusion=scores.inclusion,
+        inclusion_probability=scores.inclusion_probability,
+        shown=_shown(arrival),
     )
 
 
