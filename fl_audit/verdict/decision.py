@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.estimators.result import json_value
 from fl_audit.mechanism_checks import Arrival
+from fl_audit.number_words import lower_bound_text
 from fl_audit.verdict.bearing import Bearing
 from fl_audit.verdict.claim import Claim
 from fl_audit.verdict.claim_tests import Bound, ClaimTests, ScoredStatistic
@@ -18,7 +19,6 @@ from fl_audit.verdict.standard_null import hardest, standard_null
 from fl_audit.verdict.tested import (
     clearly_stronger,
     detectable_words,
-    epsilon_words,
     largest_provable,
     nearly_decided,
     next_step,
@@ -237,7 +237,7 @@ def _contradiction(tests: ClaimTests, best: Bound, p: float) -> str:
         len(tests), f" for all {len(tests)} bounds together"
     )
     return (
-        f"the lower bound ε ≥ {epsilon_words(best.estimate.epsilon)} by {best.test.method}"
+        f"the lower bound ε ≥ {lower_bound_text(best.estimate.epsilon)} by {best.test.method}"
         f"{_on([best.test.statistic])} exceeds it, with {100 * tests.confidence:g} % confidence"
         f"{together} (p ≤ {p:.2g})"
     )
@@ -301,7 +301,8 @@ def _not_contradicted(
 
 def _cannot_prove(num_canaries: int, statistics: Sequence[ScoredStatistic], most: float) -> str:
     return (
-        f"{num_canaries:,} canaries{_on(statistics)} prove no more than ε ≥ {epsilon_words(most)}, "
+        f"{num_canaries:,} canaries{_on(statistics)} prove no more than "
+        f"ε ≥ {lower_bound_text(most)}, "
         "even if included and excluded ones are told apart without error"
     )
 

@@ -1,7 +1,7 @@
 """What a verdict that reassures has to say: what was tested, and what was not."""
 
 import dataclasses
-import math
+import decimal
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,6 +9,7 @@ import numpy as np
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.attacks.registry import STATISTICS, THREAT_MODELS
 from fl_audit.estimators.roc import auc, auc_interval
+from fl_audit.number_words import lower_bound_text, significant
 from fl_audit.verdict.bearing import Bearing
 from fl_audit.verdict.claim import Claim
 from fl_audit.verdict.claim_tests import Bound, ClaimTest, ClaimTests, ScoredStatistic
@@ -25,7 +26,7 @@ def what_was_tested(claim: Claim, tests: ClaimTests) -> str:
     most = max(largest_provable(claim, tests, statistic) for statistic in tests.statistics)
     return (
         f"tested{on}{against} by {', '.join(tests.methods)}, which could have shown at most "
-        f"ε ≥ {epsilon_words(most)} here; other attacks may show more"
+        f"ε ≥ {lower_bound_text(most)} here; other attacks may show more"
     )
 
 
@@ -106,9 +107,9 @@ def nearly_decided(
     on = "" if test.statistic.name is None else f" on {test.statistic.name}"
     return (
         f"by itself, the {100 * tests.confidence:g} % bound by {test.method}{on} is "
-        f"ε ≥ {epsilon_words(epsilon)}, which exceeds it; corrected for all {len(tests)} bounds "
-        f"it is {epsilon_words(bounds[at].estimate.epsilon)}; next: choose this statistic and this "
-        "method before another training (audit.verdict_statistic, audit.verdict_method; "
+        f"ε ≥ {lower_bound_text(epsilon)}, which exceeds it; corrected for all {len(tests)} bounds "
+        f"it is {lower_bound_text(bounds[at].estimate.epsilon)}; next: choose this statistic and "
+        "this method before another training (audit.verdict_statistic, audit.verdict_method; "
         "--statistic, --methods)"
     )
 
@@ -141,24 +142,10 @@ def detectable_words(epsilon: float | None, *, only: bool = False) -> str:
     if epsilon is None:
         return "no true ε, however large, would have been contradicted with 80 % power"
     start = "only a true ε" if only else "a true ε"
-    return f"{start} of {rounded_up(epsilon)} or more would have been contradicted"
-
-
-def rounded_up(epsilon: float) -> str:
-    """An epsilon with two digits, three from 100 on, never below it.
-
-    >>> rounded_up(6.81), rounded_up(6.0), rounded_up(0.0411), rounded_up(123.2)
-    ('6.9', '6', '0.042', '124')
-    """
-    unit = 10.0 ** min(math.floor(math.log10(epsilon)) - 1, 0)
-    return f"{math.ceil(round(epsilon / unit, 6)) * unit:.4g}"
+    least = significant(epsilon, 2, decimal.ROUND_UP)
+    return f"{start} of {least} or more would have been contradicted"
 
 
 def _num_canaries(tests: ClaimTests) -> int:
     scores = tests.statistics[0].scores
     return scores.num_included + scores.num_excluded
-
-
-def epsilon_words(epsilon: float) -> str:
-    """An epsilon with three digits, infinity as its sign."""
-    return "∞" if math.isinf(epsilon) else f"{epsilon:.3g}"

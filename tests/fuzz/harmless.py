@@ -75,16 +75,18 @@ def _fault(call: Call) -> str | None:
         place = f"{Path(where.filename).name}:{where.lineno}"
         return f"{type(error).__name__} at {place}: {error}"[:300]
     made = set(call.folder.rglob("*")) - before
-    return _wrong(status, output.getvalue(), errors.getvalue(), made)
+    # An answer is printed before a page of it is written, and stays where the page cannot be.
+    answered = output.getvalue() if "--out" not in call.arguments else ""
+    return _wrong(status, output.getvalue(), answered, errors.getvalue(), made)
 
 
-def _wrong(status: int, output: str, errors: str, made: set[Path]) -> str | None:
+def _wrong(status: int, output: str, answered: str, errors: str, made: set[Path]) -> str | None:
     lines = errors.splitlines()
     if status not in _STATUSES:
         return f"status {status}"
     if any(path.name.endswith(".part") for path in made) or (status == 2 and made):
         return f"left {sorted(path.name for path in made)}"
-    if status == 2 and (len(lines) != 1 or len(lines[0]) > 2_500 or output):
+    if status == 2 and (len(lines) != 1 or len(lines[0]) > 2_500 or answered):
         return f"refused in {len(lines)} lines of {len(errors)} characters: {errors[:200]}"
     if "more memory than there is" in errors or "Warning" in errors:
         return f"said {errors[-300:]!r}"
