@@ -15,8 +15,7 @@ import numpy as np
 
 from fl_audit.array_types import Float32Array
 from fl_audit.attacks.guest import GuestAudit, moved_along, widened
-from fl_audit.attacks.scorer import RoundScorer
-from fl_audit.attacks.told_round import ToldRound
+from fl_audit.attacks.scorer import RoundScorer, ToldRound
 from fl_audit.canaries.pool import CanaryPool
 from fl_audit.errors import InputError
 from fl_audit.formats.log_folder import LogFolder

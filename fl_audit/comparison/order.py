@@ -10,8 +10,7 @@ from fl_audit.comparison.cells import rounds_words
 from fl_audit.comparison.comparison import Comparison
 from fl_audit.comparison.settings import Setting
 from fl_audit.number_words import epsilon_text
-from fl_audit.report.headline import Headline
-from fl_audit.report.leading import strongest_first
+from fl_audit.report.headline import Headline, strongest_first
 
 _AS_OFTEN = 1.1
 """Numbers of presentations that differ by at most this factor count as equal: chance alone moves

@@ -15,6 +15,7 @@ from scipy import special
 from fl_audit.mechanism_checks.mixture import Mixture, excluded_nats, looks_lost, uneven
 from fl_audit.mechanism_checks.presentations import (
     ALARM,
+    ARRIVAL_FALSE_ALARM,
     ARRIVED,
     LOST,
     NO_FAULT,
@@ -23,7 +24,6 @@ from fl_audit.mechanism_checks.presentations import (
     Presentations,
     coefficient,
 )
-from fl_audit.mechanism_checks.unknown_lengths import without_lengths
 
 SIGNAL_LEVEL = 1e-3
 """How likely the signal of canaries is said to be larger than it is."""
@@ -289,3 +289,51 @@ def _unclear(found: Coefficient) -> str:
 def _rounded(number: int) -> str:
     unit = int(10 ** max(len(str(number)) - 2, 0))
     return f"{-(-number // unit) * unit:,}"
+
+
+_PROMISE = "the length of a client in each round (canary_length, or round_lengths.npy)"
+
+
+def without_lengths(included: Presentations, excluded: Presentations) -> Arrival:
+    """What became of them where no length is promised: whether they stand out, and evenly."""
+    unknown = "what length the mechanism allows a client is not known"
+    found = coefficient(included.as_cosines, 0)
+    if found is None:
+        return Arrival("cannot_tell", None, "no round of an included canary was seen")
+    seen = f"in their rounds included canaries score {_deviations(found, included.dim)}"
+    of_excluded = coefficient(excluded.as_cosines, 0)
+    if of_excluded is not None and of_excluded.differs_by(0, 0, ALARM):
+        reason = (
+            f"{seen}, and excluded ones, which send nothing, "
+            f"{_deviations(of_excluded, excluded.dim)}: the coins or the rounds are not those of "
+            "the training"
+        )
+        return Arrival("not_arrived", None, reason, fault=reason)
+    if found.ratio < -found.deviation(ALARM):
+        reason = f"{seen}: the aggregate has the wrong sign; it must be how the model moves"
+        return Arrival("not_arrived", None, reason, fault=reason)
+    if found.ratio < found.deviation(ARRIVED):
+        reason = f"{seen}, which chance does too, and {unknown}"
+        return Arrival("cannot_tell", None, reason)
+    if included.knows_tails and _is_uneven(included.first):
+        fault = f"{seen}, but unevenly within rounds: some may be lost ({LOST})"
+        return Arrival("cannot_tell", None, f"{fault}, and {unknown}", fault=fault)
+    return Arrival("arrived", None, f"{seen} above chance; {unknown}", _PROMISE)
+
+
+def _deviations(found: Coefficient, dim: int) -> str:
+    root = math.sqrt(dim)
+    return f"{root * found.ratio:.3g} ± {root * found.standard_error:.2g} standard deviations"
+
+
+def _is_uneven(shown: Presentations) -> bool:
+    """Whether canaries of a round differ by more than chance, at the level of alarms.
+
+    All of them are of one length in a round, whatever it is, and of another in the next.
+    """
+    _, of_round, counts = np.unique(shown.rounds, return_inverse=True, return_counts=True)
+    means = np.bincount(of_round, shown.cosines) / counts
+    crowd = np.minimum((1 + shown.others) * means[of_round] ** 2, 1)
+    squares = shown.dim * (shown.cosines - means[of_round]) ** 2 / (1 + crowd)
+    freedom = len(shown) - len(counts)
+    return freedom > 0 and bool(special.chdtrc(freedom, squares.sum()) < ARRIVAL_FALSE_ALARM)

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from fl_audit.number_words import epsilon_text, lower_bound_text, upper_bound_text
 from fl_audit.report.folder_report import NOT_KNOWN, FolderReport
-from fl_audit.report.headline import Headline, headline_on
-from fl_audit.report.leading import strongest_first
+from fl_audit.report.headline import Headline, headline_on, strongest_first
 from fl_audit.report.model import Report
 
 _FIRST, _LAST = 5.0, 93.0
