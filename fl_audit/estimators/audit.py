@@ -109,7 +109,7 @@ def estimate(
 
     >>> scores = CanaryScores(included=[0.1, 0.2, 0.3], excluded=[])
     >>> result = estimate(scores, delta=1e-5, dim=1000)
-    >>> [made.method for made in result.estimates if made.valid_for is not None]
+    >>> [made.method for made in result.estimates if made.valid_for == "independent scores"]
     ['threshold_valid']
     >>> result.left_out["one_run"]
     'needs at least 1 excluded score, got 0'

@@ -316,11 +316,12 @@ class _Samples:
 
     def _scored(self, number: int, signal: float) -> ScoredStatistic:
         noise = np.random.default_rng((_SEED, self.num_canaries, number))
-        scores = _UNIT * noise.standard_normal(self.num_canaries)
         num_included = len(self.shares)
         audit = self.audit
+        unit = 1.0 if audit.null is None else _UNIT  # a known null is that of a cosine
+        scores = unit * noise.standard_normal(self.num_canaries)
         found = CanaryScores(
-            scores[:num_included] + _UNIT * signal * self.shares,
+            scores[:num_included] + unit * signal * self.shares,
             scores[num_included:],
             audit.inclusion,
             audit.inclusion_probability,

@@ -111,7 +111,8 @@ def test_table_says_what_was_left_out(tmp_path, capsys, monkeypatch):
     path = tmp_path / "s.csv"
     path.write_text("canary_id,included,score\n1,1,0.1\n2,1,0.2\n")
     assert main(["estimate", str(path), "--delta", "1e-5", "--dim", "100", "--verbose"]) == 0
-    (line,) = [line for line in capsys.readouterr().out.splitlines() if "one_run" in line]
+    printed = capsys.readouterr().out.splitlines()
+    (line,) = [line for line in printed if line.startswith("left out: one_run")]
     assert line.startswith("left out: one_run, one_run_valid,")
     assert line.endswith("needs at least 1 excluded score, got 0")
 

@@ -76,7 +76,8 @@ def _fault(call: Call) -> str | None:
         return f"{type(error).__name__} at {place}: {error}"[:300]
     made = set(call.folder.rglob("*")) - before
     # An answer is printed before a page of it is written, and stays where the page cannot be.
-    answered = output.getvalue() if "--out" not in call.arguments else ""
+    has_page = any(word.startswith("--out") for word in call.arguments)
+    answered = "" if has_page else output.getvalue()
     return _wrong(status, output.getvalue(), answered, errors.getvalue(), made)
 
 

@@ -12,6 +12,7 @@ from fl_audit.attacks import CanaryPool, RoundScorer
 from fl_audit.cli import main
 from fl_audit.formats.run_folder import RunFolder
 from fl_audit.formats.score_file import read_score_file, write_score_file
+from fl_audit.number_words import lower_bound_text
 from fl_audit.report import write_report
 from tests.report.conftest import Reported
 
@@ -66,7 +67,7 @@ def test_a_folder_gets_the_sections_of_a_run_that_it_knows(audit, tmp_path, caps
     for statistic in made["statistics"].values():
         for estimate in statistic["estimates"]:
             if estimate["kind"] == "lower_bound":
-                assert f"≥ {estimate['epsilon']:.3g}" in text
+                assert f"≥ {lower_bound_text(estimate['epsilon'])}" in text
 
 
 def test_what_a_folder_does_not_know_is_left_out_in_words(audit, tmp_path, capsys):

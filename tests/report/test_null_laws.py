@@ -123,6 +123,6 @@ def test_a_report_has_statistics_and_threat_models_from_outside(run_folder):
         "sees": "the first of the rounds, not the 7th",
         "first_round": 1,
         "last_round": 1,
-        "num_included_in_rounds": 0,
+        "num_included_in_rounds": 4,
     }
     assert "Smallest cosine with the noised update of any round." in page

@@ -119,7 +119,7 @@ def test_a_verdict_on_one_of_them(widely_reported):
 
 def test_a_damaged_list_of_rounds_is_one_line(run_folder):
     text = run_folder.canaries.read_text()
-    run_folder.canaries.write_text(text.replace(",1,3\n", ",1,three\n", 1))
+    run_folder.canaries.write_text(re.sub(r",1,\d+\n", ",1,three\n", text, count=1))
     with pytest.raises(InputError, match="rounds must be whole numbers") as caught:
         read_finished_run(run_folder)
     assert "\n" not in str(caught.value)

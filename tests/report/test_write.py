@@ -55,7 +55,8 @@ def test_a_statistic_is_what_estimate_prints(reported, name):
     found = report_to_json(reported.report)["statistics"][name]
     scores = read_score_file(reported.folder.scores(name)).canary_scores()
     record = read_record(reported.folder)
-    printed = estimate(scores, delta=record.delta, dim=record.dim, null=NULLS[name]).to_json()
+    arguments = {"delta": record.delta, "dim": record.dim, "null": NULLS[name]}
+    printed = estimate(scores, **arguments, null_source="design").to_json()
     assert printed.items() <= found.items()
     assert found["null"] == NULLS[name]
     for group in ("included", "excluded"):
@@ -275,7 +276,7 @@ def replace_in(name, old, new):
         (lambda folder: folder.autocorrelation.unlink(), "first_round_echo.json: cannot be read"),
         (
             lambda folder: folder.autocorrelation.write_text("{"),
-            "first_round_echo.json: is not what a run",
+            "first_round_echo.json: is not an autocorrelation",
         ),
         (lambda folder: folder.scores("sum").unlink(), "scores_sum.csv: cannot be read"),
         (break_json, "run.json: is not a run record"),

@@ -23,6 +23,7 @@ from fl_audit.estimators import (
 from fl_audit.estimators.known_mechanisms import gaussian, randomised_response
 from fl_audit.estimators.result import WHATEVER_LAW
 from fl_audit.mechanism_checks import Arrival
+from fl_audit.number_words import lower_bound_text
 from fl_audit.verdict import Claim, ClaimTests, ScoredStatistic, reach_verdict, separation
 from fl_audit.verdict.bearing import Bearing
 from fl_audit.verdict.p_value import p_value
@@ -297,6 +298,11 @@ def test_a_bound_that_exceeds_the_claim_by_itself_is_named_with_what_correction_
     claim = Claim((alone + corrected) / 2, DELTA)
     verdict = reach_verdict(claim, many, arrival=ARRIVED)
     assert verdict.outcome != "contradicted"
-    assert f"bound by threshold_valid on own_rounds is ε ≥ {alone:.3g}" in verdict.reason
-    assert f"corrected for all 10 bounds it is {corrected:.3g}; next: choose" in verdict.reason
+    assert (
+        f"bound by threshold_valid on own_rounds is ε ≥ {lower_bound_text(alone)}" in verdict.reason
+    )
+    assert (
+        f"corrected for all 10 bounds it is {lower_bound_text(corrected)}; next: choose"
+        in verdict.reason
+    )
     assert "canaries instead" not in verdict.reason

@@ -42,7 +42,8 @@ def written(folder, rounds) -> RunFolder:
 
 
 def watch(folder, earlier=range(0)) -> FaultLines:
-    classifier = SimpleNamespace(variable_sizes=(100, 10))
+    labels = SimpleNamespace(dtype=SimpleNamespace(is_floating=False))
+    classifier = SimpleNamespace(variable_sizes=(100, 10), label_spec=labels)
     mechanism = GaussianAdaptive(noise_multiplier=1.0, clip_norm=0.1)
     run = SimpleNamespace(
         task=SimpleNamespace(classifier=classifier), config=SimpleNamespace(mechanism=mechanism)

@@ -113,5 +113,5 @@ def test_wandb_gets_the_config_and_the_rounds(calls, run):
 def test_what_is_not_installed_is_named_with_its_extra(observer, monkeypatch):
     package = observer.__name__.removesuffix("Observer").lower()
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(InputError, match=rf"needs {package}.*pip install 'fl-audit\[{package}\]'"):
+    with pytest.raises(InputError, match=rf"needs {package}.*pip install '\.\[{package}\]'"):
         observer()
