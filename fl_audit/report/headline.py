@@ -314,7 +314,8 @@ def leading(
     statistics: Mapping[str, StatisticReport], is_sampled: bool
 ) -> tuple[str, StatisticReport]:
     """The first statistic of the strongest attacker, and its name, as `strongest_first` has it."""
-    return min(_hidden_from(statistics, is_sampled).items(), key=lambda pair: _place(pair[1]))
+    name = strongest_first(statistics, is_sampled)[0]
+    return name, statistics[name]
 
 
 def _hidden_from(
