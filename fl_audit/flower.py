@@ -16,7 +16,7 @@ from fl_audit.attacks.scorer import RoundScorer
 from fl_audit.attacks.seen_log import read_vector
 from fl_audit.canaries.pool import CanaryPool
 from fl_audit.errors import InputError
-from fl_audit.formats.atomic import atomic_writer
+from fl_audit.formats.text_files import atomic_writer
 
 _FIXED_CLIPPING = (
     "DifferentialPrivacyServerSideFixedClipping",

@@ -18,7 +18,7 @@ from fl_audit.attacks.guest import GuestAudit, moved_along, widened
 from fl_audit.attacks.scorer import RoundScorer, ToldRound
 from fl_audit.canaries.pool import CanaryPool
 from fl_audit.errors import InputError
-from fl_audit.formats.log_folder import LogFolder
+from fl_audit.formats.folders import LogFolder
 from fl_audit.participation.placement import spread
 
 try:

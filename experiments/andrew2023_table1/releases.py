@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from fl_audit.attacks.one_release import MechanismAudit, audit_gaussian_mechanism
-from fl_audit.formats.atomic import write_text
+from fl_audit.formats.text_files import write_text
 
 EPSILONS = (1, 3, 10)
 DIM, CANARIES, DELTA = 10**6, 10**3, 1e-6

@@ -14,7 +14,7 @@ import tensorflow_federated as tff
 
 from fl_audit.accounting import NoisyRounds, account
 from fl_audit.config import Mechanism
-from fl_audit.formats.run_folder import RunFolder, read_record
+from fl_audit.formats.folders import RunFolder, read_record
 from fl_audit.report.checks import checks_report
 from fl_audit.report.finished_run import read_finished_run
 from fl_audit.report.report_json import checks_to_json

@@ -28,7 +28,7 @@ from fl_audit.attacks.round_directions import RoundDirections
 from fl_audit.canaries.families import FAMILIES
 from fl_audit.estimators import METHODS, AuditSetting, CanaryScores
 from fl_audit.estimators.gaussian.gdp import epsilon_of_mu
-from fl_audit.formats.direction_log import DirectionLog
+from fl_audit.formats.round_logs import DirectionLog
 
 DELTA, CONFIDENCE = 1e-3, 0.95
 BOUNDS = ("threshold_valid", "threshold_gdp", "one_run_valid", "shift_fit")

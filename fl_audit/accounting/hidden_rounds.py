@@ -20,7 +20,7 @@ import numpy as np
 from scipy import special
 
 from fl_audit.accounting.likelihood_ratio import RatioLaw, product, weighted_sum
-from fl_audit.formats.run_folder import Blocks
+from fl_audit.formats.folders import Blocks
 
 LARGEST_SHIFT = 25.0
 """The largest shift, in deviations of the noise, of all rounds of a canary together.

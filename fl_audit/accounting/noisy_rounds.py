@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, fields
 
-from fl_audit.formats.run_folder import Blocks, RunRecord, ZeroingKind
+from fl_audit.formats.folders import Blocks, RunRecord, ZeroingKind
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from fl_audit.attacks.scorer import RoundScorer
 from fl_audit.attacks.statistic import NullLaw, RunFacts, Statistic
 from fl_audit.attacks.threat_model import ThreatModel
 from fl_audit.canaries.pool import CanaryPool
-from fl_audit.formats.participation_file import Participation
+from fl_audit.formats.participation_files import Participation
 
 __all__ = [
     "AttackContext",

@@ -16,9 +16,9 @@ from fl_audit.attacks.round_cosines import largest_of_rounds
 from fl_audit.attacks.statistic import Statistic
 from fl_audit.attacks.threat_model import ThreatModel
 from fl_audit.errors import InputError
-from fl_audit.formats.atomic import atomic_writer
-from fl_audit.formats.cosine_log import CosineLog
 from fl_audit.formats.npy_file import read_array
+from fl_audit.formats.round_logs import CosineLog
+from fl_audit.formats.text_files import atomic_writer
 
 if TYPE_CHECKING:
     from fl_audit.attacks.audit_table import Audit

@@ -26,8 +26,7 @@ from fl_audit.estimators.laws import (
     SignCanaryNull,
     concentration_of,
 )
-from fl_audit.formats.atomic import write_text
-from fl_audit.formats.json_file import read_json
+from fl_audit.formats.text_files import read_json, write_text
 
 if TYPE_CHECKING:
     from fl_audit.attacks.statistic import Statistic

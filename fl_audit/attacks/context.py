@@ -11,9 +11,8 @@ import numpy.typing as npt
 from fl_audit.attacks.compared_vectors import depends_on_vectors
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.round_cosines import RoundCosines, RoundLog
-from fl_audit.formats.concentration_log import ConcentrationLog
-from fl_audit.formats.cosine_log import CosineLog
-from fl_audit.formats.run_folder import RunFolder
+from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.round_logs import ConcentrationLog, CosineLog
 
 if TYPE_CHECKING:
     from fl_audit.attacks.audit_table import Audit

@@ -13,9 +13,9 @@ import numpy as np
 from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.compared_vectors import ComparedVectors, one_vector
 from fl_audit.errors import InputError
-from fl_audit.formats.atomic import atomic_writer
+from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.npy_file import read_array
-from fl_audit.formats.run_folder import RunFolder
+from fl_audit.formats.text_files import atomic_writer
 from fl_audit.inner_products import euclidean_norm
 
 CANCELLED = 0.1

@@ -14,7 +14,7 @@ import numpy as np
 from fl_audit.array_types import Float32Array
 from fl_audit.attacks.arrays import unflatten
 from fl_audit.errors import InputError, one_line
-from fl_audit.formats.log_folder import LogFolder
+from fl_audit.formats.folders import LogFolder
 
 _LOG = logging.getLogger("fl_audit")
 

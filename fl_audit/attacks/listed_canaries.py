@@ -11,9 +11,9 @@ from fl_audit.array_types import FloatArray, IndexArray
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.canaries.pool import CanaryPool
 from fl_audit.errors import InputError
-from fl_audit.formats.atomic import write_text
-from fl_audit.formats.canaries_file import canaries_text, read_canaries
-from fl_audit.formats.log_folder import LogFolder
+from fl_audit.formats.folders import LogFolder
+from fl_audit.formats.participation_files import canaries_text, read_canaries
+from fl_audit.formats.text_files import write_text
 
 _FALSE_REFUSAL = 1e-6
 """The chance with which rounds that were dealt to all are refused."""

@@ -20,9 +20,8 @@ from fl_audit.attacks.statistics import statistics_for
 from fl_audit.canaries.inclusion import pair_names
 from fl_audit.canaries.pool import CanaryPool
 from fl_audit.errors import InputError
-from fl_audit.formats.log_folder import LogFolder
+from fl_audit.formats.folders import LogFolder, write_sources
 from fl_audit.formats.score_file import ScoreFile, write_score_file
-from fl_audit.formats.sources_file import write_sources
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,8 +11,7 @@ from fl_audit.attacks.direction_sum import CANCELLED
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.sketch import Sketch, largest_lengths, width_of
 from fl_audit.estimators.laws import Concentration, concentration_of
-from fl_audit.formats.direction_log import DirectionLog
-from fl_audit.formats.mapped_log import unnamed_log
+from fl_audit.formats.round_logs import DirectionLog, unnamed_log
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,13 +27,16 @@ from fl_audit.attacks.seen_log import check_pool, logged_rounds
 from fl_audit.canaries.pool import CanaryPool, read_pool, write_pool
 from fl_audit.errors import InputError
 from fl_audit.estimators.arguments import check_confidence, check_delta
-from fl_audit.formats.concentration_log import ConcentrationLog
-from fl_audit.formats.cosine_log import CosineLog
-from fl_audit.formats.log_folder import LogFolder
-from fl_audit.formats.logged_total import LoggedTotal
-from fl_audit.formats.mapped_log import MappedArray, create_log, open_log
-from fl_audit.formats.participation_file import Participation, write_participation
-from fl_audit.formats.sources_file import write_sources
+from fl_audit.formats.folders import LogFolder, write_sources
+from fl_audit.formats.participation_files import Participation, write_participation
+from fl_audit.formats.round_logs import (
+    ConcentrationLog,
+    CosineLog,
+    LoggedTotal,
+    MappedArray,
+    create_log,
+    open_log,
+)
 from fl_audit.inner_products import euclidean_norm
 from fl_audit.mechanism_checks import MeasuredRounds, checked_variables, write_variables
 from fl_audit.mechanism_checks.watch import check_noise

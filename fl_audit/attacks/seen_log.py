@@ -18,12 +18,9 @@ from fl_audit.attacks.round_cosines import FinishedRounds, RoundCosines
 from fl_audit.attacks.round_directions import RoundDirections
 from fl_audit.canaries.pool import CanaryPool, read_pool
 from fl_audit.errors import InputError, refuse_misspelt
-from fl_audit.formats.concentration_log import ConcentrationLog
-from fl_audit.formats.cosine_log import CosineLog
-from fl_audit.formats.log_folder import LogFolder
-from fl_audit.formats.logged_total import LoggedTotal
+from fl_audit.formats.folders import LogFolder, read_sources
 from fl_audit.formats.npy_file import read_array
-from fl_audit.formats.sources_file import read_sources
+from fl_audit.formats.round_logs import ConcentrationLog, CosineLog, LoggedTotal
 from fl_audit.mechanism_checks import (
     ToldRounds,
     Variables,

@@ -14,8 +14,7 @@ from fl_audit.canaries.family import CanaryFamily
 from fl_audit.canaries.inclusion import draw_included
 from fl_audit.errors import InputError, nearest
 from fl_audit.estimators.scores import Inclusion
-from fl_audit.formats.atomic import write_text
-from fl_audit.formats.json_file import read_json
+from fl_audit.formats.text_files import read_json, write_text
 
 FORMAT_VERSION = 2
 """The current version; version 1 differed in its `hadamard` vectors only."""

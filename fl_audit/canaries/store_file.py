@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.errors import InputError
-from fl_audit.formats.atomic import atomic_writer
-from fl_audit.formats.foreign_file import open_foreign
+from fl_audit.formats.text_files import atomic_writer, open_foreign
 
 _FORMAT = "fl-audit canary store"
 _VERSION = 1

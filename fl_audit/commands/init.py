@@ -32,7 +32,7 @@ def add(commands: "Commands") -> None:
 
 def _init(arguments: argparse.Namespace) -> int:
     from fl_audit.config.starting_point import starting_config
-    from fl_audit.formats.atomic import write_text
+    from fl_audit.formats.text_files import write_text
 
     text = starting_config(arguments.task)
     if arguments.out.exists():

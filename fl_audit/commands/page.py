@@ -11,7 +11,7 @@ def write_page(html: str, path: Path) -> None:
     Raises:
       InputError: The file cannot be written.
     """
-    from fl_audit.formats.atomic import write_text
+    from fl_audit.formats.text_files import write_text
 
     try:
         write_text(path, html)

@@ -30,7 +30,7 @@ def print_report(report: "Report", out: Path, behind: "Callable[[Report, int], l
       out: The run's folder.
       behind: The function that makes the lines behind the answer, of a report and a width.
     """
-    from fl_audit.formats.run_folder import RunFolder
+    from fl_audit.formats.folders import RunFolder
     from fl_audit.report.headline import headline
     from fl_audit.report.summary import answer_lines
     from fl_audit.verdict import Claim

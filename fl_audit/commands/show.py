@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fl_audit.commands.parser import add_command
 from fl_audit.commands.printing import add_verbose, in_brief, in_full, print_report
-from fl_audit.formats.run_folder import RunFolder
+from fl_audit.formats.folders import RunFolder
 
 if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands

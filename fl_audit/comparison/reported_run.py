@@ -16,11 +16,9 @@ import msgspec
 from fl_audit.attacks.seen_log import Progress
 from fl_audit.config.flat import flat_keys
 from fl_audit.errors import InputError
-from fl_audit.formats.canaries_file import read_canaries
-from fl_audit.formats.foreign_file import read_foreign
-from fl_audit.formats.json_file import decode_json
-from fl_audit.formats.log_folder import LogFolder
-from fl_audit.formats.run_folder import FORMAT_VERSION, RunFolder, RunRecord, read_record
+from fl_audit.formats.folders import FORMAT_VERSION, LogFolder, RunFolder, RunRecord, read_record
+from fl_audit.formats.participation_files import read_canaries
+from fl_audit.formats.text_files import decode_json, read_foreign
 from fl_audit.report.audited_folder import AuditedFolder
 from fl_audit.report.finished_run import check_together
 from fl_audit.report.folder_report import Asked, FolderReport, report_on_folder

@@ -21,7 +21,7 @@ from fl_audit.config.noise_for_epsilon import mechanism_for_epsilon
 from fl_audit.config.run import Config
 from fl_audit.errors import InputError
 from fl_audit.estimators.scores import CanaryScores
-from fl_audit.formats.run_folder import Blocks
+from fl_audit.formats.folders import Blocks
 from fl_audit.mechanisms import Mechanism, RoundNoise, round_noise
 from fl_audit.mechanisms.noise_facts import noise_facts
 from fl_audit.participation import Schedule, make_schedule

@@ -19,7 +19,7 @@ from fl_audit.config import Config, Table
 from fl_audit.config.table_types import key_types, required_keys, table_variants
 from fl_audit.errors import InputError, nearest
 from fl_audit.estimators import valid_methods
-from fl_audit.formats.toml_file import check_values, read_toml
+from fl_audit.formats.text_files import check_values, read_toml
 from fl_audit.kinds import registry_of
 
 ConfigType = TypeVar("ConfigType", bound=Table)

@@ -1,11 +1,11 @@
-"""Reading of NPY and NPZ files from outside, which may be cut, or claim to be huge."""
+"""NPY and NPZ files from outside, which may be cut, or claim to be huge; cached arrays."""
 
 import contextlib
 import math
 import os
 import tokenize
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, TypeAlias
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.errors import InputError
-from fl_audit.formats.foreign_file import open_foreign
+from fl_audit.formats.text_files import atomic_writer, open_foreign
 
 AnyArray: TypeAlias = npt.NDArray[Any]
 
@@ -158,3 +158,24 @@ def opened(path: Path, what: str) -> Iterator[IO[bytes]]:
     except _DAMAGES as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise InputError(f"{path}: is not {what}: {reason or type(error).__name__}") from error
+
+
+def read_or_make(
+    path: Path, what: str, make: Callable[[], Mapping[str, AnyArray]]
+) -> Mapping[str, AnyArray]:
+    """The arrays of an NPZ file, which is written first, whole, where there is none.
+
+    Args:
+      path: The path of the file.
+      what: What the file should be, for a message, such as "a file of trained models".
+      make: What computes the arrays; it is not called where the file is there.
+
+    Raises:
+      InputError: The file is damaged.
+      OSError: The file cannot be written.
+    """
+    if not path.exists():
+        made = make()
+        with atomic_writer(path) as file:
+            np.savez(file, **made)
+    return read_arrays(path, what)

@@ -1,39 +1,47 @@
-"""Score files: one row per canary, with whether it was included and its score.
+"""Score files, one row per canary, and count files, one row per challenge base.
 
-The format is CSV or Parquet with the columns `canary_id` (unique), `included` (0 or 1) and `score`
-(finite; a LARGER score looks MORE like a member). A column `inclusion` says how it was decided who
-takes part, the same in every row; without it fair coins are taken for granted. With `unequal_coins`
-a column `inclusion_probability` has the coins' probability, and with `pairs` a column `pair` names
-the pair of each canary. Other columns are ignored.
+A score file is CSV or Parquet with the columns `canary_id` (unique), `included` (0 or 1) and
+`score` (finite; a LARGER score looks MORE like a member). A column `inclusion` says how it was
+decided who takes part, the same in every row; without it, fair coins are assumed. With
+`unequal_coins` a column `inclusion_probability` has the coins' probability, and with `pairs` a
+column `pair` names the pair of each canary. Other columns are ignored.
+
+A count file is CSV with the columns `fp` (false positives), `n0` (challenges without the point),
+`fn` (false negatives) and `n1` (challenges with it), all whole numbers, and no other columns.
+
+>>> import tempfile
+>>> with tempfile.TemporaryDirectory() as folder:
+...     path = Path(folder) / "scores.csv"
+...     write_score_file(path, ScoreFile(("a", "b"), np.array([True, False]), np.array([0.3, 0.1])))
+...     print(path.read_text(), end="")
+canary_id,included,score
+a,1,0.3
+b,0,0.1
 """
 
 import csv
 import io
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.errors import InputError
+from fl_audit.errors import InputError, nearest, refuse_misspelt
+from fl_audit.estimators.challenge_bases.counts import ChallengeCounts
 from fl_audit.estimators.scores import CanaryScores, Inclusion
-from fl_audit.formats.atomic import atomic_writer
-from fl_audit.formats.csv_file import read_flag
-from fl_audit.formats.foreign_file import linked_unquoted
-from fl_audit.formats.inclusion_columns import (
-    INCLUSION,
-    PAIR,
-    PROBABILITY,
-    BadRow,
-    ReadInclusion,
-    bad_pair,
-    read_inclusion,
+from fl_audit.formats.text_files import (
+    atomic_writer,
+    linked_unquoted,
+    read_csv,
+    read_flag,
+    read_foreign,
+    text_lines,
 )
-from fl_audit.formats.score_table import COLUMNS, ScoreTable, read_table
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +118,7 @@ def read_score_file(path: str | os.PathLike[str]) -> ScoreFile:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
 
 
-def _scores(path: Path, table: ScoreTable) -> ScoreFile:
+def _scores(path: Path, table: "ScoreTable") -> ScoreFile:
     ids = tuple(map(_text, table.columns["canary_id"]))
     if not ids:
         raise InputError(f"{path}: must hold at least one row below the header, got none")
@@ -196,7 +204,7 @@ def _text(value: object) -> str:
     return "" if value is None else str(value).strip()
 
 
-def _parse_included(values: Sequence[object]) -> tuple[npt.NDArray[np.bool_], BadRow | None]:
+def _parse_included(values: Sequence[object]) -> tuple[npt.NDArray[np.bool_], "BadRow | None"]:
     flags = [_text(value) for value in values]
     included = [read_flag(flag) for flag in flags]
     if None in included:
@@ -205,7 +213,7 @@ def _parse_included(values: Sequence[object]) -> tuple[npt.NDArray[np.bool_], Ba
     return np.array(included, dtype=bool), None
 
 
-def _parse_scores(values: Sequence[object]) -> tuple[npt.NDArray[np.float64], BadRow | None]:
+def _parse_scores(values: Sequence[object]) -> tuple[npt.NDArray[np.float64], "BadRow | None"]:
     numbers: list[float] = []
     for row, value in enumerate(values):
         try:
@@ -218,7 +226,7 @@ def _parse_scores(values: Sequence[object]) -> tuple[npt.NDArray[np.float64], Ba
     return np.array(numbers, dtype=np.float64), None
 
 
-def _score_problem(score: npt.NDArray[np.float64]) -> BadRow | None:
+def _score_problem(score: npt.NDArray[np.float64]) -> "BadRow | None":
     bad = np.flatnonzero(~np.isfinite(score))
     if len(bad) == 0:
         return None
@@ -227,7 +235,7 @@ def _score_problem(score: npt.NDArray[np.float64]) -> BadRow | None:
     return BadRow(int(bad[0]), f"score must be a finite number, got {shown}")
 
 
-def _id_problem(ids: Sequence[str]) -> BadRow | None:
+def _id_problem(ids: Sequence[str]) -> "BadRow | None":
     first: dict[str, int] = {}
     for row, canary_id in enumerate(ids):
         if not canary_id:
@@ -235,3 +243,243 @@ def _id_problem(ids: Sequence[str]) -> BadRow | None:
         if first.setdefault(canary_id, row) != row:
             return BadRow(row, f"canary_id must be unique, got {canary_id!r} again")
     return None
+
+
+# The columns of a score file as their author wrote them.
+
+
+COLUMNS = ("canary_id", "included", "score")
+
+_MOST_ROWS = 10**7
+"""The rows of the largest pool; a compressed file of few bytes may claim more."""
+
+
+@dataclass(frozen=True)
+class ScoreTable:
+    """The columns as text (CSV) or values (Parquet), and how to name a row to its author."""
+
+    columns: Mapping[str, Sequence[object]]
+    name_row: Callable[[int], str]
+
+
+def read_table(path: Path) -> ScoreTable:
+    """Reads the columns, CSV or (by the file's suffix) Parquet.
+
+    Raises:
+      InputError: The file cannot be read, a column is missing, or a line has too few or too many
+        fields.
+    """
+    return _read_parquet(path) if path.suffix == ".parquet" else _read_csv(path)
+
+
+def _read_csv(path: Path) -> ScoreTable:
+    rows: list[list[str]] = []
+    lines: list[int] = []
+    try:
+        reader = csv.reader(text_lines(path))
+        header = [name.strip() for name in next(reader, [])]
+        positions = _positions(path, header)
+        for row in filter(None, reader):
+            if len(row) != len(header):
+                fields = f"must have {len(header)} fields, got {len(row)}"
+                raise InputError(f"{path}, line {reader.line_num}: {fields}")
+            rows.append([row[at] for at in positions.values()])
+            lines.append(reader.line_num)
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: must be UTF-8 text: {error.reason}") from error
+    except csv.Error as error:
+        raise InputError(f"{path}, line {reader.line_num}: not valid CSV: {error}") from error
+    columns = {name: [row[at] for row in rows] for at, name in enumerate(positions)}
+    return ScoreTable(columns, lambda row: f"line {lines[row]}")
+
+
+def _read_parquet(path: Path) -> ScoreTable:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    content = pa.BufferReader(read_foreign(path))
+    try:
+        num_rows = pq.read_metadata(content).num_rows
+        table = pq.read_table(content) if num_rows <= _MOST_ROWS else None
+    except (OSError, pa.ArrowException) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"{path}: cannot be read as Parquet: {reason}") from error
+    if table is None:
+        raise InputError(f"{path}: holds {num_rows:,} rows, must be at most {_MOST_ROWS:,}")
+    positions = _positions(path, table.column_names)
+    try:
+        columns = {name: table.column(at).to_pylist() for name, at in positions.items()}
+    except ValueError as error:
+        raise InputError(f"{path}: cannot be read as Parquet: {error}") from error
+    return ScoreTable(columns, lambda row: f"row {row + 1}")
+
+
+def _positions(path: Path, header: list[str]) -> dict[str, int]:
+    """The position of each needed column, and of those on inclusion that there are."""
+    if not header:
+        raise InputError(f"{path}: must start with a header naming {', '.join(COLUMNS)}")
+    refuse_misspelt(f"{path}: column", header, INCLUSION_COLUMNS[:2])
+    told = _told(header)
+    for name in (*COLUMNS, *told):
+        if name not in header:
+            raise InputError(f"{path}: has no column {name!r}: {nearest(name, header)}")
+        if header.count(name) > 1:
+            raise InputError(f"{path}: must have one column {name!r}, got {header.count(name)}")
+    return {name: header.index(name) for name in (*COLUMNS, *told)}
+
+
+def _told(columns: Collection[str]) -> tuple[str, ...]:
+    """The columns on inclusion that there are; `pair` is the user's own where nothing needs it."""
+    found = INCLUSION_COLUMNS if INCLUSION in columns else (PROBABILITY,)
+    return tuple(name for name in found if name in columns)
+
+
+# The columns that say how it was decided which canaries take part.
+
+
+INCLUSION, PROBABILITY, PAIR = "inclusion", "inclusion_probability", "pair"
+INCLUSION_COLUMNS = (INCLUSION, PROBABILITY, PAIR)
+
+_KINDS: Mapping[str, Inclusion] = {kind: kind for kind in get_args(Inclusion)}
+_NEEDED: Mapping[Inclusion, str] = {"unequal_coins": PROBABILITY, "pairs": PAIR}
+"""The further column that a way of including canaries needs."""
+
+
+@dataclass(frozen=True)
+class BadRow:
+    """The first bad row: its index from 0, and what is wrong with it."""
+
+    row: int
+    text: str
+
+
+@dataclass(frozen=True)
+class ReadInclusion:
+    """How it was decided which canaries take part, as a file says it.
+
+    Attributes:
+      inclusion: The way of including them.
+      probability: The probability with which a canary is included.
+      pair: The name of each canary's pair; empty without pairs.
+      problem: What is wrong with the columns; None where nothing is.
+    """
+
+    inclusion: Inclusion = "coins"
+    probability: float = 0.5
+    pair: tuple[str, ...] = ()
+    problem: BadRow | None = None
+
+
+def read_inclusion(
+    columns: Mapping[str, Sequence[str]],
+    included: npt.NDArray[np.bool_],
+    name_row: Callable[[int], str],
+) -> ReadInclusion:
+    """Reads and checks the columns.
+
+    Args:
+      columns: The text of the columns that the file has.
+      included: Whether each canary took part, bool of shape (k,).
+      name_row: How a row is named to the file's author.
+    """
+    words = columns.get(INCLUSION, ())
+    problem = _bad_word(words, name_row)
+    kind = _KINDS[words[0]] if words and not problem else "coins"
+    if PROBABILITY in columns and kind != "unequal_coins" and not problem:
+        text = f"{PROBABILITY} goes with {INCLUSION} 'unequal_coins', not with {kind!r}"
+        problem = BadRow(0, text)
+    if problem:
+        return ReadInclusion(problem=problem)
+    needed = _NEEDED.get(kind)
+    if needed is not None and needed not in columns:
+        return ReadInclusion(problem=BadRow(0, f"inclusion {kind!r} needs a column {needed!r}"))
+    if kind == "unequal_coins":
+        return _unequal(columns[PROBABILITY], name_row)
+    pair = tuple(columns[PAIR]) if kind == "pairs" else ()
+    return ReadInclusion(kind, pair=pair, problem=bad_pair(pair, included) if pair else None)
+
+
+def bad_pair(pair: Sequence[str], included: npt.NDArray[np.bool_]) -> BadRow | None:
+    """The first row whose pair is not one included and one excluded canary."""
+    rows: dict[str, list[int]] = {}
+    for row, name in enumerate(pair):
+        rows.setdefault(name, []).append(row)
+    for name, found in rows.items():
+        if len(found) != 2 or int(included[found].sum()) != 1:
+            text = f"pair {name!r} must be two canaries, one of them included, got {len(found)}"
+            return BadRow(found[0], f"{text}, {int(included[found].sum())} of them included")
+    return None
+
+
+def _bad_word(words: Sequence[str], name_row: Callable[[int], str]) -> BadRow | None:
+    """The first row that says no known way, or another one than the first row."""
+    for row, word in enumerate(words):
+        if word not in _KINDS:
+            hint = nearest(word, _KINDS)
+            return BadRow(row, f"inclusion must be a known word, got {word!r}: {hint}")
+        if word != words[0]:
+            text = f"inclusion must be the same in every row, got {word!r}; {name_row(0)} has"
+            return BadRow(row, f"{text} {words[0]!r}")
+    return None
+
+
+def _unequal(texts: Sequence[str], name_row: Callable[[int], str]) -> ReadInclusion:
+    """Coins of one probability, which is the same in every row."""
+    for row, text in enumerate(texts):
+        if text != texts[0]:
+            wrong = f"{PROBABILITY} must be the same in every row, got {text!r}; {name_row(0)} has"
+            return ReadInclusion(problem=BadRow(row, f"{wrong} {texts[0]!r}"))
+    try:
+        probability = float(texts[0]) if "_" not in texts[0] else math.nan
+    except ValueError:
+        probability = math.nan
+    if not 0 < probability < 1 or probability == 0.5:
+        wrong = f"{PROBABILITY} must be a number in (0, 1) other than 0.5, got {texts[0]!r}"
+        return ReadInclusion(problem=BadRow(0, wrong))
+    return ReadInclusion("unequal_coins", probability)
+
+
+# Count files
+
+
+COUNT_COLUMNS = ("fp", "n0", "fn", "n1")
+_ERRORS_OF = {"fp": "n0", "fn": "n1"}
+_MOST_DIGITS = 10
+_LARGEST = 10**9
+"""Beyond this the posterior is narrower than what its integrals resolve."""
+
+
+def read_counts_file(path: str | os.PathLike[str]) -> ChallengeCounts:
+    """Reads and checks a count file.
+
+    Raises:
+      InputError: The file cannot be read, a column is missing or unknown, or a count is not valid;
+        the message names the file, row and column.
+    """
+    path = Path(path)
+    rows = read_csv(path, COUNT_COLUMNS)
+    if not rows:
+        raise InputError(f"{path}: must hold at least one row below the header, got none")
+    for name in rows[0]:
+        if name not in COUNT_COLUMNS:
+            raise InputError(f"{path}: unknown column {name!r}: {nearest(name, COUNT_COLUMNS)}")
+    columns: dict[str, list[int]] = {name: [] for name in COUNT_COLUMNS}
+    for number, row in enumerate(rows, start=1):
+        for name in COUNT_COLUMNS:
+            columns[name].append(_count(f"{path}, row {number}, column {name}", row[name]))
+        for errors, trials in _ERRORS_OF.items():
+            if columns[errors][-1] > columns[trials][-1]:
+                raise InputError(
+                    f"{path}, row {number}, column {errors}: must be at most {trials}, which is "
+                    f"{columns[trials][-1]}, got {columns[errors][-1]}"
+                )
+    fp, n0, fn, n1 = (np.array(columns[name], dtype=np.int64) for name in COUNT_COLUMNS)
+    return ChallengeCounts(fp, n0, fn, n1)
+
+
+def _count(where: str, text: str) -> int:
+    digits = text.strip()
+    is_short = digits.isascii() and digits.isdigit() and len(digits.lstrip("0")) <= _MOST_DIGITS
+    if not (is_short and int(digits) < _LARGEST):
+        raise InputError(f"{where}: must be a whole number from 0 to {_LARGEST - 1}, got {text!r}")
+    return int(digits)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from fl_audit.array_types import Float32Array, FloatArray
-from fl_audit.formats.mapped_log import MappedArray, create_log, open_log
+from fl_audit.formats.round_logs import MappedArray, create_log, open_log
 from fl_audit.inner_products import inner_product
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.fft
 
-from fl_audit.formats.json_file import read_json
+from fl_audit.formats.text_files import read_json
 from fl_audit.mechanism_checks.tails import log_p_autocorrelation
 
 MOST_COORDINATES = 1 << 25

@@ -11,8 +11,7 @@ from typing import Any
 import msgspec
 
 from fl_audit.errors import InputError
-from fl_audit.formats.atomic import write_text
-from fl_audit.formats.foreign_file import read_foreign
+from fl_audit.formats.text_files import read_foreign, write_text
 from fl_audit.mechanism_checks.checks import FALSE_ALARM
 
 

@@ -10,11 +10,9 @@ import numpy as np
 
 from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.errors import InputError
-from fl_audit.formats.atomic import write_text
-from fl_audit.formats.json_file import read_json
-from fl_audit.formats.log_folder import LogFolder
-from fl_audit.formats.logged_total import LoggedTotal
-from fl_audit.formats.mapped_log import MappedArray, create_log, open_log
+from fl_audit.formats.folders import LogFolder
+from fl_audit.formats.round_logs import LoggedTotal, MappedArray, create_log, open_log
+from fl_audit.formats.text_files import read_json, write_text
 from fl_audit.mechanism_checks.aggregate_log import measure
 from fl_audit.mechanism_checks.autocorrelation import (
     autocorrelation_to_json,

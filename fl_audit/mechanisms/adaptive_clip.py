@@ -3,7 +3,7 @@
 import warnings
 
 from fl_audit.errors import InputError
-from fl_audit.formats.run_folder import RunRecord
+from fl_audit.formats.folders import RunRecord
 from fl_audit.mechanisms.kind import RoundNoise
 from fl_audit.number_words import significant
 

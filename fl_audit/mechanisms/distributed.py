@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from fl_audit.accounting.noise_laws import SKELLAM
 from fl_audit.errors import InputError
-from fl_audit.formats.run_folder import RunRecord
+from fl_audit.formats.folders import RunRecord
 from fl_audit.mechanisms.adaptive_clip import (
     COUNT_STDDEV_OF_COHORT,
     moving_clip_words,

@@ -4,7 +4,7 @@ import typing
 from typing import Any
 
 from fl_audit.accounting.noise_laws import GAUSSIAN
-from fl_audit.formats.run_folder import RunRecord
+from fl_audit.formats.folders import RunRecord
 from fl_audit.kinds.table import NonNegativeFloat, PositiveFloat
 from fl_audit.mechanisms.adaptive_clip import (
     moving_clip_words,

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from fl_audit.accounting.noise_laws import NoiseLaw, noise_law_named
 from fl_audit.accounting.tree_nodes import Trees
-from fl_audit.formats.run_folder import RunRecord
+from fl_audit.formats.folders import RunRecord
 from fl_audit.mechanisms.zeroing import Zeroing
 
 if typing.TYPE_CHECKING:  # records are read without TensorFlow

@@ -6,7 +6,7 @@ from typing import Any
 
 from fl_audit.accounting.noise_laws import GAUSSIAN
 from fl_audit.errors import InputError
-from fl_audit.formats.run_folder import RunRecord
+from fl_audit.formats.folders import RunRecord
 from fl_audit.kinds.table import PositiveFloat, Table
 from fl_audit.mechanisms.kind import (
     ClipAndNoise,

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from fl_audit.formats.run_folder import ZeroingKind
+from fl_audit.formats.folders import ZeroingKind
 from fl_audit.mechanisms import MECHANISMS, Mechanism, zeroing_kind
 from fl_audit.participation import Schedule
 from fl_audit.participation.sensitivity import squared_sensitivity

@@ -5,7 +5,7 @@ from typing import Any
 
 from fl_audit.accounting.noise_laws import TREE
 from fl_audit.accounting.tree_nodes import Trees
-from fl_audit.formats.run_folder import RunRecord
+from fl_audit.formats.folders import RunRecord
 from fl_audit.kinds.table import PositiveFloat, PositiveInt
 from fl_audit.mechanisms.kind import (
     ClipAndNoise,

@@ -5,7 +5,7 @@ from typing import Literal
 import numpy as np
 
 from fl_audit.array_types import IndexArray
-from fl_audit.formats.run_folder import RunRecord
+from fl_audit.formats.folders import RunRecord
 from fl_audit.number_words import count, significant
 from fl_audit.participation.pattern import ParticipationPattern
 from fl_audit.participation.placement import (

@@ -7,7 +7,7 @@ import numpy as np
 
 from fl_audit.array_types import IndexArray
 from fl_audit.errors import InputError
-from fl_audit.formats.run_folder import RunRecord
+from fl_audit.formats.folders import RunRecord
 from fl_audit.kinds.table import NumRounds, Table
 from fl_audit.participation.pattern import Participation, ParticipationPattern
 from fl_audit.participation.presentations import Presentations

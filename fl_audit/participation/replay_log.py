@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.errors import InputError, nearest
-from fl_audit.formats.foreign_file import text_lines
+from fl_audit.formats.text_files import text_lines
 
 COLUMNS = ("round", "client_id")
 

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from fl_audit.array_types import IndexArray
-from fl_audit.formats.run_folder import RunRecord
+from fl_audit.formats.folders import RunRecord
 from fl_audit.participation.pattern import ParticipationPattern
 from fl_audit.participation.placement import (
     DrawnParticipation,

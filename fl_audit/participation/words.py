@@ -1,6 +1,6 @@
 """Sentences for the report on who took part in which rounds."""
 
-from fl_audit.formats.run_folder import RunRecord
+from fl_audit.formats.folders import RunRecord
 from fl_audit.number_words import count
 from fl_audit.participation.pattern import PATTERNS, Participation
 

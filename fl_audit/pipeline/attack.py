@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from fl_audit.config.attack import AttackConfig, FederatedAttackConfig
 from fl_audit.config.file import config_to_toml
-from fl_audit.formats.atomic import write_text
-from fl_audit.formats.run_folder import RunFolder
+from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.text_files import write_text
 from fl_audit.pipeline.runs import at_work
 from fl_audit.training import tensorflow_environment
 from fl_audit.training.run.taken_folder import check_new, check_resumable

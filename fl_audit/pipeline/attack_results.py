@@ -12,9 +12,8 @@ from fl_audit.estimators import CanaryScores, estimate
 from fl_audit.estimators.challenge_bases.counts import ChallengeCounts
 from fl_audit.estimators.challenge_bases.grid import grid_posterior
 from fl_audit.estimators.challenge_bases.prior import Prior
-from fl_audit.formats.atomic import write_text
-from fl_audit.formats.counts_file import COLUMNS
-from fl_audit.formats.score_file import ScoreFile, write_score_file
+from fl_audit.formats.score_file import COLUMNS, ScoreFile, write_score_file
+from fl_audit.formats.text_files import write_text
 from fl_audit.membership.lira import online_lira
 from fl_audit.membership.measure_mia import measure_mia
 from fl_audit.membership.model_privacy import epsilon_star_of_model

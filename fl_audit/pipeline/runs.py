@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 from fl_audit.config import Config
 from fl_audit.errors import InputError
-from fl_audit.formats.atomic import unfinished_files
-from fl_audit.formats.folder_lock import locked
-from fl_audit.formats.run_folder import RunFolder
+from fl_audit.formats.folders import RunFolder, locked
+from fl_audit.formats.text_files import unfinished_files
 from fl_audit.training import tensorflow_environment
 
 if TYPE_CHECKING:

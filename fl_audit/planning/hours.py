@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fl_audit.config import Config
-from fl_audit.formats.run_folder import RunFolder
+from fl_audit.formats.folders import RunFolder
 from fl_audit.training.observers import FinishedRound, RoundObserver
 
 _FEWEST_ROUNDS = 3

@@ -15,7 +15,7 @@ from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.round_cosines import numbered_rows
 from fl_audit.canaries.tables import Canaries
 from fl_audit.errors import InputError, one_line
-from fl_audit.formats.cosine_log import CosineLog
+from fl_audit.formats.round_logs import CosineLog
 from fl_audit.mechanism_checks import Arrival
 from fl_audit.mechanisms import MECHANISMS
 from fl_audit.number_words import count

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fl_audit.attacks.seen_log import Progress, SeenLog, read_log
-from fl_audit.formats.log_folder import LogFolder
-from fl_audit.formats.run_folder import RunFolder
+from fl_audit.formats.folders import LogFolder, RunFolder
 from fl_audit.report.finished_run import FinishedRun, read_finished_run
 
 

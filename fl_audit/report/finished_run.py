@@ -15,11 +15,10 @@ from fl_audit.canaries.tables import family_of
 from fl_audit.config import Config
 from fl_audit.config.file import load_config
 from fl_audit.errors import InputError
-from fl_audit.formats.canaries_file import CanaryRow, check_scored, read_canaries
-from fl_audit.formats.csv_file import read_csv
-from fl_audit.formats.run_folder import RunFolder, RunRecord, read_record
+from fl_audit.formats.folders import RunFolder, RunRecord, read_record, read_sources
+from fl_audit.formats.participation_files import CanaryRow, check_scored, read_canaries
 from fl_audit.formats.score_file import ScoreFile, read_score_file
-from fl_audit.formats.sources_file import read_sources
+from fl_audit.formats.text_files import read_csv
 from fl_audit.mechanism_checks import (
     RunAggregates,
     configured,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from fl_audit.attacks.audit_table import Audit
 from fl_audit.canaries.tables import family_of
 from fl_audit.config.file import load_config
-from fl_audit.formats.run_folder import RunFolder, read_record
+from fl_audit.formats.folders import RunFolder, read_record
 from fl_audit.report.audited_folder import AuditedFolder
 
 

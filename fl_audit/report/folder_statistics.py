@@ -18,12 +18,9 @@ from fl_audit.config.file import load_config
 from fl_audit.errors import InputError, nearest
 from fl_audit.estimators.scores import Inclusion
 from fl_audit.estimators.setting import Null, NullSource
-from fl_audit.formats.canaries_file import check_scored, read_canaries
-from fl_audit.formats.log_folder import LogFolder
-from fl_audit.formats.run_folder import RunFolder, read_record
+from fl_audit.formats.folders import LogFolder, RunFolder, ScoredFolder, read_record, read_sources
+from fl_audit.formats.participation_files import check_scored, read_canaries
 from fl_audit.formats.score_file import ScoreFile, read_score_file
-from fl_audit.formats.scored_folder import ScoredFolder
-from fl_audit.formats.sources_file import read_sources
 from fl_audit.report.audited_folder import AuditedFolder
 from fl_audit.report.finished_run import check_together
 from fl_audit.verdict import ScoredStatistic

@@ -1,6 +1,6 @@
 """Sentences on what the mechanism does to updates."""
 
-from fl_audit.formats.run_folder import RunRecord
+from fl_audit.formats.folders import RunRecord
 from fl_audit.mechanisms import MECHANISMS, Mechanism
 from fl_audit.mechanisms.zeroing import zeroing_words
 

@@ -14,7 +14,7 @@ import msgspec
 
 from fl_audit.config import Config
 from fl_audit.estimators.records import Record, data_frame
-from fl_audit.formats.run_folder import RunRecord
+from fl_audit.formats.folders import RunRecord
 from fl_audit.mechanism_checks import FALSE_ALARM
 from fl_audit.report.efficiency_model import EfficiencyReport
 from fl_audit.report.statistic_model import StatisticReport

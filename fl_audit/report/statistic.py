@@ -14,7 +14,7 @@ from fl_audit.estimators.audit import AuditResult, estimate
 from fl_audit.estimators.result import Estimate
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import Null
-from fl_audit.formats.run_folder import LiveRecord
+from fl_audit.formats.folders import LiveRecord
 from fl_audit.report.finished_run import FinishedRun
 from fl_audit.report.statistic_model import (
     AndersonDarlingReport,

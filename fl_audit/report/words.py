@@ -4,7 +4,7 @@ import numpy as np
 
 from fl_audit.config import AnyCanaries, Canaries
 from fl_audit.estimators.scores import Inclusion
-from fl_audit.formats.run_folder import RunRecord
+from fl_audit.formats.folders import RunRecord
 from fl_audit.number_words import count, significant
 from fl_audit.participation.words import canary_rounds, client_rounds
 from fl_audit.report.finished_run import FinishedRun

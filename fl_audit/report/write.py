@@ -6,8 +6,8 @@ import json
 import msgspec
 
 from fl_audit.errors import InputError
-from fl_audit.formats.atomic import write_text
-from fl_audit.formats.run_folder import RunFolder
+from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.text_files import write_text
 from fl_audit.report.audited_folder import AuditedFolder
 from fl_audit.report.document import build_report
 from fl_audit.report.finished_run import read_finished_run

@@ -19,7 +19,7 @@ from tqdm import tqdm
 from fl_audit.config import Config
 from fl_audit.config.file import config_of_table, set_key
 from fl_audit.errors import InputError, nearest
-from fl_audit.formats.toml_file import read_toml
+from fl_audit.formats.text_files import read_toml
 from fl_audit.kinds.table import NonNegativeInt, Table
 
 _LONGEST_NAME = 120

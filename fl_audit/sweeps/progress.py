@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from fl_audit.formats.foreign_file import read_foreign
-from fl_audit.formats.run_folder import RunFolder
+from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.text_files import read_foreign
 from fl_audit.progress import Progress, say
 from fl_audit.sweeps.grid import SweepRun
 from fl_audit.sweeps.states import RunState

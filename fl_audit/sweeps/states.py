@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from fl_audit.formats.atomic import write_text
-from fl_audit.formats.run_folder import RunFolder
+from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.text_files import write_text
 from fl_audit.sweeps.grid import SweepRun
 from fl_audit.training.run.taken_folder import check_new, check_same_config
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from tqdm import tqdm
 
 from fl_audit.comparison import compare, render_comparison
-from fl_audit.formats.atomic import unfinished_files, write_text
-from fl_audit.formats.folder_lock import locked
+from fl_audit.formats.folders import locked
+from fl_audit.formats.text_files import unfinished_files, write_text
 from fl_audit.progress import Progress
 from fl_audit.sweeps.grid import SweepRun, read_grid
 from fl_audit.sweeps.on_ray import run_on_ray

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fl_audit.config.file import parse_config
 from fl_audit.errors import one_line
-from fl_audit.formats.run_folder import RunFolder
+from fl_audit.formats.folders import RunFolder
 from fl_audit.pipeline import continue_run, start_run
 from fl_audit.tasks.shared_parts import sharing_parts
 from fl_audit.training.on_ray.machine import end_with_parent

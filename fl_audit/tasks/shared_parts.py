@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from pathlib import Path
 
-from fl_audit.formats.folder_lock import in_turn
-from fl_audit.formats.made_arrays import read_or_make
-from fl_audit.formats.npy_file import AnyArray
+from fl_audit.formats.folders import in_turn
+from fl_audit.formats.npy_file import AnyArray, read_or_make
 from fl_audit.version import __version__
 
 Arrays = Mapping[str, AnyArray]

@@ -17,8 +17,8 @@ from fl_audit.accounting import NoisyRounds
 from fl_audit.array_types import IndexArray
 from fl_audit.attacks.registry import STATISTICS, THREAT_MODELS
 from fl_audit.attacks.statistic import Statistic
-from fl_audit.formats.participation_file import Participation
-from fl_audit.formats.run_folder import RunRecord
+from fl_audit.formats.folders import RunRecord
+from fl_audit.formats.participation_files import Participation
 
 _BY_CHANCE = 1e-3
 """Rounds without an included canary count as left out if that is less likely by chance."""

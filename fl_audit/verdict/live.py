@@ -1,7 +1,7 @@
 """The claim of a run that is tested after every round, beside the tests at its end."""
 
 from fl_audit.attacks.audit_table import Audit
-from fl_audit.formats.run_folder import LiveRecord, RunRecord
+from fl_audit.formats.folders import LiveRecord, RunRecord
 from fl_audit.number_words import lower_bound_text
 from fl_audit.verdict.claim import Claim
 from fl_audit.verdict.decision import Outcome, Verdict

@@ -7,7 +7,7 @@ import numpy as np
 from fl_audit.attacks.context import AttackContext
 from fl_audit.canaries.regenerated import GaussianFamily
 from fl_audit.config import Audit
-from fl_audit.formats.run_folder import RunFolder
+from fl_audit.formats.folders import RunFolder
 
 
 def attacked(

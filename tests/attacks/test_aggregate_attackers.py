@@ -11,7 +11,7 @@ from fl_audit.attacks.make import make_attackers, scores_of
 from fl_audit.attacks.statistics import statistics_for
 from fl_audit.canaries.regenerated import GaussianFamily
 from fl_audit.errors import InputError
-from fl_audit.formats.run_folder import RunFolder
+from fl_audit.formats.folders import RunFolder
 from tests.attacks.attacked import attacked
 
 ROUNDS = 3

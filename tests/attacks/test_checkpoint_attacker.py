@@ -9,7 +9,7 @@ from fl_audit.attacks.attacker import SeenRound
 from fl_audit.attacks.checkpoints import CheckpointAttacker
 from fl_audit.canaries.regenerated import GaussianFamily
 from fl_audit.errors import InputError
-from fl_audit.formats.run_folder import RunFolder
+from fl_audit.formats.folders import RunFolder
 from tests.attacks.attacked import attacked
 
 ROUNDS = 11

@@ -9,7 +9,7 @@ from fl_audit.attacks import CanaryPool, RoundScorer
 from fl_audit.attacks.log_folder import score_log
 from fl_audit.attacks.seen_log import read_log
 from fl_audit.errors import InputError
-from fl_audit.formats.log_folder import LogFolder
+from fl_audit.formats.folders import LogFolder
 
 POOL = CanaryPool(seed=3, count=40, dim=500, family="gaussian")
 SEEN = np.random.default_rng(5).normal(size=(3, POOL.dim)).astype(np.float32)

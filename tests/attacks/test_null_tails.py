@@ -32,7 +32,7 @@ from fl_audit.estimators import (
     SignCanaryNull,
     concentration_of,
 )
-from fl_audit.formats.run_folder import RunFolder
+from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.score_file import read_score_file, write_score_file
 from fl_audit.report.audited_folder import AuditedFolder
 from fl_audit.report.folder_statistics import folder_statistics

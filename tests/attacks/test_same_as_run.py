@@ -14,8 +14,7 @@ from fl_audit.canaries.pool import CanaryPool, write_pool
 from fl_audit.cli import main
 from fl_audit.config import Canaries, Config, DigitsTask, GaussianFixed, Shuffle
 from fl_audit.config.file import config_to_toml
-from fl_audit.formats.log_folder import LogFolder
-from fl_audit.formats.run_folder import RunFolder
+from fl_audit.formats.folders import LogFolder, RunFolder
 from fl_audit.formats.score_file import read_score_file
 from fl_audit.training.run import train as training_run
 

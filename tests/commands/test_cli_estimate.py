@@ -14,8 +14,7 @@ import pytest
 from fl_audit.attacks import CanaryPool, RoundScorer
 from fl_audit.cli import main
 from fl_audit.estimators import METHODS, estimate
-from fl_audit.formats.log_folder import LogFolder
-from fl_audit.formats.run_folder import RunFolder
+from fl_audit.formats.folders import LogFolder, RunFolder
 from fl_audit.formats.score_file import ScoreFile, read_score_file, write_score_file
 
 ONE_RUN = ["one-run", "--examples", "100", "--guesses", "100", "--correct", "75", "--delta", "0"]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fl_audit.config.file import parse_config
-from fl_audit.formats.run_folder import RunFolder, RunRecord
+from fl_audit.formats.folders import RunFolder, RunRecord
 from fl_audit.formats.score_file import ScoreFile
 from fl_audit.report import report_to_json
 from fl_audit.report.document import build_report

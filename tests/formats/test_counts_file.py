@@ -3,7 +3,7 @@
 import pytest
 
 from fl_audit.errors import InputError
-from fl_audit.formats.counts_file import read_counts_file
+from fl_audit.formats.score_file import read_counts_file
 
 
 def written(tmp_path, text: str | bytes):

@@ -15,10 +15,9 @@ from fl_audit.attacks.log_folder import score_log
 from fl_audit.attacks.seen_log import read_log
 from fl_audit.canaries.pool import read_pool
 from fl_audit.errors import InputError
-from fl_audit.formats.canaries_file import read_canaries
-from fl_audit.formats.counts_file import read_counts_file
-from fl_audit.formats.log_folder import LogFolder
-from fl_audit.formats.score_file import read_score_file
+from fl_audit.formats.folders import LogFolder
+from fl_audit.formats.participation_files import read_canaries
+from fl_audit.formats.score_file import read_counts_file, read_score_file
 
 SCORES = "canary_id,included,score,inclusion\n0,1,0.5,fixed_half\n1,0,0.25,fixed_half\n"
 CANARIES = "canary_id,included,rounds\n0,1,1 2\n1,0,2 3\n"

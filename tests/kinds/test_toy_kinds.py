@@ -11,7 +11,7 @@ from fl_audit.accounting.accountants import account_gaussian
 from fl_audit.accounting.analytical import NoisyRounds, account
 from fl_audit.config.file import config_to_toml, load_config, parse_config
 from fl_audit.errors import InputError
-from fl_audit.formats.run_folder import RunRecord
+from fl_audit.formats.folders import RunRecord
 from fl_audit.kinds.table import PositiveInt, Table
 from fl_audit.mechanisms.noise_facts import noise_facts
 from fl_audit.participation import PATTERNS, Participation, ParticipationPattern, make_schedule

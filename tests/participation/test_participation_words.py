@@ -12,7 +12,7 @@ from fl_audit.config import (
     Shuffle,
     Uniform,
 )
-from fl_audit.formats.run_folder import RunRecord
+from fl_audit.formats.folders import RunRecord
 from fl_audit.participation.words import canary_rounds, client_rounds
 
 SIZES = {"rounds": 40, "clients_per_round": 30}

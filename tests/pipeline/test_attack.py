@@ -11,8 +11,7 @@ from fl_audit.cli import main
 from fl_audit.config.attack import load_attack_config
 from fl_audit.config.attack_tables import Attack, FederatedAttack
 from fl_audit.errors import InputError
-from fl_audit.formats.counts_file import read_counts_file
-from fl_audit.formats.score_file import read_score_file
+from fl_audit.formats.score_file import read_counts_file, read_score_file
 from fl_audit.training.models.block_trainer import ModelBlockTrainer
 
 CONFIG = """

@@ -10,8 +10,7 @@ from fl_audit.config.attack import FederatedAttackConfig, load_attack_config
 from fl_audit.config.attack_tables import FederatedAttack
 from fl_audit.config.file import load_config
 from fl_audit.errors import InputError
-from fl_audit.formats.counts_file import read_counts_file
-from fl_audit.formats.score_file import read_score_file
+from fl_audit.formats.score_file import read_counts_file, read_score_file
 from fl_audit.training.models.federated_runs import FederatedRuns
 
 CONFIG = """

@@ -12,7 +12,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from fl_audit import RoundObserver, load_config, start_run
 from fl_audit.cli import main
-from fl_audit.formats.run_folder import RunFolder, read_record
+from fl_audit.formats.folders import RunFolder, read_record
 from fl_audit.formats.score_file import read_score_file
 
 pytestmark = pytest.mark.tff

@@ -16,7 +16,7 @@ import pytest
 
 from fl_audit.cli import main
 from fl_audit.estimators import estimate
-from fl_audit.formats.run_folder import RunFolder, read_record
+from fl_audit.formats.folders import RunFolder, read_record
 from fl_audit.formats.score_file import read_score_file
 from fl_audit.training.run.prepare import PreparedRun
 from fl_audit.training.runtimes.make import make_runtime

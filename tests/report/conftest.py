@@ -11,7 +11,7 @@ import pytest
 
 from fl_audit.accounting import effective_noise_multiplier
 from fl_audit.config.file import config_to_toml, parse_config
-from fl_audit.formats.run_folder import RunFolder, RunRecord, read_record, write_record
+from fl_audit.formats.folders import RunFolder, RunRecord, read_record, write_record
 from fl_audit.formats.score_file import ScoreFile, read_score_file, write_score_file
 from fl_audit.mechanism_checks import AggregateLog, Autocorrelation, autocorrelation_to_json
 from fl_audit.report import Report, write_report

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 from fl_audit.config.file import parse_config
-from fl_audit.formats.run_folder import RunRecord
+from fl_audit.formats.folders import RunRecord
 from fl_audit.report.model import AccountantReport, AnalyticalReport, GuaranteeReport, Report
 from fl_audit.report.statistic_model import (
     AndersonDarlingReport,

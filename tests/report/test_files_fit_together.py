@@ -10,9 +10,8 @@ import pytest
 from fl_audit.attacks import CanaryPool, RoundScorer
 from fl_audit.comparison.reported_run import read_reported_runs
 from fl_audit.errors import InputError
-from fl_audit.formats.log_folder import LogFolder
+from fl_audit.formats.folders import LogFolder, read_sources, write_sources
 from fl_audit.formats.score_file import write_score_file
-from fl_audit.formats.sources_file import read_sources, write_sources
 from fl_audit.report.audited_folder import AuditedFolder
 from fl_audit.report.finished_run import read_finished_run
 from fl_audit.report.folder_report import Asked, report_on_folder

@@ -10,7 +10,7 @@ import pytest
 
 from fl_audit.attacks import CanaryPool, RoundScorer
 from fl_audit.cli import main
-from fl_audit.formats.run_folder import RunFolder
+from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.score_file import read_score_file, write_score_file
 from fl_audit.number_words import lower_bound_text
 from fl_audit.report import write_report

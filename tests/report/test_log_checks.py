@@ -10,7 +10,7 @@ import pytest
 from fl_audit.attacks import CanaryPool, RoundScorer
 from fl_audit.cli import main
 from fl_audit.errors import InputError
-from fl_audit.formats.log_folder import LogFolder
+from fl_audit.formats.folders import LogFolder
 from fl_audit.mechanism_checks import MechanismWatch
 from fl_audit.participation.placement import spread
 from fl_audit.report.audited_folder import AuditedFolder

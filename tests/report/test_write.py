@@ -12,7 +12,7 @@ import pytest
 
 from fl_audit.errors import InputError
 from fl_audit.estimators import anderson_darling, estimate
-from fl_audit.formats.run_folder import read_record
+from fl_audit.formats.folders import read_record
 from fl_audit.formats.score_file import read_score_file
 from fl_audit.report import report_to_json, write_report
 from fl_audit.report.headline import headline
@@ -122,7 +122,7 @@ def test_the_same_run_gives_the_same_bytes(reported):
     # In another process, so that hashes and caches differ.
     program = (
         "import sys, pathlib; from fl_audit.report import write_report; "
-        "from fl_audit.formats.run_folder import RunFolder; "
+        "from fl_audit.formats.folders import RunFolder; "
         "write_report(RunFolder(pathlib.Path(sys.argv[1]))); "
         "assert 'tensorflow' not in sys.modules"
     )

@@ -14,8 +14,8 @@ import numpy as np
 from fl_audit.attacks import CanaryPool, Participation, RoundScorer
 from fl_audit.attacks.listed_canaries import write_listed
 from fl_audit.canaries.pool import write_pool
-from fl_audit.formats.canaries_file import canaries_text
-from fl_audit.formats.log_folder import LogFolder
+from fl_audit.formats.folders import LogFolder
+from fl_audit.formats.participation_files import canaries_text
 from fl_audit.participation.placement import spread
 
 DIM, COUNT, ROUNDS, COHORT, NOISE = 1000, 400, 20, 20, 0.5

@@ -28,7 +28,7 @@ from fl_audit.attacks.over_rounds import over_rounds
 from fl_audit.attacks.own_rounds import OwnRounds, sums_in_own_rounds
 from fl_audit.attacks.round_cosines import numbered_rows
 from fl_audit.errors import InputError
-from fl_audit.formats.cosine_log import CosineLog
+from fl_audit.formats.round_logs import CosineLog
 from fl_audit.training.attackers.context import run_of
 from fl_audit.training.data.cohort_data import CohortData
 from fl_audit.training.data.mean_losses import MeanLosses

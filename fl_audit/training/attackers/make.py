@@ -5,7 +5,7 @@ from fl_audit.attacks.make import make_attackers as make_attackers_of
 from fl_audit.attacks.registry import register_attacker
 from fl_audit.attacks.statistics import statistics_of
 from fl_audit.canaries.tables import family_of
-from fl_audit.formats.run_folder import RunFolder
+from fl_audit.formats.folders import RunFolder
 from fl_audit.training.algorithm.round import flatten_weights
 from fl_audit.training.attackers.context import TrainingContext
 from fl_audit.training.attackers.examples import (

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.errors import InputError, nearest
-from fl_audit.formats.csv_file import read_csv
 from fl_audit.formats.npy_file import read_arrays
+from fl_audit.formats.text_files import read_csv
 from fl_audit.tasks.classifier import Classifier, Examples, ExamplesOfSentences, LearningTask
 from fl_audit.tasks.text import read_sentences
 

@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.errors import InputError
-from fl_audit.formats.made_arrays import read_or_make
-from fl_audit.formats.npy_file import AnyArray
+from fl_audit.formats.npy_file import AnyArray, read_or_make
 
 Shapes = Mapping[str, tuple[int, ...]]
 """The shape of each array of a file."""

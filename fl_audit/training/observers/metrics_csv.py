@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from fl_audit.errors import InputError
-from fl_audit.formats.atomic import write_text
-from fl_audit.formats.csv_file import read_csv
-from fl_audit.formats.run_folder import RunFolder
+from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.text_files import read_csv, write_text
 from fl_audit.training.observers.observer import (
     FinishedRound,
     RoundMetrics,

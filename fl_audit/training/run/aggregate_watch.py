@@ -1,8 +1,8 @@
 """The log of what the checks of the mechanism need to know about every round's aggregate."""
 
 from fl_audit.attacks.attacker import SeenRound
-from fl_audit.formats.atomic import write_text
-from fl_audit.formats.run_folder import RunFolder
+from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.text_files import write_text
 from fl_audit.mechanism_checks import (
     AggregateLog,
     MechanismWatch,

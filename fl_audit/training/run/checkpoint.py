@@ -10,8 +10,8 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from fl_audit.errors import InputError
-from fl_audit.formats.atomic import atomic_writer
 from fl_audit.formats.npy_file import read_arrays
+from fl_audit.formats.text_files import atomic_writer
 from fl_audit.training.run.sealed_logs import Seal, Seals
 
 _FORMAT_VERSION = 3

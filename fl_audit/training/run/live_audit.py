@@ -4,7 +4,7 @@ from typing import Self
 
 from fl_audit.attacks.audit_table import Audit
 from fl_audit.attacks.live_test import LiveCanaries, LiveTest, ScoredRounds, why_no_live_test
-from fl_audit.formats.run_folder import LiveRecord
+from fl_audit.formats.folders import LiveRecord
 from fl_audit.training.attackers.context import TrainingContext
 from fl_audit.verdict.live import shared_confidence
 

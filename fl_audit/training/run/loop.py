@@ -7,7 +7,7 @@ from typing import Any
 from fl_audit.array_types import Float32Array
 from fl_audit.attacks.attacker import Attacker, SeenRound
 from fl_audit.errors import Interrupted
-from fl_audit.formats.run_folder import RunFolder
+from fl_audit.formats.folders import RunFolder
 from fl_audit.inner_products import euclidean_norm
 from fl_audit.training.algorithm.round import flatten_weights, model_weights, run_round
 from fl_audit.training.data.prefetch import prefetched

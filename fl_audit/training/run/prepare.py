@@ -10,7 +10,7 @@ from fl_audit.canaries.regenerated import RademacherFamily
 from fl_audit.canaries.store import StoredGaussianFamily
 from fl_audit.config import Config, ExampleCanaries
 from fl_audit.config.design import RunDesign, design_run
-from fl_audit.formats.canaries_file import canaries_text
+from fl_audit.formats.participation_files import canaries_text
 from fl_audit.tasks import load_task
 from fl_audit.tasks.classifier import Examples, LearningTask
 from fl_audit.training.data.example_pool import make_example_pool

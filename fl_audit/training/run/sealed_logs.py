@@ -7,8 +7,8 @@ from pathlib import Path
 
 from fl_audit.attacks.audit_table import Audit
 from fl_audit.errors import InputError
+from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.npy_file import opened, read_header
-from fl_audit.formats.run_folder import RunFolder
 
 _PIECE = 1 << 20
 

@@ -8,11 +8,8 @@ from typing import Any
 from fl_audit.config import Config
 from fl_audit.config.file import config_to_toml
 from fl_audit.errors import InputError
-from fl_audit.formats.atomic import unfinished_files, write_text
-from fl_audit.formats.folder_lock import LOCK_NAME
-from fl_audit.formats.foreign_file import read_foreign
-from fl_audit.formats.run_folder import RunFolder
-from fl_audit.formats.toml_file import read_toml
+from fl_audit.formats.folders import LOCK_NAME, RunFolder
+from fl_audit.formats.text_files import read_foreign, read_toml, unfinished_files, write_text
 from fl_audit.kinds.table import Table
 
 

@@ -17,9 +17,8 @@ from fl_audit.attacks.make import compared_by, scores_of
 from fl_audit.attacks.statistics import statistics_of
 from fl_audit.canaries.inclusion import pair_names
 from fl_audit.canaries.tables import coin_probability
-from fl_audit.formats.run_folder import LiveRecord, RunFolder, RunRecord, write_record
+from fl_audit.formats.folders import LiveRecord, RunFolder, RunRecord, write_record, write_sources
 from fl_audit.formats.score_file import ScoreFile, write_score_file
-from fl_audit.formats.sources_file import write_sources
 from fl_audit.training.algorithm.round import flatten_weights, model_weights
 from fl_audit.training.attackers import attack_context, make_attackers
 from fl_audit.training.observers.metrics_csv import read_rows

@@ -21,7 +21,7 @@ from fl_audit.config import (
 )
 from fl_audit.errors import InputError
 from fl_audit.estimators.epsilon_star import log_odds_losses
-from fl_audit.formats.run_folder import RunFolder
+from fl_audit.formats.folders import RunFolder
 from fl_audit.training.algorithm.round import flatten_weights
 from fl_audit.training.attackers import attack_context, examples, make_attackers
 from fl_audit.training.attackers.examples import (

@@ -7,7 +7,7 @@ import pytest
 
 from fl_audit.config import GaussianAdaptive
 from fl_audit.errors import InputError
-from fl_audit.formats.run_folder import RunFolder
+from fl_audit.formats.folders import RunFolder
 from fl_audit.training.observers.fault_lines import FaultLines
 from fl_audit.training.observers.metrics_csv import MetricsCsv, read_metrics
 from fl_audit.training.observers.observer import FinishedRound, RoundMetrics, StartedRun

@@ -3,7 +3,7 @@ import dataclasses
 import pytest
 
 from fl_audit.errors import InputError
-from fl_audit.formats.run_folder import RunFolder
+from fl_audit.formats.folders import RunFolder
 from fl_audit.training.observers import FinishedRound, RoundMetrics, StartedRun
 from fl_audit.training.observers.metrics_csv import MetricsCsv, read_rows
 

@@ -8,7 +8,7 @@ import pytest
 
 from fl_audit.config import Canaries, Config, DigitsTask, GaussianFixed, Shuffle
 from fl_audit.errors import InputError
-from fl_audit.formats.run_folder import RunFolder
+from fl_audit.formats.folders import RunFolder
 from fl_audit.training.observers import CanaryCosines, FinishedRound, RoundMetrics, StartedRun
 from fl_audit.training.observers.mlflow import MlflowObserver
 from fl_audit.training.observers.wandb import WandbObserver

@@ -7,7 +7,7 @@ import pytest
 
 from fl_audit.attacks.attacker import SeenRound
 from fl_audit.errors import InputError
-from fl_audit.formats.run_folder import RunFolder
+from fl_audit.formats.folders import RunFolder
 from fl_audit.mechanism_checks import measure, read_autocorrelation
 from fl_audit.training.run.aggregate_watch import AggregateWatch
 

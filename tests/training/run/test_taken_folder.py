@@ -3,8 +3,8 @@ import pytest
 
 from fl_audit.config import Canaries, Config, DigitsTask, GaussianFixed, Shuffle
 from fl_audit.errors import InputError
-from fl_audit.formats.atomic import write_text
-from fl_audit.formats.run_folder import RunFolder
+from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.text_files import write_text
 from fl_audit.training.run.taken_folder import (
     check_new,
     check_resumable,

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from fl_audit.errors import InputError
-from fl_audit.formats.participation_file import (
+from fl_audit.formats.participation_files import (
     Participation,
     read_participation,
     write_participation,

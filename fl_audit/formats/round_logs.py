@@ -1,0 +1,422 @@
+"""Logs with one row per round: arrays mapped from NPY files, NaN until a row is written.
+
+Rows that are written survive kill -9, and after a flush also a power failure. Four things are kept
+so: every canary's cosine with every aggregate (`CosineLog`), how much of an aggregate lies on few
+coordinates (`ConcentrationLog`), the aggregates' directions (`DirectionLog`), and, replaced whole
+after each round, a sum over rounds (`LoggedTotal`).
+"""
+
+import math
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_audit.array_types import Float32Array, FloatArray, IndexArray
+from fl_audit.errors import InputError
+from fl_audit.formats.npy_file import next_array, opened, read_header
+from fl_audit.formats.text_files import atomic_writer
+
+MappedArray: TypeAlias = "np.memmap[Any, np.dtype[Any]]"
+
+
+def create_log(path: Path, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> MappedArray:
+    """Makes a log in which nothing is written yet, with room on the disk for all of it.
+
+    Raises:
+      InputError: The disk has no room for it.
+    """
+    rows = create_zeros(path, dtype, shape)
+    rows[:] = np.nan
+    return rows
+
+
+def create_zeros(path: Path, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> MappedArray:
+    """Maps a new NPY file of zeros, with room on the disk for all of it.
+
+    Raises:
+      InputError: The disk has no room for it.
+    """
+    header = {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": shape}
+    try:
+        with path.open("wb") as file:
+            np.lib.format.write_array_header_1_0(file, header)
+            file.flush()
+            _make_room(file, math.prod(shape) * np.dtype(dtype).itemsize, f"{path}: a log", shape)
+    except InputError:
+        path.unlink(missing_ok=True)
+        raise
+    rows: MappedArray = np.lib.format.open_memmap(path, "r+")
+    return rows
+
+
+def unnamed_log(shape: tuple[int, int]) -> MappedArray:
+    """Makes float32 rows in a file without a name, which goes with the array.
+
+    Raises:
+      InputError: The disk has no room for them.
+    """
+    with tempfile.TemporaryFile() as file:
+        where = f"{tempfile.gettempdir()} (TMPDIR names another folder): a file"
+        _make_room(file, 4 * math.prod(shape), where, shape)
+        return np.memmap(file, np.float32, "r+", shape=shape)
+
+
+def _make_room(file: IO[bytes], num_bytes: int, what: str, shape: tuple[int, ...]) -> None:
+    """Takes room on the disk behind the file's position.
+
+    A mapped file that outgrew the disk later would end the program by a signal (SIGBUS).
+
+    Raises:
+      InputError: There is no room.
+    """
+    try:
+        if num_bytes:
+            os.posix_fallocate(file.fileno(), file.tell(), num_bytes)
+    except OSError as error:
+        raise InputError(
+            f"{what} of shape {shape} takes {num_bytes:,} bytes: {error.strerror}"
+        ) from error
+
+
+def open_log(
+    path: Path,
+    mode: Literal["r", "r+"],
+    dtype: npt.DTypeLike,
+    shape: Sequence[int | str],
+    what: str,
+) -> MappedArray:
+    """Opens a log.
+
+    Args:
+      path: The path of the file.
+      mode: The mode: "r" to read only, "r+" to continue writing.
+      dtype: The type that the file has to hold.
+      shape: The shape that it has to have; a word stands for any extent.
+      what: The contents of the log in words, for a message.
+
+    Raises:
+      InputError: The file is missing, damaged, shorter or longer than its header says, or of
+        another type or shape.
+    """
+    with opened(path, f"a log of {what}") as file:
+        header = read_header(file)
+        num_bytes = os.fstat(file.fileno()).st_size - header.start
+    fits = len(header.shape) == len(shape) and all(
+        isinstance(asked, str) or extent == asked
+        for extent, asked in zip(header.shape, shape, strict=True)
+    )
+    if not fits or header.dtype != np.dtype(dtype):
+        raise InputError(
+            f"{path}: holds {header.dtype} of shape {header.shape}, must be {np.dtype(dtype)} of "
+            f"shape ({', '.join(map(str, shape))})"
+        )
+    if num_bytes != header.num_bytes:
+        raise InputError(
+            f"{path}: is not a log of {what}: its header asks for {header.num_bytes:,} bytes, the "
+            f"file has {num_bytes:,}"
+        )
+    with opened(path, f"a log of {what}"):
+        rows: MappedArray = np.lib.format.open_memmap(path, mode)
+    return rows
+
+
+@dataclass(frozen=True)
+class CosineLog:
+    """Cosines, float32 of shape (rounds, canaries), one row per round (see `mapped_log`)."""
+
+    _cosines: MappedArray
+
+    @classmethod
+    def create(cls, path: Path, num_rounds: int, num_canaries: int) -> "CosineLog":
+        """Makes an empty log of this shape."""
+        return cls(create_log(path, np.float32, (num_rounds, num_canaries)))
+
+    @classmethod
+    def open(cls, path: Path, num_rounds: int, num_canaries: int) -> "CosineLog":
+        """Opens the log of an interrupted run, to continue it.
+
+        Raises:
+          InputError: The file is missing, damaged, or of another shape.
+        """
+        return cls(open_log(path, "r+", np.float32, (num_rounds, num_canaries), "cosines"))
+
+    @classmethod
+    def at_round(
+        cls, completed: int, path: Path, num_rounds: int, num_canaries: int
+    ) -> "CosineLog":
+        """The log of a run with so many completed rounds; a new log where there are none.
+
+        Raises:
+          InputError: Rounds are completed, but the file is missing, damaged, or of another shape.
+        """
+        make = cls.open if completed else cls.create
+        return make(path, num_rounds, num_canaries)
+
+    @classmethod
+    def read(cls, path: Path, num_canaries: int) -> "CosineLog":
+        """Opens a log of any number of rounds, read-only.
+
+        Raises:
+          InputError: The file is missing, damaged, or of another number of canaries.
+        """
+        return cls(open_log(path, "r", np.float32, ("rounds", num_canaries), "cosines"))
+
+    @property
+    def num_canaries(self) -> int:
+        """The number of canaries in a row."""
+        return int(self._cosines.shape[1])
+
+    @property
+    def num_rounds(self) -> int:
+        """The number of rounds that there is room for."""
+        return int(self._cosines.shape[0])
+
+    def write_round(self, round_index: int, cosines: FloatArray) -> None:
+        """Writes one round's row."""
+        self._cosines[round_index] = cosines
+
+    def flush(self) -> None:
+        """Writes what is in memory to the disk."""
+        self._cosines.flush()
+
+    def written(self) -> npt.NDArray[np.bool_]:
+        """The rounds that are written as a whole, bool of shape (rounds,)."""
+        return np.array([bool(np.isfinite(row).all()) for row in self._cosines], dtype=bool)
+
+    def row(self, round_index: int) -> npt.NDArray[np.float32] | None:
+        """One round's row, float32 of shape (canaries,); None until it is written."""
+        row: npt.NDArray[np.float32] = np.array(self._cosines[round_index])
+        return row if np.isfinite(row).all() else None
+
+    def rows(self, rounds: range | None = None) -> Iterator[npt.NDArray[np.float32]]:
+        """The written rows of all rounds, or of some, one at a time.
+
+        Args:
+          rounds: The rounds to look at, consecutive and counted from 0; None for all.
+        """
+        seen = self._cosines if rounds is None else self._cosines[rounds.start : rounds.stop]
+        return (row for row in seen if np.isfinite(row).all())
+
+
+@dataclass(frozen=True)
+class ConcentrationLog:
+    """A log of two sums for each round's vector, float64 of shape (rounds, 2); see `mapped_log`.
+
+    A row holds the sums of cubes and of fourth powers of the vector scaled to norm 1. It is zeros
+    where the vector is zero, and NaN where the vector is unknown.
+    """
+
+    _rows: MappedArray
+
+    @classmethod
+    def create(cls, path: Path, num_rounds: int) -> "ConcentrationLog":
+        """Makes an empty log with a row for each round."""
+        return cls(create_log(path, np.float64, (num_rounds, 2)))
+
+    @classmethod
+    def open(cls, path: Path, num_rounds: int) -> "ConcentrationLog":
+        """Opens the log of an interrupted run to continue it.
+
+        Raises:
+          InputError: The file is missing, damaged or of another shape.
+        """
+        return cls(open_log(path, "r+", np.float64, (num_rounds, 2), "concentrations"))
+
+    @classmethod
+    def at_round(cls, completed: int, path: Path, num_rounds: int) -> "ConcentrationLog":
+        """Makes a new log where no round is completed, and else opens the existing one.
+
+        Raises:
+          InputError: Rounds are completed, and the file is missing, damaged or of another shape.
+        """
+        return (cls.open if completed else cls.create)(path, num_rounds)
+
+    @classmethod
+    def read(cls, path: Path, num_rounds: int) -> "ConcentrationLog":
+        """Opens a log for reading only.
+
+        Raises:
+          InputError: The file is missing, damaged or of another shape.
+        """
+        return cls(open_log(path, "r", np.float64, (num_rounds, 2), "concentrations"))
+
+    def write_round(self, round_index: int, row: FloatArray) -> None:
+        """Writes the row of one round, float64 of shape (2,)."""
+        self._rows[round_index] = row
+
+    def flush(self) -> None:
+        """Writes what is in memory to the disk."""
+        self._rows.flush()
+
+    def row(self, round_index: int) -> FloatArray:
+        """The row of one round, float64 of shape (2,)."""
+        return np.array(self._rows[round_index])
+
+    def rows(self) -> FloatArray:
+        """The rows of all rounds, float64 of shape (rounds, 2)."""
+        return np.array(self._rows)
+
+
+_COLUMNS = 1 << 14
+"""The number of columns that are read at a time: 128 MB of 2,048 rounds."""
+
+
+@dataclass(frozen=True)
+class DirectionLog:
+    """A log of directions, float32 of shape (rounds, 1 + width).
+
+    A row begins with the 4-norm of the direction, which is NaN until the row is written and 0 where
+    the vector has no direction; the image of the direction follows.
+    """
+
+    _rows: MappedArray
+
+    @classmethod
+    def create(cls, path: Path, num_rounds: int, width: int) -> "DirectionLog":
+        """Makes an empty log.
+
+        Raises:
+          InputError: The disk has no room for it.
+        """
+        return cls.of(create_zeros(path, np.float32, (num_rounds, 1 + width)))
+
+    @classmethod
+    def of(cls, rows: MappedArray) -> "DirectionLog":
+        """Makes an empty log of a new array."""
+        rows[:, 0] = np.nan
+        return cls(rows)
+
+    @classmethod
+    def open(cls, path: Path, num_rounds: int, width: int) -> "DirectionLog":
+        """Opens the log of an interrupted run or of an audit to continue it.
+
+        Raises:
+          InputError: The file is missing, damaged or of another shape.
+        """
+        return cls(open_log(path, "r+", np.float32, (num_rounds, 1 + width), "directions"))
+
+    @classmethod
+    def read(cls, path: Path, num_rounds: int, width: int) -> "DirectionLog":
+        """Opens a log for reading only.
+
+        Raises:
+          InputError: The file is missing, damaged or of another shape.
+        """
+        return cls(open_log(path, "r", np.float32, (num_rounds, 1 + width), "directions"))
+
+    @property
+    def width(self) -> int:
+        """The length of an image."""
+        return int(self._rows.shape[1]) - 1
+
+    def forget(self, round_index: int) -> None:
+        """Makes a round's direction unknown."""
+        self._rows[round_index, 0] = np.nan
+
+    def write_round(self, round_index: int, fourth_norm: float, image: Float32Array) -> None:
+        """Writes a round's row, the mark of a written row last."""
+        self.forget(round_index)
+        self._rows[round_index, 1:] = image
+        self._rows[round_index, 0] = fourth_norm
+
+    def flush(self) -> None:
+        """Writes what is in memory to the disk."""
+        self._rows.flush()
+
+    def fourth_norms(self) -> FloatArray:
+        """The directions' 4-norms, float64 of shape (rounds,); see the class for NaN and 0."""
+        return np.array(self._rows[:, 0], np.float64)
+
+    def columns(self, rounds: IndexArray) -> Iterator[FloatArray]:
+        """The images of some rounds, a few columns at a time.
+
+        Args:
+          rounds: The rounds, int64 of shape (n,).
+
+        Yields:
+          Consecutive columns, float64 of shape (n, columns).
+        """
+        for start in range(1, self._rows.shape[1], _COLUMNS):
+            yield self._rows[rounds, start : start + _COLUMNS].astype(np.float64)
+
+
+class LoggedTotal:
+    """A vector that rounds add to, which answers for exactly the rounds that are in it.
+
+    A round that comes again cannot be taken out, as what it added is gone. The file is replaced
+    whole after each round.
+
+    Attributes:
+      rounds: The rounds that are in the sum, counted from 0; None where the sum is unknown.
+      total: The sum, float64 of shape (dim,).
+    """
+
+    def __init__(self, path: Path, dim: int, what: str) -> None:
+        """Reads the file; without a file the sum is unknown (see `create`).
+
+        Args:
+          path: The path of the file.
+          dim: The length of the vector.
+          what: What the sum is, for a message, such as "a sum of directions".
+
+        Raises:
+          InputError: The file is damaged.
+        """
+        self._path = path
+        self.rounds: set[int] | None = None
+        self.total = np.zeros(dim)
+        if path.exists():
+            self._read(what)
+
+    @classmethod
+    def create(cls, path: Path) -> None:
+        """Writes the file of an empty sum."""
+        _write(path, set(), None)
+
+    def forget(self, round_index: int) -> None:
+        """Makes the sum unknown if a round is in it; called before the round comes again."""
+        if self.rounds is not None and round_index in self.rounds:
+            self.rounds = None
+            self._path.unlink()
+
+    def restart_without(self, round_index: int) -> None:
+        """Empties the sum if a round is in it, or if it was unknown; called as `forget` is."""
+        if self.rounds is None or round_index in self.rounds:
+            self.rounds = set()
+            self.total[:] = 0
+            _write(self._path, self.rounds, None)
+
+    def add(self, round_index: int, change: Callable[[FloatArray], None]) -> None:
+        """Lets a round that is not in it change the sum in place, and writes the sum."""
+        if self.rounds is None:
+            return
+        change(self.total)
+        self.rounds.add(round_index)
+        _write(self._path, self.rounds, self.total)
+
+    def _read(self, what: str) -> None:
+        with opened(self._path, what) as file:
+            rounds = next_array(file)
+            total = next_array(file) if len(rounds) else self.total
+        if rounds.dtype != np.int64 or rounds.ndim != 1:
+            raise InputError(f"{self._path}: must begin with the rounds, int64 of shape (rounds,)")
+        if total.dtype != np.float64 or total.shape != self.total.shape:
+            raise InputError(
+                f"{self._path}: holds {total.dtype} of shape {total.shape}, must be float64 of "
+                f"shape {self.total.shape}"
+            )
+        self.rounds, self.total = set(rounds.tolist()), total
+
+
+def _write(path: Path, rounds: set[int], total: FloatArray | None) -> None:
+    """Writes the rounds, then the sum, as two arrays in one file."""
+    with atomic_writer(path) as file:
+        np.save(file, np.array(sorted(rounds), dtype=np.int64))
+        if total is not None:
+            np.save(file, total)

@@ -1,0 +1,351 @@
+r"""Text files: what a stranger's file must be before it is read, and files that appear whole.
+
+A folder that a stranger has made may hold pipes, whose reading never ends, and links to devices, to
+other files of the reader's, or to nothing. Everything that fl_audit reads is opened by
+`open_foreign`, which takes regular files only. CSV, JSON and TOML are read strictly: what does not
+fit raises an `InputError` of one line that names the file. What fl_audit writes appears whole.
+
+>>> import tempfile
+>>> with tempfile.TemporaryDirectory() as folder:
+...     path = Path(folder) / "coins.csv"
+...     write_text(path, "canary_id,included\n0,1\n")
+...     read_csv(path, ("canary_id", "included"))
+[{'canary_id': '0', 'included': '1'}]
+"""
+
+import contextlib
+import csv
+import errno
+import io
+import os
+import re
+import secrets
+import stat
+import tomllib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+import msgspec
+
+from fl_audit.errors import InputError, nearest, refuse_misspelt
+
+_OF_THE_CALL = (Path("/dev"), Path("/dev/fd"), Path("/proc/self/fd"))
+"""Where a shell puts the pipes that it names in a call, such as /dev/stdin or `<(zcat …)`."""
+
+_MOST_BYTES = 1 << 28
+"""The most bytes of a file that is read as a whole, such as the report of a run."""
+
+_LONGEST_LINE = 1 << 24
+
+_KINDS = (
+    (stat.S_ISFIFO, "is a pipe"),
+    (stat.S_ISCHR, "is a device"),
+    (stat.S_ISBLK, "is a device"),
+)
+
+
+def open_foreign(path: Path) -> io.BufferedReader:
+    """Opens a regular file to read from; or a pipe that the call itself names.
+
+    Raises:
+      OSError: The file cannot be opened, or is a folder, pipe or device.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # waits for no writer
+    try:
+        _check_kind(path, os.fstat(descriptor).st_mode)
+        os.set_blocking(descriptor, True)
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def _check_kind(path: Path, mode: int) -> None:
+    if stat.S_ISREG(mode) or (stat.S_ISFIFO(mode) and path.parent in _OF_THE_CALL):
+        return
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    kind = next((words for is_kind, words in _KINDS if is_kind(mode)), "is no file")
+    raise OSError(errno.EINVAL, f"{kind}, must be a regular file", str(path))
+
+
+def read_foreign(path: Path, most_bytes: int = _MOST_BYTES) -> bytes:
+    """Reads a file as a whole.
+
+    Args:
+      path: The file.
+      most_bytes: The most bytes that it may have.
+
+    Raises:
+      OSError: See `open_foreign`; or the file is too large to be what anybody reads as a whole.
+    """
+    with open_foreign(path) as file:
+        too_large = os.fstat(file.fileno()).st_size > most_bytes
+        content = b"" if too_large else file.read(most_bytes + 1)
+    if too_large or len(content) > most_bytes:
+        raise OSError(errno.EFBIG, f"has more than {most_bytes:,} bytes", str(path))
+    return content
+
+
+def text_lines(path: Path) -> Iterator[str]:
+    """The lines of a UTF-8 text with their ends, without the mark at the start that some have.
+
+    Raises:
+      OSError: See `open_foreign`; or a line is too long.
+      UnicodeDecodeError: The text is not UTF-8.
+    """
+    with io.TextIOWrapper(open_foreign(path), encoding="utf-8-sig", newline="") as file:
+        while line := file.readline(_LONGEST_LINE):
+            if len(line) == _LONGEST_LINE:
+                reason = f"has a line of {_LONGEST_LINE:,} characters or more"
+                raise OSError(errno.EFBIG, reason, str(path))
+            yield line
+
+
+@contextlib.contextmanager
+def linked_unquoted(path: Path, what: str) -> Iterator[None]:
+    """Lets errors of the block quote a file, but not what a link points to.
+
+    A stranger's folder may link to a key of the reader's, whose first line an error would show.
+
+    Args:
+      path: The file that is read in the block.
+      what: What the file should be, for a message, such as "a score file".
+
+    Raises:
+      InputError: The block has raised one.
+    """
+    try:
+        yield
+    except InputError:
+        if not path.is_symlink():
+            raise
+        raise InputError(
+            f"{path}: is a link to {path.readlink()}, which is not {what}; put the file itself "
+            "there to be told what is wrong with it"
+        ) from None
+
+
+# Writing: a file is written beside its place, then renamed into it.
+
+
+_UNFINISHED = re.compile(r"\..+\.([0-9a-f]{8}\.part|[a-z0-9_]{8})")
+"""Names of files that a killed program was writing, as this version and earlier ones make them."""
+
+
+@contextlib.contextmanager
+def atomic_writer(path: Path) -> Iterator[IO[bytes]]:
+    """A binary file that replaces `path` when the block ends, or leaves no trace on an error.
+
+    A new file's permissions are what the umask leaves. A device or a pipe, such as /dev/stdout, is
+    written to as it is.
+
+    Raises:
+      OSError: The file cannot be written.
+    """
+    if path.exists() and not path.is_file() and not path.is_dir():
+        with path.open("wb") as stream:
+            yield stream
+        return
+    temporary = path.parent / f".{path.name[:40]}.{secrets.token_hex(4)}.part"
+    descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def write_text(path: Path, text: str) -> None:
+    r"""Writes UTF-8 text so that `path` holds either all of it or what it held before.
+
+    Bytes that a file's name has and UTF-8 does not are written as escapes such as \udcff.
+    """
+    with atomic_writer(path) as file:
+        file.write(text.encode("utf-8", errors="backslashreplace"))
+
+
+def unfinished_files(folder: Path) -> list[Path]:
+    """The files in a folder that a killed program was writing and nobody reads."""
+    return [path for path in folder.glob(".*") if _UNFINISHED.fullmatch(path.name)]
+
+
+# CSV
+
+
+def read_csv(
+    path: Path, columns: Sequence[str], optional: Sequence[str] = ()
+) -> list[dict[str, str]]:
+    """The rows of a CSV with at least these columns, each row complete.
+
+    Args:
+      path: The file.
+      columns: The columns that it must have.
+      optional: The columns that it may have; all others are let through.
+
+    Raises:
+      InputError: The file cannot be read, lacks a column or has it twice, has a misspelt optional
+        one, or has a row with too few or too many fields.
+    """
+    try:
+        with linked_unquoted(path, f"a CSV file with {', '.join(columns)}"):
+            reader = csv.DictReader(text_lines(path))
+            _check_header(path, list(reader.fieldnames or ()), columns, optional)
+            return list(_complete_rows(path, reader))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path}: is not CSV: {error}") from error
+
+
+def read_flag(text: str) -> bool | None:
+    """The flag that a CSV writes as 0 or 1, or as False or True in any case; None for others.
+
+    >>> [read_flag(text) for text in ("1", "0", "True", "FALSE", "yes")]
+    [True, False, True, False, None]
+    """
+    return {"0": False, "1": True, "false": False, "true": True}.get(text.casefold())
+
+
+def _check_header(
+    path: Path, header: list[str], columns: Sequence[str], optional: Sequence[str]
+) -> None:
+    refuse_misspelt(f"{path}: column", header, optional)
+    for name in columns:
+        if name not in header:
+            hint = f": {nearest(name, header)}" if header else ""
+            raise InputError(f"{path}: has no column {name!r}{hint}")
+    for name in (*columns, *optional):
+        if header.count(name) > 1:
+            raise InputError(f"{path}: must have one column {name!r}, got {header.count(name)}")
+
+
+def _complete_rows(path: Path, reader: "csv.DictReader[str]") -> Iterator[dict[str, str]]:
+    for number, row in enumerate(reader, start=1):
+        if None in row or None in row.values():
+            fields = len(reader.fieldnames or ())
+            raise InputError(f"{path}, row {number}: must have {fields} fields")
+        yield row
+
+
+# JSON
+
+
+Read = TypeVar("Read")
+
+
+def read_json(path: Path, kind: type[Read], what: str) -> Read:
+    """Reads a JSON file as an object of a type.
+
+    Args:
+      path: The path of the file.
+      kind: The type of the object.
+      what: What the file should be, for a message, such as "a run record".
+
+    Raises:
+      InputError: The file cannot be read, or holds something else.
+    """
+    try:
+        content = read_foreign(path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    return decode_json(content, kind, str(path), what)
+
+
+def decode_json(content: bytes, kind: type[Read], name: str, what: str) -> Read:
+    """Reads JSON text as an object of a type.
+
+    Args:
+      content: The text.
+      kind: The type of the object.
+      name: The name of the text in a message.
+      what: What the text should be, for a message.
+
+    Raises:
+      InputError: The text is not JSON, or something else.
+    """
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except RecursionError as error:
+        raise InputError(f"{name}: is not {what}: is nested too deeply") from error
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise InputError(f"{name}: is not {what}: {error}") from error
+
+
+# TOML
+
+
+_LARGEST = 2**64 - 1
+_DEEPEST = 20
+_MOST_TOML_BYTES = 1 << 22
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Reads a TOML file.
+
+    Raises:
+      InputError: The file cannot be read, is not TOML, is nested too deeply, or holds a whole
+        number beyond 64 bits or text with a null byte.
+    """
+    try:
+        text = read_foreign(path, _MOST_TOML_BYTES).decode("utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: is not TOML: {error}") from error
+    return parse_toml(text, str(path))
+
+
+def parse_toml(text: str, name: str) -> dict[str, Any]:
+    """Reads TOML text.
+
+    Args:
+      text: The text.
+      name: The name of the text in a message.
+
+    Raises:
+      InputError: See `read_toml`.
+    """
+    try:
+        table = tomllib.loads(text)
+    except RecursionError as error:
+        raise InputError(f"{name}: is not TOML: is nested too deeply") from error
+    except ValueError as error:
+        raise InputError(f"{name}: is not TOML: {error}") from error
+    check_values(table, name)
+    return table
+
+
+def check_values(table: dict[str, Any], name: str) -> None:
+    """Refuses values that no key can use, at any depth of a table.
+
+    Args:
+      table: The table.
+      name: The name of the table in a message.
+
+    Raises:
+      InputError: See `read_toml`; the message names the key.
+    """
+    _check(table, name, (), 0)
+
+
+def _check(value: Any, name: str, path: tuple[str, ...], depth: int) -> None:
+    """Raises an `InputError` for a value that no key can use, naming its key."""
+    key = f"{name}: key `{'.'.join(path)}`"
+    if depth > _DEEPEST:
+        raise InputError(f"{key}: is nested too deeply")
+    if isinstance(value, dict):
+        for part, inner in value.items():
+            _check(inner, name, (*path, part), depth + 1)
+    elif isinstance(value, list):
+        for inner in value:
+            _check(inner, name, path, depth + 1)
+    elif isinstance(value, int) and abs(value) > _LARGEST:
+        raise InputError(f"{key}: must be a whole number within 64 bits, got {value}")
+    elif isinstance(value, str) and "\0" in value:
+        raise InputError(f"{key}: must be text without a null byte, got {value!r}")

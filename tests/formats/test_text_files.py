@@ -1,0 +1,265 @@
+"""Files of a stranger that are no regular files, or too large; text; files that appear whole."""
+
+import contextlib
+import os
+import re
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fl_audit.config.file import load_config
+from fl_audit.errors import InputError
+from fl_audit.formats.npy_file import read_array
+from fl_audit.formats.score_file import read_score_file
+from fl_audit.formats.text_files import (
+    atomic_writer,
+    open_foreign,
+    read_csv,
+    read_foreign,
+    read_json,
+    read_toml,
+    text_lines,
+    unfinished_files,
+    write_text,
+)
+
+READERS = {
+    "canaries.csv": lambda path: read_csv(path, ("canary_id",)),
+    "scores_max.csv": read_score_file,
+    "scores_max.parquet": read_score_file,
+    "pool.json": lambda path: read_json(path, dict, "a pool"),
+    "config.toml": read_toml,
+    "final.npy": lambda path: read_array(path, "a model"),
+}
+
+
+@pytest.fixture(params=READERS)
+def place(request, tmp_path):
+    return tmp_path / request.param
+
+
+def refused(path, reason: str) -> None:
+    with pytest.raises(InputError, match=reason) as caught:
+        READERS[path.name](path)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_pipe_that_nobody_writes_to_is_refused_at_once(place):
+    os.mkfifo(place)
+    refused(place, "is a pipe, must be a regular file")
+
+
+@pytest.mark.parametrize("device", ["zero", "full", "null"])
+def test_a_link_to_a_device_is_refused_and_not_read(place, device):
+    place.symlink_to(f"/dev/{device}")
+    refused(place, "is a device, must be a regular file")
+
+
+def test_a_folder_and_a_loop_of_links_are_refused(place):
+    place.mkdir()
+    refused(place, "Is a directory")
+    place.rmdir()
+    place.symlink_to(place)
+    refused(place, "Too many levels of symbolic links")
+
+
+def test_a_file_that_takes_no_room_and_claims_terabytes_is_refused(place):
+    with place.open("wb") as file:
+        file.truncate(1 << 42)
+    refused(place, "has more than|has a line of|is not a model")
+
+
+def test_a_pipe_that_the_shell_names_is_read():
+    reading, writing = os.pipe()
+    threading.Thread(target=_write_slowly, args=(writing,)).start()
+    with contextlib.closing(os.fdopen(reading)), open_foreign(_named(reading)) as file:
+        assert file.read() == b"canary_id\n1\n"
+
+
+def _write_slowly(descriptor: int) -> None:
+    for part in (b"canary_id\n", b"1\n"):
+        threading.Event().wait(0.05)
+        os.write(descriptor, part)
+    os.close(descriptor)
+
+
+def _named(descriptor: int) -> Path:
+    return Path(f"/dev/fd/{descriptor}")
+
+
+def test_lines_keep_their_ends_and_lose_the_mark_at_the_start(tmp_path):
+    path = tmp_path / "text"
+    path.write_bytes(b"\xef\xbb\xbfa\r\nb\n\nc")
+    assert list(text_lines(path)) == ["a\r\n", "b\n", "\n", "c"]
+
+
+def test_a_file_may_have_a_size_and_no_byte_more(tmp_path):
+    path = tmp_path / "text"
+    path.write_bytes(b"12345")
+    assert read_foreign(path, 5) == b"12345"
+    with pytest.raises(OSError, match="has more than 4 bytes"):
+        read_foreign(path, 4)
+
+
+SECRET = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1r\n"
+
+
+@pytest.mark.parametrize("name", ["canaries.csv", "scores_max.csv"])
+def test_an_error_quotes_a_file_and_not_what_a_link_points_to(tmp_path, name):
+    secret, path = tmp_path / "id", tmp_path / name
+    secret.write_text(SECRET)
+    path.symlink_to(secret)
+    refused(path, f"is a link to {re.escape(str(secret))}, which is not a ")
+    with pytest.raises(InputError) as caught:
+        READERS[name](path)
+    assert "OPENSSH" not in str(caught.value)
+    assert caught.value.__suppress_context__
+    path.unlink()
+    path.write_text(SECRET)
+    refused(path, "OPENSSH")
+
+
+def test_a_link_to_a_good_file_is_followed(tmp_path):
+    good, path = tmp_path / "good.csv", tmp_path / "scores_max.csv"
+    good.write_text("canary_id,included,score\na,1,0.5\n")
+    path.symlink_to(good)
+    assert read_score_file(path).canary_id == ("a",)
+
+
+# Files that appear whole, or not at all.
+
+
+def test_text_is_utf8_without_newline_translation(tmp_path):
+    path = tmp_path / "a.txt"
+    write_text(path, "ε ≥ 1\r\n")
+    assert path.read_bytes() == "ε ≥ 1\r\n".encode()
+
+
+def test_replaces_what_was_there_and_leaves_nothing_beside_it(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("a much longer old text")
+    write_text(path, "new")
+    assert path.read_text() == "new"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_is_invisible_until_complete(tmp_path):
+    path = tmp_path / "a.bin"
+    path.write_bytes(b"old")
+    with atomic_writer(path) as file:
+        file.write(b"new")
+        file.flush()
+        assert path.read_bytes() == b"old"
+    assert path.read_bytes() == b"new"
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
+def test_a_new_file_keeps_the_umask(tmp_path, umask, mode):
+    earlier = os.umask(umask)
+    try:
+        write_text(tmp_path / "a.txt", "x")
+    finally:
+        os.umask(earlier)
+    assert (tmp_path / "a.txt").stat().st_mode & 0o777 == mode
+
+
+def test_a_device_is_written_to_and_not_replaced(tmp_path):
+    device = tmp_path / "pipe"
+    os.mkfifo(device)
+    reader = os.open(device, os.O_RDONLY | os.O_NONBLOCK)
+    write_text(device, "x")
+    assert os.read(reader, 10) == b"x"
+    os.close(reader)
+    assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
+    with pytest.raises(OSError, match="No space left"):
+        write_text(Path("/dev/full"), "x")
+    assert Path("/dev/full").is_char_device()
+
+
+def test_the_longest_names_can_be_written(tmp_path):
+    path = tmp_path / ("ä" * 127)
+    write_text(path, "x")
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_files_of_killed_writes_are_known_by_their_names(tmp_path):
+    killed = [".checkpoint.npz.0a1b2c3d.part", ".checkpoint.npz.abcd_123"]
+    for name in (*killed, ".lock", ".checkpoint.npz", "checkpoint.npz"):
+        (tmp_path / name).touch()
+    assert sorted(path.name for path in unfinished_files(tmp_path)) == killed
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("existed", [True, False])
+def test_an_error_leaves_no_trace(tmp_path, error, existed):
+    path = tmp_path / "a.bin"
+    if existed:
+        path.write_bytes(b"old")
+    with pytest.raises(error), atomic_writer(path) as file:
+        file.write(b"half")
+        raise error
+    assert [p.read_bytes() for p in tmp_path.iterdir()] == ([b"old"] if existed else [])
+
+
+def test_a_place_that_cannot_be_replaced_leaves_no_trace(tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    with pytest.raises(OSError, match="folder"):
+        write_text(folder, "x")
+    assert list(tmp_path.iterdir()) == [folder]
+    assert not list(folder.iterdir())
+
+
+def test_missing_folder(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        write_text(tmp_path / "none" / "a.txt", "x")
+
+
+# TOML and JSON from outside: nested without end, numbers of thousands of digits, null bytes.
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("a = " + "[" * 5_000 + "]" * 5_000, "is not TOML: is nested too deeply"),
+        ("a = " + "[" * 100 + "]" * 100, "key `a`: is nested too deeply"),
+        ("a = " + "9" * 5_000, "is not TOML: "),
+        ("[b]\na = 18446744073709551616", "key `b.a`: must be a whole number within 64 bits, got"),
+        ('a = ["x\\u0000"]', "key `a`: must be text without a null byte"),
+        ("a = ", "is not TOML: "),
+    ],
+)
+def test_toml_that_no_key_can_use_is_one_line(tmp_path, text, reason):
+    path = tmp_path / "a.toml"
+    path.write_text(text)
+    with pytest.raises(InputError) as refused:
+        read_toml(path)
+    assert str(refused.value).startswith(f"{path}: {reason}")
+
+
+@pytest.mark.parametrize("value", ["[" * 5_000 + "]" * 5_000, "9" * 5_000, '"a\\u0000"'])
+def test_values_on_the_command_line_are_checked_like_those_of_the_file(tmp_path, value):
+    path = tmp_path / "a.toml"
+    path.write_text("")
+    with pytest.raises(InputError, match="task"):
+        load_config(path, [f"task.path={value}"])
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (b'{"a":' * 100_000, "is not a report: is nested too deeply"),
+        (b"[1]", "is not a report: Expected `object`"),
+        (b'{"a": "\xff"}', "is not a report: "),
+        (b"", "is not a report: "),
+    ],
+)
+def test_json_of_another_kind_is_one_line(tmp_path, text, reason):
+    path = tmp_path / "a.json"
+    path.write_bytes(text)
+    with pytest.raises(InputError) as refused:
+        read_json(path, dict[str, Any], "a report")
+    assert str(refused.value).startswith(f"{path}: {reason}")
