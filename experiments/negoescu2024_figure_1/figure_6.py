@@ -10,10 +10,10 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
+from experiments.negoescu2024_appendix_b.mixtures import kolmogorov_smirnov_table
 from experiments.negoescu2024_figure_1.run import private, trained, training_set
 from experiments.negoescu2024_figure_1.tasks import TASKS
 from fl_audit.estimators.epsilon_star.transform import LossTransform
-from fl_audit.estimators.papers.negoescu2023 import kolmogorov_smirnov_table
 
 COMPONENTS, SIZES = range(1, 21), range(50, 401, 50)
 

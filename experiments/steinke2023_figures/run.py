@@ -12,9 +12,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from scipy import optimize, stats
 
+from experiments.steinke2023_figures.many_bounds import epsilon_lower_bounds
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_sigma
 from fl_audit.estimators.one_run.bound import epsilon_lower_bound, p_value
-from fl_audit.estimators.papers.steinke2023.many_bounds import epsilon_lower_bounds
 
 DELTAS = (0.0, 1e-5, 1e-3)
 SIGMA = 2.0

@@ -1,6 +1,6 @@
 """Epsilon* of one trained model, from its losses (Negoescu et al. 2024, arXiv:2307.11280).
 
-Mixtures, several models and tests of fit are in `fl_audit.estimators.papers.negoescu2023`.
+Mixtures, several models and tests of fit are in experiments/negoescu2024_appendix_b.
 """
 
 from fl_audit.estimators.epsilon_star.empirical import empirical_epsilon_star

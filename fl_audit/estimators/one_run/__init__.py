@@ -1,6 +1,6 @@
 """Lower bounds from guesses at who was included (Steinke et al. 2023).
 
-The paper's variants that no audit here runs are in `fl_audit.estimators.papers.steinke2023`.
+The paper's bounds that no audit runs are in experiments/steinke2023_bounds.
 """
 
 from fl_audit.estimators.one_run.bound import epsilon_lower_bound, p_value

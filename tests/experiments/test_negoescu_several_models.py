@@ -1,13 +1,78 @@
-"""Theorem 2's mean over models: the number, the theorem, and what it does not say."""
+"""bar_epsilon of a mechanism (equations 18 and 19), against closed forms and Theorem 2."""
 
 import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
+from experiments.negoescu2024_appendix_b.several_models import (
+    log_mean_exp_epsilon,
+    mechanism_epsilon,
+)
 from fl_audit.errors import InputError
 from fl_audit.estimators.epsilon_star.empirical import empirical_epsilon_star
-from fl_audit.estimators.papers.negoescu2023.several_models import log_mean_exp_epsilon
+
+RATES = np.linspace(0.05, 0.95, 19)
+
+
+def epsilon_of(fpr, fnr, delta):
+    """Equation 19, as printed."""
+    pairs = ((1 - fnr, fpr), (1 - fpr, fnr), (fnr, 1 - fpr), (fpr, 1 - fnr))
+    return math.log(max(1.0, *(np.max((p - delta) / q) for p, q in pairs)))
+
+
+def test_two_kinds_of_models_have_the_average_of_their_rates():
+    """Losses at exact quantiles: members of half of the models are N(-1, 1), of others N(-2, 1)."""
+    at = (np.arange(400_000) + 0.5) / 400_000
+    others = stats.norm.ppf(at)
+    members = [others - 1, others - 2] * 3
+    fnr = np.mean([stats.norm.sf(stats.norm.ppf(RATES) + shift) for shift in (1, 2)], axis=0)
+    found = mechanism_epsilon(members, [others] * 6, RATES, 1e-3)
+    assert found.epsilon == pytest.approx(epsilon_of(RATES, fnr, 1e-3), abs=2e-3)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_theorem_2_holds_exactly_of_samples(seed):
+    """log mean exp of the models' own values at the same rates is no smaller, by Jensen."""
+    rng = np.random.default_rng(seed)
+    others = [rng.normal(size=200) for _ in range(8)]
+    members = [rng.normal(rng.normal(), 1, size=300) for _ in range(8)]
+    bar = mechanism_epsilon(members, others, RATES, 1e-5).epsilon
+    own = [
+        mechanism_epsilon([m], [o], RATES, 1e-5).epsilon
+        for m, o in zip(members, others, strict=True)
+    ]
+    assert bar <= log_mean_exp_epsilon(own).epsilon + 1e-12
+
+
+def test_models_that_tell_nothing_have_none():
+    same = [np.arange(10.0)] * 3
+    found = mechanism_epsilon(same, same, [0.1, 0.5], 0.0)
+    assert (found.epsilon, found.false_positive_rate) == (0.0, None)
+
+
+def test_separated_losses_have_no_bound():
+    found = mechanism_epsilon([[0.0, 0.1]], [[1.0, 2.0]], [0.5], 1e-5)
+    assert found.epsilon == math.inf
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([], [], [0.5], 0.0), "one array for each model, got 0 and 0"),
+        (([[1.0]], [[1.0], [2.0]], [0.5], 0.0), "one array for each model, got 1 and 2"),
+        (([[1.0]], [[1.0]], [0.0, 0.5], 0.0), r"must be a list of numbers in \(0, 1\)"),
+        (([[1.0]], [[1.0]], [0.5], 1.0), "delta must be in"),
+        (([[math.nan]], [[1.0]], [0.5], 0.0), "member_losses must be a list"),
+    ],
+)
+def test_bad_input(arguments, message):
+    with pytest.raises(InputError, match=message):
+        mechanism_epsilon(*arguments)
+
+
+# Theorem 2's mean over models: the number, the theorem, and what it does not say.
 
 
 def test_the_mean_by_hand():

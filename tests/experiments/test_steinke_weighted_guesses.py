@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from fl_audit.errors import InputError
-from fl_audit.estimators.one_run.bound import epsilon_lower_bound, p_value
-from fl_audit.estimators.papers.steinke2023.hoeffding import (
+from experiments.steinke2023_bounds.weighted_guesses import (
+    LatticeWeights,
     Norms,
     equation_10,
     equation_11,
@@ -17,14 +16,13 @@ from fl_audit.estimators.papers.steinke2023.hoeffding import (
     hoeffding_epsilon_lower_bound,
     hoeffding_p_value,
     hoeffding_tail,
-)
-from fl_audit.estimators.papers.steinke2023.lattice_weights import LatticeWeights
-from fl_audit.estimators.papers.steinke2023.weighted import (
     printed_weighted_p_value,
     right_weight,
     weighted_epsilon_lower_bound,
     weighted_p_value,
 )
+from fl_audit.errors import InputError
+from fl_audit.estimators.one_run.bound import epsilon_lower_bound, p_value
 
 
 def enumerated_tail(weights: list[float], v: float, epsilon: float) -> float:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from experiments.andrew2023_table1.law import sample_mean_cosine
 from fl_audit.attacks.one_release import release
 from fl_audit.canaries.regenerated import GaussianFamily
 from fl_audit.estimators.gaussian.mechanism import (
@@ -13,7 +14,6 @@ from fl_audit.estimators.gaussian.mechanism import (
     estimate_sigma,
     sigma_of_epsilon,
 )
-from fl_audit.estimators.papers.andrew2023.release_law import sample_mean_cosine
 
 DIM, CANARIES, DELTA, PAPER_TRIALS = 10**6, 10**3, 1e-6, 50
 TRIALS = 400

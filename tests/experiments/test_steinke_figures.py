@@ -1,9 +1,8 @@
 """Numbers that Steinke et al. (2023) print in text and captions, and what they say of shapes.
 
 The figures themselves are images that we do not have, so no point is read off a curve. Appendix D's
-0.702, 0.699, 0.673 and 0.553 and the 2.675 of Figure 11 are in test_one_run_bound.py; the example
-of appendix B in test_one_run_generalisation.py. Figures 4 to 9 are experiments with CIFAR-10
-(section 6: 0.7, 1.2, 1.8, 3.5), which no formula gives.
+0.702, 0.699, 0.673 and 0.553 and the 2.675 of Figure 11 are in test_one_run_bound.py. Figures 4 to
+9 are experiments with CIFAR-10 (section 6: 0.7, 1.2, 1.8, 3.5), which no formula gives.
 """
 
 import math
@@ -12,10 +11,10 @@ import numpy as np
 import pytest
 from scipy import optimize, special
 
+from experiments.steinke2023_figures.many_bounds import epsilon_lower_bounds
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_sigma
 from fl_audit.estimators.one_run.bound import epsilon_lower_bound, p_value, p_values
 from fl_audit.estimators.one_run.sharp import sharp_p_values
-from fl_audit.estimators.papers.steinke2023.many_bounds import epsilon_lower_bounds
 
 M = 100_000
 """Canaries in Figures 11 and 12."""

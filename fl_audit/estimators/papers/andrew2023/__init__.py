@@ -1,1 +1,0 @@
-"""Andrew et al. (2023), "One-shot Empirical Privacy Estimation for Federated Learning"."""
