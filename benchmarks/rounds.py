@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fl_audit.canaries.families import make_family
+from fl_audit.canaries.store import make_family
 from fl_audit.config import (
     Canaries,
     Client,

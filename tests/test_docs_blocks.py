@@ -18,7 +18,7 @@ import pytest
 from tests_of_docs import PAGES, ROOT, blocks, indented_blocks
 
 from fl_audit import cli
-from fl_audit.config.keys import config_tables
+from fl_audit.config.reference import config_tables
 from fl_audit.errors import InputError
 
 RUN_ELSEWHERE = {

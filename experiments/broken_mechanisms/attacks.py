@@ -9,7 +9,7 @@ import numpy as np
 
 from experiments.broken_mechanisms.audited_run import Aggregates
 from fl_audit.array_types import FloatArray
-from fl_audit.canaries.family import CanaryFamily
+from fl_audit.canaries.families import CanaryFamily
 from fl_audit.inner_products import euclidean_norm, inner_product
 
 

@@ -23,8 +23,7 @@ from experiments.broken_mechanisms.audited_run import AuditedRun, audited_run, c
 from experiments.broken_mechanisms.looks import look_at
 from experiments.broken_mechanisms.results import append, read
 from experiments.broken_mechanisms.zoo import WORKERS, ZOO, Member
-from fl_audit.canaries.dirac import DiracFamily
-from fl_audit.canaries.family import CanaryFamily
+from fl_audit.canaries.families import CanaryFamily, DiracFamily
 from fl_audit.config.file import load_config
 from fl_audit.estimators import CanaryScores
 from fl_audit.training.run.prepare import PreparedRun, prepare

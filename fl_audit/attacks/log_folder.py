@@ -17,8 +17,7 @@ from fl_audit.attacks.round_cosines import RoundCosines
 from fl_audit.attacks.seen_log import SeenLog, read_vector
 from fl_audit.attacks.statistic import Sight
 from fl_audit.attacks.statistics import statistics_for
-from fl_audit.canaries.inclusion import pair_names
-from fl_audit.canaries.pool import CanaryPool
+from fl_audit.canaries.pool import CanaryPool, pair_names
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import LogFolder, write_sources
 from fl_audit.formats.score_file import ScoreFile, write_score_file

@@ -12,8 +12,7 @@ import numpy as np
 from tqdm import tqdm
 
 from fl_audit.array_types import Float32Array
-from fl_audit.canaries.family import CanaryFamily
-from fl_audit.canaries.regenerated import GaussianFamily
+from fl_audit.canaries.families import CanaryFamily, GaussianFamily
 from fl_audit.errors import InputError
 from fl_audit.estimators.gaussian.mechanism import (
     epsilon_of_sigma,

@@ -1,10 +1,16 @@
-"""A pool of Gaussian canaries that is made once and kept, with 16 bits a coordinate."""
+"""A pool of Gaussian canaries that is made once and kept, with 16 bits a coordinate.
+
+The file of a stored pool is a header, the rows, and their norms: the first 4,096 bytes are a JSON
+object padded with spaces; a little-endian int16 per coordinate follows, canary after canary, and
+then a little-endian float64 per canary, its row's norm.
+"""
 
 import functools
+import json
 import math
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,14 +18,117 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.array_types import Float32Array
-from fl_audit.canaries.box_muller import LARGEST
-from fl_audit.canaries.family import CanaryFamily
-from fl_audit.canaries.regenerated import Draw, GaussianFamily
-from fl_audit.canaries.store_file import Identity, Put, Rows, StoredPool, open_pool, write_pool
-from fl_audit.canaries.threads import score_on_all_cores
+from fl_audit.canaries.families import (
+    FAMILIES,
+    LARGEST,
+    CanaryFamily,
+    Draw,
+    GaussianFamily,
+    score_on_all_cores,
+)
+from fl_audit.canaries.tables import Canaries
 from fl_audit.errors import InputError
+from fl_audit.formats.text_files import atomic_writer, open_foreign
 from fl_audit.inner_products import inner_product
 from fl_audit.memory import available_memory
+
+_FORMAT = "fl-audit canary store"
+_VERSION = 1
+_HEADER_SIZE = 4096
+
+Rows = npt.NDArray[np.int16]
+
+Identity = Mapping[str, int | str]
+"""The identity of a pool: `family`, `seed`, `count` and `dim`."""
+
+Put = Callable[[tuple[int, slice], Rows], None]
+"""A function that takes pieces of rows in any order and thread: ((canary, coordinates), piece)."""
+
+
+@dataclass(frozen=True, eq=False)
+class StoredPool:
+    """A pool's rows, of shape (count, dim), and their norms, float64 of shape (count,)."""
+
+    rows: Rows
+    norms: npt.NDArray[np.float64]
+
+
+def write_pool(
+    path: Path, identity: Identity, put_all: Callable[[Put], npt.NDArray[np.float64]]
+) -> None:
+    """Writes a pool, whole or not at all.
+
+    Args:
+      path: The path of the file.
+      identity: The identity of the pool.
+      put_all: A function that puts every piece of every row, and returns the norms of the rows.
+
+    Raises:
+      InputError: The file cannot be written.
+    """
+    count, dim = _shape(identity)
+    try:
+        with atomic_writer(path) as file:
+            descriptor = file.fileno()
+
+            def put(place: tuple[int, slice], piece: Rows) -> None:
+                canary, coordinates = place
+                offset = _HEADER_SIZE + 2 * (canary * dim + coordinates.start)
+                _write_at(descriptor, offset, piece.astype("<i2", copy=False).tobytes())
+
+            _write_at(descriptor, 0, _header(identity))
+            norms = put_all(put)
+            _write_at(
+                descriptor,
+                _HEADER_SIZE + 2 * count * dim,
+                norms.astype("<f8", copy=False).tobytes(),
+            )
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def open_pool(path: Path, identity: Identity) -> StoredPool:
+    """Maps a pool into memory, read-only.
+
+    Raises:
+      InputError: The file is not of this format and version, holds another pool, or is damaged.
+    """
+    count, dim = _shape(identity)
+    try:
+        with open_foreign(path) as file:
+            header = file.read(_HEADER_SIZE)
+        size = path.stat().st_size
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    if header != _header(identity):
+        raise InputError(
+            f"{path}: must start with {_header(identity).rstrip().decode()}, starts with "
+            f"{header[:200].rstrip()!r}; delete it or choose another canaries.store_path"
+        )
+    end_of_rows = _HEADER_SIZE + 2 * count * dim
+    if size != end_of_rows + 8 * count:
+        raise InputError(
+            f"{path}: has {size:,} bytes, must have {end_of_rows + 8 * count:,}; delete it"
+        )
+    rows = np.memmap(path, "<i2", "r", offset=_HEADER_SIZE, shape=(count, dim))
+    return StoredPool(rows, np.fromfile(path, "<f8", offset=end_of_rows))
+
+
+def _shape(identity: Identity) -> tuple[int, int]:
+    return int(identity["count"]), int(identity["dim"])
+
+
+def _header(identity: Identity) -> bytes:
+    fields = {"format": _FORMAT, "version": _VERSION, **identity}
+    return json.dumps(fields).encode("ascii").ljust(_HEADER_SIZE)
+
+
+def _write_at(descriptor: int, offset: int, contents: bytes) -> None:
+    """Writes all of the contents, where the system may take a part at a time."""
+    while contents:
+        written = os.pwrite(descriptor, contents, offset)
+        contents, offset = contents[written:], offset + written
+
 
 _STEPS = np.float32(32_767 / LARGEST)
 
@@ -155,3 +264,30 @@ def _check_room(needed: int, room: int, where: str) -> None:
             f"canaries.store: the pool takes {needed:,} bytes (2 x canaries.count x parameters), "
             f"{where} has {room:,} free; use fewer canaries or canaries.store 'none'"
         )
+
+
+def make_family(config: Canaries, seed: int, dim: int) -> CanaryFamily:
+    """The family of a config, stored where the config says so.
+
+    Args:
+      config: The canary table of the config.
+      seed: The seed of the run.
+      dim: The number of trainable parameters.
+
+    Raises:
+      InputError: The keys of the store do not fit together, or the pool does not fit.
+    """
+    if (config.store == "disk") != (config.store_path is not None):
+        raise InputError(
+            "canaries.store_path must name a file where canaries.store is 'disk', and only there; "
+            f"got store {config.store!r} and path {config.store_path!r}"
+        )
+    if config.store == "none":
+        return FAMILIES[config.family](seed, config.count, dim)
+    if config.family != "gaussian":
+        raise InputError(
+            f"canaries.store must be 'none' for {config.family} canaries, which are made faster "
+            f"than they are read, got {config.store!r}"
+        )
+    path = None if config.store_path is None else Path(config.store_path)
+    return StoredGaussianFamily(seed, config.count, dim, path)

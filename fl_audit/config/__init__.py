@@ -6,15 +6,16 @@ pattern or a mechanism, and each variant knows only its own keys.
 
 from fl_audit.attacks.audit_table import Audit
 from fl_audit.canaries.tables import AnyCanaries, Canaries, ExampleCanaries
-from fl_audit.config.cluster import RayCluster
-from fl_audit.config.run import Config, Log
-from fl_audit.config.training import (
+from fl_audit.config.tables import (
     AdaptiveServer,
     Client,
+    Config,
     FedAvg,
     FedProx,
     FedSgd,
     LocalSteps,
+    Log,
+    RayCluster,
     Server,
     ServerAdagrad,
     ServerAdam,

@@ -1,16 +1,145 @@
 """The config of `fl-audit attack`: a task and a central training, or the config of a run."""
 
 from pathlib import Path
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
 from fl_audit.attacks.audit_table import Audit
 from fl_audit.canaries.tables import Canaries
-from fl_audit.config.attack_tables import Attack, FederatedAttack
 from fl_audit.config.file import config_of_table, in_folder, parse_tables, read_tables
-from fl_audit.config.run import Config
-from fl_audit.kinds.table import NonNegativeInt, Table
+from fl_audit.config.tables import Config
+from fl_audit.kinds.table import (
+    NonNegativeFloat,
+    NonNegativeInt,
+    OpenUnitFloat,
+    PositiveFloat,
+    PositiveInt,
+    Table,
+)
 from fl_audit.tasks.kinds import Task
+
+# The table [attack]: of models that are trained centrally, or of federated runs.
+
+
+_Shadows = Annotated[int, Meta(ge=20)]
+_BaseShadows = Annotated[int, Meta(ge=4)]
+
+
+class Judging(Table, frozen=True):
+    """The keys of every attack that say how its models are judged.
+
+    Attributes:
+      confidence: The confidence of every bound and interval.
+      false_positive_rate: The rate alpha* that the attack behind counts.csv aims at.
+    """
+
+    confidence: OpenUnitFloat = 0.9
+    false_positive_rate: OpenUnitFloat = 0.1
+
+
+class Attack(Judging, frozen=True):
+    """How many models are trained, how, and how they are attacked.
+
+    Attributes:
+      num_shadow: The number of models on random halves of the points, of which SelectWorst finds
+        the points to attack.
+      num_points: The number of points to attack, each with a base of its own.
+      num_base_shadow: The number of shadow models on each base, half of them with the point.
+      num_challenges: The number of attacked models on each base, each with the point by a fair
+        coin.
+      epochs: The number of passes over the training points.
+      batch_size: The number of points in a step; under DP-SGD its expectation.
+      learning_rate: The learning rate of SGD.
+      momentum: The momentum of SGD.
+      clip_norm: The largest norm of an example's gradient under DP-SGD; without it there is none.
+      noise_multiplier: The deviation of DP-SGD's noise over clip_norm.
+      microbatches: The number of micro-batches whose mean gradients DP-SGD clips in place of
+        examples' gradients, at most batch_size; the same noise then guarantees less.
+      epsilon: The analytical epsilon that DP-SGD's noise is chosen for; it stands instead of
+        noise_multiplier.
+      output_noise: The deviation of noise on the weights of every trained model.
+      initial_weights: `random`, or `same` for all models.
+      models_per_block: The number of models that train at once; by default 32 small ones, and on a
+        CPU one that is large.
+      delta: The delta of the estimates.
+    """
+
+    num_shadow: _Shadows = 128
+    num_points: PositiveInt = 1
+    num_base_shadow: _BaseShadows = 64
+    num_challenges: _Shadows = 512
+    epochs: PositiveInt = 50
+    batch_size: PositiveInt = 50
+    learning_rate: PositiveFloat = 0.1
+    momentum: Annotated[float, Meta(ge=0, lt=1)] = 0.9
+    clip_norm: PositiveFloat | None = None
+    noise_multiplier: NonNegativeFloat | None = None
+    microbatches: PositiveInt | None = None
+    epsilon: PositiveFloat | None = None
+    output_noise: NonNegativeFloat = 0.0
+    initial_weights: Literal["random", "same"] = "random"
+    models_per_block: PositiveInt | None = None
+    delta: OpenUnitFloat = 1e-5
+
+    def __post_init__(self) -> None:
+        """Checks that DP-SGD has both of its keys, one noise, and no micro-batch too many."""
+        if self.microbatches is not None and self.clip_norm is None:
+            raise ValueError("microbatches are DP-SGD's; set clip_norm and epsilon too")
+        if self.microbatches is not None and self.microbatches > self.batch_size:
+            raise ValueError(
+                f"microbatches must be at most batch_size, {self.batch_size}, got "
+                f"{self.microbatches}"
+            )
+        if self.noise_multiplier is not None and self.epsilon is not None:
+            raise ValueError("noise_multiplier and epsilon both say DP-SGD's noise; set one")
+        has_noise = self.noise_multiplier is not None or self.epsilon is not None
+        if (self.clip_norm is not None) != has_noise:
+            raise ValueError(
+                "clip_norm and noise_multiplier (or epsilon) make DP-SGD together; set both"
+            )
+
+    @property
+    def num_members(self) -> int:
+        """The number of attacked members, which are points."""
+        return self.num_points
+
+
+class FederatedAttack(Judging, frozen=True):
+    """How `fl-audit attack` attacks the clients of a run; `run` itself does not use it.
+
+    Attributes:
+      num_shadow: The number of runs with a random half of the clients, of which SelectWorst finds
+        the clients to attack.
+      num_clients: The number of clients to attack.
+      num_base_shadow: The number of shadow runs for each of them, half of them with the client, all
+        with all others.
+      num_challenges: The number of attacked runs for each of them, each with the client by a fair
+        coin, all with all others.
+      initial_weights: `same` for all runs, as a server's initial model is known to clients, or
+        `random`.
+    """
+
+    num_shadow: _Shadows = 40
+    num_clients: PositiveInt = 1
+    num_base_shadow: _BaseShadows = 32
+    num_challenges: _Shadows = 100
+    initial_weights: Literal["random", "same"] = "same"
+
+    @property
+    def num_members(self) -> int:
+        """The number of attacked members, which are clients."""
+        return self.num_clients
+
+
+AnyAttack = Attack | FederatedAttack
+
+
+def num_models(attack: AnyAttack) -> int:
+    """The number of models, or federated runs, that an attack trains."""
+    return attack.num_shadow + attack.num_members * (attack.num_base_shadow + attack.num_challenges)
+
 
 _FEDERATED_SECTIONS = {"mechanism", "participation"}
 """Sections that a federated run cannot do without, and a central training has not."""

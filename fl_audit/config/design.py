@@ -12,17 +12,20 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.accounting import NoisyRounds
+from fl_audit.accounting.analytical import guarantee_to
+from fl_audit.accounting.calibration import noise_multiplier_for
+from fl_audit.accounting.guarantee import Guarantee
+from fl_audit.accounting.noise_laws import noise_law_named
 from fl_audit.attacks.live_test import why_no_live_test
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.threat_models import check_rounds
-from fl_audit.canaries.inclusion import draw_included
+from fl_audit.canaries.pool import draw_included
 from fl_audit.canaries.tables import coin_probability, family_of
-from fl_audit.config.noise_for_epsilon import mechanism_for_epsilon
-from fl_audit.config.run import Config
+from fl_audit.config.tables import Config
 from fl_audit.errors import InputError
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.formats.folders import Blocks
-from fl_audit.mechanisms import Mechanism, RoundNoise, round_noise
+from fl_audit.mechanisms import Mechanism, NoisyMechanism, RoundNoise, round_noise
 from fl_audit.mechanisms.noise_facts import noise_facts
 from fl_audit.participation import Schedule, make_schedule
 
@@ -161,3 +164,52 @@ def _check_live_verdict(design: RunDesign) -> None:
         raise InputError(
             f"audit.stop_when_contradicted: no round can be held against the claim: {why_not}"
         )
+
+
+# The noise of a run whose config states the epsilon that it is to guarantee.
+
+
+def mechanism_for_epsilon(
+    mechanism: Mechanism, expected_cohort: float, rounds: NoisyRounds
+) -> NoisyMechanism:
+    """The mechanism with the least noise that guarantees clients the epsilon that it states.
+
+    Args:
+      mechanism: The mechanism table of a config, with an epsilon.
+      expected_cohort: The expected number of clients and canaries in a round.
+      rounds: The facts of the run, whose noise does not count.
+
+    Raises:
+      InputError: No epsilon is known of such a run, or no noise that its keys allow is enough.
+    """
+    if not isinstance(mechanism, NoisyMechanism) or mechanism.epsilon is None:
+        raise InputError("mechanism.epsilon: this kind of mechanism has no noise to find")
+    _check_known(rounds)
+
+    def epsilon_of(multiplier: float) -> float | None:
+        try:
+            noise = round_noise(mechanism.with_multiplier(multiplier), expected_cohort)
+        except InputError:
+            # It cannot be added so; how much would be needed is said when it is refused.
+            noise = RoundNoise(multiplier, multiplier, 0.0)
+        return _to_client(rounds, noise).epsilon
+
+    try:
+        found = mechanism.with_multiplier(noise_multiplier_for(mechanism.epsilon, epsilon_of))
+        round_noise(found, expected_cohort)
+    except InputError as error:
+        raise InputError(f"mechanism.epsilon: {mechanism.epsilon:g}: {error}") from error
+    return found
+
+
+def _check_known(rounds: NoisyRounds) -> None:
+    """Raises an `InputError` where no accountant knows the epsilon of any noise."""
+    guarantee = _to_client(rounds, RoundNoise(1.0, 1.0, 0.0))
+    if guarantee.epsilon is None:
+        reasons = "; ".join(by.reason for by in guarantee.by_accountant if by.reason)
+        raise InputError(f"mechanism.epsilon: no analytical epsilon is known here: {reasons}")
+
+
+def _to_client(rounds: NoisyRounds, noise: RoundNoise) -> Guarantee:
+    noised = dataclasses.replace(rounds, **dataclasses.asdict(noise))
+    return guarantee_to(noised, noise_law_named(noised.noise_law), noised.client)

@@ -16,11 +16,11 @@ from fl_audit.attacks.registry import THREAT_MODELS
 from fl_audit.attacks.statistics import statistics_of
 from fl_audit.attacks.threat_models import check_rounds
 from fl_audit.config import Config, Table
-from fl_audit.config.table_types import key_types, required_keys, table_variants
 from fl_audit.errors import InputError, nearest
 from fl_audit.estimators import valid_methods
 from fl_audit.formats.text_files import check_values, read_toml
 from fl_audit.kinds import registry_of
+from fl_audit.kinds.registry import key_types, required_keys, table_variants
 
 ConfigType = TypeVar("ConfigType", bound=Table)
 
@@ -292,3 +292,38 @@ def _value(text: str, name: str) -> Any:
         return text.strip()
     except (RecursionError, ValueError) as error:
         raise InputError(f"{name}: is TOML that cannot be read: {error}") from error
+
+
+# A config as one value per `section.key`, as logs of experiments take it.
+
+
+Scalar = bool | int | float | str
+"""A value that every log of experiments takes for a parameter."""
+
+
+def flat_keys(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The values of nested tables by `section.key`.
+
+    >>> flat_keys({"seed": 1, "task": {"kind": "digits"}})
+    {'seed': 1, 'task.kind': 'digits'}
+    """
+    flat: dict[str, Any] = {}
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            flat |= flat_keys(value, f"{prefix}{key}.")
+        else:
+            flat[prefix + key] = value
+    return flat
+
+
+def flat_scalars(table: Mapping[str, Any]) -> dict[str, Scalar]:
+    """The same with lists as text, and without keys that are not set.
+
+    >>> flat_scalars({"task": {"hidden": [64, 32], "path": None}, "seed": 1})
+    {'task.hidden': '[64, 32]', 'seed': 1}
+    """
+    return {
+        key: value if isinstance(value, bool | int | float | str) else str(value)
+        for key, value in flat_keys(table).items()
+        if value is not None
+    }

@@ -5,12 +5,12 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from fl_audit.config.keys import Key, TableOfKeys, config_tables, toml_line
-from fl_audit.config.run import Config
+from fl_audit.config.reference import Key, TableOfKeys, config_tables, toml_line
+from fl_audit.config.tables import Config
 from fl_audit.errors import InputError, nearest
 from fl_audit.tasks.kinds import TASKS
 
-_HEAD = """\
+_FILE_HEAD = """\
 # A run of fl_audit: what it trains, how, and what it is audited for. A key that is commented out
 # shows its default.
 """
@@ -91,13 +91,13 @@ def starting_config(task: str) -> str:
     tables = list(config_tables())
     chosen = [t for t in tables if "." not in t.name and t.kind in (None, kinds.get(t.name))]
     return (
-        _HEAD
-        + "\n".join(line for table in chosen for line in _section(table, tables, values))
+        _FILE_HEAD
+        + "\n".join(line for table in chosen for line in _file_section(table, tables, values))
         + "\n"
     )
 
 
-def _section(
+def _file_section(
     table: TableOfKeys, tables: list[TableOfKeys], values: Mapping[str, _Values]
 ) -> Iterator[str]:
     if table.name:

@@ -5,8 +5,13 @@ report, and what it computes. A registry holds the kinds of one thing and finds 
 A new variant, here or in another package, is one module and one call of `register`.
 """
 
+import functools
+import types
+import typing
 from collections.abc import Iterator
 from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
 
 from fl_audit.kinds.table import Table
 
@@ -87,3 +92,32 @@ class Registry(Generic[KindType]):
 def registry_of(annotation: Any) -> Registry[Any] | None:
     """The registry whose base is an annotation; None where there is none."""
     return _registries.get(annotation) if isinstance(annotation, type) else None
+
+
+# The types of a config's tables and of the keys in them.
+
+
+def variants(annotation: Any) -> tuple[Any, ...]:
+    """The types that a key may take: those of a registry or of a union, else the one."""
+    if registry := registry_of(annotation):
+        return registry.tables
+    is_union = typing.get_origin(annotation) in (types.UnionType, typing.Union)
+    return typing.get_args(annotation) if is_union else (annotation,)
+
+
+def table_variants(annotation: Any) -> tuple[type[Table], ...]:
+    """The tables among the types that a key may take."""
+    return tuple(v for v in variants(annotation) if isinstance(v, type) and issubclass(v, Table))
+
+
+@functools.cache
+def key_types(table: type[Table]) -> dict[str, Any]:
+    """The type of each key of a table, without its range, in the order of the class."""
+    hints = typing.get_type_hints(table)
+    return {name: hints[name] for name in table.__struct_fields__}
+
+
+@functools.cache
+def required_keys(table: type[Table]) -> tuple[str, ...]:
+    """The keys of a table that have no default; msgspec reads all types anew at every question."""
+    return tuple(field.name for field in msgspec.structs.fields(table) if field.required)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from fl_audit.array_types import FloatArray, IndexArray
-from fl_audit.config.attack_tables import num_models
+from fl_audit.config.attack import num_models
 from fl_audit.estimators import CanaryScores, estimate
 from fl_audit.estimators.challenge_bases.counts import ChallengeCounts
 from fl_audit.estimators.challenge_bases.grid import grid_posterior

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.array_types import FloatArray
-from fl_audit.config.attack_tables import AnyAttack
+from fl_audit.config.attack import AnyAttack
 from fl_audit.membership.games import balanced_coins, fair_coins, indistinguishability_game
 from fl_audit.membership.select_worst import WorstPoints, select_worst
 from fl_audit.membership.shadow_outputs import ShadowOutputs

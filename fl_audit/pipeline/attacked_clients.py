@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from fl_audit.accounting import account
-from fl_audit.config.attack import FederatedAttackConfig
-from fl_audit.config.attack_tables import FederatedAttack
+from fl_audit.config.attack import FederatedAttack, FederatedAttackConfig
 from fl_audit.errors import InputError
 from fl_audit.pipeline.attacked_bases import BoolArray, MemberOutputs, Target
 from fl_audit.report.attack_report import AttackedMember, AttackWords, Guaranteed

@@ -5,8 +5,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from fl_audit.config.attack import AttackConfig
-from fl_audit.config.attack_tables import Attack
+from fl_audit.config.attack import Attack, AttackConfig
 from fl_audit.errors import InputError
 from fl_audit.membership.outputs import loss_of_margin
 from fl_audit.pipeline.attacked_bases import BoolArray, MemberOutputs, Target

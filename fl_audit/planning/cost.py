@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from fl_audit.canaries.families import make_family
+from fl_audit.canaries.store import make_family
 from fl_audit.cores import num_cores
 from fl_audit.planning.planned_run import PlannedRun
 

@@ -9,7 +9,7 @@ from fl_audit.attacks.attacker import SeenRound
 from fl_audit.attacks.context import AttackContext
 from fl_audit.attacks.make import make_attackers, scores_of
 from fl_audit.attacks.statistics import statistics_for
-from fl_audit.canaries.regenerated import GaussianFamily
+from fl_audit.canaries.families import GaussianFamily
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
 from tests.attacks.attacked import attacked

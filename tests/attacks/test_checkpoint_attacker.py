@@ -7,7 +7,7 @@ import pytest
 
 from fl_audit.attacks.attacker import SeenRound
 from fl_audit.attacks.checkpoints import CheckpointAttacker
-from fl_audit.canaries.regenerated import GaussianFamily
+from fl_audit.canaries.families import GaussianFamily
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
 from tests.attacks.attacked import attacked

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from fl_audit.attacks.one_release import MechanismAudit, audit_gaussian_mechanism, release
-from fl_audit.canaries.regenerated import GaussianFamily
+from fl_audit.canaries.families import GaussianFamily
 from fl_audit.cli import main
 from fl_audit.estimators.gaussian.mechanism import (
     epsilon_of_sigma,

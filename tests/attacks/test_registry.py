@@ -19,7 +19,7 @@ from fl_audit.attacks.registry import (
 from fl_audit.attacks.seen_log import read_log
 from fl_audit.attacks.statistics import check_scored, statistics_for
 from fl_audit.attacks.threat_models import check_rounds
-from fl_audit.canaries.regenerated import GaussianFamily
+from fl_audit.canaries.families import GaussianFamily
 from fl_audit.config import Audit, Canaries, ExampleCanaries
 from fl_audit.config.file import parse_config
 from fl_audit.errors import InputError

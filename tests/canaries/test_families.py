@@ -1,18 +1,36 @@
 """Canary families against dense arithmetic, and against the law that the audit relies on."""
 
 import os
+import subprocess
+import sys
+import time
 import tracemalloc
 
 import numpy as np
 import pytest
+import tensorflow as tf
+from scipy import linalg, special, stats
 
-from fl_audit.canaries import regenerated as regenerated_module
-from fl_audit.canaries.families import FAMILIES
-from fl_audit.canaries.family import CanaryFamily
-from fl_audit.canaries.hadamard import HadamardFamily
-from fl_audit.canaries.regenerated import GaussianFamily, RademacherFamily
+from fl_audit.attacks.compared_vectors import ANY_VECTOR
+from fl_audit.attacks.final_model import FINAL
+from fl_audit.attacks.statistic import EMPIRICAL, RunFacts
+from fl_audit.canaries import families as regenerated_module
+from fl_audit.canaries.families import (
+    FAMILIES,
+    CanaryFamily,
+    DiracFamily,
+    GaussianFamily,
+    HadamardFamily,
+    HalfNormals,
+    RademacherFamily,
+    _Shuffle,
+    _walsh_hadamard,
+)
 from fl_audit.canaries.store import StoredGaussianFamily
+from fl_audit.config import Audit, DigitsTask, TextTask
+from fl_audit.errors import InputError
 from fl_audit.inner_products import euclidean_norm
+from fl_audit.tasks import load_task
 
 PIECE = 1 << 18  # coordinates that are generated at a time
 DIMS = [1, 2, 63, 64, 65, 1000, PIECE - 1, PIECE, PIECE + 1, 2 * PIECE + 100]
@@ -271,3 +289,321 @@ def test_wrong_shape(family_type, shape):
     family = family_type(seed=1, num_canaries=3, dim=100)
     with pytest.raises(ValueError, match=r"target must have shape \(100,\), got "):
         family.inner_products(np.zeros(shape, np.float32))
+
+
+# Dirac canaries: distinct coordinates, no law of their own, and what follows from that.
+
+
+def test_dirac_canaries_are_coordinates():
+    family = DiracFamily(seed=3, num_canaries=50, dim=60)
+    vectors = np.stack([family.vector(canary) for canary in range(50)])
+    np.testing.assert_array_equal(np.abs(vectors).sum(axis=0), np.abs(vectors).max(axis=0))
+    target = np.random.default_rng(0).normal(size=60).astype(np.float32)
+    np.testing.assert_allclose(
+        family.cosines(target), vectors @ target / euclidean_norm(target), atol=1e-6
+    )
+
+
+def test_there_are_no_more_than_coordinates():
+    with pytest.raises(InputError, match="there are 60 dirac canaries"):
+        DiracFamily(seed=3, num_canaries=61, dim=60)
+
+
+@pytest.mark.parametrize("compared", [{}, {"final": ANY_VECTOR}])
+def test_no_statistic_has_a_closed_form(compared):
+    facts = RunFacts(Audit(), 1000, "dirac", compared)
+    assert FINAL.null(facts) == EMPIRICAL
+
+
+# Hadamard canaries: what is exact about them, and that their null holds on real updates.
+
+
+@pytest.fixture(params=["tensorflow", "numpy"])
+def without_tensorflow_or_with_it(request, monkeypatch) -> None:
+    if request.param == "numpy":
+        monkeypatch.delitem(sys.modules, "tensorflow")
+
+
+@pytest.mark.usefixtures("without_tensorflow_or_with_it")
+@pytest.mark.parametrize("log_size", [3, 7, 10])
+def test_the_transform_is_that_of_the_sylvester_matrix(log_size):
+    values = np.random.default_rng(1).normal(size=1 << log_size)
+    expected = linalg.hadamard(1 << log_size) @ values
+    np.testing.assert_allclose(_walsh_hadamard(values), expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("log_size", [1, 2, 9, 17])
+def test_a_shuffle_is_a_permutation(log_size):
+    factors = np.array([0xDEADBEEF, 0x12345671, 0x9E3779B1], np.uint32)
+    shuffle = _Shuffle(log_size, factors, np.uint32(0xC0FFEE11))
+    numbers = shuffle.apply(np.arange(1 << log_size, dtype=np.uint32))
+    np.testing.assert_array_equal(np.sort(numbers), np.arange(1 << log_size))
+
+
+def test_rows_as_long_as_the_matrix_are_orthogonal():
+    family = HadamardFamily(seed=4, num_canaries=30, dim=1 << 17)
+    vectors = np.stack([family.vector(j) for j in range(30)]).astype(np.float64)
+    np.testing.assert_allclose(vectors @ vectors.T, np.eye(30), atol=1e-7)
+
+
+def test_squared_cosines_with_all_rows_average_to_the_nulls_variance():
+    family = HadamardFamily(seed=4, num_canaries=1 << 17, dim=1000)
+    target = np.random.default_rng(2).normal(1.0, 2.0, 1000).astype(np.float32)
+    assert np.mean(family.cosines(target) ** 2) == pytest.approx(1 / 1000, rel=1e-5)
+
+
+def test_each_canary_is_a_rademacher_vector():
+    """Over seeds, where the signs are drawn: every coordinate fair, every pair independent."""
+    signs = np.stack([np.sign(HadamardFamily(s, 5, 300).vector(3)) for s in range(400)])
+    assert set(np.unique(signs)) == {-1, 1}
+    # As in test_families: sums of n fair signs, 7 sqrt(n) with probability below 1e-10 each.
+    assert np.abs(signs.sum(axis=0)).max() < 7 * 400**0.5
+    for lag in range(1, 300):
+        overlap = signs[:, lag:] * signs[:, :-lag]
+        assert abs(overlap.sum()) < 7 * overlap.size**0.5
+
+
+def test_at_every_coordinate_the_canaries_of_a_pool_differ():
+    """Column 0 of the matrix is all ones: it meets a random coordinate, or none.
+
+    At a coordinate all 40 canaries agree where its column is 0, with a chance of 2^-17 over seeds,
+    or where 40 rows agree by chance, 2^-39. Over 300 coordinates and 400 seeds that is 0.92
+    expected, of which 12 or more are there with probability below 1e-9; at one coordinate three
+    seeds have it with probability below 1e-7, over all coordinates.
+    """
+    agreeing = np.zeros(300, int)
+    for seed in range(400):
+        signs = np.stack([np.sign(HadamardFamily(seed, 40, 300).vector(j)) for j in range(40)])
+        agreeing += np.abs(signs.sum(axis=0)) == 40
+    assert agreeing.sum() < 12
+    assert agreeing.max() < 3
+
+
+def test_the_coordinate_that_meets_the_column_of_ones_is_a_random_one():
+    """With as many coordinates as columns there is just one, in every part of the vector alike."""
+    places = [
+        int(np.flatnonzero(HadamardFamily(seed, 1, 1 << 17)._shuffles()[0].apply(
+            np.arange(1 << 17, dtype=np.uint32)) == 0)[0])
+        for seed in range(200)
+    ]  # fmt: skip
+    assert stats.kstest(np.array(places) / (1 << 17), "uniform").pvalue > 1e-7
+
+
+def test_scoring_needs_numpy_only():
+    program = (
+        "import sys, numpy; from fl_audit.canaries.families import HadamardFamily; "
+        "HadamardFamily(1, 3, 50).cosines(numpy.ones(50, numpy.float32)); "
+        "sys.exit({'scipy', 'msgspec', 'tensorflow', 'absl'} & set(sys.modules) != set())"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_more_canaries_than_rows_are_refused():
+    with pytest.raises(InputError, match=r"131,072 hadamard canaries .* got .*131,073"):
+        HadamardFamily(seed=1, num_canaries=(1 << 17) + 1, dim=5)
+
+
+def gradient(task, examples) -> np.ndarray:
+    """A step of SGD on one client's examples, flat."""
+    weights = [tf.constant(weight) for weight in task.classifier.initial_weights]
+    with tf.GradientTape() as tape:
+        tape.watch(weights)
+        logits = task.classifier.logits(weights, tf.constant(examples.inputs))
+        loss = task.classifier.loss(logits, tf.constant(examples.labels))
+    slopes = tape.gradient(loss, weights)
+    return np.concatenate([tf.convert_to_tensor(s).numpy().ravel() for s in slopes])
+
+
+@pytest.fixture(scope="module")
+def digits_update():
+    task = load_task(DigitsTask(num_clients=300), seed=0)
+    return gradient(task, task.population.examples(0))
+
+
+@pytest.fixture(scope="module")
+def embedding_update(tmp_path_factory):
+    """What one client's sentence moves of an embedding: six rows of 10,004, 96 wide."""
+    path = tmp_path_factory.mktemp("text") / "text.csv"
+    words = " ".join(f"w{i}" for i in range(10_000))
+    rest = "all,w7\n" * 20  # a tenth of the rows is held out
+    path.write_text(f"client_id,text\nall,{words}\nme,w1 w2 w3 w4 w5 w6\n{rest}")
+    task = load_task(TextTask(path=str(path), lstm_size=8), seed=0)
+    me = task.population.examples(task.population.client_ids.index("me"))
+    embedding = task.classifier.initial_weights[0]
+    update = gradient(task, me)[: embedding.size]
+    assert 300 < np.count_nonzero(update) < 1000
+    return update
+
+
+def assert_null_holds(family: CanaryFamily, target: np.ndarray, variance_of_square: float) -> None:
+    """Against an update that knows no canary the pool is as independent normal cosines."""
+    cosines = family.cosines(target.astype(np.float32)) * family.dim**0.5
+    # 6 standard errors each; the signs' Gaussian limit has an error of the order sum(unit^4).
+    assert abs(np.mean(cosines)) < 6 / cosines.size**0.5
+    assert abs(np.mean(cosines**2) - 1) < 6 * (variance_of_square / cosines.size) ** 0.5
+    assert stats.kstest(cosines, "norm").pvalue > 1e-8
+
+
+@pytest.mark.parametrize("update", ["digits_update", "embedding_update"])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("family_type", [HadamardFamily, RademacherFamily])
+def test_null_of_signs_holds_on_real_updates(family_type, update, seed, request):
+    target = request.getfixturevalue(update)
+    unit = target / np.linalg.norm(target)
+    variance = 2 - 2 * float(np.sum(unit**4))
+    assert_null_holds(family_type(seed, 2000, target.size), target, variance)
+
+
+@pytest.mark.parametrize("update", ["digits_update", "embedding_update"])
+def test_null_of_the_sphere_holds_on_real_updates(update, request):
+    target = request.getfixturevalue(update)
+    dim = target.size
+    assert_null_holds(GaussianFamily(1, 2000, dim), target, 2 - 6 / (dim + 2))
+
+
+def test_without_the_shuffle_an_embedding_row_would_meet_few_patterns():
+    """Why columns are shuffled: 96 neighbours see 128 patterns of signs in 2,000 plain rows."""
+    dim, size = 100_000, 1 << 17
+    spread = np.zeros(size)
+    spread[9600:9696] = np.random.default_rng(3).normal(size=96).astype(np.float32)
+    plain = _walsh_hadamard(spread)[np.random.default_rng(4).choice(size, 2000, replace=False)]
+    assert len(np.unique(np.abs(plain).round(4))) <= 256
+    target = np.zeros(dim, np.float32)
+    target[9600:9696] = spread[9600:9696]
+    shuffled = HadamardFamily(seed=5, num_canaries=2000, dim=dim).inner_products(target)
+    assert len(np.unique(np.abs(shuffled * dim**0.5).round(4))) > 1900
+
+
+def test_the_papers_size_takes_a_moment():
+    """0.08 s on two idle cores; one by one, 2,000 Gaussian vectors take a minute."""
+    family = HadamardFamily(seed=1, num_canaries=2000, dim=4_050_748)
+    target = np.random.default_rng(6).normal(size=family.dim).astype(np.float32)
+    start = time.perf_counter()
+    cosines = family.cosines(target)
+    assert time.perf_counter() - start < 10
+    assert cosines[7] == pytest.approx(
+        float(family.vector(7).astype(np.float64) @ target) / np.linalg.norm(target), abs=1e-6
+    )
+
+
+# The normal numbers against the normal law; every random test fails below 1e-6.
+
+
+COUNT = 1 << 24
+DRAWN_AT_ONCE = 1 << 18
+
+
+class FixedWords:
+    """Stands for a bit generator: the words given, again and again."""
+
+    def __init__(self, word: int) -> None:
+        self._word = word
+
+    def random_raw(self, count: int) -> np.ndarray:
+        return np.full(count, self._word, np.uint64)
+
+
+@pytest.fixture(scope="module")
+def normals() -> np.ndarray:
+    """float64 of shape (pieces, 2, pairs): cosines and sines."""
+    numbers = HalfNormals(DRAWN_AT_ONCE)
+    bits = np.random.SFC64(20)
+    pieces = [numbers.draw(bits, DRAWN_AT_ONCE).copy() for _ in range(COUNT // DRAWN_AT_ONCE)]
+    return 2**0.5 * np.stack(pieces).reshape(-1, 2, DRAWN_AT_ONCE // 2).astype(np.float64)
+
+
+def test_the_law_is_normal(normals):
+    probabilities = np.sort(special.ndtr(normals.ravel()))
+    steps = np.arange(COUNT + 1) / COUNT
+    distance = max((steps[1:] - probabilities).max(), (probabilities - steps[:-1]).max())
+    # Dvoretzky-Kiefer-Wolfowitz: P(distance > t) <= 2 exp(-2 n t^2), here 1e-7.
+    assert distance < (np.log(2e7) / (2 * COUNT)) ** 0.5
+
+
+def test_moments(normals):
+    values = normals.ravel()
+    # E x^p and its variance, E x^2p - (E x^p)^2; 6 standard errors are 2e-9 each for a normal sum,
+    # and the sixth moment's sum, the most skew, keeps below 1e-7.
+    powers = np.ones_like(values)
+    for power, mean in enumerate([0, 1, 0, 3, 0, 15], start=1):
+        powers *= values
+        variance = special.factorial2(2 * power - 1) - mean**2
+        assert abs(np.mean(powers) - mean) < 6 * (variance / COUNT) ** 0.5
+
+
+@pytest.mark.parametrize("bound", [2, 3, 4, 5])
+@pytest.mark.parametrize("side", [-1, 1])
+def test_tails(normals, bound, side):
+    found = int(np.sum(side * normals > bound))
+    law = stats.binom(COUNT, special.ndtr(-bound))
+    # 8 cases, each fails with probability 2e-8 at most.
+    assert law.sf(found - 1) > 1e-8
+    assert law.cdf(found) > 1e-8
+
+
+def test_cosines_sines_and_neighbours_are_independent(normals):
+    cosines, sines = normals[:, 0], normals[:, 1]
+    pairs = [
+        (cosines, sines),
+        (cosines[:, 1:], cosines[:, :-1]),
+        (sines[:, 1:], sines[:, :-1]),
+        (cosines[:, 1:], sines[:, :-1]),
+    ]
+    for left, right in pairs:
+        # Sums of products of independent normals, and of what else they would share: 16 cases of
+        # 6.5 standard errors, 8e-11 each for a normal sum.
+        for f in (lambda x: x, np.abs, np.square, lambda x: np.abs(x) > 2):
+            a, b = f(left).ravel().astype(float), f(right).ravel().astype(float)
+            assert abs(np.corrcoef(a, b)[0, 1]) < 6.5 / a.size**0.5
+
+
+def test_radius_and_angle_are_independent_and_of_their_laws(normals):
+    squares = np.sum(normals**2, axis=1).ravel()[: 1 << 21]
+    angles = np.arctan2(normals[:, 1], normals[:, 0]).ravel()[: 1 << 21]
+    # P(p-value < 1e-8) = 1e-8.
+    assert stats.kstest(squares, "chi2", args=(2,)).pvalue > 1e-8
+    assert stats.kstest(angles, "uniform", args=(-np.pi, 2 * np.pi)).pvalue > 1e-8
+    counts, _, _ = np.histogram2d(
+        np.exp(-squares / 2), angles, bins=64, range=[[0, 1], [-np.pi, np.pi]]
+    )
+    expected = squares.size / counts.size
+    chi_square = np.sum((counts - expected) ** 2) / expected
+    assert stats.chi2.sf(chi_square, counts.size - 1) > 1e-8
+
+
+@pytest.mark.parametrize("word", [0, 1, 2**64 - 1, 2**63, 2**32 - 1, 2**32, 0xFFFFFF00, 2**31])
+def test_extreme_words_give_finite_numbers(word):
+    numbers = 2**0.5 * HalfNormals(20).draw(FixedWords(word), 20).astype(np.float64)
+    assert np.abs(numbers).max() <= (2 * np.log(2.0**32)) ** 0.5 * (1 + 1e-6)
+    assert np.isfinite(numbers).all()
+
+
+def test_the_largest_number():
+    # Words are taken as 32-bit halves: the first half of them are radii, 0 becomes 1.
+    numbers = HalfNormals(4).draw(FixedWords(0), 4)
+    np.testing.assert_allclose(2**0.5 * numbers[:2], 6.660, atol=1e-3)
+    np.testing.assert_array_equal(numbers[2:], 0)
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 100, 101])
+def test_an_odd_count_leaves_out_the_last_sine(count):
+    some = HalfNormals(200).draw(np.random.SFC64(1), count).copy()
+    even = HalfNormals(200).draw(np.random.SFC64(1), count + count % 2)
+    assert (some.dtype, some.shape) == (np.float32, (count,))
+    np.testing.assert_array_equal(some, even[:count])
+
+
+def test_other_vector_instructions_change_the_last_bits_at_most(tmp_path):
+    path = tmp_path / "numbers.npy"
+    program = (
+        "import numpy as np; from fl_audit.canaries.families import HalfNormals; "
+        f"count = {DRAWN_AT_ONCE}; "
+        f"np.save({str(path)!r}, HalfNormals(count).draw(np.random.SFC64(5), count))"
+    )
+    features = "AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL AVX512_SPR AVX2 FMA3"
+    environment = {**os.environ, "NPY_DISABLE_CPU_FEATURES": features}
+    subprocess.run([sys.executable, "-W", "ignore", "-c", program], env=environment, check=True)
+    here = HalfNormals(DRAWN_AT_ONCE).draw(np.random.SFC64(5), DRAWN_AT_ONCE)
+    apart = np.load(path).astype(np.float64) - here
+    np.testing.assert_allclose(np.load(path), here, rtol=1e-6)
+    assert np.linalg.norm(apart) < 1e-7 * np.linalg.norm(here)

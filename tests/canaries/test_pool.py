@@ -1,5 +1,6 @@
 """The pool: the same coins and vectors as a run's, from the few numbers of pool.json."""
 
+import itertools
 import json
 import pickle
 import subprocess
@@ -9,9 +10,17 @@ import numpy as np
 import pytest
 
 from fl_audit.attacks import CanaryPool
-from fl_audit.canaries.families import FAMILIES, make_family
-from fl_audit.canaries.inclusion import flip_coins
-from fl_audit.canaries.pool import read_pool, write_pool
+from fl_audit.canaries.families import FAMILIES
+from fl_audit.canaries.pool import (
+    draw_half,
+    draw_included,
+    draw_of_pairs,
+    flip_coins,
+    pair_names,
+    read_pool,
+    write_pool,
+)
+from fl_audit.canaries.store import make_family
 from fl_audit.config import Canaries
 from fl_audit.errors import InputError
 
@@ -114,3 +123,94 @@ def test_what_is_no_pool_file_is_refused(tmp_path, text, message):
 def test_a_canary_that_is_not_there(canary):
     with pytest.raises(InputError, match=f"canary: must be in 0 to 49, got {canary}"):
         POOL.vector(canary)
+
+
+# The coins that include canaries, and the half that is drawn.
+
+
+def test_coins_are_a_function_of_the_seed():
+    coins = flip_coins(3, 500)
+    assert (coins.dtype, coins.shape) == (np.bool_, (500,))
+    np.testing.assert_array_equal(coins, flip_coins(3, 500))
+    assert (coins != flip_coins(4, 500)).any()
+
+
+def test_a_canarys_coin_does_not_depend_on_the_pool():
+    np.testing.assert_array_equal(flip_coins(3, 5000)[:500], flip_coins(3, 500))
+
+
+def test_coins_are_fair():
+    # 40,000 fair coins: 6 standard deviations are 600; failure 2e-9.
+    assert abs(flip_coins(3, 40_000).sum() - 20_000) < 600
+
+
+def test_each_coin_is_fair_over_seeds_and_independent_of_its_neighbour():
+    coins = np.stack([flip_coins(seed, 64) for seed in range(2000)])
+    # A sum of n fair signs is beyond 6.5 sqrt(n) with probability 2 exp(-6.5^2 / 2) = 1.3e-9 at
+    # most (Hoeffding); 64 + 63 sums: 2e-7.
+    signs = np.where(coins, 1, -1)
+    assert np.abs(signs.sum(axis=0)).max() < 6.5 * 2000**0.5
+    assert np.abs((signs[:, 1:] * signs[:, :-1]).sum(axis=0)).max() < 6.5 * 2000**0.5
+
+
+def test_coins_that_fell_alike_are_refused():
+    said = []
+    for seed in range(60):  # no pair alike on one side: 2 * 0.75^60 = 6e-8
+        try:
+            coins = flip_coins(seed, 2)
+        except InputError as error:
+            said.append(str(error))
+        else:
+            assert coins.sum() == 1
+    assert any("the coins of all 2 canaries fell on included; " in line for line in said)
+    assert any("the coins of all 2 canaries fell on excluded; " in line for line in said)
+    assert all("canaries.count" in line and "\n" not in line for line in said)
+
+
+def test_one_canary_cannot_be_compared():
+    with pytest.raises(InputError, match="use more canaries"):
+        flip_coins(0, 1)
+
+
+def test_a_half_is_a_half_and_a_function_of_the_seed():
+    half = draw_half(3, 500)
+    assert (half.dtype, half.shape, half.sum()) == (np.bool_, (500,), 250)
+    np.testing.assert_array_equal(half, draw_included("fixed_half", 3, 500))
+    np.testing.assert_array_equal(flip_coins(3, 500), draw_included("coins", 3, 500))
+    assert (half != draw_half(4, 500)).any()
+
+
+def test_every_half_is_as_likely_as_any_other():
+    drawn = [tuple(np.flatnonzero(draw_half(seed, 4))) for seed in range(6000)]
+    counts = [drawn.count(half) for half in itertools.combinations(range(4), 2)]
+    # Binomial(6000, 1/6): 1000 with a deviation of 28.9; 6 deviations are exceeded with 2e-9 each.
+    assert sum(counts) == 6000
+    assert max(abs(count - 1000) for count in counts) < 174
+
+
+@pytest.mark.parametrize("count", [0, 1, 7])
+def test_an_odd_pool_has_no_half(count):
+    with pytest.raises(InputError, match=f"'fixed_half' needs an even number .*, got {count}$"):
+        draw_half(1, count)
+
+
+def test_one_of_each_pair_is_included():
+    included = draw_included("pairs", 3, 2000)
+    np.testing.assert_array_equal(included, draw_of_pairs(3, 2000))
+    np.testing.assert_array_equal(included[::2], ~included[1::2])
+    assert abs(included[::2].sum() - 500) < 80  # five deviations of 1,000 fair coins
+    assert pair_names("pairs", 5) == ("0", "0", "1", "1", "2")
+    assert pair_names("coins", 5) == ()
+
+
+@pytest.mark.parametrize("count", [1, 2, 7])
+def test_pairs_need_an_even_pool_of_two_at_least(count):
+    with pytest.raises(
+        InputError, match=f"'pairs' needs an even number .* at least 4, got {count}"
+    ):
+        draw_included("pairs", 1, count)
+
+
+def test_unequal_coins_have_their_probability():
+    included = draw_included("unequal_coins", 3, 40_000, 0.2)
+    assert abs(included.sum() - 8_000) < 400  # five deviations

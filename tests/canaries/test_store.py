@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from fl_audit.canaries import store
-from fl_audit.canaries.families import FAMILIES, make_family
-from fl_audit.canaries.regenerated import GaussianFamily
-from fl_audit.canaries.store import StoredGaussianFamily
+from fl_audit.canaries.families import FAMILIES, GaussianFamily
+from fl_audit.canaries.store import StoredGaussianFamily, make_family
 from fl_audit.config import Canaries
 from fl_audit.errors import InputError
 

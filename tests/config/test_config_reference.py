@@ -5,8 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from fl_audit.config.keys import config_tables, type_words
-from fl_audit.config.reference import config_reference
+from fl_audit.config.reference import config_reference, config_tables, type_words
 
 PAGE = Path(__file__).parents[2] / "docs/config.md"
 

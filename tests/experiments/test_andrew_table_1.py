@@ -8,7 +8,7 @@ from scipy import stats
 
 from experiments.andrew2023_table1.law import sample_mean_cosine
 from fl_audit.attacks.one_release import release
-from fl_audit.canaries.regenerated import GaussianFamily
+from fl_audit.canaries.families import GaussianFamily
 from fl_audit.estimators.gaussian.mechanism import (
     epsilon_of_sigma,
     estimate_sigma,

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from fl_audit.canaries.regenerated import GaussianFamily, RademacherFamily
+from fl_audit.canaries.families import GaussianFamily, RademacherFamily
 from fl_audit.config import (
     AdaptiveZeroing,
     Distributed,

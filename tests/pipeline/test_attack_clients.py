@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from fl_audit.cli import main
-from fl_audit.config.attack import FederatedAttackConfig, load_attack_config
-from fl_audit.config.attack_tables import FederatedAttack
+from fl_audit.config.attack import FederatedAttack, FederatedAttackConfig, load_attack_config
 from fl_audit.config.file import load_config
 from fl_audit.errors import InputError
 from fl_audit.formats.score_file import read_counts_file, read_score_file

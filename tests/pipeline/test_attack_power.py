@@ -4,8 +4,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from fl_audit.config.attack import AttackConfig
-from fl_audit.config.attack_tables import Attack
+from fl_audit.config.attack import Attack, AttackConfig
 from fl_audit.pipeline.attack import start_attack
 from fl_audit.pipeline.attacked_points import recipe_of
 from fl_audit.tasks.tables import DigitsTask

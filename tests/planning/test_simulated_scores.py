@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from planned_runs import facts, planned, small_config
 
-from fl_audit.canaries.hadamard import HadamardFamily
+from fl_audit.canaries.families import HadamardFamily
 from fl_audit.mechanisms import RoundNoise
 from fl_audit.planning.clip_path import simulate_clip_path
 from fl_audit.planning.scores import draw_rounds, draw_scores

@@ -7,7 +7,7 @@ import msgspec
 
 from fl_audit.array_types import FloatArray
 from fl_audit.config import Config
-from fl_audit.config.flat import Scalar, flat_scalars
+from fl_audit.config.file import Scalar, flat_scalars
 from fl_audit.formats.folders import RunFolder
 
 

@@ -4,10 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fl_audit.attacks.statistics import check_scored
-from fl_audit.canaries.families import make_family
-from fl_audit.canaries.family import CanaryFamily
-from fl_audit.canaries.regenerated import RademacherFamily
-from fl_audit.canaries.store import StoredGaussianFamily
+from fl_audit.canaries.families import CanaryFamily, RademacherFamily
+from fl_audit.canaries.store import StoredGaussianFamily, make_family
 from fl_audit.config import Config, ExampleCanaries
 from fl_audit.config.design import RunDesign, design_run
 from fl_audit.formats.participation_files import canaries_text

@@ -15,7 +15,7 @@ from fl_audit.array_types import FloatArray
 from fl_audit.attacks.compared_vectors import ComparedVectors, write_compared_vectors
 from fl_audit.attacks.make import compared_by, scores_of
 from fl_audit.attacks.statistics import statistics_of
-from fl_audit.canaries.inclusion import pair_names
+from fl_audit.canaries.pool import pair_names
 from fl_audit.canaries.tables import coin_probability
 from fl_audit.formats.folders import LiveRecord, RunFolder, RunRecord, write_record, write_sources
 from fl_audit.formats.score_file import ScoreFile, write_score_file

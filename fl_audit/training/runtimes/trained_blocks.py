@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from fl_audit.canaries.family import CanaryFamily
+from fl_audit.canaries.families import CanaryFamily
 from fl_audit.training.data.cohort_data import RoundData
 from fl_audit.training.runtimes.blocks import BlockTrainer, pad_block
 

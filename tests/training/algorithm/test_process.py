@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from fl_audit.canaries.regenerated import RademacherFamily
+from fl_audit.canaries.families import RademacherFamily
 from fl_audit.config import (
     Canaries,
     Config,

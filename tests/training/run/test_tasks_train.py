@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow_federated as tff
 
-from fl_audit.canaries.regenerated import GaussianFamily
+from fl_audit.canaries.families import GaussianFamily
 from fl_audit.config import (
     Canaries,
     Config,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from fl_audit.canaries.regenerated import GaussianFamily
+from fl_audit.canaries.families import GaussianFamily
 from fl_audit.tasks.classifier import NO_CLASS, Examples
 from fl_audit.training.algorithm.round import flatten_weights
 from fl_audit.training.data.cohort_data import RoundData

@@ -1,10 +1,22 @@
-"""The config tables of clients and server: what they do with examples and updates."""
+"""The config of a run: `Config`, and the tables in it that belong to no other room.
+
+Those are what clients and server do with examples and updates, where the clients' work is done, and
+when a run writes something down.
+"""
 
 from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from fl_audit.kinds.table import PositiveFloat, PositiveInt, Table
+from fl_audit.attacks.audit_table import Audit
+from fl_audit.canaries.tables import AnyCanaries
+from fl_audit.kinds.table import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, Table
+from fl_audit.mechanisms import Mechanism
+from fl_audit.participation import Participation
+from fl_audit.tasks.kinds import Task
+
+# Clients and server: what they do with examples and updates.
+
 
 Decay = Annotated[float, Meta(ge=0, lt=1)]
 """The share of a running mean that a step keeps."""
@@ -125,3 +137,69 @@ class ServerYogi(AdaptiveServer, frozen=True, kw_only=True, tag_field="kind", ta
 
 
 Server = ServerSgd | ServerAdagrad | ServerAdam | ServerYogi
+
+
+class RayCluster(Table, frozen=True, kw_only=True):
+    """Where the clients' work is done under runtime `ray`, and what happens when actors are lost.
+
+    Attributes:
+      address: The head of a Ray cluster, `host:port`, or `auto` for the one that this machine is
+        part of; `local` starts Ray on this machine for the run and ends it with the run.
+      actors: The number of processes that do the clients' work; by default as many as there is room
+        for, which is looked at anew before every round.
+      cpus_per_actor: The CPUs of an actor, and the number of clients that it trains side by side.
+      gpus_per_actor: The GPUs of an actor, of which a part may be given; above 0,
+        `clients_per_block` must be set.
+      lost_actors: What is done when an actor or its node is lost; its work of the round is done
+        again by others in any case. `replace` starts another one where there is room,
+        `do_without` goes on with the rest, `stop` ends the run, which `--resume` continues.
+      wait_seconds: How long a run waits, in seconds, while it has no actor at all.
+    """
+
+    address: str = "local"
+    actors: PositiveInt | None = None
+    cpus_per_actor: PositiveInt = 1
+    gpus_per_actor: NonNegativeFloat = 0.0
+    lost_actors: Literal["replace", "do_without", "stop"] = "replace"
+    wait_seconds: PositiveFloat = 300.0
+
+
+class Log(Table, frozen=True):
+    """The numbers of rounds after which a run writes something down.
+
+    Attributes:
+      checkpoint_every: The number of rounds between checkpoints.
+      evaluate_every: The number of rounds between evaluations on held-out data.
+    """
+
+    checkpoint_every: PositiveInt = 10
+    evaluate_every: PositiveInt = 10
+
+
+class Config(Table, frozen=True):
+    """Everything that defines a run.
+
+    Attributes:
+      seed: The seed of everything that is drawn but the noise: cohorts, coins, canaries, data and
+        initial weights.
+      runtime: The runtime of TFF's process: `local` in this Python process, on a GPU where there is
+        one; `native` in TFF's C++ worker, on CPUs; `ray` as `local`, with the clients' work done by
+        processes of Ray, as [ray] says; `auto` is `local` where it can run the process. The program
+        that runs the config checks the name, as others may be registered.
+      clients_per_block: The number of real clients that train at once under `local` and `ray`; by
+        default as many as suit the device and the model. More than 1 trains in batched operations,
+        with the same updates up to rounding.
+    """
+
+    task: Task
+    mechanism: Mechanism
+    participation: Participation
+    canaries: AnyCanaries
+    seed: NonNegativeInt = 0
+    runtime: str = "auto"
+    clients_per_block: PositiveInt | None = None
+    client: Client = FedAvg()
+    server: Server = ServerSgd()
+    audit: Audit = Audit()
+    log: Log = Log()
+    ray: RayCluster | None = None
