@@ -20,9 +20,9 @@ from benchmarks.next_word import PAPER, classifier_of, made_up_clients
 from benchmarks.peers.stock_tff import StockRound, fed_avg_of_ours
 from benchmarks.rounds import ROUNDS, OurRound, in_memory, run_of
 from fl_audit.attacks.attacker import SeenRound
+from fl_audit.checks import AggregateLog, MechanismWatch
 from fl_audit.config import FedAvg
 from fl_audit.formats.folders import RunFolder
-from fl_audit.mechanism_checks import AggregateLog, MechanismWatch
 from fl_audit.training.attackers import attack_context, make_attackers
 from fl_audit.training.run.live_audit import LiveAudit
 from fl_audit.training.run.prepare import PreparedRun

@@ -11,15 +11,15 @@ from fl_audit.public_names import imported_when_used
 if TYPE_CHECKING:
     from fl_audit.attacks import CanaryPool as CanaryPool
     from fl_audit.attacks import RoundScorer as RoundScorer
+    from fl_audit.checks import MechanismWatch as MechanismWatch
+    from fl_audit.checks import Promise as Promise
+    from fl_audit.checks import replay_round as replay_round
     from fl_audit.config.file import load_config as load_config
     from fl_audit.estimators import METHODS as METHODS
     from fl_audit.estimators import CanaryScores as CanaryScores
     from fl_audit.estimators import Estimate as Estimate
     from fl_audit.estimators import estimate as estimate
     from fl_audit.formats.score_file import read_score_file as read_score_file
-    from fl_audit.mechanism_checks import MechanismWatch as MechanismWatch
-    from fl_audit.mechanism_checks import Promise as Promise
-    from fl_audit.mechanism_checks import replay_round as replay_round
     from fl_audit.pipeline import continue_run as continue_run
     from fl_audit.pipeline import start_run as start_run
     from fl_audit.training.observers import RoundObserver as RoundObserver
@@ -33,8 +33,8 @@ _ROOM_OF = {
     "CanaryScores": "estimators",
     "Claim": "verdict",
     "Estimate": "estimators",
-    "MechanismWatch": "mechanism_checks",
-    "Promise": "mechanism_checks",
+    "MechanismWatch": "checks",
+    "Promise": "checks",
     "RoundObserver": "training.observers",
     "RoundScorer": "attacks",
     "continue_run": "pipeline",
@@ -42,7 +42,7 @@ _ROOM_OF = {
     "load_config": "config.file",
     "reach_verdict": "verdict",
     "read_score_file": "formats.score_file",
-    "replay_round": "mechanism_checks",
+    "replay_round": "checks",
     "start_run": "pipeline",
     "__version__": "version",
 }

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parent.parent
 DIGITS = (
     "tests/canaries",
     "tests/recorded",
-    "tests/mechanism_checks",
+    "tests/checks",
     "tests/test_inner_products.py",
 )
 """The tests whose digits come from long vectors, or that compare printed ones."""

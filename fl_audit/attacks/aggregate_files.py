@@ -22,9 +22,9 @@ from fl_audit.attacks.own_rounds import NumberedRow, OwnRounds
 from fl_audit.attacks.round_cosines import RoundCosines, Rows
 from fl_audit.attacks.round_directions import OwnSums, RoundDirections
 from fl_audit.canaries.pool import CanaryPool
+from fl_audit.checks import RunAggregates, ToldRounds
 from fl_audit.formats.round_logs import unnamed_log
 from fl_audit.inner_products import euclidean_norm
-from fl_audit.mechanism_checks import RunAggregates, ToldRounds
 
 if TYPE_CHECKING:
     from fl_audit.attacks.attacker import SeenRound

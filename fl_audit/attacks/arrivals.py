@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from fl_audit.array_types import FloatArray, IndexArray
 from fl_audit.attacks.own_rounds import NumberedRow, OwnRounds
-from fl_audit.mechanism_checks import Arrival, Presentations, canary_arrival
+from fl_audit.checks import Arrival, Presentations, canary_arrival
 
 _SHIFTS = (-1, 1)
 """Rounds beside a canary's own that are looked at, for a word on what is wrong."""

@@ -5,9 +5,9 @@ import numpy as np
 from fl_audit.array_types import FloatArray
 from fl_audit.attacks.arrivals import RoundLengths, arrival_in_rounds
 from fl_audit.attacks.seen_log import SeenLog
+from fl_audit.checks import Arrival
 from fl_audit.formats.folders import LogFolder
 from fl_audit.formats.round_logs import open_log
-from fl_audit.mechanism_checks import Arrival
 
 
 def log_arrival(log: SeenLog) -> Arrival | None:

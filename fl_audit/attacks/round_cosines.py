@@ -21,8 +21,8 @@ from fl_audit.attacks.compared_vectors import (
 from fl_audit.attacks.live_test import ScoredRound
 from fl_audit.attacks.own_rounds import NumberedRow, OwnRounds
 from fl_audit.attacks.round_directions import OwnSums, RoundDirections
+from fl_audit.checks import RunAggregates
 from fl_audit.formats.round_logs import ConcentrationLog, CosineLog
-from fl_audit.mechanism_checks import RunAggregates
 
 if TYPE_CHECKING:
     from fl_audit.attacks.attacker import SeenRound

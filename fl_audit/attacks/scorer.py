@@ -25,6 +25,8 @@ from fl_audit.attacks.round_cosines import scored_round
 from fl_audit.attacks.round_directions import RoundDirections
 from fl_audit.attacks.seen_log import check_pool, logged_rounds
 from fl_audit.canaries.pool import CanaryPool, read_pool, write_pool
+from fl_audit.checks import MeasuredRounds, checked_variables, write_variables
+from fl_audit.checks.measured_rounds import check_noise
 from fl_audit.errors import InputError
 from fl_audit.estimators.arguments import check_confidence, check_delta
 from fl_audit.formats.folders import LogFolder, write_sources
@@ -38,8 +40,6 @@ from fl_audit.formats.round_logs import (
     open_log,
 )
 from fl_audit.inner_products import euclidean_norm
-from fl_audit.mechanism_checks import MeasuredRounds, checked_variables, write_variables
-from fl_audit.mechanism_checks.watch import check_noise
 
 
 @dataclass(frozen=True)

@@ -17,17 +17,17 @@ from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.round_cosines import FinishedRounds, RoundCosines
 from fl_audit.attacks.round_directions import RoundDirections
 from fl_audit.canaries.pool import CanaryPool, read_pool
-from fl_audit.errors import InputError, refuse_misspelt
-from fl_audit.formats.folders import LogFolder, read_sources
-from fl_audit.formats.npy_file import read_array
-from fl_audit.formats.round_logs import ConcentrationLog, CosineLog, LoggedTotal
-from fl_audit.mechanism_checks import (
+from fl_audit.checks import (
     ToldRounds,
     Variables,
     logged_aggregates,
     read_mechanism,
     read_variables,
 )
+from fl_audit.errors import InputError, refuse_misspelt
+from fl_audit.formats.folders import LogFolder, read_sources
+from fl_audit.formats.npy_file import read_array
+from fl_audit.formats.round_logs import ConcentrationLog, CosineLog, LoggedTotal
 
 _AGGREGATE = re.compile(r"round_(\d+)\.npy")
 

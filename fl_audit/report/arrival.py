@@ -14,9 +14,9 @@ from fl_audit.attacks.log_arrival import log_arrival
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.round_cosines import numbered_rows
 from fl_audit.canaries.tables import Canaries
+from fl_audit.checks import Arrival
 from fl_audit.errors import InputError, one_line
 from fl_audit.formats.round_logs import CosineLog
-from fl_audit.mechanism_checks import Arrival
 from fl_audit.mechanisms import MECHANISMS
 from fl_audit.number_words import count
 from fl_audit.report.audited_folder import AuditedFolder

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fl_audit.attacks.seen_log import SeenLog
-from fl_audit.errors import InputError
-from fl_audit.mechanism_checks import (
+from fl_audit.checks import (
     FALSE_ALARM,
     Check,
     Finding,
@@ -18,6 +17,7 @@ from fl_audit.mechanism_checks import (
     read_replay,
     why_not_checked,
 )
+from fl_audit.errors import InputError
 from fl_audit.number_words import significant
 from fl_audit.report.audited_folder import AuditedFolder
 from fl_audit.report.finished_run import FinishedRun

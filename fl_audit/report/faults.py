@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fl_audit.accounting.noise_laws import SKELLAM
-from fl_audit.mechanism_checks.training_faults import TrainingCurves, training_faults
+from fl_audit.checks.training_faults import TrainingCurves, training_faults
 from fl_audit.mechanisms import MECHANISMS
 from fl_audit.report.finished_run import FinishedRun
 from fl_audit.report.model import FaultReport

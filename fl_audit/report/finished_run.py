@@ -12,6 +12,13 @@ from fl_audit.attacks.compared_vectors import ComparedVectors, read_compared_vec
 from fl_audit.attacks.statistic import RunFacts, Statistic
 from fl_audit.attacks.statistics import statistics_of
 from fl_audit.canaries.tables import family_of
+from fl_audit.checks import (
+    RunAggregates,
+    aggregates,
+    read_aggregate_log,
+    read_autocorrelation,
+    why_not_checked,
+)
 from fl_audit.config import Config
 from fl_audit.config.file import load_config
 from fl_audit.errors import InputError
@@ -19,13 +26,6 @@ from fl_audit.formats.folders import RunFolder, RunRecord, read_record, read_sou
 from fl_audit.formats.participation_files import CanaryRow, check_scored, read_canaries
 from fl_audit.formats.score_file import ScoreFile, read_score_file
 from fl_audit.formats.text_files import read_csv
-from fl_audit.mechanism_checks import (
-    RunAggregates,
-    configured,
-    read_aggregate_log,
-    read_autocorrelation,
-    why_not_checked,
-)
 from fl_audit.verdict import ScoredStatistic, scored_statistic
 
 
@@ -199,7 +199,7 @@ def _read_rounds(path: Path, num_rounds: int) -> Rounds:
 
 
 def _read_aggregates(folder: RunFolder, record: RunRecord, rounds: Rounds) -> RunAggregates:
-    asked = configured(
+    asked = aggregates(
         rounds.clip_norm,
         rounds.participants,
         sum_noise_multiplier=record.sum_noise_multiplier,

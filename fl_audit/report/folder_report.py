@@ -8,10 +8,10 @@ from pathlib import Path
 
 from fl_audit.attacks.audit_table import Audit
 from fl_audit.attacks.registry import STATISTICS, THREAT_MODELS
+from fl_audit.checks import Arrival
 from fl_audit.errors import InputError
 from fl_audit.estimators.audit import AuditResult, estimate
 from fl_audit.formats.participation_files import read_participation
-from fl_audit.mechanism_checks import Arrival
 from fl_audit.report.arrival import folder_arrival, scores_alone
 from fl_audit.report.audited_folder import AuditedFolder
 from fl_audit.report.checks import failed_checks, folder_checks

@@ -12,10 +12,10 @@ from typing import Any
 
 import msgspec
 
+from fl_audit.checks import FALSE_ALARM
 from fl_audit.config import Config
 from fl_audit.estimators.records import Record, data_frame
 from fl_audit.formats.folders import RunRecord
-from fl_audit.mechanism_checks import FALSE_ALARM
 from fl_audit.report.efficiency_model import EfficiencyReport
 from fl_audit.report.statistic_model import StatisticReport
 from fl_audit.verdict.live import shared_confidence

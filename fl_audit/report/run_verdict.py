@@ -3,7 +3,7 @@
 import dataclasses
 
 from fl_audit.attacks.statistic import Statistic
-from fl_audit.mechanism_checks import Arrival
+from fl_audit.checks import Arrival
 from fl_audit.report.checks import failed_checks
 from fl_audit.report.finished_run import FinishedRun
 from fl_audit.report.model import ChecksReport

@@ -5,7 +5,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from fl_audit.mechanism_checks import Arrival
+from fl_audit.checks import Arrival
 from fl_audit.number_words import significant, upper_bound_text
 from fl_audit.report.checks import checks_words
 from fl_audit.report.headline import Headline

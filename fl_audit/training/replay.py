@@ -12,8 +12,8 @@ import numpy as np
 import tensorflow_federated as tff
 
 from fl_audit.array_types import Float32Array
-from fl_audit.mechanism_checks.promise import Promise, flat
-from fl_audit.mechanism_checks.replay import Replay, replay_round
+from fl_audit.checks.replay import Replay, replay_round
+from fl_audit.checks.trial_rounds import Promise, flat
 from fl_audit.training.algorithm.audited_process import released_aggregate
 from fl_audit.training.algorithm.round import model_weights
 from fl_audit.training.data.canary_clients import canary_client_data

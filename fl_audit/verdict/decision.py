@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
+from fl_audit.checks import Arrival
 from fl_audit.estimators.result import json_value
-from fl_audit.mechanism_checks import Arrival
 from fl_audit.number_words import lower_bound_text
 from fl_audit.verdict.bearing import Bearing
 from fl_audit.verdict.claim import Claim

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from fl_audit.checks import Arrival
+from fl_audit.checks.canary_check import ARRIVAL_FALSE_ALARM, ARRIVED_LEVEL
 from fl_audit.estimators.roc import auc
-from fl_audit.mechanism_checks import Arrival
-from fl_audit.mechanism_checks.presentations import ARRIVAL_FALSE_ALARM, ARRIVED_LEVEL
 from fl_audit.verdict.claim_tests import ScoredStatistic
 
 _HINT = 0.05

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from fl_audit.attacks.arrivals import RoundLengths, arrival_in_rounds
 from fl_audit.attacks.own_rounds import OwnRounds
-from fl_audit.mechanism_checks import Arrival
+from fl_audit.checks import Arrival
 
 Lengths = Callable[[np.random.Generator, int, npt.NDArray[np.bool_]], npt.NDArray[np.float64]]
 """Lengths of canaries in a round over the clip norm, by their number and whether it is first."""

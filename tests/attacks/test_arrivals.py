@@ -9,7 +9,7 @@ import pytest
 from fl_audit.attacks.arrivals import RoundLengths, arrival_in_rounds
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.canaries.families import FAMILIES
-from fl_audit.mechanism_checks.presentations import Presentations, coefficient
+from fl_audit.checks.canary_check import Presentations, coefficient
 
 COHORT = 20
 

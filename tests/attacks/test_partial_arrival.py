@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fl_audit.mechanism_checks import Arrival
+from fl_audit.checks import Arrival
 from tests.attacks.partial_arrivals import PARTIAL, Audit
 
 SEEDS = range(10)

@@ -9,10 +9,10 @@ import pytest
 from fl_audit.accounting import NoiseLaw, NoisyRounds, account
 from fl_audit.accounting.accountants import account_gaussian
 from fl_audit.accounting.noise_laws import GAUSSIAN
+from fl_audit.checks import why_not_checked
 from fl_audit.config import Canaries, EveryRound
 from fl_audit.config.file import config_to_toml, load_config
 from fl_audit.errors import InputError
-from fl_audit.mechanism_checks import why_not_checked
 from fl_audit.mechanisms import (
     MECHANISMS,
     MechanismKind,

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from fl_audit.accounting import effective_noise_multiplier
+from fl_audit.checks import AggregateLog, Autocorrelation, autocorrelation_to_json
 from fl_audit.config.file import config_to_toml, parse_config
 from fl_audit.formats.folders import RunFolder, RunRecord, read_record, write_record
 from fl_audit.formats.score_file import ScoreFile, read_score_file, write_score_file
-from fl_audit.mechanism_checks import AggregateLog, Autocorrelation, autocorrelation_to_json
 from fl_audit.report import Report, write_report
 
 SIZES = (90_000, 9_990, 10)

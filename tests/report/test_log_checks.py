@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 from fl_audit.attacks import CanaryPool, RoundScorer
+from fl_audit.checks import MechanismWatch
 from fl_audit.cli import main
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import LogFolder
-from fl_audit.mechanism_checks import MechanismWatch
 from fl_audit.participation.placement import spread
 from fl_audit.report.audited_folder import AuditedFolder
 from fl_audit.report.checks import folder_checks
 from fl_audit.report.folder_report import Asked, report_on_statistics
 from fl_audit.report.folder_statistics import folder_statistics
-from tests.mechanism_checks.told_servers import (
+from tests.checks.told_servers import (
     CLIP,
     COHORT,
     DIM,

@@ -6,8 +6,8 @@ import tensorflow_federated as tff
 import tensorflow_privacy as tfp
 
 from experiments.broken_mechanisms import queries
+from fl_audit.checks import Promise
 from fl_audit.config import DigitsTask
-from fl_audit.mechanism_checks import Promise
 from fl_audit.tasks.digits import load_digits_task
 from fl_audit.training import build_audited_fed_avg, replay_process
 from fl_audit.training.algorithm.process import functional_model

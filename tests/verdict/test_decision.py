@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from fl_audit.checks import Arrival
 from fl_audit.config import Audit
 from fl_audit.errors import InputError
 from fl_audit.estimators import (
@@ -22,7 +23,6 @@ from fl_audit.estimators import (
 )
 from fl_audit.estimators.known_mechanisms import gaussian, randomised_response
 from fl_audit.estimators.result import WHATEVER_LAW
-from fl_audit.mechanism_checks import Arrival
 from fl_audit.number_words import lower_bound_text
 from fl_audit.verdict import Claim, ClaimTests, ScoredStatistic, reach_verdict, separation
 from fl_audit.verdict.bearing import Bearing

@@ -3,7 +3,7 @@
 import numpy as np
 
 from fl_audit.accounting.noise_laws import SKELLAM
-from fl_audit.mechanism_checks.training_faults import TrainingCurves, training_faults
+from fl_audit.checks.training_faults import TrainingCurves, training_faults
 from fl_audit.mechanisms import MECHANISMS
 from fl_audit.progress import say
 from fl_audit.training.observers.metrics_csv import read_metrics

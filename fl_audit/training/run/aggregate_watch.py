@@ -1,15 +1,15 @@
 """The log of what the checks of the mechanism need to know about every round's aggregate."""
 
 from fl_audit.attacks.attacker import SeenRound
-from fl_audit.formats.folders import RunFolder
-from fl_audit.formats.text_files import write_text
-from fl_audit.mechanism_checks import (
+from fl_audit.checks import (
     AggregateLog,
     MechanismWatch,
+    aggregates,
     autocorrelation_to_json,
-    configured,
     why_not_checked,
 )
+from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.text_files import write_text
 from fl_audit.training.run.prepare import PreparedRun
 
 
@@ -44,7 +44,7 @@ class AggregateWatch:
         """
         if self._log is None:
             return
-        asked = configured(
+        asked = aggregates(
             seen.clip_norm,
             float(participants),
             sum_noise_multiplier=self._run.noise.sum_noise_multiplier,

@@ -8,9 +8,9 @@ import numpy as np
 
 from fl_audit.accounting.noise_laws import SKELLAM
 from fl_audit.array_types import Float32Array
+from fl_audit.checks import Finding, Promise, why_not_checked, write_replay
+from fl_audit.checks.trial_rounds import untold
 from fl_audit.formats.folders import RunFolder
-from fl_audit.mechanism_checks import Finding, Promise, why_not_checked, write_replay
-from fl_audit.mechanism_checks.finding import untold
 from fl_audit.mechanisms import MECHANISMS, clip_and_noise
 from fl_audit.mechanisms.zeroing import zeroing_norm
 from fl_audit.training.algorithm.round import model_weights

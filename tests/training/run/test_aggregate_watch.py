@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from fl_audit.attacks.attacker import SeenRound
+from fl_audit.checks import measure, read_autocorrelation
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
-from fl_audit.mechanism_checks import measure, read_autocorrelation
 from fl_audit.training.run.aggregate_watch import AggregateWatch
 
 CLIP_NORM, PARTICIPANTS = 0.5, 4

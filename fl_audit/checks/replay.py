@@ -13,14 +13,29 @@ from typing import Any
 import numpy as np
 
 from fl_audit.array_types import FloatArray
+from fl_audit.checks.replay_questions import (
+    Change,
+    NoiseQuestions,
+    Ruler,
+    at_most,
+    every_client,
+    half_precision,
+    memory_finding,
+)
+from fl_audit.checks.trial_rounds import (
+    Answer,
+    Finding,
+    Promise,
+    Server,
+    Trial,
+    TrialRounds,
+    Trials,
+    Update,
+    failed,
+    flat,
+    untold,
+)
 from fl_audit.errors import InputError
-from fl_audit.mechanism_checks.finding import Finding, failed, untold
-from fl_audit.mechanism_checks.promise import Promise, Update, flat
-from fl_audit.mechanism_checks.replayed_clients import Change, Ruler, at_most, every_client
-from fl_audit.mechanism_checks.replayed_noise import half_precision
-from fl_audit.mechanism_checks.replayed_seeds import NoiseQuestions
-from fl_audit.mechanism_checks.replayed_state import memory_finding
-from fl_audit.mechanism_checks.trial_rounds import Answer, Server, Trial, TrialRounds, Trials
 
 _ROUNDING = 8 * float(np.finfo(np.float32).eps)
 """The relative error that sums of float32 make in a release."""

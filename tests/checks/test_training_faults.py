@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from fl_audit.mechanism_checks.training_faults import TrainingCurves, training_faults
+from fl_audit.checks.training_faults import TrainingCurves, training_faults
 
 ROUNDS = 40
 GOOD = TrainingCurves(

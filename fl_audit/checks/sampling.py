@@ -12,9 +12,9 @@ import numpy as np
 from scipy import optimize
 
 from fl_audit.array_types import FloatArray, IndexArray
+from fl_audit.checks.aggregates import Check
+from fl_audit.checks.trial_rounds import Finding, failed
 from fl_audit.errors import InputError
-from fl_audit.mechanism_checks.checks import Check
-from fl_audit.mechanism_checks.finding import Finding, failed
 
 
 def check_poisson(

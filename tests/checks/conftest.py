@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from fl_audit.mechanism_checks import RunAggregates, measure, strongest_autocorrelation
+from fl_audit.checks import RunAggregates, measure, strongest_autocorrelation
 
 SIZES = (3000, 40, 900, 60, 1)
 ROUNDS = 12

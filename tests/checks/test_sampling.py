@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from fl_audit.checks.sampling import check_poisson, log_p_dispersion
 from fl_audit.errors import InputError
-from fl_audit.mechanism_checks.sampling import check_poisson, log_p_dispersion
 
 CLIENTS, ROUNDS, COHORT = 300, 60, 10
 

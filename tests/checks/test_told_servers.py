@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from fl_audit.mechanism_checks import MechanismWatch
-from tests.mechanism_checks.told_servers import DIM, NOISE, RIGHT, SIZES, WRONG, Server
+from fl_audit.checks import MechanismWatch
+from tests.checks.told_servers import DIM, NOISE, RIGHT, SIZES, WRONG, Server
 
 
 def watched(server: Server, sizes: tuple[int, ...] = (DIM,)) -> MechanismWatch:

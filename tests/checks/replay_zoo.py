@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fl_audit.mechanism_checks import Promise
+from fl_audit.checks import Promise
 
 SHAPES = ((24, 16), (16,), (16, 5), (5,))
 CLIP, COHORT = 0.5, 10

@@ -3,19 +3,280 @@
 Each check is a test of "the mechanism is as configured" that holds whatever the clients' data is:
 the only fact that it uses of the sum of updates is that clipping bounds its length. A check that
 fails is therefore not caused by training. One that passes proves nothing, as a sum as long as the
-noise hides much.
+noise hides much. docs/checks.md describes the checks, `check_aggregates` makes them.
 """
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
 
+import msgspec
 import numpy as np
+import numpy.typing as npt
+import scipy.fft
+from scipy import special
 
-from fl_audit.array_types import FloatArray
-from fl_audit.mechanism_checks.autocorrelation import Autocorrelation
-from fl_audit.mechanism_checks.coordinates import CoordinateLengths, scarcest
-from fl_audit.mechanism_checks.tails import log_p_autocorrelation, log_p_longer, log_p_shorter
+from fl_audit.array_types import Float32Array, FloatArray
+from fl_audit.formats.text_files import read_json
+from fl_audit.mechanisms import MECHANISMS, Mechanism
+
+# Upper bounds on tail probabilities of correct noise, in closed form and as logarithms.
+#
+# A round's aggregate is x = s + g: a sum s of clipped updates, of which only the largest possible
+# length is known, and noise g ~ N(0, stddev^2 I). The bounds hold for every s that is chosen
+# before g is drawn: they are p-values for "the noise is as configured".
+
+
+def log_p_shorter(squared_length: FloatArray, dof: FloatArray) -> FloatArray:
+    """A bound on the log probability that a vector with noise is as short as this, or shorter.
+
+    |s + g|^2 / stddev^2 is noncentral chi-square, which is stochastically larger than chi-square.
+    Chernoff's bound for that: P(X <= q d) <= (q e^(1 - q))^(d / 2) for q < 1.
+
+    Args:
+      squared_length: The squared length, over the variance of a coordinate's noise.
+      dof: The number of dimensions that the noise has there, at least 1.
+
+    Returns:
+      Logarithms, at most 0; -inf for length 0.
+    """
+    excess = squared_length / dof - 1
+    with np.errstate(divide="ignore"):
+        chernoff = dof / 2 * (np.log1p(np.minimum(excess, 0)) - np.minimum(excess, 0))
+    return np.asarray(np.minimum(chernoff, 0))
+
+
+def log_p_longer(squared_length: FloatArray, dof: FloatArray, norm_bound: FloatArray) -> FloatArray:
+    """A bound on the log probability that a vector with noise is as long as this, or longer.
+
+    The source is Birgé 2001 ("An alternative point of view on Lepski's method", lemma 8.1) for the
+    noncentral chi-square X of d degrees and noncentrality B, which is stochastically increasing in
+    B: P(X >= d + B + 2 sqrt((d + 2 B) y) + 2 y) <= e^-y.
+
+    Args:
+      squared_length: The squared length, over the variance of a coordinate's noise.
+      dof: The number of dimensions, at least 1.
+      norm_bound: The largest norm that s can have, over the noise's standard deviation.
+
+    Returns:
+      Logarithms, at most 0.
+    """
+    noncentrality = norm_bound**2
+    above = np.maximum(squared_length - dof - noncentrality, 0)
+    linear = np.asarray(2 * np.sqrt(dof + 2 * noncentrality))
+    return -(_root(2.0, linear, above) ** 2)
+
+
+def log_p_autocorrelation(
+    product: FloatArray, num_pairs: FloatArray, norm_bound: float
+) -> FloatArray:
+    """A bound on the log probability of so large a sum of products at a lag, of either sign.
+
+    The sum of x_i x_(i + lag) is at most |s|^2, plus N(0, 4 |s|^2 stddev^2) or less, plus a
+    quadratic form of the noise with Frobenius norm sqrt(pairs / 2) and eigenvalues up to 1, for
+    which Laurent and Massart 2000 (lemma 1) give 2 sqrt(pairs / 2 y) + 2 y but for e^-y.
+
+    Args:
+      product: The sum of products of coordinates a lag apart, over the variance of a coordinate's
+        noise.
+      num_pairs: The number of pairs of coordinates that lie so far apart, at least 1.
+      norm_bound: The largest norm that s can have, over the noise's standard deviation.
+
+    Returns:
+      Logarithms, at most 0.
+    """
+    above = np.maximum(np.abs(product) - norm_bound**2, 0)
+    linear = np.asarray(np.sqrt(8.0) * norm_bound + np.sqrt(2 * num_pairs))
+    root = _root(2.0, linear, above)
+    # The factor 4 stands for two parts times two signs.
+    return np.asarray(np.minimum(np.log(4) - root**2, 0))
+
+
+def _root(quadratic: float, linear: FloatArray, value: FloatArray) -> FloatArray:
+    """The solution r >= 0 of quadratic r^2 + linear r = value."""
+    # This form avoids the difference of two nearly equal numbers.
+    root = 2 * value / (linear + np.sqrt(linear**2 + 4 * quadratic * np.minimum(value, 1e300)))
+    return np.asarray(np.where(np.isinf(value), np.inf, root))
+
+
+# Whether every single coordinate has noise: what all rounds leave on each of them.
+#
+# Noise that a tenth of the coordinates lack, scattered over the model, shortens no variable by
+# much. On one coordinate it shows in several rounds together: given what came before, (s + g -
+# m)^2 / stddev^2 is stochastically larger than chi-square with one degree of freedom, for any m
+# that is known before g is drawn. So the sums over rounds of all coordinates are together at least
+# as large as independent chi-square numbers are, whatever the clients send, and the number of
+# coordinates below a quantile is at most binomial. The round before is taken for m: what clients
+# send alike in all rounds is gone, and so is noise that is used again.
+
+
+_QUANTILES = 10.0 ** -np.arange(1, 13)
+"""The probabilities of the lower quantiles of chi-square below which coordinates are counted."""
+
+_GRID = 0.125
+"""The error that rounding may make on a coordinate, over the noise: a grid of a quarter of it."""
+
+_PIECE = 1 << 20
+"""The number of coordinates that are worked on at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class CoordinateLengths:
+    """What rounds leave on each coordinate.
+
+    Attributes:
+      total: The sums over rounds of squared changes since the round before, each over the round's
+        variance of the noise on a coordinate, float64 of shape (dim,).
+      num_rounds: The number of rounds.
+    """
+
+    total: FloatArray
+    num_rounds: int
+
+
+def add_squares(
+    total: FloatArray, aggregate: Float32Array, last: Float32Array | None, stddev: float
+) -> None:
+    """Adds an aggregate's squared changes, over the noise's variance, to a sum in place.
+
+    Args:
+      total: The sum, float64 of shape (dim,).
+      aggregate: The aggregate, of shape (dim,).
+      last: The aggregate of a round before; None where there is none, which counts as zeros.
+      stddev: The standard deviation of the noise on a coordinate, positive.
+    """
+    for start in range(0, len(aggregate), _PIECE):
+        piece = aggregate[start : start + _PIECE].astype(np.float64)
+        if last is not None:
+            piece -= last[start : start + _PIECE]
+        piece /= stddev
+        total[start : start + _PIECE] += piece * piece
+
+
+def scarcest(
+    coordinates: CoordinateLengths, moving: npt.NDArray[np.bool_]
+) -> tuple[float, float, int]:
+    """How likely so many coordinates of a correct mechanism are so short.
+
+    Args:
+      coordinates: The sums over rounds.
+      moving: The coordinates that should have noise, bool of shape (dim,).
+
+    Returns:
+      The logarithm of a bound on the probability, over all quantiles that were looked at; the
+      number of short coordinates over the one to be expected, at the quantile that looks worst; and
+      the number of quantiles.
+    """
+    rounds = coordinates.num_rounds
+    limits = 2 * special.gammaincinv(rounds / 2, _QUANTILES) if rounds else np.zeros(0)
+    # Rounding to a grid moves the length of a coordinate's numbers by the root of rounds at most.
+    shortened = np.sqrt(limits) - _GRID * math.sqrt(rounds)
+    is_looked_at = shortened > 0
+    if not is_looked_at.any() or not moving.any():
+        return 0.0, 1.0, 0
+    lengths, count = np.sqrt(coordinates.total[moving]), int(moving.sum())
+    below = np.array([np.count_nonzero(lengths <= limit) for limit in shortened[is_looked_at]])
+    chance = _QUANTILES[is_looked_at]
+    log_p = -count * _divergence(np.maximum(below / count, chance), chance)
+    worst = int(np.argmin(log_p))
+    return (
+        min(0.0, float(log_p[worst]) + math.log(len(chance))),
+        float(below[worst] / (count * chance[worst])),
+        len(chance),
+    )
+
+
+def _divergence(share: FloatArray, chance: FloatArray) -> FloatArray:
+    """The divergence of coins, by which Chernoff bounds binomial tails: P(X >= n q) <= e^(-n D)."""
+    return np.asarray(special.rel_entr(share, chance) + special.rel_entr(1 - share, 1 - chance))
+
+
+# Noise that repeats within one aggregate, found as the strongest autocorrelation.
+
+
+MOST_COORDINATES = 1 << 25
+"""The largest model that is looked at, in coordinates: the transform takes 24 bytes for each."""
+
+
+@dataclass(frozen=True)
+class Autocorrelation:
+    """The lag at which an aggregate is most like itself.
+
+    Attributes:
+      lag: The distance in coordinates, at least 1.
+      product: The sum of the products of all pairs of coordinates that lie this far apart.
+      num_pairs: The number of these pairs.
+      num_lags: The number of lags of which this one is the strongest.
+    """
+
+    lag: int
+    product: float
+    num_pairs: int
+    num_lags: int
+
+
+def strongest_autocorrelation(
+    aggregate: npt.NDArray[np.float32], stddev: float, norm_bound: float
+) -> Autocorrelation | None:
+    """The strongest of all lags, which the Fourier transform gives at once.
+
+    Args:
+      aggregate: The aggregate, of shape (dim,).
+      stddev: The standard deviation of the noise on a coordinate, positive.
+      norm_bound: The largest norm that the aggregate can have without noise.
+
+    Returns:
+      The lag whose correlation is the least likely by chance; None for a model of one coordinate,
+      or of more than `MOST_COORDINATES`.
+    """
+    dim = len(aggregate)
+    if not 1 < dim <= MOST_COORDINATES:
+        return None
+    # In units of the noise, which keeps float32's range whatever the clip norm is. A length that
+    # only a broken clip leaves may still overflow; another check finds that.
+    with np.errstate(over="ignore", invalid="ignore"):
+        products = _products_by_lag(aggregate / np.float32(stddev))
+    if not np.isfinite(products).all():
+        return None
+    num_pairs = dim - np.arange(1, dim, dtype=np.float64)
+    log_p = log_p_autocorrelation(products, num_pairs, norm_bound / stddev)
+    at = int(np.argmax(np.where(log_p == log_p.min(), np.abs(products), -1)))
+    return Autocorrelation(
+        lag=at + 1,
+        product=float(products[at] * stddev**2),
+        num_pairs=dim - 1 - at,
+        num_lags=dim - 1,
+    )
+
+
+def _products_by_lag(vector: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+    """The sums of products of coordinates that lie a lag apart, for every lag from 1."""
+    size = scipy.fft.next_fast_len(2 * len(vector), real=True)  # so that no lag wraps around
+    spectrum = scipy.fft.rfft(vector, size)
+    products = scipy.fft.irfft(spectrum.real**2 + spectrum.imag**2, size)
+    return np.asarray(products[1 : len(vector)], np.float64)
+
+
+def autocorrelation_to_json(autocorrelation: Autocorrelation | None) -> str:
+    """An autocorrelation as a line of JSON, `null` for none."""
+    return msgspec.json.encode(autocorrelation).decode() + "\n"
+
+
+def read_autocorrelation(path: Path) -> Autocorrelation | None:
+    """Reads what `autocorrelation_to_json` has made.
+
+    Raises:
+      InputError: The file cannot be read, or holds something else.
+    """
+    kind: Any = Autocorrelation | None
+    found = read_json(path, kind, "an autocorrelation")
+    return found if isinstance(found, Autocorrelation) else None
+
+
+# The checks.
+
 
 FALSE_ALARM = 1e-6
 """The largest probability that a check of a correct mechanism fails, over all rounds and variables.
@@ -344,3 +605,47 @@ def _shortest_share(dof: FloatArray, log_p: float) -> FloatArray:
         is_less_likely = log_p_shorter(dof * np.exp(middle), dof) < log_p
         low, high = np.where(is_less_likely, middle, low), np.where(is_less_likely, high, middle)
     return np.asarray(np.exp(low))
+
+
+# What the config says of an aggregate, in the aggregate's own unit.
+
+
+T = TypeVar("T", float, npt.NDArray[np.float64])
+
+
+@dataclass(frozen=True, eq=False)
+class Configured(Generic[T]):
+    """Noise and norm bound of one round, or of several rounds as arrays.
+
+    Attributes:
+      stddev: The standard deviation of the noise on a coordinate.
+      norm_bound: The largest norm that the aggregate can have without noise.
+    """
+
+    stddev: T
+    norm_bound: T
+
+
+def configured(
+    clip_norm: T, participants: T, *, sum_noise_multiplier: float, denominator: float
+) -> Configured[T]:
+    """Noise and norm bound of a noised sum of clipped updates, divided by a fixed number.
+
+    Args:
+      clip_norm: The norm that the round's updates were clipped to.
+      participants: The number of clients and canaries in the round.
+      sum_noise_multiplier: The standard deviation of the noise on the sum, as a multiple of the
+        clip norm.
+      denominator: The number that the sum is divided by.
+    """
+    of_one = clip_norm / denominator
+    return Configured(stddev=sum_noise_multiplier * of_one, norm_bound=participants * of_one)
+
+
+def why_not_checked(mechanism: Mechanism) -> str | None:
+    """The reason for which a run's aggregates are not checked, in words; None where they are.
+
+    Args:
+      mechanism: The mechanism table of the run's config.
+    """
+    return MECHANISMS.of(mechanism).why_not_checked

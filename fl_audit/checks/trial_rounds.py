@@ -1,21 +1,196 @@
-"""The rounds that a replay computes: one server, one seed, and cohorts made to show what is wrong.
+"""What a replay is made of: the promise, the rounds that are computed, and the findings.
 
-A cohort and the client in it who is left out make a trial. The updates are scaled copies of those
-that the replay is given, short and long, alone, among a few that differ and among many.
+A mechanism's promise says how much one client may change a release. A cohort and the client in it
+who is left out make a trial. The updates are scaled copies of those that the replay is given, short
+and long, alone, among a few that differ and among many. A finding is one comparison of what was
+expected with what was measured, in words and numbers.
 """
 
 import copy
+import dataclasses
+import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from fl_audit.array_types import FloatArray
+from fl_audit.checks.aggregates import FALSE_ALARM
 from fl_audit.errors import InputError
-from fl_audit.mechanism_checks.promise import Promise, Update, flat
+from fl_audit.formats.text_files import read_foreign, write_text
+
+# The promise.
+
+
+Update = Sequence[npt.NDArray[Any]]
+"""An update or a release: an array for each variable of the model."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Promise:
+    """A round releases (the sum of its clients' parts + Gaussian noise) / denominator.
+
+    A client's part is at most as long as the clip norm, however it comes about: a clipped update, a
+    normalised one, one with a bound for each variable. The noise is N(0, (noise_multiplier
+    clip_norm)^2) on each coordinate, drawn anew in each round and independent of the updates.
+
+    Attributes:
+      clip_norm: The largest norm of a client's part of the sum, positive; infinite without a clip,
+        where the part is at most as long as the update.
+      denominator: The number that the sum is divided by whoever takes part, positive.
+      noise_multiplier: The standard deviation of the noise on a coordinate of the sum, over the
+        clip norm; None where the noise is of another law and is not to be checked.
+      zeroing_norm: The largest absolute coordinate of an update that is not counted as zero.
+      smallest_cohort: The number of clients in the smallest round that the mechanism may meet; 0
+        under Poisson sampling.
+
+    Raises:
+      InputError: A number is out of its range.
+    """
+
+    clip_norm: float
+    denominator: float
+    noise_multiplier: float | None
+    zeroing_norm: float = math.inf
+    smallest_cohort: int = 0
+
+    def __post_init__(self) -> None:
+        """Checks the numbers."""
+        for name in ("clip_norm", "denominator", "zeroing_norm"):
+            if not getattr(self, name) > 0:
+                raise InputError(f"{name}: must be positive, got {getattr(self, name)}")
+        if self.noise_multiplier is not None and not 0 <= self.noise_multiplier < math.inf:
+            raise InputError(f"noise_multiplier: must be at least 0, got {self.noise_multiplier}")
+        if self.smallest_cohort < 0:
+            raise InputError(f"smallest_cohort: must be at least 0, got {self.smallest_cohort}")
+
+    @property
+    def sensitivity(self) -> float:
+        """The most by which one client may change what a round releases, as an L2 norm."""
+        return self.clip_norm / self.denominator
+
+    @property
+    def noise_stddev(self) -> float | None:
+        """The standard deviation of the noise on a coordinate of what is released."""
+        if self.noise_multiplier is None:
+            return None
+        return self.noise_multiplier * self.sensitivity if self.noise_multiplier else 0.0
+
+
+def flat(update: Update) -> FloatArray:
+    """An update's variables behind one another, float64 of shape (dim,)."""
+    parts = [np.asarray(part, np.float64).ravel() for part in update]
+    return np.concatenate(parts) if parts else np.zeros(0)
+
+
+def most_of(update: FloatArray, promise: Promise) -> float:
+    """The most that a client with this update may add to a release, as an L2 norm."""
+    if np.abs(update).max(initial=0.0) > promise.zeroing_norm:
+        return 0.0
+    if np.isfinite(promise.clip_norm):
+        return promise.sensitivity
+    return float(np.linalg.norm(update)) / promise.denominator
+
+
+# The findings, and the file of them.
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One comparison of a replay, or one check of cohorts.
+
+    Attributes:
+      name: The name of the comparison, see docs/replay.md.
+      expected: What the mechanism promises, in words.
+      measured: What was found, in words.
+      log_p: The logarithm of a bound on the probability that a correct mechanism looks as bad; 0 or
+        -inf where no chance is involved.
+      variable: The variable of the model, from 1, that is farthest from the promise; None for the
+        whole model.
+      ratio: The measured over the promised length there, of a client the most that was measured.
+      told: Whether the question could be answered; what could not be has not failed.
+      detectable_ratio: Of noise, the largest share of the promised length that would have been seen
+        to be too short with a probability of 95 %; None for other findings.
+    """
+
+    name: str
+    expected: str
+    measured: str
+    log_p: float
+    variable: int | None
+    ratio: float
+    told: bool = True
+    detectable_ratio: float | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether a correct mechanism may look like this."""
+        return self.log_p >= math.log(FALSE_ALARM)
+
+    @property
+    def outcome(self) -> str:
+        """`held`, `failed` or `could not tell`."""
+        if not self.passed:
+            return "failed"
+        return "held" if self.told else "could not tell"
+
+    def __str__(self) -> str:
+        """The finding as a line for people."""
+        outcome = self.outcome if self.passed else "FAILED"
+        return f"{outcome} {self.name}: expected that {self.expected}; measured: {self.measured}"
+
+
+def failed(name: str, expected: str, measured: str) -> Finding:
+    """A finding that a correct mechanism can never cause."""
+    return Finding(name, expected, measured, -math.inf, None, math.inf)
+
+
+def untold(name: str, expected: str, why: str) -> Finding:
+    """A finding on what could not be looked at."""
+    return Finding(name, expected, why, 0.0, None, 1.0, told=False)
+
+
+def write_replay(path: Path, findings: Sequence[Finding]) -> None:
+    """Writes the findings as JSON, `null` for what is infinite."""
+    write_text(path, json.dumps([_to_json(finding) for finding in findings], indent=1) + "\n")
+
+
+def read_replay(path: Path) -> tuple[Finding, ...]:
+    """Reads the findings; none where there was no replay.
+
+    Raises:
+      InputError: The file is damaged.
+    """
+    try:
+        rows = msgspec.json.decode(read_foreign(path), type=list[dict[str, Any]])
+        return tuple(msgspec.convert(_from_json(row), Finding) for row in rows)
+    except FileNotFoundError:
+        return ()
+    except (OSError, msgspec.MsgspecError, TypeError) as error:
+        raise InputError(f"{path}: is not the record of a replay: {error}") from error
+
+
+def _to_json(finding: Finding) -> dict[str, Any]:
+    fields = dataclasses.asdict(finding)
+    return {**fields, **{key: _finite(fields[key]) for key in ("log_p", "ratio")}}
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _from_json(row: dict[str, Any]) -> dict[str, Any]:
+    infinite = {"log_p": -math.inf, "ratio": math.inf}
+    return {**row, **{key: value for key, value in infinite.items() if row.get(key) is None}}
+
+
+# The trials, of one server and one seed.
+
 
 Server = Callable[[Any, list[list[npt.NDArray[Any]]], np.random.Generator], tuple[Any, Any]]
 """A server's round: state, clients' updates and the round's randomness in; new state and noised

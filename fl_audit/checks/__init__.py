@@ -1,38 +1,36 @@
 """Checks of a run's mechanism by its aggregates, without canaries and without TensorFlow."""
 
-from fl_audit.mechanism_checks.aggregate_log import AggregateLog, measure, read_aggregate_log
-from fl_audit.mechanism_checks.applicability import why_not_checked
-from fl_audit.mechanism_checks.arrival import canary_arrival
-from fl_audit.mechanism_checks.autocorrelation import (
+from fl_audit.checks.aggregates import (
+    FALSE_ALARM,
     Autocorrelation,
+    Check,
+    Configured,
+    RunAggregates,
     autocorrelation_to_json,
+    check_aggregates,
+    configured,
     read_autocorrelation,
     strongest_autocorrelation,
+    why_not_checked,
 )
-from fl_audit.mechanism_checks.checks import (
-    FALSE_ALARM,
-    Check,
-    RunAggregates,
-    check_aggregates,
-)
-from fl_audit.mechanism_checks.configured import Configured, configured
-from fl_audit.mechanism_checks.finding import Finding, read_replay, write_replay
-from fl_audit.mechanism_checks.logged_rounds import (
+from fl_audit.checks.canary_check import Arrival, Presentations, canary_arrival
+from fl_audit.checks.measured_rounds import (
+    AggregateLog,
     MeasuredRounds,
+    MechanismWatch,
     ToldRounds,
     Variables,
     checked_variables,
     logged_aggregates,
+    measure,
+    read_aggregate_log,
     read_mechanism,
     read_variables,
     write_variables,
 )
-from fl_audit.mechanism_checks.presentations import Arrival, Presentations
-from fl_audit.mechanism_checks.promise import Promise
-from fl_audit.mechanism_checks.replay import Replay, replay_round
-from fl_audit.mechanism_checks.sampling import check_poisson, check_rounds
-from fl_audit.mechanism_checks.trial_rounds import Server
-from fl_audit.mechanism_checks.watch import MechanismWatch
+from fl_audit.checks.replay import Replay, replay_round
+from fl_audit.checks.sampling import check_poisson, check_rounds
+from fl_audit.checks.trial_rounds import Finding, Promise, Server, read_replay, write_replay
 
 __all__ = [
     "FALSE_ALARM",

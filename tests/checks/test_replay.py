@@ -20,14 +20,9 @@ from replay_zoo import (
     server,
 )
 
+from fl_audit.checks import Finding, Promise, read_replay, replay_round, write_replay
+from fl_audit.checks.replay_questions import NoisyRounds, grid_step, length_finding, num_seeds
 from fl_audit.errors import InputError
-from fl_audit.mechanism_checks import Finding, Promise, read_replay, replay_round, write_replay
-from fl_audit.mechanism_checks.replayed_noise import (
-    NoisyRounds,
-    grid_step,
-    length_finding,
-    num_seeds,
-)
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "replay.md"
 ZOO = {member.name: member for member in (*RIGHT, *WRONG)}

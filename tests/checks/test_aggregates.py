@@ -1,0 +1,410 @@
+"""Correct runs pass, each broken one fails the check that is made for it."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+from scipy import stats
+
+from fl_audit.checks import (
+    Autocorrelation,
+    aggregates,
+    autocorrelation_to_json,
+    check_aggregates,
+    check_rounds,
+    read_autocorrelation,
+    strongest_autocorrelation,
+)
+from fl_audit.checks.aggregates import (
+    CoordinateLengths,
+    add_squares,
+    log_p_autocorrelation,
+    log_p_longer,
+    log_p_shorter,
+    scarcest,
+)
+from fl_audit.errors import InputError
+from tests.checks.conftest import ROUNDS, SIZES, STDDEV, aggregates_of, signal
+
+NAMES = ("enough_noise", "fresh_noise", "bounded_length", "no_echo")
+
+
+def failed(run):
+    return {check.name for check in check_aggregates(run) if not check.passed}
+
+
+def one(run, name):
+    return next(check for check in check_aggregates(run) if check.name == name)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_correct_run_passes(make_run, seed):
+    """80 checks, each of which fails by chance in one run of a million: 8e-5, seeds fixed."""
+    checks = check_aggregates(make_run(seed=seed))
+    assert tuple(check.name for check in checks) == NAMES
+    assert all(check.passed for check in checks)
+    assert all(check.p_value > 1e-3 for check in checks)
+
+
+def test_a_signal_as_long_as_it_may_be_and_longer_than_the_noise(make_run):
+    """The data decides nothing: all clients send the same, in every round, with little noise."""
+    random = np.random.default_rng(2)
+    stddev = 1e-4
+    noise = random.normal(0, stddev, (ROUNDS, sum(SIZES)))
+    assert failed(aggregates_of(signal(random) + noise, stddev=stddev)) == set()
+
+
+def test_noise_that_float32_cannot_hold_beside_the_signal():
+    """Rounds are equal but for noise of a 1e10th: nothing can be said of how fresh it is."""
+    random = np.random.default_rng(2)
+    stddev = 1e-13
+    noise = random.normal(0, stddev, (ROUNDS, sum(SIZES)))
+    run = aggregates_of(signal(random) + noise, stddev=stddev)
+    assert failed(run) == set()
+    assert one(run, "fresh_noise").num_tests < 5 * ROUNDS
+
+
+def test_half_the_noise(make_run):
+    assert "enough_noise" in failed(make_run(lambda noise, _: noise / 2))
+
+
+def test_a_tenth_less_noise(make_run):
+    """The largest variable has 3,000 numbers: a standard deviation of its length is 1.3 %."""
+    check = one(make_run(lambda noise, _: 0.9 * noise), "enough_noise")
+    assert not check.passed
+    assert check.variable in (None, 1)
+    assert check.ratio == pytest.approx(0.9, abs=0.03)
+
+
+def test_a_variable_without_noise(make_run):
+    def silenced(noise, _):
+        noise[7, 3040 + 900 : 3040 + 960] = 0
+        return noise
+
+    check = one(make_run(silenced), "enough_noise")
+    assert (check.passed, check.round, check.variable) == (False, 8, 4)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1.7])
+def test_noise_of_the_round_before(make_run, scale):
+    """The same numbers again, and the same at another clip norm."""
+
+    def reused(noise, _):
+        noise[5] = scale * noise[4]
+        return noise
+
+    run = make_run(reused)
+    check = one(run, "fresh_noise")
+    assert (check.passed, check.round) == (False, 6)
+    assert "enough_noise" not in failed(run)
+
+
+def test_noise_reused_in_one_variable(make_run):
+    def reused(noise, _):
+        noise[3, 3040:3940] = noise[2, 3040:3940]
+        return noise
+
+    check = one(make_run(reused), "fresh_noise")
+    assert (check.passed, check.round, check.variable) == (False, 4, 3)
+
+
+def test_a_variable_that_is_not_clipped(make_run):
+    def unclipped(noise, _):
+        noise[9, 3000] += 5.0
+        return noise
+
+    run = make_run(unclipped)
+    check = one(run, "bounded_length")
+    assert (check.passed, check.round, check.variable) == (False, 10, 2)
+    assert failed(run) == {"bounded_length"}
+
+
+def test_twice_the_noise(make_run):
+    assert "bounded_length" in failed(make_run(lambda noise, _: 2 * noise))
+
+
+@pytest.mark.parametrize("pieces", [2, 4])
+def test_pieces_with_the_same_noise(make_run, pieces):
+    def repeated(noise, _):
+        size = noise.shape[1] // pieces
+        noise[:, : size * pieces] = np.tile(noise[:, :size], pieces)
+        return noise
+
+    run = make_run(repeated)
+    assert "no_echo" in failed(run)
+    assert not failed(run) & {"enough_noise", "fresh_noise"}
+    assert run.autocorrelation.lag == 4001 // pieces
+    # The signal takes something away from 1, and so do the pairs without a partner.
+    assert one(run, "no_echo").ratio == pytest.approx(1, abs=0.1)
+
+
+def test_variables_with_the_same_seed(make_run):
+    """The third variable's noise begins as the first one's does."""
+
+    def seeded(noise, _):
+        noise[:, 3040:3940] = noise[:, :900]
+        return noise
+
+    run = make_run(seeded)
+    assert "no_echo" in failed(run)
+    assert run.autocorrelation.lag == 3040
+
+
+def test_no_noise_is_checked_for_length_alone():
+    random = np.random.default_rng(4)
+    checks = check_aggregates(aggregates_of(signal(random), stddev=0.0))
+    assert [(check.name, check.passed) for check in checks] == [("bounded_length", True)]
+    assert checks[0].ratio == pytest.approx(1, abs=1e-5)
+    too_long = check_aggregates(aggregates_of(1.001 * signal(random), stddev=0.0))
+    assert [check.p_value for check in too_long] == [0.0]
+
+
+def test_a_round_that_is_not_compared_with_the_one_before(make_run):
+    """After an interruption: one test less for each variable of two numbers or more, and whole."""
+    whole = make_run()
+    measured = whole.measured.copy()
+    measured[4, :, 1] = np.nan
+    run = dataclasses.replace(whole, measured=measured)
+    assert failed(run) == set()
+    tests = len(SIZES) - 1 + 1
+    assert one(whole, "fresh_noise").num_tests == tests * (ROUNDS - 1 + 1)  # and all together
+    assert one(run, "fresh_noise").num_tests == tests * (ROUNDS - 2 + 1)
+
+
+def test_lengths_beyond_every_float(make_run):
+    whole = make_run()
+    measured = whole.measured.copy()
+    measured[2, 0, 0] = np.inf
+    checks = check_aggregates(dataclasses.replace(whole, measured=measured))
+    check = next(check for check in checks if check.name == "bounded_length")
+    assert (check.passed, check.p_value, check.round) == (False, 0.0, 3)
+
+
+def test_a_run_of_one_round_has_nothing_to_compare(make_run):
+    whole = make_run()
+    run = dataclasses.replace(
+        whole, stddev=whole.stddev[:1], norm_bound=whole.norm_bound[:1], measured=whole.measured[:1]
+    )
+    check = one(run, "fresh_noise")
+    assert (check.passed, check.num_tests, check.round) == (True, 0, None)
+
+
+def test_p_values_of_a_correct_mechanism_are_large_enough():
+    """Of 400 runs, half with a signal: the shares of p-values up to 0.1 and to 0.5.
+
+    A share that is p at most exceeds p by five standard deviations with a probability below 1e-6.
+    """
+    random = np.random.default_rng(5)
+    found = {name: [] for name in ("enough_noise", "fresh_noise", "bounded_length")}
+    for _ in range(400):
+        noise = random.normal(0, STDDEV, (2, sum(SIZES)))
+        push = signal(random)[:2] * random.choice([0, 1])
+        for check in check_aggregates(aggregates_of(push + noise)):
+            if check.name in found:
+                found[check.name].append(check.p_value)
+    for values in found.values():
+        for p in (0.1, 0.5):
+            most = 400 * p + 5 * math.sqrt(400 * p * (1 - p))
+            assert np.sum(np.array(values) <= p) <= most
+
+
+def test_a_canary_twice_in_a_round():
+    rounds = [np.array([0, 3]), np.array([6, 1, 6]), np.array([], np.int64)]  # from 0
+    check = check_rounds(rounds)
+    assert (check.passed, check.round, check.ratio) == (False, 7, 1.0)
+    assert check_rounds([np.array([0, 3]), np.array([3, 0])]).passed
+    assert check_rounds([]).passed
+
+
+# Noise on every coordinate: the tail against binomial tails, and what rounding may do.
+
+
+ALL = np.ones(5000, bool)
+
+
+def test_squares_are_in_units_of_the_noise():
+    total, one = np.ones(3), np.array([2.0, 0.0, -1.0], np.float32)
+    add_squares(total, one, None, 0.5)
+    np.testing.assert_allclose(total, [17, 1, 5])
+    add_squares(total, one, np.array([2.0, 1.0, 0.0], np.float32), 0.5)
+    np.testing.assert_allclose(total, [17, 5, 9])
+
+
+@pytest.mark.parametrize("rounds", [1, 3, 30])
+def test_the_bound_is_above_the_binomial_tail(rounds):
+    """With coordinates silenced, at each quantile the exact tail is smaller than what is said."""
+    random = np.random.default_rng(rounds)
+    total = random.chisquare(rounds, 5000)
+    total[:900] = 0
+    log_p, ratio, number = scarcest(CoordinateLengths(total, rounds), ALL)
+    # Silenced numbers are below every limit, others below the limit without rounding at most.
+    quantiles = 10.0 ** -np.arange(1, 13)
+    below = [np.count_nonzero(total <= stats.chi2.ppf(q, rounds)) for q in quantiles]
+    exact = [stats.binom.logsf(n - 1, 5000, q) for n, q in zip(below, quantiles, strict=True)]
+    assert 0 < number <= 12
+    assert ratio > 1
+    assert log_p >= min(exact) + math.log(number)
+    assert log_p < math.log(1e-6)
+
+
+def test_p_values_of_noise_are_large_enough():
+    """Of 2,000 models, the share with p up to 0.1: above it by five standard deviations at 3e-7."""
+    random = np.random.default_rng(4)
+    found = [
+        scarcest(CoordinateLengths(random.chisquare(10, 300), 10), np.ones(300, bool))[0]
+        for _ in range(2000)
+    ]
+    most = 2000 * 0.1 + 5 * math.sqrt(2000 * 0.1 * 0.9)
+    assert np.sum(np.array(found) <= math.log(0.1)) <= most
+
+
+@pytest.mark.parametrize("rounds", [1, 4, 12])
+def test_rounding_to_a_quarter_of_the_noise_makes_no_coordinate_short(rounds):
+    """Rounded numbers count no more often than those that were rounded would without allowance."""
+    random = np.random.default_rng(7)
+    noise = random.normal(size=(rounds, 5000))
+    total = (np.round(noise * 4) ** 2).sum(axis=0) / 16
+    log_p, _, _ = scarcest(CoordinateLengths(total, rounds), ALL)
+    assert log_p > math.log(1e-2)
+
+
+def test_frozen_coordinates_are_not_asked_for_noise():
+    total = np.random.default_rng(1).chisquare(9, 5000)
+    total[:100] = 0
+    assert scarcest(CoordinateLengths(total, 9), ALL)[0] < math.log(1e-6)
+    assert scarcest(CoordinateLengths(total, 9), np.arange(5000) >= 100)[0] == 0
+    assert scarcest(CoordinateLengths(total, 0), ALL) == (0.0, 1.0, 0)
+    assert scarcest(CoordinateLengths(total, 9), ~ALL) == (0.0, 1.0, 0)
+
+
+# The strongest correlation of a vector with itself.
+
+
+def test_equals_the_sum_of_products():
+    vector = np.random.default_rng(1).normal(size=101).astype(np.float32)
+    found = strongest_autocorrelation(vector, 1.0, 0.0)
+    products = [float(vector[lag:] @ vector[:-lag]) for lag in range(1, 101)]
+    assert found.product == pytest.approx(products[found.lag - 1], abs=1e-4)
+    assert (found.num_pairs, found.num_lags) == (101 - found.lag, 100)
+
+
+@pytest.mark.parametrize("scale", [1e-20, 1.0, 1e10])
+def test_finds_the_lag_at_any_scale(scale):
+    piece = np.random.default_rng(2).normal(size=1000)
+    vector = (scale * np.concatenate([piece, np.zeros(77), piece])).astype(np.float32)
+    found = strongest_autocorrelation(vector, scale, 0.0)
+    assert found.lag == 1077
+    assert found.product == pytest.approx(scale**2 * piece @ piece, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    "vector", [np.ones(1, np.float32), np.array([1e30, 1e30, 1.0], np.float32)]
+)
+def test_looks_for_none_where_it_cannot(vector):
+    assert strongest_autocorrelation(vector, 1e-3, 0.0) is None
+
+
+def test_json_there_and_back(tmp_path):
+    path = tmp_path / "echo.json"
+    for found in (None, Autocorrelation(lag=3, product=-1.5, num_pairs=7, num_lags=9)):
+        path.write_text(autocorrelation_to_json(found))
+        assert read_autocorrelation(path) == found
+    path.write_text('{"lag": "three"}')
+    with pytest.raises(InputError, match=r"echo\.json: is not an autocorrelation"):
+        read_autocorrelation(path)
+
+
+# The closed forms against the laws that they bound.
+
+
+DOFS = np.array([1.0, 2, 10, 1000, 4_050_748])
+
+
+@pytest.mark.parametrize("dof", DOFS)
+def test_shorter_bounds_chi_square(dof):
+    """Tightly enough: not more than 3 + log(dof) / 2 above the logarithm."""
+    lengths = dof * (1 - np.linspace(0.02, 5, 40) * np.sqrt(2 / dof))
+    lengths = lengths[lengths > 0]
+    exact = scipy.stats.chi2.logcdf(lengths, dof)
+    bound = log_p_shorter(lengths, np.full_like(lengths, dof))
+    assert (bound >= exact).all()
+    assert (bound <= exact + 3 + np.log(dof) / 2).all()
+
+
+def test_shorter_is_certain_from_the_mean_on():
+    dof = np.array([5.0, 5, 5])
+    assert log_p_shorter(np.array([5.0, 6, 1e9]), dof).tolist() == [0, 0, 0]
+    assert log_p_shorter(np.array([0.0]), dof[:1]).tolist() == [-np.inf]
+
+
+def test_shorter_where_the_probability_is_no_float():
+    """Half the length of 4 million numbers: d / 2 (1 - 1/4 + log 1/4), in exact arithmetic."""
+    found = log_p_shorter(np.array([1e6]), np.array([4e6]))
+    assert found[0] == pytest.approx(2e6 * (0.75 - np.log(4)), rel=1e-12)
+
+
+@pytest.mark.parametrize("dof", DOFS[:4])
+@pytest.mark.parametrize("norm_bound", [0.0, 1.0, 30.0])
+def test_longer_bounds_noncentral_chi_square(dof, norm_bound):
+    mean, spread = dof + norm_bound**2, np.sqrt(2 * (dof + 2 * norm_bound**2))
+    lengths = mean + np.linspace(-2, 6, 33) * spread
+    exact = (
+        scipy.stats.ncx2.logsf(lengths, dof, norm_bound**2)
+        if norm_bound
+        else scipy.stats.chi2.logsf(lengths, dof)
+    )
+    bound = log_p_longer(lengths, np.full_like(lengths, dof), np.full_like(lengths, norm_bound))
+    assert (bound >= exact - 1e-9).all()
+    assert bound[0] == 0
+    # y standard deviations up the bound is between e^(-y^2 / 2) and what a chi-square of 1 has.
+    assert bound[-1] <= -2.5
+
+
+def test_longer_of_an_infinite_length():
+    one = np.ones(1)
+    assert log_p_longer(np.array([np.inf]), one, one)[0] == -np.inf
+
+
+@pytest.mark.parametrize("lag", [1, 7])
+@pytest.mark.parametrize("norm_bound", [0.0, 5.0])
+def test_autocorrelation_bounds_simulated_correlations(lag, norm_bound):
+    """Share of 20,000 vectors above thresholds that the bound gives 1 % to 50 %.
+
+    The signal has the largest correlation with itself that its length allows. If the bound did not
+    hold with the share p, the count would exceed 20,000 p + 6 standard deviations with a
+    probability below 1e-6 at most if the true share were p: far below where it does hold.
+    """
+    dim, trials = 40, 20_000
+    random = np.random.default_rng(3)
+    shape = np.cos(np.pi * np.arange(dim) / lag) if lag == 1 else np.ones(dim)
+    signal = norm_bound * shape / np.linalg.norm(shape)
+    x = signal + random.normal(size=(trials, dim))
+    products = np.abs((x[:, lag:] * x[:, :-lag]).sum(axis=1))
+    log_p = log_p_autocorrelation(products, np.full(trials, float(dim - lag)), norm_bound)
+    for p in (0.01, 0.1, 0.5):
+        most = trials * p + 6 * np.sqrt(trials * p * (1 - p))
+        assert (log_p <= np.log(p)).sum() <= most
+
+
+def test_autocorrelation_of_a_repeated_half_is_certain():
+    """50,000 pairs of equal numbers: 2 r^2 + sqrt(100,000) r = 50,000 for r^2 = log 4 - log p."""
+    found = log_p_autocorrelation(np.array(50_000.0), np.array(50_000.0), 0.0)
+    root = (-np.sqrt(1e5) + np.sqrt(1e5 + 4 * 2 * 5e4)) / 4
+    assert found == pytest.approx(np.log(4) - root**2, rel=1e-12)
+    assert found < -9_000
+
+
+# What the config says of an aggregate.
+
+
+def test_of_one_round_and_of_several():
+    """Noise 0.5 x 2 on a sum of 20 updates of length 2, a tenth of it."""
+    one = aggregates(2.0, 20.0, sum_noise_multiplier=0.5, denominator=10.0)
+    assert (one.stddev, one.norm_bound) == (0.1, 4.0)
+    rounds = aggregates(
+        np.array([2.0, 4.0]), np.array([20.0, 5.0]), sum_noise_multiplier=0.5, denominator=10.0
+    )
+    np.testing.assert_allclose(rounds.stddev, [0.1, 0.2])
+    np.testing.assert_allclose(rounds.norm_bound, [4.0, 2.0])
