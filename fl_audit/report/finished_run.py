@@ -14,7 +14,7 @@ from fl_audit.attacks.statistics import statistics_of
 from fl_audit.canaries.tables import family_of
 from fl_audit.checks import (
     RunAggregates,
-    aggregates,
+    configured,
     read_aggregate_log,
     read_autocorrelation,
     why_not_checked,
@@ -199,7 +199,7 @@ def _read_rounds(path: Path, num_rounds: int) -> Rounds:
 
 
 def _read_aggregates(folder: RunFolder, record: RunRecord, rounds: Rounds) -> RunAggregates:
-    asked = aggregates(
+    asked = configured(
         rounds.clip_norm,
         rounds.participants,
         sum_noise_multiplier=record.sum_noise_multiplier,

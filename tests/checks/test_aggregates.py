@@ -10,10 +10,10 @@ from scipy import stats
 
 from fl_audit.checks import (
     Autocorrelation,
-    aggregates,
     autocorrelation_to_json,
     check_aggregates,
     check_rounds,
+    configured,
     read_autocorrelation,
     strongest_autocorrelation,
 )
@@ -401,9 +401,9 @@ def test_autocorrelation_of_a_repeated_half_is_certain():
 
 def test_of_one_round_and_of_several():
     """Noise 0.5 x 2 on a sum of 20 updates of length 2, a tenth of it."""
-    one = aggregates(2.0, 20.0, sum_noise_multiplier=0.5, denominator=10.0)
+    one = configured(2.0, 20.0, sum_noise_multiplier=0.5, denominator=10.0)
     assert (one.stddev, one.norm_bound) == (0.1, 4.0)
-    rounds = aggregates(
+    rounds = configured(
         np.array([2.0, 4.0]), np.array([20.0, 5.0]), sum_noise_multiplier=0.5, denominator=10.0
     )
     np.testing.assert_allclose(rounds.stddev, [0.1, 0.2])

@@ -4,8 +4,8 @@ from fl_audit.attacks.attacker import SeenRound
 from fl_audit.checks import (
     AggregateLog,
     MechanismWatch,
-    aggregates,
     autocorrelation_to_json,
+    configured,
     why_not_checked,
 )
 from fl_audit.formats.folders import RunFolder
@@ -44,7 +44,7 @@ class AggregateWatch:
         """
         if self._log is None:
             return
-        asked = aggregates(
+        asked = configured(
             seen.clip_norm,
             float(participants),
             sum_noise_multiplier=self._run.noise.sum_noise_multiplier,
