@@ -12,10 +12,8 @@ from fl_audit.attacks import CanaryPool, RoundScorer
 from fl_audit.errors import InputError
 from fl_audit.flower import ScoredStrategy, canary_arrays
 from fl_audit.formats.score_file import read_score_file
-from fl_audit.report.arrival import folder_arrival
-from fl_audit.report.audited_folder import AuditedFolder
-from fl_audit.report.checks import folder_checks
-from fl_audit.report.folder_statistics import folder_statistics
+from fl_audit.report.checks import folder_arrival, folder_checks
+from fl_audit.report.folder import AuditedFolder, folder_statistics
 from fl_audit.verdict import Claim, ClaimTests, reach_verdict
 
 POOL = CanaryPool(seed=1, count=40, dim=210)

@@ -13,10 +13,8 @@ import pytest
 from fl_audit.attacks import RoundScorer
 from fl_audit.errors import InputError
 from fl_audit.nvflare import ScoredAggregator
-from fl_audit.report.arrival import folder_arrival
-from fl_audit.report.audited_folder import AuditedFolder
-from fl_audit.report.checks import folder_checks
-from fl_audit.report.folder_statistics import folder_statistics
+from fl_audit.report.checks import folder_arrival, folder_checks
+from fl_audit.report.folder import AuditedFolder, folder_statistics
 from fl_audit.verdict import Claim, ClaimTests, reach_verdict
 
 ROUNDS, NUM_CANARIES, CLIP_NORM, DENOMINATOR = 10, 400, 0.5, 30

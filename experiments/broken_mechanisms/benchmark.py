@@ -32,10 +32,9 @@ from experiments.broken_mechanisms.servers import (
 from fl_audit import CanaryPool, Claim, MechanismWatch, Promise, RoundScorer, replay_round
 from fl_audit.accounting import NoisyRounds, account
 from fl_audit.attacks import unflatten
-from fl_audit.checks import check_poisson
-from fl_audit.report.arrival import folder_arrival
-from fl_audit.report.audited_folder import AuditedFolder
-from fl_audit.report.folder_statistics import folder_statistics
+from fl_audit.checks.sampling import check_poisson
+from fl_audit.report.checks import folder_arrival
+from fl_audit.report.folder import AuditedFolder, folder_statistics
 from fl_audit.verdict import ClaimTests, ScoredStatistic
 from fl_audit.verdict.p_value import p_value
 

@@ -32,7 +32,7 @@ from experiments.broken_mechanisms.right_variants import Variant, variants
 from fl_audit.accounting import account
 from fl_audit.estimators import valid_methods
 from fl_audit.mechanisms import make_aggregator
-from fl_audit.report.document import build_report
+from fl_audit.report.build import build_report
 from fl_audit.report.finished_run import read_finished_run
 from fl_audit.training.run.prepare import PreparedRun, prepare
 from fl_audit.training.runtimes.local import LocalBlocks

@@ -19,7 +19,7 @@ from fl_audit.estimators.challenge_bases.mhaar import MhaarDraws, mhaar_posterio
 from fl_audit.estimators.challenge_bases.prior import Prior
 from fl_audit.estimators.challenge_bases.summary import Marginal
 from fl_audit.membership.measure_mia import measure_mia_fast
-from fl_audit.report.posterior_plots import plot_autocorrelation, plot_joint
+from fl_audit.report.posterior import plot_autocorrelation, plot_joint
 
 DELTA, TARGET, CONFIDENCE = 1e-3, 0.1, 0.9
 FILES = {

@@ -4,8 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fl_audit.commands.config_arguments import add_config_arguments
-from fl_audit.commands.parser import add_command
+from fl_audit.commands.parser import add_command, add_config_arguments
 from fl_audit.commands.printing import print_json
 
 if TYPE_CHECKING:

@@ -5,10 +5,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fl_audit.commands.page import write_page
 from fl_audit.commands.parser import add_command
-from fl_audit.commands.printing import add_verbose, print_json, print_lines
-from fl_audit.commands.progress import scoring_progress
+from fl_audit.commands.printing import (
+    add_verbose,
+    print_json,
+    print_lines,
+    scoring_progress,
+    write_page,
+)
 
 if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands
@@ -45,7 +49,7 @@ def add(commands: "Commands") -> None:
 
 def _compare(arguments: argparse.Namespace) -> int:
     from fl_audit.comparison import compare, comparison_json, render_comparison
-    from fl_audit.comparison.text import brief_lines, comparison_lines
+    from fl_audit.comparison.tables import brief_lines, comparison_lines
 
     comparison = compare(arguments.folders, arguments.delta, scoring_progress)
     if arguments.json:

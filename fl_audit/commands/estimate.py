@@ -6,14 +6,16 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fl_audit.commands.exit_status import add_require, check_required, verdict_status
 from fl_audit.commands.parser import add_command
 from fl_audit.commands.printing import (
+    add_require,
     add_verbose,
     arrival_lines,
+    check_required,
     print_json,
     print_lines,
     verdict_lines,
+    verdict_status,
     wrapped,
 )
 
@@ -21,8 +23,8 @@ if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands
     from fl_audit.estimators.laws import NullTail
     from fl_audit.estimators.setting import Null
-    from fl_audit.report.audited_folder import AuditedFolder
-    from fl_audit.report.folder_report import Asked, FolderReport
+    from fl_audit.report.build import Asked, FolderReport
+    from fl_audit.report.folder import AuditedFolder
     from fl_audit.verdict import Verdict
 
 
@@ -80,8 +82,8 @@ def add(commands: "Commands") -> None:
 
 
 def _estimate(arguments: argparse.Namespace) -> int:
-    from fl_audit.commands.progress import scoring_progress
-    from fl_audit.report.audited_folder import AuditedFolder
+    from fl_audit.commands.printing import scoring_progress
+    from fl_audit.report.folder import AuditedFolder
 
     is_claimed = arguments.claimed_epsilon is not None
     check_required(arguments.require, is_claimed=is_claimed, how="give --claimed-epsilon")
@@ -105,7 +107,7 @@ def _estimate(arguments: argparse.Namespace) -> int:
 def _of_file(arguments: argparse.Namespace) -> "FolderReport":
     from fl_audit.errors import InputError
     from fl_audit.formats.score_file import read_score_file
-    from fl_audit.report.folder_report import report_on_file
+    from fl_audit.report.build import report_on_file
     from fl_audit.verdict import ScoredStatistic
 
     if arguments.statistic is not None:
@@ -143,8 +145,8 @@ def _null_tail(family: str | None, dim: int | None, null: "Null") -> "NullTail |
 
 
 def _of_folder(folder: "AuditedFolder", arguments: argparse.Namespace) -> "FolderReport":
-    from fl_audit.report.folder_report import report_on_statistics
-    from fl_audit.report.folder_statistics import chosen_statistic, folder_statistics
+    from fl_audit.report.build import report_on_statistics
+    from fl_audit.report.folder import chosen_statistic, folder_statistics
 
     statistics = folder_statistics(folder, arguments.dim, arguments.null, arguments.canaries)
     chosen = chosen_statistic(folder.path, statistics, arguments.statistic)
@@ -153,7 +155,7 @@ def _of_folder(folder: "AuditedFolder", arguments: argparse.Namespace) -> "Folde
 
 
 def _asked(arguments: argparse.Namespace) -> "Asked":
-    from fl_audit.report.folder_report import Asked
+    from fl_audit.report.build import Asked
 
     methods = arguments.methods
     return Asked(
@@ -165,11 +167,11 @@ def _asked(arguments: argparse.Namespace) -> "Asked":
 
 
 def _write_page(report: "FolderReport", source: "AuditedFolder", out: Path) -> None:
-    from fl_audit.commands.page import write_page
+    from fl_audit.commands.printing import write_page
     from fl_audit.errors import InputError
 
     try:
-        from fl_audit.report.write import render_estimates
+        from fl_audit.report.page import render_estimates
     except ModuleNotFoundError as error:  # where fl_audit is installed without what it needs
         raise InputError(f"--out: a page needs the package {error.name}; install it") from error
     write_page(render_estimates(source, report), out)
@@ -183,7 +185,7 @@ def _file_json(report: "FolderReport") -> dict[str, object]:
 
 def _answer(report: "FolderReport") -> list[str]:
     from fl_audit.report.headline import headline_of_scores
-    from fl_audit.report.summary import answer_lines
+    from fl_audit.report.terminal import answer_lines
 
     found = headline_of_scores(report.statistics, report.asked.confidence)
     return answer_lines(found, shutil.get_terminal_size((100, 24)).columns)

@@ -158,11 +158,11 @@ def _write_page(
     prior: "Prior",
     found: "GridPosterior | MhaarDraws",
 ) -> None:
-    from fl_audit.commands.page import write_page
+    from fl_audit.commands.printing import write_page
     from fl_audit.errors import InputError
 
     try:
-        from fl_audit.report.posterior_page import PosteriorReport, render_posterior
+        from fl_audit.report.posterior import PosteriorReport, render_posterior
     except ModuleNotFoundError as error:  # where fl_audit is installed without what it needs
         raise InputError(f"--out: a page needs the package {error.name}; install it") from error
     report = PosteriorReport(counts, arguments.delta, arguments.confidence, prior, found)

@@ -4,13 +4,13 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from fl_audit.commands.config_arguments import (
+from fl_audit.commands.parser import (
     add_calibrate,
+    add_command,
     add_config_arguments,
     check_calibrate,
     config_of,
 )
-from fl_audit.commands.parser import add_command
 from fl_audit.commands.printing import add_verbose, print_json
 
 if TYPE_CHECKING:

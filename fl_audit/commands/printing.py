@@ -1,14 +1,15 @@
-"""Printing of JSON objects, of reports and of verdicts."""
+"""What commands print and write: JSON, lines, reports, verdicts, pages, progress, exit status."""
 
 import argparse
 import json
 import shutil
+import sys
 import textwrap
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fl_audit.errors import visible
+from fl_audit.errors import InputError, visible
 
 if TYPE_CHECKING:
     from fl_audit.report import Report
@@ -32,7 +33,7 @@ def print_report(report: "Report", out: Path, behind: "Callable[[Report, int], l
     """
     from fl_audit.formats.folders import RunFolder
     from fl_audit.report.headline import headline
-    from fl_audit.report.summary import answer_lines
+    from fl_audit.report.terminal import answer_lines
     from fl_audit.verdict import Claim
 
     width = shutil.get_terminal_size((100, 24)).columns
@@ -45,7 +46,7 @@ def print_report(report: "Report", out: Path, behind: "Callable[[Report, int], l
 
 def in_brief(report: "Report", width: int) -> list[str]:
     """What ran and whether the checks passed, to be printed behind the answer."""
-    from fl_audit.report.summary import brief_lines
+    from fl_audit.report.terminal import brief_lines
 
     del width
     return brief_lines(report)
@@ -92,3 +93,67 @@ def print_lines(lines: Iterable[str]) -> None:
 def print_json(value: dict[str, object]) -> None:
     """Prints one JSON object, whose infinities have to be words."""
     print(json.dumps(value, allow_nan=False))
+
+
+def write_page(html: str, path: Path) -> None:
+    """Writes a page, which appears whole.
+
+    Raises:
+      InputError: The file cannot be written.
+    """
+    from fl_audit.formats.text_files import write_text
+
+    try:
+        write_text(path, html)
+    except OSError as error:
+        raise InputError(f"--out {path}: cannot be written: {error.strerror}") from error
+
+
+def scoring_progress(paths: list[Path]) -> Iterator[Path]:
+    """The files of a log's aggregates, with a progress bar and a last line with their number."""
+    from tqdm import tqdm
+
+    bar: Iterable[Path] = tqdm(paths, desc="scoring", unit="round", disable=None, leave=False)
+    yield from bar
+    if paths and sys.stderr.isatty():
+        print(f"scored {len(paths)} rounds", file=sys.stderr)
+
+
+EXIT_CONTRADICTED = 3
+EXIT_NOT_CONSISTENT = 4
+
+
+def add_require(parser: argparse.ArgumentParser) -> None:
+    """Adds the option that demands more than a claim that is not contradicted."""
+    parser.add_argument(
+        "--require",
+        choices=("consistent",),
+        help="exit with status 4 where the claim is neither consistent nor contradicted",
+    )
+
+
+def check_required(required: str | None, *, is_claimed: bool, how: str) -> None:
+    """Refuses to require a verdict where nothing is claimed.
+
+    Args:
+      required: What --require asks for; None for nothing.
+      is_claimed: Whether there is a claim.
+      how: How a claim is made, in words.
+
+    Raises:
+      InputError: A verdict is required without a claim.
+    """
+    if required is not None and not is_claimed:
+        raise InputError(f"--require {required}: needs a claim; {how}")
+
+
+def verdict_status(outcome: str | None, required: str | None = None) -> int:
+    """The exit status: 3 for a contradicted claim, 4 for one that is not as required, else 0.
+
+    Args:
+      outcome: The outcome of the verdict; None without a claim.
+      required: What --require asks for; None for nothing.
+    """
+    if outcome == "contradicted":
+        return EXIT_CONTRADICTED
+    return EXIT_NOT_CONSISTENT if required is not None and outcome != required else 0

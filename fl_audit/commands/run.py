@@ -4,10 +4,17 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fl_audit.commands.config_arguments import add_config_arguments, config_of
-from fl_audit.commands.exit_status import add_require, check_required, verdict_status
-from fl_audit.commands.parser import add_command
-from fl_audit.commands.printing import add_verbose, in_brief, in_full, print_json, print_report
+from fl_audit.commands.parser import add_command, add_config_arguments, config_of
+from fl_audit.commands.printing import (
+    add_require,
+    add_verbose,
+    check_required,
+    in_brief,
+    in_full,
+    print_json,
+    print_report,
+    verdict_status,
+)
 
 if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fl_audit.commands.config_arguments import add_calibrate, check_calibrate
-from fl_audit.commands.parser import add_command
+from fl_audit.commands.parser import add_calibrate, add_command, check_calibrate
 from fl_audit.commands.printing import print_json, print_lines
 from fl_audit.errors import InputError, visible
 

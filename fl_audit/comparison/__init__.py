@@ -6,7 +6,7 @@ It reads report.json of each run and nothing else; nothing here imports TensorFl
 from fl_audit.comparison.comparison import Comparison, compare, comparison_json
 from fl_audit.comparison.page import render_comparison
 from fl_audit.comparison.reported_run import ReportedRun, read_report
-from fl_audit.comparison.text import comparison_lines
+from fl_audit.comparison.tables import comparison_lines
 
 __all__ = [
     "Comparison",

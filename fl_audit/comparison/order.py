@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from fl_audit.attacks.statistics import title_of
-from fl_audit.comparison.cells import rounds_words
 from fl_audit.comparison.comparison import Comparison
-from fl_audit.comparison.settings import Setting
+from fl_audit.comparison.settings import Setting, rounds_words
 from fl_audit.number_words import epsilon_text
 from fl_audit.report.headline import Headline, strongest_first
 

@@ -8,7 +8,10 @@ from typing import Any
 from markupsafe import Markup
 
 from fl_audit.attacks.statistics import meaning_of, title_of
-from fl_audit.comparison.cells import (
+from fl_audit.comparison.comparison import FRONT_METHOD, SHOWN_METHODS, Comparison
+from fl_audit.comparison.order import beyond_noise, compared_statistic
+from fl_audit.comparison.settings import Setting, rounds_words
+from fl_audit.comparison.tables import (
     accuracy_cell,
     cohort_cell,
     epsilon_cell,
@@ -19,16 +22,12 @@ from fl_audit.comparison.cells import (
     has_verdicts,
     presentations_cell,
     rounds_cell,
-    rounds_words,
     title,
     verdict_cell,
 )
-from fl_audit.comparison.comparison import FRONT_METHOD, SHOWN_METHODS, Comparison
-from fl_audit.comparison.order import beyond_noise, compared_statistic
-from fl_audit.comparison.settings import Setting
-from fl_audit.report.epsilon_bars import EpsilonBars, bars_of
-from fl_audit.report.method_table import methods_by_group
-from fl_audit.report.template import render
+from fl_audit.report.chart import EpsilonBars, bars_of
+from fl_audit.report.page import render
+from fl_audit.report.tables import methods_by_group
 from fl_audit.version import __version__
 
 
@@ -92,8 +91,7 @@ def _plots(comparison: Comparison) -> dict[str, Any]:
     """The plots of privacy against accuracy, with their legend; none without Matplotlib."""
     if not _HAS_MATPLOTLIB:
         return {"legend": Markup(""), "tradeoffs": {}}
-    from fl_audit.comparison.pattern_style import pattern_legend
-    from fl_audit.comparison.tradeoff_plot import tradeoff_panels
+    from fl_audit.comparison.plots import pattern_legend, tradeoff_panels
 
     legend = pattern_legend(comparison.patterns) if len(comparison.patterns) > 1 else ""
     return {"legend": legend, "tradeoffs": tradeoff_panels(comparison)}

@@ -19,13 +19,12 @@ from fl_audit.errors import InputError
 from fl_audit.formats.folders import FORMAT_VERSION, LogFolder, RunFolder, RunRecord, read_record
 from fl_audit.formats.participation_files import read_canaries
 from fl_audit.formats.text_files import decode_json, read_foreign
-from fl_audit.report.audited_folder import AuditedFolder
+from fl_audit.report.build import Asked, FolderReport, report_on_folder
 from fl_audit.report.finished_run import check_together
-from fl_audit.report.folder_report import Asked, FolderReport, report_on_folder
+from fl_audit.report.folder import AuditedFolder
 from fl_audit.report.headline import Headline, headline_on
-from fl_audit.report.model import Report
+from fl_audit.report.report import EstimateReport, Report
 from fl_audit.report.report_json import report_from_json
-from fl_audit.report.statistic_model import EstimateReport
 
 Party = Literal["client", "canary"]
 """The party that an analytical epsilon is for."""

@@ -1,15 +1,74 @@
-"""Settings: runs grouped and labelled by what differs between their configs."""
+"""Settings: runs grouped and labelled by what differs between their configs.
+
+Runs that differ in their seed alone repeat one setting, and their numbers are a `Spread`.
+"""
 
 import dataclasses
 import json
-from collections.abc import Callable, Hashable, Mapping, Sequence
+import math
+import statistics
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fl_audit.comparison.reported_run import Party, ReportedRun
-from fl_audit.comparison.spread import Spread
 from fl_audit.errors import visible
+from fl_audit.estimators.result import json_value
+from fl_audit.number_words import significant
 from fl_audit.report.headline import Headline
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The values of one number, one per run.
+
+    With few runs, the smallest and the largest value describe the spread better than a standard
+    deviation (Negoescu et al. 2024 draw them too).
+
+    Attributes:
+      values: The values, at least one, possibly infinite.
+    """
+
+    values: tuple[float, ...]
+
+    @classmethod
+    def of(cls, values: Iterable[float | None]) -> "Spread | None":
+        """The spread of the values that are known; None where there are none."""
+        known = tuple(value for value in values if value is not None)
+        return cls(known) if known else None
+
+    @property
+    def mean(self) -> float:
+        """Mean of the values; infinite where one of them is."""
+        return math.inf if math.inf in self.values else statistics.fmean(self.values)
+
+    @property
+    def std(self) -> float | None:
+        """Standard deviation (ddof=1); None for a single value, or where one is infinite."""
+        if len(self.values) < 2 or not all(map(math.isfinite, self.values)):
+            return None
+        return statistics.stdev(self.values)
+
+    @property
+    def smallest(self) -> float:
+        """The smallest of the values."""
+        return min(self.values)
+
+    @property
+    def largest(self) -> float:
+        """The largest of the values."""
+        return max(self.values)
+
+    def to_json(self) -> dict[str, object]:
+        """The JSON object, with infinities as words."""
+        return {
+            "values": [json_value(value) for value in self.values],
+            "mean": json_value(self.mean),
+            "std": self.std,
+            "smallest": json_value(self.smallest),
+            "largest": json_value(self.largest),
+        }
+
 
 NOISE = "mechanism.noise_multiplier"
 
@@ -276,3 +335,21 @@ def value_text(value: Any) -> str:
     if isinstance(value, list | tuple):
         return " × ".join(map(value_text, value))
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def rounds_text(number: float) -> str:
+    """A mean number of rounds, without decimals where it is whole.
+
+    >>> [rounds_text(number) for number in (1.0, 6.667, 12.3, 340.0)]
+    ['1', '6.7', '12', '340']
+    """
+    is_whole = abs(number - round(number)) < 0.05
+    return f"{number:.0f}" if is_whole else significant(number, 2)
+
+
+def rounds_words(setting: Setting) -> str:
+    """How often a canary of the setting takes part, in words; empty where it is not known."""
+    if setting.presentations is None:
+        return ""
+    text = rounds_text(setting.presentations.mean)
+    return f"{text} round{'' if text == '1' else 's'} per canary"

@@ -13,7 +13,7 @@ from fl_audit.training.run.taken_folder import check_new, check_resumable
 
 if TYPE_CHECKING:
     from fl_audit.pipeline.attacked_bases import Target
-    from fl_audit.report.attack_report import AttackReport
+    from fl_audit.report.attack import AttackReport
     from fl_audit.training.models.train import AfterBlock
 
 

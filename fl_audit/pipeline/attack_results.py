@@ -18,8 +18,7 @@ from fl_audit.membership.lira import online_lira
 from fl_audit.membership.measure_mia import measure_mia
 from fl_audit.membership.model_privacy import epsilon_star_of_model
 from fl_audit.pipeline.attacked_bases import AttackedBase, Chosen, Target
-from fl_audit.report.attack_page import render_attack
-from fl_audit.report.attack_report import AttackReport
+from fl_audit.report.attack import AttackReport, render_attack
 
 METHODS = ("bayes", "threshold_valid", "threshold_jeffreys", "threshold_clopper_pearson")
 """The methods of report.json for scores of independent models."""

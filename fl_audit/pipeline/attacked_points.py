@@ -9,7 +9,7 @@ from fl_audit.config.attack import Attack, AttackConfig
 from fl_audit.errors import InputError
 from fl_audit.membership.outputs import loss_of_margin
 from fl_audit.pipeline.attacked_bases import BoolArray, MemberOutputs, Target
-from fl_audit.report.attack_report import AttackedMember, AttackWords, Guaranteed
+from fl_audit.report.attack import AttackedMember, AttackWords, Guaranteed
 from fl_audit.tasks import load_task
 from fl_audit.tasks.classifier import Examples, LearningTask
 from fl_audit.training.models.guarantee import guaranteed_epsilon, with_epsilon

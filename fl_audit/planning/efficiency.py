@@ -13,7 +13,7 @@ from fl_audit.estimators import valid_methods
 from fl_audit.estimators.result import json_value
 from fl_audit.planning.planned_run import PlannedRun
 from fl_audit.planning.prediction import StatisticPrediction
-from fl_audit.report.efficiency import knows_rounds
+from fl_audit.report.statistics import knows_rounds
 
 _SHARES = (0.8, 0.95)
 

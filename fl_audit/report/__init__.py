@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 from fl_audit.public_names import imported_when_used
 
 if TYPE_CHECKING:
-    from fl_audit.report.model import Report as Report
+    from fl_audit.report.page import write_report as write_report
+    from fl_audit.report.report import Report as Report
     from fl_audit.report.report_json import report_from_json as report_from_json
     from fl_audit.report.report_json import report_to_json as report_to_json
-    from fl_audit.report.summary import summary_lines as summary_lines
-    from fl_audit.report.write import write_report as write_report
+    from fl_audit.report.terminal import summary_lines as summary_lines
 
 _MODULE_OF = {
-    "Report": "model",
+    "Report": "report",
     "report_from_json": "report_json",
     "report_to_json": "report_json",
-    "summary_lines": "summary",
-    "write_report": "write",
+    "summary_lines": "terminal",
+    "write_report": "page",
 }
 
 __all__ = [*_MODULE_OF]  # noqa: PLE0604 - names, each a string

@@ -13,8 +13,15 @@ import msgspec
 from fl_audit.config.file import parse_config
 from fl_audit.estimators.result import json_value
 from fl_audit.formats.folders import RunRecord
-from fl_audit.report.model import AnalyticalReport, ChecksReport, Report, VerdictReport
-from fl_audit.report.statistic_model import EstimateDetails, EstimateReport, StatisticReport
+from fl_audit.report.report import (
+    AnalyticalReport,
+    ChecksReport,
+    EstimateDetails,
+    EstimateReport,
+    Report,
+    StatisticReport,
+    VerdictReport,
+)
 from fl_audit.verdict import Verdict
 
 _INFINITIES = {"inf": math.inf, "-inf": -math.inf}

@@ -1,16 +1,27 @@
-"""Sentences that describe a run for the report."""
+"""Sentences that describe a run: task, participation, canaries, mechanism, clients and server."""
 
 import numpy as np
 
-from fl_audit.config import AnyCanaries, Canaries
+from fl_audit.config import (
+    AnyCanaries,
+    Canaries,
+    Client,
+    FedProx,
+    FedSgd,
+    Server,
+    ServerAdagrad,
+    ServerAdam,
+    ServerSgd,
+    ServerYogi,
+)
 from fl_audit.estimators.scores import Inclusion
 from fl_audit.formats.folders import RunRecord
+from fl_audit.mechanisms import MECHANISMS, Mechanism
+from fl_audit.mechanisms.zeroing import zeroing_words
 from fl_audit.number_words import count, significant
 from fl_audit.participation.words import canary_rounds, client_rounds
+from fl_audit.report.build import FolderReport
 from fl_audit.report.finished_run import FinishedRun
-from fl_audit.report.folder_report import FolderReport
-from fl_audit.report.mechanism_words import mechanism_words
-from fl_audit.report.training_words import client_training, server_step
 
 ACCOUNTANT_TITLES = {
     "rdp": "Rényi DP",
@@ -117,3 +128,50 @@ def folder_facts(report: FolderReport) -> dict[str, str]:
         f"{report.num_included:,} took part in training{rounds}{model}.",
         "Not known": _UNKNOWN if is_checked else _UNKNOWN_WITHOUT_CHECKS,
     }
+
+
+def mechanism_words(record: RunRecord, mechanism: Mechanism) -> str:
+    """A sentence on clipping and noise, after one on zeroing where there is any."""
+    kind = MECHANISMS.of(mechanism)
+    has_noise = record.noise_multiplier != 0
+    noise = kind.noise_words(mechanism, record) if has_noise else "; no noise is added"
+    return f"{zeroing_words(mechanism.zeroing)}{kind.clip_words(mechanism)}{noise}."
+
+
+_NAMES = {"sgd": "SGD", "adagrad": "Adagrad", "adam": "Adam", "yogi": "Yogi"}
+
+
+def client_training(client: Client) -> str:
+    """A sentence on what a client does in a round."""
+    if isinstance(client, FedSgd):
+        return (
+            "A client sends the gradient of its loss at the round’s model, mean over its examples "
+            "(FedSGD)."
+        )
+    momentum = f" and momentum {client.momentum:g}" if client.momentum else ""
+    steps = (
+        f"A client runs {count(client.epochs, 'epoch')} of {_NAMES[client.optimizer]} with "
+        f"learning rate {client.learning_rate:g}{momentum} on batches of {client.batch_size}"
+    )
+    if isinstance(client, FedProx):
+        strength = f"{client.proximal_strength:g}"
+        return f"{steps}, pulled back to the round’s model with strength {strength} (FedProx)."
+    return f"{steps}."
+
+
+def server_step(server: Server) -> str:
+    """A sentence on how the server applies an aggregate."""
+    if isinstance(server, ServerSgd):
+        momentum = f" and momentum {server.momentum:g}" if server.momentum else ""
+        how = f"SGD with learning rate {server.learning_rate:g}{momentum}"
+    else:
+        how = _adaptive(server)
+    return f"The server applies a round’s aggregate by {how}."
+
+
+def _adaptive(server: ServerAdagrad | ServerAdam | ServerYogi) -> str:
+    name = _NAMES[str(server.__struct_config__.tag)]
+    betas = ""
+    if not isinstance(server, ServerAdagrad):
+        betas = f", β₁ {server.beta_1:g}, β₂ {server.beta_2:g}"
+    return f"{name} with learning rate {server.learning_rate:g}{betas} and τ {server.tau:g}"

@@ -34,8 +34,7 @@ from fl_audit.estimators import (
 )
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.score_file import read_score_file, write_score_file
-from fl_audit.report.audited_folder import AuditedFolder
-from fl_audit.report.folder_statistics import folder_statistics
+from fl_audit.report.folder import AuditedFolder, folder_statistics
 from fl_audit.verdict import scored_statistic
 
 ROUNDS = 6

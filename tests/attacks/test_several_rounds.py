@@ -16,8 +16,7 @@ from fl_audit.estimators import AuditSetting
 from fl_audit.estimators.laws import AtMostNull
 from fl_audit.estimators.threshold.gdp import threshold_gdp
 from fl_audit.estimators.threshold.valid import threshold_valid
-from fl_audit.report.audited_folder import AuditedFolder
-from fl_audit.report.folder_statistics import folder_statistics
+from fl_audit.report.folder import AuditedFolder, folder_statistics
 
 WITH_A_LAW = [family for family in FAMILIES if family not in WITHOUT_A_LAW]
 WHOLE, SKETCHED = 1 << 29, 4 * 12 * 600

@@ -13,7 +13,7 @@ from fl_audit.config.file import parse_config
 from fl_audit.formats.folders import RunFolder, RunRecord
 from fl_audit.formats.score_file import ScoreFile
 from fl_audit.report import report_to_json
-from fl_audit.report.document import build_report
+from fl_audit.report.build import build_report
 from fl_audit.report.finished_run import FinishedRun, Rounds
 
 STATISTICS = ("final", "final_minus_initial", "max", "sum")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fl_audit.comparison.comparability import comparability_warnings
+from fl_audit.comparison.comparison import comparability_warnings
 from fl_audit.comparison.reported_run import read_reported_runs
 
 

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from fl_audit.comparison import compare, comparison_json, comparison_lines, render_comparison
-from fl_audit.comparison.text import brief_lines
+from fl_audit.comparison.tables import brief_lines
 from fl_audit.verdict import Claim, Verdict
 from fl_audit.verdict.decision import Outcome
 

@@ -5,7 +5,7 @@ import math
 import matplotlib.figure
 import pytest
 
-from fl_audit.comparison.epsilon_axis import EpsilonAxis
+from fl_audit.comparison.plots import EpsilonAxis
 
 
 def scaled(axis, most_ticks=6):

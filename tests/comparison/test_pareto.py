@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fl_audit.comparison.pareto import pareto_front
+from fl_audit.comparison.comparison import pareto_front
 
 
 def dominated(i, lower, upper, accuracy):

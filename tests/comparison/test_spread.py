@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from fl_audit.comparison.spread import Spread
+from fl_audit.comparison.settings import Spread
 
 
 def test_of_several_values():

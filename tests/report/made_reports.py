@@ -6,11 +6,14 @@ import msgspec
 
 from fl_audit.config.file import parse_config
 from fl_audit.formats.folders import RunRecord
-from fl_audit.report.model import AccountantReport, AnalyticalReport, GuaranteeReport, Report
-from fl_audit.report.statistic_model import (
+from fl_audit.report.report import (
+    AccountantReport,
+    AnalyticalReport,
     AndersonDarlingReport,
     EstimateDetails,
     EstimateReport,
+    GuaranteeReport,
+    Report,
     StatisticReport,
 )
 from tests.report.conftest import CONFIG, record

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from fl_audit.report.attack_page import _picture
-from fl_audit.report.attack_report import AttackedMember
+from fl_audit.report.attack import AttackedMember, _picture
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,8 @@ import pytest
 
 from fl_audit.attacks import CanaryPool, Participation, RoundScorer
 from fl_audit.cli import main
-from fl_audit.report.audited_folder import AuditedFolder
-from fl_audit.report.folder_report import Asked, report_on_folder, report_on_statistics
-from fl_audit.report.folder_statistics import folder_statistics
+from fl_audit.report.build import Asked, report_on_folder, report_on_statistics
+from fl_audit.report.folder import AuditedFolder, folder_statistics
 
 DIM, ROUNDS, COHORT, NOISE = 2000, 20, 10, 0.5
 POOL = CanaryPool(seed=3, count=400, dim=DIM)

@@ -5,8 +5,8 @@ import math
 import pytest
 
 from fl_audit.accounting import NoisyRounds, attacker_bounds
-from fl_audit.report.efficiency import attacker_reports, efficiency_reports
-from fl_audit.report.efficiency_rows import efficiency_rows
+from fl_audit.report.statistics import attacker_reports, efficiency_reports
+from fl_audit.report.tables import efficiency_rows
 from tests.report.made_reports import estimate, statistic
 
 

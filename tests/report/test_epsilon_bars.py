@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from fl_audit.report.epsilon_bars import LogAxis, epsilon_bars
+from fl_audit.report.chart import LogAxis, epsilon_bars
 from tests.report.made_reports import (
     analytical,
     fitted_and_proven,

@@ -12,10 +12,9 @@ from fl_audit.comparison.reported_run import read_reported_runs
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import LogFolder, read_sources, write_sources
 from fl_audit.formats.score_file import write_score_file
-from fl_audit.report.audited_folder import AuditedFolder
+from fl_audit.report.build import Asked, report_on_folder
 from fl_audit.report.finished_run import read_finished_run
-from fl_audit.report.folder_report import Asked, report_on_folder
-from fl_audit.report.folder_statistics import folder_statistics
+from fl_audit.report.folder import AuditedFolder, folder_statistics
 
 POOL = CanaryPool(seed=3, count=60, dim=400)
 OWN = [[1 + canary % 10] for canary in range(POOL.count)]

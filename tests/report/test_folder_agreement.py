@@ -5,8 +5,7 @@ import json
 import pytest
 
 from fl_audit.errors import InputError
-from fl_audit.report.audited_folder import AuditedFolder
-from fl_audit.report.folder_statistics import folder_statistics
+from fl_audit.report.folder import AuditedFolder, folder_statistics
 
 POOL = {"format_version": 2, "family": "rademacher", "seed": 1, "count": 4, "dim": 100}
 ROWS = ["0,1,0.5", "1,0,0.25", "2,1,0.75", "3,0,0"]

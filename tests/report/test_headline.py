@@ -5,10 +5,9 @@ import math
 import msgspec
 import pytest
 
-from fl_audit.report.efficiency_model import EfficiencyReport
 from fl_audit.report.headline import headline, headline_of_scores
-from fl_audit.report.model import AttackerReport, ThreatModelReport
-from fl_audit.report.summary import answer_lines
+from fl_audit.report.report import AttackerReport, EfficiencyReport, ThreatModelReport
+from fl_audit.report.terminal import answer_lines
 from tests.report import made_reports
 from tests.report.made_reports import (
     analytical,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fl_audit.estimators import CanaryScores, Gaussian
-from fl_audit.report.histogram import _edges, _expected_counts, score_histogram
+from fl_audit.report.chart import _edges, _expected_counts, score_histogram
 
 
 @pytest.mark.parametrize(

@@ -6,18 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from fl_audit.attacks import CanaryPool, RoundScorer
-from fl_audit.checks import MechanismWatch
-from fl_audit.cli import main
-from fl_audit.errors import InputError
-from fl_audit.formats.folders import LogFolder
-from fl_audit.participation.placement import spread
-from fl_audit.report.audited_folder import AuditedFolder
-from fl_audit.report.checks import folder_checks
-from fl_audit.report.folder_report import Asked, report_on_statistics
-from fl_audit.report.folder_statistics import folder_statistics
-from tests.checks.told_servers import (
+from tests.mechanism_checks.told_servers import (
     CLIP,
     COHORT,
     DIM,
@@ -26,6 +15,16 @@ from tests.checks.told_servers import (
     WRONG,
     Server,
 )
+
+from fl_audit.attacks import CanaryPool, RoundScorer
+from fl_audit.checks.measured_rounds import MechanismWatch
+from fl_audit.cli import main
+from fl_audit.errors import InputError
+from fl_audit.formats.folders import LogFolder
+from fl_audit.participation.placement import spread
+from fl_audit.report.build import Asked, report_on_statistics
+from fl_audit.report.checks import folder_checks
+from fl_audit.report.folder import AuditedFolder, folder_statistics
 
 COUNT, ROUNDS, CLAIM = 400, 20, 12.0
 

@@ -12,9 +12,8 @@ from fl_audit.config.file import config_to_toml, parse_config
 from fl_audit.estimators import Concentration
 from fl_audit.formats.score_file import ScoreFile, read_score_file, write_score_file
 from fl_audit.report import Report, write_report
-from fl_audit.report.audited_folder import AuditedFolder
-from fl_audit.report.folder_statistics import folder_statistics
-from fl_audit.report.summary import summary_lines
+from fl_audit.report.folder import AuditedFolder, folder_statistics
+from fl_audit.report.terminal import summary_lines
 from tests.attacks.toys import (
     FIRST_ROUND,
     SmallestAttacker,

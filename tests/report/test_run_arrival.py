@@ -9,7 +9,7 @@ import pytest
 from fl_audit.config.file import config_to_toml, parse_config
 from fl_audit.formats.round_logs import CosineLog
 from fl_audit.formats.score_file import read_score_file
-from fl_audit.report.arrival import run_arrival
+from fl_audit.report.checks import run_arrival
 from fl_audit.report.finished_run import read_finished_run
 from tests.report.conftest import CONFIG, DIM, NUM_CANARIES, ROUNDS, clip_norm
 

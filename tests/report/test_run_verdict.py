@@ -5,16 +5,14 @@ import shutil
 
 import pytest
 
-from fl_audit.commands.exit_status import verdict_status
-from fl_audit.commands.printing import in_brief, print_report
+from fl_audit.commands.printing import in_brief, print_report, verdict_status
 from fl_audit.config.file import config_to_toml, load_config, parse_config
 from fl_audit.errors import InputError
 from fl_audit.report import Report, write_report
-from fl_audit.report.arrival import run_arrival
-from fl_audit.report.checks import checks_report
+from fl_audit.report.build import run_verdict
+from fl_audit.report.checks import checks_report, run_arrival
 from fl_audit.report.finished_run import read_finished_run
 from fl_audit.report.report_json import verdict_from_json
-from fl_audit.report.run_verdict import run_verdict
 from tests.report.conftest import CONFIG
 
 KEYS = {

@@ -3,7 +3,7 @@
 import msgspec
 
 from fl_audit.report import summary_lines, write_report
-from fl_audit.report.method_table import group_rows
+from fl_audit.report.tables import group_rows
 
 STATISTICS = ("final", "final_minus_initial", "max", "sum")
 

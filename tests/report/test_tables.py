@@ -5,11 +5,13 @@ import math
 import msgspec
 import pytest
 
-from fl_audit.report.efficiency_model import EfficiencyReport
-from fl_audit.report.method_table import group_rows
-from fl_audit.report.model import AttackerReport
-from fl_audit.report.statistic_model import AndersonDarlingReport, NormalityReport
-from fl_audit.report.tables import accounting_rows, noise_rows, normality_rows
+from fl_audit.report.report import (
+    AndersonDarlingReport,
+    AttackerReport,
+    EfficiencyReport,
+    NormalityReport,
+)
+from fl_audit.report.tables import accounting_rows, group_rows, noise_rows, normality_rows
 from tests.report.made_reports import analytical, estimate, guarantee, report, statistic
 
 NAMES = ("final", "final_minus_initial", "max", "sum")

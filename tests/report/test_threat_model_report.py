@@ -9,10 +9,9 @@ import pytest
 from fl_audit.config.file import load_config
 from fl_audit.errors import InputError
 from fl_audit.report import summary_lines
-from fl_audit.report.arrival import run_arrival
-from fl_audit.report.checks import checks_report
+from fl_audit.report.build import run_verdict
+from fl_audit.report.checks import checks_report, run_arrival
 from fl_audit.report.finished_run import read_finished_run
-from fl_audit.report.run_verdict import run_verdict
 from fl_audit.report.tables import threat_model_rows
 
 THREAT_MODELS = {

@@ -11,7 +11,7 @@ from fl_audit.config import (
     ServerSgd,
     ServerYogi,
 )
-from fl_audit.report.training_words import client_training, server_step
+from fl_audit.report.words import client_training, server_step
 
 
 @pytest.mark.parametrize(

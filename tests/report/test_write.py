@@ -303,6 +303,6 @@ def test_a_damaged_run_is_refused_and_nothing_is_written(run_folder, damage, mes
 
 def test_the_json_comes_last(run_folder, monkeypatch):
     written = []
-    monkeypatch.setattr("fl_audit.report.write.write_text", lambda path, _: written.append(path))
+    monkeypatch.setattr("fl_audit.report.page.write_text", lambda path, _: written.append(path))
     write_report(run_folder)
     assert written == [run_folder.report_html, run_folder.report_json]

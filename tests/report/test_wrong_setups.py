@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fl_audit.report.arrival import folder_arrival
-from fl_audit.report.audited_folder import AuditedFolder
-from fl_audit.report.folder_statistics import folder_statistics
+from fl_audit.report.checks import folder_arrival
+from fl_audit.report.folder import AuditedFolder, folder_statistics
 from fl_audit.verdict import Claim, ClaimTests, ScoredStatistic, reach_verdict
 from tests.report.wrong_setups import SETUPS
 

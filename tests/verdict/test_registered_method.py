@@ -22,8 +22,8 @@ from fl_audit.estimators import (
 )
 from fl_audit.estimators.known_mechanisms import bounds_on, gaussian
 from fl_audit.planning.prediction import predicted_methods
-from fl_audit.report.method_table import group_rows
-from fl_audit.report.statistic import estimate_report
+from fl_audit.report.statistics import estimate_report
+from fl_audit.report.tables import group_rows
 from fl_audit.verdict import (
     Claim,
     ClaimTests,

@@ -7,8 +7,8 @@ import tensorflow_federated as tff
 
 from fl_audit.attacks import CanaryPool, Participation, RoundScorer
 from fl_audit.errors import InputError
-from fl_audit.report.audited_folder import AuditedFolder
-from fl_audit.report.folder_report import Asked, report_on_folder
+from fl_audit.report.build import Asked, report_on_folder
+from fl_audit.report.folder import AuditedFolder
 from fl_audit.training import (
     CanaryClients,
     build_audited_fed_avg,

@@ -1,18 +1,18 @@
-"""A report for the terminal: the answer in a few lines, and all estimates in tables."""
+"""A report for the terminal and for notebooks: the answer in a few lines, estimates in tables."""
 
 import dataclasses
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 
-from fl_audit.checks import Arrival
+from fl_audit.checks.canary_check import Arrival
+from fl_audit.estimators.records import Record
 from fl_audit.number_words import significant, upper_bound_text
 from fl_audit.report.checks import checks_words
-from fl_audit.report.headline import Headline
-from fl_audit.report.method_table import GroupRows, group_rows
-from fl_audit.report.model import AnalyticalReport, ArrivalReport, Report
-from fl_audit.report.statistic_model import StatisticReport
-from fl_audit.report.tables import refuted_rows
+from fl_audit.report.headline import Headline, headline
+from fl_audit.report.report import AnalyticalReport, ArrivalReport, Report, StatisticReport
+from fl_audit.report.tables import GroupRows, group_rows, refuted_rows
 from fl_audit.report.words import rounds_done
 
 _GAP = 2
@@ -215,3 +215,29 @@ def _table(
             cells = (row.epsilons[column.index] for column in columns)
             lines.append(line(f"  {row.method}", cells, widths))
     return lines
+
+
+def report_html(report: Report) -> str:
+    """The lines with which `fl-audit run` ends, in HTML."""
+    lines = [*answer_lines(headline(report)), *brief_lines(report)]
+    return f"<pre>{escape(chr(10).join(lines))}</pre>"
+
+
+def report_records(report: Report) -> list[Record]:
+    """A row for each statistic and method, without words; infinities are floats."""
+    return [
+        {
+            "statistic": name,
+            "threat_model": made.threat_model,
+            "method": estimate.method,
+            "kind": estimate.kind,
+            "epsilon": estimate.epsilon,
+            "lower": estimate.lower,
+            "upper": estimate.upper,
+            "valid_for": estimate.details.valid_for,
+            "delta": report.delta,
+            "confidence": report.confidence,
+        }
+        for name, made in report.statistics.items()
+        for estimate in made.estimates
+    ]

@@ -1,25 +1,36 @@
-"""The part of the report on one statistic: estimates, and checks of what they assume."""
+"""What scores on each statistic prove: estimates, checks of what they assume, and efficiency.
+
+Efficiency sets the largest lower bound beside what the best threshold could have proven and the
+upper bound from accounting.
+"""
 
 import dataclasses
 import math
+from collections.abc import Collection, Mapping
 
 import msgspec
 import numpy as np
 
+from fl_audit.accounting import AttackerBound, AttackerBounds, most_provable
 from fl_audit.array_types import FloatArray
+from fl_audit.attacks.registry import THREAT_MODELS
 from fl_audit.attacks.statistic import Statistic
 from fl_audit.errors import InputError
 from fl_audit.estimators import anderson_darling
 from fl_audit.estimators.audit import AuditResult, estimate
-from fl_audit.estimators.result import Estimate
+from fl_audit.estimators.result import WHATEVER_LAW, Estimate
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import Null
 from fl_audit.formats.folders import LiveRecord
 from fl_audit.report.finished_run import FinishedRun
-from fl_audit.report.statistic_model import (
+from fl_audit.report.report import (
     AndersonDarlingReport,
+    AttackerReport,
+    EfficiencyReport,
     EstimateDetails,
     EstimateReport,
+    GaussianEfficiencyReport,
+    GuaranteeReport,
     NormalityReport,
     NullCheckReport,
     RocReport,
@@ -163,3 +174,84 @@ def _null_check(null: Null, scores: CanaryScores, dim: int | None) -> NullCheckR
         variance_expected=1 / dim,
         variance_standard_error=math.sqrt(2 / (num - 1)) / dim,
     )
+
+
+def attacker_reports(client: AttackerBounds, canary: AttackerBounds) -> dict[str, AttackerReport]:
+    """The guarantees to both parties by what an attacker knows.
+
+    Args:
+      client: The bounds for a client.
+      canary: The bounds for a canary.
+    """
+    return {
+        name: AttackerReport(
+            client=_reported(client.against(knows)), canary=_reported(canary.against(knows))
+        )
+        for name, knows in (("knows_rounds", True), ("does_not_know_rounds", False))
+    }
+
+
+def _reported(bound: AttackerBound) -> GuaranteeReport:
+    return msgspec.convert(bound.guarantee, GuaranteeReport, from_attributes=True)
+
+
+def efficiency_reports(
+    bounds: AttackerBounds,
+    statistics: Mapping[str, StatisticReport],
+    delta: float,
+    confidence: float,
+) -> dict[str, EfficiencyReport]:
+    """What was proven on each statistic beside what could have been, and what is guaranteed.
+
+    Args:
+      bounds: The bounds for a canary.
+      statistics: What was estimated.
+      delta: The delta that they are at.
+      confidence: The confidence of the bounds.
+    """
+    return {name: _efficiency(bounds, made, delta, confidence) for name, made in statistics.items()}
+
+
+def knows_rounds(threat_model: str) -> bool:
+    """Whether the attacker of a threat model knows the rounds of a canary; an unknown one may."""
+    model = THREAT_MODELS.get(threat_model)
+    return model is None or not model.is_about_sampling
+
+
+def _efficiency(
+    bounds: AttackerBounds, made: StatisticReport, delta: float, confidence: float
+) -> EfficiencyReport:
+    knows = knows_rounds(made.threat_model)
+    bound = bounds.against(knows)
+    provable = most_provable(bound, made.num_included, delta, confidence)
+    proven, method = _proven(made, WHATEVER_LAW)
+    gaussian = None
+    if provable is not None and provable.gaussian is not None:
+        by_gaussian = _proven(made, ("Gaussian mechanisms",))
+        gaussian = GaussianEfficiencyReport(*by_gaussian, provable.gaussian)
+    return EfficiencyReport(
+        proven=proven,
+        proven_by=method,
+        provable=None if provable is None else provable.epsilon,
+        guaranteed=bound.guarantee.epsilon,
+        guaranteed_by=_accountant(bound),
+        knows_rounds=knows,
+        gaussian=gaussian,
+    )
+
+
+def _proven(made: StatisticReport, valid_for: Collection[str]) -> tuple[float | None, str | None]:
+    """The largest of the lower bounds that are valid for some mechanisms, and its method."""
+    found = [
+        (estimate.epsilon, estimate.method)
+        for estimate in made.estimates
+        if estimate.kind == "lower_bound" and estimate.details.valid_for in valid_for
+    ]
+    return max(found) if found else (None, None)
+
+
+def _accountant(bound: AttackerBound) -> str | None:
+    epsilon = bound.guarantee.epsilon
+    if epsilon is None:
+        return None
+    return next(by.accountant for by in bound.guarantee.by_accountant if by.epsilon == epsilon)

@@ -1,26 +1,64 @@
-"""The report of scores that no config of ours stands behind: of a log, a folder or a file."""
+"""How a report is built: from a finished run, or from scores of whatever system.
+
+`build_report` knows all that a run knows. `report_on_folder` and its kin know a log, a folder or a
+file of scores, and what is asked of them.
+"""
 
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+import numpy as np
+
+from fl_audit.accounting import (
+    AttackerBounds,
+    NoisyRounds,
+    account,
+    attacker_bounds,
+    noise_law_named,
+)
+from fl_audit.accounting.noise_laws import SKELLAM
 from fl_audit.attacks.audit_table import Audit
 from fl_audit.attacks.registry import STATISTICS, THREAT_MODELS
-from fl_audit.checks import Arrival
+from fl_audit.attacks.statistic import Statistic
+from fl_audit.attacks.threat_model import ThreatModel
+from fl_audit.attacks.threat_models import threat_models_of
+from fl_audit.checks.canary_check import Arrival
+from fl_audit.checks.training_faults import TrainingCurves, training_faults
 from fl_audit.errors import InputError
 from fl_audit.estimators.audit import AuditResult, estimate
 from fl_audit.formats.participation_files import read_participation
-from fl_audit.report.arrival import folder_arrival, scores_alone
-from fl_audit.report.audited_folder import AuditedFolder
-from fl_audit.report.checks import failed_checks, folder_checks
-from fl_audit.report.folder_facts import FolderFacts, read_folder_facts
-from fl_audit.report.folder_statistics import folder_statistics
-from fl_audit.report.model import ChecksReport, VerdictReport
+from fl_audit.mechanisms import MECHANISMS
+from fl_audit.report.checks import (
+    checks_report,
+    failed_checks,
+    folder_arrival,
+    folder_checks,
+    run_arrival,
+    scores_alone,
+)
+from fl_audit.report.finished_run import FinishedRun
+from fl_audit.report.folder import AuditedFolder, FolderFacts, folder_statistics, read_folder_facts
+from fl_audit.report.report import (
+    AnalyticalReport,
+    ArrivalReport,
+    ChecksReport,
+    FaultReport,
+    Report,
+    StatisticReport,
+    ThreatModelReport,
+    VerdictReport,
+)
 from fl_audit.report.report_json import checks_to_json, verdict_report
-from fl_audit.report.statistic import report_of_result
-from fl_audit.report.statistic_model import StatisticReport
+from fl_audit.report.statistics import (
+    attacker_reports,
+    efficiency_reports,
+    report_of_result,
+    statistic_report,
+)
 from fl_audit.verdict import (
     Claim,
     ClaimTests,
@@ -28,9 +66,12 @@ from fl_audit.verdict import (
     Verdict,
     after_checks,
     chosen_methods,
+    chosen_tests,
     reach_verdict,
 )
 from fl_audit.verdict.bearing import KNOWS_ROUNDS, Bearing, bearing_of_log, bearing_of_run
+from fl_audit.verdict.chosen_tests import ChosenTests
+from fl_audit.verdict.live import live_verdict
 from fl_audit.version import __version__
 
 
@@ -172,6 +213,85 @@ def _seen_by(threat_model: str, audit: Audit) -> SeenBy:
     return NOT_KNOWN if model is None else SeenBy(model.title, model.sees(audit))
 
 
+def build_report(run: FinishedRun, estimated: FolderReport | None = None) -> Report:
+    """Builds the report of a run.
+
+    Args:
+      run: The finished run.
+      estimated: The estimates and the verdict that were asked for apart from the run's config; None
+        estimates as the config says.
+
+    Raises:
+      InputError: The record's noise does not add up, or no method can be applied to the scores.
+    """
+    rounds = _noisy_rounds(run)
+    against_canary = attacker_bounds(rounds, rounds.canary)
+    checks = checks_report(run)
+    arrival = run_arrival(run)
+    if estimated is None:
+        reached = run_verdict(run, checks, arrival)
+        statistics = {s.name: statistic_report(run, s) for s in run.statistics}
+    else:
+        reached, statistics = estimated.reached, dict(estimated.statistics)
+    return Report(
+        statistics=statistics,
+        threat_models=_threat_models(run, statistics.values()),
+        verdict=verdict_report(reached),
+        arrival=msgspec.convert(arrival, ArrivalReport, from_attributes=True),
+        checks=checks,
+        faults=faults_of(run),
+        analytical=_analytical(rounds, against_canary),
+        efficiency=efficiency_reports(
+            against_canary, statistics, rounds.delta, run.config.audit.confidence
+        ),
+        run=run.record,
+        config=run.config,
+        fl_audit_version=__version__,
+    )
+
+
+def _threat_models(
+    run: FinishedRun, statistics: Iterable[StatisticReport]
+) -> dict[str, ThreatModelReport]:
+    """Those of the config, and those of further score files that the folder has."""
+    of_config = threat_models_of(run.config.audit)
+    found = {model.name: _threat_model(run, model) for model in of_config}
+    for name in dict.fromkeys(made.threat_model for made in statistics):
+        model = THREAT_MODELS.get(name)
+        if model is None:
+            rounds, included = run.record.rounds, run.record.num_included
+            found[name] = ThreatModelReport(NOT_KNOWN.title, NOT_KNOWN.sees, 1, rounds, included)
+        elif name not in found:
+            found[name] = _threat_model(run, model)
+    return found
+
+
+def _threat_model(run: FinishedRun, model: ThreatModel) -> ThreatModelReport:
+    rounds = model.rounds(run.config.audit, run.record.rounds)
+    return ThreatModelReport(
+        title=model.title,
+        sees=model.sees(run.config.audit),
+        first_round=rounds.start + 1,
+        last_round=rounds.stop,
+        num_included_in_rounds=run.included_in(rounds),
+    )
+
+
+def _noisy_rounds(run: FinishedRun) -> NoisyRounds:
+    try:
+        rounds = NoisyRounds.of(run.record)
+        noise_law_named(rounds.noise_law)
+    except ValueError as error:
+        raise InputError(f"{run.folder.record}: {error}") from error
+    return rounds
+
+
+def _analytical(rounds: NoisyRounds, against_canary: AttackerBounds) -> AnalyticalReport:
+    plain = msgspec.convert(account(rounds), AnalyticalReport, from_attributes=True)
+    attackers = attacker_reports(attacker_bounds(rounds, rounds.client), against_canary)
+    return msgspec.structs.replace(plain, attackers=attackers)
+
+
 def report_on_file(path: Path, statistic: ScoredStatistic, asked: Asked) -> FolderReport:
     """The report of a file of scores.
 
@@ -187,7 +307,7 @@ def report_on_file(path: Path, statistic: ScoredStatistic, asked: Asked) -> Fold
     shown = name if STATISTICS.get(name) is not None else "score"
     results = {shown: _estimated(statistic, asked)}
     is_claimed = asked.claimed_epsilon is not None
-    reached = _verdict([statistic], asked, scores_alone([statistic])) if is_claimed else None
+    reached = _claim_verdict([statistic], asked, scores_alone([statistic])) if is_claimed else None
     return FolderReport(path.name, asked, [statistic], results, reached)
 
 
@@ -216,7 +336,7 @@ def report_on_statistics(
             raise InputError(f"{folder.path}, statistic {statistic.name}: {error}") from error
     arrival = folder_arrival(folder, [*statistics, *others])
     checks = folder_checks(folder)
-    reached = _verdict(statistics, asked, arrival, others, folder)
+    reached = _claim_verdict(statistics, asked, arrival, others, folder)
     if reached is not None and checks is not None:
         reached = after_checks(reached, failed_checks(checks), checks.not_checked)
     return FolderReport(
@@ -257,7 +377,7 @@ def _estimated(statistic: ScoredStatistic, asked: Asked) -> AuditResult:
     )
 
 
-def _verdict(
+def _claim_verdict(
     statistics: Sequence[ScoredStatistic],
     asked: Asked,
     arrival: Arrival | None = None,
@@ -268,7 +388,7 @@ def _verdict(
     if asked.claimed_epsilon is None:
         return None
     claim = Claim(asked.claimed_epsilon, asked.delta)
-    bearing = Bearing() if folder is None else _bearing(folder)
+    bearing = Bearing() if folder is None else _folder_bearing(folder)
     with_say = [one for one in statistics if bearing.has_say(one.name)]
     if not with_say:
         bearing = dataclasses.replace(bearing, unfit=KNOWS_ROUNDS)
@@ -279,7 +399,7 @@ def _verdict(
     return reach_verdict(claim, tests, bearing, arrival=arrival, others=left_out)
 
 
-def _bearing(folder: AuditedFolder) -> Bearing:
+def _folder_bearing(folder: AuditedFolder) -> Bearing:
     """How the folder's canaries bear on a claim; of scores alone, for those who take part alike."""
     log = folder.log
     if log is not None:
@@ -299,3 +419,69 @@ def _bearing(folder: AuditedFolder) -> Bearing:
     if run is not None:
         return bearing_of_run(run.record, run.rounds_of_canaries, run.included)
     return Bearing(counts_on_sampling=None)
+
+
+def run_verdict(run: FinishedRun, checks: ChecksReport, arrival: Arrival) -> Verdict | None:
+    """The verdict on what the config claims; None where it claims nothing.
+
+    Args:
+      run: The finished run.
+      checks: The checks of its mechanism.
+      arrival: What became of the included canaries.
+    """
+    audit = run.config.audit
+    if audit.claimed_epsilon is None:
+        return None
+    live = run.record.live
+    if run.record.stopped_after is not None and live is not None:
+        claim = Claim(audit.claimed_epsilon, run.record.delta)
+        return live_verdict(claim, run.record, live, audit)
+    chosen = chosen_tests(run.config, run.record.client_participations)
+    scores = {s.name: run.scores[s.name].canary_scores() for s in run.statistics}
+    verdict = reach_verdict(
+        Claim(audit.claimed_epsilon, run.record.delta),
+        chosen.on(scores, run.facts),
+        _run_bearing(run, chosen),
+        arrival=arrival,
+        others=[run.scored(statistic) for statistic in _left_out(run, chosen)],
+    )
+    return after_checks(verdict, failed_checks(checks), checks.not_checked)
+
+
+def _left_out(run: FinishedRun, chosen: ChosenTests) -> list[Statistic]:
+    """The statistics that bear on the claim as much as the chosen ones, and were not chosen."""
+    bearing = bearing_of_run(run.record, run.rounds_of_canaries, run.included)
+    return [s for s in run.statistics if s not in chosen.statistics and bearing.has_say(s.name)]
+
+
+def _run_bearing(run: FinishedRun, chosen: ChosenTests) -> Bearing:
+    """How the canaries bear on the claim; unfit where all tested attackers know who is sampled."""
+    bearing = bearing_of_run(run.record, run.rounds_of_canaries, run.included)
+    if all(bearing.has_say(statistic.name) for statistic in chosen.statistics):
+        return bearing
+    return dataclasses.replace(bearing, unfit=KNOWS_ROUNDS)
+
+
+def faults_of(run: FinishedRun) -> tuple[FaultReport, ...]:
+    """What went wrong in the training, by the curves of its rounds."""
+    present = np.concatenate([*run.canary_rounds, np.zeros(0, np.int64)])
+    canaries = np.bincount(present, minlength=run.record.rounds).astype(np.float64)
+    curves = TrainingCurves(
+        clip_norm=run.rounds.clip_norm,
+        train_loss=run.rounds.train_loss,
+        accuracy=run.rounds.accuracy,
+        clients=run.rounds.participants - canaries,
+        canaries=canaries,
+    )
+    found = training_faults(
+        curves,
+        _num_classes(run.record.variable_sizes),
+        divides_by_actual=MECHANISMS.of(run.config.mechanism).noise_law is SKELLAM,
+    )
+    return tuple(FaultReport(fault.name, fault.words) for fault in found)
+
+
+def _num_classes(variable_sizes: Sequence[int]) -> int | None:
+    """The classes, by the last bias of the model; None for one output, which names no class."""
+    outputs = variable_sizes[-1] if variable_sizes else 1
+    return outputs if outputs > 1 else None

@@ -1,10 +1,15 @@
-"""Plots of the posterior of epsilon and of the attacks' strength (Yıldırım et al. 2025, Figure 3).
+"""The page of `fl-audit mcmc`, and its plots, which the page of an attack has too.
 
-Each fills the axes that it is given, from densities on a grid or from the draws of Markov chains.
+The posterior of epsilon and strength as in Yıldırım et al. (2025), Figures 3, 4 and 6.
 """
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
+from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 
@@ -15,9 +20,95 @@ from fl_audit.estimators.challenge_bases.grid import GridPosterior
 from fl_audit.estimators.challenge_bases.mhaar import MhaarDraws
 from fl_audit.estimators.challenge_bases.prior import BetaStrength, FixedStrength
 from fl_audit.estimators.challenge_bases.summary import Marginal
-from fl_audit.report.figure import BLUE, FAINT, INK, ORANGE
+from fl_audit.report.figure import BLUE, FAINT, INK, ORANGE, draw
+from fl_audit.report.page import render
 
 Posterior = GridPosterior | MhaarDraws
+
+_WIDTH, _HEIGHT = 4.6, 2.9
+
+
+@dataclass(frozen=True, eq=False)
+class PosteriorReport:
+    """What the page of a posterior shows.
+
+    Attributes:
+      counts: The counts of the challenge bases.
+      delta: The delta of differential privacy.
+      confidence: The posterior probability of the intervals.
+      prior: The prior of all parameters.
+      found: The posterior.
+    """
+
+    counts: ChallengeCounts
+    delta: float
+    confidence: float
+    prior: Prior
+    found: Posterior
+
+
+def render_posterior(report: PosteriorReport) -> str:
+    """Renders the page as HTML.
+
+    Args:
+      report: What it shows.
+    """
+    found = report.found
+    summary = found.summary(report.confidence)
+    named = {"ε": summary.epsilon, "s": summary.strength, "τ": summary.tau, "ρ": summary.rho}
+    return render(
+        "fl_audit.report",
+        "posterior.html",
+        {
+            "report": report,
+            "summary": summary,
+            "rows": {name: one for name, one in named.items() if one is not None},
+            "prior": _words_of_prior(report.prior),
+            "densities": _densities(report),
+            "chains": _chains(free_chains(found)) if isinstance(found, MhaarDraws) else {},
+        },
+    )
+
+
+def _densities(report: PosteriorReport) -> dict[str, Markup]:
+    """The figures of the posterior by title."""
+    found, prior = report.found, report.prior
+    summary = found.summary(report.confidence)
+    plots: dict[str, Callable[[Axes], None]] = {
+        "ε": partial(plot_epsilon, found=found, prior=prior, interval=summary.epsilon),
+        "Error rates": partial(
+            plot_rates, counts=report.counts, delta=report.delta, interval=summary.epsilon
+        ),
+    }
+    if has_free_strength(prior):
+        plots |= {
+            "Strength": partial(plot_strength, found=found, prior=prior, interval=summary.strength),
+            "ε and strength": partial(plot_joint, found=found),
+        }
+    return {title: draw(title, _WIDTH, _HEIGHT, plot) for title, plot in plots.items()}
+
+
+def _chains(of_names: dict[str, FloatArray]) -> dict[str, Markup]:
+    """The figures of the chains by title: traces, and the autocorrelation."""
+    correlation = partial(plot_autocorrelation, of_names=of_names)
+    traces = {
+        f"Trace of {name}": draw(
+            f"trace-{name}", _WIDTH, 2.2, partial(plot_trace, name=name, chains=chains)
+        )
+        for name, chains in of_names.items()
+    }
+    return {"Autocorrelation": draw("autocorrelation", _WIDTH, _HEIGHT, correlation)} | traces
+
+
+def _words_of_prior(prior: Prior) -> str:
+    strength = prior.strength
+    law = (
+        f"strength Beta({strength.a:g}, {strength.b:g})"
+        if isinstance(strength, BetaStrength)
+        else f"strength fixed at {strength.value:g}"
+    )
+    return f"ε half-normal with variance {prior.epsilon_variance:g}, {law}"
+
 
 _BINS = 60
 _LINES = 4

@@ -1,8 +1,9 @@
-"""The statistics that a folder holds or allows, whoever has trained and logged."""
+"""A folder of scores, of a log or of a run: its parts, each read once, and its statistics."""
 
 import dataclasses
+import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from fl_audit.attacks.audit_table import Audit
 from fl_audit.attacks.compared_vectors import ComparedVectors, read_compared_vectors
 from fl_audit.attacks.log_folder import score_log
 from fl_audit.attacks.registry import STATISTICS
+from fl_audit.attacks.seen_log import Progress, SeenLog, read_log
 from fl_audit.attacks.statistic import NullLaw, RunFacts
 from fl_audit.canaries.pool import read_pool
 from fl_audit.canaries.tables import family_of
@@ -21,9 +23,73 @@ from fl_audit.estimators.setting import Null, NullSource
 from fl_audit.formats.folders import LogFolder, RunFolder, ScoredFolder, read_record, read_sources
 from fl_audit.formats.participation_files import check_scored, read_canaries
 from fl_audit.formats.score_file import ScoreFile, read_score_file
-from fl_audit.report.audited_folder import AuditedFolder
-from fl_audit.report.finished_run import check_together
+from fl_audit.report.finished_run import FinishedRun, check_together, read_finished_run
 from fl_audit.verdict import ScoredStatistic
+
+
+@dataclass(frozen=True, eq=False)
+class AuditedFolder:
+    """A folder that an audit has left.
+
+    Attributes:
+      path: The folder of a log (docs/logs.md), of a run of `fl-audit run`, or of scores alone.
+      progress: The function that goes through the files of aggregates that are read.
+    """
+
+    path: Path
+    progress: Progress = iter
+
+    @functools.cached_property
+    def log(self) -> SeenLog | None:
+        """What the log shows; None for a folder without one.
+
+        Raises:
+          InputError: A file of the log is damaged.
+        """
+        folder = LogFolder(self.path)
+        return read_log(folder, self.progress) if folder.pool.exists() else None
+
+    @functools.cached_property
+    def run(self) -> FinishedRun | None:
+        """The finished run; None for a folder without one.
+
+        Raises:
+          InputError: A file of the run is missing or damaged.
+        """
+        folder = RunFolder(self.path)
+        return read_finished_run(folder) if folder.record.exists() else None
+
+
+@dataclass(frozen=True)
+class FolderFacts:
+    """What a folder says of its audit beside the scores.
+
+    Attributes:
+      family: The canaries' family; None where it is not known.
+      num_rounds: The number of rounds that were scored; None where it is not known.
+      audit: The table [audit] of its config; the default one without a config.
+    """
+
+    family: str | None = None
+    num_rounds: int | None = None
+    audit: Audit = field(default_factory=Audit)
+
+
+def read_folder_facts(folder: AuditedFolder) -> FolderFacts:
+    """Reads what a folder says; everything that it does not say is left at its default.
+
+    Raises:
+      InputError: A file in the folder is damaged.
+    """
+    if folder.log is not None:
+        return FolderFacts(folder.log.pool.family, folder.log.num_rounds or None)
+    run = RunFolder(folder.path)
+    config = load_config(run.config) if run.config.exists() else None
+    return FolderFacts(
+        family=None if config is None else family_of(config.canaries),
+        num_rounds=read_record(run).rounds if run.record.exists() else None,
+        audit=Audit() if config is None else config.audit,
+    )
 
 
 @dataclass(frozen=True, eq=False)

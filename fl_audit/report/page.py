@@ -1,40 +1,46 @@
-"""The page report.html, which refers to no other file."""
+"""The page report.html, which refers to no other file, and the writing of both reports."""
 
+import dataclasses
 import datetime
-from collections.abc import Sequence
+import importlib.resources
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import jinja2
+import msgspec
 from markupsafe import Markup
 
 from fl_audit.attacks.statistics import meaning_of, title_of
 from fl_audit.config.file import config_to_toml
+from fl_audit.errors import InputError
 from fl_audit.estimators import Gaussian
 from fl_audit.estimators.roc.summary import REPORTED_RATES
+from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.text_files import write_text
 from fl_audit.number_words import significant
+from fl_audit.report.build import NOT_KNOWN, FolderReport, build_report
+from fl_audit.report.chart import epsilon_bars, score_histogram, training_curves
 from fl_audit.report.checks import check_rows, checks_words, failed_checks
-from fl_audit.report.efficiency_rows import efficiency_rows
-from fl_audit.report.epsilon_bars import epsilon_bars
-from fl_audit.report.finished_run import FinishedRun
-from fl_audit.report.folder_report import NOT_KNOWN, FolderReport
-from fl_audit.report.headline import Headline, headline, headline_of_scores
-from fl_audit.report.histogram import score_histogram
-from fl_audit.report.method_table import group_rows
-from fl_audit.report.model import ChecksReport, Report
-from fl_audit.report.summary import arrival_words
+from fl_audit.report.finished_run import FinishedRun, read_finished_run
+from fl_audit.report.folder import AuditedFolder
+from fl_audit.report.headline import Headline, headline, headline_of_scores, verdict_banner
+from fl_audit.report.report import ChecksReport, Report
+from fl_audit.report.report_json import report_to_json
 from fl_audit.report.tables import (
     accounting_rows,
     attack_rows,
+    efficiency_rows,
     folder_threat_model_rows,
+    group_rows,
     noise_rows,
     normality_rows,
     null_rows,
     refuted_rows,
     threat_model_rows,
 )
-from fl_audit.report.template import render
-from fl_audit.report.training_curve import training_curves
-from fl_audit.report.verdict_banner import verdict_banner
+from fl_audit.report.terminal import arrival_words
 from fl_audit.report.words import folder_facts, rounds_done, run_facts
 from fl_audit.verdict import ScoredStatistic
 
@@ -224,3 +230,84 @@ def _duration(seconds: float) -> str:
     if minutes < 60:
         return f"{minutes} min {rest} s"
     return f"{minutes // 60} h {minutes % 60} min"
+
+
+def write_report(folder: RunFolder) -> Report:
+    """Writes report.html and then report.json, whose presence means that a run is finished.
+
+    The same run folder gives the same bytes.
+
+    Args:
+      folder: The folder of a run that training has completed.
+
+    Returns:
+      The report that both files are made from.
+
+    Raises:
+      InputError: A file of the run is missing or damaged, or two of them contradict each other.
+    """
+    run = read_finished_run(folder)
+    report = build_report(run)
+    scored = [run.scored(statistic) for statistic in run.statistics]
+    fields = report_to_json(report)
+    try:
+        text = json.dumps(fields, indent=2, allow_nan=False)
+    except ValueError as error:
+        raise InputError(f"{folder.record}: holds a number that is not finite") from error
+    write_text(folder.report_html, render_html(report, run, scored))
+    write_text(folder.report_json, text + "\n")
+    return report
+
+
+def render_estimates(source: AuditedFolder, estimated: FolderReport) -> str:
+    """The page of estimates from a folder or file: a finished run's has all that the run knows.
+
+    Args:
+      source: The folder; or a file, in which no run is found.
+      estimated: The estimates from it.
+
+    Raises:
+      InputError: The folder is that of a finished run, and one of its files is damaged.
+    """
+    is_reported = RunFolder(source.path).report_json.exists()
+    run = source.run if is_reported else None
+    if run is None:
+        command = f"fl-audit estimate {source.path} --delta {estimated.delta:g}"
+        return render_folder_html(estimated, command)
+    config = run.config
+    audit = msgspec.structs.replace(config.audit, confidence=estimated.confidence)
+    as_asked = dataclasses.replace(
+        run,
+        record=dataclasses.replace(run.record, delta=estimated.delta),
+        config=msgspec.structs.replace(config, audit=audit),
+    )
+    return render_html(build_report(as_asked, estimated), run, estimated.scored)
+
+
+def render(package: str, name: str, context: Mapping[str, Any]) -> str:
+    """Renders a template that is installed with a package.
+
+    Args:
+      package: Name of the package that holds the template.
+      name: Name of the template's file, which may include others of its package and of this one.
+      context: A value for each name in the template except `style`, the rules that all pages share.
+
+    Raises:
+      jinja2.UndefinedError: The template uses a name without a value.
+    """
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(lambda included: _text(package, included)),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    style = Markup(_text(__package__, "page.css"))
+    return environment.get_template(name).render(context, style=style)
+
+
+def _text(package: str, name: str) -> str:
+    path = importlib.resources.files(package).joinpath(name)
+    ours = importlib.resources.files(__package__).joinpath(name)
+    return (path if path.is_file() else ours).read_text(encoding="utf-8")

@@ -1,8 +1,8 @@
-"""The typed structure of report.json: one record is built, rendered and read back.
+"""The report of an audit: the one record that is built, rendered, written and read back.
 
-Fields are named as the JSON's keys and stand in their order. The JSON repeats delta, confidence,
-dim, accuracy and the counts of canaries for programs that read a part of it alone; here they stand
-once, and `report_json` writes them wherever the JSON has them. Infinities are floats.
+Fields are named as the keys of report.json and stand in their order. The JSON repeats delta,
+confidence, dim, accuracy and the counts of canaries for programs that read a part of it alone; here
+they stand once, and `report_json` writes them wherever the JSON has them. Infinities are floats.
 
 A field has a default where an older report, which `fl-audit compare` still reads, lacks its key.
 """
@@ -12,13 +12,210 @@ from typing import Any
 
 import msgspec
 
-from fl_audit.checks import FALSE_ALARM
+from fl_audit.checks.aggregates import FALSE_ALARM
 from fl_audit.config import Config
 from fl_audit.estimators.records import Record, data_frame
 from fl_audit.formats.folders import RunRecord
-from fl_audit.report.efficiency_model import EfficiencyReport
-from fl_audit.report.statistic_model import StatisticReport
 from fl_audit.verdict.live import shared_confidence
+
+
+class EstimateDetails(msgspec.Struct, frozen=True, kw_only=True):
+    """The meaning of an estimate and the numbers behind it.
+
+    Attributes:
+      numbers: The method's own numbers by name, such as its threshold; the JSON has them beside
+        the words below.
+      valid_for: Mechanisms on which a lower bound holds at its confidence, choices made on the
+        data included; None if the method claims no such thing.
+      assumes: What has to hold for the value to mean anything, in words.
+      guarantee: What the value guarantees, and what it does not, in words.
+      source: Paper, section and equation of the method.
+    """
+
+    numbers: Mapping[str, Any]
+    valid_for: str | None
+    assumes: str
+    guarantee: str
+    source: str
+
+
+class EstimateReport(msgspec.Struct, frozen=True):
+    """The result of one method on one statistic.
+
+    Attributes:
+      method: Name of the method.
+      kind: "estimate", "lower_bound" or "interval".
+      epsilon: The value to report first, possibly infinite.
+      lower: Lower end of a bound or interval; None for a point estimate.
+      upper: Upper end of an interval; None for other kinds.
+      details: The meaning of the value and the numbers behind it.
+    """
+
+    method: str
+    kind: str
+    epsilon: float
+    lower: float | None
+    upper: float | None
+    details: EstimateDetails
+
+
+class OperatingPointReport(msgspec.Struct, frozen=True):
+    """The best true positive rate at a false positive rate.
+
+    Attributes:
+      false_positive_rate: The rate that is allowed at most.
+      false_positives: Number of excluded canaries that this rate allows.
+      true_positive_rate: The largest true positive rate of a threshold within that rate.
+      interval: Lower and upper end of the true positive rate's interval; None with too few false
+        positives for one.
+    """
+
+    false_positive_rate: float
+    false_positives: int
+    true_positive_rate: float
+    interval: tuple[float, float] | None
+
+
+class RocReport(msgspec.Struct, frozen=True):
+    """How well scores separate included from excluded canaries.
+
+    Attributes:
+      auc: Area under the ROC curve.
+      auc_interval: Lower and upper end of the area's confidence interval.
+      operating_points: The true positive rate at each reported false positive rate.
+      balanced_accuracy: Balanced accuracy of the best threshold, which is chosen on the same
+        scores.
+    """
+
+    auc: float
+    auc_interval: tuple[float, float]
+    operating_points: tuple[OperatingPointReport, ...]
+    balanced_accuracy: float
+
+
+class NormalityReport(msgspec.Struct, frozen=True):
+    """An Anderson-Darling test of normality.
+
+    Attributes:
+      statistic: The test statistic A²; larger is further from Gaussian.
+      critical_values: Values that A² exceeds for Gaussian scores with the probability that is their
+        key, such as "0.15".
+    """
+
+    statistic: float
+    critical_values: Mapping[str, float]
+
+
+class AndersonDarlingReport(msgspec.Struct, frozen=True):
+    """The tests of normality of the two groups of canaries.
+
+    Attributes:
+      included: Test of the included canaries' scores; None where it is not defined.
+      excluded: Test of the excluded canaries' scores; None where it is not defined.
+    """
+
+    included: NormalityReport | None
+    excluded: NormalityReport | None
+
+
+class NullCheckReport(msgspec.Struct, frozen=True):
+    """Mean and variance of the excluded scores beside those of the null law N(0, 1/dim).
+
+    Attributes:
+      mean: Mean of the excluded scores.
+      mean_expected: Mean of the null law.
+      mean_standard_error: Standard error of the mean under the null law.
+      variance: Variance of the excluded scores (ddof=1).
+      variance_expected: Variance of the null law.
+      variance_standard_error: Standard error of the variance under the null law.
+    """
+
+    mean: float
+    mean_expected: float
+    mean_standard_error: float
+    variance: float
+    variance_expected: float
+    variance_standard_error: float
+
+
+class StatisticReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The results on one statistic, and how well its scores fit what the methods assume.
+
+    Attributes:
+      num_included: Number of scores of included canaries.
+      num_excluded: Number of scores of excluded canaries.
+      roc: How well scores separate included from excluded canaries; None where a group is empty.
+      estimates: The results of the methods, in the order of the methods.
+      threat_model: Name of what the attacker sees; empty in reports older than threat models.
+      null: Law of an excluded canary's score, as published estimators take it: "closed_form" or
+        "empirical".
+      bounds_null: Null law behind the bounds that hold for any mechanism or for Gaussian ones:
+        "closed_form" where it is known, exactly or by a bound on its tail, which an estimate's
+        detail `null_law` names; else "empirical". Empty in older reports.
+      left_out: The reason, in words, for each method that is left out.
+      anderson_darling: Tests of normality.
+      null_check: Check of the null law; None where it has no closed form.
+    """
+
+    num_included: int
+    num_excluded: int
+    roc: RocReport | None = None
+    estimates: tuple[EstimateReport, ...]
+    threat_model: str = ""
+    null: str
+    bounds_null: str = ""
+    left_out: Mapping[str, str]
+    anderson_darling: AndersonDarlingReport
+    null_check: NullCheckReport | None
+
+    def estimate_by(self, method: str) -> EstimateReport | None:
+        """The estimate by a method; None where it was left out."""
+        return next((made for made in self.estimates if made.method == method), None)
+
+    def epsilon_by(self, method: str) -> float | None:
+        """Epsilon by a method; None where it was left out."""
+        made = self.estimate_by(method)
+        return None if made is None else made.epsilon
+
+
+class GaussianEfficiencyReport(msgspec.Struct, frozen=True):
+    """The same by bounds that hold for Gaussian mechanisms alone.
+
+    Attributes:
+      proven: The largest lower bound that holds for Gaussian mechanisms; None without any.
+      proven_by: The method that proved it.
+      provable: The most that such a test could have proven, in the median.
+    """
+
+    proven: float | None
+    proven_by: str | None
+    provable: float
+
+
+class EfficiencyReport(msgspec.Struct, frozen=True):
+    """What was proven on a statistic, what could have been, and what the noise guarantees.
+
+    Attributes:
+      proven: The largest of the lower bounds that hold for any mechanism, each at the run's
+        confidence; None without any.
+      proven_by: The method that proved it.
+      provable: What the best single threshold, had it been known beforehand, would have proven with
+        these included canaries at this confidence, in the median; None where that is not known.
+      guaranteed: The epsilon that the noise guarantees a canary against the statistic's attacker,
+        possibly infinite; None where none is known.
+      guaranteed_by: The accountant of the guarantee.
+      knows_rounds: Whether the attacker knows in which rounds a canary is online.
+      gaussian: The same by bounds for Gaussian mechanisms; None where what the attacker sees is
+        not one, so that these bounds are about a stronger attacker.
+    """
+
+    proven: float | None
+    proven_by: str | None
+    provable: float | None
+    guaranteed: float | None
+    guaranteed_by: str | None
+    knows_rounds: bool
+    gaussian: GaussianEfficiencyReport | None
 
 
 class ThreatModelReport(msgspec.Struct, frozen=True):
@@ -262,7 +459,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     def records(self) -> list[Record]:
         """A row for each statistic and method, as `pandas.DataFrame` takes them."""
-        from fl_audit.report.notebook import report_records
+        from fl_audit.report.terminal import report_records
 
         return report_records(self)
 
@@ -276,7 +473,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     def _repr_html_(self) -> str:
         """The answer of the audit as a notebook shows it."""
-        from fl_audit.report.notebook import report_html
+        from fl_audit.report.terminal import report_html
 
         return report_html(self)
 

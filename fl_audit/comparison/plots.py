@@ -1,0 +1,275 @@
+"""Plots of privacy against accuracy, as in Negoescu et al. (2024), Figure 1; needs Matplotlib."""
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+from markupsafe import Markup
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
+
+from fl_audit.attacks.statistics import title_of
+from fl_audit.comparison.comparison import FRONT_METHOD, Comparison
+from fl_audit.comparison.settings import Setting, Spread
+from fl_audit.number_words import significant
+from fl_audit.report.figure import BLUE, FAINT, ORANGE, draw
+
+_COLOURS = (BLUE, ORANGE, "#009e73", "#cc79a7", "#b58900", "#56b4e9", "#5c5c5c")
+"""Colours of Okabe & Ito (2008), with a darker yellow and grey for black, to show on white."""
+
+_MARKERS = ("o", "s", "D", "P", "X", "h", "*", "p")
+
+_LEGEND_CHARACTERS = 120
+"""Number of characters that fit on a line of the legend, roughly."""
+
+
+@dataclass(frozen=True)
+class PatternStyle:
+    """How the settings of one pattern are drawn."""
+
+    colour: str
+    marker: str
+
+
+def pattern_styles(patterns: Sequence[str]) -> dict[str, PatternStyle]:
+    """A style per pattern; up to 56 patterns no pair of colour and marker is used twice."""
+    return {
+        pattern: PatternStyle(_COLOURS[i % len(_COLOURS)], _MARKERS[i % len(_MARKERS)])
+        for i, pattern in enumerate(patterns)
+    }
+
+
+def pattern_legend(patterns: Sequence[str]) -> Markup:
+    """Draws the legend, a figure of the styles with the patterns' names."""
+    columns = max(1, min(_LEGEND_CHARACTERS // (max(map(len, patterns)) + 6), len(patterns)))
+    height = 0.08 + 0.2 * -(-len(patterns) // columns)
+
+    def plot(axes: Axes) -> None:
+        axes.set_axis_off()
+        axes.legend(
+            handles=list(_handles(patterns)), loc="center left", ncols=columns, borderaxespad=0
+        )
+
+    return draw("pattern-legend", 9.4, height, plot)
+
+
+def _handles(patterns: Sequence[str]) -> Iterator[Line2D]:
+    for pattern, style in pattern_styles(patterns).items():
+        yield Line2D([], [], color=style.colour, marker=style.marker, ls="", ms=5.5, label=pattern)
+
+
+_LINEAR_UP_TO = 10.0
+"""Largest epsilon that is still drawn on a linear axis."""
+
+_FIRST_DECADE = 0.1
+"""A logarithmic axis is linear below this epsilon, so that zero has a place."""
+
+_FIRST_POWER = 1e6
+"""Ticks from here on are powers of ten."""
+
+
+@dataclass(frozen=True)
+class EpsilonAxis:
+    """One scale for all panels of a plot, so that they may be compared.
+
+    Attributes:
+      largest: The largest finite epsilon to draw, positive.
+      has_infinity: Whether an infinite epsilon is to be drawn.
+    """
+
+    largest: float
+    has_infinity: bool
+
+    @classmethod
+    def holding(cls, epsilons: Iterable[float]) -> "EpsilonAxis":
+        """The axis on which all given epsilons fit."""
+        values = list(epsilons)
+        largest = max((value for value in values if math.isfinite(value)), default=0.0)
+        return cls(largest or 1.0, math.inf in values)
+
+    @property
+    def is_logarithmic(self) -> bool:
+        """Whether the epsilons span decades."""
+        return self.largest > _LINEAR_UP_TO
+
+    @property
+    def infinity(self) -> float:
+        """The position of an infinite epsilon."""
+        return 10 ** (self._top_power + 0.9) if self.is_logarithmic else 1.2 * self.largest
+
+    def position(self, epsilon: float) -> float:
+        """The position of an epsilon, finite or not."""
+        return epsilon if math.isfinite(epsilon) else self.infinity
+
+    @property
+    def _top_power(self) -> int:
+        return math.ceil(math.log10(self.largest))
+
+    def scale(self, axes: Axes, direction: Literal["x", "y"], most_ticks: int) -> None:
+        """Sets the scale, the limits and the ticks of one axis of a panel.
+
+        Args:
+          axes: The panel.
+          direction: Which of the panel's two axes shows epsilon.
+          most_ticks: The largest number of ticks.
+        """
+        axis = axes.yaxis if direction == "y" else axes.xaxis
+        limits = axes.set_ylim if direction == "y" else axes.set_xlim
+        edge_line = axes.axhline if direction == "y" else axes.axvline
+        ticks = self._ticks(most_ticks)
+        if self.is_logarithmic:
+            scale = axes.set_yscale if direction == "y" else axes.set_xscale
+            scale("symlog", linthresh=_FIRST_DECADE, linscale=0.5)
+        axis.set_major_locator(FixedLocator(ticks))
+        axis.set_minor_locator(NullLocator())
+        axis.set_ticklabels([self._label(tick) for tick in ticks])
+        if self.has_infinity:
+            edge_line(self.infinity, color=FAINT, lw=0.6, ls=(0, (2, 3)), zorder=0)
+        limits(*self._limits())
+
+    def _ticks(self, most: int) -> list[float]:
+        infinity = [self.infinity] if self.has_infinity else []
+        if self.is_logarithmic:
+            decades = range(-1, self._top_power + 1)
+            step = math.ceil(len(decades) / (most - 2))
+            return [0.0, *(10.0**power for power in decades[::step]), *infinity]
+        located = MaxNLocator(nbins=most - 2).tick_values(0, self.largest)
+        return [*(float(tick) for tick in located if tick <= self.largest), *infinity]
+
+    def _label(self, tick: float) -> str:
+        """The label of a tick: its number, or the sign of infinity."""
+        if tick == self.infinity:
+            return "∞"
+        return f"{tick:,g}" if tick < _FIRST_POWER else significant(tick, 1).removeprefix("1 × ")
+
+    def _limits(self) -> tuple[float, float]:
+        """The ends of the axis: a little below zero, and a little above the last value drawn."""
+        if self.is_logarithmic:
+            last = self.infinity if self.has_infinity else 10.0**self._top_power
+            return -0.4 * _FIRST_DECADE, 10**0.3 * last
+        last = self.infinity if self.has_infinity else self.largest
+        return -0.05 * last, 1.08 * last
+
+
+@dataclass(frozen=True)
+class _Point:
+    """One setting in a panel.
+
+    Attributes:
+      epsilon: Epsilon over the setting's runs.
+      ends: The ends of its interval, or else of its range over runs.
+      accuracy: Accuracy over the setting's runs, in percent.
+      style: Style of the setting's pattern.
+      name: The noise multiplier; empty where all settings have the same.
+      is_on_front: Whether no other setting dominates this one beyond noise.
+    """
+
+    epsilon: Spread
+    ends: tuple[float, float]
+    accuracy: Spread
+    style: PatternStyle
+    name: str
+    is_on_front: bool
+
+
+def tradeoff_panels(comparison: Comparison) -> dict[str, Markup]:
+    """The figures by title: each statistic, and the guarantee to a real client where it is known.
+
+    Args:
+      comparison: The runs to draw.
+    """
+    panels = {
+        title_of(name): list(
+            _points(
+                comparison,
+                partial(Setting.epsilon, statistic=name, method=FRONT_METHOD),
+                partial(Setting.interval, statistic=name, method=FRONT_METHOD),
+                comparison.front(name, FRONT_METHOD),
+            )
+        )
+        for name in comparison.statistics
+    }
+    panels["Guarantee to a real client"] = list(
+        _points(
+            comparison,
+            partial(Setting.guarantee, party="client"),
+            lambda setting: None,
+            comparison.analytical_front("client"),
+        )
+    )
+    return {
+        title: draw(f"tradeoff-{title}", 3.4, 2.7, partial(_plot, points))
+        for title, points in panels.items()
+        if points
+    }
+
+
+def _points(
+    comparison: Comparison,
+    epsilon_of: Callable[[Setting], Spread | None],
+    interval_of: Callable[[Setting], tuple[float, float] | None],
+    front: Sequence[Setting],
+) -> Iterator[_Point]:
+    styles = pattern_styles(comparison.patterns)
+    names_noise = len(comparison.noise_multipliers) > 1
+    for setting in comparison.settings:
+        epsilon, accuracy = epsilon_of(setting), setting.accuracy
+        if epsilon is not None and accuracy is not None:
+            yield _Point(
+                epsilon=epsilon,
+                ends=interval_of(setting) or (epsilon.smallest, epsilon.largest),
+                accuracy=Spread(tuple(100 * value for value in accuracy.values)),
+                style=styles[setting.pattern],
+                name=f"{setting.noise_multiplier:g}" if names_noise else "",
+                is_on_front=setting in front,
+            )
+
+
+def _plot(points: list[_Point], axes: Axes) -> None:
+    shown = ((*point.epsilon.values, *point.ends) for point in points)
+    axis = EpsilonAxis.holding(value for values in shown for value in values)
+    axis.scale(axes, "x", most_ticks=6)
+    _draw_front(axes, [point for point in points if point.is_on_front], axis)
+    for point in points:
+        _draw_point(axes, point, axis)
+    axes.set_xlabel("ε")
+    axes.set_ylabel("accuracy (%)")
+    axes.margins(y=0.15)
+    axes.locator_params(axis="y", nbins=5)
+
+
+def _draw_front(axes: Axes, front: list[_Point], axis: EpsilonAxis) -> None:
+    """Draws the front in steps, the best accuracy up to each epsilon, if no intervals overlap."""
+    ordered = sorted(front, key=lambda point: point.epsilon.mean)
+    if any(first.ends[1] > second.ends[0] for first, second in itertools.pairwise(ordered)):
+        return
+    x = [axis.position(point.epsilon.mean) for point in ordered]
+    y = [point.accuracy.mean for point in ordered]
+    axes.step(x, y, where="post", color=FAINT, lw=1.0, zorder=1)
+
+
+def _draw_point(axes: Axes, point: _Point, axis: EpsilonAxis) -> None:
+    """Draws a mean with its interval and range, hollow if it is not on the front."""
+    x, y = axis.position(point.epsilon.mean), point.accuracy.mean
+    ends = [axis.position(end) for end in point.ends]
+    colour = point.style.colour
+    axes.plot(ends, [y, y], color=colour, lw=0.9, alpha=0.6, zorder=2)
+    heights = [point.accuracy.smallest, point.accuracy.largest]
+    axes.plot([x, x], heights, color=colour, lw=0.9, alpha=0.6, zorder=2)
+    axes.plot(
+        x,
+        y,
+        marker=point.style.marker,
+        mec=colour,
+        mfc=colour if point.is_on_front else "none",
+        mew=1.1,
+        ms=5.5,
+        zorder=3,
+    )
+    axes.annotate(
+        point.name, (x, y), xytext=(5, 4), textcoords="offset points", fontsize=7.5, color=colour
+    )
