@@ -14,7 +14,7 @@ from experiments.dp_sgd.known_steps import (
     losses,
 )
 from fl_audit.accounting import NoisyRounds, account
-from fl_audit.accounting.calibration import noise_multiplier_for
+from fl_audit.accounting.analytical import noise_multiplier_for
 from fl_audit.array_types import FloatArray
 from fl_audit.estimators import CanaryScores
 

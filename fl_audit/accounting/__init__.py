@@ -5,7 +5,10 @@ from fl_audit.accounting.attacker_bounds import (
     AttackerBound,
     AttackerBounds,
     GaussianPair,
+    Provable,
     attacker_bounds,
+    canaries_to_prove,
+    most_provable,
 )
 from fl_audit.accounting.guarantee import AccountedEpsilon, Guarantee, none_known
 from fl_audit.accounting.noise_laws import (
@@ -15,7 +18,6 @@ from fl_audit.accounting.noise_laws import (
     remove_noise_law,
 )
 from fl_audit.accounting.noisy_rounds import NoisyRounds, Party, effective_noise_multiplier
-from fl_audit.accounting.provable import Provable, canaries_to_prove, most_provable
 
 __all__ = [
     "ADD_OR_REMOVE",

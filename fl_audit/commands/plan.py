@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands
     from fl_audit.config import Config
     from fl_audit.planning import FoundNoise, Plan
-    from fl_audit.planning.hours import Calibration
+    from fl_audit.planning.cost import Calibration
 
 
 def add(commands: "Commands") -> None:
@@ -62,12 +62,12 @@ def _plan(arguments: argparse.Namespace) -> int:
     from fl_audit.training import tensorflow_environment
 
     tensorflow_environment.set_defaults()
-    from fl_audit.planning import make_plan
+    from fl_audit.planning import make_plan, noise_lines
 
     _check_hours(arguments)
     noise = _noise(config, arguments.epsilon)
     if noise is not None and arguments.epsilon is not None and noise.not_covered is not None:
-        print_json(noise.to_json()) if arguments.json else print("\n".join(noise.lines()))
+        print_json(noise.to_json()) if arguments.json else print("\n".join(noise_lines(noise)))
         return 0
     if noise is None:
         plan = make_plan(config, arguments.trials)
@@ -93,14 +93,14 @@ def _print_plan(
     measured: "Calibration | None",
     arguments: argparse.Namespace,
 ) -> None:
-    from fl_audit.planning import answer_lines, plan_lines
+    from fl_audit.planning import answer_lines, noise_lines, plan_lines
 
     if arguments.json:
         hours = measured and measured.to_json(arguments.runs, arguments.machines)
         print_json(plan.to_json() | {"hours": hours})
     else:
         lines = plan_lines if arguments.verbose else answer_lines
-        found = [] if noise is None else noise.lines()
+        found = [] if noise is None else noise_lines(noise)
         print("\n".join([*found, *lines(plan), *_hours_lines(measured, arguments)]))
 
 
@@ -120,7 +120,7 @@ def _check_hours(arguments: argparse.Namespace) -> None:
 
 def _calibrated(config: "Config", seconds: float | None) -> "Calibration | None":
     """The measured time of the run's parts; None where none was asked for."""
-    from fl_audit.planning.hours import calibrate
+    from fl_audit.planning.cost import calibrate
 
     return None if seconds is None else calibrate(config, seconds)
 

@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.accounting import NoisyRounds
-from fl_audit.accounting.analytical import guarantee_to
-from fl_audit.accounting.calibration import noise_multiplier_for
+from fl_audit.accounting.analytical import guarantee_to, noise_multiplier_for
 from fl_audit.accounting.guarantee import Guarantee
 from fl_audit.accounting.noise_laws import noise_law_named
 from fl_audit.attacks.live_test import why_no_live_test

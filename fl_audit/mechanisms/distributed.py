@@ -9,7 +9,7 @@ from msgspec import Meta
 from fl_audit.accounting.noise_laws import SKELLAM
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunRecord
-from fl_audit.mechanisms.adaptive_clip import (
+from fl_audit.mechanisms.independent import (
     COUNT_STDDEV_OF_COHORT,
     moving_clip_words,
     noise_with_count,
@@ -18,11 +18,11 @@ from fl_audit.mechanisms.adaptive_clip import (
 from fl_audit.mechanisms.kind import (
     ClipAndNoise,
     MechanismKind,
+    NoisyMechanism,
     RoundNoise,
     fresh_in_each_round,
     made_to_be_clipped,
 )
-from fl_audit.mechanisms.noise_keys import NoisyMechanism
 from fl_audit.mechanisms.zeroing import Zeroing
 
 if typing.TYPE_CHECKING:
@@ -72,7 +72,7 @@ def _check(table: Distributed, cohort: int) -> None:
 def _aggregator(
     table: Distributed, expected_cohort: float
 ) -> "tff.aggregators.UnweightedAggregationFactory":
-    from fl_audit.mechanisms.plain_sums import WithPlainSums
+    from fl_audit.mechanisms.aggregations import WithPlainSums
 
     return WithPlainSums(_secure_aggregator(table, _whole(expected_cohort)))
 

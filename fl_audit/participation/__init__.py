@@ -7,15 +7,29 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.canaries.tables import AnyCanaries
-from fl_audit.participation.bernoulli import BERNOULLI, Bernoulli
-from fl_audit.participation.every_round import EVERY_ROUND, EveryRound
-from fl_audit.participation.min_separation import MIN_SEPARATION, MinSeparation
-from fl_audit.participation.pattern import PATTERNS, Participation, ParticipationPattern
+from fl_audit.participation.patterns import (
+    BERNOULLI,
+    EVERY_ROUND,
+    MIN_SEPARATION,
+    SHUFFLE,
+    UNIFORM,
+    Bernoulli,
+    EveryRound,
+    MinSeparation,
+    Shuffle,
+    Uniform,
+)
 from fl_audit.participation.placement import DrawnParticipation
 from fl_audit.participation.replay import REPLAY, Replay
-from fl_audit.participation.schedule import Cohort, Roster, Schedule, check_room_for_canaries
-from fl_audit.participation.shuffle import SHUFFLE, Shuffle
-from fl_audit.participation.uniform import UNIFORM, Uniform
+from fl_audit.participation.schedule import (
+    PATTERNS,
+    Cohort,
+    Participation,
+    ParticipationPattern,
+    Roster,
+    Schedule,
+    check_room_for_canaries,
+)
 
 __all__ = [
     "PATTERNS",

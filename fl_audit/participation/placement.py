@@ -10,9 +10,7 @@ from fl_audit.array_types import IndexArray
 from fl_audit.errors import InputError
 from fl_audit.kinds.table import NumRounds, PositiveInt, Table
 from fl_audit.number_words import count
-from fl_audit.participation.pattern import Participation
-from fl_audit.participation.presentations import Presentations
-from fl_audit.participation.schedule import CanaryAttendance, Roster
+from fl_audit.participation.schedule import CanaryAttendance, Participation, Presentations, Roster
 from fl_audit.seeds import Stream, generator
 
 

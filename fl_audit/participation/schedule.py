@@ -1,14 +1,22 @@
-"""Schedules: who takes part in which round, as every participation pattern provides it."""
+"""Schedules, the interface of every participation pattern: who participates in which round.
+
+A `ParticipationPattern` is what a pattern registers. Its schedule is a function of the seed and the
+round alone, so that a resumed run has the cohorts of an uninterrupted one.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from fl_audit.array_types import IndexArray
 from fl_audit.errors import InputError
-from fl_audit.participation.possible_rounds import PossibleRounds, most_participations
+from fl_audit.formats.folders import RunRecord
+from fl_audit.kinds import Registry, Table
+from fl_audit.number_words import count
+from fl_audit.participation.possible_rounds import DrawnRounds, PossibleRounds, most_participations
 
 Draw = Callable[[int], IndexArray]
 """A function from a round, counted from 0, to the indices of those who take part in it."""
@@ -203,3 +211,128 @@ def check_room_for_canaries(expected_canaries: float, max_canaries: int) -> None
             f"on average, must be at most {max_canaries} (canaries.max_per_round); take fewer "
             "canaries or repeats, or more rounds"
         )
+
+
+# Participations that are drawn or read before the run, and looked up by round.
+
+
+class Presentations:
+    """A table of who takes part in which round, 8 bytes per participation."""
+
+    def __init__(
+        self,
+        members: npt.NDArray[np.integer[Any]],
+        rounds: npt.NDArray[np.integer[Any]],
+        num_rounds: int,
+        blocks: tuple[int, ...] | None = None,
+    ) -> None:
+        """Sorts the participations by round.
+
+        Args:
+          members: The index of who takes part, integers of shape (participations,).
+          rounds: The round of each, in [0, num_rounds), integers of shape (participations,).
+          num_rounds: The number of rounds of training.
+          blocks: See `CanaryAttendance`.
+        """
+        order = np.lexsort((members, rounds))
+        self._num_rounds = num_rounds
+        self._blocks = blocks
+        self._members = members[order].astype(np.int32)
+        self._rounds = rounds[order].astype(np.int32)
+        self._starts = np.searchsorted(self._rounds, np.arange(num_rounds + 1))
+
+    @property
+    def attendance(self) -> Attendance:
+        """The presentations as an `Attendance` of a schedule."""
+        most = int(np.bincount(self._members).max(initial=0))
+        return Attendance(self.of, len(self._members) / self._num_rounds, DrawnRounds(most))
+
+    def of_canaries(self, included: npt.NDArray[np.bool_]) -> CanaryAttendance:
+        """The presentations of a whole pool as a `CanaryAttendance` of a schedule.
+
+        Args:
+          included: The coins, bool of shape (num_canaries,).
+        """
+        kept = included[self._members]
+        attending = Presentations(self._members[kept], self._rounds[kept], self._num_rounds)
+        made = attending.attendance
+        return CanaryAttendance(
+            made.of, made.expected, made.possible_rounds, dealt=self.of, blocks=self._blocks
+        )
+
+    def of(self, round_index: int) -> IndexArray:
+        """The indices of those who take part in one round, ascending."""
+        start, end = self._starts[round_index : round_index + 2]
+        members: IndexArray = self._members[start:end].astype(np.int64)
+        return members
+
+    def by_member(self, count: int) -> list[list[int]]:
+        """The rounds of each member in order, counted from 1; lists for members 0 to count - 1."""
+        rounds: list[list[int]] = [[] for _ in range(count)]
+        for member, index in zip(self._members.tolist(), self._rounds.tolist(), strict=True):
+            rounds[member].append(index + 1)
+        return rounds
+
+
+# What a pattern registers.
+
+
+TableType = TypeVar("TableType", bound=Table)
+
+
+class Participation:
+    """The base class, beside `Table`, of every pattern's config table."""
+
+    __slots__ = ()
+
+    @property
+    def rounds(self) -> int | None:
+        """The number of rounds of training; None where only the schedule knows it."""
+        return None
+
+
+@dataclass(frozen=True)
+class ParticipationPattern(Generic[TableType]):
+    """The description of one participation pattern.
+
+    The rounds that one member may be in, which accounting needs, come with its schedule.
+
+    Attributes:
+      table: The class of the config table, a `Participation`.
+      schedule: The function from a table, the run's seed and the roster to a schedule. It raises an
+        `InputError` where keys contradict each other or do not fit the population.
+      client_rounds: A sentence for the report on the rounds of real clients, from the record of a
+        finished run and the table.
+      canary_rounds: Words for the report on the rounds of an included canary, which end the
+        sentence "Its rounds are ...".
+      names_clients: Whether the table names real clients, so that none of them may be taken out
+        of the population to be a canary.
+    """
+
+    table: type[TableType]
+    schedule: Callable[[TableType, int, Roster], Schedule]
+    client_rounds: Callable[[RunRecord, TableType], str]
+    canary_rounds: Callable[[TableType], str]
+    names_clients: bool
+
+
+PATTERNS = Registry[ParticipationPattern[Any]]("participation pattern", Participation)
+"""All participation patterns; a new pattern is a module that registers its own record."""
+
+
+# Sentences for the report.
+
+
+def client_rounds(record: RunRecord, participation: Participation) -> str:
+    """A sentence on the rounds of real clients."""
+    return PATTERNS.of(participation).client_rounds(record, participation)
+
+
+def canary_rounds(participation: Participation) -> str:
+    """A sentence on the rounds of an included canary."""
+    return f"Its rounds are {PATTERNS.of(participation).canary_rounds(participation)}."
+
+
+def most_rounds_of_a_client(record: RunRecord) -> str:
+    """The end of a sentence, for patterns that bound how often a client takes part."""
+    return f"each client in at most {count(record.client_participations or 0, 'round')}"

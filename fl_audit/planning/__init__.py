@@ -4,10 +4,15 @@ Rounds are simulated in law: a canary's inner product with a noised sum is drawn
 vectors or clients. docs/plan.md has the formulas.
 """
 
-from fl_audit.planning.answer import answer_lines
-from fl_audit.planning.found_noise import FoundNoise, asked_for_epsilon, find_noise
-from fl_audit.planning.plan import LEAST_TRIALS, Plan, make_plan
-from fl_audit.planning.text import plan_lines
+from fl_audit.planning.plan import (
+    LEAST_TRIALS,
+    FoundNoise,
+    Plan,
+    asked_for_epsilon,
+    find_noise,
+    make_plan,
+)
+from fl_audit.planning.text import answer_lines, noise_lines, plan_lines
 
 __all__ = [
     "LEAST_TRIALS",
@@ -17,5 +22,6 @@ __all__ = [
     "asked_for_epsilon",
     "find_noise",
     "make_plan",
+    "noise_lines",
     "plan_lines",
 ]

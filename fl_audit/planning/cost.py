@@ -1,16 +1,23 @@
-"""The cost of an audit beside the training: updates, time to score, bytes."""
+"""The cost of an audit beside the training: updates, time to score, bytes, accuracy, hours."""
 
+import contextlib
 import dataclasses
 import math
+import tempfile
 import time
 from dataclasses import dataclass
+from pathlib import Path
+from typing import assert_never
 
 import msgspec
 import numpy as np
 
-from fl_audit.canaries.store import make_family
+from fl_audit.canaries.families import make_family
+from fl_audit.config import Config, GaussianAdaptive, GaussianFixed
 from fl_audit.cores import num_cores
+from fl_audit.formats.folders import RunFolder
 from fl_audit.planning.planned_run import PlannedRun
+from fl_audit.training.observers import FinishedRound, RoundObserver
 
 _SECONDS = 2.0
 """The longest time for one scoring; a pool that would take longer is timed on a part of it."""
@@ -99,3 +106,173 @@ def _seconds(run: PlannedRun, count: int) -> float:
     started = time.perf_counter()
     family.cosines(target)
     return time.perf_counter() - started
+
+
+# The effect of canaries on the model, as far as it is known without training.
+
+
+@dataclass(frozen=True)
+class AccuracyCost:
+    """The cost of canaries in accuracy: a smaller step and more noise.
+
+    Attributes:
+      dilution: The factor n / (n + m) on the real sum, which is divided by the whole expected
+        cohort of n clients and m canaries.
+      sum_noise_multiplier: Noise multiplier z of the noise on the sum.
+      canary_noise: Deviation sqrt(m / d) that m unit vectors in random directions add to each
+        coordinate, in clip norms.
+      canary_noise_of_run: The same over the run, sqrt(m p / d), as a canary that is presented p
+        times adds up along its direction; p is averaged over presentations.
+      unclipped_quantile: Share of real updates below the clip norm at which an adaptive clip norm
+        settles; above 1 it grows without end. None for a fixed clip norm, or without real clients.
+    """
+
+    dilution: float
+    sum_noise_multiplier: float
+    canary_noise: float
+    canary_noise_of_run: float
+    unclipped_quantile: float | None
+
+    @property
+    def total_noise(self) -> float:
+        """Deviation of noise and canaries together, sqrt(z^2 + m p / d), in clip norms."""
+        return math.hypot(self.sum_noise_multiplier, self.canary_noise_of_run)
+
+    def to_json(self) -> dict[str, object]:
+        """The JSON object that a plan has under `accuracy`."""
+        return {
+            "dilution": self.dilution,
+            "noise_multiplier": self.sum_noise_multiplier,
+            "canary_noise": self.canary_noise,
+            "canary_noise_of_run": self.canary_noise_of_run,
+            "unclipped_quantile": self.unclipped_quantile,
+            "total_noise": self.total_noise,
+        }
+
+
+def accuracy_cost(run: PlannedRun) -> AccuracyCost:
+    """The cost in accuracy of a planned run's canaries."""
+    n, m = run.schedule.expected_clients, run.schedule.expected_canaries
+    presentations = np.bincount(run.canary)
+    times = float(presentations @ presentations) / max(int(presentations.sum()), 1)
+    return AccuracyCost(
+        dilution=n / (n + m),
+        sum_noise_multiplier=run.noise.sum_noise_multiplier,
+        canary_noise=math.sqrt(m / run.task.dim),
+        canary_noise_of_run=math.sqrt(m * times / run.task.dim),
+        unclipped_quantile=_unclipped_quantile(run.mechanism, n, m),
+    )
+
+
+def _unclipped_quantile(
+    mechanism: GaussianAdaptive | GaussianFixed, n: float, m: float
+) -> float | None:
+    """The share gamma (n + m) / n of real updates below the clip norm, as no canary is below it."""
+    match mechanism:
+        case GaussianFixed():
+            return None
+        case GaussianAdaptive(target_quantile=quantile):
+            return quantile * (n + m) / n if n else None
+        case _:
+            assert_never(mechanism)
+
+
+# The hours that a run takes on this machine, from about a minute of its own rounds.
+
+
+_FEWEST_ROUNDS = 3
+"""The smallest number of rounds that are timed; the first one also builds what all others use."""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The time that the parts of a run take on the machine that it was measured on.
+
+    Attributes:
+      start_seconds: The seconds from config to the end of the first round.
+      round_seconds: The seconds of a later round with its scoring and logs, on average.
+      rounds_timed: The number of rounds that were trained.
+      rounds: The number of rounds of the whole run.
+    """
+
+    start_seconds: float
+    round_seconds: float
+    rounds_timed: int
+    rounds: int
+
+    def seconds(self, runs: int = 1, machines: int = 1) -> float:
+        """The seconds of several such runs, without their reports, each run on one machine.
+
+        Args:
+          runs: The number of runs.
+          machines: The number of such machines; each takes the next run when it has finished one.
+        """
+        one = self.start_seconds + (self.rounds - 1) * self.round_seconds
+        return math.ceil(runs / machines) * one
+
+    def to_json(self, runs: int = 1, machines: int = 1) -> dict[str, object]:
+        """The JSON object that a plan has under `hours`."""
+        return {
+            "start_seconds": self.start_seconds,
+            "round_seconds": self.round_seconds,
+            "rounds_timed": self.rounds_timed,
+            "runs": runs,
+            "machines": machines,
+            "hours": self.seconds(runs, machines) / 3600,
+        }
+
+
+class _EnoughError(Exception):
+    """The end of a calibration."""
+
+
+class _Stopwatch(RoundObserver):
+    """The ends of the rounds so far, in seconds since the start."""
+
+    def __init__(self, seconds: float) -> None:
+        self.ends: list[float] = []
+        self._started = time.perf_counter()
+        self._seconds = seconds
+
+    def round_finished(self, finished: FinishedRound) -> None:
+        """Takes the time, and ends the run once that was long enough."""
+        del finished
+        self.ends.append(time.perf_counter() - self._started)
+        timed = self.ends[-1] - self.ends[0]
+        if len(self.ends) >= _FEWEST_ROUNDS and timed >= self._seconds:
+            raise _EnoughError
+
+
+def calibrate(config: Config, seconds: float = 60.0) -> Calibration:
+    """Trains the first rounds of a run in a folder that is thrown away, and times them.
+
+    Imports TensorFlow. What the first round takes beyond a later one, and what is loaded before it,
+    counts once.
+
+    Args:
+      config: The config of the run.
+      seconds: The seconds for rounds after the first; at least three rounds are trained.
+
+    Raises:
+      InputError: The config or its data cannot be used.
+    """
+    watch = _Stopwatch(seconds)
+    from fl_audit.training.run.prepare import canaries_csv, prepare
+    from fl_audit.training.run.taken_folder import write_identity
+    from fl_audit.training.run.train import train
+    from fl_audit.training.runtimes.make import make_runtime
+
+    run = prepare(config)
+    with tempfile.TemporaryDirectory() as parent:
+        folder = RunFolder(Path(parent) / "calibration")
+        folder.path.mkdir()
+        write_identity(folder, config, canaries_csv(run))
+        with contextlib.suppress(_EnoughError):
+            train(run, make_runtime(run, folder.worker_log), folder, (watch,))
+    later = max(len(watch.ends) - 1, 1)
+    return Calibration(
+        start_seconds=watch.ends[0],
+        round_seconds=(watch.ends[-1] - watch.ends[0]) / later,
+        rounds_timed=len(watch.ends),
+        rounds=run.num_rounds,
+    )

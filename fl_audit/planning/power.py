@@ -1,27 +1,116 @@
-"""The chance that an audit contradicts its claim with noise as configured, halved, or absent."""
+"""How good a planned audit would be: its efficiency, and its power against the config's claim.
+
+Efficiency is what it would prove, could prove at most, and what is guaranteed. Power is the chance
+that it contradicts its claim with noise as configured, halved, or absent.
+"""
 
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fl_audit.accounting import NoisyRounds
+from fl_audit.accounting import (
+    AttackerBound,
+    NoisyRounds,
+    attacker_bounds,
+    canaries_to_prove,
+    most_provable,
+)
 from fl_audit.attacks.statistic import Statistic
 from fl_audit.config import Config
 from fl_audit.errors import InputError
-from fl_audit.planning.drawn_scores import DrawnScores
+from fl_audit.estimators import valid_methods
+from fl_audit.estimators.result import json_value
 from fl_audit.planning.planned_run import PlannedRun
-from fl_audit.planning.prediction import predicted_statistics, simulated_trials
-from fl_audit.planning.unknowns import ENDS, MIDDLE, Unknowns
-from fl_audit.verdict import (
-    ChosenTests,
-    Claim,
-    ScoredStatistic,
-    chosen_tests,
-    scored_statistic,
-)
+from fl_audit.planning.prediction import StatisticPrediction, predicted_statistics, simulated_trials
+from fl_audit.planning.simulation import ENDS, MIDDLE, DrawnScores, Unknowns
+from fl_audit.report.statistics import knows_rounds
+from fl_audit.verdict import ChosenTests, Claim, ScoredStatistic, chosen_tests, scored_statistic
 from fl_audit.verdict.bearing import why_unfit
 from fl_audit.verdict.power import FACTOR, RepeatedTests, SimulatedAudit
 from fl_audit.verdict.standard_null import hardest, standard_null
+
+_SHARES = (0.8, 0.95)
+
+
+@dataclass(frozen=True)
+class PlannedEfficiency:
+    """The numbers of one statistic.
+
+    Attributes:
+      statistic: Name of the statistic.
+      proven: The largest median of the bounds that hold for any mechanism, in the middle of the
+        unknowns; None without any.
+      provable: What the best single threshold, were it known beforehand, proves with these canaries
+        in the median; None where that is not known.
+      guaranteed: What the noise guarantees a canary against the statistic's attacker, possibly
+        infinite; None where nothing is known.
+      canaries_for_80_percent: Number of canaries, half of them included, with which the best test
+        proves 80 % of the guarantee; None where no number is known.
+      canaries_for_95_percent: The same for 95 %.
+    """
+
+    statistic: str
+    proven: float | None
+    provable: float | None
+    guaranteed: float | None
+    canaries_for_80_percent: int | None
+    canaries_for_95_percent: int | None
+
+    def to_json(self) -> dict[str, object]:
+        """The JSON object that a plan has under `efficiency`, by statistic."""
+        return {
+            "proven": json_value(self.proven),
+            "provable": json_value(self.provable),
+            "guaranteed": json_value(self.guaranteed),
+            "canaries_for_80_percent": self.canaries_for_80_percent,
+            "canaries_for_95_percent": self.canaries_for_95_percent,
+        }
+
+
+def planned_efficiency(
+    run: PlannedRun, predictions: Sequence[StatisticPrediction]
+) -> tuple[PlannedEfficiency, ...]:
+    """The numbers of each predicted statistic.
+
+    Args:
+      run: The planned run.
+      predictions: The predictions, one per statistic.
+    """
+    rounds = run.noisy_rounds
+    bounds = attacker_bounds(rounds, rounds.canary)
+    needed = {
+        knows: _needed(bounds.against(knows), run)
+        for knows in {knows_rounds(made.statistic.threat_model) for made in predictions}
+    }
+    return tuple(
+        _of(made, run, bounds.against(knows), needed[knows])
+        for made in predictions
+        for knows in (knows_rounds(made.statistic.threat_model),)
+    )
+
+
+def _needed(bound: AttackerBound, run: PlannedRun) -> list[int | None]:
+    confidence = run.config.audit.confidence
+    return [canaries_to_prove(bound, share, run.delta, confidence) for share in _SHARES]
+
+
+def _of(
+    made: StatisticPrediction, run: PlannedRun, bound: AttackerBound, needed: list[int | None]
+) -> PlannedEfficiency:
+    confidence = run.config.audit.confidence
+    provable = most_provable(bound, int(run.included.sum()), run.delta, confidence)
+    medians = [made.epsilons[name].median for name in valid_methods() if name in made.epsilons]
+    return PlannedEfficiency(
+        made.statistic.name,
+        max(medians, default=None),
+        None if provable is None else provable.epsilon,
+        bound.guarantee.epsilon,
+        *needed,
+    )
+
+
+# Power.
+
 
 _FAULTS = (1.0, 0.5, 0.0)
 """Factors of the noise on the sum: what is really added, over what the config asks for."""

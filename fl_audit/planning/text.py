@@ -1,4 +1,4 @@
-"""A plan as aligned lines for the terminal."""
+"""A plan as text for the terminal: all its tables, or the answer in a few lines."""
 
 import textwrap
 from collections.abc import Sequence
@@ -12,11 +12,17 @@ from fl_audit.number_words import (
     significant,
     upper_bound_text,
 )
-from fl_audit.planning.interval import Interval, coverage
-from fl_audit.planning.plan import Plan
-from fl_audit.planning.prediction import FIT, predicted_methods
-from fl_audit.planning.unknowns import ENDS, FACTOR
-from fl_audit.planning.variants import Variant
+from fl_audit.planning.plan import FoundNoise, Plan
+from fl_audit.planning.power import PlannedEfficiency
+from fl_audit.planning.prediction import (
+    FIT,
+    Interval,
+    StatisticPrediction,
+    Variant,
+    coverage,
+    predicted_methods,
+)
+from fl_audit.planning.simulation import ENDS, FACTOR
 from fl_audit.report.headline import ESTIMATE
 from fl_audit.verdict.power import ENOUGH_POWER
 from fl_audit.verdict.tested import detectable_words
@@ -302,3 +308,89 @@ def _clip_rows(quantile: float | None) -> list[list[str]]:
     else:
         text = f"settles where {percent(quantile)} of real updates are below it"
     return [["clip norm", text]]
+
+
+# The answer.
+
+
+_LABEL = 12
+
+
+def answer_lines(plan: Plan) -> list[str]:
+    """What the strongest attacker would prove and estimate, of the claim, and at what cost."""
+    lines = [*head_lines(plan), *_proven(plan), *_claim(plan), *_cost_line(plan)]
+    return [*lines, "the tables behind it: --verbose"]
+
+
+def _labelled(label: str, text: str) -> list[str]:
+    """A labelled text as lines of the answer."""
+    return textwrap.wrap(
+        f"{label:<{_LABEL}}{text}", _WIDTH, subsequent_indent=" " * _LABEL, break_on_hyphens=False
+    )
+
+
+def _proven(plan: Plan) -> list[str]:
+    """The best bound and the fit of the statistic that proves most, in simulated runs."""
+    predicted = {made.statistic.name: made for made in plan.predictions}
+    best = max(plan.efficiency, key=lambda made: made.proven or 0.0, default=None)
+    if best is None:
+        return []
+    of_best = predicted[best.statistic]
+    return [
+        *_labelled("proven", f"ε ≥ {_best_bound(of_best)}, by {best.statistic}{_of_what(best)}"),
+        *_labelled("estimated", f"ε ≈ {interval_text(of_best.epsilons.get(ESTIMATE))}"),
+    ]
+
+
+def _best_bound(prediction: StatisticPrediction) -> str:
+    found = [made for m in valid_methods() if (made := prediction.epsilons.get(m)) is not None]
+    return interval_text(max(found, key=lambda interval: interval.median) if found else None)
+
+
+def _of_what(made: PlannedEfficiency) -> str:
+    known = {
+        "provable": (made.provable, lower_bound_text),
+        "guaranteed": (made.guaranteed, upper_bound_text),
+    }
+    parts = [
+        f"{text(value)} is {name}" for name, (value, text) in known.items() if value is not None
+    ]
+    return f"; {', '.join(parts)}" if parts else ""
+
+
+def _claim(plan: Plan) -> list[str]:
+    """How often the claim would be contradicted, by the noise that is really added."""
+    power = plan.power
+    if power is None:
+        return []
+    if power.unfit is not None:
+        return _labelled("claim", f"no verdict either way: {power.unfit}")
+    names = {1.0: "as configured", 0.5: "with half the noise", 0.0: "without noise"}
+    shares = (f"{percent(one.contradicted)} {names[one.noise_factor]}" for one in power.faults)
+    return _labelled("claim", f"ε ≤ {power.claim.epsilon:g} contradicted in {', '.join(shares)}")
+
+
+def _cost_line(plan: Plan) -> list[str]:
+    cost = plan.cost
+    text = (
+        f"{percent(cost.update_share)} more updates a round, scoring "
+        f"{duration(cost.total_scoring_seconds)} over the run; the clients' signal is divided down "
+        f"to {significant(100 * plan.accuracy.dilution)} %"
+    )
+    return _labelled("costs", text)
+
+
+def noise_lines(found: FoundNoise) -> list[str]:
+    """The noise that was found for an epsilon and what it guarantees, for the terminal."""
+    made = found.accounting
+    text = (
+        f"noise_multiplier {found.noise_multiplier:g} is the least that guarantees clients "
+        f"ε ≤ {upper_bound_text(made.client.epsilon)} at delta {significant(made.delta)}"
+    )
+    if found.num_canaries:
+        text += f"; to a canary it guarantees {upper_bound_text(made.canary.epsilon)}"
+    text += f". It is about {made.neighbours}."
+    return [
+        *_labelled("noise", text),
+        *([] if found.not_covered is None else _labelled("no plan", found.not_covered)),
+    ]

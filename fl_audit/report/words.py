@@ -19,7 +19,7 @@ from fl_audit.formats.folders import RunRecord
 from fl_audit.mechanisms import MECHANISMS, Mechanism
 from fl_audit.mechanisms.zeroing import zeroing_words
 from fl_audit.number_words import count, significant
-from fl_audit.participation.words import canary_rounds, client_rounds
+from fl_audit.participation.schedule import canary_rounds, client_rounds
 from fl_audit.report.build import FolderReport
 from fl_audit.report.finished_run import FinishedRun
 

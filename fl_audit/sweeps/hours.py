@@ -49,7 +49,7 @@ def calibrated(config: Config, name: str, seconds: float) -> RunTime:
     Raises:
       InputError: The config or its data cannot be used.
     """
-    from fl_audit.planning.hours import calibrate
+    from fl_audit.planning.cost import calibrate
 
     measured = calibrate(config, seconds)
     source = f"{count(measured.rounds_timed, 'round')} of {name}, trained now"

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from fl_audit.accounting import NoisyRounds, account
-from fl_audit.accounting.calibration import noise_multiplier_for
+from fl_audit.accounting.analytical import noise_multiplier_for
 from fl_audit.errors import InputError
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_sigma
 from fl_audit.training.models.guarantee import guaranteed_epsilon, with_epsilon

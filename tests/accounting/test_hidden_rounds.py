@@ -8,8 +8,13 @@ import pytest
 from scipy import integrate, special
 
 from fl_audit.accounting.accountants import SampledRounds, account_gaussian, epsilon_pld
-from fl_audit.accounting.hidden_rounds import gaussian_ratio, one_round_of_each, sampled_rounds
-from fl_audit.accounting.likelihood_ratio import RatioLaw, weighted_sum
+from fl_audit.accounting.hidden_rounds import (
+    RatioLaw,
+    gaussian_ratio,
+    one_round_of_each,
+    sampled_rounds,
+    weighted_sum,
+)
 
 FAILURE = 1e-8
 """The chance with which a simulated bound fails; some 40 of them are in this file."""

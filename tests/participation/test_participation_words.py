@@ -13,7 +13,7 @@ from fl_audit.config import (
     Uniform,
 )
 from fl_audit.formats.folders import RunRecord
-from fl_audit.participation.words import canary_rounds, client_rounds
+from fl_audit.participation.schedule import canary_rounds, client_rounds
 
 SIZES = {"rounds": 40, "clients_per_round": 30}
 FACTS = {"num_clients": 300, "client_participations": 4}

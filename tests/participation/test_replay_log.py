@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fl_audit.errors import InputError
-from fl_audit.participation.replay_log import read_replay_log
+from fl_audit.participation.replay import read_replay_log
 
 IDS = ["ada", "grace", "edsger"]
 

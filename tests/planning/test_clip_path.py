@@ -7,8 +7,7 @@ import pytest
 from planned_runs import facts, planned, small_config
 
 from fl_audit.mechanisms import RoundNoise
-from fl_audit.planning.clip_path import simulate_clip_path
-from fl_audit.planning.unknowns import Unknowns
+from fl_audit.planning.simulation import Unknowns, simulate_clip_path
 
 ADAPTIVE = {
     "kind": "gaussian_adaptive",

@@ -9,12 +9,10 @@ from planned_runs import facts, planned, small_config
 from fl_audit.accounting import NoisyRounds
 from fl_audit.errors import InputError
 from fl_audit.estimators import Estimate, Method, register_method, remove_method
-from fl_audit.planning.accuracy import accuracy_cost
-from fl_audit.planning.cost import measure_cost
+from fl_audit.planning.cost import accuracy_cost, measure_cost
 from fl_audit.planning.power import claim_power
-from fl_audit.planning.prediction import predicted_statistics, simulated_trials
-from fl_audit.planning.unknowns import ENDS, MIDDLE
-from fl_audit.planning.variants import changes
+from fl_audit.planning.prediction import changes, predicted_statistics, simulated_trials
+from fl_audit.planning.simulation import ENDS, MIDDLE
 from fl_audit.verdict import ClaimTests, scored_statistic
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fl_audit.cli import main
-from fl_audit.planning.hours import Calibration
+from fl_audit.planning.cost import Calibration
 from fl_audit.planning.planned_run import NumberedClients
 from tests.planning.test_plan_command import CONFIG
 

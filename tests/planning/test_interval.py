@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from fl_audit.planning.interval import coverage, ends_of, interval_over, median_of
+from fl_audit.planning.prediction import coverage, ends_of, interval_over, median_of
 
 
 @pytest.mark.parametrize("trials", [3, 19, 39, 79, 100])

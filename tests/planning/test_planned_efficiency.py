@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from fl_audit.planning.efficiency import planned_efficiency
+from fl_audit.planning.power import planned_efficiency
 from fl_audit.planning.prediction import predict, simulated_trials
-from fl_audit.planning.unknowns import MIDDLE
+from fl_audit.planning.simulation import MIDDLE
 from tests.planning.planned_runs import facts, planned, small_config
 
 # The quickstart's numbers, with all of its noise on the sum.

@@ -16,7 +16,7 @@ from fl_audit.planning.prediction import (
     sample,
     simulated_trials,
 )
-from fl_audit.planning.unknowns import ENDS, FACTOR, MIDDLE
+from fl_audit.planning.simulation import ENDS, FACTOR, MIDDLE
 
 
 def test_the_estimate_without_details_is_the_estimate():

@@ -8,9 +8,13 @@ from planned_runs import facts, planned, small_config
 
 from fl_audit.canaries.families import HadamardFamily
 from fl_audit.mechanisms import RoundNoise
-from fl_audit.planning.clip_path import simulate_clip_path
-from fl_audit.planning.scores import draw_rounds, draw_scores
-from fl_audit.planning.unknowns import MIDDLE, Unknowns
+from fl_audit.planning.simulation import (
+    MIDDLE,
+    Unknowns,
+    draw_rounds,
+    draw_scores,
+    simulate_clip_path,
+)
 
 TRIALS = 100
 STATISTICS = ("final", "final_minus_initial", "max", "sum")

@@ -6,8 +6,8 @@ import types
 import pytest
 
 from fl_audit.cli import main
-from fl_audit.planning import hours as planning_hours
-from fl_audit.planning.hours import Calibration
+from fl_audit.planning import cost as planning_hours
+from fl_audit.planning.cost import Calibration
 from fl_audit.sweeps import hours, plan_sweep, read_grid
 from fl_audit.sweeps.hours import RunTime, hours_line, time_of_finished
 

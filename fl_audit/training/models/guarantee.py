@@ -4,7 +4,7 @@ import dataclasses
 import math
 
 from fl_audit.accounting import NoisyRounds, account
-from fl_audit.accounting.calibration import noise_multiplier_for
+from fl_audit.accounting.analytical import noise_multiplier_for
 from fl_audit.errors import InputError
 from fl_audit.training.models.recipe import DpSgd, Recipe
 

@@ -1,25 +1,28 @@
-"""Gaussian noise that every round draws anew, with a fixed or an adaptive clip norm."""
+"""Noise that every round draws anew: Gaussian at a fixed or an adaptive clip norm, and none.
 
+An adaptive clip norm follows a noised count, which is released beside the noised sum.
+"""
+
+import math
 import typing
+import warnings
 from typing import Any
 
 from fl_audit.accounting.noise_laws import GAUSSIAN
+from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunRecord
-from fl_audit.kinds.table import NonNegativeFloat, PositiveFloat
-from fl_audit.mechanisms.adaptive_clip import (
-    moving_clip_words,
-    noise_with_count,
-    noise_with_count_words,
-)
+from fl_audit.kinds.table import NonNegativeFloat, PositiveFloat, Table
 from fl_audit.mechanisms.kind import (
     ClipAndNoise,
+    Mechanism,
     MechanismKind,
+    NoisyMechanism,
     RoundNoise,
     fresh_in_each_round,
     made_to_be_clipped,
 )
-from fl_audit.mechanisms.noise_keys import NoisyMechanism
 from fl_audit.mechanisms.zeroing import Share, Zeroing
+from fl_audit.number_words import significant
 
 if typing.TYPE_CHECKING:
     import tensorflow_federated as tff
@@ -153,4 +156,124 @@ GAUSSIAN_FIXED = MechanismKind(
     why_not_checked=None,
     clip_words=_fixed_clip_words,
     noise_words=_fixed_noise_words,
+)
+
+
+# The noise and the words of an adaptive clip norm; `distributed` has one too.
+
+
+COUNT_STDDEV_OF_COHORT = 0.05
+"""TFF's default noise on the clip's count, as a share of the cohort."""
+
+
+def noise_with_count(
+    noise_multiplier: float, expected_cohort: float, count_stddev: float | None
+) -> RoundNoise:
+    """The noise of a round where a noised count moves the clip norm.
+
+    Args:
+      noise_multiplier: The effective noise multiplier.
+      expected_cohort: The expected number of clients and canaries in a round.
+      count_stddev: The standard deviation of the noise on the count, in clients; None for TFF's
+        choice.
+
+    Raises:
+      InputError: The noise on the count is too low for the noise multiplier.
+    """
+    import tensorflow_federated as tff
+
+    noise_params = tff.aggregators.differential_privacy.adaptive_clip_noise_params
+    try:
+        with warnings.catch_warnings(action="ignore"):  # plan and report say the noise of the sum
+            sum_noise, count_noise = noise_params(
+                noise_multiplier, float(expected_cohort), count_stddev
+            )
+    except ValueError as error:
+        noise = count_stddev or COUNT_STDDEV_OF_COHORT * expected_cohort
+        raise InputError(
+            f"mechanism.clipped_count_stddev: {noise:.3g} clients is too little noise on the "
+            f"clip's count for noise_multiplier {noise_multiplier}; must be more than "
+            f"{noise_multiplier / 2:.3g}"
+        ) from error
+    return RoundNoise(noise_multiplier, sum_noise, count_noise or 0.0)
+
+
+def moving_clip_words(norm: float, quantile: float) -> str:
+    """A clause on a clip norm that starts at a value and follows a quantile."""
+    return (
+        f"Updates are clipped to a norm that starts at {norm:g} and follows the {quantile:g} "
+        "quantile of their norms"
+    )
+
+
+def noise_with_count_words(record: RunRecord, law: str) -> str:
+    """A clause on noise of a law, Gaussian or other, on the sum and on the count."""
+    return (
+        f"the effective noise multiplier is {record.noise_multiplier:g}, made of {law} noise of "
+        f"{significant(record.sum_noise_multiplier)} clip norms on the sum of updates and of "
+        f"{significant(record.count_noise_stddev)} clients on the count that moves the clip norm"
+    )
+
+
+# No clipping and no noise.
+
+
+class NoPrivacy(Table, Mechanism, frozen=True, tag_field="kind", tag="none"):
+    """The table of a run without clipping and without noise.
+
+    Attributes:
+      canary_norm: The length of a canary's update, which nothing limits here. With a length like
+        that of real clients the audit measures what a client leaks; with a longer one, what an
+        attacker could insert.
+      zeroing: The zeroing of updates; none by default.
+    """
+
+    canary_norm: PositiveFloat
+    zeroing: Zeroing | None = None
+
+
+def _noise(table: NoPrivacy, expected_cohort: float) -> RoundNoise:
+    return RoundNoise(0.0, 0.0, 0.0)
+
+
+def _aggregator(
+    table: NoPrivacy, expected_cohort: float
+) -> "tff.aggregators.UnweightedAggregationFactory":
+    import tensorflow_privacy as tfp
+
+    from fl_audit.mechanisms.aggregations import mean_over_expected_cohort
+
+    return mean_over_expected_cohort(tfp.NoPrivacySumQuery(), expected_cohort)
+
+
+def _clip_and_noise(table: NoPrivacy, state: Any) -> ClipAndNoise:
+    return ClipAndNoise(math.inf, 0.0)
+
+
+def _canary_norm(table: NoPrivacy) -> float:
+    return table.canary_norm
+
+
+def _clip_words(table: NoPrivacy) -> str:
+    return f"Updates are not clipped, and a canary’s is {table.canary_norm:g} long"
+
+
+def _noise_words(table: NoPrivacy, record: RunRecord) -> typing.NoReturn:
+    raise InputError(
+        "run.json: noise_multiplier must be 0 under mechanism 'none', got "
+        f"{record.noise_multiplier:g}"
+    )
+
+
+NO_PRIVACY = MechanismKind(
+    table=NoPrivacy,
+    round_noise=_noise,
+    make_aggregator=_aggregator,
+    clip_and_noise=_clip_and_noise,
+    canary_norm=_canary_norm,
+    noise_law=GAUSSIAN,
+    trees=fresh_in_each_round,
+    why_not_checked="nothing clips the updates, and no noise is added",
+    clip_words=_clip_words,
+    noise_words=_noise_words,
 )

@@ -1,4 +1,4 @@
-"""Tree aggregation, whose noise is correlated over rounds (Kairouz et al. 2021)."""
+"""Noise that is correlated over rounds: tree aggregation (Kairouz et al. 2021)."""
 
 import typing
 from typing import Any
@@ -10,10 +10,10 @@ from fl_audit.kinds.table import PositiveFloat, PositiveInt
 from fl_audit.mechanisms.kind import (
     ClipAndNoise,
     MechanismKind,
+    NoisyMechanism,
     RoundNoise,
     made_to_be_clipped,
 )
-from fl_audit.mechanisms.noise_keys import NoisyMechanism
 from fl_audit.mechanisms.zeroing import Zeroing
 from fl_audit.number_words import count
 
@@ -48,7 +48,7 @@ def _noise(table: TreeAggregation, expected_cohort: float) -> RoundNoise:
 def _aggregator(
     table: TreeAggregation, expected_cohort: float
 ) -> "tff.aggregators.UnweightedAggregationFactory":
-    from fl_audit.mechanisms.query_factories import TreeFactory
+    from fl_audit.mechanisms.aggregations import TreeFactory
 
     return TreeFactory(
         noise_multiplier=table.multiplier,

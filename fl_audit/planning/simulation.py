@@ -1,4 +1,4 @@
-"""The simulated scores of canaries, drawn from their law given which canary is in which round.
+"""Simulated rounds and scores of a planned run, drawn from their distributions without any vector.
 
 No array here has d entries. In units of the round's clip norm S, the noised sum of round t is
 
@@ -7,20 +7,179 @@ No array here has d entries. In units of the round's clip norm S, the noised sum
 and its norm is A. A canary's inner product with any vector that does not depend on it is Gaussian
 with the vector's squared norm over d as its variance (Andrew et al. 2023, section 3). So a
 canary's inner product with a round's noised sum is a Gaussian, plus 1 if it is in the round.
+
+What real clients do is unknown before training. The sum of n real updates at the clip norm is
+between sqrt(n) and n clip norms long: sqrt(n) if they are orthogonal, n if they are parallel. It is
+shorter where updates are shorter than the clip norm, and an adaptive clip norm follows the norms of
+updates. All unknowns are simulated at the ends of their range, so that a plan's interval covers
+them.
 """
 
+import dataclasses
+import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import assert_never
 
 import numpy as np
 import numpy.typing as npt
 from scipy import special
 
 from fl_audit.array_types import FloatArray
-from fl_audit.attacks.compared_vectors import ComparedVectors, Vectors
-from fl_audit.planning.clip_path import ClipPath
-from fl_audit.planning.drawn_scores import DrawnScores
+from fl_audit.attacks.compared_vectors import ANY_VECTOR, ComparedVectors, Vectors
+from fl_audit.attacks.known_rounds import OWN_ROUNDS
+from fl_audit.config import GaussianAdaptive, GaussianFixed
+from fl_audit.estimators import CanaryScores
 from fl_audit.planning.planned_run import PlannedRun
-from fl_audit.planning.unknowns import Unknowns
+
+SPREAD = 0.5
+"""Standard deviation of the logarithm of real updates' norms in one round; an assumption."""
+
+FACTOR = 10.0
+"""Factor by which the median norm of a real update may exceed or fall below the clip norm."""
+
+
+@dataclass(frozen=True)
+class Unknowns:
+    """One way in which real clients may behave.
+
+    Attributes:
+      alignment: Cosine between any two real updates of a round, in [0, 1].
+      drift: Cosine between the real sums of any two rounds, in [0, 1]; it is also the squared
+        cosine between a round's real sum and the part of it that all rounds share.
+      first_norm: Median norm of a real update in the first round, over the config's clip norm.
+      last_norm: The same in the last round; the logarithm is linear in between.
+    """
+
+    alignment: float
+    drift: float
+    first_norm: float
+    last_norm: float
+
+
+MIDDLE = Unknowns(alignment=0.1, drift=0.1, first_norm=1.0, last_norm=1.0)
+"""The point for the tables' medians: nearly orthogonal updates, as in small models."""
+
+_DIRECTIONS = ((0.0, 0.0), (1.0, 0.0), (1.0, 1.0))
+"""Ends of alignment and drift, without drift for orthogonal updates, where it hardly occurs."""
+
+_NORMS = tuple(itertools.product((1 / FACTOR, FACTOR), repeat=2))
+
+ENDS = tuple(
+    Unknowns(alignment, drift, first, last)
+    for (alignment, drift), (first, last) in itertools.product(_DIRECTIONS, _NORMS)
+)
+"""The ends of the range, which a plan's intervals cover."""
+
+
+# The path of the clip norm, and of the norm of the sum of real updates.
+
+
+_MOST_CLIENTS = 1_000
+"""The largest number of clients simulated in a round; each stands for several if there are more."""
+
+
+_FARTHEST = 1e60
+"""The largest clip norm that is followed; the float32 of a run ends at 1e38, squares overflow."""
+
+
+@dataclass(frozen=True, eq=False)
+class ClipPath:
+    """Clip norms and norms of real sums in the rounds of several trials.
+
+    Attributes:
+      clip_norm: Norm S that the round's updates are clipped to, float64 of shape (trials, rounds).
+      real_norm: Norm of the sum of clipped real updates over S, float64 of shape (trials, rounds).
+    """
+
+    clip_norm: FloatArray
+    real_norm: FloatArray
+
+
+def simulate_clip_path(
+    run: PlannedRun, unknowns: Unknowns, trials: int, random: np.random.Generator
+) -> ClipPath:
+    """Simulates how the mechanism's own rule moves the clip norm.
+
+    Norms of a round's real updates are log-normal around a median that `unknowns` gives. A canary
+    is longer than any clip norm, so that it counts as clipped: where canaries are more than the
+    target quantile leaves, the clip norm grows without end.
+
+    Args:
+      run: The planned run.
+      unknowns: How real clients behave.
+      trials: Number of paths.
+      random: Source of random numbers.
+    """
+    shape = (trials, run.num_rounds)
+    clip_norms, real_norms = np.empty(shape), np.empty(shape)
+    clip_norm: FloatArray = np.full(trials, run.mechanism.clip_norm)
+    medians = clip_norm[0] * np.geomspace(unknowns.first_norm, unknowns.last_norm, run.num_rounds)
+    for t, (median, clients) in enumerate(zip(medians, run.clients, strict=True)):
+        drawn = min(int(clients), _MOST_CLIENTS)
+        norms = median * np.exp(SPREAD * random.standard_normal((trials, drawn)))
+        clipped = np.minimum(norms / clip_norm[:, None], 1.0)
+        scale = clients / drawn if drawn else 0.0
+        clip_norms[:, t] = clip_norm
+        real_norms[:, t] = _norm_of_sum(clipped, scale, unknowns.alignment)
+        unclipped = scale * np.sum(norms <= clip_norm[:, None], axis=1)
+        clip_norm = _moved(run, clip_norm, unclipped, int(clients) + int(run.canaries[t]), random)
+    return ClipPath(clip_norms, real_norms)
+
+
+def _norm_of_sum(lengths: FloatArray, scale: float, alignment: float) -> FloatArray:
+    """Norm of the sum of `scale` copies of vectors, any two of which have the same cosine."""
+    of_squares = scale * np.sum(lengths**2, axis=1)
+    square_of_sum = (scale * np.sum(lengths, axis=1)) ** 2
+    return np.asarray(np.sqrt((1 - alignment) * of_squares + alignment * square_of_sum))
+
+
+def _moved(
+    run: PlannedRun,
+    clip_norm: FloatArray,
+    unclipped: FloatArray,
+    cohort: int,
+    random: np.random.Generator,
+) -> FloatArray:
+    """The next round's clip norm, S exp(-eta (b - gamma)) (Andrew et al. 2021, section 2.1).
+
+    Here b is the noised share of unclipped updates. tensorflow-privacy counts an unclipped update
+    as +1/2 and a clipped one as -1/2, divides the sum by the expected cohort (by the actual one
+    without noise) and clips the share to [0, 1].
+    """
+    mechanism = run.mechanism
+    match mechanism:
+        case GaussianFixed():
+            return clip_norm
+        case GaussianAdaptive():
+            pass
+        case _:
+            assert_never(mechanism)
+    if mechanism.multiplier == 0:
+        share = unclipped / cohort if cohort else np.full(len(clip_norm), mechanism.target_quantile)
+    else:
+        noise = run.noise.count_noise_stddev * random.standard_normal(len(clip_norm))
+        share = 0.5 + (unclipped - cohort / 2 + noise) / run.schedule.expected_cohort
+    error = np.clip(share, 0.0, 1.0) - mechanism.target_quantile
+    moved = clip_norm * np.exp(-mechanism.clip_learning_rate * error)
+    return np.asarray(np.clip(moved, 1 / _FARTHEST, _FARTHEST))
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnScores:
+    """One trial's scores.
+
+    Attributes:
+      scores: By statistic.
+      compared: What a run would know of the vectors behind those over rounds, by statistic.
+    """
+
+    scores: Mapping[str, CanaryScores]
+    compared: Mapping[str, ComparedVectors]
+
+
+# Scores, given which canary is in which round.
+
 
 _GROUPS = 8
 """Number of groups of rounds with a similar shared part, for the maximum over rounds."""
@@ -294,3 +453,50 @@ def _groups(share: FloatArray) -> npt.NDArray[np.int64]:
 def _largest_of(numbers: npt.NDArray[np.int64], random: np.random.Generator) -> FloatArray:
     """Draws the largest of n standard normal numbers, for each n in `numbers`, at least 1."""
     return np.asarray(special.ndtri_exp(-random.standard_exponential(len(numbers)) / numbers))
+
+
+# Scores of canaries in their own rounds.
+
+
+def with_own_rounds(
+    drawn: DrawnScores,
+    run: PlannedRun,
+    unknowns: Unknowns,
+    rounds: Rounds,
+    random: np.random.Generator,
+) -> DrawnScores:
+    """Adds one trial's scores on `own_rounds`, drawn independently of the others.
+
+    A canary is compared with the rounds that it is dealt, included or not: with one the score is
+    the cosine there, with n the sum of the cosines over sqrt(n).
+
+    Args:
+      drawn: The scores on the other statistics.
+      run: The planned run.
+      unknowns: How real clients behave.
+      rounds: The rounds of the same trial.
+      random: Source of random numbers.
+    """
+    canary, number = run.dealt
+    is_in = run.included[canary]
+    others = run.canaries - 1.0
+    deviation = np.where(
+        is_in,
+        product_deviation(run, rounds, np.maximum(others, 0.0))[number],
+        product_deviation(run, rounds, others + 1)[number],
+    )
+    share = shared_share(run, unknowns, rounds)[number]
+    noise = np.sqrt(share) * random.standard_normal(run.num_canaries)[canary]
+    noise += np.sqrt(1 - share) * random.standard_normal(len(canary))
+    cosines = cosine(is_in + deviation * noise, rounds.norm[number])
+    counts = np.bincount(canary, minlength=run.num_canaries)
+    total = np.bincount(canary, cosines, minlength=run.num_canaries)
+    nowhere = random.standard_normal(run.num_canaries) / np.sqrt(run.task.dim)
+    scores = np.where(counts > 0, total / np.sqrt(np.maximum(counts, 1)), nowhere)
+    own = run.canary_scores(scores)
+    one = {OWN_ROUNDS.name: ANY_VECTOR} if counts.max(initial=0) <= 1 else {}
+    return dataclasses.replace(
+        drawn,
+        scores={**drawn.scores, OWN_ROUNDS.name: own},
+        compared={**drawn.compared, **one},
+    )

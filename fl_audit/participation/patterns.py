@@ -1,0 +1,522 @@
+"""The participation patterns that draw their own rounds, each with its table, schedule and words.
+
+- `shuffle`: each client participates in exactly one round of each epoch;
+- `bernoulli`: Poisson sampling, by an independent coin for every client and round;
+- `uniform`: every round draws a new sample of fixed size without replacement;
+- `min_separation`: groups take turns, so that a client rests after each participation;
+- `every_round`: full participation.
+
+A pattern is a config table, a function from the table, a seed and a roster to a `Schedule`, and the
+words of the report; `fl_audit.participation` registers them. Schedules need no training to be
+looked at:
+
+>>> from fl_audit.participation.schedule import Roster
+>>> roster = Roster([f"client-{i}" for i in range(6)], included=np.array([True, False]))
+>>> schedule = shuffle_schedule(Shuffle(rounds=4, clients_per_round=2), 0, roster)
+>>> [sorted(schedule.clients(t).tolist()) for t in range(3)]  # an epoch
+[[2, 3], [0, 4], [1, 5]]
+>>> schedule.client_participations, schedule.canary_participations
+(2, 1)
+>>> schedule = bernoulli_schedule(Bernoulli(rounds=4, clients_per_round=2), 0, roster)
+>>> round(schedule.sampling_probability, 3), schedule.client_participations
+(0.333, None)
+"""
+
+import functools
+from dataclasses import dataclass
+from typing import Literal, assert_never
+
+import numpy as np
+
+from fl_audit.array_types import IndexArray
+from fl_audit.errors import InputError
+from fl_audit.formats.folders import RunRecord
+from fl_audit.kinds.table import NumRounds, PositiveInt, Table
+from fl_audit.number_words import count, significant
+from fl_audit.participation.placement import (
+    DrawnParticipation,
+    check_placement,
+    once_per_epoch,
+    place,
+    placement_words,
+)
+from fl_audit.participation.possible_rounds import (
+    DrawnRounds,
+    OncePerBlock,
+    OneGroup,
+    PossibleRounds,
+    Sampled,
+)
+from fl_audit.participation.schedule import (
+    Attendance,
+    CanaryAttendance,
+    Draw,
+    Participation,
+    ParticipationPattern,
+    Presentations,
+    Roster,
+    Schedule,
+    check_cohort_size,
+    included_among,
+    most_rounds_of_a_client,
+)
+from fl_audit.seeds import Stream, generator
+
+
+class Shuffle(DrawnParticipation, frozen=True, kw_only=True, tag_field="kind", tag="shuffle"):
+    """Shuffled epochs, with each real client in one round of each (Andrew et al. 2023, section 5).
+
+    Attributes:
+      clients_per_round: The largest size of the real cohort; an epoch has as few rounds as that
+        allows, and their sizes differ by at most one.
+      canaries: How included canaries take part: `repeats`, each `canary_repeats` times in the run;
+        `once_per_epoch`, once in every epoch of the real clients; `last_rounds`, a Poisson number
+        of times at the end.
+    """
+
+    canaries: Literal["repeats", "once_per_epoch", "last_rounds"] = "repeats"
+
+
+def shuffle_schedule(config: Shuffle, seed: int, roster: Roster) -> Schedule:
+    """Schedules each epoch by a new permutation of the clients (Andrew et al. section 5).
+
+    The sizes of rounds differ by at most one. The expected cohort is the mean of an epoch.
+
+    Raises:
+      InputError: The cohort exceeds the population, or keys about canaries contradict each other.
+    """
+    check_placement(config, config.canaries)
+    num_clients = roster.num_clients
+    check_cohort_size(config.clients_per_round, num_clients)
+    rounds_per_epoch = -(-num_clients // config.clients_per_round)
+    expected_clients = num_clients / rounds_per_epoch
+    return Schedule(
+        num_rounds=config.rounds,
+        client_attendance=Attendance(
+            of=_dealt(num_clients, rounds_per_epoch, seed),
+            expected=expected_clients,
+            possible_rounds=OncePerBlock(rounds_per_epoch),
+        ),
+        canary_attendance=(
+            once_per_epoch(roster.pool, seed, config.rounds, rounds_per_epoch).of_canaries(
+                roster.included
+            )
+            if config.canaries == "once_per_epoch"
+            else place(config, config.canaries, seed, roster, expected_clients)
+        ),
+    )
+
+
+def _dealt(num_clients: int, rounds_per_epoch: int, seed: int) -> Draw:
+    # Rounds are mostly asked for in order, and a large permutation takes 10 ms.
+    @functools.lru_cache(maxsize=1)
+    def deal(epoch: int) -> list[IndexArray]:
+        order = generator(seed, Stream.CLIENT_ROUNDS, epoch).permutation(num_clients)
+        return np.array_split(order, rounds_per_epoch)
+
+    def draw(round_index: int) -> IndexArray:
+        epoch, part = divmod(round_index, rounds_per_epoch)
+        return deal(epoch)[part]
+
+    return draw
+
+
+def _shuffle_client_rounds(record: RunRecord, config: Shuffle) -> str:
+    size = count(config.clients_per_round, "client")
+    return f"Clients are shuffled: {size} a round, {most_rounds_of_a_client(record)}."
+
+
+def _shuffle_canary_rounds(config: Shuffle) -> str:
+    return placement_words(config, config.canaries)
+
+
+SHUFFLE = ParticipationPattern(
+    table=Shuffle,
+    schedule=shuffle_schedule,
+    client_rounds=_shuffle_client_rounds,
+    canary_rounds=_shuffle_canary_rounds,
+    names_clients=False,
+)
+
+
+# Poisson sampling.
+
+
+class Bernoulli(DrawnParticipation, frozen=True, kw_only=True, tag_field="kind", tag="bernoulli"):
+    """Poisson sampling: each client takes part in each round by an independent coin.
+
+    Attributes:
+      clients_per_round: The expected size of the real cohort; a coin's probability is this over
+        the number of real clients.
+      canaries: How included canaries take part: `like_clients`, by coins of the same probability;
+        `repeats`, each `canary_repeats` times in the run; `last_rounds`, each a Poisson number of
+        times at the end.
+    """
+
+    canaries: Literal["like_clients", "repeats", "last_rounds"] = "like_clients"
+
+
+def bernoulli_schedule(config: Bernoulli, seed: int, roster: Roster) -> Schedule:
+    """Schedules each real client in every round with the same probability.
+
+    Included canaries take part likewise, or as they are placed. A round may be empty: then only
+    noise is released.
+
+    Raises:
+      InputError: The cohort exceeds the population, or keys about canaries contradict each other.
+    """
+    check_placement(config, config.canaries)
+    check_cohort_size(config.clients_per_round, roster.num_clients)
+    probability = config.clients_per_round / roster.num_clients
+    clients = np.arange(roster.num_clients)
+    return Schedule(
+        num_rounds=config.rounds,
+        client_attendance=_sampled(clients, probability, seed, Stream.CLIENT_ROUNDS),
+        canary_attendance=(
+            _sampled_canaries(roster, probability, seed)
+            if config.canaries == "like_clients"
+            else place(config, config.canaries, seed, roster, config.clients_per_round)
+        ),
+        sampling_probability=probability,
+    )
+
+
+def _sampled(members: IndexArray, probability: float, seed: int, stream: Stream) -> Attendance:
+    coins = _coins(members, probability, seed, stream)
+    return Attendance(coins, probability * len(members), Sampled())
+
+
+def _sampled_canaries(roster: Roster, probability: float, seed: int) -> CanaryAttendance:
+    dealt = _coins(roster.pool, probability, seed, Stream.CANARY_ROUNDS)
+    expected = probability * int(roster.included.sum())
+    attending = included_among(dealt, roster.included)
+    return CanaryAttendance(attending, expected, Sampled(), dealt)
+
+
+def _coins(members: IndexArray, probability: float, seed: int, stream: Stream) -> Draw:
+    def draw(round_index: int) -> IndexArray:
+        coins = generator(seed, stream, round_index).random(len(members))
+        return members[coins < probability]
+
+    return draw
+
+
+def _bernoulli_client_rounds(record: RunRecord, config: Bernoulli) -> str:
+    probability = significant(record.sampling_probability or 0.0)
+    return (
+        f"Clients are Poisson-sampled: each joins each round with probability {probability}, "
+        f"{count(config.clients_per_round, 'client')} a round on average."
+    )
+
+
+def _bernoulli_canary_rounds(config: Bernoulli) -> str:
+    return placement_words(config, config.canaries)
+
+
+BERNOULLI = ParticipationPattern(
+    table=Bernoulli,
+    schedule=bernoulli_schedule,
+    client_rounds=_bernoulli_client_rounds,
+    canary_rounds=_bernoulli_canary_rounds,
+    names_clients=False,
+)
+
+
+# Draws without replacement from an urn that holds real clients and canaries. The whole pool is in
+# the urn: an excluded canary that is drawn sends nothing. So a canary's coin decides only whether
+# it sends its update, and does not change the rounds of anybody else.
+
+
+@dataclass(frozen=True, eq=False)
+class Urn:
+    """An urn of the real clients, numbered from 0, and the pool's canaries, numbered after them.
+
+    Attributes:
+      roster: The clients and canaries in the urn.
+      sample_size: The number of them that a round draws.
+    """
+
+    roster: Roster
+    sample_size: int
+
+    @classmethod
+    def of(cls, roster: Roster, clients_per_round: int) -> "Urn":
+        """The urn whose draws hold about this many real clients on average.
+
+        Without canaries it is exactly that many, else as near as a whole sample size allows.
+        """
+        canaries_per_round = clients_per_round * len(roster.included) / roster.num_clients
+        return cls(roster, clients_per_round + round(canaries_per_round))
+
+    @property
+    def size(self) -> int:
+        """The number of real clients and canaries in the urn."""
+        return self.roster.num_clients + len(self.roster.included)
+
+    def client_attendance(self, draw: Draw, possible_rounds: PossibleRounds) -> Attendance:
+        """The real clients among those drawn.
+
+        Args:
+          draw: The function from a round to the numbers drawn from the urn.
+          possible_rounds: The rounds that may draw the same client.
+        """
+        num_clients = self.roster.num_clients
+
+        def of(round_index: int) -> IndexArray:
+            drawn = draw(round_index)
+            return drawn[drawn < num_clients]
+
+        return Attendance(of, self.sample_size * num_clients / self.size, possible_rounds)
+
+    def canary_attendance(self, draw: Draw, possible_rounds: PossibleRounds) -> CanaryAttendance:
+        """The canaries among those drawn; arguments as for `client_attendance`."""
+        num_clients, included = self.roster.num_clients, self.roster.included
+
+        def dealt(round_index: int) -> IndexArray:
+            drawn = draw(round_index)
+            canaries: IndexArray = drawn[drawn >= num_clients] - num_clients
+            return canaries
+
+        expected = self.sample_size * int(included.sum()) / self.size
+        attending = included_among(dealt, included)
+        return CanaryAttendance(attending, expected, possible_rounds, dealt)
+
+
+def sample(random: np.random.Generator, members: IndexArray | int, size: int) -> IndexArray:
+    """A uniform sample without replacement of `members`, or of `range(members)`, ascending."""
+    drawn: IndexArray = random.choice(members, size, replace=False, shuffle=False)
+    drawn.sort()
+    return drawn
+
+
+# Samples of fixed size.
+
+
+class Uniform(DrawnParticipation, frozen=True, kw_only=True, tag_field="kind", tag="uniform"):
+    """A cohort of fixed size in each round, drawn uniformly without replacement.
+
+    Attributes:
+      clients_per_round: The size of the real cohort; with `like_clients` its expected size, because
+        the draw is from real clients and canaries together.
+      canaries: How canaries take part: `like_clients`, drawn from the same urn, of which every
+        round takes the same number, where an excluded canary that is drawn sends nothing;
+        `repeats`, each included canary `canary_repeats` times in the run; `last_rounds`, a Poisson
+        number of times at the end.
+    """
+
+    canaries: Literal["like_clients", "repeats", "last_rounds"] = "like_clients"
+
+
+def uniform_schedule(config: Uniform, seed: int, roster: Roster) -> Schedule:
+    """Schedules samples of the same size from the urn, or from real clients if canaries are placed.
+
+    Raises:
+      InputError: The cohort exceeds the population, or keys about canaries contradict each other.
+    """
+    check_placement(config, config.canaries)
+    check_cohort_size(config.clients_per_round, roster.num_clients)
+    is_shared = config.canaries == "like_clients"
+    urn = Urn.of(roster if is_shared else roster.without_canaries, config.clients_per_round)
+
+    def draw(round_index: int) -> IndexArray:
+        random = generator(seed, Stream.CLIENT_ROUNDS, round_index)
+        return sample(random, urn.size, urn.sample_size)
+
+    return Schedule(
+        num_rounds=config.rounds,
+        client_attendance=urn.client_attendance(draw, Sampled()),
+        canary_attendance=(
+            urn.canary_attendance(draw, Sampled())
+            if config.canaries == "like_clients"
+            else place(config, config.canaries, seed, roster, config.clients_per_round)
+        ),
+        sample_size=urn.sample_size,
+        sampled_from=urn.size,
+    )
+
+
+def _uniform_client_rounds(record: RunRecord, config: Uniform) -> str:
+    del config  # the record has the facts
+    drawn = f"{record.sample_size or 0:,} of {record.sampled_from or 0:,}"
+    if record.sampled_from == record.num_clients:
+        return f"Each round draws {drawn} clients, uniformly without replacement."
+    return (
+        f"Each round draws {drawn} clients and canaries, uniformly without replacement; "
+        "an excluded canary that is drawn sends nothing."
+    )
+
+
+def _uniform_canary_rounds(config: Uniform) -> str:
+    return placement_words(config, config.canaries)
+
+
+UNIFORM = ParticipationPattern(
+    table=Uniform,
+    schedule=uniform_schedule,
+    client_rounds=_uniform_client_rounds,
+    canary_rounds=_uniform_canary_rounds,
+    names_clients=False,
+)
+
+
+# Minimum separation.
+
+
+class MinSeparation(Table, Participation, frozen=True, tag_field="kind", tag="min_separation"):
+    """A client checks in at most every `separation` rounds, as DP-FTRL and banded matrices assume.
+
+    Clients are split at random into `separation` groups, once; the groups take turns, and a round
+    draws from its group uniformly without replacement (Choquette-Choo et al. 2023,
+    arXiv:2306.08153, algorithm 2, with a cohort of fixed size).
+
+    Attributes:
+      rounds: The number of rounds of training.
+      clients_per_round: The size of the real cohort; with `like_clients` its expected size, because
+        the draw is from real clients and canaries together.
+      separation: The least number of rounds from one participation to the next; 1 for no rest.
+      canaries: How canaries take part: `like_clients`, drawn from the same groups, where an
+        excluded canary that is drawn sends nothing; `most_frequent`, in every round of a group.
+    """
+
+    rounds: NumRounds
+    clients_per_round: PositiveInt
+    separation: PositiveInt
+    canaries: Literal["like_clients", "most_frequent"] = "like_clients"
+
+
+def min_separation_schedule(config: MinSeparation, seed: int, roster: Roster) -> Schedule:
+    """Schedules each client only in the rounds of its group, every `separation`-th round.
+
+    Raises:
+      InputError: The groups are smaller than the cohort.
+    """
+    _check_room(config, roster.num_clients)
+    is_shared = config.canaries == "like_clients"
+    urn = _urn(config, roster if is_shared else roster.without_canaries)
+    draw = _drawn_from_groups(urn, config.separation, seed)
+    one_group = OneGroup(config.separation)
+    return Schedule(
+        num_rounds=config.rounds,
+        client_attendance=urn.client_attendance(draw, one_group),
+        canary_attendance=(
+            urn.canary_attendance(draw, one_group)
+            if is_shared
+            else _every_turn(roster.pool, seed, config).of_canaries(roster.included)
+        ),
+    )
+
+
+def _check_room(config: MinSeparation, num_clients: int) -> None:
+    check_cohort_size(config.clients_per_round, num_clients)
+    largest = num_clients // config.clients_per_round
+    if config.separation > largest:
+        raise InputError(
+            f"participation.separation: {config.separation} groups of {config.clients_per_round} "
+            f"clients (participation.clients_per_round) are more than the {num_clients} real "
+            f"clients; must be at most {largest}"
+        )
+
+
+def _urn(config: MinSeparation, roster: Roster) -> Urn:
+    urn = Urn.of(roster, config.clients_per_round)
+    # Where the groups are just large enough, rounding must not ask for one too many.
+    return Urn(roster, min(urn.sample_size, urn.size // config.separation))
+
+
+def _drawn_from_groups(urn: Urn, separation: int, seed: int) -> Draw:
+    order = generator(seed, Stream.CLIENT_ROUNDS).permutation(urn.size)
+    groups = np.array_split(order, separation)
+
+    def draw(round_index: int) -> IndexArray:
+        random = generator(seed, Stream.CLIENT_ROUNDS, round_index)
+        return sample(random, groups[round_index % separation], urn.sample_size)
+
+    return draw
+
+
+def _every_turn(canaries: IndexArray, seed: int, config: MinSeparation) -> Presentations:
+    """Places each canary in all rounds of one group, drawn among those whose turn comes."""
+    num_groups = min(config.separation, config.rounds)
+    groups = generator(seed, Stream.CANARY_ROUNDS).integers(num_groups, size=len(canaries))
+    rounds = [np.arange(group, config.rounds, config.separation) for group in groups]
+    members = np.repeat(canaries, [len(of_canary) for of_canary in rounds])
+    return Presentations(members, np.concatenate(rounds), config.rounds)
+
+
+def _min_separation_client_rounds(record: RunRecord, config: MinSeparation) -> str:
+    return (
+        f"Clients are split into {count(config.separation, 'group')} that take turns, so that a "
+        f"client checks in at most every {count(config.separation, 'round')}: "
+        f"{count(config.clients_per_round, 'client')} a round, {most_rounds_of_a_client(record)}."
+    )
+
+
+def _min_separation_canary_rounds(config: MinSeparation) -> str:
+    match config.canaries:
+        case "like_clients":
+            return "drawn like a client’s"
+        case "most_frequent":
+            return "all those of a group, drawn at random for each canary"
+        case unknown:
+            assert_never(unknown)
+
+
+MIN_SEPARATION = ParticipationPattern(
+    table=MinSeparation,
+    schedule=min_separation_schedule,
+    client_rounds=_min_separation_client_rounds,
+    canary_rounds=_min_separation_canary_rounds,
+    names_clients=False,
+)
+
+
+# Full participation.
+
+
+class EveryRound(Table, Participation, frozen=True, tag_field="kind", tag="every_round"):
+    """Full participation of real clients and included canaries.
+
+    Attributes:
+      rounds: The number of rounds of training.
+    """
+
+    rounds: NumRounds
+
+
+def every_round_schedule(config: EveryRound, seed: int, roster: Roster) -> Schedule:
+    """Schedules each real client and each included canary in every round."""
+    del seed  # nothing is drawn
+    always = DrawnRounds(config.rounds)
+    canaries = np.flatnonzero(roster.included)
+    return Schedule(
+        num_rounds=config.rounds,
+        client_attendance=Attendance(
+            _always(np.arange(roster.num_clients)), roster.num_clients, always
+        ),
+        canary_attendance=CanaryAttendance(
+            _always(canaries), len(canaries), always, dealt=_always(roster.pool)
+        ),
+    )
+
+
+def _always(members: IndexArray) -> Draw:
+    return lambda _: members
+
+
+def _every_client_rounds(record: RunRecord, config: EveryRound) -> str:
+    del record, config  # the sentence is always the same
+    return "Every client takes part in every round."
+
+
+def _every_canary_rounds(config: EveryRound) -> str:
+    del config
+    return "all of them"
+
+
+EVERY_ROUND = ParticipationPattern(
+    table=EveryRound,
+    schedule=every_round_schedule,
+    client_rounds=_every_client_rounds,
+    canary_rounds=_every_canary_rounds,
+    names_clients=False,
+)
