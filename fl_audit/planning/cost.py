@@ -12,7 +12,7 @@ from typing import assert_never
 import msgspec
 import numpy as np
 
-from fl_audit.canaries.families import make_family
+from fl_audit.canaries.store import make_family
 from fl_audit.config import Config, GaussianAdaptive, GaussianFixed
 from fl_audit.cores import num_cores
 from fl_audit.formats.folders import RunFolder
