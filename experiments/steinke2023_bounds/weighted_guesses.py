@@ -24,15 +24,14 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from fl_audit.array_types import FloatArray
+from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.errors import InputError
 from fl_audit.estimators.arguments import check_confidence, check_delta, check_epsilon
 from fl_audit.estimators.one_run.bound import binomial_probability
-from fl_audit.estimators.one_run.guesses import Counts
 from fl_audit.estimators.one_run.largest_rejected import largest_rejected
 from fl_audit.estimators.one_run.sharp import delta_factors
 
-Tail = Callable[[Counts], FloatArray]
+Tail = Callable[[IntArray], FloatArray]
 """Function from an array of integers k to the chances that an integer law is at least k."""
 
 _DENSE_UP_TO = 1000
@@ -112,8 +111,8 @@ class LatticeWeights:
     """
 
     unit: float
-    multiples: Counts
-    numbers: Counts
+    multiples: IntArray
+    numbers: IntArray
 
     @classmethod
     def of(cls, weights: npt.ArrayLike, unit: float) -> "LatticeWeights":

@@ -7,12 +7,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy import optimize, special
 
-from fl_audit.array_types import FloatArray
+from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.errors import InputError
 from fl_audit.estimators.arguments import check_confidence, check_delta, check_epsilon
 from fl_audit.estimators.beta_quantile import beta_quantile
 from fl_audit.estimators.one_run.bound import binomial_probability, binomial_tail, p_values
-from fl_audit.estimators.one_run.guesses import Counts
 
 _CLOSE = 1e-9
 """Relative change of epsilon at which the search ends: that step leaves about its square."""
@@ -64,7 +63,7 @@ def epsilon_lower_bounds(
     return bounds.reshape(guesses.shape)
 
 
-def checked_counts(m: int, r: npt.ArrayLike, v: npt.ArrayLike) -> tuple[Counts, Counts]:
+def checked_counts(m: int, r: npt.ArrayLike, v: npt.ArrayLike) -> tuple[IntArray, IntArray]:
     """Numbers of guesses and of right guesses as integer arrays of one shape.
 
     Raises:
@@ -85,19 +84,19 @@ def checked_counts(m: int, r: npt.ArrayLike, v: npt.ArrayLike) -> tuple[Counts, 
     return guesses, correct
 
 
-def _whole(name: str, counts: npt.ArrayLike, wanted: str) -> Counts:
+def _whole(name: str, counts: npt.ArrayLike, wanted: str) -> IntArray:
     values = np.asarray(counts)
     if values.size and not np.issubdtype(values.dtype, np.integer):
         raise InputError(f"{name} must be whole numbers in {wanted}, got {values.ravel()[0]!r}")
     return values.astype(np.int64)
 
 
-def _refuse(name: str, counts: Counts, bad: npt.NDArray[np.bool_], wanted: str) -> None:
+def _refuse(name: str, counts: IntArray, bad: npt.NDArray[np.bool_], wanted: str) -> None:
     if np.any(bad):
         raise InputError(f"{name} must be in {wanted}, got {counts[bad][0]}")
 
 
-def _without_delta(r: Counts, v: Counts, alpha: float) -> FloatArray:
+def _without_delta(r: IntArray, v: IntArray, alpha: float) -> FloatArray:
     """The bound at delta = 0, that of Clopper and Pearson; 0 where it is not positive."""
     bounds = np.zeros(len(r))
     some = np.flatnonzero(binomial_tail(r, v, 0.0) < alpha)
@@ -107,7 +106,7 @@ def _without_delta(r: Counts, v: Counts, alpha: float) -> FloatArray:
 
 
 def _rejects_zero(
-    m: int, r: Counts, v: Counts, delta: float, alpha: float
+    m: int, r: IntArray, v: IntArray, delta: float, alpha: float
 ) -> npt.NDArray[np.bool_]:
     """Whether the p-value at epsilon 0 is below alpha.
 
@@ -122,7 +121,7 @@ def _rejects_zero(
     return rejects
 
 
-def _bisected(m: int, r: Counts, v: Counts, *, delta: float, alpha: float) -> FloatArray:
+def _bisected(m: int, r: IntArray, v: IntArray, *, delta: float, alpha: float) -> FloatArray:
     """The bounds by bisection between 0, which is rejected, and the bound without delta."""
     low, high = np.zeros(len(r)), _without_delta(r, v, alpha) * (1 + _CLOSE)
     for _ in range(_HALVINGS):
@@ -162,17 +161,19 @@ class _Search:
       alpha: Level of the test, in (0, 1).
     """
 
-    r: Counts
-    v: Counts
+    r: IntArray
+    v: IntArray
     epsilon: FloatArray
-    window: Counts
+    window: IntArray
     low: FloatArray
     high: FloatArray
     weight: float
     alpha: float
 
     @classmethod
-    def at(cls, r: Counts, v: Counts, start: FloatArray, weight: float, alpha: float) -> "_Search":
+    def at(
+        cls, r: IntArray, v: IntArray, start: FloatArray, weight: float, alpha: float
+    ) -> "_Search":
         deviation = np.sqrt(r * special.expit(start) * special.expit(-start))
         window = np.rint(_best_window(-float(special.ndtri(alpha))) * deviation)
         return cls(
@@ -229,7 +230,7 @@ class _Search:
         middle = np.where(np.isinf(self.high), 2 * self.epsilon + 1, (self.low + self.high) / 2)
         return np.where(inside, newton, middle)
 
-    def _growth(self, k: Counts) -> FloatArray:
+    def _growth(self, k: IntArray) -> FloatArray:
         """The derivative by epsilon of the chance of k or more right guesses."""
         safe = np.clip(k, 1, self.r)
         grown = (
@@ -348,7 +349,7 @@ def dynamic_epsilon_bounds(
     return np.asarray(np.where(sure >= 1, np.maximum(bounds, 0.0), 0.0))
 
 
-def _surely_right(v: Counts, tau: float) -> Counts:
+def _surely_right(v: IntArray, tau: float) -> IntArray:
     """The least number of right guesses that is at least v - tau."""
     given_away = min(tau, float(np.max(v, initial=0)) + 1)  # tau may be infinite
     return np.asarray(np.ceil(v - given_away), dtype=np.int64)

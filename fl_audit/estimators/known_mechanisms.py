@@ -9,16 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from fl_audit.array_types import FloatArray
+from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.estimators.audit import estimate
 from fl_audit.estimators.gaussian.mechanism import sigma_of_epsilon
 from fl_audit.estimators.laws import GaussianCanaryNull
 from fl_audit.estimators.one_run.pathological import PathologicalMechanism
 from fl_audit.estimators.scores import CanaryScores, Inclusion
-
-Bits = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -38,14 +35,14 @@ class KnownMechanism:
     name: str
     epsilon: float
     delta: float
-    release: Callable[[np.random.Generator, Bits], FloatArray]
+    release: Callable[[np.random.Generator, IntArray], FloatArray]
     dim: int | None = None
 
 
 def randomised_response(epsilon: float) -> KnownMechanism:
     """Randomised response, which keeps a bit with probability e^epsilon / (1 + e^epsilon)."""
 
-    def release(rng: np.random.Generator, bits: Bits) -> FloatArray:
+    def release(rng: np.random.Generator, bits: IntArray) -> FloatArray:
         lies = rng.random(len(bits)) < 1 / (1 + math.exp(epsilon))
         return (bits ^ lies).astype(np.float64)
 
@@ -55,7 +52,7 @@ def randomised_response(epsilon: float) -> KnownMechanism:
 def laplace(epsilon: float) -> KnownMechanism:
     """The Laplace mechanism, with delta 0: each bit plus noise of scale 1 / epsilon."""
 
-    def release(rng: np.random.Generator, bits: Bits) -> FloatArray:
+    def release(rng: np.random.Generator, bits: IntArray) -> FloatArray:
         return bits + rng.laplace(scale=1 / epsilon, size=len(bits))
 
     return KnownMechanism("Laplace", epsilon, 0.0, release)
@@ -69,7 +66,7 @@ def gaussian(epsilon: float, delta: float, dim: int | None = None) -> KnownMecha
     """
     shift, unit = 1 / sigma_of_epsilon(epsilon, delta), (dim or 1) ** -0.5
 
-    def release(rng: np.random.Generator, bits: Bits) -> FloatArray:
+    def release(rng: np.random.Generator, bits: IntArray) -> FloatArray:
         return np.asarray(unit * (shift * bits + rng.standard_normal(len(bits))))
 
     name = "Gaussian" if dim is None else "Gaussian, null known"
@@ -79,7 +76,7 @@ def gaussian(epsilon: float, delta: float, dim: int | None = None) -> KnownMecha
 def pathological(epsilon: float, delta: float, beta: float) -> KnownMechanism:
     """Algorithm 4 of Steinke et al. (2023): randomised response that is better with chance beta."""
 
-    def release(rng: np.random.Generator, bits: Bits) -> FloatArray:
+    def release(rng: np.random.Generator, bits: IntArray) -> FloatArray:
         k = len(bits)
         mechanism = PathologicalMechanism(k, k, epsilon, delta, beta)
         return mechanism.guesses(2 * bits - 1, rng).astype(np.float64)
@@ -142,8 +139,8 @@ def bounds_on(
 
 def _included(
     rng: np.random.Generator, num_canaries: int, inclusion: Inclusion, probability: float
-) -> Bits:
-    """Bits of the canaries that are included, those of a pair next to each other."""
+) -> IntArray:
+    """Positions of the canaries that are included, those of a pair next to each other."""
     match inclusion:
         case "coins":
             return rng.integers(0, 2, num_canaries)

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fl_audit.array_types import FloatArray
+from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.estimators.challenge_bases.count_models import CorrelatedCounts, Correlations
-from fl_audit.estimators.challenge_bases.counts import IntArray
 from fl_audit.estimators.challenge_bases.prior import BetaStrength, FixedStrength, Prior
 
 

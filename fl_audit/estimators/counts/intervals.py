@@ -9,19 +9,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fl_audit.array_types import IntArray
 from fl_audit.estimators.arguments import check_confidence, check_delta
 from fl_audit.estimators.counts.confusion import ConfusionCounts, Interval
 from fl_audit.estimators.counts.posterior import EpsilonPosterior
 from fl_audit.estimators.counts.region import beyond_chance
 from fl_audit.estimators.result import json_value
 from fl_audit.estimators.threshold.error_rate_bounds import (
-    Counts,
     LogRates,
     clopper_pearson_upper,
     jeffreys_upper,
 )
 
-UpperBound = Callable[[Counts, int, float], LogRates]
+UpperBound = Callable[[IntArray, int, float], LogRates]
 """Function that gives one-sided upper bounds on error rates from errors, trials and confidence."""
 
 

@@ -20,12 +20,8 @@ from typing import Literal
 import numpy as np
 from scipy import special
 
-from fl_audit.estimators.one_run.guesses import (
-    Counts,
-    Guesses,
-    correct_among_bottom,
-    correct_among_top,
-)
+from fl_audit.array_types import IntArray
+from fl_audit.estimators.one_run.guesses import Guesses, correct_among_bottom, correct_among_top
 from fl_audit.estimators.one_run.pair_scores import PairScores, right_among_surest
 from fl_audit.estimators.scores import CanaryScores
 
@@ -77,7 +73,7 @@ class GuessOrder:
             return delta
         return delta * (math.exp(min(self.epsilon(log_odds), 700.0)) + 1)
 
-    def correct(self, scores: CanaryScores, totals: Counts) -> Counts:
+    def correct(self, scores: CanaryScores, totals: IntArray) -> IntArray:
         """The right guesses of each number of guesses, int64 of shape (n,).
 
         Guesses from the top would all be right if everybody were included, whatever the scores. So
@@ -105,7 +101,7 @@ class GuessOrder:
         top = int(self.at_top(np.array([total]))[0])
         return Guesses(top, total - top, correct)
 
-    def at_top(self, totals: Counts) -> Counts:
+    def at_top(self, totals: IntArray) -> IntArray:
         """How many of each number of guesses say that a canary is included; of pairs, each does."""
         if self.where == "bottom":
             return np.zeros_like(totals)

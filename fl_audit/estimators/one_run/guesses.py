@@ -3,14 +3,12 @@
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from fl_audit.array_types import IntArray
 from fl_audit.estimators.bisection import supremum
 from fl_audit.estimators.one_run.bound import binomial_tail, p_value, p_values
 from fl_audit.estimators.result import Detail
 from fl_audit.estimators.scores import CanaryScores
-
-Counts = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,7 @@ class Guesses:
         }
 
 
-def correct_among_top(scores: CanaryScores) -> Counts:
+def correct_among_top(scores: CanaryScores) -> IntArray:
     """Right guesses if the k largest are guessed included, by k, int64 of shape (m + 1,).
 
     The order of guesses may depend on the scores only. Among equal scores any fixed order would do;
@@ -56,13 +54,13 @@ def correct_among_top(scores: CanaryScores) -> Counts:
     return np.concatenate([[0], np.cumsum(is_included[order])])
 
 
-def correct_among_bottom(scores: CanaryScores) -> Counts:
+def correct_among_bottom(scores: CanaryScores) -> IntArray:
     """Right guesses if the k smallest are guessed excluded, by k, int64 of shape (m + 1,)."""
     # The same question with scores negated and the two groups exchanged.
     return correct_among_top(CanaryScores(-scores.excluded, -scores.included))
 
 
-def best_total(m: int, correct: Counts, delta: float, confidence: float) -> int:
+def best_total(m: int, correct: IntArray, delta: float, confidence: float) -> int:
     """The number of guesses r with the largest one-run bound; 0 if none exceeds 0.
 
     One bisection for all: a bound is at least epsilon exactly if its p-value rejects epsilon, so

@@ -4,9 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fl_audit.array_types import FloatArray
+from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.errors import InputError
-from fl_audit.estimators.one_run.guesses import Counts
 from fl_audit.estimators.scores import CanaryScores
 
 
@@ -47,7 +46,7 @@ class PairScores:
         return len(self.included)
 
 
-def right_among_surest(scores: PairScores) -> Counts:
+def right_among_surest(scores: PairScores) -> IntArray:
     """The right guesses among the r surest, for r = 0..m, int64 of shape (m + 1,).
 
     The guess of a pair is the example with the larger score, and it is the surer the further apart

@@ -37,9 +37,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fl_audit.array_types import FloatArray
+from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.estimators.one_run.guess_orders import GUESS_ORDERS, GuessOrder, orders_of
-from fl_audit.estimators.one_run.guesses import Counts
 from fl_audit.estimators.one_run.pooled_scores import (
     chances_in_samples,
     chances_included,
@@ -92,12 +91,12 @@ class GuessPlan:
     most: int
     spare: float | None = None
 
-    def totals(self) -> Counts:
+    def totals(self) -> IntArray:
         """The numbers of guesses that are asked about, ascending, int64 of shape (n,)."""
         numbers = numbers_of_guesses(self.most)
         return np.asarray(numbers[numbers >= min(self.fewest, numbers[-1])])
 
-    def levels(self, totals: Counts) -> FloatArray:
+    def levels(self, totals: IntArray) -> FloatArray:
         """The level of each number of guesses, in units of alpha, float64 of shape (n,)."""
         if self.total is None:
             return np.full(len(totals), _EQUAL_LEVEL)
@@ -105,7 +104,7 @@ class GuessPlan:
         return np.asarray(_LEVEL * np.minimum(1.0, (_NEAR / ratio) ** _FALL))
 
 
-def numbers_of_guesses(most: int) -> Counts:
+def numbers_of_guesses(most: int) -> IntArray:
     """Even numbers of guesses: all to 128, each second to 256, and so on, up to `most` >= 2.
 
     They are even, so that neither the included nor the excluded are favoured; the largest is `most`
@@ -232,13 +231,13 @@ def _fixed(
 
 
 @functools.cache
-def _coarse(most: int) -> Counts:
+def _coarse(most: int) -> IntArray:
     halves = np.round(2 ** (np.arange(_COARSE * most.bit_length()) / _COARSE)).astype(np.int64)
     return np.asarray(np.unique(2 * np.append(halves[halves < most // 2], most // 2)))
 
 
 def _around(
-    order: GuessOrder, totals: Counts, bounds: FloatArray, m_delta: float, spare: float
+    order: GuessOrder, totals: IntArray, bounds: FloatArray, m_delta: float, spare: float
 ) -> GuessPlan:
     """The plan for the number of guesses with the largest bound, and those around it.
 
@@ -253,7 +252,7 @@ def _around(
     return GuessPlan(order, total, fewest, min(int(totals[-1]), total * _FARTHEST), spare)
 
 
-def _delta_factors(totals: Counts, epsilon: float | FloatArray) -> FloatArray:
+def _delta_factors(totals: IntArray, epsilon: float | FloatArray) -> FloatArray:
     """About max g_T for numbers of guesses from each of these on, where the bound is epsilon.
 
     It is taken at 0.65 epsilon, as a bound may come out smaller than a plan promises.

@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from fl_audit.array_types import IntArray
 from fl_audit.estimators.one_run.bound import epsilon_lower_bound
 from fl_audit.estimators.one_run.guesses import (
-    Counts,
     Guesses,
     best_total,
     correct_among_bottom,
@@ -80,14 +80,14 @@ def best_guesses(
     return Guesses(best, total - best, int(correct[total]))
 
 
-def _growing_cuts(m: int) -> Counts:
+def _growing_cuts(m: int) -> IntArray:
     """The numbers from 0 to _DENSE_UP_TO, then a geometric grid up to m."""
     steps = int(np.log(m / _DENSE_UP_TO) / np.log(_GRID_RATIO)) + 1
     sparse = (_DENSE_UP_TO * _GRID_RATIO ** np.arange(1, steps + 1)).astype(np.int64)
     return np.concatenate([np.arange(_DENSE_UP_TO + 1), sparse[sparse < m], [m]])
 
 
-def _most_correct(plus: Counts, minus: Counts, cuts: Counts) -> Counts:
+def _most_correct(plus: IntArray, minus: IntArray, cuts: IntArray) -> IntArray:
     """The most right guesses over all splits k+ + k- = r of cuts, by r; -1 where there is none.
 
     The bound grows with the right guesses, so for each r no other split can be better.

@@ -33,20 +33,19 @@ by (epsilon, delta)-DP. Hence P(event) <= E f + m delta max g.
 import numpy as np
 from scipy import special
 
-from fl_audit.array_types import FloatArray
+from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.estimators.arguments import check_confidence, check_delta
 from fl_audit.estimators.one_run.bound import (
     binomial_probability,
     binomial_tail,
     check_counts,
 )
-from fl_audit.estimators.one_run.guesses import Counts
 from fl_audit.estimators.one_run.largest_rejected import largest_rejected
 
 _UNDERFLOW = 1e-290
 
 
-def sharp_p_values(m: int, r: Counts, v: Counts, epsilon: float, delta: float) -> FloatArray:
+def sharp_p_values(m: int, r: IntArray, v: IntArray, epsilon: float, delta: float) -> FloatArray:
     """The largest chance of v or more right guesses out of r under (epsilon, delta)-DP.
 
     It is f(v) + m delta g, at most 1, with f(v) the chance that Binomial(r, p) is at least v for p
@@ -107,7 +106,7 @@ def sharp_epsilon_lower_bound(m: int, r: int, v: int, delta: float, confidence: 
     )
 
 
-def delta_factors(r: Counts, v: Counts, epsilon: float) -> FloatArray:
+def delta_factors(r: IntArray, v: IntArray, epsilon: float) -> FloatArray:
     """The largest g in (2) if the event is v or more right guesses, float64 of shape (n,).
 
     It is f(v) (1 - f(v)) / (v P(Binomial(r, p) = v)): there g depends on the number of right

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from fl_audit.array_types import FloatArray
+from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.estimators.beta_quantile import beta_quantile
 from fl_audit.estimators.one_run.bound import binomial_probability, binomial_tail
-from fl_audit.estimators.one_run.guesses import Counts
 from fl_audit.estimators.one_run.sharp import delta_factors
 
 _LARGEST_R0 = 10_000
@@ -35,8 +34,8 @@ class Boundary:
       heights: Right guesses b_r in [1, r], int64 of shape (n,).
     """
 
-    totals: Counts
-    heights: Counts
+    totals: IntArray
+    heights: IntArray
 
     def crossing(self, epsilon: float, negligible: float = 1e-20) -> float:
         """The chance of the event if each guess is right with e^epsilon / (1 + e^epsilon).
@@ -79,7 +78,7 @@ class Boundary:
         below = np.concatenate([[0.0], single])[: len(r0)]
         return float(min(single[-1], np.min(below + special.expit(-epsilon) * modes)))
 
-    def _where_it_can_be_crossed(self) -> tuple[Counts, Counts]:
+    def _where_it_can_be_crossed(self) -> tuple[IntArray, IntArray]:
         reachable = np.diff(self.heights, prepend=0) < np.diff(self.totals, prepend=0)
         reachable[0] = True
         return self.totals[reachable], self.heights[reachable]
@@ -135,7 +134,7 @@ def _law_of_steps(n: int, epsilon: float, negligible: float) -> tuple[int, Float
     return first, binomial_probability(np.array(n), np.arange(first, last + 1), epsilon)
 
 
-def single_bounds(totals: Counts, correct: Counts, level: float | FloatArray) -> FloatArray:
+def single_bounds(totals: IntArray, correct: IntArray, level: float | FloatArray) -> FloatArray:
     """The epsilon at which W_r >= correct has probability `level` in the walk, for each r.
 
     It is the Clopper-Pearson bound of a single r: negative if the guesses are wrong more often than
@@ -154,7 +153,7 @@ def single_bounds(totals: Counts, correct: Counts, level: float | FloatArray) ->
     return np.asarray(np.where(correct > 0, bounds, -np.inf))
 
 
-def boundary_at(totals: Counts, epsilon: float, level: float | FloatArray) -> Boundary:
+def boundary_at(totals: IntArray, epsilon: float, level: float | FloatArray) -> Boundary:
     """The fewest right guesses whose `single_bounds` at these levels are at least epsilon.
 
     The larger epsilon, the higher the boundary. Numbers of guesses of which not even all right are

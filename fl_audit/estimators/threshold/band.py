@@ -50,10 +50,10 @@ from functools import lru_cache
 import numpy as np
 from scipy import optimize
 
-from fl_audit.array_types import FloatArray
+from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.estimators.beta_quantile import beta_quantile
 from fl_audit.estimators.spaced_ranks import spaced_ranks
-from fl_audit.estimators.threshold.crossing import Ranks, chance_too_large, chance_too_small
+from fl_audit.estimators.threshold.crossing import chance_too_large, chance_too_small
 from fl_audit.estimators.threshold.error_rate_bounds import LogRates, log_rates
 
 _EXACT_UP_TO = 120
@@ -78,7 +78,7 @@ class TruePositiveBand:
       negatives: Bounds on the false negative rates, of shape (r,).
     """
 
-    ranks: Ranks
+    ranks: IntArray
     levels: FloatArray
     negatives: LogRates
 
@@ -119,19 +119,19 @@ def true_positive_band(n: int, confidence: float) -> TruePositiveBand:
     return band
 
 
-def _weights(n: int, ranks: Ranks) -> FloatArray:
+def _weights(n: int, ranks: IntArray) -> FloatArray:
     """The levels of ranks up to a common factor, by which the level of rank 1 is 1."""
     from_end = np.minimum(ranks, n + 1 - ranks)
     return np.asarray(np.where(from_end == ranks, 1.0, _SMALLEST_SCORES) * from_end**-_DECAY)
 
 
-def _points(n: int, ranks: Ranks, levels: FloatArray) -> FloatArray:
+def _points(n: int, ranks: IntArray, levels: FloatArray) -> FloatArray:
     """Lower bounds b_k on U_(k), float64 of shape (r,)."""
     # U_(k) is at least what bounds a smaller rank; that matters for levels near 1 only.
     return np.maximum.accumulate(beta_quantile(ranks, n + 1 - ranks, levels))
 
 
-def _failure(n: int, ranks: Ranks, levels: FloatArray) -> float:
+def _failure(n: int, ranks: IntArray, levels: FloatArray) -> float:
     """An upper bound on P(U_(k) < b_k for some rank k), exact for small samples."""
     points = _points(n, ranks, levels)
     if n <= _EXACT_UP_TO:

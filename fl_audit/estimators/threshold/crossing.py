@@ -10,16 +10,13 @@ keep their digits, which one minus the rest would not.
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special
 
-from fl_audit.array_types import FloatArray
+from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.estimators.beta_cdf import beta_cdf
 
-Ranks = npt.NDArray[np.int64]
 
-
-def chance_too_small(n: int, ranks: Ranks, points: FloatArray) -> float:
+def chance_too_small(n: int, ranks: IntArray, points: FloatArray) -> float:
     """P(U_(k) < b_k for some k): the chance that one of the smallest uniforms is too small.
 
     Args:
@@ -44,7 +41,7 @@ def chance_too_small(n: int, ranks: Ranks, points: FloatArray) -> float:
     return crossed
 
 
-def chance_too_large(n: int, ranks: Ranks, points: FloatArray) -> float:
+def chance_too_large(n: int, ranks: IntArray, points: FloatArray) -> float:
     """P(U_(k) > a_k for some k): the chance that one of the smallest uniforms is too large.
 
     Args:

@@ -3,13 +3,10 @@
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from fl_audit.array_types import FloatArray
+from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.estimators.beta_quantile import beta_quantile
 from fl_audit.estimators.laws import Law, NullTail
-
-Counts = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -25,7 +22,7 @@ class LogRates:
     success: FloatArray
 
 
-def jeffreys_upper(errors: Counts, trials: int, confidence: float) -> LogRates:
+def jeffreys_upper(errors: IntArray, trials: int, confidence: float) -> LogRates:
     """One-sided Jeffreys upper bounds on an error rate.
 
     The bound is the `confidence` quantile of Beta(k + 1/2, n - k + 1/2); where every trial is an
@@ -45,7 +42,7 @@ def jeffreys_upper(errors: Counts, trials: int, confidence: float) -> LogRates:
     return log_rates(np.where(errors == trials, 0.0, rest))
 
 
-def clopper_pearson_upper(errors: Counts, trials: int, confidence: float) -> LogRates:
+def clopper_pearson_upper(errors: IntArray, trials: int, confidence: float) -> LogRates:
     """One-sided Clopper-Pearson upper bounds on an error rate, which are exact.
 
     The bound is the `confidence` quantile of Beta(k + 1, n - k), and 1 where every trial is an

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fl_audit.array_types import FloatArray
+from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.estimators.gaussian.best_threshold import Guess
 from fl_audit.estimators.rates import log_ratio
 from fl_audit.estimators.result import Detail
-from fl_audit.estimators.threshold.error_rate_bounds import Counts, LogRates
+from fl_audit.estimators.threshold.error_rate_bounds import LogRates
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class ProvenThreshold:
 
 def strongest_threshold(
     thresholds: FloatArray,
-    false_negatives: Counts,
+    false_negatives: IntArray,
     negatives: LogRates,
     positives: LogRates,
     delta: float,

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fl_audit.array_types import FloatArray
+from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.estimators.result import Estimate
 from fl_audit.estimators.setting import AuditSetting
 from fl_audit.estimators.threshold.error_rate_bounds import (
-    Counts,
     LogRates,
     clopper_pearson_upper,
     false_positive_rates,
@@ -22,7 +21,7 @@ from fl_audit.estimators.threshold.error_rate_bounds import (
 )
 from fl_audit.estimators.threshold.proven_threshold import ProvenThreshold, strongest_threshold
 
-UpperBounds = Callable[[Counts, int, float], LogRates]
+UpperBounds = Callable[[IntArray, int, float], LogRates]
 """Bounds on error rates, from numbers of errors of shape (t,), the trials and the confidence."""
 
 

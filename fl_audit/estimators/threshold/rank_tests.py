@@ -36,10 +36,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import optimize, special
 
-from fl_audit.array_types import FloatArray
+from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.estimators.beta_cdf import beta_cdf
 from fl_audit.estimators.beta_quantile import beta_quantile
-from fl_audit.estimators.threshold.error_rate_bounds import Counts
 
 LargestRate = Callable[[FloatArray, float], FloatArray]
 """G: the largest true positive rates that a claim allows at false positive rates, both in [0, 1].
@@ -132,7 +131,7 @@ def _weighted_ranks(n0: int) -> tuple[npt.NDArray[np.int64], FloatArray]:
 
 
 def largest_rejected_claim(
-    tests: RankTests, above: Counts, n1: int, largest_rate: LargestRate
+    tests: RankTests, above: IntArray, n1: int, largest_rate: LargestRate
 ) -> RejectedClaim:
     """The largest claim that any of the tests rejects.
 

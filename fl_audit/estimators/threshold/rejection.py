@@ -10,14 +10,14 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from fl_audit.array_types import BoolArray
+from fl_audit.array_types import BoolArray, IntArray
 from fl_audit.estimators.beta_cdf import beta_cdf
 from fl_audit.estimators.laws import NullTail
 from fl_audit.estimators.rates import log_ratio
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting
 from fl_audit.estimators.threshold.band import true_positive_band
-from fl_audit.estimators.threshold.error_rate_bounds import Counts, bounded_false_positives
+from fl_audit.estimators.threshold.error_rate_bounds import bounded_false_positives
 from fl_audit.estimators.threshold.rank_tests import largest_rate, rank_tests
 
 
@@ -43,7 +43,7 @@ def threshold_rejection(
         return np.asarray((np.maximum(by_included, by_excluded) > epsilon).any(axis=1))
 
     @functools.cache
-    def enough_above(num_included: int, num_excluded: int) -> Counts:
+    def enough_above(num_included: int, num_excluded: int) -> IntArray:
         return _enough_above(num_included, num_excluded, epsilon, delta, level)
 
     def by_ranks(samples: Sequence[CanaryScores]) -> BoolArray:
@@ -68,14 +68,14 @@ def threshold_rejection(
     return rejects
 
 
-def _above(scores: CanaryScores, ranks: Counts) -> Counts:
+def _above(scores: CanaryScores, ranks: IntArray) -> IntArray:
     """How many included scores are above the excluded ones of these ranks."""
     thresholds = np.sort(scores.excluded)[scores.num_excluded - ranks]
     not_above = np.searchsorted(np.sort(scores.included), thresholds, side="right")
     return np.asarray(scores.num_included - not_above)
 
 
-def _enough_above(n1: int, n0: int, epsilon: float, delta: float, level: float) -> Counts:
+def _enough_above(n1: int, n0: int, epsilon: float, delta: float, level: float) -> IntArray:
     """The fewest included scores above each excluded one that reject epsilon; n1 + 1 if none do."""
     tests = rank_tests(n0, 1 - level)
     rates = largest_rate(delta)(tests.cells, epsilon)

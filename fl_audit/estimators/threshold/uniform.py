@@ -4,17 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fl_audit.array_types import FloatArray
+from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.estimators.laws import NullTail
 from fl_audit.estimators.result import Detail
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting
 from fl_audit.estimators.threshold.band import true_positive_band
-from fl_audit.estimators.threshold.error_rate_bounds import (
-    Counts,
-    LogRates,
-    bounded_false_positives,
-)
+from fl_audit.estimators.threshold.error_rate_bounds import LogRates, bounded_false_positives
 from fl_audit.estimators.threshold.rank_tests import (
     LargestRate,
     largest_rejected_claim,
@@ -36,7 +32,7 @@ class BoundedThresholds:
     """
 
     thresholds: FloatArray
-    false_negatives: Counts
+    false_negatives: IntArray
     negatives: LogRates
     positives: LogRates
     levels: FloatArray
