@@ -20,8 +20,11 @@ from fl_audit.estimators import METHODS, CanaryScores
 from fl_audit.estimators.challenge_bases import ChainSettings, ChallengeCounts, posterior
 from fl_audit.estimators.counts import ConfusionCounts, EpsilonPosterior
 from fl_audit.estimators.one_run.bound import epsilon_lower_bound
-from fl_audit.estimators.one_run.guesses import correct_among_bottom, correct_among_top
-from fl_audit.estimators.one_run.search import best_guesses
+from fl_audit.estimators.one_run.guesses import (
+    best_guesses,
+    correct_among_bottom,
+    correct_among_top,
+)
 
 WORKED_EXAMPLE = ConfusionCounts(
     false_negatives=35, true_positives=65, false_positives=25, true_negatives=75

@@ -14,7 +14,7 @@ import numpy as np
 
 from fl_audit.array_types import FloatArray
 from fl_audit.estimators import METHODS, AuditSetting, CanaryScores, GaussianCanaryNull
-from fl_audit.estimators.gaussian.gdp import epsilon_of_mu
+from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
 
 Signals = Callable[[np.random.Generator, int], FloatArray]
 """A function that draws the signals of a number of included canaries, in deviations of noise."""

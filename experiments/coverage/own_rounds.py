@@ -27,7 +27,7 @@ from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.round_directions import RoundDirections
 from fl_audit.canaries.families import FAMILIES
 from fl_audit.estimators import METHODS, AuditSetting, CanaryScores
-from fl_audit.estimators.gaussian.gdp import epsilon_of_mu
+from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
 from fl_audit.formats.round_logs import DirectionLog
 
 DELTA, CONFIDENCE = 1e-3, 0.95

@@ -7,10 +7,12 @@ import tensorflow as tf
 from sklearn.datasets import load_digits
 
 from experiments.negoescu2024_appendix_b.mixtures import kolmogorov_smirnov_table
-from fl_audit.estimators.epsilon_star import log_odds_losses
-from fl_audit.estimators.epsilon_star.empirical import epsilon_star_empirical
-from fl_audit.estimators.epsilon_star.parametric import epsilon_star
-from fl_audit.estimators.epsilon_star.transform import LossTransform
+from fl_audit.estimators.epsilon_star import (
+    LossTransform,
+    epsilon_star,
+    epsilon_star_empirical,
+    log_odds_losses,
+)
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting
 from fl_audit.tasks.cross_entropy import cross_entropy

@@ -10,10 +10,8 @@ from scipy import special
 from fl_audit.array_types import FloatArray
 from fl_audit.errors import InputError
 from fl_audit.estimators.arguments import check_delta
-from fl_audit.estimators.epsilon_star.model_epsilon import ModelEpsilon
-from fl_audit.estimators.epsilon_star.of_laws import epsilon_star_of_laws
-from fl_audit.estimators.epsilon_star.transform import LossTransform
-from fl_audit.estimators.laws import Gaussian
+from fl_audit.estimators.distributions import Gaussian
+from fl_audit.estimators.epsilon_star import LossTransform, ModelEpsilon, epsilon_star_of_laws
 
 _HALVINGS = 200
 """The number of halvings; enough to narrow any interval of floats to two neighbours."""

@@ -6,8 +6,7 @@ import sys
 import numpy as np
 from scipy import stats
 
-from fl_audit.estimators.epsilon_star.empirical import epsilon_star_empirical
-from fl_audit.estimators.epsilon_star.parametric import epsilon_star
+from fl_audit.estimators.epsilon_star import epsilon_star, epsilon_star_empirical
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting
 

@@ -11,8 +11,8 @@ from scipy import special
 from fl_audit.array_types import FloatArray
 from fl_audit.errors import InputError
 from fl_audit.estimators.arguments import check_delta
-from fl_audit.estimators.epsilon_star.losses import checked_losses
-from fl_audit.estimators.rates import log_ratio
+from fl_audit.estimators.epsilon_star import checked_losses
+from fl_audit.estimators.privacy_region import log_ratio
 
 
 @dataclass(frozen=True)

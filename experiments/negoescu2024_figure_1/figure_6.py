@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 from experiments.negoescu2024_appendix_b.mixtures import kolmogorov_smirnov_table
 from experiments.negoescu2024_figure_1.run import private, trained, training_set
 from experiments.negoescu2024_figure_1.tasks import TASKS
-from fl_audit.estimators.epsilon_star.transform import LossTransform
+from fl_audit.estimators.epsilon_star import LossTransform
 
 COMPONENTS, SIZES = range(1, 21), range(50, 401, 50)
 

@@ -16,8 +16,7 @@ from matplotlib.axes import Axes
 
 from experiments.negoescu2024_figure_1.tasks import TASKS, PlottedTask
 from fl_audit.array_types import FloatArray
-from fl_audit.estimators.epsilon_star.empirical import epsilon_star_empirical
-from fl_audit.estimators.epsilon_star.parametric import epsilon_star
+from fl_audit.estimators.epsilon_star import epsilon_star, epsilon_star_empirical
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting
 from fl_audit.training.models.guarantee import with_epsilon

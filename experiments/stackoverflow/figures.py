@@ -31,7 +31,7 @@ from scipy import stats
 from fl_audit.attacks.final_model import FINAL
 from fl_audit.comparison import read_report
 from fl_audit.errors import InputError
-from fl_audit.estimators.gaussian.normality import anderson_darling
+from fl_audit.estimators.gaussian.fit import anderson_darling
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.participation_files import read_canaries
 from fl_audit.formats.score_file import read_score_file

@@ -24,16 +24,13 @@ from fl_audit.estimators.one_run.bound import (
     binomial_probability,
     binomial_tail,
     check_counts,
-    epsilon_lower_bound,
-)
-from fl_audit.estimators.one_run.guesses import Guesses
-from fl_audit.estimators.one_run.largest_rejected import largest_rejected
-from fl_audit.estimators.one_run.pair_scores import PairScores, right_among_surest
-from fl_audit.estimators.one_run.sharp import (
     delta_factors,
+    epsilon_lower_bound,
+    largest_rejected,
     sharp_epsilon_lower_bound,
     sharp_p_values,
 )
+from fl_audit.estimators.one_run.guesses import Guesses, PairScores, right_among_surest
 from fl_audit.estimators.result import Estimate
 
 _DEVIATIONS = 12

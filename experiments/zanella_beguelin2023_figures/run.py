@@ -20,10 +20,10 @@ from fl_audit.estimators.counts import (
     epsilon_of_rates,
     intervals,
 )
+from fl_audit.estimators.counts.bayes import RocCounts, best_threshold
 from fl_audit.estimators.counts.confusion import Interval
 from fl_audit.estimators.counts.intervals import interval_of_rates
-from fl_audit.estimators.counts.roc import RocCounts, best_threshold
-from fl_audit.estimators.threshold.error_rate_bounds import clopper_pearson_upper, jeffreys_upper
+from fl_audit.estimators.threshold.error_rates import clopper_pearson_upper, jeffreys_upper
 from fl_audit.formats.score_file import read_score_file
 
 METHODS = ("clopper_pearson", "jeffreys", "bayes")

@@ -20,8 +20,8 @@ from scipy import special
 
 from fl_audit.accounting.guarantee import AccountedEpsilon
 from fl_audit.estimators.bisection import supremum
-from fl_audit.estimators.gaussian.regions import epsilon_over_all_regions
-from fl_audit.estimators.laws import Gaussian
+from fl_audit.estimators.distributions import Gaussian
+from fl_audit.estimators.gaussian.fit import epsilon_over_all_regions
 
 RDP_ORDERS: tuple[float, ...] = (
     *(1 + np.geomspace(0.0102, 1, 80, endpoint=False)).tolist(),

@@ -16,16 +16,15 @@ import numpy as np
 
 from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.errors import InputError
-from fl_audit.estimators.laws import (
+from fl_audit.estimators.null import (
     AtMostNull,
-    Concentration,
     GaussianCanaryNull,
     LargestOfRoundsNull,
     NullTail,
     ScaledNull,
     SignCanaryNull,
-    concentration_of,
 )
+from fl_audit.estimators.random_signs import Concentration, concentration_of
 from fl_audit.formats.text_files import read_json, write_text
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from fl_audit.array_types import Float32Array, FloatArray, IndexArray
 from fl_audit.attacks.direction_sum import CANCELLED
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.sketch import Sketch, largest_lengths, width_of
-from fl_audit.estimators.laws import Concentration, concentration_of
+from fl_audit.estimators.random_signs import Concentration, concentration_of
 from fl_audit.formats.round_logs import DirectionLog, unnamed_log
 
 

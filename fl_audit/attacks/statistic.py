@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from fl_audit.attacks.compared_vectors import ANY_VECTOR, ComparedVectors
 from fl_audit.errors import InputError
-from fl_audit.estimators.laws import NullTail
+from fl_audit.estimators.null import NullTail
 from fl_audit.estimators.setting import Null
 
 if TYPE_CHECKING:

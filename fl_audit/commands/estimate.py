@@ -21,7 +21,7 @@ from fl_audit.commands.printing import (
 
 if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands
-    from fl_audit.estimators.laws import NullTail
+    from fl_audit.estimators.null import NullTail
     from fl_audit.estimators.setting import Null
     from fl_audit.report.build import Asked, FolderReport
     from fl_audit.report.folder import AuditedFolder

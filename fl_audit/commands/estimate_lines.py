@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fl_audit.estimators.method_groups import METHOD_GROUPS, MethodGroup
+from fl_audit.estimators.result import METHOD_GROUPS, MethodGroup
 from fl_audit.estimators.threshold.null_choice import refuted_nulls
 
 if TYPE_CHECKING:

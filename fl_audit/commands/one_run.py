@@ -29,8 +29,11 @@ def add(commands: "Commands") -> None:
 
 
 def _one_run(arguments: argparse.Namespace) -> int:
-    from fl_audit.estimators.one_run.bound import epsilon_lower_bound, p_value
-    from fl_audit.estimators.one_run.sharp import sharp_epsilon_lower_bound
+    from fl_audit.estimators.one_run.bound import (
+        epsilon_lower_bound,
+        p_value,
+        sharp_epsilon_lower_bound,
+    )
 
     counts = arguments.examples, arguments.guesses, arguments.correct
     lower = epsilon_lower_bound(*counts, arguments.delta, arguments.confidence)

@@ -5,22 +5,13 @@ always means MORE like a member.
 """
 
 from fl_audit.estimators.audit import AuditResult, estimate
-from fl_audit.estimators.gaussian.best_threshold import BestThreshold, epsilon_of_laws
-from fl_audit.estimators.gaussian.normality import AndersonDarling, anderson_darling
-from fl_audit.estimators.gaussian.regions import epsilon_over_all_regions
-from fl_audit.estimators.laws import (
-    Concentration,
-    ExactCosine,
-    Gaussian,
-    GaussianCanaryNull,
-    LargestOfRoundsNull,
-    Law,
-    NullTail,
-    ScaledNull,
-    SignCanaryNull,
-    closed_form_null,
-    concentration_of,
-    rademacher_log_tail_bound,
+from fl_audit.estimators.distributions import ExactCosine, Gaussian, Law, closed_form_null
+from fl_audit.estimators.gaussian.fit import (
+    AndersonDarling,
+    BestThreshold,
+    anderson_darling,
+    epsilon_of_laws,
+    epsilon_over_all_regions,
 )
 from fl_audit.estimators.methods import (
     METHODS,
@@ -29,7 +20,19 @@ from fl_audit.estimators.methods import (
     remove_method,
     valid_methods,
 )
+from fl_audit.estimators.null import (
+    GaussianCanaryNull,
+    LargestOfRoundsNull,
+    NullTail,
+    ScaledNull,
+    SignCanaryNull,
+)
 from fl_audit.estimators.one_run.bound import epsilon_lower_bound, p_value
+from fl_audit.estimators.random_signs import (
+    Concentration,
+    concentration_of,
+    rademacher_log_tail_bound,
+)
 from fl_audit.estimators.result import Estimate
 from fl_audit.estimators.roc import (
     RocSummary,

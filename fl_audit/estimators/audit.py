@@ -5,10 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fl_audit.errors import InputError, nearest
-from fl_audit.estimators.laws import NullTail
 from fl_audit.estimators.methods import METHODS
-from fl_audit.estimators.records import Record, data_frame, html_table
-from fl_audit.estimators.result import Estimate
+from fl_audit.estimators.null import NullTail
+from fl_audit.estimators.result import Estimate, Record, data_frame, html_table
 from fl_audit.estimators.roc import RocSummary, roc_summary
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting, NotApplicableError, Null, NullSource

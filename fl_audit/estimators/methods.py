@@ -12,22 +12,18 @@ import numpy as np
 
 from fl_audit.array_types import BoolArray
 from fl_audit.estimators.counts.bayes import bayes
-from fl_audit.estimators.epsilon_star.empirical import epsilon_star_empirical
-from fl_audit.estimators.epsilon_star.parametric import epsilon_star
+from fl_audit.estimators.epsilon_star import epsilon_star, epsilon_star_empirical
 from fl_audit.estimators.gaussian.fit import gaussian_fit
-from fl_audit.estimators.gaussian.gdp import gdp_fit
+from fl_audit.estimators.gaussian.mechanism import gdp_fit
 from fl_audit.estimators.gaussian.shift_fit import shift_fit
-from fl_audit.estimators.one_run.one_run_fdp import one_run_fdp
-from fl_audit.estimators.one_run.rejection_region import one_run_rejection
-from fl_audit.estimators.one_run.search import one_run
-from fl_audit.estimators.one_run.valid import one_run_valid
+from fl_audit.estimators.one_run.f_dp import one_run_fdp
+from fl_audit.estimators.one_run.guesses import one_run
+from fl_audit.estimators.one_run.valid import one_run_rejection, one_run_valid
 from fl_audit.estimators.result import WHATEVER_LAW, Estimate, Kind, ValidFor
 from fl_audit.estimators.scores import Inclusion
 from fl_audit.estimators.setting import AuditSetting, NotApplicableError
-from fl_audit.estimators.threshold.gdp import threshold_gdp
 from fl_audit.estimators.threshold.published import threshold_clopper_pearson, threshold_jeffreys
-from fl_audit.estimators.threshold.rejection import threshold_rejection
-from fl_audit.estimators.threshold.valid import threshold_valid
+from fl_audit.estimators.threshold.valid import threshold_gdp, threshold_rejection, threshold_valid
 
 Rejection = Callable[[Sequence[AuditSetting]], BoolArray]
 """Whether each of some samples rejects what a test is made for, bool of shape (samples,)."""

@@ -7,13 +7,8 @@ import numpy as np
 
 from fl_audit.errors import InputError
 from fl_audit.estimators.arguments import check_confidence, check_delta, check_dim
-from fl_audit.estimators.laws import (
-    ExactCosine,
-    Gaussian,
-    NullTail,
-    SignCanaryNull,
-    closed_form_null,
-)
+from fl_audit.estimators.distributions import ExactCosine, Gaussian, closed_form_null
+from fl_audit.estimators.null import NullTail, SignCanaryNull
 from fl_audit.estimators.scores import CanaryScores
 
 Null = Literal["closed_form", "empirical"]

@@ -1,19 +1,194 @@
-"""LiRA, the likelihood ratio attack (Carlini et al. 2022, arXiv:2112.03570).
+"""LiRA, the likelihood ratio attack: Carlini et al. (2022), arXiv:2112.03570.
 
-Scores are logarithms and never saturate: a probability would round to 0 or 1 just where an attack
-is at its best, and make the best scores of an audit equal.
+First comes the test between two normal distributions of the loss (Yıldırım et al. 2025, Algorithm
+3), then shadow models' outputs and the fits to them, the online and the offline attack, and the
+points at which the attack does best. Scores are logarithms and never saturate: a probability would
+round to 0 or 1 just where an attack is at its best, and make the best scores of an audit equal.
 """
 
 import math
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from fl_audit.array_types import FloatArray
+from fl_audit.array_types import FloatArray, IndexArray
 from fl_audit.errors import InputError
-from fl_audit.membership.likelihood_ratio import NormalFit
-from fl_audit.membership.shadow_outputs import ShadowOutputs, Spread
+
+
+@dataclass(frozen=True, eq=False)
+class NormalFit:
+    """Normal laws of the loss, one per entry.
+
+    Attributes:
+      mean: Means, float64 of any shape.
+      deviation: Deviations with divisor M - 1, above 0, float64 of the same shape.
+    """
+
+    mean: FloatArray
+    deviation: FloatArray
+
+
+def decide_member(
+    loss: FloatArray, without: NormalFit, having: NormalFit, false_positive_rate: float
+) -> npt.NDArray[np.bool_]:
+    """Whether the likelihood ratio test takes a loss for that of a model trained with the point.
+
+    With deviations s0 of `without` and s1 of `having`, the log likelihood ratio is a multiple of
+    (loss + R)^2 plus a constant, where
+
+        R = (m0 / s0^2 - m1 / s1^2) / (1 / s1^2 - 1 / s0^2),
+
+    and under H0 ((loss + R) / s0)^2 is chi-square with one degree of freedom and noncentrality
+    ((m0 + R) / s0)^2. Small values speak for H1 if s0 > s1, large ones if s0 < s1; equal
+    deviations leave a test of the loss itself. Algorithm 3.
+
+    Algorithm 3 as printed has the two terms of R's denominator exchanged and adds m0 / s0 to R / s0
+    all the same. That is no likelihood ratio test: with m0 = 0, s0 = 2, m1 = 3, s1 = 1 the printed
+    R is 4, and rejects around a loss of -4 instead of around 4, where H1 is likelier. The authors'
+    own program has the sign used here.
+
+    Args:
+      loss: Losses of the point under the models in question, float64 of any shape.
+      without: Law H0, fitted to losses of models trained without the point; broadcast with loss.
+      having: Law H1, fitted to losses of models trained with it; broadcast with loss.
+      false_positive_rate: False positive rate alpha* that the test aims at, in (0, 1).
+
+    Raises:
+      InputError: If false_positive_rate is out of range.
+
+    >>> fits = [NormalFit(np.array([m]), np.array([s])) for m, s in [(0, 2), (3, 1)]]
+    >>> [bool(decide_member(np.array([loss]), *fits, 0.1)[0]) for loss in (-4.0, 4.0)]
+    [False, True]
+    """
+    if not 0 < false_positive_rate < 1:
+        raise InputError(f"false_positive_rate must be in (0, 1), got {false_positive_rate}")
+    return member_p_values(loss, without, having) <= false_positive_rate
+
+
+def member_p_values(loss: FloatArray, without: NormalFit, having: NormalFit) -> FloatArray:
+    """The smallest false positive rate at which `decide_member` takes each loss for a member's.
+
+    It is the probability under H0 of a likelihood ratio at least as large, 1 where both laws are
+    equal. So the decisions at all alpha* come from one array.
+
+    Args:
+      loss: Losses of the point under the models in question, float64 of any shape.
+      without: Law H0; broadcast with loss.
+      having: Law H1; broadcast with loss.
+
+    Returns:
+      Rates in [0, 1], float64 of the broadcast shape.
+
+    >>> fits = [NormalFit(np.array([m]), np.array([1.0])) for m in (0.0, -3.0)]
+    >>> member_p_values(np.array([-1.6449, 0.0]), *fits).round(3).tolist()
+    [0.05, 0.5]
+    """
+    s0, s1 = without.deviation, having.deviation
+    z = (loss - without.mean) / s0
+    # In units of s0 from m0: the parabola's vertex lies at `vertex`, without R's cancellation.
+    shift = (having.mean - without.mean) / s0
+    ratio = np.asarray(s1 / s0)
+    by_shift = np.where(shift == 0, 1.0, special.ndtr(np.where(shift < 0, z, -z)))
+    equal = ratio == 1
+    vertex = shift / np.where(equal, 1.0, (1 - ratio) * (1 + ratio))
+    # The two losses of this likelihood ratio: this one, and its mirror image at the vertex.
+    low, high = np.minimum(z, 2 * vertex - z), np.maximum(z, 2 * vertex - z)
+    upper_tail = special.ndtr(-low) - special.ndtr(-high)
+    nearer = np.where(low > 0, upper_tail, special.ndtr(high) - special.ndtr(low))
+    farther = special.ndtr(low) + special.ndtr(-high)
+    by_width = np.where(ratio < 1, nearer, farther)
+    return np.asarray(np.where(equal, by_shift, by_width))
+
+
+# The outputs of shadow models, whose training points are known, and normal laws fitted to them.
+
+
+BoolArray = npt.NDArray[np.bool_]
+
+Spread = Literal["each_point", "all_points"]
+"""Whether each point's law has a deviation of its own, or all points share one.
+
+Carlini et al. (2022) find that with few shadow models (some 64) a shared one does better.
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class ShadowOutputs:
+    """The outputs of several models for several points, and which points each was trained on.
+
+    Attributes:
+      values: Margins, or losses, finite float64 of shape (models, points).
+      member: Whether the model was trained on the point, bool of the same shape.
+
+    Raises:
+      InputError: If the shapes disagree, or a value is not finite.
+    """
+
+    values: FloatArray
+    member: BoolArray
+
+    def __post_init__(self) -> None:
+        """Checks the fields, so that no later step has to."""
+        object.__setattr__(self, "values", np.asarray(self.values, dtype=np.float64))
+        object.__setattr__(self, "member", np.asarray(self.member, dtype=np.bool_))
+        if self.values.ndim != 2 or self.values.shape != self.member.shape:
+            raise InputError(
+                "values and member must both have shape (models, points), got "
+                f"{self.values.shape} and {self.member.shape}"
+            )
+        if not np.isfinite(self.values).all():
+            model, point = np.argwhere(~np.isfinite(self.values))[0]
+            raise InputError(
+                f"outputs must be finite, got {self.values[model, point]} of model {model} at "
+                f"point {point}"
+            )
+
+    def take(self, models: IndexArray | slice) -> "ShadowOutputs":
+        """The outputs of some of the models."""
+        return ShadowOutputs(self.values[models], self.member[models])
+
+    def of_members(self, spread: Spread = "each_point") -> NormalFit:
+        """The laws of the outputs of models trained on each point, of shape (points,).
+
+        Raises:
+          InputError: If fewer than 2 of the models were trained on a point, or all agree.
+        """
+        return _fit(self.values, self.member, spread, "trained on")
+
+    def of_others(self, spread: Spread = "each_point") -> NormalFit:
+        """The laws of the outputs of models trained without each point, of shape (points,).
+
+        Raises:
+          InputError: If fewer than 2 of the models were trained without a point, or all agree.
+        """
+        return _fit(self.values, ~self.member, spread, "trained without")
+
+
+def _fit(values: FloatArray, kept: BoolArray, spread: Spread, what: str) -> NormalFit:
+    """Means and deviations (divisor M - 1) over the models kept at each point."""
+    count = np.sum(kept, axis=0)
+    few = np.flatnonzero(count < 2)
+    if len(few):
+        raise InputError(
+            f"point {few[0]}: needs at least 2 models {what} it, got {count[few[0]]}; use more "
+            "shadow models"
+        )
+    mean = np.sum(values, axis=0, where=kept) / count
+    squares = np.sum((values - mean) ** 2, axis=0, where=kept)
+    if spread == "all_points":
+        squares, freedom = np.full_like(squares, np.sum(squares)), np.sum(count - 1)
+    else:
+        freedom = count - 1
+    equal = np.flatnonzero(squares == 0)
+    if len(equal):
+        raise InputError(f"point {equal[0]}: all models {what} it have the same output")
+    return NormalFit(mean, np.sqrt(squares / freedom))
+
+
+# The attacks.
 
 
 def online_lira(
@@ -83,3 +258,60 @@ def _checked(targets: npt.ArrayLike, shadow: ShadowOutputs) -> FloatArray:
 def _log_density(x: FloatArray, law: NormalFit) -> FloatArray:
     z = (x - law.mean) / law.deviation
     return np.asarray(-(z**2) / 2 - np.log(law.deviation) - math.log(2 * math.pi) / 2)
+
+
+# SelectWorst: the points at which an attack does best (Zanella-Béguelin et al. 2022, Alg. 3).
+
+
+@dataclass(frozen=True, eq=False)
+class WorstPoints:
+    """The points at which LiRA does best, the best first.
+
+    Attributes:
+      points: Indices of the points, int64 of shape (k,).
+      accuracy: Share of held-back models that LiRA told right at each, float64 of shape (k,).
+      separation: Distance of the means of models with and without the point, in units of the
+        root mean square of both deviations, float64 of shape (k,).
+    """
+
+    points: IndexArray
+    accuracy: FloatArray
+    separation: FloatArray
+
+
+def select_worst(shadow: ShadowOutputs, k: int, fitted_share: float = 0.8) -> WorstPoints:
+    """The k points with the largest aggregate weight.
+
+    The weight is LiRA's accuracy (a log likelihood ratio above 0 means member) on models that its
+    laws were not fitted to: section 4.1 fits to 80 % of the shadow models and tests on the rest.
+    Few models leave many points with the same accuracy; among these the better separated come
+    first, and then those of lower index.
+
+    Args:
+      shadow: Outputs of models, each trained on a random part of the points.
+      k: Number of points, from 1 to all.
+      fitted_share: Share of the models, the first ones, that laws are fitted to, in (0, 1).
+
+    Raises:
+      InputError: If k or the share is out of range, or there are too few models.
+    """
+    models, points = shadow.values.shape
+    if not 1 <= k <= points:
+        raise InputError(f"k must be from 1 to {points}, the number of points, got {k}")
+    if not 0 < fitted_share < 1:
+        raise InputError(f"fitted_share must be in (0, 1), got {fitted_share}")
+    fitted = round(fitted_share * models)
+    if fitted == models:
+        raise InputError(f"{models} shadow models leave none to test on; use more")
+    tested = shadow.take(slice(fitted, None))
+    scores = online_lira(tested.values, shadow.take(slice(fitted)))
+    accuracy = np.mean((scores > 0) == tested.member, axis=0)
+    separation = _separation(shadow)
+    chosen = np.lexsort((np.arange(points), -separation, -accuracy))[:k]
+    return WorstPoints(chosen, accuracy[chosen], separation[chosen])
+
+
+def _separation(shadow: ShadowOutputs) -> FloatArray:
+    having, without = shadow.of_members(), shadow.of_others()
+    width = np.sqrt((having.deviation**2 + without.deviation**2) / 2)
+    return np.asarray(np.abs(having.mean - without.mean) / width)

@@ -9,14 +9,13 @@ import numpy as np
 from fl_audit.array_types import FloatArray, IndexArray
 from fl_audit.config.attack import num_models
 from fl_audit.estimators import CanaryScores, estimate
-from fl_audit.estimators.challenge_bases.counts import ChallengeCounts
 from fl_audit.estimators.challenge_bases.grid import grid_posterior
-from fl_audit.estimators.challenge_bases.prior import Prior
+from fl_audit.estimators.challenge_bases.model import ChallengeCounts, Prior
 from fl_audit.formats.score_file import COLUMNS, ScoreFile, write_score_file
 from fl_audit.formats.text_files import write_text
 from fl_audit.membership.lira import online_lira
 from fl_audit.membership.measure_mia import measure_mia
-from fl_audit.membership.model_privacy import epsilon_star_of_model
+from fl_audit.membership.outputs import epsilon_star_of_model
 from fl_audit.pipeline.attacked_bases import AttackedBase, Chosen, Target
 from fl_audit.report.attack import AttackReport, render_attack
 

@@ -9,8 +9,7 @@ import numpy.typing as npt
 from fl_audit.array_types import FloatArray
 from fl_audit.config.attack import AnyAttack
 from fl_audit.membership.games import balanced_coins, fair_coins, indistinguishability_game
-from fl_audit.membership.select_worst import WorstPoints, select_worst
-from fl_audit.membership.shadow_outputs import ShadowOutputs
+from fl_audit.membership.lira import ShadowOutputs, WorstPoints, select_worst
 from fl_audit.report.attack import AttackedMember, AttackWords, Guaranteed
 from fl_audit.seeds import Stream, generator
 

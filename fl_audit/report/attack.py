@@ -11,14 +11,13 @@ from matplotlib.axes import Axes
 
 from fl_audit.array_types import FloatArray
 from fl_audit.estimators import AuditResult, CanaryScores
-from fl_audit.estimators.challenge_bases.counts import ChallengeCounts
 from fl_audit.estimators.challenge_bases.grid import GridPosterior
-from fl_audit.estimators.challenge_bases.prior import Prior
+from fl_audit.estimators.challenge_bases.model import ChallengeCounts, Prior
 from fl_audit.estimators.counts.confusion import ConfusionCounts
 from fl_audit.estimators.counts.posterior import EpsilonPosterior
 from fl_audit.estimators.result import json_value
-from fl_audit.estimators.roc.roc import RocCurve
-from fl_audit.membership.model_privacy import ModelPrivacy
+from fl_audit.estimators.roc.curve import RocCurve
+from fl_audit.membership.outputs import ModelPrivacy
 from fl_audit.report.chart import score_histogram
 from fl_audit.report.figure import BLUE, FAINT, INK, ORANGE, draw
 from fl_audit.report.page import render

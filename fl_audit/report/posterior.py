@@ -15,11 +15,10 @@ from matplotlib.colors import LinearSegmentedColormap
 
 from fl_audit.array_types import FloatArray
 from fl_audit.estimators.challenge_bases import ChallengeCounts, Prior
-from fl_audit.estimators.challenge_bases.diagnostics import autocorrelations
 from fl_audit.estimators.challenge_bases.grid import GridPosterior
 from fl_audit.estimators.challenge_bases.mhaar import MhaarDraws
-from fl_audit.estimators.challenge_bases.prior import BetaStrength, FixedStrength
-from fl_audit.estimators.challenge_bases.summary import Marginal
+from fl_audit.estimators.challenge_bases.model import BetaStrength, FixedStrength
+from fl_audit.estimators.challenge_bases.summary import Marginal, autocorrelations
 from fl_audit.report.figure import BLUE, FAINT, INK, ORANGE, draw
 from fl_audit.report.page import render
 

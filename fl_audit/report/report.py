@@ -14,7 +14,7 @@ import msgspec
 
 from fl_audit.checks.aggregates import FALSE_ALARM
 from fl_audit.config import Config
-from fl_audit.estimators.records import Record, data_frame
+from fl_audit.estimators.result import Record, data_frame
 from fl_audit.formats.folders import RunRecord
 from fl_audit.verdict.live import shared_confidence
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 
 from fl_audit.checks.canary_check import Arrival
-from fl_audit.estimators.records import Record
+from fl_audit.estimators.result import Record
 from fl_audit.number_words import significant, upper_bound_text
 from fl_audit.report.checks import checks_words
 from fl_audit.report.headline import Headline, headline

@@ -12,7 +12,7 @@ from fl_audit.estimators import (
     ScaledNull,
     SignCanaryNull,
 )
-from fl_audit.estimators.laws.null_tail import AtMostNull
+from fl_audit.estimators.null import AtMostNull
 from fl_audit.verdict.claim_tests import ScoredStatistic
 
 SIMULATED_DIM = 10**12

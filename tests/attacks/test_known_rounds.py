@@ -10,8 +10,7 @@ from scipy import stats
 from fl_audit.attacks import CanaryPool, RoundScorer
 from fl_audit.attacks.own_rounds import OwnRounds, sums_in_own_rounds
 from fl_audit.errors import InputError
-from fl_audit.estimators.threshold.gdp import threshold_gdp
-from fl_audit.estimators.threshold.valid import threshold_valid
+from fl_audit.estimators.threshold.valid import threshold_gdp, threshold_valid
 from fl_audit.report.folder import AuditedFolder, folder_statistics
 
 FAMILIES = ["gaussian", "rademacher", "hadamard"]

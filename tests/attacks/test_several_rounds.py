@@ -13,9 +13,8 @@ from fl_audit.attacks.round_directions import RoundDirections
 from fl_audit.attacks.statistic import WITHOUT_A_LAW
 from fl_audit.canaries.families import FAMILIES
 from fl_audit.estimators import AuditSetting
-from fl_audit.estimators.laws import AtMostNull
-from fl_audit.estimators.threshold.gdp import threshold_gdp
-from fl_audit.estimators.threshold.valid import threshold_valid
+from fl_audit.estimators.null import AtMostNull
+from fl_audit.estimators.threshold.valid import threshold_gdp, threshold_valid
 from fl_audit.report.folder import AuditedFolder, folder_statistics
 
 WITH_A_LAW = [family for family in FAMILIES if family not in WITHOUT_A_LAW]

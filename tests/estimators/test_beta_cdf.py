@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from fl_audit.estimators.beta_cdf import beta_cdf
+from fl_audit.estimators.beta_distribution import beta_cdf
 
 
 @pytest.mark.parametrize("n", [10.0, 1e5, 1e6, 1e7, 1e8])

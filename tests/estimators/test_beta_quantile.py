@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fl_audit.estimators.beta_quantile import beta_quantile
+from fl_audit.estimators.beta_distribution import beta_quantile
 
 
 @pytest.mark.parametrize("p", [1e-12, 1e-9, 1e-4, 0.05, 0.5, 0.9])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fl_audit.estimators import METHODS, CanaryScores, estimate
-from fl_audit.estimators.gaussian.normality import anderson_darling
+from fl_audit.estimators.gaussian.fit import anderson_darling
 from fl_audit.verdict import Claim, ClaimTests, ScoredStatistic, reach_verdict
 
 _ROBUST = {name for name in METHODS if name != "gaussian_fit"}

@@ -18,8 +18,7 @@ from fl_audit.estimators import (
     remove_method,
     valid_methods,
 )
-from fl_audit.estimators.method_groups import METHOD_GROUPS
-from fl_audit.estimators.result import WHATEVER_LAW, Kind, ValidFor
+from fl_audit.estimators.result import METHOD_GROUPS, WHATEVER_LAW, Kind, ValidFor
 from fl_audit.estimators.setting import NotApplicableError
 
 SETTING = AuditSetting(CanaryScores([0.5, 1.0], [0.0, 0.25]), 1e-5, 0.95, None, "empirical")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fl_audit.estimators.gaussian.regions import epsilon_over_all_regions
-from fl_audit.estimators.laws import Gaussian
+from fl_audit.estimators.distributions import Gaussian
+from fl_audit.estimators.gaussian.fit import epsilon_over_all_regions
 from fl_audit.estimators.optimal_tests import (
     gaussian_tests,
     largest_provable,

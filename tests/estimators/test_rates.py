@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from fl_audit.estimators.rates import log_minus, log_ratio
+from fl_audit.estimators.privacy_region import log_minus, log_ratio
 
 
 @pytest.mark.parametrize("p", [1.0, 0.5, 1e-3])

@@ -18,8 +18,7 @@ import pytest
 from scipy import stats
 
 from fl_audit.estimators import AuditSetting, CanaryScores
-from fl_audit.estimators.epsilon_star.empirical import epsilon_star_empirical
-from fl_audit.estimators.epsilon_star.parametric import epsilon_star
+from fl_audit.estimators.epsilon_star import epsilon_star, epsilon_star_empirical
 
 DELTA = 1e-5
 RUNS = {1_000: 200, 10_000: 60, 100_000: 20}

@@ -19,8 +19,7 @@ from experiments.negoescu2024_appendix_b.mixtures import (
 )
 from fl_audit.errors import InputError
 from fl_audit.estimators import Gaussian
-from fl_audit.estimators.epsilon_star.of_laws import epsilon_star_of_laws
-from fl_audit.estimators.epsilon_star.transform import LossTransform
+from fl_audit.estimators.epsilon_star import LossTransform, epsilon_star_of_laws
 
 TWO = GaussianMixture((0.3, 0.7), (Gaussian(-2.0, 0.5), Gaussian(1.0, 2.0)))
 THREE = GaussianMixture(

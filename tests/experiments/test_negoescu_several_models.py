@@ -11,7 +11,7 @@ from experiments.negoescu2024_appendix_b.several_models import (
     mechanism_epsilon,
 )
 from fl_audit.errors import InputError
-from fl_audit.estimators.epsilon_star.empirical import empirical_epsilon_star
+from fl_audit.estimators.epsilon_star import empirical_epsilon_star
 
 RATES = np.linspace(0.05, 0.95, 19)
 

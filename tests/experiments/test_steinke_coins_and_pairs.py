@@ -20,10 +20,8 @@ from experiments.steinke2023_bounds.coins_and_pairs import (
     right_guesses_tail,
 )
 from fl_audit.errors import InputError
-from fl_audit.estimators.one_run.bound import epsilon_lower_bound, p_value, p_values
-from fl_audit.estimators.one_run.guesses import Guesses
-from fl_audit.estimators.one_run.pair_scores import PairScores, right_among_surest
-from fl_audit.estimators.one_run.sharp import sharp_p_values
+from fl_audit.estimators.one_run.bound import epsilon_lower_bound, p_value, p_values, sharp_p_values
+from fl_audit.estimators.one_run.guesses import Guesses, PairScores, right_among_surest
 
 
 def exact_tail(k_plus: int, k_minus: int, v: int, odds: int, inclusion: Fraction) -> Fraction:

@@ -13,8 +13,7 @@ from scipy import optimize, special
 
 from experiments.steinke2023_figures.many_bounds import epsilon_lower_bounds
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_sigma
-from fl_audit.estimators.one_run.bound import epsilon_lower_bound, p_value, p_values
-from fl_audit.estimators.one_run.sharp import sharp_p_values
+from fl_audit.estimators.one_run.bound import epsilon_lower_bound, p_value, p_values, sharp_p_values
 
 M = 100_000
 """Canaries in Figures 11 and 12."""
@@ -161,8 +160,8 @@ def test_section_2_delta_term(m, r, epsilon):
 
 
 def test_corollary_5_4_exceeds_the_sharp_bound_where_tests_reject():
-    # It is no theorem where p-values are near 1 (sharp.py), but at p-values up to 1/2 its delta
-    # term is larger than the sharp one, so the bounds on epsilon above are valid.
+    # It is no theorem where p-values are near 1 (one_run/bound.py), but at p-values up to 1/2 its
+    # delta term is larger than the sharp one, so the bounds on epsilon above are valid.
     rng = np.random.default_rng(12)
     for m, delta in ((5, 0.05), (100, 1e-2), (100, 1e-4), (10_000, 1e-5), (10**6, 1e-7)):
         r = rng.integers(1, m + 1, 400)

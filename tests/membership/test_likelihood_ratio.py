@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fl_audit.membership.likelihood_ratio import NormalFit, decide_member
+from fl_audit.membership.lira import NormalFit, decide_member
 
 LAWS = [(0, 2, 3, 1), (0, 1, 3, 2), (1, 1, -1, 1), (1, 1, 3, 1), (5, 3, 5, 1), (0, 1, 1, 1 + 1e-7)]
 

@@ -5,8 +5,7 @@ import pytest
 from scipy import stats
 
 from fl_audit.errors import InputError
-from fl_audit.membership.lira import offline_lira, online_lira
-from fl_audit.membership.shadow_outputs import ShadowOutputs
+from fl_audit.membership.lira import ShadowOutputs, offline_lira, online_lira
 
 
 def drawn(seed, models, points, shift):

@@ -8,7 +8,7 @@ from scipy import stats
 
 from fl_audit.errors import InputError
 from fl_audit.estimators.challenge_bases.posterior import posterior
-from fl_audit.membership.likelihood_ratio import NormalFit, decide_member
+from fl_audit.membership.lira import NormalFit, decide_member
 from fl_audit.membership.measure_mia import MeasuredMia, measure_mia, measure_mia_fast
 
 

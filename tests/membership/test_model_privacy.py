@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from fl_audit.errors import InputError
+from fl_audit.estimators.distributions import Gaussian
 from fl_audit.estimators.epsilon_star import epsilon_star_of_laws
-from fl_audit.estimators.laws import Gaussian
-from fl_audit.membership.model_privacy import epsilon_star_of_model
+from fl_audit.membership.outputs import epsilon_star_of_model
 
 
 def test_of_gaussian_margins_it_is_that_of_their_laws():

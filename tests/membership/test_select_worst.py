@@ -11,8 +11,7 @@ from fl_audit.membership.games import (
     indistinguishability_game,
     membership_game,
 )
-from fl_audit.membership.select_worst import select_worst
-from fl_audit.membership.shadow_outputs import ShadowOutputs
+from fl_audit.membership.lira import ShadowOutputs, select_worst
 
 
 def outputs(shifts, models=100):

@@ -4,10 +4,9 @@ Yıldırım, Kaya, Yıldırım & Savaş (2025), "MCMC for Bayesian Estimation of
 Membership Inference Attacks".
 """
 
-from fl_audit.estimators.challenge_bases.counts import ChallengeCounts
 from fl_audit.estimators.challenge_bases.mhaar import ChainSettings
+from fl_audit.estimators.challenge_bases.model import ChallengeCounts, Prior, alpha_prior
 from fl_audit.estimators.challenge_bases.posterior import full_posterior, posterior
-from fl_audit.estimators.challenge_bases.prior import Prior, alpha_prior
 from fl_audit.estimators.challenge_bases.summary import PosteriorSummary
 
 __all__ = [

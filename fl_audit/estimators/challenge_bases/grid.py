@@ -1,6 +1,6 @@
 """The posterior of epsilon and strength without Monte Carlo, on a grid of two dimensions.
 
-The error rates of each base integrate out exactly: their law given epsilon and s is uniform on a
+The error rates of each base integrate out exactly: given epsilon and s they are uniform on a
 difference of two regions, whose masses region_mass.py tabulates. What is left is a density of
 epsilon and s. It is taken in the variables epsilon and v = s epsilon, because the counts bound
 epsilon from below and v from above: the edges of the posterior lie along the grid.
@@ -15,17 +15,209 @@ from dataclasses import dataclass
 import numpy as np
 
 from fl_audit.array_types import FloatArray
-from fl_audit.estimators.challenge_bases.counts import ChallengeCounts
-from fl_audit.estimators.challenge_bases.grid_cells import (
-    LinearDensity,
-    counting,
-    refined,
-    trapezoid_errors,
+from fl_audit.estimators.challenge_bases.model import (
+    BetaStrength,
+    ChallengeCounts,
+    FixedStrength,
+    Prior,
 )
-from fl_audit.estimators.challenge_bases.prior import FixedStrength, Prior
 from fl_audit.estimators.challenge_bases.region_mass import RegionMass
-from fl_audit.estimators.challenge_bases.strength_rows import StrengthRows
 from fl_audit.estimators.challenge_bases.summary import Marginal, PosteriorSummary
+
+_MOST_PARTS = 8
+
+
+# The cells of a one-dimensional grid: where to split them, and a density linear in each.
+
+
+def trapezoid_errors(points: FloatArray, values: FloatArray) -> FloatArray:
+    """The approximate error of the trapezoidal rule in each cell, per unit of the cell's width.
+
+    It is h^2 f'' / 12 for a cell of width h; h f'' is the larger change of slope at its two ends.
+    Cells of no width have no error and hide their neighbours' changes of slope.
+
+    Args:
+      points: Points, ascending, float64 of shape (..., k).
+      values: Values at the points, float64 of shape (..., k).
+
+    Returns:
+      The errors of the cells, float64 of shape (..., k - 1).
+
+    >>> trapezoid_errors(np.array([0.0, 1.0, 2.0, 3.0]), np.array([0.0, 0.0, 0.0, 12.0])).tolist()
+    [0.0, 1.0, 1.0]
+    """
+    widths = np.diff(points)
+    slopes = np.diff(values) / np.where(widths > 0, widths, np.inf)
+    bends = np.abs(np.diff(slopes)) * ((widths[..., 1:] > 0) & (widths[..., :-1] > 0))
+    none = np.zeros((*bends.shape[:-1], 1))
+    at_points = np.concatenate([none, bends, none], axis=-1)
+    return np.asarray(widths * np.maximum(at_points[..., :-1], at_points[..., 1:]) / 12)
+
+
+def refined(points: FloatArray, errors: FloatArray, tolerance: float) -> FloatArray:
+    """The points, with more of them in cells whose error is too large.
+
+    An error is taken to fall with the third power of a cell's width.
+
+    Args:
+      points: Points, ascending, float64 of shape (k,).
+      errors: Errors of the cells, float64 of shape (k - 1,).
+      tolerance: Largest error allowed to a cell.
+
+    >>> refined(np.array([0.0, 1.0, 2.0]), np.array([0.0, 0.8]), 0.1).tolist()
+    [0.0, 1.0, 1.5, 2.0]
+    """
+    parts = np.clip(np.ceil(np.cbrt(errors / tolerance)), 1, _MOST_PARTS)
+    new = [
+        points[cell] + (points[cell + 1] - points[cell]) * np.arange(1, parts[cell]) / parts[cell]
+        for cell in np.flatnonzero(parts > 1)
+    ]
+    return np.sort(np.concatenate([points, *new]))
+
+
+def counting(points: FloatArray, masses: FloatArray, negligible: float) -> FloatArray:
+    """The points of the cells that count, and of one more cell on each side.
+
+    Args:
+      points: Points, ascending, float64 of shape (k,).
+      masses: Masses of the cells, float64 of shape (k - 1,).
+      negligible: A share of the largest mass; a cell with less does not count.
+
+    >>> points = np.arange(6.0)
+    >>> counting(points, np.array([0.0, 0.0, 1.0, 0.0, 0.0]), 1e-9).tolist()
+    [1.0, 2.0, 3.0, 4.0]
+    """
+    cells = np.flatnonzero(masses > negligible * np.max(masses))
+    return points[max(int(cells[0]) - 1, 0) : int(cells[-1]) + 3]
+
+
+@dataclass(frozen=True, eq=False)
+class LinearDensity:
+    """A density that is linear between points, normalised.
+
+    Attributes:
+      points: Points, ascending, float64 of shape (k,).
+      density: Density at the points, at least 0, float64 of shape (k,).
+    """
+
+    points: FloatArray
+    density: FloatArray
+
+    @property
+    def masses(self) -> FloatArray:
+        """Masses of the cells, float64 of shape (k - 1,)."""
+        return np.asarray(np.diff(self.points) * (self.density[:-1] + self.density[1:]) / 2)
+
+    @property
+    def weights(self) -> FloatArray:
+        """The probability that each point stands for, float64 of shape (k,)."""
+        halves = np.diff(self.points) / 2
+        left, right = np.concatenate([[0.0], halves]), np.concatenate([halves, [0.0]])
+        return np.asarray((left + right) * self.density)
+
+    @property
+    def mean(self) -> float:
+        """The mean, by the same trapezoidal rule."""
+        return float(np.sum(self.weights * self.points))
+
+    def quantile(self, p: float) -> float:
+        """The point below which the share p of the mass lies.
+
+        >>> round(LinearDensity(np.array([0.0, 2.0]), np.array([0.0, 1.0])).quantile(0.25), 12)
+        1.0
+        """
+        sums = np.concatenate([[0.0], np.cumsum(self.masses)])
+        cell = min(int(np.searchsorted(sums, p, side="right")) - 1, len(self.points) - 2)
+        left, right = self.density[cell], self.density[cell + 1]
+        width = self.points[cell + 1] - self.points[cell]
+        rest = min(max(p - sums[cell], 0.0), self.masses[cell])
+        if rest == 0:
+            return float(self.points[cell])
+        # left t + (right - left) t^2 / 2 = rest / width, solved without cancellation.
+        share = rest / width
+        root = np.sqrt(max(left**2 + 2 * (right - left) * share, 0.0))
+        return float(self.points[cell] + width * min(2 * share / (left + root), 1.0))
+
+
+# The posterior of the strength s given each epsilon of a grid.
+
+
+@dataclass(frozen=True, eq=False)
+class StrengthRows:
+    """The prior of s times likelihoods that are linear in s between the points of each row.
+
+    The integrals over a cell use the prior's own moments, so they are exact for such likelihoods
+    even where the prior's density is infinite.
+
+    Attributes:
+      prior: Prior of s.
+      strength: Strengths in [0, 1], each row ascending, float64 of shape (i, k).
+      likelihood: Likelihoods, each row on its own scale, float64 of shape (i, k).
+      moments: The prior's integrals of 1, s and s^2 over each cell, float64 of shape (3, i, k - 1).
+    """
+
+    prior: BetaStrength
+    strength: FloatArray
+    likelihood: FloatArray
+    moments: FloatArray
+
+    @classmethod
+    def of(
+        cls, prior: BetaStrength, strength: FloatArray, likelihood: FloatArray
+    ) -> "StrengthRows":
+        """The rows for likelihoods and strengths, both of shape (i, k)."""
+        return cls(prior, strength, likelihood, np.diff(prior.moments_below(strength), axis=-1))
+
+    @property
+    def totals(self) -> FloatArray:
+        """The integral of prior times likelihood over each row, float64 of shape (i,)."""
+        return np.asarray(np.sum(self._integrals(self.moments[0], self.moments[1]), axis=1))
+
+    def cell_shares(self) -> FloatArray:
+        """The posterior probabilities of the cells of each row, float64 of shape (i, k - 1)."""
+        return self._per_total(self._integrals(self.moments[0], self.moments[1]))
+
+    def cell_errors(self) -> FloatArray:
+        """The errors of `cell_shares` from taking likelihoods to be linear, of the same shape."""
+        return self._per_total(self.moments[0] * trapezoid_errors(self.strength, self.likelihood))
+
+    def mean(self, weights: FloatArray) -> float:
+        """The posterior mean of s, for weights of the rows of shape (i,)."""
+        return float(np.sum(weights @ self._per_total(self._integrals(*self.moments[1:]))))
+
+    def below(self, strength: float, weights: FloatArray) -> float:
+        """The posterior probability that s is at most `strength`, for weights of the rows."""
+        return float(weights @ self.cdf(strength))
+
+    def cdf(self, strength: float) -> FloatArray:
+        """The posterior probability in each row that s is at most `strength`, of shape (i,)."""
+        ends = np.minimum(self.strength, strength)
+        zeroth, first, _ = np.diff(self.prior.moments_below(ends), axis=-1)
+        return np.asarray(np.sum(self._per_total(self._integrals(zeroth, first)), axis=1))
+
+    def quantile(self, p: float, weights: FloatArray) -> float:
+        """The strength below which the share p of the posterior lies."""
+        low, high = 0.0, 1.0
+        for _ in range(30):
+            middle = (low + high) / 2
+            low, high = (middle, high) if self.below(middle, weights) < p else (low, middle)
+        return (low + high) / 2
+
+    def _integrals(self, zeroth: FloatArray, first: FloatArray) -> FloatArray:
+        """The integrals of the likelihood, from those of 1 and s in some measure over each cell."""
+        widths = np.diff(self.strength, axis=1)
+        slopes = np.diff(self.likelihood, axis=1) / np.where(widths > 0, widths, np.inf)
+        rises = slopes * (first - self.strength[:, :-1] * zeroth)
+        # The difference above may round below 0 in cells of hardly any width.
+        return np.asarray(np.maximum(self.likelihood[:, :-1] * zeroth + rises, 0.0))
+
+    def _per_total(self, values: FloatArray) -> FloatArray:
+        totals = self.totals[:, None]
+        return np.asarray(values / np.where(totals > 0, totals, 1.0))
+
+
+# The posterior of both.
+
 
 _START = np.concatenate([[0.0], np.geomspace(5e-5, 1, 64)])
 _SMALLEST = 1e-9

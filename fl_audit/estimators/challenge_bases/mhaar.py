@@ -5,36 +5,249 @@ epsilon, s, one pair of error rates per base and, in the correlated model, tau a
 the parameters is judged by likelihoods averaged over each base's pair and K - 1 auxiliary ones;
 then each base picks one of its K pairs.
 
-It differs from the printed algorithm in how it moves, not in the law it samples. Auxiliary pairs
-come from a law that the counts suggest, not from the unit square (see count_models.py). Given the K
-pairs, epsilon and s move several times before each base picks its pair: the joint law of the
-parameters and the picks stays the same under each of these moves. Their normal step, in log epsilon
-and s, has a covariance learned in the burn-in. Tau and rho, whose moves the paper leaves to a
-supplement, move given the picked pairs. And several chains run side by side, so that their
-agreement can be seen.
+It differs from the printed algorithm in how it moves, not in the distribution it samples. Auxiliary
+pairs come from a distribution that the counts suggest, not from the unit square (see model.py).
+Given the K pairs, epsilon and s move several times before each base picks its pair: the joint
+distribution of the parameters and the picks stays the same under each of these moves. Their normal
+step, in log epsilon and s, has a covariance learned in the burn-in. Tau and rho, whose moves the
+paper leaves to a supplement, move given the picked pairs. And several chains run side by side, so
+that their agreement can be seen.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.array_types import FloatArray
+from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.errors import InputError
-from fl_audit.estimators.challenge_bases.chain_parameters import Coordinates, LearnedStep
-from fl_audit.estimators.challenge_bases.chain_start import find_start
-from fl_audit.estimators.challenge_bases.count_models import (
+from fl_audit.estimators.challenge_bases.model import (
+    BetaStrength,
+    ChallengeCounts,
     CorrelatedCounts,
     Correlations,
     CountModel,
     ErrorRates,
+    FixedStrength,
     IndependentCounts,
+    Prior,
 )
-from fl_audit.estimators.challenge_bases.counts import ChallengeCounts
-from fl_audit.estimators.challenge_bases.diagnostics import effective_sample_size, split_r_hat
-from fl_audit.estimators.challenge_bases.prior import FixedStrength, Prior
-from fl_audit.estimators.challenge_bases.regions import FoldedRates, below_diagonal, log_reach
-from fl_audit.estimators.challenge_bases.summary import Marginal, PosteriorSummary
+from fl_audit.estimators.challenge_bases.region_mass import FoldedRates, below_diagonal, log_reach
+from fl_audit.estimators.challenge_bases.summary import (
+    Marginal,
+    PosteriorSummary,
+    effective_sample_size,
+    split_r_hat,
+)
+
+# The parameters that the chains move, in coordinates where a normal step suits them.
+
+
+@dataclass(frozen=True, eq=False)
+class Parameters:
+    """The parameters of c chains.
+
+    Attributes:
+      epsilon: Epsilon of each chain, above 0, float64 of shape (c,).
+      strength: Strength s of each chain in [0, 1], float64 of shape (c,).
+      correlations: Correlations tau and rho; zeros in the model of independent counts.
+    """
+
+    epsilon: FloatArray
+    strength: FloatArray
+    correlations: Correlations
+
+
+class Coordinates:
+    """The free parameters as rows (log epsilon, s, tau, rho / its largest value given tau)."""
+
+    def __init__(self, prior: Prior, correlated: CorrelatedCounts | None) -> None:
+        """Choose the coordinates of the independent model, or of the correlated one."""
+        self._prior, self._correlated = prior, correlated
+        self._free_strength = isinstance(prior.strength, BetaStrength)
+        free = 1 + self._free_strength
+        self.privacy: IntArray = np.arange(free)
+        """The columns of log epsilon and, where it is free, s."""
+        self.correlation: IntArray = free + np.arange(2 if correlated else 0)
+        """The columns of tau and rho's share of its largest value, if any."""
+
+    def of(self, parameters: Parameters) -> FloatArray:
+        """The coordinates of parameters with rho = 0, float64 of shape (c, d)."""
+        columns = [np.log(parameters.epsilon)]
+        if self._free_strength:
+            columns.append(parameters.strength)
+        if self._correlated:
+            columns += [parameters.correlations.tau, np.zeros_like(parameters.epsilon)]
+        return np.stack(columns, axis=1)
+
+    def parameters(self, coordinates: FloatArray) -> Parameters:
+        """The parameters at coordinates of shape (c, d) that the prior allows."""
+        columns = list(coordinates.T)
+        epsilon = np.exp(columns.pop(0))
+        zeros = np.zeros_like(epsilon)
+        if isinstance(self._prior.strength, FixedStrength):
+            strength = zeros + self._prior.strength.value
+        else:
+            strength = columns.pop(0)
+        if self._correlated is None:
+            return Parameters(epsilon, strength, Correlations(zeros, zeros))
+        tau, share = columns
+        rho = share * self._correlated.largest_rho(tau)
+        return Parameters(epsilon, strength, Correlations(tau, rho))
+
+    def log_prior(self, coordinates: FloatArray) -> FloatArray:
+        """Log prior density of coordinates (c, d), of shape (c,); -inf where forbidden.
+
+        It is known up to a constant.
+        """
+        columns = list(coordinates.T)
+        log_epsilon = columns.pop(0)
+        # epsilon^2 must not overflow; a prior as wide as that forbids nothing else.
+        log_prior = self._prior.epsilon_logpdf(np.exp(np.minimum(log_epsilon, 300))) + log_epsilon
+        if isinstance(self._prior.strength, BetaStrength):
+            log_prior = log_prior + self._prior.strength.logpdf(columns.pop(0))
+        if self._correlated is not None:
+            tau, share = columns
+            allowed = (tau > self._correlated.smallest_tau()) & (tau < 1) & (np.abs(share) < 1)
+            # rho is uniform given tau: so is its share of the largest value.
+            log_tau = -(tau**2) / (2 * self._prior.correlation.tau_variance)
+            log_prior = np.where(allowed, log_prior + log_tau, -np.inf)
+        return np.asarray(np.where(np.isnan(log_prior), -np.inf, log_prior))
+
+
+class LearnedStep:
+    """A normal step in some coordinates, whose covariance and length are learned in the burn-in.
+
+    The covariance is that of the last half of what the chains have visited; the length aims at an
+    acceptance of about 0.3.
+    """
+
+    _AIM = 0.3
+    _EVERY = 50
+
+    def __init__(self, columns: IntArray) -> None:
+        """Start with steps of about a tenth in each of the columns, as the paper's are."""
+        self._columns = columns
+        self._root = 0.1 * np.eye(len(columns))
+        self._length = 1.0
+        self._visited: list[FloatArray] = []
+        self._accepted: list[float] = []
+
+    def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+        """Random steps, 0 in the other coordinates, float64 of shape (c, d)."""
+        steps = np.zeros(shape)
+        noise = rng.standard_normal((shape[0], len(self._columns)))
+        steps[:, self._columns] = self._length * noise @ self._root.T
+        return steps
+
+    def count(self, accepted: float) -> None:
+        """Record the share of the chains that accepted such a step."""
+        self._accepted.append(accepted)
+
+    def learn(self, position: FloatArray) -> None:
+        """Record the positions of the chains, float64 of shape (c, d)."""
+        self._visited.append(position[:, self._columns])
+        if len(self._visited) % self._EVERY or not len(self._columns):
+            return
+        self._length *= math.exp(float(np.mean(self._accepted)) - self._AIM)
+        self._accepted = []
+        recent = np.concatenate(self._visited[len(self._visited) // 2 :])
+        covariance = np.cov(recent, rowvar=False).reshape(len(self._columns), -1)
+        self._root = np.linalg.cholesky(covariance + 1e-12 * np.eye(len(covariance)))
+
+
+# The start of the chains: parameters under which every base has rates of positive weight.
+
+
+_EPSILONS = np.geomspace(1e-3, 700.0, 200)
+_HALVINGS = 100
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """The start of each chain.
+
+    Attributes:
+      parameters: Parameters of each chain, with tau and rho at 0.
+      rates: One point for each base, in R_s(epsilon, delta).
+    """
+
+    parameters: Parameters
+    rates: ErrorRates
+
+
+def find_start(
+    rates: ErrorRates,
+    delta: float,
+    strength: BetaStrength | FixedStrength,
+    rng: np.random.Generator,
+) -> Start:
+    """A start for each chain, spread out over what the error rates allow.
+
+    With a free strength s, epsilon is the least that allows one pair per base, and a random amount
+    more; then s is halved until R(s epsilon, s delta) holds none of them. With a fixed one, epsilon
+    is chosen at random among those under which each base has a pair in R_s(epsilon, delta).
+
+    Args:
+      rates: Candidates; with a free strength, only the first of each base counts.
+      delta: The delta of differential privacy, in [0, 1).
+      strength: Prior of the strength.
+      rng: The only source of randomness.
+
+    Raises:
+      InputError: If a fixed strength allows no epsilon for these candidates.
+    """
+    if isinstance(strength, FixedStrength):
+        return _start_fixed(rates, delta, strength.value, rng)
+    return _start_free(rates, delta, rng)
+
+
+def _start_free(rates: ErrorRates, delta: float, rng: np.random.Generator) -> Start:
+    alpha, beta = rates.alpha[:, :, :1], rates.beta[:, :, :1]
+    folded = below_diagonal(alpha, beta)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        least = np.log(np.maximum(1 - delta - folded.high, 0) / folded.low)
+    chains = len(alpha)
+    epsilon = np.maximum(np.max(least, axis=(1, 2)), 0.0) + rng.exponential(0.5, chains)
+    strength = rng.uniform(0.5, 1.0, chains)
+    for _ in range(_HALVINGS):
+        shrunk = (strength * epsilon)[:, None, None], (strength * delta)[:, None, None]
+        inside = np.any(folded.inside(*shrunk), axis=(1, 2))
+        strength = np.where(inside, strength / 2, strength)
+    return _start(epsilon, strength, ErrorRates(alpha, beta))
+
+
+def _start_fixed(
+    rates: ErrorRates, delta: float, strength: float, rng: np.random.Generator
+) -> Start:
+    folded = below_diagonal(rates.alpha, rates.beta)
+    chains = len(rates.alpha)
+    epsilon, chosen = np.zeros(chains), np.zeros(rates.alpha.shape[:2], dtype=np.int64)
+    for candidate in rng.permutation(_EPSILONS):
+        reached = folded.inside(candidate, delta) & ~folded.inside(
+            strength * candidate, strength * delta
+        )
+        new = np.all(np.any(reached, axis=2), axis=1) & (epsilon == 0)
+        epsilon[new] = candidate
+        chosen[new] = np.argmax(reached, axis=2)[new]
+    if np.any(epsilon == 0):
+        raise InputError(
+            f"mhaar found no epsilon to start from at a fixed strength of {strength:g}: "
+            "use grid, or let the strength vary"
+        )
+    rows = np.arange(chains)[:, None], np.arange(chosen.shape[1]), chosen
+    picked = ErrorRates(rates.alpha[rows][:, :, None], rates.beta[rows][:, :, None])
+    return _start(epsilon, np.full(chains, strength), picked)
+
+
+def _start(epsilon: FloatArray, strength: FloatArray, rates: ErrorRates) -> Start:
+    zeros = np.zeros_like(epsilon)
+    return Start(Parameters(epsilon, strength, Correlations(zeros, zeros)), rates)
+
+
+# The chains.
+
 
 _START_POINTS = 256
 """Error rates per base among which those to start from are sought."""

@@ -6,14 +6,13 @@ import numpy as np
 
 from fl_audit.errors import InputError, nearest
 from fl_audit.estimators.arguments import check_confidence, check_delta
-from fl_audit.estimators.challenge_bases.counts import ChallengeCounts
 from fl_audit.estimators.challenge_bases.grid import GridPosterior, grid_posterior
 from fl_audit.estimators.challenge_bases.mhaar import (
     ChainSettings,
     MhaarDraws,
     mhaar_posterior,
 )
-from fl_audit.estimators.challenge_bases.prior import Prior
+from fl_audit.estimators.challenge_bases.model import ChallengeCounts, Prior
 from fl_audit.estimators.challenge_bases.summary import PosteriorSummary
 
 Method = Literal["grid", "mhaar"]

@@ -1,7 +1,29 @@
-"""The posterior mass of each base's error rates in R_s(epsilon, delta), tabulated once.
+"""The posterior mass of error rates that an attack of strength s reaches under (epsilon, delta)-DP.
+
+R(epsilon, delta) are the rates that (epsilon, delta)-DP allows, and R_s(epsilon, delta) is
+R(epsilon, delta) without R(s epsilon, s delta): Kairouz, Oh & Viswanath (2017), Theorem 2.1;
+Yıldırım et al. (2025), Theorem 1, equations 2 and 3.
+
+The density of the posterior error rates along the boundary of R(epsilon, delta).
+
+Given its counts and a uniform prior, a base's error rates are alpha ~ Beta(fp + 1, n0 - fp + 1) and
+beta ~ Beta(fn + 1, n1 - fn + 1). Outside R(epsilon, delta) lies a mass of
+
+    C(epsilon, delta) = P((alpha, beta) not in R(epsilon, delta)),
+
+which falls in both arguments. Its two derivatives are integrals along the boundary: four straight
+pieces that are the same up to swapping alpha and beta and taking complements. On the piece
+y = c - e^epsilon x with c = 1 - delta, 0 <= x <= c / (1 + e^epsilon),
+
+    -dC/d epsilon = integral of p(x) p(y) e^epsilon x dx,   -dC/d delta = integral of p(x) p(y) dx.
+
+Both integrands are log-concave, so a Gauss rule around the mode gives every digit, in log space
+and without cancellation, however far in the tail.
+
+The posterior mass of each base's error rates in R_s(epsilon, delta), tabulated once.
 
 R_s(epsilon, delta) lies between two boundaries, that of R(epsilon, delta) and that of R(v, s delta)
-with v = s epsilon. In the notation of boundary.py its mass is a sum of two that are never negative:
+with v = s epsilon. With C as above its mass is a sum of two that are never negative:
 
     [C(v, delta) - C(epsilon, delta)] + [C(v, s delta) - C(v, delta)].
 
@@ -12,20 +34,374 @@ All tables are splines of logarithms.
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
+from scipy import special
 from scipy.interpolate import CubicSpline
 
 from fl_audit.array_types import FloatArray
-from fl_audit.estimators.challenge_bases.boundary import boundary_density
-from fl_audit.estimators.challenge_bases.counts import ChallengeCounts
-from fl_audit.estimators.challenge_bases.regions import (
-    log_forbidden,
-    log_growth,
-    log_reach,
-    log_reach_slope,
-)
-from fl_audit.estimators.challenge_bases.table_grid import Spline, TableGrid, cell_masses
+from fl_audit.estimators.challenge_bases.model import ChallengeCounts
+
+
+def inside(
+    alpha: FloatArray, beta: FloatArray, epsilon: npt.ArrayLike, delta: npt.ArrayLike
+) -> npt.NDArray[np.bool_]:
+    """Whether error rates lie in R(epsilon, delta), elementwise.
+
+    Args:
+      alpha: False positive rates, in [0, 1].
+      beta: False negative rates, in [0, 1].
+      epsilon: The epsilon of differential privacy, at least 0.
+      delta: The delta of differential privacy, in [0, 1).
+
+    >>> inside(np.array([0.2, 0.5]), np.array([0.2, 0.5]), np.log(3), 0.0).tolist()
+    [False, True]
+    """
+    return below_diagonal(alpha, beta).inside(epsilon, delta)
+
+
+@dataclass(frozen=True, eq=False)
+class FoldedRates:
+    """Error rates mirrored at both diagonals, so that a single line bounds R(epsilon, delta).
+
+    Attributes:
+      low: The smaller of the two rates, below the line alpha + beta = 1, float64 of any shape.
+      high: The larger of the two rates, float64 of the same shape.
+    """
+
+    low: FloatArray
+    high: FloatArray
+
+    def inside(self, epsilon: npt.ArrayLike, delta: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+        """Whether the rates lie in R(epsilon, delta), that is high + e^epsilon low >= 1 - delta."""
+        # Divided by e^epsilon, nothing overflows.
+        shrink = np.exp(-np.asarray(epsilon, dtype=np.float64))
+        return np.asarray(self.low >= shrink * (1 - np.asarray(delta) - self.high))
+
+
+def below_diagonal(alpha: FloatArray, beta: FloatArray) -> FoldedRates:
+    """The error rates, exchanged and replaced by their complements where they have to be.
+
+    R(epsilon, delta) is symmetric under both. Below alpha + beta = 1 its other lines do not bind.
+    """
+    low, high = np.minimum(alpha, beta), np.maximum(alpha, beta)
+    above = low + high > 1
+    return FoldedRates(np.where(above, 1 - high, low), np.where(above, 1 - low, high))
+
+
+def log_forbidden(epsilon: FloatArray, delta: float) -> FloatArray:
+    """Log of the area of the unit square outside R(epsilon, delta), 2 (1 - delta)^2 / (1 + e^eps).
+
+    >>> bool(np.isclose(np.exp(log_forbidden(np.log([3.0]), 0.0))[0], 0.5))
+    True
+    """
+    return np.asarray(np.log(2) + 2 * np.log1p(-delta) + special.log_expit(-epsilon))
+
+
+def log_growth(epsilon: FloatArray, delta: float) -> FloatArray:
+    """Log of |R(epsilon, delta)| - |R(0, delta)|, (1 - delta)^2 tanh(epsilon / 2); -inf at 0.
+
+    >>> bool(np.isclose(np.exp(log_growth(np.log([3.0]), 0.0))[0], 0.5))
+    True
+    """
+    with np.errstate(divide="ignore"):
+        return np.asarray(2 * np.log1p(-delta) + np.log(np.tanh(epsilon / 2)))
+
+
+def log_reach(epsilon: FloatArray, shrunk: FloatArray, delta: float) -> FloatArray:
+    """Log of |R_s(epsilon, delta)|, the area of R(epsilon, delta) without R(s epsilon, s delta).
+
+    It is 2 [(1 - s delta)^2 / (1 + e^(s epsilon)) - (1 - delta)^2 / (1 + e^epsilon)], written as a
+    sum of two terms that are never negative. Yıldırım et al. (2025), below equation 3.
+
+    Args:
+      epsilon: The epsilon of differential privacy, above 0.
+      shrunk: The product s epsilon, in [0, epsilon]; broadcast with epsilon.
+      delta: The delta of differential privacy, in [0, 1).
+
+    >>> area = 2 * (0.5 - 0.25)
+    >>> bool(np.isclose(log_reach(np.log([3.0]), np.array([0.0]), 0.0)[0], np.log(area)))
+    True
+    """
+    weaker = special.log_expit(-shrunk)
+    with np.errstate(divide="ignore"):
+        by_epsilon = (
+            2 * np.log1p(-delta)
+            + weaker
+            + special.log_expit(epsilon)
+            + np.log(-np.expm1(shrunk - epsilon))
+        )
+        if delta == 0:
+            return np.asarray(np.log(2) + by_epsilon)
+        strength = shrunk / epsilon
+        gap = delta * (1 - strength) * (2 - delta - strength * delta)
+        return np.asarray(np.log(2) + np.logaddexp(by_epsilon, np.log(gap) + weaker))
+
+
+def log_reach_slope(epsilon: FloatArray, delta: float) -> FloatArray:
+    """Log of |R_s(epsilon, delta)| / (1 - s) as s tends to 1, times 1/epsilon if delta is 0.
+
+    Args:
+      epsilon: The epsilon of differential privacy, at least 0; above 0 unless delta is.
+      delta: The delta of differential privacy, in [0, 1).
+    """
+    by_epsilon = (
+        np.log(2) + 2 * np.log1p(-delta) + special.log_expit(epsilon) + special.log_expit(-epsilon)
+    )
+    if delta == 0:
+        return np.asarray(by_epsilon)
+    by_delta = np.log(4) + np.log1p(-delta) + special.log_expit(-epsilon)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.logaddexp(np.log(epsilon) + by_epsilon, np.log(delta) + by_delta))
+
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(32)
+_DROP = 40.0
+"""The integrand ends where its log is so far below that of its largest value."""
+
+
+@dataclass(frozen=True, eq=False)
+class BoundaryDensity:
+    """The logs of -dC/d epsilon and -dC/d delta, a row per challenge base.
+
+    Attributes:
+      by_epsilon: Logs of -dC/d epsilon, float64 of shape (n, k).
+      by_delta: Logs of -dC/d delta, float64 of shape (n, k).
+    """
+
+    by_epsilon: FloatArray
+    by_delta: FloatArray
+
+
+def boundary_density(counts: ChallengeCounts, epsilon: FloatArray, delta: float) -> BoundaryDensity:
+    """The rates at which the posterior mass outside R(epsilon, delta) falls with both arguments.
+
+    Args:
+      counts: Counts of n challenge bases.
+      epsilon: Points for each base, at least 0, float64 of shape (n, k).
+      delta: The delta of differential privacy, in [0, 1).
+
+    >>> flat = ChallengeCounts([0], [0], [0], [0])  # C = 2 / (1 + e^epsilon) where delta = 0
+    >>> slope = boundary_density(flat, np.log([[3.0]]), 0.0).by_epsilon
+    >>> bool(np.isclose(np.exp(slope[0, 0]), 2 * 3 / 4**2))
+    True
+    """
+    fp, n0, fn, n1 = (v.astype(np.float64) for v in (counts.fp, counts.n0, counts.fn, counts.n1))
+    right = _Rates(fp, n0), _Rates(fn, n1)
+    wrong = _Rates(n0 - fp, n0), _Rates(n1 - fn, n1)
+    by_epsilon = np.full(epsilon.shape, -np.inf)
+    by_delta = np.full(epsilon.shape, -np.inf)
+    for first, second in (right, right[::-1], wrong, wrong[::-1]):
+        piece = _Piece.of(first, second, epsilon, delta).integrate()
+        by_epsilon = np.logaddexp(by_epsilon, piece.by_epsilon)
+        by_delta = np.logaddexp(by_delta, piece.by_delta)
+    return BoundaryDensity(by_epsilon, by_delta)
+
+
+@dataclass(frozen=True, eq=False)
+class _Rates:
+    """The law of an error rate, Beta(errors + 1, trials - errors + 1), for each base."""
+
+    errors: FloatArray
+    trials: FloatArray
+
+    def log_normaliser(self) -> FloatArray:
+        return np.asarray(special.betaln(self.errors + 1, self.trials - self.errors + 1))
+
+
+@dataclass(frozen=True, eq=False)
+class _Piece:
+    """One piece of the boundary: x = steep t and y = c - slope t for t in [0, 1].
+
+    The log density is a0 log x + a1 log(1 - x) + b0 log y + b1 log(1 - y) + constant.
+    """
+
+    a0: FloatArray
+    a1: FloatArray
+    b0: FloatArray
+    b1: FloatArray
+    constant: FloatArray
+    delta: float
+    steep: FloatArray
+    slope: FloatArray
+
+    @classmethod
+    def of(cls, x: _Rates, y: _Rates, epsilon: FloatArray, delta: float) -> "_Piece":
+        c = 1 - delta
+        a0, b0 = (rates.errors[:, None] for rates in (x, y))
+        a1, b1 = ((rates.trials - rates.errors)[:, None] for rates in (x, y))
+        log_steep = np.log(c) + special.log_expit(-epsilon)
+        normaliser = (x.log_normaliser() + y.log_normaliser())[:, None]
+        return cls(
+            a0, a1, b0, b1,
+            # x^a0 and dx are powers of steep, taken out so that they do not underflow.
+            constant=(a0 + 1) * log_steep + b0 * np.log(c) - normaliser,
+            delta=delta,
+            steep=c * special.expit(-epsilon),
+            slope=c * special.expit(epsilon),
+        )  # fmt: skip
+
+    def log_density(self, t: FloatArray) -> FloatArray:
+        """The log density up to the constant; t may have a trailing axis beyond the points'."""
+        a0, a1, b0, b1, steep, slope = (
+            np.expand_dims(v, tuple(range(2, t.ndim)))
+            for v in (self.a0, self.a1, self.b0, self.b1, self.steep, self.slope)
+        )
+        return np.asarray(
+            special.xlogy(a0, t)
+            + special.xlog1py(a1, -steep * t)
+            + special.xlog1py(b0, -slope / (1 - self.delta) * t)
+            + special.xlogy(b1, self.delta + slope * t)
+        )
+
+    def rising(self, t: FloatArray) -> "np.ndarray[tuple[int, ...], np.dtype[np.bool_]]":
+        """Whether the log density rises at t, in (0, 1)."""
+        up = self.a0 / t + self.b1 * self.slope / (self.delta + self.slope * t)
+        ratio = self.slope / (1 - self.delta)
+        down = self.a1 * self.steep / (1 - self.steep * t) + self.b0 * ratio / (1 - ratio * t)
+        return np.asarray(up > down)
+
+    def integrate(self) -> BoundaryDensity:
+        """Both integrals along the piece."""
+        mode = self._mode()
+        height = self.log_density(mode)
+        start = self._where_low(np.zeros_like(mode), mode, height)
+        end = self._where_low(np.ones_like(mode), mode, height)
+        half = (end - start) / 2
+        t = (start + half)[..., None] + half[..., None] * _NODES
+        weights = np.exp(self.log_density(t) - height[..., None]) * _WEIGHTS * half[..., None]
+        scale = height + self.constant
+        return BoundaryDensity(
+            by_epsilon=scale + np.log(np.sum(weights * t, axis=-1)) + np.log(self.slope),
+            by_delta=scale + np.log(np.sum(weights, axis=-1)),
+        )
+
+    def _mode(self) -> FloatArray:
+        low, high = np.zeros_like(self.steep), np.ones_like(self.steep)
+        for _ in range(40):
+            middle = (low + high) / 2
+            rising = self.rising(middle)
+            low, high = np.where(rising, middle, low), np.where(rising, high, middle)
+        # A mode at an end of the piece is that end.
+        return np.where(high == 1, 1.0, np.where(low == 0, 0.0, (low + high) / 2))
+
+    def _where_low(self, outer: FloatArray, inner: FloatArray, height: FloatArray) -> FloatArray:
+        """A point between outer and the mode inner, beyond which the density is negligible."""
+        for _ in range(24):
+            middle = (outer + inner) / 2
+            low = self.log_density(middle) < height - _DROP
+            outer, inner = np.where(low, middle, outer), np.where(low, inner, middle)
+        return outer
+
+
+# A grid for each challenge base, fine where the base's own epsilon lies, and splines on it.
+
+
+_NUM_POINTS = 128
+_CELL_NODES, _CELL_WEIGHTS = np.polynomial.legendre.leggauss(4)
+_HALF_NODES, _LOG_HALF_WEIGHTS = (_CELL_NODES + 1) / 2, np.log(_CELL_WEIGHTS / 2)
+
+
+@dataclass(frozen=True, eq=False)
+class Spline:
+    """A cubic spline for each base, in units of the grid's steps.
+
+    Attributes:
+      coefficients: Coefficients, the highest power first, float64 of shape (4, k - 1, n, ...).
+    """
+
+    coefficients: FloatArray
+
+    @classmethod
+    def through(cls, values: FloatArray) -> "Spline":
+        """The spline through values of shape (n, k, ...)."""
+        return cls(CubicSpline(np.arange(values.shape[1]), values, axis=1).c)
+
+
+@dataclass(frozen=True, eq=False)
+class TableGrid:
+    """The points centre_j + width_j sinh(z) of base j, for equally spaced z.
+
+    Attributes:
+      centre: Centre of each base's grid, float64 of shape (n, 1).
+      width: Width of each base's grid, float64 of shape (n, 1).
+      start: The first z, float64 of shape (n, 1).
+      step: Step from one z to the next, float64 of shape (n, 1).
+    """
+
+    centre: FloatArray
+    width: FloatArray
+    start: FloatArray
+    step: FloatArray
+
+    @classmethod
+    def around(cls, counts: ChallengeCounts, largest: float) -> "TableGrid":
+        """The grid from 0 to `largest` around each base's epsilon at delta = 0."""
+        right = np.stack([counts.fp, counts.fn]) + 1.0
+        wrong = np.stack([counts.n0 - counts.fp, counts.n1 - counts.fn]) + 1.0
+        rate, rest = right / (right + wrong), wrong / (right + wrong)
+        ratios = np.concatenate([rest / rate[::-1], rate / rest[::-1]])
+        centre = np.maximum(np.max(np.log(ratios), axis=0), 0.0)[:, None]
+        width = np.minimum(np.sqrt(np.sum(1 / right + 1 / wrong, axis=0)), 1.0)[:, None]
+        start = np.arcsinh(-centre / width)
+        end = np.arcsinh((largest - centre) / width)
+        return cls(centre, width, start, (end - start) / (_NUM_POINTS - 1))
+
+    @property
+    def points(self) -> FloatArray:
+        """The points of each base, float64 of shape (n, k)."""
+        z = self.start + self.step * np.arange(_NUM_POINTS)
+        # The first is 0 but for rounding.
+        return np.asarray(np.maximum(self.centre + self.width * np.sinh(z), 0.0))
+
+    @property
+    def log_stretch(self) -> FloatArray:
+        """Log of the derivative of a point with respect to its index, float64 of shape (n, k)."""
+        z = self.start + self.step * np.arange(_NUM_POINTS)
+        return np.asarray(np.log(self.width * self.step) + np.log(np.cosh(z)))
+
+    def evaluate(self, spline: Spline, bases: slice, x: FloatArray) -> FloatArray:
+        """The splines of some bases at common points.
+
+        Args:
+          spline: Splines of all bases.
+          bases: The bases to evaluate.
+          x: Points in the grid's range, float64 of shape (m,).
+
+        Returns:
+          The values, float64 of shape (n, m, ...).
+        """
+        index = (np.arcsinh((x - self.centre[bases]) / self.width[bases]) - self.start[bases]) / (
+            self.step[bases]
+        )
+        cell = np.clip(index.astype(np.int64), 0, _NUM_POINTS - 2)
+        base = np.arange(len(cell))[:, None]
+        a, b, c, d = (power[:, bases][cell, base] for power in spline.coefficients)
+        u = np.expand_dims(index - cell, tuple(range(2, a.ndim)))
+        return np.asarray(((a * u + b) * u + c) * u + d)
+
+
+def cell_masses(log_density: FloatArray) -> FloatArray:
+    """Log of the integral over each cell between equally spaced points, in units of the spacing.
+
+    The logarithm is taken to be a cubic spline.
+
+    Args:
+      log_density: Log density at the points, float64 of shape (..., k).
+
+    Returns:
+      The logs of the masses, float64 of shape (..., k - 1).
+
+    >>> np.exp(cell_masses(np.log([[1.0, 2.0, 4.0, 8.0]]))).round(6).tolist()  # 1 / log 2, ...
+    [[1.442695, 2.88539, 5.77078]]
+    """
+    points = np.arange(log_density.shape[-1])
+    spline = CubicSpline(points, log_density, axis=-1)
+    at = points[:-1, None] + _HALF_NODES
+    return np.asarray(np.logaddexp.reduce(spline(at) + _LOG_HALF_WEIGHTS, axis=-1))
+
 
 _BEYOND = 40.0
 """The tables reach this far beyond the largest epsilon: the rest is e^-40 of it."""

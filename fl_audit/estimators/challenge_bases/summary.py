@@ -1,7 +1,10 @@
-"""The summary of a posterior of epsilon and strength."""
+"""The summary of a posterior of epsilon and strength, and how well Markov chains have mixed."""
 
 from dataclasses import dataclass
 
+import numpy as np
+
+from fl_audit.array_types import FloatArray
 from fl_audit.estimators.result import Detail, json_value
 
 
@@ -64,3 +67,102 @@ class PosteriorSummary:
             if marginal is not None:
                 values[name] = marginal.details()
         return {name: json_value(value) for name, value in values.items()}
+
+
+# Diagnostics of how well Markov chains have mixed.
+#
+# Gelman, Carlin, Stern, Dunson, Vehtari & Rubin (2013), Bayesian Data Analysis, sections 11.4 and
+# 11.5; Geyer (1992) for where to end the sum of autocorrelations.
+
+
+def split_r_hat(chains: FloatArray) -> float:
+    """The potential scale reduction of chains cut in halves: near 1 where all of them agree.
+
+    It is sqrt(((m - 1) / m W + B / m) / W) for halves of length m, with W the mean of their
+    variances and B / m the variance of their means.
+
+    Args:
+      chains: Draws of c chains, float64 of shape (c, 2 m) or (c, 2 m + 1), m at least 2.
+
+    >>> split_r_hat(np.array([[0.0, 1.0, 0.0, 1.0]])) < 1 < split_r_hat(np.array([[0, 1, 5, 6.0]]))
+    True
+    """
+    halves = _halves(chains)
+    m = halves.shape[1]
+    within, between = _variances(halves)
+    if within == 0:
+        return 1.0 if between == 0 else float("inf")
+    return float(np.sqrt((m - 1) / m + between / within))
+
+
+def effective_sample_size(chains: FloatArray) -> float:
+    """The number of independent draws that would tell as much about the mean.
+
+    It is the draws over (1 + 2 sum of autocorrelations), from halves of all chains, the sum ended
+    where a pair of neighbouring autocorrelations is no longer positive and made to decrease
+    (Geyer's initial monotone sequence). It is at most the number of draws, and 0 if the chains
+    never moved.
+
+    Args:
+      chains: Draws of c chains, float64 of shape (c, 2 m) or (c, 2 m + 1), m at least 2.
+
+    >>> draws = np.random.default_rng(0).normal(size=(4, 1000))
+    >>> 3000 < effective_sample_size(draws) <= 4000
+    True
+    """
+    halves = _halves(chains)
+    m = halves.shape[1]
+    within, between = _variances(halves)
+    if within == 0:
+        return 0.0
+    total = (m - 1) / m * within + between
+    autocovariance = _autocovariances(halves)
+    correlation = 1 - (within - autocovariance * m / (m - 1)) / total
+    correlation[0] = 1.0
+    pairs = correlation[: m // 2 * 2].reshape(-1, 2).sum(axis=1)
+    ends = np.flatnonzero(pairs <= 0)
+    pairs = np.minimum.accumulate(pairs[: ends[0]] if len(ends) else pairs)
+    time = max(2 * float(np.sum(pairs)) - 1, 1.0)
+    return halves.size / time
+
+
+def autocorrelations(chains: FloatArray, num_lags: int) -> FloatArray:
+    """The sample autocorrelations of chains, at lags 0 to num_lags - 1 (Yıldırım et al., Figure 6).
+
+    Autocovariances about each chain's own mean are averaged over the chains, then divided by the
+    one at lag 0. A chain that never moved has 1 at every lag.
+
+    Args:
+      chains: Draws of c chains, float64 of shape (c, m).
+      num_lags: Number of lags, at least 1; those from m on are left out.
+
+    Returns:
+      The autocorrelations, float64 of shape (min(num_lags, m),).
+
+    >>> autocorrelations(np.array([[1.0, -1.0, 1.0, -1.0]]), 3).tolist()
+    [1.0, -0.75, 0.5]
+    """
+    covariances = _autocovariances(chains)[:num_lags]
+    if covariances[0] <= 0:
+        return np.ones_like(covariances)
+    return np.asarray(covariances / covariances[0])
+
+
+def _halves(chains: FloatArray) -> FloatArray:
+    m = chains.shape[1] // 2
+    return np.concatenate([chains[:, :m], chains[:, -m:]])
+
+
+def _variances(halves: FloatArray) -> tuple[float, float]:
+    """The mean variance within the halves, and the variance of their means."""
+    within = float(np.mean(np.var(halves, axis=1, ddof=1)))
+    return within, float(np.var(np.mean(halves, axis=1), ddof=1))
+
+
+def _autocovariances(halves: FloatArray) -> FloatArray:
+    """The mean over the halves of their autocovariances at lags 0 to m - 1, of shape (m,)."""
+    m = halves.shape[1]
+    centred = halves - np.mean(halves, axis=1, keepdims=True)
+    size = 1 << (2 * m - 1).bit_length()
+    spectrum = np.abs(np.fft.rfft(centred, size, axis=1)) ** 2
+    return np.asarray(np.mean(np.fft.irfft(spectrum, size, axis=1)[:, :m], axis=0) / m)

@@ -3,7 +3,7 @@
 from fl_audit.estimators.counts.confusion import ConfusionCounts
 from fl_audit.estimators.counts.intervals import CountsIntervals, intervals
 from fl_audit.estimators.counts.posterior import EpsilonPosterior
-from fl_audit.estimators.counts.region import epsilon_of_rates
+from fl_audit.estimators.privacy_region import epsilon_of_rates
 
 __all__ = [
     "ConfusionCounts",

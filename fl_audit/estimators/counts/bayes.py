@@ -1,9 +1,178 @@
-"""The credible interval at the best threshold on the scores (Zanella-Béguelin et al. 2022)."""
+"""`bayes`: a credible interval at the best threshold on the scores (Zanella-Béguelin et al. 2022).
 
-from fl_audit.estimators.counts.posterior import EpsilonPosterior
-from fl_audit.estimators.counts.roc import RocCounts, best_threshold
+First the counts at every threshold, and the threshold that proves most.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_audit.array_types import FloatArray
+from fl_audit.estimators.counts.confusion import ConfusionCounts
+from fl_audit.estimators.counts.posterior import EpsilonPosterior, RateLaws, corner_mass
 from fl_audit.estimators.result import Estimate
+from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting
+
+Indices = npt.NDArray[np.int64]
+
+_SPLIT = 8
+"""The number of parts into which a block of thresholds that may hold the best one is cut."""
+
+_MOST_BLOCKS = 512
+"""The largest number of blocks at the start."""
+
+_AT_ONCE = 4096
+"""The number of thresholds looked at together, which bounds memory."""
+
+_TIE = 1e-9
+"""The difference up to which probabilities are equal, which is about how well they are known."""
+
+
+@dataclass(frozen=True, eq=False)
+class RocCounts:
+    """False negatives and false positives where "score >= threshold" is guessed to be a member.
+
+    Attributes:
+      thresholds: Every distinct score, ascending, and infinity, float64 of shape (t,).
+      false_negatives: Counts ascending from 0 to `members`, int64 of shape (t,).
+      false_positives: Counts descending from `non_members` to 0, int64 of shape (t,).
+      members: Number of included canaries.
+      non_members: Number of excluded canaries.
+    """
+
+    thresholds: FloatArray
+    false_negatives: Indices
+    false_positives: Indices
+    members: int
+    non_members: int
+
+    @classmethod
+    def of(cls, scores: CanaryScores) -> "RocCounts":
+        """The counts at the N + 1 thresholds of N distinct scores.
+
+        >>> roc = RocCounts.of(CanaryScores(included=[1.0, 3.0], excluded=[0.0, 1.0]))
+        >>> roc.false_negatives.tolist(), roc.false_positives.tolist()
+        ([0, 0, 1, 2], [2, 1, 0, 0])
+        """
+        distinct = np.unique(np.concatenate([scores.included, scores.excluded]))
+        thresholds = np.append(distinct, np.inf)
+        below = np.searchsorted(np.sort(scores.excluded), thresholds)
+        return cls(
+            thresholds=thresholds,
+            false_negatives=np.searchsorted(np.sort(scores.included), thresholds),
+            false_positives=scores.num_excluded - below,
+            members=scores.num_included,
+            non_members=scores.num_excluded,
+        )
+
+    def at(self, index: int) -> ConfusionCounts:
+        """The counts at one threshold."""
+        false_negatives = int(self.false_negatives[index])
+        false_positives = int(self.false_positives[index])
+        return ConfusionCounts(
+            false_negatives=false_negatives,
+            true_positives=self.members - false_negatives,
+            false_positives=false_positives,
+            true_negatives=self.non_members - false_positives,
+        )
+
+    def fnr(self, indices: Indices) -> RateLaws:
+        """The posteriors of the false negative rates at some thresholds."""
+        errors = self.false_negatives[indices]
+        return RateLaws.jeffreys(errors, self.members - errors)
+
+    def fpr(self, indices: Indices) -> RateLaws:
+        """The posteriors of the false positive rates at some thresholds."""
+        errors = self.false_positives[indices]
+        return RateLaws.jeffreys(errors, self.non_members - errors)
+
+
+@dataclass(frozen=True)
+class _Best:
+    """The best threshold so far.
+
+    Attributes:
+      index: Index of the threshold.
+      lower: The lower end of its credible interval.
+      beyond: The posterior probability of an epsilon above `lower`; another threshold is better
+        if its own is larger.
+    """
+
+    index: int
+    lower: float
+    beyond: float
+
+
+def best_threshold(roc: RocCounts, delta: float, confidence: float) -> int:
+    """The index of the threshold whose credible interval has the largest lower end.
+
+    Zanella-Béguelin et al. (2022), section 4, "Privacy Estimation". If all lower ends are 0, it is
+    the threshold with the largest posterior probability of an epsilon above 0.
+
+    The lower end exceeds L exactly if P(epsilon > L) exceeds 1 - alpha / 2, so one probability per
+    threshold tells which beat the best so far. And few thresholds need be looked at: in a block of
+    neighbours, from i to j, no mass of the lower corner exceeds that of the counts (FN_i, FP_j),
+    and no mass of the upper corner that of (FN_j, FP_i), since these fall and rise with the
+    counts. A block whose sum of both does not exceed 1 - alpha / 2 is dropped, any other is cut
+    into smaller ones, down to single thresholds. The answer is that of trying all of them, up to
+    ties of 1e-9 in probability.
+
+    Args:
+      roc: Counts at each threshold.
+      delta: The delta of differential privacy, in [0, 1).
+      confidence: Confidence of the interval, 1 - alpha, in (0, 1).
+    """
+    count = len(roc.thresholds)
+    width = 1
+    while count > width * _MOST_BLOCKS:
+        width *= _SPLIT
+    starts = np.arange(0, count, width)
+    best = _Best(index=0, lower=0.0, beyond=-1.0)
+    while True:
+        best = _improved(best, roc, starts, delta, confidence)
+        if width == 1:
+            return best.index
+        ends = np.minimum(starts + width, count) - 1
+        starts = starts[_mass_outside(roc, starts, ends, delta, best.lower) > best.beyond + _TIE]
+        width //= _SPLIT
+        starts = np.add.outer(starts, width * np.arange(_SPLIT)).ravel()
+        starts = starts[starts < count]
+
+
+def _improved(
+    best: _Best, roc: RocCounts, indices: Indices, delta: float, confidence: float
+) -> _Best:
+    """The best of the best so far and a set of thresholds."""
+    target = 1 - (1 - confidence) / 2
+    while True:
+        beyond = _mass_outside(roc, indices, indices, delta, best.lower)
+        better = beyond > best.beyond + _TIE
+        if not np.any(better):
+            return best
+        first = int(np.argmax(beyond))
+        best = _Best(int(indices[first]), best.lower, float(beyond[first]))
+        if best.beyond > target:
+            posterior = EpsilonPosterior(roc.at(best.index), delta)
+            best = replace(best, lower=posterior.interval(confidence).lower, beyond=target)
+        better[first] = False
+        indices = indices[better]
+
+
+def _mass_outside(
+    roc: RocCounts, first: Indices, last: Indices, delta: float, epsilon: float
+) -> FloatArray:
+    """An upper bound on P(epsilon > x) in each block of thresholds; exact for a block of one."""
+    mass = np.empty(len(first))
+    for start in range(0, len(first), _AT_ONCE):
+        part = slice(start, start + _AT_ONCE)
+        i, j = first[part], last[part]
+        at = np.full(len(i), epsilon)
+        lower = corner_mass(roc.fnr(i), roc.fpr(j), delta, at)
+        upper = corner_mass(roc.fnr(j).opposite, roc.fpr(i).opposite, delta, at)
+        mass[part] = lower + upper
+    return mass
 
 
 def bayes(setting: AuditSetting) -> Estimate:

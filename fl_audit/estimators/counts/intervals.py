@@ -13,9 +13,9 @@ from fl_audit.array_types import IntArray
 from fl_audit.estimators.arguments import check_confidence, check_delta
 from fl_audit.estimators.counts.confusion import ConfusionCounts, Interval
 from fl_audit.estimators.counts.posterior import EpsilonPosterior
-from fl_audit.estimators.counts.region import beyond_chance
+from fl_audit.estimators.privacy_region import beyond_chance
 from fl_audit.estimators.result import json_value
-from fl_audit.estimators.threshold.error_rate_bounds import (
+from fl_audit.estimators.threshold.error_rates import (
     LogRates,
     clopper_pearson_upper,
     jeffreys_upper,

@@ -1,14 +1,313 @@
-"""The paper's estimate: a Gaussian fitted to the included scores (Andrew et al., Alg. 1 and 2)."""
+"""Epsilon of Gaussians fitted to the scores: Andrew et al. (2023), section 4, Algorithms 1 and 2.
+
+`epsilon_of_laws` takes the best threshold between any two distributions, `epsilon_over_all_regions`
+the best region between two Gaussians, `anderson_darling` says how far scores are from any Gaussian,
+and `gaussian_fit` is the paper's estimate.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
 
 from fl_audit.array_types import FloatArray
-from fl_audit.estimators.gaussian.best_threshold import BestThreshold, epsilon_of_laws
-from fl_audit.estimators.gaussian.normality import anderson_darling
-from fl_audit.estimators.gaussian.regions import epsilon_over_all_regions
-from fl_audit.estimators.gaussian.units import in_units
-from fl_audit.estimators.laws import ExactCosine, Gaussian
+from fl_audit.estimators.arguments import check_delta
+from fl_audit.estimators.bisection import supremum
+from fl_audit.estimators.distributions import ExactCosine, Gaussian, Law, scaled_to_one
+from fl_audit.estimators.privacy_region import log_ratio
 from fl_audit.estimators.result import Detail, Estimate
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting
+
+
+def in_units(setting: AuditSetting) -> tuple[CanaryScores, float]:
+    """The scores in units in which the largest is about 1, and the unit.
+
+    The closed-form null is a law of cosines, whose unit is 1.
+    """
+    scores = setting.scores
+    both = np.concatenate([scores.included, scores.excluded])
+    if setting.null == "closed_form" or not both.any():
+        return scores, 1.0
+    scaled, unit = scaled_to_one(both)
+    count = scores.num_included
+    return CanaryScores(scaled[:count], scaled[count:]), unit
+
+
+# The epsilon of two Gaussians over all regions, not only those that a threshold cuts off.
+#
+# The best region for an attacker is where the log likelihood ratio exceeds epsilon (Neyman and
+# Pearson). Between Gaussians of unequal deviations it is an interval or the outside of one.
+
+
+def epsilon_over_all_regions(first: Gaussian, second: Gaussian, delta: float) -> float:
+    """The smallest epsilon with which two Gaussians are (epsilon, delta)-indistinguishable.
+
+    It solves max over both orders of P(L > epsilon) - e^epsilon Q(L > epsilon) = delta, where L =
+    log(p / q) (Steinke 2022, "Composition of differential privacy", arXiv:2210.00597, Prop. 7).
+    With equal deviations it is the analytic Gaussian mechanism of Balle & Wang (2018). It is
+    infinite where delta is 0 or a deviation is 0, unless the laws are equal.
+
+    Args:
+      first: Law of the scores on one side; the order of the two does not matter.
+      second: Law of the scores on the other side.
+      delta: The delta of differential privacy, in [0, 1).
+
+    Raises:
+      InputError: If delta is out of range.
+
+    >>> round(epsilon_over_all_regions(Gaussian(0, 1), Gaussian(1, 1), 1e-5), 2)
+    4.38
+    """
+    check_delta(delta)
+    if first == second:
+        return 0.0
+    if delta == 0 or first.std == 0 or second.std == 0:
+        return math.inf
+    orders = [_LikelihoodRatio.between(first, second), _LikelihoodRatio.between(second, first)]
+    return supremum(lambda eps: any(order.proves(eps, delta) for order in orders))
+
+
+@dataclass(frozen=True)
+class _LikelihoodRatio:
+    """The log ratio square x^2 + slope x + constant of p = N(0, 1) to q = N(mean, std^2)."""
+
+    square: float
+    slope: float
+    constant: float
+    mean: float
+    std: float
+
+    @classmethod
+    def between(cls, p: Gaussian, q: Gaussian) -> "_LikelihoodRatio":
+        """The ratio of p to q, in units that make p the standard normal law."""
+        mean, std = (q.mean - p.mean) / p.std, q.std / p.std
+        # (1 - std)(1 + std), not 1 - std^2: nearly equal deviations must not cancel.
+        square = (1 - std) * (1 + std) / (2 * std**2)
+        return cls(square, -mean / std**2, (mean / std) ** 2 / 2 + math.log(std), mean, std)
+
+    def proves(self, epsilon: float, delta: float) -> bool:
+        """Whether P(L > epsilon) - delta > e^epsilon Q(L > epsilon)."""
+        log_p, log_q = self._log_masses_above(epsilon)
+        return bool(log_ratio(log_p, log_q, delta) > epsilon)
+
+    def _log_masses_above(self, epsilon: float) -> tuple[float, float]:
+        """Log P(L > epsilon) and log Q(L > epsilon)."""
+        roots = self._crossings(epsilon)
+        if roots is None:
+            # L never reaches epsilon (square < 0), or always exceeds it, which proves nothing
+            # for epsilon >= 0 because the whole line has mass 1 under both.
+            return -math.inf, -math.inf
+        p_roots = roots
+        q_roots = (roots[0] - self.mean) / self.std, (roots[1] - self.mean) / self.std
+        measure = _log_outside if self.square > 0 else _log_between
+        return measure(*p_roots), measure(*q_roots)
+
+    def _crossings(self, epsilon: float) -> tuple[float, float] | None:
+        """The points where L = epsilon, in increasing order; one is infinite if L is a line."""
+        offset = self.constant - epsilon
+        if self.square == 0 and self.slope == 0:
+            return None
+        if self.square == 0:
+            root = -offset / self.slope
+            # L > epsilon on one side of the root: written as "between" it and infinity.
+            return (root, math.inf) if self.slope > 0 else (-math.inf, root)
+        discriminant = self.slope**2 - 4 * self.square * offset
+        if discriminant <= 0:
+            return None
+        # The stable pair of roots: never the difference of two nearly equal numbers.
+        pivot = -(self.slope + math.copysign(math.sqrt(discriminant), self.slope)) / 2
+        left, right = sorted((pivot / self.square, offset / pivot))
+        return left, right
+
+
+def _log_outside(left: float, right: float) -> float:
+    """Log of the standard normal mass outside [left, right]."""
+    return float(np.logaddexp(special.log_ndtr(left), special.log_ndtr(-right)))
+
+
+def _log_between(left: float, right: float) -> float:
+    """Log of the standard normal mass of [left, right]."""
+    # In the tail that both ends share, so that neither cumulative probability rounds to 1.
+    low, high = (-right, -left) if left > 0 else (left, right)
+    log_low, log_high = float(special.log_ndtr(low)), float(special.log_ndtr(high))
+    if log_low >= log_high:
+        return -math.inf
+    return log_high + math.log1p(-math.exp(log_low - log_high))
+
+
+# Epsilon of two distributions by the best threshold (Andrew et al., section 4).
+
+
+Guess = Literal["included", "excluded"]
+
+
+@dataclass(frozen=True)
+class BestThreshold:
+    """The largest epsilon that any threshold proves.
+
+    Attributes:
+      epsilon: The largest epsilon proven, in nats, at least 0, possibly infinite.
+      threshold: Threshold from which on scores mean included; None where no threshold proves
+        anything or where epsilon is only approached as the threshold runs off to infinity.
+      guess: The guess that gives the member away: "included" for (TPR - delta) / FPR,
+        "excluded" for (TNR - delta) / FNR; None where there is no threshold.
+    """
+
+    epsilon: float
+    threshold: float | None
+    guess: Guess | None
+
+
+def epsilon_of_laws(null: Law, alternative: Law, delta: float) -> BestThreshold:
+    """The supremum of epsilon over all thresholds between two laws.
+
+    It is the max over a of max(log((F0(a) - delta) / F1(a)), log((1 - delta - F1(a)) / (1 -
+    F0(a)))), never below 0, exact to about 1e-9 relative. Andrew et al. (2023), section 4.
+
+    With delta 0 and continuous laws the supremum lies in the tails: infinite, unless both are
+    Gaussian with one deviation and the alternative's mean is not the larger one. A deviation of 0
+    is a point mass: wherever it can be told from the other law without error, epsilon is infinite.
+
+    Args:
+      null: F0, the law of an excluded canary's score.
+      alternative: F1, the law of an included canary's score.
+      delta: The delta of differential privacy, in [0, 1).
+
+    Raises:
+      InputError: If delta is out of range.
+
+    >>> epsilon_of_laws(Gaussian(0, 1), Gaussian(0, 1), 1e-5).epsilon
+    0.0
+    >>> round(epsilon_of_laws(Gaussian(0, 1), Gaussian(1, 1), 1e-5).epsilon, 2)  # Balle & Wang
+    4.38
+    """
+    check_delta(delta)
+    if delta == 0:
+        return BestThreshold(_without_delta(null, alternative), None, None)
+    above, proven_above = _best_above(null, alternative, delta)
+    # Guessing "excluded" below a threshold is the same question with both laws turned around.
+    below, proven_below = _best_above(alternative.reflected(), null.reflected(), delta)
+    if max(proven_above, proven_below) <= 0:
+        return BestThreshold(0.0, None, None)
+    if proven_above >= proven_below:
+        return BestThreshold(proven_above, above, "included")
+    return BestThreshold(proven_below, -below, "excluded")
+
+
+def _without_delta(null: Law, alternative: Law) -> float:
+    """The supremum at delta 0, where the ratio of the far tails decides."""
+    if isinstance(null, Gaussian) and isinstance(alternative, Gaussian):
+        same_shape = null.std == alternative.std
+        return 0.0 if same_shape and alternative.mean <= null.mean else math.inf
+    # A Gaussian puts mass outside [-1, 1], where an exact cosine cannot be.
+    return math.inf
+
+
+def _best_above(null: Law, alternative: Law, delta: float) -> tuple[float, float]:
+    """The threshold a with the largest log((P1(X >= a) - delta) / P0(X >= a)), and that value."""
+
+    def proven(thresholds: FloatArray) -> FloatArray:
+        return log_ratio(alternative.logsf(thresholds), null.logsf(thresholds), delta)
+
+    grid = _threshold_grid(alternative, delta)
+    peaks = _highest_peaks(proven(grid))
+    last = len(grid) - 1
+    refined = _zoom(proven, grid[np.maximum(peaks - 1, 0)], grid[np.minimum(peaks + 1, last)])
+    thresholds = np.concatenate([grid[peaks], refined])
+    values = proven(thresholds)
+    best = int(np.argmax(values))
+    return float(thresholds[best]), float(values[best])
+
+
+def _threshold_grid(alternative: Law, delta: float) -> FloatArray:
+    """Thresholds where the proven epsilon varies smoothly from one to the next.
+
+    They are evenly spaced in the log odds of w, where the true positive rate is
+    delta + (1 - delta) w: fine from far below delta, where the numerator dies, through the bulk,
+    and coarse on to a false negative rate of e^-700, near the smallest float.
+    """
+    log_odds = np.concatenate([np.arange(math.log(delta) - 60, 40, 0.1), np.arange(40.0, 700.0)])
+    hit = delta + (1 - delta) * special.expit(log_odds)
+    miss = (1 - delta) * special.expit(-log_odds)
+    rare = hit < 0.5
+    return np.concatenate([alternative.isf(hit[rare]), alternative.ppf(miss[~rare])])
+
+
+def _highest_peaks(values: FloatArray, count: int = 4) -> npt.NDArray[np.intp]:
+    """Indices of the highest local maxima."""
+    padded = np.concatenate([[-np.inf], values, [-np.inf]])
+    peaks = np.flatnonzero((values >= padded[:-2]) & (values >= padded[2:]))
+    return np.asarray(peaks[np.argsort(values[peaks])[-count:]])
+
+
+def _zoom(
+    objective: Callable[[FloatArray], FloatArray], left: FloatArray, right: FloatArray
+) -> FloatArray:
+    """The maximum of an objective in each interval, of one peak each, by ever finer grids."""
+    rows = np.arange(len(left))
+    for _ in range(14):
+        points = np.linspace(left, right, 21, axis=1)
+        best = np.argmax(objective(points.ravel()).reshape(points.shape), axis=1)
+        found = points[rows, best]
+        left, right = points[rows, np.maximum(best - 1, 0)], points[rows, np.minimum(best + 1, 20)]
+    return np.asarray(found)
+
+
+# The Anderson-Darling statistic: how far a sample is from any Gaussian.
+
+
+_ASYMPTOTIC_CRITICAL_VALUES = {0.15: 0.576, 0.10: 0.656, 0.05: 0.787, 0.025: 0.918, 0.01: 1.092}
+
+
+@dataclass(frozen=True)
+class AndersonDarling:
+    """The Anderson-Darling statistic and the values it exceeds by chance.
+
+    Attributes:
+      statistic: A^2; a larger value means further from Gaussian.
+      critical_values: Critical value at this sample size for each significance level.
+    """
+
+    statistic: float
+    critical_values: dict[float, float]
+
+
+def anderson_darling(values: npt.ArrayLike) -> AndersonDarling:
+    """The Anderson-Darling statistic for normality with mean and deviation estimated.
+
+    The test is case 3 of Stephens (1974), "EDF statistics for goodness of fit", with his correction
+    of the critical values for sample size; Andrew et al. (2023), Table 4. The deviation here is the
+    sample one (ddof=1), as in that test.
+
+    Args:
+      values: Finite scores, not all equal, float64 of shape (n,) with n >= 3.
+
+    Raises:
+      ValueError: If there are fewer than 3 values or they are all equal.
+
+    >>> test = anderson_darling(np.linspace(-1, 1, 1000))
+    >>> round(test.critical_values[0.01], 3), test.statistic > test.critical_values[0.01]
+    (1.088, True)
+    """
+    sample = np.sort(np.asarray(values, dtype=np.float64))
+    n = len(sample)
+    if n < 3 or sample[0] == sample[-1]:
+        raise ValueError("values must be at least 3 and not all equal")
+    sample, _ = scaled_to_one(sample)
+    fitted = Gaussian(float(np.mean(sample)), float(np.std(sample, ddof=1)))
+    weights = (2 * np.arange(1, n + 1) - 1) / n
+    statistic = -n - np.sum(weights * (fitted.logcdf(sample) + fitted.logsf(sample)[::-1]))
+    shrink = 1 + 4 / n - 25 / n**2
+    critical = {level: value / shrink for level, value in _ASYMPTOTIC_CRITICAL_VALUES.items()}
+    return AndersonDarling(float(statistic), critical)
+
+
+# The paper's estimate: a Gaussian fitted to the included scores (Andrew et al., Alg. 1 and 2).
 
 
 def gaussian_fit(setting: AuditSetting) -> Estimate:

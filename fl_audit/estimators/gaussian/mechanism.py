@@ -1,18 +1,23 @@
-"""The Gaussian mechanism: its noise and its epsilon, and its noise from the cosines of canaries.
+"""The Gaussian mechanism: sigma, mu and epsilon, and estimates of them from canaries' scores.
 
-Everything is for sensitivity 1: sigma is the noise multiplier.
+Everything is for sensitivity 1: sigma is the noise multiplier, and mu = 1 / sigma.
 """
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from scipy import special
 
+from fl_audit.array_types import FloatArray
 from fl_audit.errors import InputError
 from fl_audit.estimators.arguments import check_epsilon
 from fl_audit.estimators.bisection import supremum
-from fl_audit.estimators.gaussian.regions import epsilon_over_all_regions
-from fl_audit.estimators.laws import Gaussian
+from fl_audit.estimators.distributions import Gaussian
+from fl_audit.estimators.gaussian.fit import epsilon_over_all_regions, in_units
+from fl_audit.estimators.result import Estimate
+from fl_audit.estimators.setting import AuditSetting
 
 _LEAST_SIGMA = 1e-150
 _LARGEST_EPSILON = 1e299
@@ -99,3 +104,149 @@ def estimate_sigma(cosines: npt.ArrayLike, dim: int) -> float:
 def _epsilon_of_shift(shift: float, delta: float) -> float:
     """The epsilon of N(0, 1) and N(shift, 1), the mechanism along the direction that differs."""
     return epsilon_over_all_regions(Gaussian(0.0, 1.0), Gaussian(shift, 1.0), delta)
+
+
+# Gaussian differential privacy from scores: mu, the distance of two Gaussians in deviations.
+#
+# Dong, Roth & Su (2022), "Gaussian Differential Privacy", arXiv:1905.02383: a mechanism is mu-GDP
+# if no attack tells two neighbouring inputs apart better than N(0, 1) and N(mu, 1) can be told
+# apart.
+
+
+_LEAST_MU, _LARGEST_MU = 1e-150, 1e150
+"""Below the first, epsilon is 0 for any delta a float can tell from 0; above the other, it
+leaves the range of floats.
+"""
+
+
+@dataclass(frozen=True)
+class _FittedMu:
+    """The distance mu of the means in deviations.
+
+    Attributes:
+      mu: The distance, of either sign, infinite if there is one but no deviation.
+      standard_error: Standard error of mu; None where mu is infinite or there is no deviation.
+      std: The deviation that both laws are taken to have.
+      std_ratio: Deviation of the included scores in units of the null's; None if that is 0.
+    """
+
+    mu: float
+    standard_error: float | None
+    std: float
+    std_ratio: float | None
+
+
+def gdp_fit(setting: AuditSetting) -> Estimate:
+    """Epsilon of N(0, 1) against N(mu, 1), with mu the distance of the mean scores in deviations.
+
+    mu = (mean included score - mean under the null) / deviation, and epsilon is that of the
+    Gaussian mechanism with noise multiplier 1 / mu (Dong, Roth & Su 2022, corollary 2.13), 0 if mu
+    is not positive. Both laws are taken to have one deviation: under the closed-form null the
+    null's, else the pooled one. `gaussian_fit` allows two; where they differ no mu-GDP curve fits,
+    and `std_ratio` in the details is far from 1.
+
+    The standard error of mu is that of the delta method for Gaussian scores: its square is 1 / n1
+    under the closed-form null, else 1 / n1 + 1 / n0 + mu^2 / (2 (n1 + n0 - 2)).
+
+    Raises:
+      NotApplicableError: If there are fewer than 2 included scores, or fewer than 2 excluded scores
+        under the empirical null.
+    """
+    setting.require(included=2)
+    setting.require_null_scores()
+    fitted = _with_known_null(setting) if setting.null == "closed_form" else _pooled(setting)
+    return Estimate(
+        method="gdp_fit",
+        kind="estimate",
+        epsilon=epsilon_of_mu(fitted.mu, setting.delta),
+        assumes=(
+            "Included and excluded scores are Gaussian with one deviation and two means, and all "
+            "canaries' scores are independent."
+        ),
+        guarantee=(
+            "None: a point estimate under the Gaussian assumption, not a bound. The true epsilon "
+            "may be larger or smaller; a better attack would find more."
+        ),
+        source=(
+            "Dong, Roth & Su (2022), arXiv:1905.02383, definition 2.6 and corollary 2.13; Balle & "
+            "Wang (2018), arXiv:1805.06530, theorem 8"
+        ),
+        details={
+            "mu": fitted.mu,
+            "mu_standard_error": fitted.standard_error,
+            "std": fitted.std,
+            "std_ratio": fitted.std_ratio,
+            "null": setting.null,
+        },
+    )
+
+
+def epsilon_of_mu(mu: float, delta: float) -> float:
+    """The epsilon of mu-GDP at delta (Dong, Roth & Su 2022, corollary 2.13); 0 if mu is below 0.
+
+    Args:
+      mu: The distance of the means, any number or infinity.
+      delta: The delta of differential privacy, in [0, 1); with 0 epsilon is infinite unless mu is
+        0.
+
+    Raises:
+      InputError: If mu is NaN or delta is out of range.
+
+    >>> round(epsilon_of_mu(1.0, 1e-5), 2)
+    4.38
+    """
+    if math.isnan(mu):
+        raise InputError(f"mu must be a number, got {mu}")
+    if mu > _LARGEST_MU:
+        return math.inf
+    return epsilon_of_sigma(1 / mu if mu > _LEAST_MU else math.inf, delta)
+
+
+def mu_from_auc(auc: float) -> float:
+    """The mu of N(0, 1) and N(mu, 1), whose scores give this area under the ROC curve.
+
+    It is sqrt(2) Phi^-1(auc), since a member's score exceeds a non-member's with probability Phi(mu
+    / sqrt(2)). It is negative if auc is below 1/2. It needs no scale: it is the same for any
+    increasing function of the scores.
+
+    Args:
+      auc: Area under the ROC curve, in [0, 1].
+
+    Raises:
+      InputError: If auc is out of range.
+
+    >>> round(mu_from_auc(0.76025), 4)
+    1.0
+    """
+    if not 0 <= auc <= 1:
+        raise InputError(f"auc must be in [0, 1], got {auc}")
+    return math.sqrt(2) * float(special.ndtri(auc))
+
+
+def _with_known_null(setting: AuditSetting) -> _FittedMu:
+    null, included = setting.closed_form_null(), setting.scores.included
+    mu = (float(np.mean(included)) - null.mean) / null.std
+    std_ratio = float(np.std(included, ddof=1)) / null.std
+    return _FittedMu(mu, len(included) ** -0.5, null.std, std_ratio)
+
+
+def _pooled(setting: AuditSetting) -> _FittedMu:
+    scores, unit = in_units(setting)
+    included, excluded = scores.included, scores.excluded
+    n1, n0 = len(included), len(excluded)
+    distance = float(np.mean(included) - np.mean(excluded))
+    variance = (_sum_of_squares(included) + _sum_of_squares(excluded)) / (n1 + n0 - 2)
+    std = math.sqrt(variance)
+    if std == 0:
+        # Equal scores within each group: they are told apart without error, or not at all.
+        return _FittedMu(math.copysign(math.inf, distance) if distance else 0.0, None, 0.0, None)
+    mu = distance / std
+    error = math.sqrt(1 / n1 + 1 / n0 + mu**2 / (2 * (n1 + n0 - 2)))
+    null_std = float(np.std(excluded, ddof=1))
+    std_ratio = float(np.std(included, ddof=1)) / null_std if null_std else None
+    return _FittedMu(mu, error, std * unit, std_ratio)
+
+
+def _sum_of_squares(values: FloatArray) -> float:
+    """The sum of squares about the mean; exactly 0 if all values are equal, despite rounding."""
+    return float(np.sum((values - np.mean(values)) ** 2)) if np.ptp(values) else 0.0

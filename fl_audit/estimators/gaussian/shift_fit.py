@@ -1,25 +1,400 @@
-"""Epsilon of the law that scores have under a Gaussian mechanism: the null, shifted."""
+"""`shift_fit`: epsilon of a Gaussian mechanism's scores, the null shifted by a fitted amount."""
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Protocol
 
+import numpy as np
 from scipy import optimize, special
 
-from fl_audit.estimators.gaussian.gdp import epsilon_of_mu
-from fl_audit.estimators.gaussian.largest_of_rounds import epsilon_of_largest
-from fl_audit.estimators.gaussian.shift_likelihood import (
-    KnownNull,
-    LargestOfRounds,
-    ShiftedLaw,
-    ShiftLikelihood,
-    UnknownNull,
+from fl_audit.array_types import FloatArray
+from fl_audit.estimators.distributions import ExactCosine
+from fl_audit.estimators.gaussian.fit import in_units
+from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
+from fl_audit.estimators.null import (
+    GaussianCanaryNull,
+    LargestOfRoundsNull,
+    NullTail,
+    ScaledNull,
+    SignCanaryNull,
 )
-from fl_audit.estimators.gaussian.standard_scores import StandardScores, standard_scores
-from fl_audit.estimators.gaussian.units import in_units
 from fl_audit.estimators.result import Detail, Estimate
+from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting
 from fl_audit.estimators.threshold.null_choice import chosen_null
+
+_LARGEST_COSINE = 1 - 1e-6
+"""A cosine beyond this may have been rounded to 1, which has no finite place in the null law."""
+
+
+# Scores in deviations of a known null law: N(0, 1), or the largest of several such values.
+
+
+@dataclass(frozen=True, eq=False)
+class StandardScores:
+    """Scores that are N(0, 1) for an excluded canary, or the largest of several such values.
+
+    Attributes:
+      included: Scores of the canaries that took part in training, float64 of shape (n1,).
+      excluded: Scores of the canaries that did not, float64 of shape (n0,).
+      rounds: The number of values that a score is the largest of; 1 for a single one.
+    """
+
+    included: FloatArray
+    excluded: FloatArray
+    rounds: int
+
+
+def standard_scores(scores: CanaryScores, null: NullTail) -> StandardScores | None:
+    """Moves every score to the same place in the normal law that it has in the null law.
+
+    A cosine X becomes z with P(N(0, 1) >= z) = P(X >= x) for the exact law of a random direction.
+    Of `rademacher` and `hadamard` canaries this is the limit for a target that is not concentrated
+    on few coordinates.
+
+    Args:
+      scores: The scores.
+      null: What is known of excluded scores.
+
+    Returns:
+      The scores in deviations; None for a null that is of no known kind.
+    """
+    scaled = null if isinstance(null, ScaledNull) else ScaledNull(null, 1.0)
+    of_rounds = scaled.of
+    rounds = of_rounds.rounds if isinstance(of_rounds, LargestOfRoundsNull) else (of_rounds,)
+    one = rounds[0]
+    if not isinstance(one, GaussianCanaryNull | SignCanaryNull):
+        return None
+    law = ExactCosine(one.dim)
+    included, excluded = (
+        _normal_scores(part / scaled.scale, law) for part in (scores.included, scores.excluded)
+    )
+    return StandardScores(included, excluded, len(rounds))
+
+
+def _normal_scores(cosines: FloatArray, law: ExactCosine) -> FloatArray:
+    size = np.minimum(np.abs(cosines), _LARGEST_COSINE)
+    return np.asarray(np.copysign(special.ndtri_exp(law.logsf(size)), cosines))
+
+
+# The largest of several Gaussian scores, one of which may be shifted: its epsilon.
+#
+# A canary that takes part in one unknown round of K has K scores, N(0, 1) but for one N(m, 1), and
+# an attacker who looks at the largest tells two laws apart: Phi(x)^K and Phi(x)^(K - 1) Phi(x - m).
+
+
+_FAR = 40.0
+"""Deviations beyond which a normal law has no mass that a float can tell from 0."""
+
+_LEAST_LOG = -1e12
+"""What stands for the logarithm of 0 where a root is looked for."""
+
+_CERTAIN = 1e-9
+"""A log probability above minus this is that of an event whose complement needs logs of its own."""
+
+
+def epsilon_of_largest(rounds: float, shift: float, delta: float) -> float:
+    """The epsilon at delta of the largest of K scores, with one of them shifted against none.
+
+    The likelihood ratio ((K - 1) Phi(x - m) / Phi(x) + exp(m x - m^2 / 2)) / K rises with x, so
+    thresholds are the most powerful tests (Neyman-Pearson), and delta(epsilon) = P1(X >= x) -
+    e^epsilon P0(X >= x) at the x where the ratio is e^epsilon. The root of delta(x) = delta gives
+    epsilon in one direction, and the same below a threshold in the other.
+
+    Args:
+      rounds: The number K of scores, at least 1; need not be whole.
+      shift: The shift m of the one in deviations; 0 or below gives 0.
+      delta: The delta of differential privacy, in [0, 1).
+
+    >>> round(epsilon_of_largest(1, 1.0, 1e-5), 2)  # Balle & Wang, as of the Gaussian mechanism
+    4.38
+    """
+    if shift <= 0:
+        return 0.0
+    if delta == 0:
+        return math.inf
+
+    def log_ratio(x: float) -> float:
+        log_shifted = float(special.log_ndtr(x - shift)) - float(special.log_ndtr(x))
+        own = shift * x - shift**2 / 2
+        if rounds == 1:
+            return own
+        return float(np.logaddexp(math.log(rounds - 1) + log_shifted, own)) - math.log(rounds)
+
+    def above(x: float) -> float:
+        shifted, null = _log_sf(x, rounds, shift), _log_sf(x, rounds, 0.0)
+        return _log_difference(shifted, log_ratio(x) + null)
+
+    def below(x: float) -> float:
+        shifted, null = _log_cdf(x, rounds, shift), _log_cdf(x, rounds, 0.0)
+        return _log_difference(null, shifted - log_ratio(x))
+
+    ends = (-_FAR, shift + _FAR)
+    return max(
+        0.0,
+        log_ratio(_root(above, ends, math.log(delta))),
+        -log_ratio(_root(below, ends, math.log(delta))),
+    )
+
+
+def _root(function: Callable[[float], float], ends: tuple[float, float], value: float) -> float:
+    """Where a monotone function takes a value; the nearer end where it does not."""
+    first, last = (function(end) - value for end in ends)
+    if first * last > 0:
+        return ends[0] if abs(first) < abs(last) else ends[1]
+    return float(optimize.brentq(lambda x: function(x) - value, *ends, xtol=1e-12, rtol=1e-14))
+
+
+def _log_difference(log_larger: float, log_smaller: float) -> float:
+    if log_smaller >= log_larger:
+        return _LEAST_LOG
+    return max(log_larger + math.log(-math.expm1(log_smaller - log_larger)), _LEAST_LOG)
+
+
+def _log_cdf(x: float, rounds: float, shift: float) -> float:
+    return (rounds - 1) * float(special.log_ndtr(x)) + float(special.log_ndtr(x - shift))
+
+
+def _log_sf(x: float, rounds: float, shift: float) -> float:
+    log_cdf = _log_cdf(x, rounds, shift)
+    if log_cdf < -_CERTAIN:
+        return math.log(-math.expm1(log_cdf))
+    # Both tails are below 1e-9, so that their sum is that of the largest to as much.
+    own = float(special.log_ndtr(shift - x))
+    if rounds == 1:
+        return own
+    return float(np.logaddexp(math.log(rounds - 1) + float(special.log_ndtr(-x)), own))
+
+
+# Likelihoods of the shift of included scores, with everything else maximised out (profiles).
+
+
+_STEPS_PER_DEVIATION = 128
+"""Steps that more scores than `_MOST_EXACT` are rounded to, so that a million take no longer."""
+
+_MOST_EXACT = 4096
+"""The number of scores up to which they are taken as they are."""
+
+_LARGEST_LOG = 12.0
+"""Logarithm of the largest ratio of deviations that a fit allows."""
+
+
+@dataclass(frozen=True)
+class ShiftedLaw:
+    """A law of included scores.
+
+    Attributes:
+      shift: Distance of an included canary's score from the null's mean, in deviations; the mean
+        of these distances where canaries differ.
+      spread: The deviation of an included score in units of the null's.
+      rounds: The number of scores that one is the largest of; 1 for a single one.
+    """
+
+    shift: float
+    spread: float
+    rounds: float
+
+
+class ShiftLikelihood(Protocol):
+    """A likelihood of the shift, with everything else maximised out.
+
+    Attributes:
+      least: The least shift that the law allows.
+      has_no_spread: Whether the scores are too much alike for a deviation, so that any shift is
+        possible.
+    """
+
+    least: float
+    has_no_spread: bool
+
+    def best(self) -> ShiftedLaw:
+        """The law of the largest likelihood."""
+
+    def profile(self, shift: float) -> tuple[float, ShiftedLaw]:
+        """The largest log-likelihood of any law with this shift, and that law."""
+
+
+class KnownNull:
+    """Included scores N(m, s^2) with s at least 1, beside a null that is N(0, 1).
+
+    A canary's own shift may differ from the mean m, by a clip norm that adapts or by rounds whose
+    aggregates differ in length; s^2 - 1 is the variance of these shifts.
+    """
+
+    least = -math.inf
+    has_no_spread = False
+
+    def __init__(self, included: FloatArray) -> None:
+        """Takes the scores of included canaries in deviations of the null, of shape (n1,)."""
+        self._num = len(included)
+        self._mean, self._variance = float(np.mean(included)), float(np.var(included))
+
+    def best(self) -> ShiftedLaw:
+        """The mean, and the deviation about it if that is above 1."""
+        return self.profile(self._mean)[1]
+
+    def profile(self, shift: float) -> tuple[float, ShiftedLaw]:
+        """See `ShiftLikelihood.profile`."""
+        square = self._variance + (shift - self._mean) ** 2
+        spread = max(square, 1.0)
+        log_likelihood = -0.5 * self._num * (math.log(spread) + square / spread)
+        return log_likelihood, ShiftedLaw(shift, math.sqrt(spread), 1)
+
+
+class LargestOfRounds:
+    """The largest of K scores N(0, 1), one of which is N(m, s^2) if the canary is included.
+
+    K lies between 1 and the number of rounds: scores in rounds that are alike count as fewer. The
+    excluded scores tell; without any, K is the number of rounds.
+    """
+
+    least = 0.0
+    has_no_spread = False
+
+    def __init__(self, scores: StandardScores) -> None:
+        """Takes scores in deviations of the null of one round."""
+        self._included = _Counted.of(scores.included)
+        self._excluded = _Counted.of(scores.excluded)
+        most = math.log(scores.rounds)
+        fewest = 1e-6 if len(scores.excluded) else most
+        self._bounds = ((fewest, most), (0.0, _LARGEST_LOG))
+        self._mean = max(float(np.mean(scores.included)), 0.0)
+        self._starts: tuple[tuple[float, float], ...] = ((most, 0.0),)
+
+    def best(self) -> ShiftedLaw:
+        """The best of three starts: a shift near 0, a small one, and the mean score."""
+        found = [
+            _minimum(
+                lambda p: -self._log_likelihood(*map(float, p)),
+                (start, *self._starts[0]),
+                ((0.0, self._mean + 10), *self._bounds),
+            )
+            for start in (0.1, 2.0, self._mean)
+        ]
+        shift, *nuisance = min(found, key=lambda one: one[1])[0]
+        self._starts = ((float(nuisance[0]), float(nuisance[1])), self._starts[0])
+        return self.profile(float(shift))[1]
+
+    def profile(self, shift: float) -> tuple[float, ShiftedLaw]:
+        """See `ShiftLikelihood.profile`."""
+        found = [
+            _minimum(lambda p: -self._log_likelihood(shift, *map(float, p)), start, self._bounds)
+            for start in self._starts
+        ]
+        point, least = min(found, key=lambda one: one[1])
+        return -least, ShiftedLaw(shift, math.exp(point[1]), math.exp(point[0]))
+
+    def _log_likelihood(self, shift: float, log_rounds: float, log_spread: float) -> float:
+        """The logarithm of the densities K p(x) Phi(x)^(K - 1) and of those with one shifted."""
+        rounds, (included, excluded) = math.exp(log_rounds), (self._included, self._excluded)
+        own = (included.values - shift) / math.exp(log_spread)
+        own_leads = included.log_cdf - log_spread - 0.5 * own * own
+        others_lead = math.log(rounds - 1) + included.log_density + special.log_ndtr(own)
+        densities = (rounds - 2) * included.log_cdf + np.logaddexp(own_leads, others_lead)
+        of_excluded = log_rounds * excluded.counts.sum() + (rounds - 1) * (
+            excluded.counts @ excluded.log_cdf
+        )
+        return float(included.counts @ densities + of_excluded)
+
+
+class UnknownNull:
+    """Included scores N(a + m b, b^2) beside excluded ones N(a, (r b)^2) with r at most 1.
+
+    The unit of the shift is thus the deviation of the included scores, or of all if the excluded
+    ones spread as far: canaries whose shifts differ, and scores whose null is narrower, as that of
+    a maximum over rounds is, must not make the shift look larger.
+    """
+
+    least = -math.inf
+
+    def __init__(self, scores: CanaryScores) -> None:
+        """Takes scores in any unit, at least 2 of each kind."""
+        groups = (scores.included, scores.excluded)
+        unit = sum(float(np.std(group)) for group in groups if np.ptp(group) > 0)
+        self.has_no_spread = unit == 0
+        middle = float(np.mean(scores.excluded))
+        parts = [(group - middle) / (unit or 1.0) for group in groups]
+        self._nums = tuple(map(len, parts))
+        self._distance = float(np.mean(parts[0]) - np.mean(parts[1]))
+        self._variances = tuple(float(np.var(part)) if np.ptp(part) > 0 else 0.0 for part in parts)
+        pooled = float(np.average(self._variances, weights=self._nums))
+        scale = math.sqrt(max(self._variances[0], pooled))
+        narrower = math.sqrt(self._variances[1]) / scale if scale > 0 else 1.0
+        least = math.exp(-_LARGEST_LOG)
+        self._start = (math.log(max(scale, least)), math.log(min(max(narrower, least), 1.0)))
+
+    def best(self) -> ShiftedLaw:
+        """The distance of the means in the unit of the class."""
+        log_scale, log_ratio = self._start
+        shift = self._distance / math.exp(log_scale)
+        if self.has_no_spread and self._distance != 0:
+            shift = math.copysign(math.inf, self._distance)
+        return ShiftedLaw(shift, math.exp(-log_ratio), 1)
+
+    def profile(self, shift: float) -> tuple[float, ShiftedLaw]:
+        """See `ShiftLikelihood.profile`."""
+        point, least = _minimum(
+            lambda p: -self._log_likelihood(shift, *map(float, p)),
+            self._start,
+            ((-2 * _LARGEST_LOG, 2 * _LARGEST_LOG), (-_LARGEST_LOG, 0.0)),
+        )
+        return -least, ShiftedLaw(shift, math.exp(-point[1]), 1)
+
+    def _log_likelihood(self, shift: float, log_scale: float, log_ratio: float) -> float:
+        scale, narrow = math.exp(log_scale), math.exp(log_scale + log_ratio)
+        (num, other_num), (variance, other_variance) = self._nums, self._variances
+        # The null's mean takes the place between the groups that their weights give it.
+        miss = (self._distance - shift * scale) ** 2 / (scale**2 / num + narrow**2 / other_num)
+        return -0.5 * (
+            num * (2 * log_scale + variance / scale**2)
+            + other_num * (2 * (log_scale + log_ratio) + other_variance / narrow**2)
+            + miss
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Counted:
+    """Scores, with how often each stands there and its place in N(0, 1); many are rounded.
+
+    Attributes:
+      values: The values, each once, float64 of shape (values,).
+      counts: The number of scores at each, float64 of shape (values,).
+      log_cdf: Log of the normal distribution function at each, float64 of shape (values,).
+      log_density: Log of the normal density without its constant, float64 of shape (values,).
+    """
+
+    values: FloatArray
+    counts: FloatArray
+    log_cdf: FloatArray
+    log_density: FloatArray
+
+    @classmethod
+    def of(cls, scores: FloatArray) -> "_Counted":
+        """Counts scores; of many, after rounding."""
+        values, counts = np.unique(scores, return_counts=True)
+        if len(scores) > _MOST_EXACT:
+            steps, counts = np.unique(np.round(scores * _STEPS_PER_DEVIATION), return_counts=True)
+            values = steps / _STEPS_PER_DEVIATION
+        log_cdf = np.asarray(special.log_ndtr(values))
+        return cls(values, counts.astype(np.float64), log_cdf, -0.5 * values * values)
+
+
+def _minimum(
+    function: Callable[[FloatArray], float],
+    start: tuple[float, ...],
+    bounds: tuple[tuple[float, float], ...],
+) -> tuple[FloatArray, float]:
+    """A local minimum of a smooth function in a box, and its value."""
+    lows, highs = np.array(bounds).T
+    found = optimize.minimize(
+        function, np.clip(start, lows, highs), method="L-BFGS-B", bounds=bounds
+    )
+    return np.asarray(found.x), float(found.fun)
+
+
+# The method.
+
 
 _LARGEST_STEP = 1e6
 """A step from the best shift beyond which an end is not looked for."""

@@ -1,17 +1,56 @@
-"""Steinke, Nasr & Jagielski (2023): auditing with one training run, arXiv:2305.08846.
+"""Right guesses in one training run: Steinke, Nasr & Jagielski (2023), arXiv:2305.08846.
 
 Each of m canaries is included by an independent fair coin. The auditor guesses for r of them and
 is right v times. Under (epsilon, delta)-DP, v is hardly more than Binomial(r, e^eps / (1 + e^eps)).
+
+This file has the bound of Corollary 5.4 (`p_value`, `epsilon_lower_bound`), the search for the
+largest epsilon that a test rejects, the exact worst case of delta (`sharp_p_values`,
+`sharp_epsilon_lower_bound`), and a mechanism that nearly attains the bound.
+
+The exact worst case of v or more right guesses out of r under (epsilon, delta)-DP.
+
+It takes the place of Steinke et al. (2023), Theorem 5.2 and Corollary 5.4. Where p-values are
+small, their delta term is several times too large (at the 5 % level by 2.6 at epsilon 0, by 11 at
+epsilon 2, by 70 at epsilon 4). Where they are near 1 it is too small, so Corollary 5.4 as printed
+is not a theorem: for m = r = 2, v = 1, epsilon = 1 and delta = 0.1 it says 0.957, and a mechanism
+with these parameters reaches 0.962 (see the tests). No such case was found with f(v) below 0.87,
+so the bounds on epsilon that the corollary gives at the usual confidences do hold. The gap is in
+Proposition 5.7: the number F of failures depends on the coins, as does the number of right guesses,
+and its proof leaves that out.
+
+The proof here needs no failures. Let c in {0, 1}^r tell which guesses are right, let f(c) be the
+indicator of an increasing event, p = e^epsilon / (1 + e^epsilon), and E f the chance of the event
+if each guess is right independently with probability p. Let P_t f(c) be its chance after each
+coordinate of c has been drawn anew with probability 1 - e^-t; h the integral over t >= 0 of
+P_t f - E f; and g_j(c) = (1 - p) (h(c with c_j = 1) - h(c with c_j = 0)). Then f(c) - E f is the
+sum over j of h(c) less its mean over a new c_j, that is
+
+    f(c) - E f = (sum over j with c_j = 1 of g_j(c)) - e^epsilon (sum over c_j = 0 of g_j(c)),  (1)
+    g_j(c) = (1 - p) (mean over s in [0, 1] of the chance that c_j decides about the event, once
+             each other coordinate is kept with probability s and else drawn anew).             (2)
+
+Now let S be the coins, T the output of the mechanism; T decides the guesses and their order.
+Suppose canary i is guessed j-th, and write u_i(S, T) for g_j(c) if that guess is right, else 0.
+Flipping coin i turns c_j alone, leaves g_j as it is, and S with it flipped is as likely as S. So
+the mean of (1) over S and T is a sum over the guessed canaries i of
+
+    E u_i(S, M(S)) - e^epsilon E u_i(S, M(S with coin i flipped)) <= delta max g,
+
+by (epsilon, delta)-DP. Hence P(event) <= E f + m delta max g.
 """
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
+from scipy import optimize, special
 
-from fl_audit.array_types import FloatArray
+from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.errors import InputError
 from fl_audit.estimators.arguments import check_confidence, check_delta, check_epsilon
-from fl_audit.estimators.beta_cdf import beta_cdf
+from fl_audit.estimators.beta_distribution import beta_cdf
 from fl_audit.estimators.bisection import supremum
 
 _MOST_EXAMPLES = 10**7
@@ -148,3 +187,265 @@ def check_counts(m: int, r: int, v: int) -> None:
         raise InputError(f"guesses (r) must be in [0, {m}], the number of examples, got {r}")
     if not 0 <= v <= r:
         raise InputError(f"correct (v) must be in [0, {r}], the number of guesses, got {v}")
+
+
+# The largest epsilon that a test rejects, where its p-value need not grow with epsilon.
+
+
+_TRIED = 24
+_TOLERANCE = 1e-9
+_XTOL = _TOLERANCE / 10
+_TINY = 1e-300
+_LARGEST = 700.0
+
+
+def largest_rejected(
+    p_value: Callable[[float], float], chance: Callable[[float], float], alpha: float
+) -> float:
+    """An epsilon with a p-value below alpha, the largest on a grid, refined; 0 if there is none.
+
+    It is 700, beyond which e^epsilon leaves the range of floats, if all up to there are rejected.
+
+    Who rejects (epsilon, delta)-DP may reject all smaller epsilons with it, since they imply it
+    (Steinke et al. 2023, Lemma 4.7). So wherever the p-value is below alpha is a valid bound, also
+    if it grows again towards epsilon = 0, as terms in delta do. The search goes down from where the
+    chance at delta = 0 reaches alpha; 1e-9 is taken off, so that it errs to the valid side.
+
+    Args:
+      p_value: The p-value by epsilon, at least `chance`.
+      chance: The p-value at delta = 0 by epsilon, which grows with it.
+      alpha: Level of the test, in (0, 1).
+
+    >>> round(largest_rejected(lambda x: x / 10 + 0.01, lambda x: x / 10, 0.05), 6)
+    0.4
+    """
+    if chance(0.0) >= alpha:
+        return 0.0
+    above = 1.0
+    while chance(above) < alpha:
+        above *= 2
+        if above > _LARGEST:
+            return _LARGEST
+    limit = crossing_point(chance, alpha, above / 2 if above > 1 else 0.0, above, _XTOL)
+    grid = np.linspace(0.0, limit, _TRIED + 1)
+    for low, high in zip(grid[-2::-1], grid[:0:-1], strict=True):
+        if p_value(float(low)) < alpha:
+            found = crossing_point(p_value, alpha, float(low), float(high), _XTOL)
+            return max(found - _TOLERANCE, float(low))
+    return 0.0
+
+
+def crossing_point(
+    p_value: Callable[[float], float], alpha: float, low: float, high: float, xtol: float
+) -> float:
+    """The point where a p-value below alpha at `low` reaches it, to xtol; `high` if not before."""
+
+    def excess(epsilon: float) -> float:
+        # Normal quantiles, since they grow nearly in proportion to epsilon.
+        quantile = special.ndtri(np.clip(p_value(epsilon), _TINY, 1 - 1e-16))
+        return float(quantile - special.ndtri(alpha))
+
+    if excess(high) <= 0:
+        return high
+    return float(optimize.brentq(excess, low, high, xtol=xtol))
+
+
+_UNDERFLOW = 1e-290
+
+
+def sharp_p_values(m: int, r: IntArray, v: IntArray, epsilon: float, delta: float) -> FloatArray:
+    """The largest chance of v or more right guesses out of r under (epsilon, delta)-DP.
+
+    It is f(v) + m delta g, at most 1, with f(v) the chance that Binomial(r, p) is at least v for p
+    = e^epsilon / (1 + e^epsilon), and g from `delta_factors`. The proof that it is a bound is
+    above. It is reached: on r canaries drawn at random give randomised response, conditional on v
+    or more right answers with probability min(1, m delta g / (1 - f(v))). That satisfies (epsilon,
+    delta)-DP.
+
+    Args:
+      m: Number of canaries, each included with probability 1/2.
+      r: Numbers of guesses in [1, m], each fixed in advance, int64 of shape (n,).
+      v: Numbers of right guesses in [1, r], int64 of shape (n,).
+      epsilon: The epsilon of differential privacy, at least 0.
+      delta: The delta of differential privacy, in [0, 1).
+
+    Returns:
+      The chances, float64 of shape (n,).
+
+    >>> two, one = np.array([2]), np.array([1])
+    >>> sharp_p_values(2, two, one, epsilon=1.0, delta=0.1).round(4).tolist()
+    [0.9618]
+    """
+    chance = binomial_tail(r, v, epsilon)
+    if delta == 0:
+        return chance
+    return np.asarray(np.minimum(chance + m * delta * delta_factors(r, v, epsilon), 1.0))
+
+
+def sharp_epsilon_lower_bound(m: int, r: int, v: int, delta: float, confidence: float) -> float:
+    """The largest epsilon that v right guesses out of r reject by `sharp_p_values`, or 0.
+
+    It is a valid lower bound on epsilon at the given confidence if r was fixed before the scores
+    were seen. With delta 0 it is that of Steinke et al. (2023), Corollary 5.4.
+
+    Args:
+      m: Number of canaries, each included with probability 1/2.
+      r: Number of guesses, at most m.
+      v: Number of right guesses, at most r.
+      delta: The delta of differential privacy, in [0, 1).
+      confidence: Confidence of the bound, in (0, 1).
+
+    Raises:
+      InputError: If an argument is out of range.
+
+    >>> round(sharp_epsilon_lower_bound(100, 100, 75, 1e-3, 0.95), 3)  # Corollary 5.4: 0.673
+    0.695
+    """
+    check_counts(m, r, v)
+    check_delta(delta)
+    check_confidence(confidence)
+    if v == 0:
+        return 0.0
+    guesses, right = np.array([r]), np.array([v])
+    return largest_rejected(
+        lambda epsilon: float(sharp_p_values(m, guesses, right, epsilon, delta)[0]),
+        lambda epsilon: float(binomial_tail(guesses, right, epsilon)[0]),
+        1 - confidence,
+    )
+
+
+def delta_factors(r: IntArray, v: IntArray, epsilon: float) -> FloatArray:
+    """The largest g in (2) if the event is v or more right guesses, float64 of shape (n,).
+
+    It is f(v) (1 - f(v)) / (v P(Binomial(r, p) = v)): there g depends on the number of right
+    guesses alone, (1) is Stein's equation of the binomial law, and its solution is largest at v.
+    """
+    chance = binomial_tail(r, v, epsilon)
+    at_v = binomial_probability(r, v, epsilon)
+    # Where both underflow: beyond v, probabilities fall faster than this geometric series.
+    fall = (r - v) / (v + 1) * np.exp(min(epsilon, 700.0))
+    series = 1 / np.maximum(1 - fall, np.finfo(float).tiny)
+    tail_ratio = np.where(at_v > _UNDERFLOW, chance / np.maximum(at_v, _UNDERFLOW), series)
+    # No chance to decide is above 1.
+    return np.asarray(np.minimum((1 - chance) * tail_ratio / v, special.expit(-epsilon)))
+
+
+# A mechanism for which the one-run test is nearly tight: Steinke et al. (2023), Algorithm 4.
+#
+# It guesses about r canaries drawn at random by randomised response. With probability beta, all its
+# guesses are better at once: each canary's delta counts m / (r beta) times over. So delta matters
+# far more than for independent guesses: what is guessed about different canaries is private for
+# each, but not independent.
+
+
+Signs = npt.NDArray[np.int64]
+
+_GRID_POINTS = 400
+
+
+@dataclass(frozen=True)
+class PathologicalMechanism:
+    """Algorithm 4, which is (epsilon, delta)-DP in each canary's inclusion.
+
+    Attributes:
+      num_canaries: Number of canaries m.
+      num_guesses: Number of guesses r, in [1, m].
+      epsilon: The epsilon of differential privacy, finite and at least 0.
+      delta: The delta of differential privacy, in [0, 1); 0 gives randomised response on r
+        canaries.
+      beta: The probability of the bad case, in (0, 1], at least m delta / r.
+
+    Raises:
+      InputError: If a field is out of range.
+    """
+
+    num_canaries: int
+    num_guesses: int
+    epsilon: float
+    delta: float
+    beta: float
+
+    def __post_init__(self) -> None:
+        """Check the fields, so that no later step has to."""
+        check_counts(self.num_canaries, self.num_guesses, 0)
+        check_epsilon(self.epsilon)
+        check_delta(self.delta)
+        if self.num_guesses < 1:
+            raise InputError("guesses (r) must be at least 1, got 0")
+        if not 0 < self.beta <= 1:
+            raise InputError(f"beta must be in (0, 1], got {self.beta}")
+        if self.num_canaries * self.delta > self.num_guesses * self.beta * (1 + 1e-12):
+            least = self.num_canaries * self.delta / self.num_guesses
+            raise InputError(f"beta must be at least m delta / r = {least:g}, got {self.beta}")
+
+    @property
+    def revealed(self) -> float:
+        """The chance that a guess is right for sure in the bad case, m delta / (r beta)."""
+        return min(self.num_canaries * self.delta / (self.num_guesses * self.beta), 1.0)
+
+    def guesses(self, inclusion: Signs, rng: np.random.Generator) -> Signs:
+        """One run: the guesses T in {-1, 0, 1} of shape (m,), of which r are not 0.
+
+        Args:
+          inclusion: Signs S of shape (m,), 1 for an included canary and -1 for an excluded one.
+          rng: The source of all randomness.
+
+        Raises:
+          InputError: If inclusion does not have shape (m,) or holds other values than signs.
+        """
+        signs = np.asarray(inclusion)
+        if signs.shape != (self.num_canaries,) or not np.all(np.abs(signs) == 1):
+            raise InputError(f"inclusion must be {self.num_canaries} signs, -1 or 1")
+        drawn = rng.choice(self.num_canaries, self.num_guesses, replace=False)
+        logit = self.bad_logit() if rng.random() < self.beta else self.epsilon
+        right = rng.random(self.num_guesses) < special.expit(logit)
+        guesses = np.zeros(self.num_canaries, dtype=np.int64)
+        guesses[drawn] = np.where(right, signs[drawn], -signs[drawn])
+        return guesses
+
+    def bad_logit(self) -> float:
+        """The log odds of a right guess in the bad case, infinite if everything is revealed.
+
+        The odds are x + (1 - x) p to (1 - x) (1 - p) for x revealed, so the result is log(e^epsilon
+        + x) - log(1 - x).
+        """
+        x = self.revealed
+        if x == 1:
+            return math.inf
+        return self.epsilon + math.log1p(x * math.exp(-self.epsilon)) - math.log1p(-x)
+
+    def tail(self, v: npt.ArrayLike) -> FloatArray:
+        """The exact chances of v or more right guesses for any canaries, float64 of shape (n,).
+
+        >>> PathologicalMechanism(2, 2, 0.0, 0.25, 0.5).tail([0, 1, 2]).round(9).tolist()
+        [1.0, 0.84375, 0.40625]
+        """
+        needed = np.asarray(v, dtype=np.int64)
+        r = np.full_like(needed, self.num_guesses)
+        bad = binomial_tail(r, needed, self.bad_logit())
+        good = binomial_tail(r, needed, self.epsilon)
+        return np.asarray(self.beta * bad + (1 - self.beta) * good)
+
+
+def worst_beta(m: int, r: int, v: int, *, epsilon: float, delta: float) -> PathologicalMechanism:
+    """The mechanism of Algorithm 4 that is most likely to be right v times or more.
+
+    Args:
+      m: Number of canaries.
+      r: Number of guesses, in [1, m].
+      v: Number of right guesses, in [0, r].
+      epsilon: The epsilon of differential privacy, finite and at least 0.
+      delta: The delta of differential privacy, in [0, 1), at most r / m.
+
+    Raises:
+      InputError: If an argument is out of range.
+
+    >>> bad = worst_beta(1000, 100, 75, epsilon=0.7, delta=1e-4)
+    >>> round(bad.beta, 3), round(float(bad.tail(75)), 3)
+    (0.003, 0.051)
+    """
+    check_counts(m, r, v)
+    least = PathologicalMechanism(m, r, epsilon, delta, 1.0).revealed
+    betas = np.append(np.geomspace(max(least, 1e-300), 1.0, _GRID_POINTS)[:-1], 1.0)
+    tried = [PathologicalMechanism(m, r, epsilon, delta, float(beta)) for beta in betas]
+    return max(tried, key=lambda mechanism: float(mechanism.tail(v)))

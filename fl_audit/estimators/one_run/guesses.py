@@ -1,14 +1,20 @@
-"""Guesses at who was included, from the largest and the smallest scores, and how many are right."""
+"""Guesses at who was included, from the largest and the smallest scores, and the published bound.
+
+`one_run` takes the best numbers of guesses on the data, as its authors report it, which makes it
+invalid after that choice; `one_run_valid` (valid.py) pays for it.
+"""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from fl_audit.array_types import IntArray
+from fl_audit.array_types import FloatArray, IntArray
+from fl_audit.errors import InputError
 from fl_audit.estimators.bisection import supremum
-from fl_audit.estimators.one_run.bound import binomial_tail, p_value, p_values
-from fl_audit.estimators.result import Detail
+from fl_audit.estimators.one_run.bound import binomial_tail, epsilon_lower_bound, p_value, p_values
+from fl_audit.estimators.result import Detail, Estimate
 from fl_audit.estimators.scores import CanaryScores
+from fl_audit.estimators.setting import AuditSetting
 
 
 @dataclass(frozen=True)
@@ -88,4 +94,150 @@ def best_total(m: int, correct: IntArray, delta: float, confidence: float) -> in
         return True
 
     supremum(any_rejects)
+    return best
+
+
+# Pairs of which one example is included, and guesses at which (Steinke et al. 2023, appendix A).
+
+
+@dataclass(frozen=True, eq=False)
+class PairScores:
+    """Scores of pairs; a LARGER score looks MORE like a member.
+
+    Attributes:
+      included: Score of the example of each pair that was trained on, float64 of shape (m,).
+      excluded: Score of its partner, in the same order, float64 of shape (m,).
+
+    Raises:
+      ValueError: If an array is not one-dimensional or holds a non-finite score, or both are
+        empty.
+      InputError: If their lengths differ.
+
+    >>> PairScores(included=[0.5, 0.2], excluded=[0.1, 0.3]).num_pairs
+    2
+    """
+
+    included: FloatArray
+    excluded: FloatArray
+
+    def __post_init__(self) -> None:
+        """Check the fields, so that no later step has to."""
+        scores = CanaryScores(self.included, self.excluded)
+        if scores.num_included != scores.num_excluded:
+            raise InputError(
+                "pairs need as many included as excluded scores, "
+                f"got {scores.num_included} and {scores.num_excluded}"
+            )
+        object.__setattr__(self, "included", scores.included)
+        object.__setattr__(self, "excluded", scores.excluded)
+
+    @property
+    def num_pairs(self) -> int:
+        """Number of pairs, the m of the theory."""
+        return len(self.included)
+
+
+def right_among_surest(scores: PairScores) -> IntArray:
+    """The right guesses among the r surest, for r = 0..m, int64 of shape (m + 1,).
+
+    The guess of a pair is the example with the larger score, and it is the surer the further apart
+    the scores are; this does not depend on the coins. Equal scores count as a wrong guess, and of
+    equally sure guesses the wrong ones come first: no order that knows no coins has fewer right.
+
+    >>> right_among_surest(PairScores([3.0, 1.0, 5.0], [1.0, 2.0, 5.0])).tolist()
+    [0, 1, 1, 1]
+    """
+    gap = scores.included - scores.excluded
+    right = gap > 0
+    order = np.lexsort((right, -np.abs(gap)))
+    return np.concatenate([[0], np.cumsum(right[order])])
+
+
+# The one-run bound with the best numbers of guesses, as its authors report it.
+
+
+EXHAUSTIVE_UP_TO = 5000
+"""The largest number of canaries for which all pairs of k+ and k- are tried instead of a grid."""
+
+_DENSE_UP_TO = 200
+_GRID_RATIO = 1.05
+
+
+def one_run(setting: AuditSetting) -> Estimate:
+    """The largest one-run bound over k+ and k-, as Steinke et al. report it in section 6.
+
+    The k+ canaries with the largest scores are guessed to be included, the k- with the smallest
+    excluded; on the rest the auditor abstains. All pairs are tried for up to EXHAUSTIVE_UP_TO
+    canaries; for more, k+ and k- take all values up to 200 and then grow by 5 % a step.
+
+    Raises:
+      NotApplicableError: If there are no included or no excluded scores.
+    """
+    setting.require(included=1, excluded=1)
+    m = setting.scores.num_included + setting.scores.num_excluded
+    guesses = best_guesses(setting.scores, setting.delta, setting.confidence)
+    epsilon = epsilon_lower_bound(
+        m, guesses.total, guesses.correct, setting.delta, setting.confidence
+    )
+    return Estimate(
+        method="one_run",
+        kind="lower_bound",
+        epsilon=epsilon,
+        lower=epsilon,
+        assumes="Each canary was included by an independent fair coin, not in fixed numbers.",
+        guarantee=(
+            f"True epsilon would be at least this with {100 * setting.confidence:g} % confidence "
+            "for numbers of guesses k+ and k- fixed in advance. Here the best pair is chosen on "
+            "the same data, and the bound is not valid after selection: its real confidence is "
+            "lower."
+        ),
+        source=(
+            "Steinke, Nasr & Jagielski (2023), arXiv:2305.08846, Corollary 5.4 and appendix D; "
+            "best k+ and k- as in section 6"
+        ),
+        details=guesses.details(m, setting.delta),
+    )
+
+
+def best_guesses(
+    scores: CanaryScores,
+    delta: float,
+    confidence: float,
+    exhaustive_up_to: int = EXHAUSTIVE_UP_TO,
+) -> Guesses:
+    """The numbers of guesses that give the largest one-run bound; no guesses if none exceeds 0.
+
+    >>> scores = CanaryScores(included=np.arange(5, 50), excluded=-np.arange(50))
+    >>> best_guesses(scores, delta=0, confidence=0.95)
+    Guesses(k_plus=45, k_minus=50, correct=95)
+    """
+    m = scores.num_included + scores.num_excluded
+    plus, minus = correct_among_top(scores), correct_among_bottom(scores)
+    cuts = np.arange(m + 1) if m <= exhaustive_up_to else _growing_cuts(m)
+    correct = _most_correct(plus, minus, cuts)
+    total = best_total(m, correct, delta, confidence)
+    k_plus = cuts[cuts <= total]
+    k_plus = k_plus[np.isin(total - k_plus, cuts)]
+    best = int(k_plus[np.argmax(plus[k_plus] + minus[total - k_plus])])
+    return Guesses(best, total - best, int(correct[total]))
+
+
+def _growing_cuts(m: int) -> IntArray:
+    """The numbers from 0 to _DENSE_UP_TO, then a geometric grid up to m."""
+    steps = int(np.log(m / _DENSE_UP_TO) / np.log(_GRID_RATIO)) + 1
+    sparse = (_DENSE_UP_TO * _GRID_RATIO ** np.arange(1, steps + 1)).astype(np.int64)
+    return np.concatenate([np.arange(_DENSE_UP_TO + 1), sparse[sparse < m], [m]])
+
+
+def _most_correct(plus: IntArray, minus: IntArray, cuts: IntArray) -> IntArray:
+    """The most right guesses over all splits k+ + k- = r of cuts, by r; -1 where there is none.
+
+    The bound grows with the right guesses, so for each r no other split can be better.
+    """
+    m = len(plus) - 1
+    best = np.full(m + 1, -1)
+    for k_plus in cuts:
+        k_minus = cuts[: np.searchsorted(cuts, m - k_plus, side="right")]
+        totals = k_plus + k_minus
+        best[totals] = np.maximum(best[totals], plus[k_plus] + minus[k_minus])
     return best

@@ -12,9 +12,9 @@ Under (epsilon, delta)-DP with fair coins for m canaries
     P(event) <= sup over T of E f_T + m delta sup over T of max g_T,
 
 where E f_T is the chance of f_T if each guess is right independently with probability
-e^epsilon_T / (1 + e^epsilon_T), and g_T is (2) of sharp.py for f_T and epsilon_T.
+e^epsilon_T / (1 + e^epsilon_T), and g_T is (2) of bound.py for f_T and epsilon_T.
 
-Proof. Given T, (1) of sharp.py holds for f_T with epsilon_T in place of epsilon, and g >= 0. Write
+Proof. Given T, (1) of bound.py holds for f_T with epsilon_T in place of epsilon, and g >= 0. Write
 u_i(S, T) for g_j(c) if canary i is guessed j-th and the guess is right for the coins S, else 0. T
 being kept, a flip of coin i turns c_j alone and leaves f_T, epsilon_T and g_j as they are, and S
 flipped is as likely as S. So the mean over S and T is at most the sum over the m canaries i of
@@ -28,24 +28,310 @@ of the failure probability alpha is fixed beforehand for the second, and every p
 epsilon_T at which m delta max g_T is at most that, and E f_T at most alpha - spare. Where it would
 be too large a part (`spare_for_delta`), the output decides on the order alone: f_T is then one
 event, and so are its chance and its delta factor.
+
+Orders of guesses. With fair coins there are two: from both ends of the scores, or from the top
+alone.
+
+Guesses from both ends are best where excluded canaries score low. Where the scores of included
+canaries spread far, the lowest scores are theirs too, or tell nothing: on 800 included scores from
+N(1, 16) and 1,000 excluded ones from N(0, 1), guesses from both ends prove an epsilon of 0.4 at
+best, and guesses from the top 4.3.
+
+Which order is better shows in the scores, to `one_run_valid` before any coin is looked at.
+`one_run_fdp` tests both, each at a fixed share of the failure probability: under f-DP, what the
+output may decide is whose coins are guessed, but neither how many nor the level, which the proof
+takes as fixed (Mahloujifar et al. 2024, Theorem 3.2).
 """
 
 import dataclasses
 import functools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
+from scipy import special
 
 from fl_audit.array_types import FloatArray, IntArray
-from fl_audit.estimators.one_run.guess_orders import GUESS_ORDERS, GuessOrder, orders_of
-from fl_audit.estimators.one_run.pooled_scores import (
-    chances_in_samples,
-    chances_included,
-    pooled,
+from fl_audit.estimators.one_run.guesses import (
+    Guesses,
+    PairScores,
+    correct_among_bottom,
+    correct_among_top,
+    right_among_surest,
 )
 from fl_audit.estimators.one_run.walk import single_bounds
 from fl_audit.estimators.scores import CanaryScores
+
+
+@dataclass(frozen=True)
+class GuessOrder:
+    """An order of guesses, and the share of the failure probability for it.
+
+    Attributes:
+      where: The scores that are guessed about: the largest, that their canaries are included
+        (`top`); the smallest, that theirs are excluded (`bottom`); a half of each (`both_ends`); or
+        the pairs whose scores are farthest apart, that the larger one is included (`pairs`).
+      share: The share of the failure probability, in (0, 1].
+      log_odds_at_0: The log odds of a right guess that knows nothing.
+      coin_epsilons: How many epsilons of one client more or less the outcome of a coin changes: 2
+        for a pair, as one client leaves and one comes.
+    """
+
+    where: Literal["both_ends", "top", "bottom", "pairs"]
+    share: float
+    log_odds_at_0: float = 0.0
+    coin_epsilons: int = 1
+
+    @property
+    def is_from_top(self) -> bool:
+        """Whether all guesses are at the largest scores."""
+        return self.where == "top"
+
+    def log_odds(self, epsilon: float) -> float:
+        """The largest log odds of a right guess, given all before, under epsilon-DP.
+
+        They are epsilon for fair coins (Steinke et al. 2023, Proposition 5.1), plus or minus
+        log(pi / (1 - pi)) for coins of probability pi (Proposition 5.7; see `inclusion.py` among
+        the papers on its sign), and 2 epsilon for pairs (appendix A).
+        """
+        return self.log_odds_at_0 + self.coin_epsilons * epsilon
+
+    def epsilon(self, log_odds: float) -> float:
+        """The epsilon whose `log_odds` these are; negative below those of who knows nothing."""
+        return (log_odds - self.log_odds_at_0) / self.coin_epsilons
+
+    def coin_delta(self, log_odds: float, delta: float) -> float:
+        """The delta with which a coin is hidden where these are the largest log odds.
+
+        (epsilon, delta)-DP for one client more or less is (2 epsilon, (e^epsilon + 1) delta)-DP for
+        replacing one (Steinke et al. 2023, appendix A, footnote 5).
+        """
+        if self.coin_epsilons == 1 or delta == 0:
+            return delta
+        return delta * (math.exp(min(self.epsilon(log_odds), 700.0)) + 1)
+
+    def correct(self, scores: CanaryScores, totals: IntArray) -> IntArray:
+        """The right guesses of each number of guesses, int64 of shape (n,).
+
+        Guesses from the top would all be right if everybody were included, whatever the scores. So
+        the share of included canaries beyond two deviations of fair coins is taken off them. A
+        bound holds with fewer right guesses than there were, and hardly any are taken off where
+        coins are fair.
+        """
+        if self.where == "pairs":
+            pairs = PairScores(scores.included, scores.excluded)
+            return np.asarray(right_among_surest(pairs)[totals])
+        top = self.at_top(totals)
+        right = correct_among_top(scores)[top] + correct_among_bottom(scores)[totals - top]
+        if not self.is_from_top or scores.inclusion != "coins":
+            return np.asarray(right)
+        m = scores.num_included + scores.num_excluded
+        excess = max(scores.num_included - scores.num_excluded - 2 * math.sqrt(m), 0.0) / m
+        return np.asarray(np.maximum(right - np.ceil(excess * totals).astype(np.int64), 0))
+
+    def most_guesses(self, m: int) -> int:
+        """The largest number of guesses about m coins: all, or from one end half of them."""
+        return m // 2 if self.where in ("top", "bottom") else m
+
+    def guesses(self, total: int, correct: int) -> Guesses:
+        """So many guesses in this order."""
+        top = int(self.at_top(np.array([total]))[0])
+        return Guesses(top, total - top, correct)
+
+    def at_top(self, totals: IntArray) -> IntArray:
+        """How many of each number of guesses say that a canary is included; of pairs, each does."""
+        if self.where == "bottom":
+            return np.zeros_like(totals)
+        return np.asarray(totals - totals // 2) if self.where == "both_ends" else totals
+
+
+GUESS_ORDERS = (GuessOrder("both_ends", 0.7), GuessOrder("top", 0.3))
+"""Both orders of fair coins; their shares add up to 1. Those from both ends get more, as they are
+the better for Gaussian scores, and where tails are heavy enough for the others, these have plenty
+to prove."""
+
+
+def orders_of(scores: CanaryScores) -> tuple[GuessOrder, ...]:
+    """The orders in which canaries are guessed about, by how they were included.
+
+    With unequal coins a guess "included" is not as likely to be right as a guess "excluded", so
+    that they are tested apart, each end with half of the failure probability.
+
+    Raises:
+      ValueError: The scores are of a fixed half, whose coins are not independent.
+    """
+    match scores.inclusion:
+        case "coins":
+            return GUESS_ORDERS
+        case "unequal_coins":
+            odds = float(special.logit(scores.inclusion_probability))
+            return GuessOrder("top", 0.5, odds), GuessOrder("bottom", 0.5, -odds)
+        case "pairs":
+            return (GuessOrder("pairs", 1.0, coin_epsilons=2),)
+        case "fixed_half":
+            raise ValueError("a fixed half has no independent coins to guess about")
+
+
+# What the scores say of who was included before any coin is looked at: a mixture of two laws.
+#
+# It serves to plan guesses. Any plan is valid that knows no coins, so nothing here has
+# to be true: where the mixture fits badly, a bound is smaller and holds all the same.
+
+
+_MOST_QUANTILES = 300
+"""The number of scores that the mixture is fitted to: of more, evenly many quantiles."""
+
+_STEPS = 25
+_CLEAR = 3.0
+"""The gain in log likelihood from which on two laws are believed."""
+
+_LARGEST_DEVIATION = 1e6
+"""In median deviations; what lies beyond counts as this far."""
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Half of a mixture: a normal law, or Student's t of 3 degrees; one for each of some samples.
+
+    Attributes:
+      is_normal: Which of both it is.
+      center: The centers, float64 of shape (samples, 1).
+      scale: The scales, above 0, of the same shape.
+    """
+
+    is_normal: bool
+    center: FloatArray
+    scale: FloatArray
+
+    def log_density(self, x: FloatArray) -> FloatArray:
+        squares = ((x - self.center) / self.scale) ** 2
+        if self.is_normal:
+            return np.asarray(-squares / 2 - np.log(self.scale * math.sqrt(2 * math.pi)))
+        return np.asarray(
+            -2 * np.log1p(squares / 3) - np.log(self.scale * math.pi * math.sqrt(3) / 2)
+        )
+
+    def refitted(self, x: FloatArray, share: FloatArray) -> "_Part":
+        """The step of an EM algorithm, with the share of each score that is this part's."""
+        squares = ((x - self.center) / self.scale) ** 2
+        pull = share if self.is_normal else share * 4 / (3 + squares)
+        total, weight = np.maximum(_sum(share), 1e-9), np.maximum(_sum(pull), 1e-9)
+        center = _sum(pull * x) / weight
+        scale = np.sqrt(_sum(pull * (x - center) ** 2) / total)
+        return _Part(self.is_normal, center, np.maximum(scale, 1e-3))
+
+    @property
+    def reach(self) -> FloatArray:
+        """How far up it reaches, float64 of shape (samples, 1)."""
+        return np.asarray(self.center + self.scale)
+
+
+@dataclass(frozen=True)
+class _Mixture:
+    """Two halves of a mixture, and the log likelihood of both, of shape (samples, 1)."""
+
+    likelihood: FloatArray
+    one: _Part
+    other: _Part
+
+    def log_odds_included(self, x: FloatArray) -> FloatArray:
+        """The log odds of being in the part that reaches farther up, of the shape of x."""
+        odds = self.other.log_density(x) - self.one.log_density(x)
+        return np.where(self.one.reach <= self.other.reach, odds, -odds)
+
+
+def pooled(scores: CanaryScores) -> FloatArray:
+    """All scores in ascending order, which tells nothing of the coins; float64 of shape (m,)."""
+    return np.sort(np.concatenate([scores.included, scores.excluded]))
+
+
+def chances_included(ascending: FloatArray) -> FloatArray | None:
+    """The chance that each canary was included, by a mixture fitted to scores without coins.
+
+    Half of the scores are taken for those of included canaries, all with normal laws or all with
+    Student's t of 3 degrees, whichever is likelier. The included are those who reach farther
+    up, by center and scale together.
+
+    Args:
+      ascending: The scores, sorted, float64 of shape (m,).
+
+    Returns:
+      The chances, float64 of shape (m,); None where one law fits the scores about as well.
+    """
+    return chances_in_samples(ascending[None])[0]
+
+
+def chances_in_samples(ascending: FloatArray) -> list[FloatArray | None]:
+    """The same for several samples at once, which takes a tenth of the time.
+
+    Args:
+      ascending: The scores of each sample, sorted, float64 of shape (samples, m).
+
+    Returns:
+      The chances by sample, float64 of shape (m,), or None.
+    """
+    x = _standard(ascending)
+    num_scores = x.shape[1]
+    at = np.linspace(0, num_scores - 1, min(num_scores, _MOST_QUANTILES)).astype(np.int64)
+    seen = np.ascontiguousarray(x[:, at])
+    fits = [fit for is_normal in (False, True) for fit in _fits(seen, is_normal)]
+    likelihoods = np.concatenate([fit.likelihood for fit in fits], axis=1)
+    best = np.argmax(likelihoods, axis=1)
+    alone = np.maximum(_alone(seen, is_normal=False), _alone(seen, is_normal=True))[:, 0]
+    gain = (likelihoods.max(axis=1) - alone) * num_scores / len(at)
+    is_clear = (np.ptp(x, axis=1) > 0) & (gain >= _CLEAR)
+    chances = np.empty_like(x)
+    for number, fit in enumerate(fits):
+        chances[best == number] = special.expit(fit.log_odds_included(x))[best == number]
+    return [row if clear else None for row, clear in zip(chances, is_clear, strict=True)]
+
+
+def _standard(ascending: FloatArray) -> FloatArray:
+    """The scores in median deviations from their median, cut off far away."""
+    largest = np.abs(ascending).max(axis=1, keepdims=True)
+    x = ascending / np.maximum(largest, np.finfo(float).tiny)
+    x = x - np.median(x, axis=1, keepdims=True)
+    unit = np.median(np.abs(x), axis=1, keepdims=True)
+    unit = np.where(unit > 0, unit, np.abs(x).mean(axis=1, keepdims=True))
+    unit = np.where(unit > 0, unit, 1.0)
+    with np.errstate(over="ignore"):
+        return np.asarray(np.clip(x / unit, -_LARGEST_DEVIATION, _LARGEST_DEVIATION))
+
+
+def _fits(x: FloatArray, is_normal: bool) -> tuple[_Mixture, _Mixture]:
+    """Two fits, which start from shifted laws and from a narrow and a wide one."""
+    low, high = np.quantile(x, [0.25, 0.75], axis=1, keepdims=True)
+    zero, unit = np.zeros_like(low), np.full_like(low, 0.9)
+    wide = np.maximum(1.3 * x.std(axis=1, keepdims=True), 1.3)
+    return (
+        _climb(x, _Part(is_normal, low, unit), _Part(is_normal, high, unit)),
+        _climb(x, _Part(is_normal, zero, unit), _Part(is_normal, zero + 0.7, wide)),
+    )
+
+
+def _climb(x: FloatArray, one: _Part, other: _Part) -> _Mixture:
+    for _ in range(_STEPS):
+        share = special.expit(other.log_density(x) - one.log_density(x))
+        one, other = one.refitted(x, 1 - share), other.refitted(x, share)
+    return _Mixture(_sum(np.logaddexp(one.log_density(x), other.log_density(x))), one, other)
+
+
+def _alone(x: FloatArray, is_normal: bool) -> FloatArray:
+    """The log likelihood of one law for all scores, times two as that of mixtures is."""
+    part = _Part(is_normal, np.zeros((len(x), 1)), np.ones((len(x), 1)))
+    for _ in range(_STEPS):
+        part = part.refitted(x, np.ones_like(x))
+    return _sum(part.log_density(x)) + x.shape[1] * math.log(2)
+
+
+def _sum(x: FloatArray) -> FloatArray:
+    return np.asarray(x.sum(axis=1, keepdims=True))
+
+
+# The plan itself: the order and the numbers of guesses, chosen from the scores without the coins.
+
 
 _PER_DOUBLING = 32
 """Numbers of guesses between r and 2 r. With all of them, the bound would gain less than 1 %."""
@@ -156,9 +442,9 @@ def plans_of(scores: CanaryScores, delta: float, level: float) -> tuple[GuessPla
 def plan_guesses(scores: CanaryScores, m_delta: float, alpha: float) -> GuessPlan:
     """The plan for fair coins that promises most by the scores without their coins.
 
-    For both orders and some numbers of guesses, the right guesses that the mixture of
-    pooled_scores.py lets expect are turned into an epsilon. Numbers of guesses so small that delta
-    would take more than what is spared for it are left out.
+    For both orders and some numbers of guesses, the right guesses that the mixture lets expect are
+    turned into an epsilon. Numbers of guesses so small that delta would take more than what is
+    spared for it are left out.
 
     Args:
       scores: The scores, at least two together; only all together are looked at.

@@ -1,20 +1,164 @@
-"""The one-run bound, valid although the best number of guesses is chosen on the data.
+"""`one_run_valid`: a one-run bound that stays valid although guesses are chosen on the data.
 
-The scores without their coins plan the guesses, and many numbers of guesses are asked about at
-once, by the chance that a random walk crosses a boundary.
+The scores without their coins plan the guesses (plan.py), and many numbers of guesses are asked
+about at once, by the chance that a random walk crosses a boundary (walk.py). First comes the event
+and what it proves, then the method, then the right guesses that reject one epsilon, for simulations
+of many samples.
 """
 
+import functools
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from fl_audit.array_types import BoolArray, FloatArray
+from fl_audit.estimators.one_run.bound import crossing_point
 from fl_audit.estimators.one_run.guesses import Guesses
-from fl_audit.estimators.one_run.plan import GuessPlan, plans_of
-from fl_audit.estimators.one_run.walk import boundary_at, single_bounds
-from fl_audit.estimators.one_run.walk_event import RejectedOdds, WalkEvent
+from fl_audit.estimators.one_run.plan import GuessPlan, plans_of, plans_of_samples
+from fl_audit.estimators.one_run.walk import Boundary, boundary_at, single_bounds
 from fl_audit.estimators.result import Detail, Estimate
-from fl_audit.estimators.scores import CanaryScores
+from fl_audit.estimators.scores import CanaryScores, Inclusion
 from fl_audit.estimators.setting import AuditSetting
+
+_NEGLIGIBLE = 1e-9
+"""The probability that the walk may lose at each r, in units of alpha."""
+
+_TRIED = 5
+"""The epsilons, but for the largest, at which the chance with delta is computed first."""
+
+_FINER = 20
+"""The same around the least of these chances, where all are too large."""
+
+_LARGER = (0.0, 0.1, 0.25, 0.5, 1.0, 2.0)
+"""What is added to an epsilon to see whether a larger one is rejected, and it with that."""
+
+_TOLERANCE = 1e-7
+"""The amount taken off the bound, so that it errs to the valid side."""
+
+
+@dataclass(frozen=True)
+class RejectedOdds:
+    """What an event proves.
+
+    Attributes:
+      log_odds: The largest log odds of a right guess that are rejected.
+      p_value_at_0: The p-value of epsilon 0.
+    """
+
+    log_odds: float
+    p_value_at_0: float
+
+
+@dataclass(frozen=True)
+class WalkEvent:
+    """The event that the walk crosses the boundary, by the log odds of a right guess.
+
+    With fair coins these are epsilon.
+
+    Attributes:
+      m_delta: Number of coins times delta.
+      boundary: The boundary drawn through the observed right guesses.
+      plan: The plan of the guesses.
+      alpha: The failure probability.
+    """
+
+    m_delta: float
+    boundary: Boundary
+    plan: GuessPlan
+    alpha: float
+
+    def crossing(self, log_odds: float) -> float:
+        """A bound on the probability of the event where delta is 0."""
+        return self.boundary.crossing(log_odds, _NEGLIGIBLE * self.alpha)
+
+    def delta_term(self, log_odds: float) -> float:
+        """A bound on what delta adds to the probability."""
+        factor = self.plan.order.coin_delta(log_odds, self.m_delta)
+        return factor * self.boundary.delta_factor(log_odds)
+
+    def chance(self, log_odds: float) -> float:
+        """A bound on the probability of the event with delta, possibly above 1."""
+        return self.crossing(log_odds) + self.delta_term(log_odds)
+
+    def rejects(self, epsilon: float) -> bool:
+        """Whether the event proves more than an epsilon.
+
+        Where nothing is spared for delta, it is asked at this epsilon and at a few larger ones.
+        """
+        log_odds = self.plan.order.log_odds(epsilon)
+        if self.crossing(log_odds) >= self.alpha - (self.plan.spare or 0.0):
+            return False
+        if self.plan.spare is not None:
+            return self.largest_below(start=log_odds).log_odds > log_odds
+        return any(
+            self.crossing(log_odds + more) < self.alpha
+            and self.chance(log_odds + more) < self.alpha
+            for more in _LARGER
+        )
+
+    def largest_below(self, start: float) -> RejectedOdds:
+        """The largest log odds found at which the chance of the event is below alpha.
+
+        Those of epsilon 0 if there are none. Where a part of alpha is spared for delta, it is the
+        largest at which the chance without delta is below the rest, if delta adds no more there
+        than is spared (the theorem in plan.py).
+
+        At delta = 0 the chance grows with epsilon. With a larger delta it may fall first, and the
+        search goes down from where the chance at delta = 0 reaches alpha, the nearer to `start` the
+        faster.
+        """
+        crossing = functools.cache(self.crossing)
+        lowest = self.plan.order.log_odds(0.0)
+        left = self.alpha - (self.plan.spare or 0.0)
+        if crossing(lowest) >= left:
+            return RejectedOdds(lowest, min(1.0, self.chance(lowest)))
+        low, high, step = lowest, max(start, lowest), 0.1
+        while crossing(high) < left:
+            low, high, step = high, high + step, 2 * step
+        while low < high - step and crossing(high - step) >= left:
+            high, step = high - step, 2 * step
+        low = max(low, high - step)
+        limit = _reaches(left, crossing, low, high)
+        if self.m_delta == 0:
+            return RejectedOdds(limit, self.boundary.crossing(lowest))
+        if self.plan.spare is not None:
+            p_value = min(1.0, self.chance(lowest), self.chance((lowest + limit) / 2))
+            is_enough = self.delta_term(limit) <= self.plan.spare
+            return RejectedOdds(limit if is_enough else lowest, p_value)
+        tried, chances = self._tried(limit)
+        below = np.flatnonzero(np.array(chances[:-1]) < self.alpha)
+        if len(below) == 0:
+            return RejectedOdds(lowest, min(1.0, *chances))
+        i = int(below[-1])
+        log_odds = _reaches(self.alpha, self.chance, float(tried[i]), float(tried[i + 1]))
+        return RejectedOdds(log_odds, min(chances))
+
+    def _tried(self, limit: float) -> tuple[FloatArray, list[float]]:
+        """Some log odds up to a limit, ascending, and the chances there.
+
+        Where none of them is below alpha, others are tried next to the least chance: with delta
+        those whose chance is below alpha may be few.
+        """
+        lowest = self.plan.order.log_odds(0.0)
+        tried = lowest + (limit - lowest) * np.arange(_TRIED + 1) / _TRIED
+        chances = [self.chance(log_odds) for log_odds in tried]
+        if min(chances[:-1]) < self.alpha:
+            return tried, chances
+        least = int(np.argmin(chances))
+        low, high = tried[max(least - 1, 0)], tried[min(least + 1, _TRIED)]
+        finer = np.linspace(low, high, _FINER + 1)
+        return finer, [self.chance(log_odds) for log_odds in finer]
+
+
+def _reaches(alpha: float, chance: Callable[[float], float], low: float, high: float) -> float:
+    """The point where a chance below alpha at `low` reaches it; `high` if it does not before."""
+    point = crossing_point(chance, alpha, low, high, _TOLERANCE)
+    return point if point == high else max(point - _TOLERANCE, low)
+
+
+# The method.
 
 
 def one_run_valid(setting: AuditSetting) -> Estimate:
@@ -116,3 +260,99 @@ def _rejected_by(setting: AuditSetting, plan: GuessPlan, alpha: float) -> _Rejec
     guesses = order.guesses(int(totals[i]), int(correct[i]))
     epsilon = max(order.epsilon(rejected.log_odds), 0.0)
     return _RejectedByOrder(epsilon, rejected.p_value_at_0, guesses, len(totals))
+
+
+# The right guesses that make `one_run_valid` exceed an epsilon, for many samples of one size.
+#
+# `one_run_valid` finds a bound for the guesses at hand. A simulation asks many times whether that
+# bound exceeds one epsilon: the guesses of a plan for which it does are a region, found once.
+
+
+_PLANNED = 32
+"""Number of samples that are planned for."""
+
+_STEP = 0.01
+_FARTHEST = 8.0
+"""How far beyond epsilon a boundary is tried."""
+
+
+@dataclass(frozen=True, eq=False)
+class OneRunRegion:
+    """The event that the walk of right guesses of a plan reaches a boundary, if any can."""
+
+    plan: GuessPlan
+    boundary: Boundary | None
+
+    def rejects(self, scores: CanaryScores) -> bool:
+        """Whether these scores, which the plan is for, are in the region."""
+        if self.boundary is None or len(self.boundary.totals) == 0:
+            return False
+        correct = self.plan.order.correct(scores, self.boundary.totals)
+        return bool(np.any(correct >= self.boundary.heights))
+
+
+def one_run_region(epsilon: float, m_delta: float, level: float, plan: GuessPlan) -> OneRunRegion:
+    """The largest region, to 0.01 in the log odds of its boundary, that is unlikely enough.
+
+    Args:
+      epsilon: The epsilon to reject, above 0.
+      m_delta: Number of coins, one for each canary or pair, times the delta of the claim.
+      level: One minus the confidence of the bound; the plan's order has its share of it.
+      plan: The plan of guesses.
+    """
+    alpha, totals = plan.order.share * level, plan.totals()
+    levels = (alpha - (plan.spare or 0.0)) * plan.levels(totals)
+    log_odds = plan.order.log_odds(epsilon)
+
+    def boundary(steps: int) -> Boundary:
+        return boundary_at(totals, log_odds + _STEP * steps, levels)
+
+    def rejects(event: Boundary) -> bool:
+        return len(event.totals) == 0 or WalkEvent(m_delta, event, plan, alpha).rejects(epsilon)
+
+    low, high = -1, round(_FARTHEST / _STEP)
+    if not rejects(boundary(high)):
+        return OneRunRegion(plan, None)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if rejects(boundary(middle)) else (middle, high)
+    return OneRunRegion(plan, boundary(high))
+
+
+def one_run_rejection(
+    epsilon: float, delta: float, level: float
+) -> Callable[[Sequence[AuditSetting]], BoolArray]:
+    """A test of whether samples make `one_run_valid` exceed epsilon, by regions for each plan.
+
+    Of more than 32 samples at a time, which then have to be of one law, the others take the plans
+    of the first 32: plans differ little, and to make one takes longer than all else.
+
+    Args:
+      epsilon: The epsilon to reject, above 0.
+      delta: The delta of the claim to reject, in [0, 1).
+      level: One minus the confidence of the bound.
+    """
+    region_of = functools.cache(lambda m_delta, plan: one_run_region(epsilon, m_delta, level, plan))
+
+    def rejects(settings: Sequence[AuditSetting]) -> BoolArray:
+        found = np.zeros(len(settings), bool)
+        for members in _alike(settings):
+            samples = [settings[index].scores for index in members]
+            plans = plans_of_samples(samples[:_PLANNED], delta, level)
+            for index, scores, tried in zip(members, samples, itertools.cycle(plans), strict=False):
+                regions = (region_of(scores.num_coins * delta, plan) for plan in tried)
+                found[index] = any(region.rejects(scores) for region in regions)
+        return found
+
+    return rejects
+
+
+def _alike(settings: Sequence[AuditSetting]) -> Iterable[list[int]]:
+    """The indices of settings with both kinds of canaries, those of as many coins together."""
+    found: dict[tuple[Inclusion, float, int], list[int]] = {}
+    for index, setting in enumerate(settings):
+        scores = setting.scores
+        if scores.num_included and scores.num_excluded:
+            key = (scores.inclusion, scores.inclusion_probability, scores.num_coins)
+            found.setdefault(key, []).append(index)
+    return found.values()

@@ -14,9 +14,8 @@ import numpy as np
 from scipy import special
 
 from fl_audit.array_types import FloatArray, IntArray
-from fl_audit.estimators.beta_quantile import beta_quantile
-from fl_audit.estimators.one_run.bound import binomial_probability, binomial_tail
-from fl_audit.estimators.one_run.sharp import delta_factors
+from fl_audit.estimators.beta_distribution import beta_quantile
+from fl_audit.estimators.one_run.bound import binomial_probability, binomial_tail, delta_factors
 
 _LARGEST_R0 = 10_000
 """The largest r0 tried; a larger one would gain next to nothing and cost time."""
@@ -57,7 +56,7 @@ class Boundary:
         return min(walk.stopped, 1.0)
 
     def delta_factor(self, epsilon: float) -> float:
-        """A bound on g, equation (2) of sharp.py, for this event.
+        """A bound on g, equation (2) of bound.py, for this event.
 
         So the chance of the event under (epsilon, delta)-DP with m canaries is at most crossing + m
         delta g.

@@ -13,9 +13,10 @@ refuted at alpha SHARE_OF_REFUTATION, and a bound by it is made with the rest of
 is true, the bound fails with that rest, and the empirical one, to which a refutation leads, is used
 with probability alpha SHARE_OF_REFUTATION at most. If the null is false, a bound by it is above 0
 only if included and excluded scores differ: some test at ranks of the excluded scores, exact
-whatever their law (rank_tests.py), rejects at alpha that both have one law. So where no canary left
-a trace, the share of audits that prove something is at most alpha, whatever was said of the null.
-With fewer than 2 excluded scores nothing can be told of it, and the bound says what it rests on.
+whatever their law (rejection_tests.py), rejects at alpha that both have one law. So where no canary
+left a trace, the share of audits that prove something is at most alpha, whatever was said of the
+null. With fewer than 2 excluded scores nothing can be told of it, and the bound says what it rests
+on.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,12 +24,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fl_audit.estimators.laws import NullTail
+from fl_audit.estimators.null import NullTail
 from fl_audit.estimators.result import Detail
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting, NotApplicableError, Null
-from fl_audit.estimators.threshold.rank_tests import largest_rate
-from fl_audit.estimators.threshold.uniform import strongest_rejection
+from fl_audit.estimators.threshold.rejection_tests import largest_rate, strongest_rejection
 
 REFUTED_BELOW = 1e-6
 """The p-value below which excluded scores refute a null that the design of the audit makes so."""

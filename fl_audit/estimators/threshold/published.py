@@ -1,25 +1,98 @@
-"""Lower bounds as papers publish them: the best threshold, with one of two bounds on its rates.
+"""Threshold bounds as papers publish them: the best threshold, with one of two bounds on its rates.
 
 Andrew et al. (2023), section 5, after Jagielski et al. (2020). The bounds are for one threshold
 each; nothing corrects for the choice among thresholds.
 """
 
 import functools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from fl_audit.array_types import FloatArray, IntArray
-from fl_audit.estimators.result import Estimate
+from fl_audit.estimators.gaussian.fit import Guess
+from fl_audit.estimators.privacy_region import log_ratio
+from fl_audit.estimators.result import Detail, Estimate
 from fl_audit.estimators.setting import AuditSetting
-from fl_audit.estimators.threshold.error_rate_bounds import (
+from fl_audit.estimators.threshold.error_rates import (
     LogRates,
     clopper_pearson_upper,
     false_positive_rates,
     jeffreys_upper,
 )
-from fl_audit.estimators.threshold.proven_threshold import ProvenThreshold, strongest_threshold
+
+
+@dataclass(frozen=True)
+class ProvenThreshold:
+    """A threshold and the epsilon that bounds on its error rates prove.
+
+    Attributes:
+      epsilon: The largest epsilon proven, in nats, at least 0, possibly infinite.
+      threshold: Threshold above which scores are guessed to be included; equal ones as the method
+        says.
+      guess: The guess that proves it: "included" by (TPR - delta) / FPR, "excluded" by
+        (TNR - delta) / FNR.
+      false_negatives: Number of included canaries guessed to be excluded.
+      fnr_upper: Upper bound on the false negative rate.
+      log_fpr_upper: Log of the (upper bound on the) false positive rate.
+      index: Index of the threshold among those compared.
+    """
+
+    epsilon: float
+    threshold: float
+    guess: Guess
+    false_negatives: int
+    fnr_upper: float
+    log_fpr_upper: float
+    index: int
+
+    def details(self) -> dict[str, Detail]:
+        """The details of an estimate that tell of its threshold."""
+        return {
+            "threshold": self.threshold,
+            "direction": self.guess,
+            "false_negatives": self.false_negatives,
+            "fnr_upper": self.fnr_upper,
+            "log_fpr_upper": self.log_fpr_upper,
+        }
+
+
+def strongest_threshold(
+    thresholds: FloatArray,
+    false_negatives: IntArray,
+    negatives: LogRates,
+    positives: LogRates,
+    delta: float,
+) -> ProvenThreshold:
+    """The threshold with the largest max(log((TPR - delta) / FPR), log((TNR - delta) / FNR)).
+
+    Args:
+      thresholds: At least one threshold, float64 of shape (t,).
+      false_negatives: Numbers of false negatives, int64 of shape (t,).
+      negatives: Bounds on the false negative rates, of shape (t,).
+      positives: Bounds on the false positive rates, or these rates, of shape (t,).
+      delta: The delta of differential privacy, in [0, 1).
+
+    >>> rates = LogRates(error=np.log([0.1, 0.2]), success=np.log([0.9, 0.8]))
+    >>> strongest_threshold(np.array([1.0, 2.0]), np.array([0, 0]), rates, rates, 0).threshold
+    1.0
+    """
+    by_included = log_ratio(negatives.success, positives.error, delta)
+    by_excluded = log_ratio(positives.success, negatives.error, delta)
+    proven = np.maximum(by_included, by_excluded)
+    best = int(np.argmax(proven))
+    return ProvenThreshold(
+        epsilon=max(float(proven[best]), 0.0),
+        threshold=float(thresholds[best]),
+        guess="included" if by_included[best] >= by_excluded[best] else "excluded",
+        false_negatives=int(false_negatives[best]),
+        fnr_upper=math.exp(negatives.error[best]),
+        log_fpr_upper=float(positives.error[best]),
+        index=best,
+    )
+
 
 UpperBounds = Callable[[IntArray, int, float], LogRates]
 """Bounds on error rates, from numbers of errors of shape (t,), the trials and the confidence."""

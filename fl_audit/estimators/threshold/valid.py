@@ -1,22 +1,37 @@
-"""A lower bound that stays valid although the threshold is chosen on the data.
+"""Threshold bounds that stay valid although the threshold is chosen on the data.
 
 Every confidence statement is exact and holds for all thresholds at once: a band on the true
-positive rates where the null law is known (band.py), and tests that average over the unknown rates
-at ranks of excluded scores where it is not (rank_tests.py).
+positive rates where the null distribution is known (error_rates.py), and tests that average over
+the unknown rates at ranks of excluded scores where it is not (rejection_tests.py).
+`threshold_valid` holds for any mechanism with independent scores, `threshold_gdp` for Gaussian
+ones.
 """
 
+import functools
 import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
-from fl_audit.estimators.gaussian.best_threshold import Guess
-from fl_audit.estimators.laws import NullTail
-from fl_audit.estimators.result import Estimate
+import numpy as np
+from scipy import special
+
+from fl_audit.array_types import BoolArray, FloatArray, IntArray
+from fl_audit.estimators.beta_distribution import beta_cdf
+from fl_audit.estimators.gaussian.fit import Guess
+from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
+from fl_audit.estimators.null import NullTail
+from fl_audit.estimators.privacy_region import log_ratio
+from fl_audit.estimators.result import Detail, Estimate
+from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting
+from fl_audit.estimators.threshold.error_rates import bounded_false_positives, true_positive_band
 from fl_audit.estimators.threshold.null_choice import ChosenNull, chosen_null
-from fl_audit.estimators.threshold.proven_threshold import strongest_threshold
-from fl_audit.estimators.threshold.rank_tests import largest_rate
-from fl_audit.estimators.threshold.uniform import (
+from fl_audit.estimators.threshold.published import strongest_threshold
+from fl_audit.estimators.threshold.rejection_tests import (
     RejectedThreshold,
     bounded_thresholds,
+    largest_rate,
+    rank_tests,
     strongest_rejection,
 )
 
@@ -31,9 +46,9 @@ def threshold_valid(setting: AuditSetting) -> Estimate:
 
     Closed-form null: max over t of max(log((1 - delta - FNR) / FPR), log((1 - delta - FPR) / FNR))
     at included scores t, where "score >= t" means included. FPR is at most what is known of the
-    null allows (laws/null_tail.py): for gaussian canaries the exact law, for those of random signs
+    null allows (null.py): for gaussian canaries the exact law, for those of random signs
     a bound, the tighter the more is known of the vector that they are compared with. FNR is bounded
-    for all thresholds at once by a band with probability `confidence` (see band.py).
+    for all thresholds at once by a band with probability `confidence` (see error_rates.py).
 
     Empirical null: the largest epsilon that is rejected at any of some excluded scores t, where a
     score above t means included. An (epsilon, delta)-private mechanism allows at most
@@ -41,7 +56,7 @@ def threshold_valid(setting: AuditSetting) -> Estimate:
         TPR <= min(e^epsilon FPR + delta, 1 - e^-epsilon (1 - delta - FPR))
 
     (Kairouz et al. 2015), and the test at each rank of the excluded scores is exact in the unknown
-    FPR too (see rank_tests.py). Both hold whatever the laws, and with ties.
+    FPR too (see rejection_tests.py). Both hold whatever the laws, and with ties.
 
     The excluded scores test a known null first; where they refute it, the empirical null is used
     (see null_choice.py). The detail `local_level` is the probability with which the statement at
@@ -124,3 +139,180 @@ def _guarantee(setting: AuditSetting, reason: str) -> str:
         f"True epsilon is at least this with {100 * setting.confidence:g} % confidence; valid "
         f"although the threshold is chosen on the data, since {reason}."
     )
+
+
+# `threshold_gdp`: a lower bound for Gaussian differentially private mechanisms, by the best
+# threshold. Nasr et al. (2023), "Tight Auditing of Differentially Private Machine Learning",
+# arXiv:2302.07956, section 4: where the shape of the trade-off between the error rates is known,
+# one point of it gives all of it, and epsilon at a small delta follows from error rates that can be
+# measured.
+
+
+@dataclass(frozen=True)
+class _ProvenMu:
+    """The largest mu that a threshold proves, at least 0, and the details of the threshold."""
+
+    mu: float
+    threshold: Mapping[str, Detail]
+
+
+def threshold_gdp(setting: AuditSetting) -> Estimate:
+    """The epsilon of the largest mu that any threshold proves of a mu-GDP mechanism.
+
+    A mu-GDP mechanism allows at most TPR = Phi(Phi^-1(FPR) + mu) (Dong, Roth & Su 2022), so every
+    threshold proves mu >= Phi^-1(1 - FPR) - Phi^-1(FNR). The error rates are those of
+    threshold_valid, for all thresholds at once: a band under a known null, tests at ranks of the
+    excluded scores under the empirical one and where they refute the known one. Epsilon is
+    that of the Gaussian mechanism with noise multiplier 1 / mu (Balle & Wang 2018); with delta 0 it
+    is infinite if mu is above 0.
+
+    Raises:
+      NotApplicableError: If there are no included scores, or fewer than 2 excluded scores where the
+        null is empirical or refuted.
+    """
+    setting.require(included=1)
+    null = chosen_null(setting)
+    proven = _mu_by_ranks(setting) if null.tail is None else _mu_by_band(setting, null, null.tail)
+    epsilon = 0.0 if null.proves_nothing else epsilon_of_mu(proven.mu, setting.delta)
+    return Estimate(
+        method="threshold_gdp",
+        kind="lower_bound",
+        epsilon=epsilon,
+        lower=epsilon,
+        valid_for="Gaussian mechanisms",
+        assumes=_assumptions(null),
+        guarantee=(
+            f"True epsilon is at least this with {100 * setting.confidence:g} % confidence if the "
+            "mechanism is mu-GDP, and valid although the threshold is chosen on the data. Of any "
+            "other mechanism it says nothing."
+        ),
+        source=(
+            "Nasr et al. (2023), arXiv:2302.07956, section 4; Balle & Wang (2018), "
+            "arXiv:1805.06530, theorem 8; error rates as threshold_valid"
+        ),
+        details={**null.details(), "mu": proven.mu, **proven.threshold},
+    )
+
+
+def largest_gaussian_rate(false_positive_rate: FloatArray, mu: float) -> FloatArray:
+    """The largest true positive rate of a mu-GDP mechanism (Dong, Roth & Su 2022, definition 2.6).
+
+    >>> largest_gaussian_rate(np.array([0.0, 0.5, 1.0]), 1.0).round(4).tolist()
+    [0.0, 0.8413, 1.0]
+    """
+    return np.asarray(special.ndtr(special.ndtri(false_positive_rate) + mu))
+
+
+def _mu_by_band(setting: AuditSetting, null: ChosenNull, tail: NullTail) -> _ProvenMu:
+    bounded = bounded_thresholds(setting.scores, null.confidence, tail)
+    negatives, positives = bounded.negatives, bounded.positives
+    proven = _normal_score(negatives.success, negatives.error) - _normal_score(
+        positives.error, positives.success
+    )
+    best = int(np.argmax(proven))
+    threshold = {
+        "threshold": float(bounded.thresholds[best]),
+        "false_negatives": int(bounded.false_negatives[best]),
+        "fnr_upper": float(np.exp(negatives.error[best])),
+        "log_fpr_upper": float(positives.error[best]),
+        "local_level": float(bounded.levels[best]),
+        "num_thresholds": len(bounded.thresholds),
+    }
+    return _ProvenMu(max(float(proven[best]), 0.0), threshold)
+
+
+def _mu_by_ranks(setting: AuditSetting) -> _ProvenMu:
+    best = strongest_rejection(setting, largest_gaussian_rate)
+    return _ProvenMu(best.claim, best.details())
+
+
+def _normal_score(log_p: FloatArray, log_rest: FloatArray) -> FloatArray:
+    """Phi^-1(p) from log p and log(1 - p), by the smaller of the two, which keeps its digits."""
+    return np.where(
+        log_p < log_rest, special.ndtri_exp(log_p), -np.asarray(special.ndtri_exp(log_rest))
+    )
+
+
+def _assumptions(null: ChosenNull) -> str:
+    return (
+        "The mechanism is mu-GDP for some mu, as the Gaussian mechanism is: its error rates trade "
+        "off as those between N(0, 1) and N(mu, 1). Canaries' scores are independent given "
+        "inclusion, with one law for included canaries and one for excluded ones."
+        f"{null.assumption}"
+    )
+
+
+# Whether many samples make `threshold_valid` exceed one epsilon, as simulations ask.
+#
+# `threshold_valid` finds the largest bound of a sample. Whether that exceeds one epsilon takes no
+# search: with a known null, a bound at each threshold; without one, a count of included scores
+# above each excluded one that is looked at, against a critical count that is found once.
+
+
+def threshold_rejection(
+    epsilon: float, delta: float, level: float
+) -> Callable[[Sequence[AuditSetting]], BoolArray]:
+    """A test of whether samples make `threshold_valid` exceed epsilon.
+
+    A known null is taken for true: the scores are not asked whether they refute it.
+
+    Args:
+      epsilon: The epsilon to reject, at least 0.
+      delta: The delta of the claim to reject, in [0, 1).
+      level: One minus the confidence of the bound.
+    """
+
+    def by_band(samples: Sequence[CanaryScores], tail: NullTail) -> BoolArray:
+        included = np.sort(np.stack([scores.included for scores in samples]), axis=1)
+        band = true_positive_band(included.shape[1], 1 - level)
+        positives = bounded_false_positives(tail, included[:, included.shape[1] - band.ranks])
+        by_included = log_ratio(band.negatives.success, positives.error, delta)
+        by_excluded = log_ratio(positives.success, band.negatives.error, delta)
+        return np.asarray((np.maximum(by_included, by_excluded) > epsilon).any(axis=1))
+
+    @functools.cache
+    def enough_above(num_included: int, num_excluded: int) -> IntArray:
+        return _enough_above(num_included, num_excluded, epsilon, delta, level)
+
+    def by_ranks(samples: Sequence[CanaryScores]) -> BoolArray:
+        ranks = rank_tests(samples[0].num_excluded, 1 - level).ranks
+        enough = enough_above(samples[0].num_included, samples[0].num_excluded)
+        return np.array([np.any(_above(scores, ranks) >= enough) for scores in samples], bool)
+
+    def rejects(settings: Sequence[AuditSetting]) -> BoolArray:
+        groups: dict[tuple[NullTail | None, int, int], list[int]] = {}
+        for index, setting in enumerate(settings):
+            sizes = setting.scores.num_included, setting.scores.num_excluded
+            groups.setdefault((setting.known_tail(), *sizes), []).append(index)
+        found = np.zeros(len(settings), bool)
+        for (tail, num_included, num_excluded), members in groups.items():
+            samples = [settings[index].scores for index in members]
+            if num_included and tail is not None:
+                found[members] = by_band(samples, tail)
+            elif num_included and num_excluded > 1:
+                found[members] = by_ranks(samples)
+        return found
+
+    return rejects
+
+
+def _above(scores: CanaryScores, ranks: IntArray) -> IntArray:
+    """How many included scores are above the excluded ones of these ranks."""
+    thresholds = np.sort(scores.excluded)[scores.num_excluded - ranks]
+    not_above = np.searchsorted(np.sort(scores.included), thresholds, side="right")
+    return np.asarray(scores.num_included - not_above)
+
+
+def _enough_above(n1: int, n0: int, epsilon: float, delta: float, level: float) -> IntArray:
+    """The fewest included scores above each excluded one that reject epsilon; n1 + 1 if none do."""
+    tests = rank_tests(n0, 1 - level)
+    rates = largest_rate(delta)(tests.cells, epsilon)
+    low, high = np.ones(len(tests.ranks), np.int64), np.full(len(tests.ranks), n1 + 1)
+    while np.any(low < high):
+        middle = ((low + high) // 2)[:, None]
+        tails = beta_cdf(middle, np.maximum(n1 - middle + 1, 1), rates) @ tests.masses
+        rejected = (tails < tests.levels) & (middle[:, 0] <= n1)
+        low = np.where(rejected, low, middle[:, 0] + 1)
+        high = np.where(rejected, middle[:, 0], high)
+        low = np.minimum(low, high)
+    return np.asarray(low)

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fl_audit.estimators.anytime import censored_bets
-from fl_audit.estimators.anytime.bets import Bets
-from fl_audit.estimators.anytime.bound import log_factors
+from fl_audit.estimators.anytime import Bets, censored_bets, log_factors
 
 CLAIMS = np.array([0.5, 3.0, 10.0, 40.0])
 Z = np.linspace(-12, 37, 200_001)

@@ -8,8 +8,7 @@ import pytest
 from scipy import stats
 from scipy.special import log_ndtr, ndtri
 
-from fl_audit.estimators.anytime import AnytimeBound, censored_bets, deviates
-from fl_audit.estimators.anytime.bets import _shift_of_release
+from fl_audit.estimators.anytime import AnytimeBound, _shift_of_release, censored_bets, deviates
 
 
 def worst_case(random, epsilon, delta, shape):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from fl_audit.errors import InputError
-from fl_audit.estimators.challenge_bases.counts import ChallengeCounts
-from fl_audit.estimators.challenge_bases.prior import (
+from fl_audit.estimators.challenge_bases.model import (
     BetaStrength,
+    ChallengeCounts,
     CorrelationPrior,
     FixedStrength,
     Prior,

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from fl_audit.estimators.challenge_bases.boundary import boundary_density
-from fl_audit.estimators.challenge_bases.counts import ChallengeCounts
-from fl_audit.estimators.challenge_bases.region_mass import RegionMass
-from fl_audit.estimators.challenge_bases.regions import (
+from fl_audit.estimators.challenge_bases.model import ChallengeCounts
+from fl_audit.estimators.challenge_bases.region_mass import (
+    RegionMass,
+    boundary_density,
     inside,
     log_forbidden,
     log_growth,

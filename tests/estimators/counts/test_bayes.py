@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fl_audit.estimators.counts import ConfusionCounts, EpsilonPosterior
-from fl_audit.estimators.counts.bayes import bayes
-from fl_audit.estimators.counts.roc import RocCounts, best_threshold
+from fl_audit.estimators.counts.bayes import RocCounts, bayes, best_threshold
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting, NotApplicableError
 

@@ -19,8 +19,8 @@ from fl_audit.estimators.counts import (
     intervals,
 )
 from fl_audit.estimators.counts.confusion import Interval
-from fl_audit.estimators.rates import log_ratio
-from fl_audit.estimators.threshold.error_rate_bounds import clopper_pearson_upper, jeffreys_upper
+from fl_audit.estimators.privacy_region import log_ratio
+from fl_audit.estimators.threshold.error_rates import clopper_pearson_upper, jeffreys_upper
 
 steady = settings(derandomize=True, deadline=None, max_examples=25)
 numbers = st.one_of(st.integers(0, 20), st.sampled_from([100, 5000, 10**6]))

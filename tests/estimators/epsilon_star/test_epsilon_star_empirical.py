@@ -11,10 +11,7 @@ from hypothesis import strategies as st
 
 from fl_audit.errors import InputError
 from fl_audit.estimators import AuditSetting, CanaryScores, NotApplicableError
-from fl_audit.estimators.epsilon_star.empirical import (
-    empirical_epsilon_star,
-    epsilon_star_empirical,
-)
+from fl_audit.estimators.epsilon_star import empirical_epsilon_star, epsilon_star_empirical
 
 few_losses = st.lists(st.integers(0, 6), min_size=1, max_size=12)
 

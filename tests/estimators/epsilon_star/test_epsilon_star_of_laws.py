@@ -10,10 +10,7 @@ from scipy import stats
 
 from fl_audit.errors import InputError
 from fl_audit.estimators import ExactCosine, Gaussian, epsilon_over_all_regions
-from fl_audit.estimators.epsilon_star.of_laws import (
-    epsilon_star_of_laws,
-    epsilon_star_over_all_thresholds,
-)
+from fl_audit.estimators.epsilon_star import epsilon_star_of_laws, epsilon_star_over_all_thresholds
 
 STANDARD = Gaussian(0.0, 1.0)
 gaussians = st.builds(

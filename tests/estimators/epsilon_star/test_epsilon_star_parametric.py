@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fl_audit.estimators import AuditSetting, CanaryScores, NotApplicableError
-from fl_audit.estimators.epsilon_star.empirical import epsilon_star_empirical
-from fl_audit.estimators.epsilon_star.parametric import epsilon_star
+from fl_audit.estimators.epsilon_star import epsilon_star, epsilon_star_empirical
 
 
 def setting(members, others, delta=1e-5) -> AuditSetting:

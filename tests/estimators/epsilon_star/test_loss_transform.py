@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fl_audit.errors import InputError
-from fl_audit.estimators.epsilon_star.transform import LossTransform
+from fl_audit.estimators.epsilon_star import LossTransform
 
 
 def four_steps(losses, smallest, largest):

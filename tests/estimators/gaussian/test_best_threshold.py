@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fl_audit.estimators.gaussian.best_threshold import epsilon_of_laws
-from fl_audit.estimators.laws import ExactCosine, Gaussian, closed_form_null
+from fl_audit.estimators.distributions import ExactCosine, Gaussian, closed_form_null
+from fl_audit.estimators.gaussian.fit import epsilon_of_laws
 
 
 def formula(null: Gaussian, alternative: Gaussian, delta: float, a: np.ndarray) -> np.ndarray:

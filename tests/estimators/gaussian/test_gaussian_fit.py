@@ -7,7 +7,7 @@ import pytest
 
 from fl_audit.errors import InputError
 from fl_audit.estimators import CanaryScores, Gaussian, epsilon_of_laws, estimate
-from fl_audit.estimators.gaussian.normality import anderson_darling
+from fl_audit.estimators.gaussian.fit import anderson_darling
 
 
 def fit(included, excluded=(), **arguments):

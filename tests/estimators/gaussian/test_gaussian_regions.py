@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, special, stats
 
-from fl_audit.estimators.gaussian.best_threshold import epsilon_of_laws
-from fl_audit.estimators.gaussian.regions import epsilon_over_all_regions
-from fl_audit.estimators.laws import Gaussian
+from fl_audit.estimators.distributions import Gaussian
+from fl_audit.estimators.gaussian.fit import epsilon_of_laws, epsilon_over_all_regions
 
 
 def balle_wang_log_delta(epsilon: float, shift: float) -> float:

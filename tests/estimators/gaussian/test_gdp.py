@@ -8,7 +8,7 @@ import pytest
 
 from fl_audit.errors import InputError
 from fl_audit.estimators import AuditSetting, CanaryScores
-from fl_audit.estimators.gaussian.gdp import epsilon_of_mu, gdp_fit, mu_from_auc
+from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu, gdp_fit, mu_from_auc
 
 SEED = 2022
 

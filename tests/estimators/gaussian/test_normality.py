@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fl_audit.estimators.gaussian.normality import anderson_darling
+from fl_audit.estimators.gaussian.fit import anderson_darling
 
 
 @pytest.mark.parametrize("seed", range(5))

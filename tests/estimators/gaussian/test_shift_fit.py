@@ -8,11 +8,9 @@ import pytest
 from scipy import integrate, optimize, special, stats
 
 from fl_audit.estimators import AuditSetting, CanaryScores, NotApplicableError
-from fl_audit.estimators.gaussian.gdp import epsilon_of_mu
-from fl_audit.estimators.gaussian.largest_of_rounds import epsilon_of_largest
-from fl_audit.estimators.gaussian.shift_fit import shift_fit
-from fl_audit.estimators.gaussian.standard_scores import standard_scores
-from fl_audit.estimators.laws import (
+from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
+from fl_audit.estimators.gaussian.shift_fit import epsilon_of_largest, shift_fit, standard_scores
+from fl_audit.estimators.null import (
     GaussianCanaryNull,
     LargestOfRoundsNull,
     ScaledNull,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fl_audit.estimators.laws import Concentration, concentration_of
+from fl_audit.estimators.random_signs import Concentration, concentration_of
 
 
 @pytest.mark.parametrize("size", [1, 2, 64, 300_000])

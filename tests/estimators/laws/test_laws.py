@@ -7,7 +7,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fl_audit.estimators.laws import EXACT_COSINE_BELOW, ExactCosine, Gaussian, closed_form_null
+from fl_audit.estimators.distributions import (
+    EXACT_COSINE_BELOW,
+    ExactCosine,
+    Gaussian,
+    closed_form_null,
+)
 
 
 def exact_cosine_sf(dim: int, x: Fraction) -> Fraction:

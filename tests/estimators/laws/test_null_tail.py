@@ -6,14 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fl_audit.estimators.laws import (
-    Concentration,
-    ExactCosine,
-    GaussianCanaryNull,
-    LargestOfRoundsNull,
-    SignCanaryNull,
-    concentration_of,
-)
+from fl_audit.estimators.distributions import ExactCosine
+from fl_audit.estimators.null import GaussianCanaryNull, LargestOfRoundsNull, SignCanaryNull
+from fl_audit.estimators.random_signs import Concentration, concentration_of
 
 FOUR_ONES = Concentration(cubes=0.5, fourth_powers=0.25)
 

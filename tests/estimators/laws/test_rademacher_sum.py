@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from fl_audit.estimators.laws import (
+from fl_audit.estimators.random_signs import (
     Concentration,
     concentration_of,
     rademacher_log_tail_bound,

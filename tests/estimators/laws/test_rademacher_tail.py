@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import special
 
-from fl_audit.estimators.laws import ExactCosine, Gaussian, rademacher_log_tail_bound
+from fl_audit.estimators.distributions import ExactCosine, Gaussian
+from fl_audit.estimators.random_signs import rademacher_log_tail_bound
 
 N = 14
 

@@ -6,20 +6,18 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from fl_audit.estimators.laws import (
+from fl_audit.estimators.null import (
     GaussianCanaryNull,
     LargestOfRoundsNull,
     SignCanaryNull,
-    concentration_of,
-)
-from fl_audit.estimators.laws.refutation import (
     _large_squares_p_value,
     _mean_p_value,
     _small_squares_p_value,
+    spaced_ranks,
     too_large_p_value,
 )
-from fl_audit.estimators.spaced_ranks import spaced_ranks
-from fl_audit.estimators.threshold.crossing import chance_too_small
+from fl_audit.estimators.random_signs import concentration_of
+from fl_audit.estimators.threshold.error_rates import chance_too_small
 
 
 @pytest.mark.parametrize("n", [1, 5, 100])

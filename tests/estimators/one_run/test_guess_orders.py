@@ -6,7 +6,7 @@ from scipy import stats
 
 from fl_audit.estimators import METHODS, AuditSetting, CanaryScores
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_sigma
-from fl_audit.estimators.one_run.guess_orders import GUESS_ORDERS
+from fl_audit.estimators.one_run.plan import GUESS_ORDERS
 
 BOTH_ENDS, FROM_TOP = GUESS_ORDERS
 

@@ -5,8 +5,13 @@ import pytest
 from scipy import special
 
 from fl_audit.estimators import CanaryScores
-from fl_audit.estimators.one_run.plan import numbers_of_guesses, plan_guesses, spare_for_delta
-from fl_audit.estimators.one_run.pooled_scores import chances_included, pooled
+from fl_audit.estimators.one_run.plan import (
+    chances_included,
+    numbers_of_guesses,
+    plan_guesses,
+    pooled,
+    spare_for_delta,
+)
 from fl_audit.estimators.one_run.walk import Boundary
 from tests.estimators.one_run.worst_mechanisms import worst_chance
 

@@ -8,9 +8,15 @@ import pytest
 from scipy import special, stats
 
 from fl_audit.errors import InputError
-from fl_audit.estimators.one_run.bound import binomial_tail, epsilon_lower_bound, p_value, p_values
-from fl_audit.estimators.one_run.pathological import PathologicalMechanism, worst_beta
-from fl_audit.estimators.one_run.sharp import sharp_p_values
+from fl_audit.estimators.one_run.bound import (
+    PathologicalMechanism,
+    binomial_tail,
+    epsilon_lower_bound,
+    p_value,
+    p_values,
+    sharp_p_values,
+    worst_beta,
+)
 
 
 def output_law(mechanism: PathologicalMechanism, signs: tuple[int, ...]) -> dict:

@@ -11,7 +11,7 @@ import pytest
 from fl_audit.errors import InputError
 from fl_audit.estimators import CanaryScores, estimate
 from fl_audit.estimators.one_run.bound import epsilon_lower_bound, p_value
-from fl_audit.estimators.one_run.search import best_guesses
+from fl_audit.estimators.one_run.guesses import best_guesses
 
 
 def coin_flip_scores(rng: np.random.Generator, m: int, shift: float) -> CanaryScores:

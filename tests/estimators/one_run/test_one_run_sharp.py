@@ -10,12 +10,10 @@ from scipy import optimize, special, stats
 from fl_audit.errors import InputError
 from fl_audit.estimators.one_run.bound import (
     binomial_probability,
+    delta_factors,
     epsilon_lower_bound,
     p_value,
     p_values,
-)
-from fl_audit.estimators.one_run.sharp import (
-    delta_factors,
     sharp_epsilon_lower_bound,
     sharp_p_values,
 )

@@ -12,9 +12,8 @@ from fl_audit.errors import InputError
 from fl_audit.estimators import CanaryScores, estimate
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_sigma
 from fl_audit.estimators.one_run.bound import epsilon_lower_bound
-from fl_audit.estimators.one_run.guess_orders import GUESS_ORDERS
 from fl_audit.estimators.one_run.guesses import correct_among_bottom, correct_among_top
-from fl_audit.estimators.one_run.plan import plan_guesses, spare_for_delta
+from fl_audit.estimators.one_run.plan import GUESS_ORDERS, plan_guesses, spare_for_delta
 
 SEED = 20230515
 

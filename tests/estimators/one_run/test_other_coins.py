@@ -7,8 +7,8 @@ import pytest
 from scipy import special, stats
 
 from fl_audit.estimators import METHODS, AuditSetting, CanaryScores, estimate
-from fl_audit.estimators.one_run.guess_orders import orders_of
-from fl_audit.estimators.one_run.rejection_region import one_run_rejection
+from fl_audit.estimators.one_run.plan import orders_of
+from fl_audit.estimators.one_run.valid import one_run_rejection
 
 
 def bound(scores, delta=0.0, confidence=0.95):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fl_audit.estimators import METHODS, AuditSetting, CanaryScores
-from fl_audit.estimators.one_run.rejection_region import one_run_rejection
+from fl_audit.estimators.one_run.valid import one_run_rejection
 
 LEVEL = 0.05 / 8
 

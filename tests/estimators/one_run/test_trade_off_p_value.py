@@ -10,15 +10,16 @@ from scipy import integrate, special, stats
 from fl_audit.errors import InputError
 from fl_audit.estimators import AuditSetting, CanaryScores
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_sigma
-from fl_audit.estimators.one_run.guesses import correct_among_bottom, correct_among_top
-from fl_audit.estimators.one_run.one_run_fdp import few_numbers_of_guesses, one_run_fdp
-from fl_audit.estimators.one_run.trade_off_p_value import (
+from fl_audit.estimators.one_run.f_dp import (
     approximate_trade_off,
     f_dp_p_value,
+    few_numbers_of_guesses,
     gaussian_trade_off,
     mu_lower_bound,
+    one_run_fdp,
     rejects,
 )
+from fl_audit.estimators.one_run.guesses import correct_among_bottom, correct_among_top
 
 SEED = 20241029
 

@@ -8,8 +8,7 @@ from scipy import optimize, stats
 
 from fl_audit.estimators import AuditSetting, CanaryScores
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_sigma
-from fl_audit.estimators.one_run.one_run_fdp import one_run_fdp
-from fl_audit.estimators.one_run.trade_off_p_value import gaussian_trade_off, rejects
+from fl_audit.estimators.one_run.f_dp import gaussian_trade_off, one_run_fdp, rejects
 
 
 def mu_rejected(mu, m, r, v, alpha):

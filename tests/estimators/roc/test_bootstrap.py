@@ -8,8 +8,11 @@ from scipy import stats
 
 from fl_audit.errors import InputError
 from fl_audit.estimators.roc import auc, auc_interval, bootstrap_interval, tpr_at_fpr
-from fl_audit.estimators.roc.bootstrap import bias_corrected_interval
-from fl_audit.estimators.roc.tpr_interval import tpr_at_fpr_interval, tpr_at_fpr_replicates
+from fl_audit.estimators.roc.summary import (
+    bias_corrected_interval,
+    tpr_at_fpr_interval,
+    tpr_at_fpr_replicates,
+)
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import NotApplicableError
 

@@ -111,7 +111,13 @@ def test_counts_at_a_threshold_match_scikit_learn(threshold):
 
 @pytest.mark.parametrize(
     "statistic",
-    [RocCurve.of, auc, balanced_accuracy, lambda s: tpr_at_fpr(s, 0.1), lambda s: counts_at(s, 0)],
+    [
+        RocCurve.of,
+        auc,
+        balanced_accuracy,
+        lambda s: tpr_at_fpr(s, 0.1),
+        lambda s: counts_at(s, 0),
+    ],
 )
 def test_one_class_has_no_curve(statistic):
     with pytest.raises(NotApplicableError, match="at least 1 excluded score, got 0"):

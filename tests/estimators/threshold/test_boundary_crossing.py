@@ -7,8 +7,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fl_audit.estimators.threshold.band import _failure, true_positive_band
-from fl_audit.estimators.threshold.crossing import chance_too_large, chance_too_small
+from fl_audit.estimators.threshold.error_rates import (
+    _failure,
+    chance_too_large,
+    chance_too_small,
+    true_positive_band,
+)
 
 SEED = 1979
 

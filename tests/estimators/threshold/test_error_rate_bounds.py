@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fl_audit.estimators.laws import Gaussian
-from fl_audit.estimators.threshold.error_rate_bounds import (
+from fl_audit.estimators.distributions import Gaussian
+from fl_audit.estimators.threshold.error_rates import (
     clopper_pearson_upper,
     false_positive_rates,
     jeffreys_upper,

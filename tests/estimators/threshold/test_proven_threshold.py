@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from fl_audit.estimators.threshold.error_rate_bounds import LogRates
-from fl_audit.estimators.threshold.proven_threshold import strongest_threshold
+from fl_audit.estimators.threshold.error_rates import LogRates
+from fl_audit.estimators.threshold.published import strongest_threshold
 
 
 def rates(*errors: float) -> LogRates:

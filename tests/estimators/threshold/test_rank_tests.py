@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fl_audit.estimators.threshold.rank_tests import (
+from fl_audit.estimators.threshold.rejection_tests import (
     largest_rate,
     largest_rejected_claim,
     rank_tests,

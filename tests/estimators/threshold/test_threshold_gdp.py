@@ -10,9 +10,12 @@ from scipy import stats
 from fl_audit.errors import InputError
 from fl_audit.estimators import AuditSetting, CanaryScores, ExactCosine, GaussianCanaryNull
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_sigma
-from fl_audit.estimators.threshold.band import true_positive_band
-from fl_audit.estimators.threshold.gdp import largest_gaussian_rate, threshold_gdp
-from fl_audit.estimators.threshold.valid import threshold_valid
+from fl_audit.estimators.threshold.error_rates import true_positive_band
+from fl_audit.estimators.threshold.valid import (
+    largest_gaussian_rate,
+    threshold_gdp,
+    threshold_valid,
+)
 
 SEED = 2023
 DIM = 10**6

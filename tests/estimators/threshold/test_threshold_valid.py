@@ -8,8 +8,8 @@ from scipy import stats
 
 from fl_audit.errors import InputError
 from fl_audit.estimators import CanaryScores, ExactCosine, GaussianCanaryNull, estimate
-from fl_audit.estimators.threshold.band import true_positive_band
-from fl_audit.estimators.threshold.rank_tests import largest_rate, rank_tests
+from fl_audit.estimators.threshold.error_rates import true_positive_band
+from fl_audit.estimators.threshold.rejection_tests import largest_rate, rank_tests
 
 SEED = 20230216
 

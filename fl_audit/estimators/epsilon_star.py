@@ -1,0 +1,492 @@
+"""Epsilon* of one trained model, from its losses: Negoescu et al. (2024), arXiv:2307.11280.
+
+Mixtures, several models and tests of fit are in experiments/negoescu2024_appendix_b.
+
+The definition of Epsilon*: the largest of four ratios of error rates, over loss thresholds.
+
+Negoescu et al. (2024), Definition 2. A point is called a member if its loss is at most a
+threshold; t = FPR is the share of non-members so called, and eta = FNR the share of members not.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from fl_audit.array_types import FloatArray
+from fl_audit.errors import InputError
+from fl_audit.estimators.arguments import check_delta
+from fl_audit.estimators.distributions import Gaussian, Law
+from fl_audit.estimators.gaussian.fit import Guess, epsilon_of_laws
+from fl_audit.estimators.privacy_region import log_ratio
+from fl_audit.estimators.result import Estimate
+from fl_audit.estimators.setting import AuditSetting
+
+
+def log_odds_losses(logits: npt.ArrayLike, labels: npt.ArrayLike) -> FloatArray:
+    """Minus the log-odds of the labels, log(1 - p) - log(p), from logits; the paper's loss.
+
+    For two classes it is footnote 1 of Negoescu et al. (2024); for more, the negated log-odds of
+    Carlini et al. (2022), section IV-C. It is the log-sum-exp of all other logits less the label's,
+    so no probability is rounded to 1, as it is for cross-entropy.
+
+    Args:
+      logits: Logits of the model, float64 of shape (..., classes), of at least two classes.
+      labels: Classes of the points, from 0, int64 of shape (...).
+
+    Returns:
+      The losses in nats, float64 of shape (...).
+
+    Raises:
+      InputError: If a label is no class, shapes do not match, or there is one class alone.
+
+    >>> log_odds_losses([[100.0, 0.0], [0.0, 3.0]], [0, 0]).tolist()
+    [-100.0, 3.0]
+    """
+    values, classes = np.asarray(logits, dtype=np.float64), np.asarray(labels)
+    if values.ndim == 0 or values.shape[:-1] != classes.shape or values.shape[-1] < 2:
+        raise InputError(
+            "logits must have the labels' shape and a last axis of at least two classes, got "
+            f"shapes {values.shape} and {classes.shape}"
+        )
+    if classes.dtype.kind not in "iu" or np.any((classes < 0) | (classes >= values.shape[-1])):
+        raise InputError(f"labels must be whole numbers from 0 to {values.shape[-1] - 1}")
+    of_labels = np.take_along_axis(values, classes[..., None], axis=-1)
+    others = np.array(values)
+    np.put_along_axis(others, classes[..., None], -np.inf, axis=-1)
+    return np.asarray(special.logsumexp(others - of_labels, axis=-1))
+
+
+def checked_losses(name: str, values: npt.ArrayLike) -> FloatArray:
+    """The losses as float64 of shape (n,), checked.
+
+    Raises:
+      InputError: If there are no losses, one is not finite, or they are not one-dimensional.
+    """
+    losses = np.asarray(values, dtype=np.float64)
+    if losses.ndim != 1 or losses.size == 0 or not np.isfinite(losses).all():
+        raise InputError(f"{name} must be a list of at least one loss, all of them finite")
+    return losses
+
+
+Ratio = Literal[
+    "(TPR - delta) / FPR",
+    "(TNR - delta) / FNR",
+    "(FNR - delta) / TNR",
+    "(FPR - delta) / TPR",
+]
+"""The four ratios of equation 7, in its order, with 1 - eta = TPR and 1 - t = TNR.
+
+The last two are the first two with members and non-members exchanged: they are large where
+members have the larger losses. So Epsilon* does not change if the two samples are exchanged, nor
+if all losses are negated.
+"""
+
+SOURCE = "Negoescu et al. (2024), arXiv:2307.11280"
+
+GUARANTEE = (
+    "None: a point estimate of how well the losses of this one trained model tell its members "
+    "from other points (the paper's empirical privacy). It is neither a lower nor an upper bound "
+    "on the epsilon of the mechanism that trained the model."
+)
+
+
+@dataclass(frozen=True)
+class ModelEpsilon:
+    """The largest ratio that any threshold attains.
+
+    Attributes:
+      epsilon: Log of the largest ratio, in nats, at least 0, possibly infinite.
+      threshold: Threshold where the ratio is attained, in the units of what was given; None where
+        no ratio exceeds 1, or where the largest is only approached as the threshold goes to
+        infinity.
+      ratio: Name of the ratio among the four; None where there is no threshold.
+    """
+
+    epsilon: float
+    threshold: float | None
+    ratio: Ratio | None
+
+
+# The transformation that makes losses look Gaussian before a Gaussian is fitted to them.
+
+
+@dataclass(frozen=True)
+class LossTransform:
+    """The transformation of losses to logits, in four steps (Negoescu et al. 2024, app. B, 8.1).
+
+    1. normalise: subtract the smallest loss of members and non-members together and divide by
+       the largest less the smallest;
+    2. add 1;
+    3. p = exp(-that), in [e^-2, e^-1];
+    4. phi = log(p) - log(1 - p), in [-1.855, -0.541].
+
+    The smaller the loss, the larger phi. Only the extremes of both samples set the scale. They
+    drift apart as samples grow, and phi turns into a straight line of the loss over the bulk:
+    the Gaussians of a large sample are then those of the raw losses. One outlying loss has the
+    same effect and also widens its own sample's Gaussian.
+
+    Attributes:
+      smallest: The smallest loss of members and non-members together.
+      largest: The largest loss of members and non-members together.
+
+    >>> transform = LossTransform.of([1.0, 2.0], [3.0, 5.0])
+    >>> transform.logits([1.0, 5.0]).round(3).tolist()
+    [-0.541, -1.855]
+    >>> transform.loss(transform.logits([1.0, 2.0])).round(12).tolist()
+    [1.0, 2.0]
+    """
+
+    smallest: float
+    largest: float
+
+    @classmethod
+    def of(cls, member_losses: npt.ArrayLike, non_member_losses: npt.ArrayLike) -> "LossTransform":
+        """The transformation that both samples share.
+
+        Raises:
+          InputError: If a sample is empty or a loss is not finite.
+        """
+        samples = (
+            checked_losses("member_losses", member_losses),
+            checked_losses("non_member_losses", non_member_losses),
+        )
+        return cls(
+            float(min(sample.min() for sample in samples)),
+            float(max(sample.max() for sample in samples)),
+        )
+
+    def logits(self, losses: npt.ArrayLike) -> FloatArray:
+        """The values phi of losses; the same for all where the smallest loss is the largest."""
+        unit, width = self._unit_and_width()
+        above = unit * np.asarray(losses, dtype=np.float64) - unit * self.smallest
+        normalised = above / width if width > 0 else np.zeros_like(above)
+        # log(p) - log(1 - p) for p = exp(-x) is -log(exp(x) - 1).
+        return np.asarray(-np.log(np.expm1(1 + normalised)))
+
+    def loss(self, logit: npt.ArrayLike) -> FloatArray:
+        """The loss whose phi is this, also outside the observed ones; infinite beyond floats."""
+        unit, width = self._unit_and_width()
+        normalised = np.logaddexp(0.0, -np.asarray(logit, dtype=np.float64)) - 1
+        with np.errstate(over="ignore"):
+            return np.asarray((unit * self.smallest + width * normalised) / unit)
+
+    def _unit_and_width(self) -> tuple[float, float]:
+        """The range of the losses, in halves where it is beyond the largest float."""
+        unit = 0.5 if math.isinf(self.largest - self.smallest) else 1.0
+        return unit, unit * self.largest - unit * self.smallest
+
+
+# Epsilon* of two distributions, over all thresholds or over those with moderate error rates.
+
+
+def epsilon_star_of_laws(members: Law, non_members: Law, delta: float) -> ModelEpsilon:
+    """Epsilon* over the thresholds where FPR and FNR lie in (delta, 1 - delta).
+
+    This is what the paper's experiments compute: log sup over thresholds of the four ratios and
+    1 (equation after 9), without rates outside (delta, 1 - delta) (its footnote 2 and appendix B,
+    8.1). It never exceeds log((1 - 2 delta) / delta), hence is 0 from delta = 1/3 on. The paper
+    takes the maximum over 2 million thresholds, equally spaced quantiles of both laws, which do
+    not resolve rates near 1e-6 and below; here it is the supremum, to about 1e-9 relative.
+
+    Args:
+      members: Law of a statistic on training points; exchanging the laws changes nothing.
+      non_members: Law of the statistic on other points.
+      delta: The delta of differential privacy, in [0, 1). With delta 0 nothing is left out, and the
+        tails of two different laws give infinity.
+
+    Returns:
+      The largest ratio; its threshold is one on the statistic: "at least the threshold" means
+        member.
+
+    Raises:
+      InputError: If delta is out of range.
+
+    >>> from fl_audit.estimators.distributions import Gaussian
+    >>> found = epsilon_star_of_laws(Gaussian(1, 1), Gaussian(0, 1), 1e-5)
+    >>> round(found.epsilon, 2)
+    3.98
+    """
+    check_delta(delta)
+    if delta == 0 or members == non_members:
+        return epsilon_star_over_all_thresholds(members, non_members, delta)
+    # Beyond delta = 1/2 the interval is empty; at 1/2 no ratio exceeds 1 either.
+    rate = min(delta, 0.5)
+    return epsilon_star_over_all_thresholds(
+        _Clipped(members, rate), _Clipped(non_members, rate), delta
+    )
+
+
+def epsilon_star_over_all_thresholds(members: Law, non_members: Law, delta: float) -> ModelEpsilon:
+    """Epsilon* over all thresholds, however small the rates: Definition 2 with all thresholds.
+
+    It is the log sup of the four ratios and 1; Negoescu et al. (2024), equation after 9. Arguments
+    and result are those of `epsilon_star_of_laws`.
+
+    Raises:
+      InputError: If delta is out of range.
+
+    >>> from fl_audit.estimators.distributions import Gaussian
+    >>> found = epsilon_star_over_all_thresholds(Gaussian(1, 1), Gaussian(0, 1), 1e-5)
+    >>> round(found.epsilon, 2)  # the Gaussian mechanism's: Balle & Wang (2018)
+    4.38
+    """
+    check_delta(delta)
+    if members == non_members:
+        return ModelEpsilon(0.0, None, None)
+    first = epsilon_of_laws(non_members, members, delta)
+    second = epsilon_of_laws(members, non_members, delta)
+    if first.epsilon >= second.epsilon:
+        return ModelEpsilon(first.epsilon, first.threshold, _ratio(_MEMBERS_ABOVE, first.guess))
+    return ModelEpsilon(second.epsilon, second.threshold, _ratio(_MEMBERS_BELOW, second.guess))
+
+
+_MEMBERS_ABOVE: dict[Guess, Ratio] = {
+    "included": "(TPR - delta) / FPR",
+    "excluded": "(TNR - delta) / FNR",
+}
+_MEMBERS_BELOW: dict[Guess, Ratio] = {
+    "included": "(FPR - delta) / TPR",
+    "excluded": "(FNR - delta) / TNR",
+}
+"""The ratio to which each guess belongs where the laws were exchanged."""
+
+
+def _ratio(names: dict[Guess, Ratio], guess: Guess | None) -> Ratio | None:
+    return None if guess is None else names[guess]
+
+
+@dataclass(frozen=True)
+class _Clipped:
+    """A law whose tail probabilities are moved into [rate, 1 - rate].
+
+    With rate >= delta, the supremum of the ratios over all thresholds with clipped rates is the
+    one over the thresholds with both rates inside. Take one where FNR is below `rate` (the other
+    three cases are alike) and the higher threshold where FNR is `rate`, at which FPR is no
+    larger. Clipped, the first two ratios are no smaller there, and at the first threshold
+    (FNR - delta) / TNR <= (rate - delta) / rate and (FPR - delta) / TPR <= (1 - rate - delta) /
+    (1 - rate) are below 1. Where no threshold has both rates inside (laws far apart, or a
+    deviation of 0), clipping gives the limit of laws that just have one.
+    """
+
+    law: Law
+    rate: float
+
+    def logsf(self, x: npt.ArrayLike) -> FloatArray:
+        """Log P(X >= x), moved into the interval."""
+        return self._moved(self.law.logsf(x))
+
+    def logcdf(self, x: npt.ArrayLike) -> FloatArray:
+        """Log P(X <= x), moved into the interval."""
+        return self._moved(self.law.logcdf(x))
+
+    def isf(self, p: npt.ArrayLike) -> FloatArray:
+        """The quantile of the law itself, as thresholds are not moved."""
+        return self.law.isf(p)
+
+    def ppf(self, p: npt.ArrayLike) -> FloatArray:
+        """The quantile of the law itself."""
+        return self.law.ppf(p)
+
+    def reflected(self) -> "_Clipped":
+        """The law of -X, clipped at the same rate."""
+        return _Clipped(self.law.reflected(), self.rate)
+
+    def _moved(self, log_p: FloatArray) -> FloatArray:
+        return np.asarray(np.clip(log_p, math.log(self.rate), math.log1p(-self.rate)))
+
+
+# Parametric Epsilon*: Gaussians fitted to transformed losses.
+
+
+_MANY_TIES = 0.05
+"""The share of losses equal to the smallest from which no Gaussian is the law of all of them."""
+
+
+def epsilon_star(setting: AuditSetting) -> Estimate:
+    """Epsilon* of Gaussians fitted to the transformed losses, given as scores (score = -loss).
+
+    Losses become logits in four steps (`LossTransform`); a Gaussian is fitted to those of included
+    and one to those of excluded canaries (mean and population deviation); Epsilon* is theirs, over
+    the thresholds where both error rates lie in (delta, 1 - delta) (`epsilon_star_of_laws`).
+    Negoescu et al. (2024), section 3.1 and appendix B, 8.1.
+
+    Where all scores of one class are equal (up to rounding) its law is a point, and the value is
+    the limit of ever narrower laws. Where all scores are equal it is 0. With delta 0 it is infinite
+    unless both fits are the same.
+
+    Raises:
+      NotApplicableError: If there are fewer than 2 included or 2 excluded scores.
+    """
+    setting.require(included=2, excluded=2)
+    delta = setting.delta
+    member_losses, other_losses = -setting.scores.included, -setting.scores.excluded
+    transform = LossTransform.of(member_losses, other_losses)
+    members = Gaussian.fitted_to(transform.logits(member_losses))
+    others = Gaussian.fitted_to(transform.logits(other_losses))
+    found = epsilon_star_of_laws(members, others, delta)
+    everywhere = epsilon_star_over_all_thresholds(members, others, delta)
+    return Estimate(
+        method="epsilon_star",
+        kind="estimate",
+        epsilon=found.epsilon,
+        assumes=(
+            "Scores are negated losses of one trained model on independent points; transformed "
+            f"losses are Gaussian, also far out in their tails.{_ties(setting)}"
+        ),
+        guarantee=(
+            f"{GUARANTEE} The Gaussian tails decide, and a few outlying losses move them: the true "
+            "value may be larger or smaller."
+        ),
+        source=f"{SOURCE}, section 3.1 and appendix B, 8.1",
+        details={
+            "threshold": _score_threshold(found, transform),
+            "ratio": found.ratio,
+            "trimmed_below": delta,
+            "largest_possible": _largest_possible(delta),
+            "epsilon_all_thresholds": everywhere.epsilon,
+            "mean_included": members.mean,
+            "std_included": members.std,
+            "mean_excluded": others.mean,
+            "std_excluded": others.std,
+        },
+    )
+
+
+def _ties(setting: AuditSetting) -> str:
+    """A warning where many losses, but not all, are the smallest, such as 0; else empty."""
+    scores = setting.scores
+    largest = max(scores.included.max(), scores.excluded.max())
+    share = float(np.mean(np.concatenate([scores.included, scores.excluded]) == largest))
+    if not _MANY_TIES <= share < 1:
+        return ""
+    return (
+        f" They are not: {100 * share:.0f} % are equal to the smallest, as a cross-entropy rounded "
+        "to 0 is. Minus the log-odds of the label is the paper's loss."
+    )
+
+
+def _score_threshold(found: ModelEpsilon, transform: LossTransform) -> float | None:
+    """The threshold as one on the score: "score >= threshold" means included."""
+    return None if found.threshold is None else 0.0 - float(transform.loss(found.threshold))
+
+
+def _largest_possible(delta: float) -> float:
+    """The largest value that trimming leaves: log((1 - 2 delta) / delta)."""
+    if delta == 0:
+        return math.inf
+    return max(0.0, math.log1p(-2 * min(delta, 1 / 3)) - math.log(delta))
+
+
+# Epsilon* from the empirical distributions of the losses.
+
+
+TRIMMED_BELOW = 0.001
+"""Error rates outside (0.001, 0.999) are left out (Negoescu et al., appendix B, 8.1)."""
+
+
+def empirical_epsilon_star(
+    member_losses: npt.ArrayLike, non_member_losses: npt.ArrayLike, delta: float
+) -> ModelEpsilon:
+    """Epsilon* with the error rates of the samples themselves.
+
+    It is log max over thresholds and over (TPR - delta) / FPR, (TNR - delta) / FNR, (FNR - delta) /
+    TNR, (FPR - delta) / TPR and 1, where "loss <= threshold" means member. Negoescu et al. (2024),
+    equations 7 and 22.
+
+    Thresholds whose FPR or FNR lies outside (0.001, 0.999) are left out (appendix B, 8.1), so that
+    the value is at most log(999) = 6.907. Where that leaves none (separated samples, or all losses
+    of one sample equal), rates are moved to the ends of that interval instead, as in the limit.
+
+    The paper looks at 2 million thresholds, the quantiles of both samples. Rates change only at
+    observed losses, so all of them are tried instead, in O(n log n).
+
+    Args:
+      member_losses: Losses of the model on its training points, float64 of shape (n1,).
+      non_member_losses: Losses on points of the population outside its training set, of shape
+        (n0,).
+      delta: The delta of differential privacy, in [0, 1).
+
+    Raises:
+      InputError: If delta is out of range, a sample is empty or a loss is not finite.
+
+    >>> found = empirical_epsilon_star([1, 2, 3, 4], [2, 3, 5, 6], 0.0)
+    >>> round(float(np.exp(found.epsilon)), 3), found.threshold, found.ratio
+    (2.0, 2.0, '(TPR - delta) / FPR')
+    """
+    check_delta(delta)
+    members = np.sort(checked_losses("member_losses", member_losses))
+    others = np.sort(checked_losses("non_member_losses", non_member_losses))
+    thresholds = np.unique(np.concatenate([members, others]))
+    true_positives, false_negatives = _rates(members, thresholds)
+    false_positives, true_negatives = _rates(others, thresholds)
+    kept = _inside(false_negatives) & _inside(false_positives)
+    if not kept.any():
+        kept = np.ones_like(kept)
+    tpr, fnr, fpr, tnr = (
+        np.log(np.clip(rates[kept], TRIMMED_BELOW, 1 - TRIMMED_BELOW))
+        for rates in (true_positives, false_negatives, false_positives, true_negatives)
+    )
+    return _largest(
+        thresholds[kept],
+        np.stack(
+            [
+                log_ratio(tpr, fpr, delta),
+                log_ratio(tnr, fnr, delta),
+                log_ratio(fnr, tnr, delta),
+                log_ratio(fpr, tpr, delta),
+            ]
+        ),
+    )
+
+
+def epsilon_star_empirical(setting: AuditSetting) -> Estimate:
+    """Epsilon* from the empirical distributions, of losses given as scores (score = -loss).
+
+    See `empirical_epsilon_star`. A single score has no rate but 0 and 1, which are left out.
+
+    Raises:
+      NotApplicableError: If there are fewer than 2 included or 2 excluded scores.
+    """
+    setting.require(included=2, excluded=2)
+    scores = setting.scores
+    found = empirical_epsilon_star(-scores.included, -scores.excluded, setting.delta)
+    return Estimate(
+        method="epsilon_star_empirical",
+        kind="estimate",
+        epsilon=found.epsilon,
+        assumes="Scores are negated losses of one trained model on independent points.",
+        guarantee=(
+            f"{GUARANTEE} The best threshold is chosen on noisy rates, which makes it too large "
+            "where little is to be found; rates outside (0.001, 0.999) are left out, which makes "
+            "it too small where much is (never above 6.907)."
+        ),
+        source=f"{SOURCE}, equation 7 and appendix B, 8.1",
+        details={
+            "threshold": None if found.threshold is None else 0.0 - found.threshold,
+            "ratio": found.ratio,
+            "trimmed_below": TRIMMED_BELOW,
+        },
+    )
+
+
+def _rates(losses: FloatArray, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The shares of sorted losses at most each threshold and above it, each exact."""
+    at_most = np.searchsorted(losses, thresholds, side="right")
+    return at_most / losses.size, (losses.size - at_most) / losses.size
+
+
+def _inside(rates: FloatArray) -> npt.NDArray[np.bool_]:
+    return (rates > TRIMMED_BELOW) & (rates < 1 - TRIMMED_BELOW)
+
+
+def _largest(thresholds: FloatArray, log_ratios: FloatArray) -> ModelEpsilon:
+    """The largest of log ratios of shape (4, t), at least 0."""
+    ratio, at = np.unravel_index(int(np.argmax(log_ratios)), log_ratios.shape)
+    largest = float(log_ratios[ratio, at])
+    if largest <= 0:
+        return ModelEpsilon(0.0, None, None)
+    return ModelEpsilon(largest, float(thresholds[at]), get_args(Ratio)[ratio])
