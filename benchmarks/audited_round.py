@@ -22,11 +22,11 @@ from benchmarks.rounds import ROUNDS, OurRound, in_memory, run_of
 from fl_audit.attacks.attacker import SeenRound
 from fl_audit.checks import AggregateLog, MechanismWatch
 from fl_audit.config import FedAvg
+from fl_audit.engines.prepare import PreparedRun
+from fl_audit.engines.tff.compiled import LocalContext, local_runtime
 from fl_audit.formats.folders import RunFolder
-from fl_audit.training.attackers import attack_context, make_attackers
-from fl_audit.training.run.live_audit import LiveAudit
-from fl_audit.training.run.prepare import PreparedRun
-from fl_audit.training.runtimes.local_runtime import LocalContext, local_runtime
+from fl_audit.run.attackers import attack_context, make_attackers
+from fl_audit.run.loop import LiveAudit
 
 
 class RoundAudit:

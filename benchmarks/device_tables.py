@@ -19,7 +19,7 @@ from benchmarks.peers import stateless_normal
 from benchmarks.rows import Rows
 from benchmarks.timing import race, seconds, wall_time
 from fl_audit.canaries.families import HadamardFamily
-from fl_audit.training.runtimes.block_size import default_clients_per_block
+from fl_audit.engines.tff.blocks import default_clients_per_block
 
 _TINY_SIZES = Sizes(60, 8, 12, 5)
 

@@ -9,9 +9,8 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks.next_word import BATCH_SIZE, Sizes, classifier_of, made_up_clients
-from fl_audit.tasks.vocabulary import PADDING
-from fl_audit.training.runtimes.blocks import BlockTrainer, pad_block
-from fl_audit.training.runtimes.local_training import OptimizerSteps
+from fl_audit.engines.tff.blocks import BlockTrainer, OptimizerSteps, pad_block
+from fl_audit.tasks.next_word import PADDING
 
 _COMPARED = 2
 """Number of clients whose updates are compared with training one by one."""

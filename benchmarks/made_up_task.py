@@ -2,7 +2,7 @@
 
 from benchmarks.next_word import PAPER, Sizes, classifier_of, made_up_clients
 from benchmarks.rounds import in_memory
-from fl_audit.tasks.classifier import LearningTask
+from fl_audit.tasks.learning_task import LearningTask
 
 
 def make(seed: int, cohort: int, batches: int, is_small: bool = False) -> LearningTask:

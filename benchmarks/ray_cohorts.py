@@ -22,12 +22,12 @@ import numpy as np
 
 from benchmarks.timing import wall_time
 from fl_audit.config import Canaries, Config, FedAvg, GaussianFixed, RayCluster, Shuffle
+from fl_audit.engines.ray_cluster import place_of_this_process, ray_on_this_machine
+from fl_audit.engines.tff.ray.actors import Actors
+from fl_audit.engines.tff.ray.tree_sum import Node, OpenWork, TreeSum, shards_of
+from fl_audit.engines.tff.ray.worker import Arrays, Sent, WorkerSetup
 from fl_audit.participation import Cohort
-from fl_audit.tasks.tables import PythonTask
-from fl_audit.training.on_ray.actors import Actors
-from fl_audit.training.on_ray.client_worker import Arrays, Sent, WorkerSetup
-from fl_audit.training.on_ray.machine import place_of_this_process, ray_on_this_machine
-from fl_audit.training.on_ray.shards import Node, OpenWork, TreeSum, shards_of
+from fl_audit.tasks.kinds import PythonTask
 
 ROOT = Path(__file__).parent.parent
 LSTM = 4_050_748
@@ -103,10 +103,10 @@ def config_of(runtime: str, cohort: int) -> Config:
 @contextmanager
 def rounds_of(config: Config) -> Iterator[Callable[[], Any]]:
     """A function that runs the first round of a run, which has been run once before."""
-    from fl_audit.training.algorithm.round import run_round
-    from fl_audit.training.run.prepare import prepare
-    from fl_audit.training.runtimes.local_runtime import local_runtime
-    from fl_audit.training.runtimes.make import make_runtime
+    from fl_audit.engines.choice import make_runtime
+    from fl_audit.engines.prepare import prepare
+    from fl_audit.engines.tff.compiled import local_runtime
+    from fl_audit.engines.tff.rounds import run_round
 
     run = prepare(config)
     runtime: Any = make_runtime(run, Path(os.devnull))

@@ -17,11 +17,12 @@ from fl_audit.config import (
     StackOverflowTask,
 )
 from fl_audit.config.design import design_run
-from fl_audit.tasks.classifier import Classifier, Examples, InMemoryPopulation, LearningTask
-from fl_audit.training.algorithm.round import RoundResult, run_round
-from fl_audit.training.data.cohort_data import RoundData
-from fl_audit.training.run.prepare import PreparedRun
-from fl_audit.training.runtimes.make import make_runtime
+from fl_audit.engines.choice import make_runtime
+from fl_audit.engines.cohort import RoundData
+from fl_audit.engines.prepare import PreparedRun
+from fl_audit.engines.tff.rounds import RoundResult, run_round
+from fl_audit.tasks.classifier import Classifier
+from fl_audit.tasks.learning_task import Examples, InMemoryPopulation, LearningTask
 
 CANARIES = Canaries(count=2000, family="hadamard")
 

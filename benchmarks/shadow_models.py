@@ -10,19 +10,22 @@ import time
 
 import numpy as np
 
-from fl_audit.training import tensorflow_environment
+from fl_audit.engines.tff import environment
 
-tensorflow_environment.set_defaults()
+environment.set_defaults()
 
 import tensorflow as tf  # noqa: E402
 from sklearn.datasets import load_digits  # noqa: E402
 
-from fl_audit.tasks.classifier import Examples  # noqa: E402
+from fl_audit.engines.shadow_recipe import (  # noqa: E402
+    Recipe,
+    batches_of_model,
+    initial_weights,
+    stacked,
+)
+from fl_audit.engines.tff.shadow_models import ModelBlockTrainer  # noqa: E402
 from fl_audit.tasks.dense import dense_classifier  # noqa: E402
-from fl_audit.training.models.batches import batches_of_model, stacked  # noqa: E402
-from fl_audit.training.models.block_trainer import ModelBlockTrainer  # noqa: E402
-from fl_audit.training.models.initial_weights import initial_weights  # noqa: E402
-from fl_audit.training.models.recipe import Recipe  # noqa: E402
+from fl_audit.tasks.learning_task import Examples  # noqa: E402
 
 MODELS, KERAS_MODELS, HIDDEN = 32, 3, 64
 RECIPE = Recipe(epochs=20, batch_size=50, learning_rate=0.1, momentum=0.9)

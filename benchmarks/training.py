@@ -36,10 +36,10 @@ from benchmarks.peers.stock_tff import (
 from benchmarks.rounds import OurRound, in_memory, run_of
 from benchmarks.timing import race, seconds, wall_time
 from fl_audit.config import DigitsTask, FedAvg
-from fl_audit.tasks.digits import load_digits_task
-from fl_audit.training.algorithm.round import flatten_weights, model_weights
-from fl_audit.training.run.prepare import PreparedRun
-from fl_audit.training.runtimes.native_runtime import native_runtime
+from fl_audit.engines.prepare import PreparedRun
+from fl_audit.engines.tff.native import native_runtime
+from fl_audit.engines.tff.rounds import flatten_weights, model_weights
+from fl_audit.tasks.dealt import load_digits_task
 
 COHORT, BATCHES = 10, 4
 AUDITED_COHORT = 50

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fl_audit.formats.score_file import read_score_file as read_score_file
     from fl_audit.pipeline import continue_run as continue_run
     from fl_audit.pipeline import start_run as start_run
-    from fl_audit.training.observers import RoundObserver as RoundObserver
+    from fl_audit.run.observers import RoundObserver as RoundObserver
     from fl_audit.verdict import Claim as Claim
     from fl_audit.verdict import reach_verdict as reach_verdict
     from fl_audit.version import __version__ as __version__
@@ -35,7 +35,7 @@ _ROOM_OF = {
     "Estimate": "estimators",
     "MechanismWatch": "checks",
     "Promise": "checks",
-    "RoundObserver": "training.observers",
+    "RoundObserver": "run.observers",
     "RoundScorer": "attacks",
     "continue_run": "pipeline",
     "estimate": "estimators",

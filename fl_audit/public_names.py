@@ -6,16 +6,17 @@ from typing import Any
 
 
 def imported_when_used(package: str, module_of: Mapping[str, str]) -> Callable[[str], Any]:
-    """The `__getattr__` of a package whose names stand in modules below it.
+    """The `__getattr__` of a package whose names stand in other modules.
 
     Args:
       package: The full name of the package.
-      module_of: The module of each public name, relative to the package.
+      module_of: The module of each public name, relative to the package; one that is not below it
+        begins with a dot for each package further up.
     """
 
     def get(name: str) -> Any:
         if name not in module_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(importlib.import_module(f"{package}.{module_of[name]}"), name)
+        return getattr(importlib.import_module(f".{module_of[name]}", package), name)
 
     return get

@@ -9,11 +9,11 @@ import tensorflow_federated as tff
 from tensorflow_federated.python.simulation.baselines.stackoverflow import word_prediction_models
 
 from benchmarks.next_word import Sizes
+from fl_audit.engines.cohort import batches_of
+from fl_audit.engines.prepare import PreparedRun
+from fl_audit.engines.tff.algorithms import functional_model
 from fl_audit.mechanisms import make_aggregator
 from fl_audit.tasks.classifier import Classifier
-from fl_audit.training.algorithm.process import functional_model
-from fl_audit.training.data.cohort_data import batches_of
-from fl_audit.training.run.prepare import PreparedRun
 
 Model = Callable[[], tff.learning.models.VariableModel] | tff.learning.models.FunctionalModel
 

@@ -14,17 +14,17 @@ import tensorflow_federated as tff
 
 from fl_audit.accounting import NoisyRounds, account
 from fl_audit.config import Mechanism
+from fl_audit.engines.choice import make_runtime
+from fl_audit.engines.prepare import PreparedRun, canaries_csv
+from fl_audit.engines.tff import algorithms as process_module
+from fl_audit.engines.tff.local import LocalBlocks
+from fl_audit.engines.tff.rounds import flatten_weights
 from fl_audit.formats.folders import RunFolder, read_record
 from fl_audit.report.checks import checks_report
 from fl_audit.report.finished_run import read_finished_run
 from fl_audit.report.report_json import checks_to_json
-from fl_audit.training.algorithm import process as process_module
-from fl_audit.training.algorithm.round import flatten_weights
-from fl_audit.training.run.prepare import PreparedRun, canaries_csv
-from fl_audit.training.run.taken_folder import write_identity
-from fl_audit.training.run.train import train
-from fl_audit.training.runtimes.local import LocalBlocks
-from fl_audit.training.runtimes.make import make_runtime
+from fl_audit.run.folder import write_identity
+from fl_audit.run.train import train
 from fl_audit.verdict import ScoredStatistic, scored_statistic
 
 MakeAggregator = Callable[[Mechanism, float], tff.aggregators.UnweightedAggregationFactory]

@@ -30,12 +30,12 @@ from experiments.broken_mechanisms.audited_run import compiled_runtime, fill_fol
 from experiments.broken_mechanisms.results import append, read
 from experiments.broken_mechanisms.right_variants import Variant, variants
 from fl_audit.accounting import account
+from fl_audit.engines.prepare import PreparedRun, prepare
+from fl_audit.engines.tff.local import LocalBlocks
 from fl_audit.estimators import valid_methods
 from fl_audit.mechanisms import make_aggregator
 from fl_audit.report.build import build_report
 from fl_audit.report.finished_run import read_finished_run
-from fl_audit.training.run.prepare import PreparedRun, prepare
-from fl_audit.training.runtimes.local import LocalBlocks
 
 FIRST, REPLAYED = 15, 2
 """The seeds up to which each kind is run before all others are, and up to which it is replayed."""

@@ -25,8 +25,8 @@ from experiments.broken_mechanisms.results import append, read
 from experiments.broken_mechanisms.zoo import WORKERS, ZOO, Member
 from fl_audit.canaries.families import CanaryFamily, DiracFamily
 from fl_audit.config.file import load_config
+from fl_audit.engines.prepare import PreparedRun, prepare
 from fl_audit.estimators import CanaryScores
-from fl_audit.training.run.prepare import PreparedRun, prepare
 from fl_audit.verdict import ScoredStatistic
 
 FOLDER = Path(__file__).parent

@@ -4,12 +4,12 @@ import dataclasses
 
 from fl_audit.array_types import IndexArray
 from fl_audit.config import Uniform
+from fl_audit.engines.prepare import PreparedRun
 from fl_audit.participation import Schedule
 from fl_audit.participation.patterns import Urn
 from fl_audit.participation.possible_rounds import Sampled
 from fl_audit.participation.schedule import Roster
 from fl_audit.seeds import Stream, generator
-from fl_audit.training.run.prepare import PreparedRun
 
 
 def with_replacement(run: PreparedRun) -> Schedule:

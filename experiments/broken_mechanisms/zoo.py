@@ -11,9 +11,9 @@ from experiments.broken_mechanisms import queries
 from experiments.broken_mechanisms.audited_run import MakeAggregator
 from experiments.broken_mechanisms.sampling import with_replacement
 from fl_audit.config import GaussianAdaptive, GaussianFixed, Mechanism
+from fl_audit.engines.prepare import PreparedRun
 from fl_audit.mechanisms import make_aggregator, round_noise
 from fl_audit.participation import Schedule
-from fl_audit.training.run.prepare import PreparedRun
 
 EVERYBODY = ("every_round", "once")
 """Configs of the members that are wrong in their aggregator."""

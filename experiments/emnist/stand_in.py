@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from fl_audit.tasks.sqlite_file import new_sqlite_file
+from fl_audit.tasks.tff_datasets import new_sqlite_file
 
 WRITERS = 3_400
 CLASSES = 62

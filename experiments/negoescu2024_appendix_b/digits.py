@@ -15,7 +15,7 @@ from fl_audit.estimators.epsilon_star import (
 )
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting
-from fl_audit.tasks.cross_entropy import cross_entropy
+from fl_audit.tasks.classifier import cross_entropy
 from fl_audit.tasks.dense import dense_classifier
 
 MEMBERS, BATCH, RATE, DELTA = 1000, 20, 0.1, 1e-5

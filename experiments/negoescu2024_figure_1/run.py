@@ -16,12 +16,11 @@ from matplotlib.axes import Axes
 
 from experiments.negoescu2024_figure_1.tasks import TASKS, PlottedTask
 from fl_audit.array_types import FloatArray
+from fl_audit.engines.shadow_recipe import DpSgd, Recipe, with_epsilon
+from fl_audit.engines.tff.shadow_models import ModelJob, ModelOutputs, train_models
 from fl_audit.estimators.epsilon_star import epsilon_star, epsilon_star_empirical
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting
-from fl_audit.training.models.guarantee import with_epsilon
-from fl_audit.training.models.recipe import DpSgd, Recipe
-from fl_audit.training.models.train import ModelJob, ModelOutputs, train_models
 
 MODELS = 5
 """The models of one strategy, all on the same training set, as in the paper."""

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from fl_audit.engines.shadow_recipe import Recipe
 from fl_audit.tasks import load_task
-from fl_audit.tasks.classifier import Classifier, Examples, LearningTask
-from fl_audit.tasks.kinds import DigitsTask
-from fl_audit.tasks.tables import BreastCancerTask
-from fl_audit.training.models.recipe import Recipe
+from fl_audit.tasks.classifier import Classifier
+from fl_audit.tasks.kinds import BreastCancerTask, DigitsTask
+from fl_audit.tasks.learning_task import Examples, LearningTask
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from fl_audit.tasks.sqlite_file import NewSqliteFile, new_sqlite_file
+from fl_audit.tasks.tff_datasets import NewSqliteFile, new_sqlite_file
 
 CLIENTS = 342_477
 WORDS = 100_000

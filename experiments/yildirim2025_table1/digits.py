@@ -7,13 +7,12 @@ import numpy.typing as npt
 from sklearn.datasets import load_digits
 
 from fl_audit.array_types import FloatArray
+from fl_audit.engines.shadow_recipe import Recipe, batches_of_model, initial_weights, stacked
+from fl_audit.engines.tff.shadow_models import ModelBlockTrainer
 from fl_audit.membership.outputs import margin
-from fl_audit.tasks.classifier import Classifier, Examples
+from fl_audit.tasks.classifier import Classifier
 from fl_audit.tasks.dense import dense_classifier
-from fl_audit.training.models.batches import batches_of_model, stacked
-from fl_audit.training.models.block_trainer import ModelBlockTrainer
-from fl_audit.training.models.initial_weights import initial_weights
-from fl_audit.training.models.recipe import Recipe
+from fl_audit.tasks.learning_task import Examples
 
 SIZE, HIDDEN = 300, 32
 RECIPE = Recipe(epochs=60, batch_size=50, learning_rate=0.1, momentum=0.9)

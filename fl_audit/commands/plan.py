@@ -59,15 +59,15 @@ def _plan(arguments: argparse.Namespace) -> int:
             "loading the task; the plan takes about a minute, and longer for 10,000 rounds or more",
             file=sys.stderr,
         )
-    from fl_audit.training import tensorflow_environment
+    from fl_audit.engines.tff import environment
 
-    tensorflow_environment.set_defaults()
-    from fl_audit.planning import make_plan, noise_lines
+    environment.set_defaults()
+    from fl_audit.planning import make_plan
 
     _check_hours(arguments)
     noise = _noise(config, arguments.epsilon)
     if noise is not None and arguments.epsilon is not None and noise.not_covered is not None:
-        print_json(noise.to_json()) if arguments.json else print("\n".join(noise_lines(noise)))
+        print_json(noise.to_json()) if arguments.json else print("\n".join(noise.lines()))
         return 0
     if noise is None:
         plan = make_plan(config, arguments.trials)
@@ -93,14 +93,14 @@ def _print_plan(
     measured: "Calibration | None",
     arguments: argparse.Namespace,
 ) -> None:
-    from fl_audit.planning import answer_lines, noise_lines, plan_lines
+    from fl_audit.planning import answer_lines, plan_lines
 
     if arguments.json:
         hours = measured and measured.to_json(arguments.runs, arguments.machines)
         print_json(plan.to_json() | {"hours": hours})
     else:
         lines = plan_lines if arguments.verbose else answer_lines
-        found = [] if noise is None else noise_lines(noise)
+        found = [] if noise is None else noise.lines()
         print("\n".join([*found, *lines(plan), *_hours_lines(measured, arguments)]))
 
 

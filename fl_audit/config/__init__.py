@@ -44,7 +44,7 @@ from fl_audit.participation import (
     Shuffle,
     Uniform,
 )
-from fl_audit.tasks.tables import (
+from fl_audit.tasks.kinds import (
     DigitsTask,
     EmnistTask,
     NextWordTask,

@@ -5,16 +5,16 @@ from typing import TYPE_CHECKING
 
 from fl_audit.config.attack import AttackConfig, FederatedAttackConfig
 from fl_audit.config.file import config_to_toml
+from fl_audit.engines.tff import environment
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.text_files import write_text
 from fl_audit.pipeline.runs import at_work
-from fl_audit.training import tensorflow_environment
-from fl_audit.training.run.taken_folder import check_new, check_resumable
+from fl_audit.run.folder import check_new, check_resumable
 
 if TYPE_CHECKING:
+    from fl_audit.engines.tff.shadow_models import AfterBlock
     from fl_audit.pipeline.attacked_bases import Target
     from fl_audit.report.attack import AttackReport
-    from fl_audit.training.models.train import AfterBlock
 
 
 def start_attack(
@@ -55,7 +55,7 @@ def _attack(
     config: AttackConfig | FederatedAttackConfig, out: Path, after_block: "AfterBlock"
 ) -> "AttackReport":
     """Trains what is missing, then writes all results."""
-    tensorflow_environment.set_defaults()
+    environment.set_defaults()
     from fl_audit.pipeline.attack_results import make_report, score_files, write_results
     from fl_audit.pipeline.attacked_bases import attack_base, choose_members
 

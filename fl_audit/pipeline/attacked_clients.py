@@ -7,12 +7,12 @@ import numpy as np
 
 from fl_audit.accounting import account
 from fl_audit.config.attack import FederatedAttack, FederatedAttackConfig
+from fl_audit.engines.prepare import PreparedRun, prepare
+from fl_audit.engines.tff.shadow_models import AfterBlock
+from fl_audit.engines.tff.shadow_runs import FederatedRuns
 from fl_audit.errors import InputError
 from fl_audit.pipeline.attacked_bases import BoolArray, MemberOutputs, Target
 from fl_audit.report.attack import AttackedMember, AttackWords, Guaranteed
-from fl_audit.training.models.federated_runs import FederatedRuns
-from fl_audit.training.models.train import AfterBlock
-from fl_audit.training.run.prepare import PreparedRun, prepare
 
 
 class AttackedClients(Target):

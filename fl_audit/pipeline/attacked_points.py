@@ -6,16 +6,16 @@ import msgspec
 import numpy as np
 
 from fl_audit.config.attack import Attack, AttackConfig
+from fl_audit.engines.shadow_recipe import DpSgd, Recipe, guaranteed_epsilon, with_epsilon
+from fl_audit.engines.tff.blocks import default_models_per_block
+from fl_audit.engines.tff.shadow_models import AfterBlock, ModelJob, train_models
 from fl_audit.errors import InputError
 from fl_audit.membership.outputs import loss_of_margin
 from fl_audit.pipeline.attacked_bases import BoolArray, MemberOutputs, Target
 from fl_audit.report.attack import AttackedMember, AttackWords, Guaranteed
 from fl_audit.tasks import load_task
-from fl_audit.tasks.classifier import Examples, LearningTask
-from fl_audit.training.models.guarantee import guaranteed_epsilon, with_epsilon
-from fl_audit.training.models.recipe import DpSgd, Recipe
-from fl_audit.training.models.train import AfterBlock, ModelJob, train_models
-from fl_audit.training.runtimes.block_size import default_models_per_block
+from fl_audit.tasks.classifier import as_classifier
+from fl_audit.tasks.learning_task import Examples, LearningTask
 
 _WORDS = AttackWords(
     models="models",
@@ -55,7 +55,7 @@ class AttackedPoints(Target):
             neighbours="one point more or less",
         )
         self._job = ModelJob(
-            classifier=task.classifier,
+            classifier=as_classifier(task.classifier),
             identity=msgspec.json.encode(config.task).decode(),
             points=self._points,
             recipe=recipe,

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fl_audit.config import Config
+from fl_audit.engines.tff import environment
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder, locked
 from fl_audit.formats.text_files import unfinished_files
-from fl_audit.training import tensorflow_environment
 
 if TYPE_CHECKING:
     from fl_audit.report import Report
-    from fl_audit.training.observers import RoundObserver
+    from fl_audit.run.observers import RoundObserver
 
 
 _MANY_ROUNDS = 100_000
@@ -35,14 +35,14 @@ def start_run(config: Config, out: Path, observers: "Sequence[RoundObserver]" = 
         then.
       Interrupted: A signal asked to stop; `continue_run` goes on.
     """
-    from fl_audit.training.run.taken_folder import check_new, write_identity
+    from fl_audit.run.folder import check_new, write_identity
 
     folder = check_new(out)
-    tensorflow_environment.set_defaults()
+    environment.set_defaults()
     _say_what_takes_so_long(config)
-    from fl_audit.training.run.prepare import canaries_csv, prepare
-    from fl_audit.training.run.train import train
-    from fl_audit.training.runtimes.make import make_runtime
+    from fl_audit.engines.choice import make_runtime
+    from fl_audit.engines.prepare import canaries_csv, prepare
+    from fl_audit.run.train import train
 
     run = prepare(config)
     runtime = make_runtime(run, folder.worker_log)
@@ -66,16 +66,16 @@ def continue_run(config: Config, out: Path, observers: "Sequence[RoundObserver]"
       InputError: The folder holds no interrupted run of this config.
       Interrupted: A signal asked to stop again.
     """
-    from fl_audit.training.run.taken_folder import check_resumable, check_same_canaries
+    from fl_audit.run.folder import check_resumable, check_same_canaries
 
     with at_work(check_resumable(out, config)) as folder:
         if folder.record.exists():
             return _report(folder)
-        tensorflow_environment.set_defaults()
+        environment.set_defaults()
         _say_what_takes_so_long(config)
-        from fl_audit.training.run.prepare import canaries_csv, prepare
-        from fl_audit.training.run.train import train
-        from fl_audit.training.runtimes.make import make_runtime
+        from fl_audit.engines.choice import make_runtime
+        from fl_audit.engines.prepare import canaries_csv, prepare
+        from fl_audit.run.train import train
 
         run = prepare(config)
         check_same_canaries(folder, canaries_csv(run))
@@ -106,7 +106,7 @@ def _report(folder: RunFolder) -> "Report":
 @contextlib.contextmanager
 def _emptied_if_refused(folder: RunFolder) -> Iterator[None]:
     """Removes what a new run has written if it is refused before anything is saved of it."""
-    from fl_audit.training.run.taken_folder import entries
+    from fl_audit.run.folder import entries
 
     try:
         yield

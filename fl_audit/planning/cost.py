@@ -17,7 +17,7 @@ from fl_audit.config import Config, GaussianAdaptive, GaussianFixed
 from fl_audit.cores import num_cores
 from fl_audit.formats.folders import RunFolder
 from fl_audit.planning.planned_run import PlannedRun
-from fl_audit.training.observers import FinishedRound, RoundObserver
+from fl_audit.run.observers import FinishedRound, RoundObserver
 
 _SECONDS = 2.0
 """The longest time for one scoring; a pool that would take longer is timed on a part of it."""
@@ -257,10 +257,10 @@ def calibrate(config: Config, seconds: float = 60.0) -> Calibration:
       InputError: The config or its data cannot be used.
     """
     watch = _Stopwatch(seconds)
-    from fl_audit.training.run.prepare import canaries_csv, prepare
-    from fl_audit.training.run.taken_folder import write_identity
-    from fl_audit.training.run.train import train
-    from fl_audit.training.runtimes.make import make_runtime
+    from fl_audit.engines.choice import make_runtime
+    from fl_audit.engines.prepare import canaries_csv, prepare
+    from fl_audit.run.folder import write_identity
+    from fl_audit.run.train import train
 
     run = prepare(config)
     with tempfile.TemporaryDirectory() as parent:

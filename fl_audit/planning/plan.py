@@ -216,7 +216,7 @@ def find_noise(config: Config) -> FoundNoise:
 def _designed(config: Config) -> tuple[RunDesign, TaskFacts | None]:
     """The design of the run; canaries that hold examples are only known with the data."""
     if isinstance(config.canaries, ExampleCanaries):
-        from fl_audit.training.run.prepare import prepare
+        from fl_audit.engines.prepare import prepare
 
         return prepare(config), None
     task = load_task_facts(config)

@@ -17,7 +17,7 @@ from fl_audit.config import Canaries, Config, GaussianAdaptive, GaussianFixed, S
 from fl_audit.config.design import RunDesign, design_run
 from fl_audit.errors import InputError
 from fl_audit.inner_products import euclidean_norm
-from fl_audit.tasks.tables import NumbersTask
+from fl_audit.tasks.kinds import NumbersTask
 
 _LEAST_LOG_HADAMARD = 17
 """Log of the smallest number of rows of a Hadamard matrix, 2^17, as in `HadamardFamily`."""

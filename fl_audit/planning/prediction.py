@@ -40,7 +40,7 @@ from fl_audit.planning.simulation import (
     with_own_rounds,
 )
 from fl_audit.report.headline import ESTIMATE
-from fl_audit.tasks.tables import NumbersTask
+from fl_audit.tasks.kinds import NumbersTask
 from fl_audit.verdict import scored_statistic
 
 _LEVEL = 0.95

@@ -7,12 +7,12 @@ from typing import Any
 
 from fl_audit.config.file import config_to_toml
 from fl_audit.cores import num_cores
+from fl_audit.engines.ray_cluster import lost_part, ray_on_this_machine
 from fl_audit.errors import InputError
 from fl_audit.sweeps.grid import SweepRun
 from fl_audit.sweeps.states import RunState
 from fl_audit.sweeps.worker import one_run
-from fl_audit.tasks.tables import PythonTask
-from fl_audit.training.on_ray.machine import lost_part, ray_on_this_machine
+from fl_audit.tasks.kinds import PythonTask
 
 MEMORY_OF_A_RUN = 2 * 2**30
 """The memory that a run is taken to need where `--jobs` does not say how many run at a time."""

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.text_files import write_text
+from fl_audit.run.folder import check_new, check_same_config
 from fl_audit.sweeps.grid import SweepRun
-from fl_audit.training.run.taken_folder import check_new, check_same_config
 
 State = Literal["planned", "finished", "failed"]
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from fl_audit.comparison import compare, render_comparison
+from fl_audit.engines.ray_cluster import check_ray
 from fl_audit.formats.folders import locked
 from fl_audit.formats.text_files import unfinished_files, write_text
 from fl_audit.progress import Progress
@@ -14,7 +15,6 @@ from fl_audit.sweeps.grid import SweepRun, read_grid
 from fl_audit.sweeps.on_ray import run_on_ray
 from fl_audit.sweeps.progress import count_run, rounds_at_work
 from fl_audit.sweeps.states import RunState, found_state, write_states
-from fl_audit.training.on_ray.machine import check_ray
 
 _SHARED = "shared"
 """The folder of what the runs read alike, such as a parsed text, until all are finished."""

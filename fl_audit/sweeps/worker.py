@@ -5,11 +5,11 @@ import tomllib
 from pathlib import Path
 
 from fl_audit.config.file import parse_config
+from fl_audit.engines.ray_cluster import end_with_parent
 from fl_audit.errors import one_line
 from fl_audit.formats.folders import RunFolder
 from fl_audit.pipeline import continue_run, start_run
-from fl_audit.tasks.shared_parts import sharing_parts
-from fl_audit.training.on_ray.machine import end_with_parent
+from fl_audit.tasks.text import sharing_parts
 
 
 def one_run(config_toml: str, out: str, shared: str, cores: int, gpu_share: float) -> str | None:

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # a model alone needs neither a config nor what reads one
-    from fl_audit.tasks.classifier import LearningTask
-    from fl_audit.tasks.tables import Task
+    from fl_audit.tasks.kinds import Task
+    from fl_audit.tasks.learning_task import LearningTask
 
 
 def load_task(config: "Task", seed: int) -> "LearningTask":

@@ -1,13 +1,18 @@
-"""A classifier of dense layers; without hidden ones it is linear."""
+"""A classifier of dense layers, linear without hidden ones; and all models' initial weights."""
 
 import itertools
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 
+import numpy as np
 import tensorflow as tf
 
+from fl_audit.array_types import Float32Array
+from fl_audit.errors import InputError
+from fl_audit.memory import available_memory
 from fl_audit.seeds import Stream, generator
-from fl_audit.tasks.classifier import NO_CLASS, Classifier
-from fl_audit.tasks.initializers import check_model_size, he_normal, zeros
+from fl_audit.tasks.classifier import Classifier
+from fl_audit.tasks.learning_task import NO_CLASS
 
 
 def dense_logits(weights: Sequence[tf.Tensor], inputs: tf.Tensor) -> tf.Tensor:
@@ -45,3 +50,53 @@ def dense_classifier(widths: Sequence[int], seed: int, accuracy_description: str
         uncounted_labels=(),
         accuracy_description=accuracy_description,
     )
+
+
+# Initial weights, drawn by NumPy so that they are a function of the seed on every device.
+
+
+_LEAST_COPIES = 4
+"""The copies of a model that a round holds at least: model, client's model, update and sum."""
+
+
+def check_model_size(shapes: Iterable[tuple[int, ...]]) -> None:
+    """Checks that a model can be trained in the memory there is, before its weights are drawn.
+
+    Args:
+      shapes: The shapes of the model's variables, float32.
+
+    Raises:
+      InputError: It cannot.
+    """
+    dim = sum(map(math.prod, shapes))
+    needed, room = 4 * dim * _LEAST_COPIES, available_memory()
+    if needed > room:
+        raise InputError(
+            f"task: the model has {dim:,} parameters, whose training takes {needed:,} bytes of "
+            f"memory at least, {room:,} are free; choose smaller layers or fewer classes or words"
+        )
+
+
+def he_normal(random: np.random.Generator, rows: int, columns: int) -> Float32Array:
+    """A normal matrix with variance 2 / rows (He et al. 2015), for layers before a ReLU."""
+    values = random.standard_normal((rows, columns), np.float32)
+    return values * np.float32((2 / rows) ** 0.5)
+
+
+def glorot_uniform(
+    random: np.random.Generator, shape: tuple[int, ...], fan_in: int, fan_out: int
+) -> Float32Array:
+    """A uniform array of variance 2 / (fan_in + fan_out) (Glorot & Bengio 2010), Keras' default."""
+    limit = np.sqrt(6 / (fan_in + fan_out))
+    return random.uniform(-limit, limit, shape).astype(np.float32)
+
+
+def orthogonal(random: np.random.Generator, rows: int, columns: int) -> Float32Array:
+    """A matrix with orthonormal rows (rows <= columns), Keras' default for recurrent weights."""
+    q, r = np.linalg.qr(random.standard_normal((columns, rows)))
+    return np.ascontiguousarray((q * np.sign(np.diag(r))).T).astype(np.float32)
+
+
+def zeros(size: int) -> Float32Array:
+    """A bias of zeros."""
+    return np.zeros(size, np.float32)

@@ -1,20 +1,309 @@
-"""Next-word prediction on any `client_id,text` CSV."""
+"""Next-word prediction on any `client_id,text` CSV.
 
+A file is read sentence by sentence into a `Corpus`, whose words are numbers; a `Vocabulary` of the
+most frequent ones, laid out as in TFF's Stack Overflow baseline, turns sentences into rows of
+tokens, cut or padded once and held in the smallest integers that fit. The runs of a sweep share the
+corpus.
+"""
+
+import contextlib
 import csv
 import gzip
+import hashlib
+import itertools
+import json
 import zlib
-from collections.abc import Iterator
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
+import numpy as np
+import numpy.typing as npt
+
+from fl_audit.array_types import IndexArray
 from fl_audit.errors import InputError, nearest
-from fl_audit.tasks.classifier import LearningTask
-from fl_audit.tasks.corpus import Corpus, Sentence, collect, corpus_of_arrays
-from fl_audit.tasks.next_word import next_word_classifier
-from fl_audit.tasks.sentences import SentencePopulation, encode, examples_of
-from fl_audit.tasks.shared_parts import made_once
-from fl_audit.tasks.tables import TextTask
-from fl_audit.tasks.vocabulary import build_vocabulary, words_of
+from fl_audit.formats.folders import in_turn
+from fl_audit.formats.npy_file import AnyArray, read_or_make
+from fl_audit.tasks.kinds import TextTask
+from fl_audit.tasks.learning_task import Examples, LearningTask, Population
+from fl_audit.tasks.next_word import Vocabulary, build_vocabulary, next_word_classifier, words_of
+from fl_audit.version import __version__
+
+# Sentences as rows of tokens.
+
+
+TokenRows = npt.NDArray[np.unsignedinteger[Any]]
+"""Rows of shape (sentences, length + 1): inputs without the last column, labels without the first.
+"""
+
+
+def token_rows(
+    tokens: npt.ArrayLike, lengths: npt.NDArray[Any], vocabulary: Vocabulary, length: int
+) -> TokenRows:
+    """One row for each sentence: the beginning, its words, the end if it still fits, padding.
+
+    Args:
+      tokens: The tokens of the words of all sentences, one sentence after another.
+      lengths: The number of words of each sentence, at most `length`; of shape (sentences,).
+      vocabulary: The vocabulary of the tokens; it decides the width of the integers.
+      length: The number of words that there is room for behind the beginning.
+    """
+    rows = np.zeros((len(lengths), length + 1), vocabulary.dtype)
+    rows[:, 0] = vocabulary.beginning
+    rows[:, 1:][np.arange(length) < lengths[:, None]] = tokens
+    with_end = np.flatnonzero(lengths < length)
+    rows[with_end, lengths[with_end] + 1] = vocabulary.end
+    return rows
+
+
+def encode(sentences: Sequence[Sequence[str]], vocabulary: Vocabulary, length: int) -> TokenRows:
+    """The rows of sentences that are lists of words; words behind the first `length` are cut."""
+    cut = [sentence[:length] for sentence in sentences]
+    tokens = vocabulary.tokens(itertools.chain.from_iterable(cut))
+    return token_rows(tokens, np.array([len(s) for s in cut], np.int64), vocabulary, length)
+
+
+def examples_of(rows: TokenRows) -> Examples:
+    """The inputs and labels of rows, each int32 of shape (sentences, length)."""
+    return Examples(rows[:, :-1].astype(np.int32), rows[:, 1:].astype(np.int32))
+
+
+@dataclass(frozen=True)
+class SentencePopulation(Population):
+    """Clients whose sentences are ranges of rows of one array.
+
+    Attributes:
+      client_ids: The names of the clients.
+      rows: The sentences of all clients, client by client.
+      first: The row of each client's first sentence, then the number of rows; of shape (clients +
+        1,).
+    """
+
+    client_ids: Sequence[str]
+    rows: TokenRows
+    first: npt.NDArray[np.int64]
+
+    def num_examples(self, client: int) -> int:
+        """The number of sentences of one client."""
+        return int(self.first[client + 1] - self.first[client])
+
+    def take(self, client: int, index: npt.NDArray[np.int64]) -> Examples:
+        """One client's sentences at these positions, in this order."""
+        return examples_of(self.rows[self.first[client] : self.first[client + 1]][index])
+
+
+# Sentences before there is a vocabulary to encode them with.
+
+
+_HOLD_OUT_EVERY = 10
+_HELD_OUT = -1
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """One sentence of a client.
+
+    Attributes:
+      client_id: The name of the client.
+      words: The words of the sentence, at least one.
+    """
+
+    client_id: str
+    words: Sequence[str]
+
+
+@dataclass(frozen=True, eq=False)
+class Corpus:
+    """Sentences split into training and held-out ones, their words held as numbers.
+
+    Attributes:
+      length: The number of words that are kept of each sentence.
+      client_ids: The names of the clients, in order of appearance.
+      all_words: All words; a word's number is its place.
+      counts: The number of occurrences of each word in the training sentences, with those that are
+        not kept; int64 of shape (words,).
+      numbers: The numbers of the words kept, sentence after sentence; uint32.
+      lengths: The number of words kept of each sentence; int32 of shape (sentences,).
+      clients: The client of each sentence, -1 where it is held out; int32 of shape (sentences,).
+    """
+
+    length: int
+    client_ids: Sequence[str]
+    all_words: Sequence[str]
+    counts: IndexArray
+    numbers: npt.NDArray[np.uint32]
+    lengths: npt.NDArray[np.int32]
+    clients: npt.NDArray[np.int32]
+
+    @property
+    def word_counts(self) -> dict[str, int]:
+        """The number of occurrences of every word in the training sentences."""
+        counted = zip(self.all_words, self.counts.tolist(), strict=True)
+        return {word: count for word, count in counted if count}
+
+    @property
+    def num_held_out(self) -> int:
+        """The number of sentences that no client has."""
+        return int(np.sum(self.clients == _HELD_OUT))
+
+    def first_rows(self) -> IndexArray:
+        """The first row of each client in `rows`, then the end of all, of shape (clients + 1,)."""
+        return np.cumsum(np.bincount(self.clients - _HELD_OUT))
+
+    def rows(self, vocabulary: Vocabulary) -> TokenRows:
+        """The rows of all sentences, the held-out ones first, then client by client."""
+        tokens = np.array(vocabulary.tokens(self.all_words), vocabulary.dtype)
+        rows = token_rows(tokens[self.numbers], self.lengths, vocabulary, self.length)
+        return rows[np.argsort(self.clients, kind="stable")]
+
+    def arrays(self) -> dict[str, AnyArray]:
+        """The corpus as plain arrays, which `corpus_of_arrays` takes."""
+        return {
+            "length": np.array(self.length),
+            "client_ids": _as_bytes(self.client_ids),
+            "all_words": _as_bytes(self.all_words),
+            "counts": self.counts,
+            "numbers": self.numbers,
+            "lengths": self.lengths,
+            "clients": self.clients,
+        }
+
+
+def corpus_of_arrays(arrays: Mapping[str, AnyArray]) -> Corpus:
+    """The corpus that gave these arrays."""
+    return Corpus(
+        length=int(arrays["length"]),
+        client_ids=_of_bytes(arrays["client_ids"]),
+        all_words=_of_bytes(arrays["all_words"]),
+        counts=arrays["counts"],
+        numbers=arrays["numbers"],
+        lengths=arrays["lengths"],
+        clients=arrays["clients"],
+    )
+
+
+def _as_bytes(texts: Sequence[str]) -> npt.NDArray[np.uint8]:
+    return np.frombuffer(json.dumps(texts).encode(), np.uint8)
+
+
+def _of_bytes(array: AnyArray) -> list[str]:
+    texts: list[str] = json.loads(array.tobytes())
+    return texts
+
+
+def collect(sentences: Iterable[Sentence], length: int) -> Corpus:
+    """Reads sentences one by one; every tenth is held out, unless its client were left with none.
+
+    Args:
+      sentences: The sentences of all clients, in any order.
+      length: The number of words that are kept of each sentence; all words are counted.
+    """
+    collected = _Collected(length)
+    for position, sentence in enumerate(sentences, start=1):
+        collected.add(sentence, may_be_held_out=position % _HOLD_OUT_EVERY == 0)
+    return collected.corpus()
+
+
+class _Collected:
+    """What has been read of a corpus so far."""
+
+    def __init__(self, length: int) -> None:
+        self._length = length
+        self._counts: Counter[str] = Counter()
+        self._client: dict[str, int] = {}
+        self._number: dict[str, int] = {}  # number of each word, in order of appearance
+        self._numbers = array("I")
+        self._lengths = array("i")
+        self._clients = array("i")
+
+    def add(self, sentence: Sentence, may_be_held_out: bool) -> None:
+        if may_be_held_out and sentence.client_id in self._client:
+            self._clients.append(_HELD_OUT)
+        else:
+            self._clients.append(self._client.setdefault(sentence.client_id, len(self._client)))
+            self._counts.update(sentence.words)
+        kept = sentence.words[: self._length]
+        self._lengths.append(len(kept))
+        self._numbers.extend([self._number.setdefault(word, len(self._number)) for word in kept])
+
+    def corpus(self) -> Corpus:
+        words = list(dict.fromkeys([*self._number, *self._counts]))  # those that are kept first
+        return Corpus(
+            length=self._length,
+            client_ids=list(self._client),
+            all_words=words,
+            counts=np.array([self._counts[word] for word in words], np.int64),
+            numbers=np.asarray(self._numbers, np.uint32),
+            lengths=np.asarray(self._lengths, np.int32),
+            clients=np.asarray(self._clients, np.int32),
+        )
+
+
+# Parts of a task that the runs of a sweep share: the first makes them, the others read. A part is
+# plain arrays in an NPZ file, which is named by a hash of all that it depends on, so that another
+# text or another setting is another file. It appears whole.
+
+
+Arrays = Mapping[str, AnyArray]
+
+_folder: ContextVar[Path | None] = ContextVar("the folder of shared parts", default=None)
+
+
+@contextlib.contextmanager
+def sharing_parts(folder: Path) -> Iterator[None]:
+    """Lets the tasks that are loaded inside the block share parts through a folder.
+
+    Args:
+      folder: The folder, which is made.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    token = _folder.set(folder)
+    try:
+        yield
+    finally:
+        _folder.reset(token)
+
+
+def made_once(name: str, source: Path, settings: str, make: Callable[[], Arrays]) -> Arrays:
+    """The arrays that `make` gives, or has given to another run with this source and settings.
+
+    Outside `sharing_parts` they are made anew. Of several runs that start at one moment one makes
+    them, while the others wait.
+
+    Args:
+      name: The name of the part, which begins that of its file.
+      source: The file that the part is made of; its content counts, not its name.
+      settings: All else that it depends on.
+      make: A function that makes the arrays.
+
+    Raises:
+      OSError: The folder cannot be written.
+      InputError: The file of the part is damaged.
+    """
+    folder = _folder.get()
+    if folder is None:
+        return make()
+    try:
+        path = folder / f"{name}-{_key(source, settings)}.npz"
+    except OSError:
+        return make()  # which says what is wrong with the source
+    with in_turn(path.with_suffix(".lock")):
+        return read_or_make(path, "a part that the runs of a sweep share; delete it", make)
+
+
+def _key(source: Path, settings: str) -> str:
+    """A hash of the content of a file, of settings, and of this package's version."""
+    with source.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256")
+    digest.update(f"\0{__version__}\0{settings}".encode())
+    return digest.hexdigest()[:32]
+
+
+# The file and the task.
 
 
 def _sentences(path: Path, rows: "csv.DictReader[str]") -> Iterator[Sentence]:

@@ -6,10 +6,9 @@ import pytest
 
 from fl_audit.accounting import NoisyRounds, account
 from fl_audit.accounting.analytical import noise_multiplier_for
+from fl_audit.engines.shadow_recipe import DpSgd, Recipe, guaranteed_epsilon, with_epsilon
 from fl_audit.errors import InputError
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_sigma
-from fl_audit.training.models.guarantee import guaranteed_epsilon, with_epsilon
-from fl_audit.training.models.recipe import DpSgd, Recipe
 
 
 @pytest.mark.parametrize("epsilon", [1e-3, 0.7, 8.0, 300.0])

@@ -16,7 +16,7 @@ from fl_audit.config import Canaries, Config, DigitsTask, GaussianFixed, Shuffle
 from fl_audit.config.file import config_to_toml
 from fl_audit.formats.folders import LogFolder, RunFolder
 from fl_audit.formats.score_file import read_score_file
-from fl_audit.training.run import train as training_run
+from fl_audit.run import train as training_run
 
 CONFIG = Config(
     task=DigitsTask(num_clients=100, hidden=(8,)),

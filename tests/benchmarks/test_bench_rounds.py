@@ -11,7 +11,7 @@ from benchmarks.peers.stock_tff import StockRound, fed_avg, keras_next_word, var
 from benchmarks.rounds import OurRound, in_memory, run_of
 from fl_audit.canaries.families import FAMILIES
 from fl_audit.config import FedAvg
-from fl_audit.training.runtimes.local_runtime import LocalContext, local_runtime
+from fl_audit.engines.tff.compiled import LocalContext, local_runtime
 
 SIZES = Sizes(vocabulary_size=60, embedding_size=8, lstm_size=12, sequence_length=5)
 

@@ -17,8 +17,8 @@ from experiments.broken_mechanisms.right_variants import variants
 from experiments.broken_mechanisms.zoo import ZOO
 from fl_audit.canaries.families import RademacherFamily
 from fl_audit.config.file import load_config
+from fl_audit.engines.prepare import prepare
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
-from fl_audit.training.run.prepare import prepare
 
 CLIP = 0.5
 SHAPES = ((40, 30), (30,), (30, 10), (10,))

@@ -16,10 +16,10 @@ from fl_audit.config import (
     NoPrivacy,
     TreeAggregation,
 )
+from fl_audit.engines.tff.compiled import LocalContext, local_runtime
 from fl_audit.errors import InputError
 from fl_audit.mechanisms import canary_norm, clip_and_noise, round_noise
-from fl_audit.training.run.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from fl_audit.training.runtimes.local_runtime import LocalContext, local_runtime
+from fl_audit.run.folder import Checkpoint, load_checkpoint, save_checkpoint
 from tests.training.aggregation import Aggregation
 
 pytestmark = pytest.mark.tff

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from fl_audit.config.attack import Attack, AttackConfig
+from fl_audit.engines.shadow_recipe import guaranteed_epsilon, with_epsilon
 from fl_audit.pipeline.attack import start_attack
 from fl_audit.pipeline.attacked_points import recipe_of
-from fl_audit.tasks.tables import DigitsTask
-from fl_audit.training.models.guarantee import guaranteed_epsilon, with_epsilon
+from fl_audit.tasks.kinds import DigitsTask
 
 pytestmark = [pytest.mark.tff, pytest.mark.slow]
 

@@ -9,7 +9,7 @@ import pytest
 
 from fl_audit.cli import main
 from fl_audit.formats.score_file import read_score_file
-from fl_audit.training.run.loop import RoundLoop
+from fl_audit.run.loop import RoundLoop
 
 pytestmark = pytest.mark.tff
 

@@ -149,7 +149,7 @@ def test_a_stopped_run_without_a_report_is_not_trained_on(folders, tmp_path, mon
         raise RuntimeError("before the record")
 
     with monkeypatch.context() as patch:
-        patch.setattr("fl_audit.training.run.train.write_record", crash)
+        patch.setattr("fl_audit.run.train.write_record", crash)
         with pytest.raises(RuntimeError, match="before the record"):
             main(["run", config, "--out", str(stopped.path)])
     done = proven(stopped)

@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 
 from fl_audit.cli import main
+from fl_audit.engines.choice import make_runtime
+from fl_audit.engines.prepare import PreparedRun
+from fl_audit.engines.tff.runtime import Runtime
 from fl_audit.estimators import estimate
 from fl_audit.formats.folders import RunFolder, read_record
 from fl_audit.formats.score_file import read_score_file
-from fl_audit.training.run.prepare import PreparedRun
-from fl_audit.training.runtimes.make import make_runtime
-from fl_audit.training.runtimes.runtime import Runtime
 
 STATISTICS = (
     *("final", "final_minus_initial", "max", "sum"),
@@ -218,7 +218,7 @@ def test_native_in_several_workers_is_as_local(config_path, noiseless, tmp_path,
     def in_sessions_of_five(run: PreparedRun, worker_log: Path) -> Runtime:
         return dataclasses.replace(make_runtime(run, worker_log), rounds_per_session=5)
 
-    monkeypatch.setattr("fl_audit.training.runtimes.make.make_runtime", in_sessions_of_five)
+    monkeypatch.setattr("fl_audit.engines.choice.make_runtime", in_sessions_of_five)
     out = tmp_path / "native"
     assert main(["run", str(config_path), "--out", str(out), "--set", "runtime=native"]) == 0
     for statistic in STATISTICS:

@@ -20,7 +20,7 @@ from fl_audit.sweeps.on_ray import (
     runs_of_a_process,
     share_of,
 )
-from fl_audit.tasks.tables import PythonTask
+from fl_audit.tasks.kinds import PythonTask
 
 
 @pytest.fixture

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from fl_audit.tasks.classifier import NO_CLASS, Classifier, Examples, InMemoryPopulation
+from fl_audit.tasks.classifier import Classifier
+from fl_audit.tasks.learning_task import NO_CLASS, Examples, InMemoryPopulation
 
 NUM_CLASSES = 6
 PADDING, UNKNOWN, END = 0, 4, 5

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from fl_audit.tasks.cross_entropy import cross_entropy, cross_entropy_in_blocks
+from fl_audit.tasks.classifier import cross_entropy, cross_entropy_in_blocks
 
 
 def losses_and_gradient(logits, labels, d_losses, kernel=cross_entropy):

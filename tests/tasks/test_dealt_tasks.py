@@ -5,8 +5,8 @@ import pytest
 
 from fl_audit.errors import InputError
 from fl_audit.tasks import load_task
-from fl_audit.tasks.classifier import Examples
-from fl_audit.tasks.tables import BreastCancerTask, CifarTask, PurchaseTask, WineTask
+from fl_audit.tasks.kinds import BreastCancerTask, CifarTask, PurchaseTask, WineTask
+from fl_audit.tasks.learning_task import Examples
 
 
 def everything(task):

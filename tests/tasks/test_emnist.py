@@ -11,13 +11,8 @@ from tensorflow_federated.python.simulation.datasets import download, emnist
 from fl_audit.config import EmnistTask
 from fl_audit.errors import InputError
 from fl_audit.tasks import load_task
-from fl_audit.tasks.classifier import LearningTask
-from fl_audit.tasks.convolutional import (
-    cnn_classifier,
-    cnn_logits,
-    convolve,
-    convolve_by_product,
-)
+from fl_audit.tasks.images import cnn_classifier, cnn_logits, convolve, convolve_by_product
+from fl_audit.tasks.learning_task import LearningTask
 
 
 def keras_model() -> tf.keras.Model:

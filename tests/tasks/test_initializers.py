@@ -4,13 +4,7 @@ import numpy as np
 import pytest
 
 from fl_audit.errors import InputError
-from fl_audit.tasks.initializers import (
-    check_model_size,
-    glorot_uniform,
-    he_normal,
-    orthogonal,
-    zeros,
-)
+from fl_audit.tasks.dense import check_model_size, glorot_uniform, he_normal, orthogonal, zeros
 
 
 def test_he_normal_has_variance_two_over_rows():

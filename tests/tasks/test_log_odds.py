@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from fl_audit.errors import InputError
 from fl_audit.estimators.epsilon_star import log_odds_losses
+from fl_audit.tasks.classifier import log_odds_loss
 from fl_audit.tasks.dense import dense_classifier
-from fl_audit.tasks.log_odds import log_odds_loss
 from fl_audit.tasks.own_task import OwnTask, learning_task
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from fl_audit.tasks.lstm import lstm_outputs
+from fl_audit.tasks.next_word import lstm_outputs
 
 WIDTH, UNITS, STEPS, BATCH = 3, 4, 6, 9
 NAMES = ("inputs", "kernel", "recurrent", "bias")

@@ -9,8 +9,7 @@ import pytest
 from fl_audit.config import TextTask
 from fl_audit.errors import InputError
 from fl_audit.tasks import load_task, text
-from fl_audit.tasks.corpus import Sentence, collect, corpus_of_arrays
-from fl_audit.tasks.shared_parts import made_once, sharing_parts
+from fl_audit.tasks.text import Sentence, collect, corpus_of_arrays, made_once, sharing_parts
 
 
 @pytest.fixture
@@ -59,7 +58,7 @@ _RUN = """
 import sys, time
 from pathlib import Path
 import numpy as np
-from fl_audit.tasks.shared_parts import made_once, sharing_parts
+from fl_audit.tasks.text import made_once, sharing_parts
 def make():
     Path(sys.argv[2], f"made_{time.monotonic_ns()}").touch()
     time.sleep(0.5)

@@ -10,8 +10,8 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from fl_audit.errors import InputError
-from fl_audit.tasks.classifier import Examples
-from fl_audit.tasks.sqlite_clients import SqliteClients
+from fl_audit.tasks.learning_task import Examples
+from fl_audit.tasks.tff_datasets import SqliteClients
 
 SPEC = {
     "tokens": tf.io.FixedLenFeature([], tf.string),

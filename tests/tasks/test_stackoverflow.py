@@ -12,8 +12,8 @@ from fl_audit.config import StackOverflowTask
 from fl_audit.config.file import load_config
 from fl_audit.errors import InputError
 from fl_audit.tasks import load_task
-from fl_audit.tasks.classifier import LearningTask
-from fl_audit.tasks.tff_files import download_of
+from fl_audit.tasks.learning_task import LearningTask
+from fl_audit.tasks.tff_datasets import download_of
 
 WORDS = list(stackoverflow.get_synthetic_word_counts())
 SIZES = StackOverflowTask(

@@ -11,8 +11,8 @@ import pytest
 from fl_audit.config import TextTask
 from fl_audit.errors import InputError
 from fl_audit.tasks import load_task
-from fl_audit.tasks.classifier import LearningTask
-from fl_audit.tasks.sentences import SentencePopulation
+from fl_audit.tasks.learning_task import LearningTask
+from fl_audit.tasks.text import SentencePopulation
 
 HEADER = "client_id,text\n"
 # 24 rows: "a" has the odd ones, "b" the even ones; row n says "word" and its number.

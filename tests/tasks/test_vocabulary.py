@@ -2,7 +2,7 @@
 
 import pytest
 
-from fl_audit.tasks.vocabulary import (
+from fl_audit.tasks.next_word import (
     PADDING,
     Vocabulary,
     build_vocabulary,

@@ -6,12 +6,8 @@ import tensorflow as tf
 
 from fl_audit.errors import InputError
 from fl_audit.tasks.client_files import load_npz_task
-from fl_audit.tasks.tables import NpzTask
-from fl_audit.tasks.wide_resnet import (
-    convolve_same,
-    convolve_same_by_product,
-    wide_resnet_classifier,
-)
+from fl_audit.tasks.images import convolve_same, convolve_same_by_product, wide_resnet_classifier
+from fl_audit.tasks.kinds import NpzTask
 
 
 def tiny(shape=(8, 8, 3)):

@@ -18,8 +18,8 @@ from fl_audit.config import (
     Shuffle,
     TextTask,
 )
-from fl_audit.training.run.prepare import PreparedRun, prepare
-from fl_audit.training.runtimes.native_runtime import native_runtime
+from fl_audit.engines.prepare import PreparedRun, prepare
+from fl_audit.engines.tff.native import native_runtime
 
 _WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "and", "runs"]
 

@@ -8,11 +8,11 @@ import tensorflow_privacy as tfp
 from experiments.broken_mechanisms import queries
 from fl_audit.checks import Promise
 from fl_audit.config import DigitsTask
-from fl_audit.tasks.digits import load_digits_task
+from fl_audit.engines.tff.algorithms import functional_model
+from fl_audit.engines.tff.compiled import LocalContext, local_runtime
+from fl_audit.engines.tff.replay import trial_updates
+from fl_audit.tasks.dealt import load_digits_task
 from fl_audit.training import build_audited_fed_avg, replay_process
-from fl_audit.training.algorithm.process import functional_model
-from fl_audit.training.replay import trial_updates
-from fl_audit.training.runtimes.local_runtime import LocalContext, local_runtime
 
 pytestmark = pytest.mark.tff
 CLIP, COHORT = 0.3, 15.0

@@ -8,20 +8,20 @@ import tensorflow as tf
 import tensorflow_federated as tff
 from tensorflow_federated.python.learning.algorithms import fed_avg_with_optimizer_schedule
 
-from fl_audit.errors import InputError
-from fl_audit.training.algorithm.audited_algorithms import (
+from fl_audit.engines.tff.algorithms import (
     build_audited_fed_avg,
     build_audited_fed_prox,
     build_audited_fed_sgd,
 )
-from fl_audit.training.algorithm.audited_process import (
+from fl_audit.engines.tff.canary_clients import canary_client_data, real_client_data
+from fl_audit.engines.tff.canary_process import (
     canary_dim,
     compose_audited_process,
     released_aggregate,
 )
-from fl_audit.training.algorithm.round import flatten_weights, model_weights
-from fl_audit.training.data.canary_clients import canary_client_data, real_client_data
-from fl_audit.training.runtimes.local_runtime import LocalContext, local_runtime
+from fl_audit.engines.tff.compiled import LocalContext, local_runtime
+from fl_audit.engines.tff.rounds import flatten_weights, model_weights
+from fl_audit.errors import InputError
 
 pytestmark = pytest.mark.tff
 

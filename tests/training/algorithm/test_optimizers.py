@@ -6,8 +6,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from fl_audit.config import FedAvg, FedProx, ServerAdagrad, ServerAdam, ServerSgd, ServerYogi
-from fl_audit.training.algorithm.optimizers import client_optimizer, server_optimizer
-from fl_audit.training.algorithm.proximal_optimizer import ProximalOptimizer
+from fl_audit.engines.tff.algorithms import ProximalOptimizer, client_optimizer, server_optimizer
 
 pytestmark = pytest.mark.tff
 

@@ -19,20 +19,22 @@ from fl_audit.config import (
     GaussianFixed,
     TextTask,
 )
+from fl_audit.engines.cohort import CohortData
+from fl_audit.engines.prepare import prepare
+from fl_audit.engines.tff.local import block_trainer
+from fl_audit.engines.tff.measures import MeanLosses
+from fl_audit.engines.tff.rounds import flatten_weights
 from fl_audit.errors import InputError
 from fl_audit.estimators.epsilon_star import log_odds_losses
 from fl_audit.formats.folders import RunFolder
-from fl_audit.training.algorithm.round import flatten_weights
-from fl_audit.training.attackers import attack_context, examples, make_attackers
-from fl_audit.training.attackers.examples import (
+from fl_audit.run import attackers
+from fl_audit.run.attackers import (
     FinalLossAttacker,
     LossDifferenceAttacker,
     UpdateAttacker,
+    attack_context,
+    make_attackers,
 )
-from fl_audit.training.data.cohort_data import CohortData
-from fl_audit.training.data.mean_losses import MeanLosses
-from fl_audit.training.run.prepare import prepare
-from fl_audit.training.runtimes.local import block_trainer
 
 CLIP = 0.4
 
@@ -79,7 +81,7 @@ def run(request):
 @pytest.fixture(autouse=True)
 def _one_graph_a_model(monkeypatch):
     """Building a trainer takes longer than all that it does here."""
-    monkeypatch.setattr(examples, "block_trainer", _trainer_of)
+    monkeypatch.setattr(attackers, "block_trainer", _trainer_of)
 
 
 def _trainer_of(run):

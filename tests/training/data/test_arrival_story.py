@@ -6,6 +6,8 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from fl_audit.attacks import CanaryPool, Participation, RoundScorer
+from fl_audit.engines.tff.canary_clients import read_clip
+from fl_audit.engines.tff.compiled import LocalContext, local_runtime
 from fl_audit.errors import InputError
 from fl_audit.report.build import Asked, report_on_folder
 from fl_audit.report.folder import AuditedFolder
@@ -17,8 +19,6 @@ from fl_audit.training import (
     probe,
     released_aggregate,
 )
-from fl_audit.training.algorithm.clip_state import read_clip
-from fl_audit.training.runtimes.local_runtime import LocalContext, local_runtime
 
 pytestmark = pytest.mark.tff
 

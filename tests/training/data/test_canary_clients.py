@@ -12,12 +12,12 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from fl_audit.attacks import CanaryPool, RoundScorer
+from fl_audit.engines.tff.algorithms import build_audited_fed_avg
+from fl_audit.engines.tff.canary_clients import CanaryClients
+from fl_audit.engines.tff.canary_process import canary_dim
+from fl_audit.engines.tff.compiled import LocalContext, local_runtime
 from fl_audit.errors import InputError
 from fl_audit.formats.score_file import read_score_file
-from fl_audit.training.algorithm.audited_algorithms import build_audited_fed_avg
-from fl_audit.training.algorithm.audited_process import canary_dim
-from fl_audit.training.data.canary_clients import CanaryClients
-from fl_audit.training.runtimes.local_runtime import LocalContext, local_runtime
 from tests.started_programs import left_of
 
 pytestmark = pytest.mark.tff

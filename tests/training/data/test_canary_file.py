@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from fl_audit.config import Config, DigitsTask, ExampleCanaries, GaussianFixed, Shuffle, TextTask
+from fl_audit.engines.prepare import prepare, read_canary_file
 from fl_audit.errors import InputError
 from fl_audit.tasks import load_task
-from fl_audit.training.data.canary_file import read_canary_file
-from fl_audit.training.run.prepare import prepare
 
 
 @pytest.fixture(scope="module")

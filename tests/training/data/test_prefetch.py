@@ -6,7 +6,7 @@ import weakref
 
 import pytest
 
-from fl_audit.training.data.prefetch import prefetched
+from fl_audit.engines.cohort import prefetched
 
 TIMEOUT = 30.0  # that a deadlock fails instead of hanging; nothing waits for it otherwise
 

@@ -5,12 +5,17 @@ import pytest
 import tensorflow as tf
 from scipy import special, stats
 
-from fl_audit.tasks.classifier import Examples
+from fl_audit.engines.shadow_recipe import (
+    NO_POINT,
+    DpSgd,
+    Recipe,
+    batches_of_model,
+    initial_weights,
+    stacked,
+)
+from fl_audit.engines.tff.shadow_models import ModelBlockTrainer
 from fl_audit.tasks.dense import dense_classifier
-from fl_audit.training.models.batches import NO_POINT, batches_of_model, stacked
-from fl_audit.training.models.block_trainer import ModelBlockTrainer
-from fl_audit.training.models.initial_weights import initial_weights
-from fl_audit.training.models.recipe import DpSgd, Recipe
+from fl_audit.tasks.learning_task import Examples
 
 POINTS, FEATURES, CLASSES = 30, 5, 3
 
@@ -170,7 +175,7 @@ def test_logits_in_parts_are_the_same_and_traced_once(monkeypatch):
     weights, _, trainer = trained(Recipe(1, 5, 0.2), MEMBERS)
     tensors = [tf.constant(w) for w in weights]
     whole = trainer.logits(tensors, data().inputs)
-    monkeypatch.setattr("fl_audit.training.models.block_trainer._NUMBERS_AT_ONCE", 7 * 3 * FEATURES)
+    monkeypatch.setattr("fl_audit.engines.tff.shadow_models._NUMBERS_AT_ONCE", 7 * 3 * FEATURES)
     np.testing.assert_allclose(trainer.logits(tensors, data().inputs), whole, atol=1e-6)
     one = [w[:1] for w in tensors]
     np.testing.assert_allclose(trainer.logits(one, data().inputs), whole[:1], atol=1e-6)

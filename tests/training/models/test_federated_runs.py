@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from fl_audit.config import Bernoulli, Canaries, Config, FedAvg, GaussianFixed
+from fl_audit.engines.prepare import prepare
+from fl_audit.engines.tff.rounds import model_weights
+from fl_audit.engines.tff.runtime import cohort_data_of
+from fl_audit.engines.tff.shadow_runs import FederatedRuns
 from fl_audit.errors import InputError
 from fl_audit.membership.outputs import loss, margin_of_loss
 from fl_audit.participation import Cohort
-from fl_audit.tasks.tables import WineTask
-from fl_audit.training.algorithm.round import model_weights
-from fl_audit.training.models.federated_runs import FederatedRuns
-from fl_audit.training.run.prepare import prepare
-from fl_audit.training.runtimes.runtime import cohort_data_of
+from fl_audit.tasks.kinds import WineTask
 
 pytestmark = pytest.mark.tff
 

@@ -3,12 +3,16 @@
 import numpy as np
 import pytest
 
+from fl_audit.engines.shadow_recipe import Recipe
+from fl_audit.engines.tff.shadow_models import (
+    ModelBlockTrainer,
+    ModelJob,
+    ModelOutputs,
+    train_models,
+)
 from fl_audit.errors import InputError
-from fl_audit.tasks.classifier import Examples
 from fl_audit.tasks.dense import dense_classifier
-from fl_audit.training.models.block_trainer import ModelBlockTrainer
-from fl_audit.training.models.recipe import Recipe
-from fl_audit.training.models.train import ModelJob, ModelOutputs, train_models
+from fl_audit.tasks.learning_task import Examples
 
 
 def job(**changes):

@@ -3,8 +3,7 @@
 from types import SimpleNamespace
 
 from fl_audit.estimators.anytime import LARGEST_TESTED
-from fl_audit.training.observers import FinishedRound, RoundMetrics
-from fl_audit.training.observers.display import ProgressDisplay, VerdictLine
+from fl_audit.run.observers import FinishedRound, ProgressDisplay, RoundMetrics, VerdictLine
 
 
 def finished(number, accuracy=None, epsilon=None, contradicted_at=0.0):

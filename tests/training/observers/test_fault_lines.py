@@ -3,14 +3,21 @@
 import dataclasses
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from fl_audit.config import GaussianAdaptive
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
-from fl_audit.training.observers.fault_lines import FaultLines
-from fl_audit.training.observers.metrics_csv import MetricsCsv, read_metrics
-from fl_audit.training.observers.observer import FinishedRound, RoundMetrics, StartedRun
+from fl_audit.run.observers import (
+    FaultLines,
+    FinishedRound,
+    MetricsCsv,
+    RoundMetrics,
+    StartedRun,
+    read_metrics,
+)
+from fl_audit.tasks.learning_task import Examples
 
 ROUNDS = 200
 
@@ -42,11 +49,12 @@ def written(folder, rounds) -> RunFolder:
 
 
 def watch(folder, earlier=range(0)) -> FaultLines:
-    labels = SimpleNamespace(dtype=SimpleNamespace(is_floating=False))
-    classifier = SimpleNamespace(variable_sizes=(100, 10), label_spec=labels)
+    classifier = SimpleNamespace(variable_sizes=(100, 10))
+    held_out = Examples(np.zeros((3, 2), np.float32), np.zeros(3, np.int32))
     mechanism = GaussianAdaptive(noise_multiplier=1.0, clip_norm=0.1)
     run = SimpleNamespace(
-        task=SimpleNamespace(classifier=classifier), config=SimpleNamespace(mechanism=mechanism)
+        task=SimpleNamespace(classifier=classifier, held_out=held_out),
+        config=SimpleNamespace(mechanism=mechanism),
     )
     lines = FaultLines(run)
     lines.run_started(StartedRun(written(folder, earlier), None, ROUNDS, len(earlier)))

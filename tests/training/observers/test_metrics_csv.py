@@ -4,8 +4,7 @@ import pytest
 
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
-from fl_audit.training.observers import FinishedRound, RoundMetrics, StartedRun
-from fl_audit.training.observers.metrics_csv import MetricsCsv, read_rows
+from fl_audit.run.observers import FinishedRound, MetricsCsv, RoundMetrics, StartedRun, read_rows
 
 _METRICS = RoundMetrics(
     round=1,

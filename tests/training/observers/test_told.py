@@ -3,8 +3,8 @@
 import pytest
 
 from fl_audit.errors import InputError
-from fl_audit.training.observers import RoundObserver
-from fl_audit.training.observers.told import told
+from fl_audit.run.observers import RoundObserver
+from fl_audit.run.train import told
 
 
 class Listener(RoundObserver):

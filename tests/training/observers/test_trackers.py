@@ -9,9 +9,8 @@ import pytest
 from fl_audit.config import Canaries, Config, DigitsTask, GaussianFixed, Shuffle
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
-from fl_audit.training.observers import CanaryCosines, FinishedRound, RoundMetrics, StartedRun
-from fl_audit.training.observers.mlflow import MlflowObserver
-from fl_audit.training.observers.wandb import WandbObserver
+from fl_audit.run.observers import CanaryCosines, FinishedRound, RoundMetrics, StartedRun
+from fl_audit.run.trackers import MlflowObserver, WandbObserver
 
 FINISHED = FinishedRound(
     RoundMetrics(3, 10, 2, 0.1, 0.05, 0.02, 2.3, None, 0.4, 0.01, 1.5),

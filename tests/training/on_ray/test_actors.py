@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from fl_audit.config import RayCluster
+from fl_audit.engines.tff.ray.actors import Actors
+from fl_audit.engines.tff.ray.tree_sum import Node, TreeSum, shards_of
+from fl_audit.engines.tff.ray.worker import Sent, WorkerSetup
 from fl_audit.errors import InputError
 from fl_audit.participation import Cohort
-from fl_audit.training.on_ray.actors import Actors
-from fl_audit.training.on_ray.client_worker import Sent, WorkerSetup
-from fl_audit.training.on_ray.shards import Node, TreeSum, shards_of
 
 SETUP = WorkerSetup("", "", {}, 1)
 

@@ -5,8 +5,7 @@ from collections import Counter
 
 import pytest
 
-from fl_audit.training.on_ray.places import LyingSum, RoundWork
-from fl_audit.training.on_ray.shards import Node, TreeSum
+from fl_audit.engines.tff.ray.tree_sum import LyingSum, Node, RoundWork, TreeSum
 from tests.training.on_ray.written_trees import merged, tree_of
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from fl_audit.config import RayCluster
+from fl_audit.engines.choice import make_runtime
+from fl_audit.engines.tff.rounds import flatten_weights, model_weights, run_round
 from fl_audit.errors import InputError
-from fl_audit.training.algorithm.round import flatten_weights, model_weights, run_round
-from fl_audit.training.runtimes.make import make_runtime
 
 pytest.importorskip("ray")
 pytestmark = [pytest.mark.slow, pytest.mark.tff]
@@ -23,7 +23,7 @@ SAME = 1e-6
 def run(dense_run):
     """Five rounds of 40 clients: eleven shards each."""
     from fl_audit.config import Shuffle
-    from fl_audit.training.run.prepare import prepare
+    from fl_audit.engines.prepare import prepare
 
     rounds = Shuffle(rounds=5, clients_per_round=40)
     return prepare(msgspec.structs.replace(dense_run.config, participation=rounds))

@@ -6,8 +6,8 @@ import random
 import numpy as np
 import pytest
 
+from fl_audit.engines.tff.ray.tree_sum import Node, OpenWork, TreeSum, shard_size, shards_of
 from fl_audit.participation import Cohort
-from fl_audit.training.on_ray.shards import Node, OpenWork, TreeSum, shard_size, shards_of
 from tests.training.on_ray.written_trees import merged, tree_of
 
 

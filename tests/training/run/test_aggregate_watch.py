@@ -9,7 +9,7 @@ from fl_audit.attacks.attacker import SeenRound
 from fl_audit.checks import measure, read_autocorrelation
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
-from fl_audit.training.run.aggregate_watch import AggregateWatch
+from fl_audit.run.loop import AggregateWatch
 
 CLIP_NORM, PARTICIPANTS = 0.5, 4
 

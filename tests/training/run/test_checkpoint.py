@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from fl_audit.errors import InputError
-from fl_audit.training.run.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from fl_audit.training.run.sealed_logs import Seal
+from fl_audit.run.folder import Checkpoint, Seal, load_checkpoint, save_checkpoint
 
 
 def _state(scale: float):

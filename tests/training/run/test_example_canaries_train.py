@@ -15,10 +15,10 @@ from fl_audit.config import (
     GaussianFixed,
     ServerSgd,
 )
-from fl_audit.training.algorithm.round import run_round
-from fl_audit.training.data.cohort_data import CohortData, RoundData
-from fl_audit.training.run.prepare import prepare
-from fl_audit.training.runtimes.make import make_runtime
+from fl_audit.engines.choice import make_runtime
+from fl_audit.engines.cohort import CohortData, RoundData
+from fl_audit.engines.prepare import prepare
+from fl_audit.engines.tff.rounds import run_round
 
 pytestmark = pytest.mark.tff
 

@@ -3,7 +3,7 @@ import signal
 
 import pytest
 
-from fl_audit.training.run.interruption import stop_request
+from fl_audit.run.loop import stop_request
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

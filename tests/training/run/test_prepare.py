@@ -18,8 +18,8 @@ from fl_audit.config import (
     Replay,
     Shuffle,
 )
+from fl_audit.engines.prepare import canaries_csv, prepare
 from fl_audit.errors import InputError
-from fl_audit.training.run.prepare import canaries_csv, prepare
 
 _CONFIG = Config(
     task=DigitsTask(num_clients=50, hidden=(8,)),

@@ -9,11 +9,11 @@ from experiments.broken_mechanisms.zoo import ZOO
 from fl_audit.checks import Finding, read_replay, write_replay
 from fl_audit.cli import main
 from fl_audit.config.file import load_config
+from fl_audit.engines.prepare import prepare
+from fl_audit.engines.tff.replay import replay_of
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
 from fl_audit.report import write_report
-from fl_audit.training.run.prepare import prepare
-from fl_audit.training.run.replayed import replay_of
 
 pytestmark = pytest.mark.tff
 

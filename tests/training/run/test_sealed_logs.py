@@ -7,7 +7,7 @@ from fl_audit.attacks.audit_table import Audit
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.round_logs import create_log
-from fl_audit.training.run.sealed_logs import check_logs, seal_logs
+from fl_audit.run.folder import check_logs, seal_logs
 
 _AUDIT = Audit(threat_models=["checkpoints"], release_every=2)
 _ROUNDS = 5

@@ -5,12 +5,7 @@ from fl_audit.config import Canaries, Config, DigitsTask, GaussianFixed, Shuffle
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.text_files import write_text
-from fl_audit.training.run.taken_folder import (
-    check_new,
-    check_resumable,
-    check_same_canaries,
-    write_identity,
-)
+from fl_audit.run.folder import check_new, check_resumable, check_same_canaries, write_identity
 
 _CONFIG = Config(
     task=DigitsTask(),

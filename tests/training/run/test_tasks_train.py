@@ -16,13 +16,13 @@ from fl_audit.config import (
     StackOverflowTask,
     TextTask,
 )
+from fl_audit.engines.cohort import CohortData, DataSets
+from fl_audit.engines.tff.algorithms import build_process
+from fl_audit.engines.tff.compiled import LocalContext, local_runtime
+from fl_audit.engines.tff.measures import Evaluator
+from fl_audit.engines.tff.rounds import model_weights, run_round
 from fl_audit.participation import Cohort
 from fl_audit.tasks import load_task
-from fl_audit.training.algorithm.process import build_process
-from fl_audit.training.algorithm.round import model_weights, run_round
-from fl_audit.training.data.cohort_data import CohortData, DataSets
-from fl_audit.training.run.evaluation import Evaluator
-from fl_audit.training.runtimes.local_runtime import LocalContext, local_runtime
 
 pytestmark = pytest.mark.tff
 

@@ -4,8 +4,8 @@ import types
 
 import pytest
 
-from fl_audit.training.runtimes import block_size
-from fl_audit.training.runtimes.block_size import clients_in_memory, default_clients_per_block
+from fl_audit.engines.tff import blocks
+from fl_audit.engines.tff.blocks import clients_in_memory, default_clients_per_block
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ def test_half_of_the_memory_holds_them(dim, num_bytes, expected):
 
 def _see(monkeypatch, *devices):
     found = [types.SimpleNamespace(device_type=kind, memory_limit=size) for kind, size in devices]
-    monkeypatch.setattr(block_size.device_lib, "list_local_devices", lambda: found)
+    monkeypatch.setattr(blocks.device_lib, "list_local_devices", lambda: found)
 
 
 def test_on_a_cpu_small_models_train_in_blocks_and_large_ones_do_not(monkeypatch):

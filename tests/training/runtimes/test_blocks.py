@@ -5,10 +5,15 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from fl_audit.tasks.classifier import NO_CLASS, Examples
-from fl_audit.training.algorithm.process import functional_model
-from fl_audit.training.runtimes.blocks import BlockTrainer, NotVectorizedError, pad_block
-from fl_audit.training.runtimes.local_training import MeanGradient, OptimizerSteps
+from fl_audit.engines.tff.algorithms import functional_model
+from fl_audit.engines.tff.blocks import (
+    BlockTrainer,
+    MeanGradient,
+    NotVectorizedError,
+    OptimizerSteps,
+    pad_block,
+)
+from fl_audit.tasks.learning_task import NO_CLASS, Examples
 
 pytestmark = pytest.mark.tff
 

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from fl_audit.training.runtimes.imported_computation import ImportedComputation, flatten, unflatten
+from fl_audit.engines.tff.compiled import ImportedComputation, flatten, unflatten
 
 pytestmark = pytest.mark.tff
 

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from fl_audit.training.runtimes.local_runtime import LocalContext, NotLocalError, local_runtime
+from fl_audit.engines.tff.compiled import LocalContext, NotLocalError, local_runtime
 
 pytestmark = pytest.mark.tff
 

@@ -11,8 +11,8 @@ from fl_audit.config import (
     NoPrivacy,
     TreeAggregation,
 )
+from fl_audit.engines.tff.compiled import LocalContext, local_runtime
 from fl_audit.mechanisms import clip_and_noise
-from fl_audit.training.runtimes.local_runtime import LocalContext, local_runtime
 from tests.training.aggregation import Aggregation
 
 pytestmark = pytest.mark.tff

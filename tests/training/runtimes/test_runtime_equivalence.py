@@ -17,16 +17,15 @@ from fl_audit.config import (
     ServerSgd,
     ServerYogi,
 )
+from fl_audit.engines.choice import make_runtime
+from fl_audit.engines.cohort import CohortData
+from fl_audit.engines.tff.algorithms import client_optimizer, functional_model
+from fl_audit.engines.tff.compiled import LocalContext, local_runtime
+from fl_audit.engines.tff.local import Local, LocalBlocks
+from fl_audit.engines.tff.native import Native
+from fl_audit.engines.tff.rounds import flatten_weights, model_weights, run_round
 from fl_audit.mechanisms import make_aggregator
-from fl_audit.training.algorithm.optimizers import client_optimizer
-from fl_audit.training.algorithm.process import functional_model
-from fl_audit.training.algorithm.round import flatten_weights, model_weights, run_round
-from fl_audit.training.data.cohort_data import CohortData
-from fl_audit.training.run.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from fl_audit.training.runtimes.local import Local, LocalBlocks
-from fl_audit.training.runtimes.local_runtime import LocalContext, local_runtime
-from fl_audit.training.runtimes.make import make_runtime
-from fl_audit.training.runtimes.native import Native
+from fl_audit.run.folder import Checkpoint, load_checkpoint, save_checkpoint
 
 pytestmark = pytest.mark.tff
 

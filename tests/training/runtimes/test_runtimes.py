@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 import tensorflow_federated as tff
 
+from fl_audit.engines.choice import RUNTIMES, CannotRunError, RuntimeKind, make_runtime
+from fl_audit.engines.cohort import CohortData
+from fl_audit.engines.tff import local, native
+from fl_audit.engines.tff.local import Local, LocalBlocks
+from fl_audit.engines.tff.native import Native
 from fl_audit.errors import InputError
-from fl_audit.training.data.cohort_data import CohortData
-from fl_audit.training.runtimes import local, native
-from fl_audit.training.runtimes.kinds import RUNTIMES, CannotRunError, RuntimeKind
-from fl_audit.training.runtimes.local import Local, LocalBlocks
-from fl_audit.training.runtimes.make import make_runtime
-from fl_audit.training.runtimes.native import Native
 
 pytestmark = pytest.mark.tff
 

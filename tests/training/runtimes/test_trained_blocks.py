@@ -5,11 +5,10 @@ import pytest
 import tensorflow as tf
 
 from fl_audit.canaries.families import GaussianFamily
-from fl_audit.tasks.classifier import NO_CLASS, Examples
-from fl_audit.training.algorithm.round import flatten_weights
-from fl_audit.training.data.cohort_data import RoundData
-from fl_audit.training.runtimes.blocks import TrainedBlock
-from fl_audit.training.runtimes.trained_blocks import TrainedBlocks
+from fl_audit.engines.cohort import RoundData
+from fl_audit.engines.tff.blocks import TrainedBlock, TrainedBlocks
+from fl_audit.engines.tff.rounds import flatten_weights
+from fl_audit.tasks.learning_task import NO_CLASS, Examples
 
 NORM = 1e15
 

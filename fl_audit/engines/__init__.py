@@ -1,0 +1,1 @@
+"""Engines, which train the rounds of a run. `tff` is the one on TensorFlow Federated."""

@@ -1,0 +1,128 @@
+"""The runtimes by the names that a config gives them, and the choice of one for a run.
+
+Nothing here imports an engine before a runtime is made, so that the name in a config can be checked
+without it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from fl_audit.engines.prepare import PreparedRun
+from fl_audit.engines.tff.runtime import Runtime
+from fl_audit.errors import InputError, nearest
+
+AUTO = "auto"
+"""The name that asks for the first runtime that can run the process."""
+
+
+class CannotRunError(Exception):
+    """A runtime cannot run the process of a run; the text says why."""
+
+
+@dataclass(frozen=True)
+class RuntimeKind:
+    """Everything that is known of one runtime.
+
+    Attributes:
+      name: The name of the runtime in a config.
+      make: A function that makes the runtime of a prepared run, from the run, the file that a
+        worker's output is appended to, and why the runtime was chosen. It raises a `CannotRunError`
+        where it cannot run the run's process, and an `InputError` where the config asks for what it
+        does not have.
+      takes_blocks: Whether the runtime can train clients in blocks; where it cannot, a config that
+        asks for it by name and sets `clients_per_block` is refused.
+    """
+
+    name: str
+    make: Callable[["PreparedRun", Path, str], "Runtime"]
+    takes_blocks: bool
+
+
+def _local(run: "PreparedRun", worker_log: Path, why: str) -> "Runtime":
+    from fl_audit.engines.tff.compiled import NotLocalError
+    from fl_audit.engines.tff.local import make_local
+
+    del worker_log, why  # it has no worker, and needs no reason to be chosen
+    try:
+        return make_local(run)
+    except NotLocalError as error:
+        raise CannotRunError(str(error)) from error
+
+
+def _native(run: "PreparedRun", worker_log: Path, why: str) -> "Runtime":
+    from fl_audit.engines.tff.native import make_native
+
+    return make_native(run, worker_log, why)
+
+
+def _ray(run: "PreparedRun", worker_log: Path, why: str) -> "Runtime":
+    from fl_audit.engines.tff.compiled import NotLocalError
+    from fl_audit.engines.tff.ray.runtime import make_ray
+
+    del worker_log, why  # Ray keeps its own logs, and is never chosen without being asked for
+    try:
+        return make_ray(run)
+    except NotLocalError as error:
+        raise CannotRunError(str(error)) from error
+
+
+LOCAL = RuntimeKind("local", _local, takes_blocks=True)
+NATIVE = RuntimeKind("native", _native, takes_blocks=False)
+RAY = RuntimeKind("ray", _ray, takes_blocks=True)
+
+RUNTIMES: dict[str, RuntimeKind] = {kind.name: kind for kind in (LOCAL, NATIVE, RAY)}
+"""All runtimes, in the order in which `auto` tries them; `native` can run any process."""
+
+
+def check_runtime_name(name: str, source: str) -> None:
+    """Raises an `InputError` where a config asks for an unknown runtime.
+
+    Args:
+      name: The value of the config's key `runtime`.
+      source: The name of the config in the message.
+    """
+    known = (AUTO, *RUNTIMES)
+    if name not in known:
+        raise InputError(f"{source}: key `runtime`: unknown {name!r}; {nearest(name, known)}")
+
+
+def make_runtime(run: PreparedRun, worker_log: Path) -> Runtime:
+    """The runtime that a config asks for; `auto` takes the first that can run the process.
+
+    Args:
+      run: The run, made by `prepare`.
+      worker_log: The file that a worker's output would be appended to.
+
+    Raises:
+      InputError: The config asks for an unknown runtime, for one that cannot run the process, or
+        for clients in blocks that cannot train so.
+    """
+    check_runtime_name(run.config.runtime, "config")
+    if run.config.runtime == AUTO:
+        return _first_that_can(run, worker_log)
+    return _asked_for(RUNTIMES[run.config.runtime], run, worker_log)
+
+
+def _asked_for(kind: RuntimeKind, run: PreparedRun, worker_log: Path) -> Runtime:
+    if run.config.clients_per_block is not None and not kind.takes_blocks:
+        others = " or ".join(repr(other.name) for other in RUNTIMES.values() if other.takes_blocks)
+        raise InputError(
+            f"clients_per_block: is for runtime {others}; leave it out for {kind.name!r}"
+        )
+    try:
+        return kind.make(run, worker_log, "asked for")
+    except CannotRunError as error:
+        raise InputError(f"runtime: must be {NATIVE.name!r} for this process: {error}") from error
+
+
+def _first_that_can(run: PreparedRun, worker_log: Path) -> Runtime:
+    if run.config.ray is not None:
+        raise InputError(f"runtime: must be {RAY.name!r} for [ray] to be used, is {AUTO!r}")
+    refusals: list[str] = []
+    for kind in RUNTIMES.values():
+        try:
+            return kind.make(run, worker_log, "; ".join(refusals))
+        except CannotRunError as error:
+            refusals.append(f"{kind.name} cannot run this process: {error}")
+    raise InputError(f"runtime: {'; '.join(refusals)}")

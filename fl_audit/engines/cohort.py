@@ -1,0 +1,188 @@
+"""The participants of a round: what they train on, read ahead of time.
+
+`CohortData` gives for a cohort the examples of its clients, in the order in which each trains on
+them, and the vectors or examples of its canaries. `prefetched` reads the next cohort while a round
+trains.
+"""
+
+import collections
+import contextlib
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import tensorflow as tf
+
+from fl_audit.array_types import IndexArray
+from fl_audit.canaries.families import CanaryFamily
+from fl_audit.config import Client
+from fl_audit.engines.tff.data_sets import small_data_set
+from fl_audit.participation import Cohort
+from fl_audit.seeds import Stream, generator
+from fl_audit.tasks.learning_task import Examples, LearningTask
+
+
+@dataclass(frozen=True)
+class RoundData:
+    """The participants of one round.
+
+    Attributes:
+      clients: The examples of each real client in the order of training, pass after pass.
+      canaries: The indices of the canaries in the pool, int64.
+      canary_examples: The examples of each of these canaries, in their order, where canaries hold
+        examples; empty where they are vectors.
+    """
+
+    clients: Sequence[Examples]
+    canaries: IndexArray
+    canary_examples: Sequence[Examples] = ()
+
+    @property
+    def trained(self) -> Sequence[Examples]:
+        """The examples of all participants that train."""
+        return [*self.clients, *self.canary_examples]
+
+    @property
+    def vectors(self) -> IndexArray:
+        """The canaries that send a vector."""
+        return self.canaries[len(self.canary_examples) :]
+
+
+@dataclass(frozen=True)
+class CohortData:
+    """A reader of the data of a round's participants; it may be asked from any thread.
+
+    Attributes:
+      task: The task whose clients take part.
+      config: The client table of the config, with batch size and number of passes.
+      seed: The seed of the run.
+      canary_examples: The examples of the pool's canaries; empty where they are vectors.
+    """
+
+    task: LearningTask
+    config: Client
+    seed: int
+    canary_examples: Sequence[Examples] = ()
+
+    def of(self, cohort: Cohort, round_index: int) -> RoundData:
+        """The data of a cohort, in the order of this round."""
+        clients = [self._examples(int(client), round_index) for client in cohort.clients]
+        if not self.canary_examples:
+            return RoundData(clients, cohort.canaries)
+        canaries = [self.of_canary(int(canary), round_index) for canary in cohort.canaries]
+        return RoundData(clients, cohort.canaries, canaries)
+
+    def of_canary(self, canary: int, round_index: int) -> Examples:
+        """A canary's examples in the order in which it would train on them in a round."""
+        examples = self.canary_examples[canary]
+        random = generator(self.seed, Stream.CANARY_ORDER, round_index, canary)
+        return examples.take(self._order(len(examples), random))
+
+    def _examples(self, client: int, round_index: int) -> Examples:
+        population = self.task.population
+        random = generator(self.seed, Stream.LOCAL_ORDER, round_index, client)
+        return population.take(client, self._order(population.num_examples(client), random))
+
+    def _order(self, num_examples: int, random: np.random.Generator) -> IndexArray:
+        """The positions of the examples, pass after pass."""
+        passes = [
+            random.permutation(num_examples)[: self.task.max_examples_per_client]
+            for _ in range(self.config.epochs)
+        ]
+        return np.concatenate(passes)
+
+
+@dataclass(frozen=True)
+class DataSets:
+    """Participants as a process of `build_process` takes them, each a pair of data sets.
+
+    Attributes:
+      batch_size: The number of examples in a step.
+      family: The family of the canaries that are vectors.
+      no_examples: Examples of the task's shapes, none of them, for canaries that are vectors.
+    """
+
+    batch_size: int
+    family: CanaryFamily
+    no_examples: Examples
+
+    def of(self, data: RoundData, canary_norm: float) -> Iterator[Any]:
+        """The data sets of real clients, then of canaries, each made when it is asked for.
+
+        Args:
+          data: The data of the participants.
+          canary_norm: The length of the update of a canary that is a vector.
+        """
+        # Participants without examples, or without a vector, share one empty data set.
+        no_vector = small_data_set(np.zeros((0, self.family.dim), np.float32))
+        no_batches = batches_of(self.no_examples, self.batch_size)
+        for examples in data.trained:
+            yield _participant(no_vector, batches_of(examples, self.batch_size))
+        for canary in data.vectors:
+            vector = self.family.vector(int(canary)) * np.float32(canary_norm)
+            yield _participant(small_data_set(vector[None, :]), no_batches)
+
+
+def batches_of(examples: Examples, batch_size: int) -> tf.data.Dataset:
+    """A client's batches, in order.
+
+    Args:
+      examples: The examples of the client.
+      batch_size: The number of examples in a step; the last batch may have fewer.
+    """
+    return small_data_set((examples.inputs, examples.labels)).batch(batch_size)
+
+
+def _participant(canary: tf.data.Dataset, examples: tf.data.Dataset) -> Any:
+    return collections.OrderedDict(canary=canary, examples=examples)
+
+
+# Reading ahead.
+
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+@contextlib.contextmanager
+def prefetched(
+    make: Callable[[S], T], items: Iterable[S], num_threads: int = 1
+) -> Iterator[Iterator[T]]:
+    """Calls `make` for each item in background threads and gives the results in order.
+
+    The next `num_threads` results, and no more, are made while the caller works on the last one.
+    What `make` raises is raised where its result is asked for. However the block is left, its
+    threads have ended by then: calls of `make` that have begun are waited for, later ones are not
+    begun.
+
+    Args:
+      make: A function that is called with an item, in any thread.
+      items: The items, taken one by one in the caller's thread.
+      num_threads: The number of calls of `make` at the same time, at least 1.
+
+    Yields:
+      An iterator over the results, in the order of `items`.
+    """
+    executor = ThreadPoolExecutor(num_threads, thread_name_prefix="prefetch")
+    try:
+        yield _in_order(executor, make, iter(items), num_threads)
+    finally:
+        executor.shutdown(cancel_futures=True)
+
+
+def _in_order(
+    executor: ThreadPoolExecutor, make: Callable[[S], T], items: Iterator[S], ahead: int
+) -> Iterator[T]:
+    pending: collections.deque[Future[T]] = collections.deque()
+
+    def submit(count: int) -> None:
+        pending.extend(executor.submit(make, item) for item in itertools.islice(items, count))
+
+    submit(ahead)
+    while pending:
+        result = pending.popleft().result()
+        submit(1)
+        yield result

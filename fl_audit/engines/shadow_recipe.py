@@ -1,0 +1,222 @@
+"""How shadow models are trained: steps, privacy, batches and initial weights, without an engine."""
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_audit.accounting import NoisyRounds, account
+from fl_audit.accounting.analytical import noise_multiplier_for
+from fl_audit.array_types import Float32Array
+from fl_audit.errors import InputError
+from fl_audit.inner_products import euclidean_norm
+from fl_audit.seeds import Stream, generator
+from fl_audit.tasks.learning_task import Model
+
+InitialWeights = Literal["random", "same"]
+"""Whether each model has initial weights of its own, or all of them the task's."""
+
+
+@dataclass(frozen=True)
+class DpSgd:
+    """The privacy of each step: examples clipped one by one, Gaussian noise on their sum.
+
+    A step takes each training point with probability batch_size / public_size, and divides the
+    noised sum by batch_size. Neither depends on how many points a model really has, so models with
+    and without a point differ in that point alone (add or remove one).
+
+    With micro-batches each point belongs to one of them for good, by its index. A step clips the
+    mean gradient of each micro-batch's taken points in place of each example's, and divides the
+    noised sum by the number of micro-batches (Negoescu et al. 2024, section 4.1). One point more
+    turns one clipped mean into another, which may point the other way: it moves the sum by up to
+    2 clip_norm, so that the same noise guarantees as much as half of it without micro-batches.
+
+    Attributes:
+      clip_norm: The largest L2 norm of an example's gradient, above 0.
+      noise_multiplier: The deviation of the noise over clip_norm, at least 0.
+      public_size: The number of training points that probability and number of steps go by.
+      microbatches: The number of micro-batches; None to clip example by example.
+    """
+
+    clip_norm: float
+    noise_multiplier: float
+    public_size: int
+    microbatches: int | None = None
+
+    @property
+    def sum_noise_multiplier(self) -> float:
+        """The noise over how far one point more or less moves the sum."""
+        return self.noise_multiplier / (1 if self.microbatches is None else 2)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a model is trained.
+
+    Attributes:
+      epochs: The number of passes over the training points; under DP-SGD over `public_size`.
+      batch_size: The number of points in a step; under DP-SGD its expectation.
+      learning_rate: The length of a step over the momentum's gradient.
+      momentum: The share of the last step that is kept, in [0, 1).
+      privacy: DP-SGD's parameters; None for plain SGD.
+      output_noise: The deviation of Gaussian noise on every weight of the trained model, before
+        anyone sees it.
+      initial_weights: Whether each model has initial weights of its own.
+    """
+
+    epochs: int
+    batch_size: int
+    learning_rate: float
+    momentum: float = 0.0
+    privacy: DpSgd | None = None
+    output_noise: float = 0.0
+    initial_weights: InitialWeights = "random"
+
+    def steps(self, num_members: int) -> int:
+        """The number of steps of a model with so many training points."""
+        size = num_members if self.privacy is None else self.privacy.public_size
+        return self.epochs * math.ceil(size / self.batch_size)
+
+
+# The upper bound on epsilon of a recipe, and the recipe of an upper bound.
+
+
+def guaranteed_epsilon(recipe: Recipe, delta: float) -> float:
+    """The epsilon that DP-SGD guarantees to one point more or less, against all attackers.
+
+    Those who see every step are included. Output noise alone guarantees nothing here: how far one
+    point moves a trained model is not known.
+
+    Args:
+      recipe: How models are trained.
+      delta: The delta of the guarantee, in (0, 1).
+
+    Returns:
+      The epsilon, infinite without DP-SGD or without its noise.
+    """
+    if recipe.privacy is None:
+        return math.inf
+    epsilon = account(_steps(recipe, recipe.privacy, delta)).epsilon
+    return math.inf if epsilon is None else epsilon
+
+
+def with_epsilon(recipe: Recipe, epsilon: float, delta: float) -> Recipe:
+    """The recipe with the least noise of DP-SGD that guarantees an epsilon.
+
+    Args:
+      recipe: How models are trained, by DP-SGD; its noise multiplier does not count.
+      epsilon: The target, above 0.
+      delta: The delta of the guarantee, in (0, 1).
+
+    Raises:
+      InputError: The recipe is not DP-SGD, or no noise is enough.
+    """
+    privacy = recipe.privacy
+    if privacy is None:
+        raise InputError("only DP-SGD can be given an epsilon")
+
+    def noised(noise_multiplier: float) -> Recipe:
+        changed = dataclasses.replace(privacy, noise_multiplier=noise_multiplier)
+        return dataclasses.replace(recipe, privacy=changed)
+
+    return noised(
+        noise_multiplier_for(
+            epsilon, lambda multiplier: guaranteed_epsilon(noised(multiplier), delta)
+        )
+    )
+
+
+def _steps(recipe: Recipe, privacy: DpSgd, delta: float) -> NoisyRounds:
+    """The steps as rounds of one-example clients, each drawn by a coin of its own."""
+    return NoisyRounds(
+        rounds=recipe.steps(privacy.public_size),
+        delta=delta,
+        noise_multiplier=privacy.sum_noise_multiplier,
+        sum_noise_multiplier=privacy.sum_noise_multiplier,
+        sampling_probability=min(1.0, recipe.batch_size / privacy.public_size),
+    )
+
+
+# The points of each step, drawn by NumPy from the model's own stream.
+
+
+NO_POINT = -1
+"""The index that fills a batch up."""
+
+Batches = npt.NDArray[np.int32]
+
+
+def batches_of_model(
+    members: npt.NDArray[np.int64], recipe: Recipe, seed: int, model: int
+) -> Batches:
+    """The indices of the points of each step of one model.
+
+    Without privacy each epoch takes the points in a new random order; under DP-SGD each step takes
+    each point by a coin of its own (Poisson sampling).
+
+    Args:
+      members: The indices of the model's training points, at least one.
+      recipe: How models are trained.
+      seed: The seed of the run.
+      model: The number of the model, which with the seed decides everything.
+
+    Returns:
+      Indices, int32 of shape (steps, rows), filled up with `NO_POINT`.
+    """
+    rng = generator(seed, Stream.MODEL_ORDER, model)
+    if recipe.privacy is None:
+        return _shuffled(members, recipe, rng)
+    rate = min(1.0, recipe.batch_size / recipe.privacy.public_size)
+    taken = [members[rng.random(len(members)) < rate] for _ in range(recipe.steps(len(members)))]
+    return _filled(taken, max(map(len, taken)))
+
+
+def stacked(of_models: list[Batches]) -> Batches:
+    """The batches of several models, filled up to one shape (models, steps, rows)."""
+    steps = max(len(batches) for batches in of_models)
+    rows = max(batches.shape[1] for batches in of_models)
+    block = np.full((len(of_models), steps, rows), NO_POINT, np.int32)
+    for model, batches in enumerate(of_models):
+        block[model, : len(batches), : batches.shape[1]] = batches
+    return block
+
+
+def _shuffled(members: npt.NDArray[np.int64], recipe: Recipe, rng: np.random.Generator) -> Batches:
+    rows = min(recipe.batch_size, len(members))
+    steps = math.ceil(len(members) / recipe.batch_size)
+    epochs = np.full((recipe.epochs, steps * rows), NO_POINT, np.int32)
+    for epoch in epochs:
+        epoch[: len(members)] = rng.permutation(members)
+    return epochs.reshape(recipe.epochs * steps, rows)
+
+
+def _filled(taken: list[npt.NDArray[np.int64]], rows: int) -> Batches:
+    batches = np.full((len(taken), max(rows, 1)), NO_POINT, np.int32)
+    for batch, points in zip(batches, taken, strict=True):
+        batch[: len(points)] = points
+    return batches
+
+
+# Initial weights of a model's own.
+
+
+def initial_weights(classifier: Model, seed: int, model: int) -> list[Float32Array]:
+    """Weights of one model's own: normal, with the root mean square of each array of the task's.
+
+    Arrays of zeros (biases) stay zeros. For He's normal initial weights this is their own law; for
+    a uniform one it is a normal law of the same variance.
+
+    Args:
+      classifier: The model whose initial weights give the scales.
+      seed: The seed of the run.
+      model: The number of the model.
+    """
+    rng = generator(seed, Stream.MODEL_WEIGHTS, model)
+    return [
+        rng.standard_normal(weight.shape, np.float32)
+        * np.float32(euclidean_norm(weight.ravel()) / math.sqrt(weight.size))
+        for weight in classifier.initial_weights
+    ]

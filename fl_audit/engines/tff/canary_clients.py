@@ -1,0 +1,409 @@
+"""Canary clients in a user's own TFF loop (docs/any_process.md).
+
+`CanaryClients` says which canaries are in a round and makes the data of all its clients;
+`read_clip` reads the clip from the state of TFF's aggregator, so that a canary is as long as the
+clip; `probe` runs one round before training, and says whether a canary passes through the process.
+The pool and the scorer, which need no TensorFlow, are in `fl_audit.attacks`.
+"""
+
+import collections
+import dataclasses
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from fl_audit.array_types import IndexArray
+from fl_audit.canaries.pool import CanaryPool
+from fl_audit.engines.tff.canary_process import canary_dim, released_aggregate
+from fl_audit.engines.tff.data_sets import small_data_set
+from fl_audit.errors import InputError
+from fl_audit.inner_products import euclidean_norm, inner_product
+from fl_audit.participation.placement import spread
+
+
+class CanaryClients:
+    """The included canaries of a pool as clients of an audited process.
+
+    Each takes part in `repeats` rounds, drawn at random, one in each of that many equal parts of
+    the run (Andrew et al. 2023, section 5.3). The rounds depend on the pool's seed alone, so that a
+    loop that begins anew from a checkpoint meets the same canaries.
+    """
+
+    def __init__(
+        self,
+        process: tff.learning.templates.LearningProcess,
+        pool: CanaryPool,
+        num_rounds: int,
+        *,
+        norm: float | None = None,
+        repeats: int = 1,
+    ) -> None:
+        """Draws the rounds of the canaries.
+
+        Args:
+          process: A process of `compose_audited_process`.
+          pool: A pool of canaries whose `dim` is `canary_dim(process)`.
+          num_rounds: The number of rounds of training.
+          norm: The length of a canary's update before it is clipped; see `CanaryPool.vector`. By
+            default it is read from the state in each round: what the aggregator just clips, and
+            does not zero.
+          repeats: The number of rounds of each canary, at least 1.
+
+        Raises:
+          InputError: The pool is of another dim, or a number is out of its range.
+        """
+        dim = canary_dim(process)
+        if pool.dim != dim:
+            raise InputError(f"pool: must have dim {dim} as the process's updates, got {pool.dim}")
+        if not 1 <= repeats <= num_rounds:
+            raise InputError(f"repeats: must be in 1 to num_rounds ({num_rounds}), got {repeats}")
+        if norm is not None and not 0 < norm < math.inf:
+            raise InputError(f"norm: must be positive and finite, got {norm}")
+        self._process = process
+        self._pool = pool
+        self._norm = norm
+        self._num_rounds = num_rounds
+        presentations = spread(np.arange(pool.count), pool.seed, num_rounds, repeats)
+        self._dealt = presentations.by_member(pool.count)
+        self._attendance = presentations.of_canaries(pool.included)
+
+    @property
+    def rounds(self) -> list[list[int]]:
+        """The rounds of each canary of the pool, included or not, from 1, for `RoundScorer`."""
+        return self._dealt
+
+    def in_round(self, round_number: int) -> IndexArray:
+        """The ascending indices of the canaries of one round, which counts from 1."""
+        if not 1 <= round_number <= self._num_rounds:
+            raise InputError(
+                f"round_number: must be in 1 to {self._num_rounds} (num_rounds), got {round_number}"
+            )
+        return self._attendance.of(round_number - 1)
+
+    def norm(self, state: Any = None) -> float:
+        """The length of a canary's update in the round that starts from a state.
+
+        Args:
+          state: The state of the process; needed where no norm was given.
+
+        Raises:
+          InputError: No norm was given, and there is no state, or no clip norm in it.
+        """
+        if self._norm is not None:
+            return self._norm
+        if state is None:
+            raise InputError(
+                "state: must be handed over, as join(round_number, clients, state), so that a "
+                "canary is as long as the round's clip; or CanaryClients must be given a norm"
+            )
+        return norm_to_clip(state)
+
+    def arriving_length(self, state: Any) -> float | None:
+        """The length that a client may have in the aggregate of the round that starts from a state.
+
+        It is clip norm over denominator, for `RoundScorer.score_round(canary_length=...)`, whatever
+        the length of canaries: shorter ones show less than a client, and an audit is to say so.
+        None where the aggregator's state does not show both.
+        """
+        clip = read_clip(state)
+        if clip.norm is None or clip.denominator is None:
+            return None
+        return clip.norm / clip.denominator
+
+    def join(self, round_number: int, clients: Iterable[Any], state: Any = None) -> list[Any]:
+        """The data that `process.next` takes of a round: its real clients, then its canaries.
+
+        Args:
+          round_number: The number of the round, from 1.
+          clients: The data of each real client, as the process without canaries would take it.
+          state: The state of the process before the round; may be left out where a norm was given.
+
+        Raises:
+          InputError: No norm was given, and there is no state, or no clip norm in it.
+        """
+        norm = self.norm(state)
+        vectors = (norm * self._pool.vector(int(c)) for c in self.in_round(round_number))
+        return [
+            *(real_client_data(self._process, examples) for examples in clients),
+            *(canary_client_data(self._process, vector) for vector in vectors),
+        ]
+
+
+def real_client_data(process: tff.learning.templates.LearningProcess, examples: Any) -> Any:
+    """A real client's data as an audited process takes it.
+
+    Args:
+      process: A process of `compose_audited_process`.
+      examples: The client's data, as the process without canaries would take it.
+    """
+    no_vector = np.zeros((0, canary_dim(process)), np.float32)
+    return _client_data(no_vector, examples)
+
+
+def canary_client_data(
+    process: tff.learning.templates.LearningProcess, vector: npt.NDArray[np.float32]
+) -> Any:
+    """A canary's data as an audited process takes it: no examples, and its vector.
+
+    Args:
+      process: A process of `compose_audited_process`.
+      vector: The vector that the model should move along, of shape (dim,), at its full length.
+    """
+    examples_type = process.next.type_signature.parameter[1].member["examples"]
+    return _client_data(np.asarray(vector, np.float32)[None], _no_examples(examples_type))
+
+
+def _client_data(vectors: npt.NDArray[np.float32], examples: Any) -> Any:
+    return collections.OrderedDict(canary=small_data_set(vectors), examples=examples)
+
+
+def _no_examples(kind: tff.Type) -> Any:
+    """An empty data set for each sequence of a type."""
+    if isinstance(kind, tff.SequenceType):
+        nothing = tf.nest.map_structure(_nothing, tff.types.type_to_tf_tensor_specs(kind.element))
+        return tf.data.Dataset.from_tensors(nothing).take(0)
+    empty = [(name, _no_examples(part)) for name, part in tff.structure.iter_elements(kind)]
+    return tff.types.type_to_py_container(tff.structure.Struct(empty), kind)
+
+
+def _nothing(spec: tf.TensorSpec) -> tf.Tensor:
+    shape = [extent or 0 for extent in spec.shape]
+    return tf.constant("", shape=shape) if spec.dtype == tf.string else tf.zeros(shape, spec.dtype)
+
+
+# The clip, the zeroing and the denominator in the state of a TFF aggregator.
+
+
+JUST_CLIPPED, SURELY_CLIPPED = 1.001, 2.0
+"""The least and the largest length of a canary, over the clip norm."""
+
+
+@dataclass(frozen=True)
+class ClipState:
+    """What is known of one round's clip.
+
+    Attributes:
+      norm: The norm that updates are clipped to; None where the state does not show one.
+      denominator: The fixed number that a sum of updates is divided by; None where there is none.
+      unzeroed: The largest coordinate that is certainly not zeroed; infinite without zeroing.
+    """
+
+    norm: float | None
+    denominator: float | None
+    unzeroed: float = math.inf
+
+
+def read_clip(state: Any) -> ClipState:
+    """Reads the clip of the round that starts from a state.
+
+    The states of TFF's `DifferentiallyPrivateFactory` with a Gaussian query, fixed or adaptive, are
+    known, those of adaptive clipping without noise, and both behind adaptive zeroing.
+
+    Args:
+      state: The state of a learning process, or of its aggregator.
+    """
+    aggregator = getattr(state, "aggregator", state)
+    unzeroed = math.inf
+    if isinstance(aggregator, Mapping) and "zeroing_norm" in aggregator:
+        # The zeroing norm is a multiple of the estimate, TFF's 2 q + 1, and so no smaller than it.
+        estimate = _estimate(aggregator["zeroing_norm"])
+        unzeroed = math.inf if estimate is None else estimate
+        aggregator = aggregator["inner_agg"]
+    if isinstance(aggregator, Mapping) and "clipping_norm" in aggregator:
+        return ClipState(_estimate(aggregator["clipping_norm"]), None, unzeroed)
+    query = getattr(aggregator, "query_state", None)
+    total = getattr(query, "numerator_state", None)
+    total = getattr(total, "sum_state", total)
+    return ClipState(_number(total, "l2_norm_clip"), _number(query, "denominator"), unzeroed)
+
+
+def _estimate(norm_state: Any) -> float | None:
+    """The current estimate of a norm that adapts; None for a fixed one, which has no state."""
+    return _number(norm_state[0], "current_estimate") if len(norm_state) else None
+
+
+def _number(owner: Any, name: str) -> float | None:
+    value = getattr(owner, name, None)
+    return None if value is None else float(value)
+
+
+def norm_to_clip(state: Any) -> float:
+    """The length of a canary that the round just clips, and does not zero if that can be.
+
+    Args:
+      state: The state of a learning process when the round begins.
+
+    Raises:
+      InputError: The state shows no clip norm.
+    """
+    clip = read_clip(state)
+    if clip.norm is None:
+        raise InputError(
+            "norm: must be given, as the aggregator's state shows no clip norm; "
+            "fl_audit.training.probe(process) finds the length that it just clips"
+        )
+    return min(max(clip.unzeroed, JUST_CLIPPED * clip.norm), SURELY_CLIPPED * clip.norm)
+
+
+# A round before training, which shows what becomes of canaries in a process.
+
+
+_COPIES = 32
+"""Canaries in a probe, all alike, so that noise counts for so much less."""
+
+_TOLERATED, _CLEAR = 0.05, 0.5
+"""The deviation from a client's length that is no fault, and the one that noise may not reach."""
+
+_ZEROED = 0.25
+"""The share of the last length below which a longer canary was zeroed, and not clipped."""
+
+_ERRORS = 5.0
+"""Standard errors of noise beyond which a deviation is none of chance (6e-7)."""
+
+_SMALLEST, _DOUBLINGS = 1e-3, 40
+"""The lengths that are tried where the clip norm is not known: the smallest, and how many."""
+
+_GROWN = 1.5
+"""The ratio of what arrives of doubled lengths from which on nothing clips them."""
+
+_LONGER = 6
+"""Doublings of a norm that is given, to see whether a client may be longer: to 128 times."""
+
+
+@dataclass(frozen=True)
+class ProbedCanary:
+    """What became of a canary in a round that was run to see it.
+
+    Attributes:
+      norm: The length of its update before zeroing, clipping, compression and weighting.
+      arrived: The length at which it is in the aggregate, along its own direction.
+      promised: The length that clip norm and denominator allow a client; without a denominator, in
+        a mean of canaries all alike, the clip norm. Where the state shows no clip norm, it is the
+        length at which the longest canary that was tried arrives.
+      error: The standard error of `arrived`, from the noise on the aggregate.
+      zeroed: How many of the probe's canaries TFF counted as zeroed; None where it does not count.
+    """
+
+    norm: float
+    arrived: float
+    promised: float
+    error: float
+    zeroed: int | None
+
+    @property
+    def ratio(self) -> float:
+        """The share of a client's length that arrives."""
+        return self.arrived / self.promised
+
+    @property
+    def state(self) -> str:
+        """The state "arrived", "not_arrived" or "cannot_tell", as of a whole audit."""
+        away, error = abs(self.ratio - 1), self.error / self.promised
+        if away > _TOLERATED + _ERRORS * error:
+            return "not_arrived"
+        return "arrived" if away + _ERRORS * error <= _CLEAR else "cannot_tell"
+
+    def __str__(self) -> str:
+        """A sentence on what became of it."""
+        counted = "" if not self.zeroed else f"; {self.zeroed} of {_COPIES} were zeroed"
+        return (
+            f"{self.state}: a canary of length {self.norm:.3g} is in the aggregate at "
+            f"{self.ratio:.3g} ± {self.error / self.promised:.2g} of the length that a client may "
+            f"have{counted}"
+        )
+
+
+def probe(
+    process: tff.learning.templates.LearningProcess, norm: float | None = None, state: Any = None
+) -> ProbedCanary:
+    """Says whether a canary passes zeroing, clipping, compression and weighting, in one round.
+
+    The round has 32 canaries that are all alike and nobody else; its state is thrown away. Where
+    the aggregator's state shows no clip norm, lengths are doubled, a round each, until one does not
+    arrive longer than the one before: that is the longest that is not clipped. A norm that is given
+    is compared with that one too.
+
+    Args:
+      process: A process of `compose_audited_process`.
+      norm: The length of a canary's update; None for the one that `CanaryClients` takes.
+      state: The state that the round starts from; by default the initial one.
+
+    Raises:
+      InputError: The norm is not positive, or nothing clips, so that no length can be found.
+    """
+    start = process.initialize() if state is None else state
+    if norm is not None:
+        if not 0 < norm < math.inf:
+            raise InputError(f"norm: must be positive and finite, got {norm}")
+        found = _probed(process, start, norm)
+        if read_clip(start).norm is not None:
+            return found
+        return dataclasses.replace(found, promised=_longest(process, start, found))
+    if read_clip(start).norm is not None:
+        return _probed(process, start, norm_to_clip(start))
+    return _saturating(process, start)
+
+
+def _longest(
+    process: tff.learning.templates.LearningProcess, start: Any, found: ProbedCanary
+) -> float:
+    """The length at which the longest client arrives; the canary's own where nothing limits it."""
+    arrived = [one.arrived for one in _doubled(process, start, 2 * found.norm, _LONGER)]
+    is_limited = arrived[-1] < _GROWN * arrived[-2] or arrived[-1] < _GROWN * found.arrived
+    return max(found.arrived, *arrived) if is_limited else found.promised
+
+
+def _saturating(process: tff.learning.templates.LearningProcess, start: Any) -> ProbedCanary:
+    """The first of doubled lengths that arrives clipped, and not zeroed."""
+    last: ProbedCanary | None = None
+    for found in _doubled(process, start, _SMALLEST, _DOUBLINGS):
+        if last is not None and found.arrived < _GROWN * last.arrived and last.state == "arrived":
+            is_zeroed = found.arrived < _ZEROED * last.arrived
+            return last if is_zeroed else dataclasses.replace(found, promised=last.arrived)
+        last = found
+    raise InputError(
+        "norm: must be given, the length of a typical update: nothing clips or zeroes updates up "
+        f"to length {_SMALLEST * 2.0**_DOUBLINGS:.0e}"
+    )
+
+
+def _doubled(
+    process: tff.learning.templates.LearningProcess, start: Any, norm: float, doublings: int
+) -> Iterator[ProbedCanary]:
+    return (_probed(process, start, norm * 2.0**power) for power in range(doublings + 1))
+
+
+def _probed(
+    process: tff.learning.templates.LearningProcess, start: Any, norm: float
+) -> ProbedCanary:
+    """One round of canaries of a length, all along one vector."""
+    vector = CanaryPool(seed=0, count=2, dim=canary_dim(process)).vector(0)
+    data = [canary_client_data(process, norm * vector) for _ in range(_COPIES)]
+    metrics = process.next(start, data).metrics
+    aggregate = np.concatenate([np.ravel(part) for part in released_aggregate(metrics)])
+    along = inner_product(aggregate, vector)
+    across = euclidean_norm(aggregate - along * vector) / math.sqrt(len(vector))
+    clip = read_clip(start)
+    promised = norm if clip.norm is None else clip.norm
+    # A mean over these canaries alone is as long as one of them.
+    counted = 1.0 if clip.denominator is None else _COPIES / clip.denominator
+    one = 1.0 if clip.denominator is None else float(_COPIES)
+    return ProbedCanary(
+        norm=norm,
+        arrived=along / one,
+        promised=promised * counted / one,
+        error=across / one,
+        zeroed=_count(metrics, "zeroed_count"),
+    )
+
+
+def _count(metrics: Any, name: str) -> int | None:
+    found = metrics.get("aggregator") if hasattr(metrics, "get") else None
+    value = found.get(name) if hasattr(found, "get") else None
+    return None if value is None else int(value)

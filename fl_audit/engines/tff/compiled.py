@@ -1,0 +1,415 @@
+"""A TFF process compiled to plain TensorFlow, which runs in this Python process.
+
+TFF's C++ runtime is built for CPUs and reads each client's data through a socket. Here a process is
+compiled by TFF to a MapReduceForm, whose parts are plain TensorFlow: prepare, work, zero,
+accumulate, report, update. It is the same process, on whatever device TensorFlow sees; only the
+caller of the parts differs.
+
+TFF serialises each part as a GraphDef and a binding, which says which tensor holds which part of
+the argument and of the result. The graph is imported and called on flat lists of tensors, in TFF's
+own order of the parts (the order of definition; `tf.nest` would sort the keys of dictionaries). A
+sequence is one tensor, the data set as a variant.
+"""
+
+import contextlib
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from fl_audit.engines.cohort import prefetched
+
+_import_numbers = itertools.count()
+
+
+class ImportedComputation:
+    """A TFF computation whose body is TensorFlow, as a function of flat lists of tensors.
+
+    Attributes:
+      is_random: Whether it has random operations that take their seed from the operation.
+    """
+
+    def __init__(self, computation: tff.Computation, seed: int | None = None) -> None:
+        """Imports the computation's graph.
+
+        Args:
+          computation: A computation whose body is TensorFlow.
+          seed: The seed of the random operations that have none of their own, positive; None for
+            one that differs at each import. The same calls in the same order after two imports with
+            one seed give the same on a CPU.
+
+        Raises:
+          TypeError: The body is not TensorFlow.
+        """
+        proto = tff.framework.serialize_computation(computation)
+        if proto.WhichOneof("computation") != "tensorflow":
+            raise TypeError(f"must be a TensorFlow computation: {computation.type_signature}")
+        self.type_signature = computation.type_signature
+        graph_def = tf.compat.v1.GraphDef()
+        proto.tensorflow.graph_def.Unpack(graph_def)
+        _rename_functions(graph_def, f"tff_{next(_import_numbers)}_")
+        self.is_random = any(map(_is_random, _nodes(graph_def)))
+        if seed is not None:
+            _seed(graph_def, seed)
+        wrapped = tf.compat.v1.wrap_function(
+            lambda: tf.graph_util.import_graph_def(graph_def, name=""), []
+        )
+        graph = wrapped.graph
+        feeds = [graph.as_graph_element(name) for name in _names(proto.tensorflow.parameter)]
+        fetches = [graph.as_graph_element(name) for name in _names(proto.tensorflow.result)]
+        specs = tuple(tf.TensorSpec(feed.shape, feed.dtype) for feed in feeds)
+        self._call = wrapped.prune(feeds, fetches, input_signature=(specs, {}))
+        self._initialize = None
+        if proto.tensorflow.initialize_op:
+            operation = graph.as_graph_element(proto.tensorflow.initialize_op)
+            self._initialize = wrapped.prune([], [operation])
+
+    @property
+    def has_variables(self) -> bool:
+        """Whether a call uses variables, which all calls share."""
+        return self._initialize is not None
+
+    def __call__(self, arguments: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+        """Runs the graph; the variables of a Keras model are initialised anew at each call.
+
+        Args:
+          arguments: The parts of the argument, in TFF's order.
+
+        Returns:
+          The parts of the result, in TFF's order.
+        """
+        if self._initialize:
+            self._initialize()
+        return list(self._call(*arguments))
+
+
+def _names(binding: Any) -> Iterator[str]:
+    """The names of the tensors of a binding, in order."""
+    match binding.WhichOneof("binding"):
+        case "tensor":
+            yield binding.tensor.tensor_name
+        case "sequence":
+            yield binding.sequence.variant_tensor_name
+        case "struct":
+            for element in binding.struct.element:
+                yield from _names(element)
+
+
+def _rename_functions(graph_def: tf.compat.v1.GraphDef, prefix: str) -> None:
+    """Gives the graph's functions names that this process does not know yet.
+
+    Functions are global to a process. TFF's compiler changes their bodies but not their names, so
+    that under the old names they would clash with those that the process was built from.
+    """
+    renamed = {f.signature.name: prefix + f.signature.name for f in graph_def.library.function}
+    for function in graph_def.library.function:
+        function.signature.name = renamed[function.signature.name]
+        _rename_references(function.attr.values(), renamed)
+        _rename_calls(function.node_def, renamed)
+    for gradient in graph_def.library.gradient:
+        gradient.function_name = renamed[gradient.function_name]
+        gradient.gradient_func = renamed.get(gradient.gradient_func, gradient.gradient_func)
+    _rename_calls(graph_def.node, renamed)
+
+
+def _rename_calls(nodes: Iterable[Any], renamed: Mapping[str, str]) -> None:
+    for node in nodes:
+        node.op = renamed.get(node.op, node.op)
+        _rename_references(node.attr.values(), renamed)
+
+
+def _rename_references(attributes: Iterable[Any], renamed: Mapping[str, str]) -> None:
+    for attribute in attributes:
+        match attribute.WhichOneof("value"):
+            case "func":
+                attribute.func.name = renamed.get(attribute.func.name, attribute.func.name)
+            case "list":
+                for function in attribute.list.func:
+                    function.name = renamed.get(function.name, function.name)
+            case "s" if attribute.s.decode("utf-8", "replace") in renamed:
+                attribute.s = renamed[attribute.s.decode()].encode()  # backward_function_name
+
+
+def _nodes(graph_def: Any) -> Iterator[Any]:
+    """The operations of a graph and of its functions."""
+    functions = (function.node_def for function in graph_def.library.function)
+    return itertools.chain(graph_def.node, *functions)
+
+
+def _is_random(node: Any) -> bool:
+    return {"seed", "seed2"} <= set(node.attr)
+
+
+def _seed(graph_def: Any, seed: int) -> None:
+    """Gives every random operation without a seed this one and a number of its own."""
+    for number, node in enumerate(filter(_is_random, _nodes(graph_def)), start=1):
+        if not (node.attr["seed"].i or node.attr["seed2"].i):
+            node.attr["seed"].i, node.attr["seed2"].i = seed, number
+
+
+def flatten(value: Any, type_spec: tff.Type) -> list[tf.Tensor]:
+    """The parts of a Python value as tensors, in TFF's order.
+
+    Args:
+      value: A value of containers, arrays and data sets, as TFF takes them.
+      type_spec: The TFF type of the value.
+    """
+    if isinstance(type_spec, tff.StructType):
+        parts = list(tff.structure.from_container(value)) if value is not None else []
+        types = [kind for _, kind in tff.structure.iter_elements(type_spec)]
+        pairs = zip(parts, types, strict=True)
+        return [leaf for part, kind in pairs for leaf in flatten(part, kind)]
+    if isinstance(type_spec, tff.SequenceType):
+        return [tf.data.experimental.to_variant(value)]
+    return [tf.convert_to_tensor(value, tf.as_dtype(type_spec.dtype))]
+
+
+def unflatten(leaves: Iterable[Any], type_spec: tff.Type) -> Any:
+    """Parts in TFF's order as the Python containers that the type remembers."""
+    return _unflatten(iter(leaves), type_spec)
+
+
+def _unflatten(leaves: Iterator[Any], type_spec: tff.Type) -> Any:
+    if isinstance(type_spec, tff.FederatedType):
+        return _unflatten(leaves, type_spec.member)
+    if not isinstance(type_spec, tff.StructType):
+        return next(leaves)
+    elements = tff.structure.iter_elements(type_spec)
+    struct = tff.structure.Struct([(name, _unflatten(leaves, kind)) for name, kind in elements])
+    return tff.types.type_to_py_container(struct, type_spec)
+
+
+# The runtime: a TFF context that runs the parts.
+
+
+ImportPart = Callable[[str], ImportedComputation]
+"""A function from the name of a part of a MapReduceForm to the part."""
+
+ClientSum = Callable[[Sequence[tf.Tensor], Any], list[tf.Tensor]]
+"""A function from what a round sends to its clients, and from the participants, to the sum of what
+the participants return; both as parts in TFF's order."""
+
+
+class NotLocalError(Exception):
+    """The local runtime cannot run a computation; the text says why."""
+
+
+class LocalContext(tff.framework.SyncContext):
+    """A context that runs clients one by one, so that memory does not grow with the cohort."""
+
+    def __init__(self, num_threads: int = 1) -> None:
+        """Starts without any compiled computation.
+
+        Args:
+          num_threads: The number of clients that work at the same time, at least 1. The order in
+            which their updates are added does not depend on it.
+        """
+        self._num_threads = num_threads
+        # Keyed by identity, as hashing a computation hashes its serialised form of megabytes.
+        self._compiled: dict[int, tuple[Any, Callable[[Any], Any]]] = {}
+
+    def compile(self, computation: tff.Computation) -> Callable[[Any], Any]:
+        """Makes a computation ready to run; each computation is compiled once.
+
+        Args:
+          computation: The computation `initialize` or `next` of a learning process, or plain
+            TensorFlow.
+
+        Returns:
+          A function of the argument; the argument is `None` for a computation without one.
+
+        Raises:
+          NotLocalError: The computation is none of these.
+        """
+        if id(computation) not in self._compiled:
+            self._compiled[id(computation)] = (computation, self._compile(computation))
+        return self._compiled[id(computation)][1]
+
+    def invoke(self, comp: tff.Computation, arg: Any) -> Any:
+        """Runs a computation, as TFF asks its contexts to."""
+        return self.compile(comp)(arg)
+
+    def client_sum(self, form: Any) -> ClientSum:
+        """How this context does the clients' work of a round and adds it.
+
+        Args:
+          form: The MapReduceForm of the process.
+        """
+        return LocalSum(importer(form), self._num_threads)
+
+    def _compile(self, computation: tff.Computation) -> Callable[[Any], Any]:
+        signature = computation.type_signature
+        with _refusals():
+            if not tff.types.contains(signature, _is_federated):
+                return _Function(ImportedComputation(computation), signature)
+            if signature.parameter is None:
+                initialize = tff.backends.mapreduce.get_state_initialization_computation(
+                    computation
+                )
+                return _Function(ImportedComputation(initialize), signature)
+        form = _form(computation)
+        return _Round(importer(form), signature, self.client_sum(form))
+
+
+@contextlib.contextmanager
+def local_runtime(context: LocalContext) -> Iterator[None]:
+    """Makes the local runtime the default context inside the `with` block."""
+    with tff.framework.get_context_stack().install(context):
+        yield
+
+
+def importer(form: Any) -> ImportPart:
+    """A function that imports a part of a MapReduceForm by its name."""
+    return lambda name: ImportedComputation(getattr(form, name))
+
+
+def _form(computation: tff.Computation) -> Any:
+    with _refusals():
+        form = tff.backends.mapreduce.get_map_reduce_form_for_computation(computation)
+    if form.securely_aggregates_tensors:
+        raise NotLocalError("its aggregation asks for secure sums")
+    return form
+
+
+@contextlib.contextmanager
+def _refusals() -> Iterator[None]:
+    """Makes what TFF's compiler raises a `NotLocalError`."""
+    try:
+        yield
+    except (TypeError, ValueError, NotImplementedError) as error:
+        reason = str(error).strip().splitlines() or [type(error).__name__]
+        raise NotLocalError(f"TFF cannot compile it to a MapReduceForm: {reason[0]}") from error
+
+
+class SeededRounds:
+    """Rounds of a process whose randomness a seed holds fixed."""
+
+    def __init__(self, computation: tff.Computation, num_threads: int = 1) -> None:
+        """Compiles the process.
+
+        Args:
+          computation: The computation `next` of a learning process.
+          num_threads: The number of clients that work at the same time, at least 1.
+
+        Raises:
+          NotLocalError: The local runtime cannot run it, or it asks for secure sums.
+        """
+        self._signature = computation.type_signature
+        self._form = _form(computation)
+        self._num_threads = num_threads
+        self._without_randomness: dict[str, ImportedComputation] = {}
+
+    def begun(self, seed: int) -> Callable[[Any, Any], Any]:
+        """Rounds to run one after another, whose random operations begin anew.
+
+        Args:
+          seed: The seed, positive; one seed gives the same rounds on a CPU.
+
+        Returns:
+          A function of the state and the data of each participant, that gives what `next` does.
+        """
+
+        def part(name: str) -> ImportedComputation:
+            return self._part(name, seed)
+
+        one_round = _Round(part, self._signature, LocalSum(part, self._num_threads))
+        return lambda state, client_data: one_round((state, client_data))
+
+    def run(self, state: Any, client_data: Any, seed: int) -> Any:
+        """A round; its random operations begin anew, so that one seed gives one result on a CPU.
+
+        Args:
+          state: The state of the process.
+          client_data: The data of each participant.
+          seed: The seed, positive.
+        """
+        return self.begun(seed)(state, client_data)
+
+    def _part(self, name: str, seed: int) -> ImportedComputation:
+        """A part, imported anew where it is random: only so does its randomness begin anew."""
+        if name in self._without_randomness:
+            return self._without_randomness[name]
+        part = ImportedComputation(getattr(self._form, name), seed)
+        if not part.is_random:
+            self._without_randomness[name] = part
+        return part
+
+
+class _Function:
+    """A compiled computation without clients."""
+
+    def __init__(self, imported: ImportedComputation, signature: tff.FunctionType) -> None:
+        self._imported = imported
+        self._signature = signature
+
+    def __call__(self, arg: Any) -> Any:
+        parameter = self._signature.parameter
+        leaves = flatten(arg, parameter) if parameter is not None else []
+        return _as_result(self._imported(leaves), self._signature.result)
+
+
+class LocalSum:
+    """The clients' work of a round in this process, added in the order of the cohort."""
+
+    def __init__(self, import_part: ImportPart, num_threads: int) -> None:
+        """Imports the parts that are clients' work.
+
+        Args:
+          import_part: A function that imports a part.
+          num_threads: The number of clients that work at the same time, at least 1.
+        """
+        self._work = import_part("work")
+        self._zero = import_part("zero")
+        self._accumulate = import_part("accumulate")
+        self._data_type = self._work.type_signature.parameter[0]
+        # A Keras model's variables belong to this process, so its clients train one by one.
+        self._num_threads = 1 if self._work.has_variables else num_threads
+
+    def __call__(self, sent: Sequence[tf.Tensor], client_data: Any) -> list[tf.Tensor]:
+        """The sum of what the participants return.
+
+        Args:
+          sent: What the round sends to its clients.
+          client_data: The data of each participant.
+        """
+        total = self._zero([])
+
+        def work(data: Any) -> list[Any]:
+            return self._work([*flatten(data, self._data_type), *sent])
+
+        with prefetched(work, client_data, self._num_threads) as updates:
+            for update in updates:
+                total = self._accumulate([*total, *update])
+        return total
+
+
+class _Round:
+    """A compiled round of a learning process."""
+
+    def __init__(
+        self, import_part: ImportPart, signature: tff.FunctionType, client_sum: ClientSum
+    ) -> None:
+        self._prepare = import_part("prepare")
+        self._report = import_part("report")
+        self._update = import_part("update")
+        self._state_type = signature.parameter[0].member
+        self._result_type = signature.result
+        self._client_sum = client_sum
+
+    def __call__(self, arg: Any) -> Any:
+        state_value, client_data = arg
+        state = flatten(state_value, self._state_type)
+        total = self._client_sum(self._prepare(state), client_data)
+        return _as_result(self._update([*state, *self._report(total)]), self._result_type)
+
+
+def _is_federated(kind: tff.Type) -> bool:
+    return isinstance(kind, tff.FederatedType)
+
+
+def _as_result(leaves: list[Any], result_type: tff.Type) -> Any:
+    arrays = [leaf.numpy() for leaf in leaves]
+    return unflatten([a[()] if isinstance(a, np.ndarray) else a for a in arrays], result_type)

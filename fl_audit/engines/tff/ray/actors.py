@@ -1,0 +1,260 @@
+"""The actors of a run: started, given work, replaced when they are lost."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fl_audit.config import RayCluster
+from fl_audit.engines.ray_cluster import lost_part
+from fl_audit.engines.tff.ray.tree_sum import LyingSum, Node, Piece, RoundWork, TreeSum
+from fl_audit.engines.tff.ray.worker import Arrays, ClientWorker, Sent, WorkerSetup
+from fl_audit.errors import InputError
+from fl_audit.participation import Cohort
+
+_SECONDS_BETWEEN_LOOKS = 1.0
+_LOSSES_IN_A_ROW = 3
+"""How many actors may be lost at one piece of work, or while they start, before the run stops."""
+
+RESUME = "once that is mended, --resume goes on from the last checkpoint"
+
+Merge = Callable[[Any, Any], Any]
+
+
+@dataclass(frozen=True, eq=False)
+class _Actor:
+    """An actor, and the place where it is; "" until it has loaded the task."""
+
+    handle: Any
+    place: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class _Call:
+    """What is waited for: an actor's loading, its work at a piece, or a sum on its way here."""
+
+    actor: _Actor | None = None
+    piece: Piece | None = None
+    made: Any = None
+    travelling: LyingSum | None = None
+
+    @property
+    def is_loading(self) -> bool:
+        return self.piece is None and self.travelling is None
+
+    @property
+    def node(self) -> Node | None:
+        """The node that is lost with the call; None where an actor was loading."""
+        if self.travelling is not None:
+            return self.travelling.node
+        return None if self.piece is None else self.piece.node
+
+
+class Actors:
+    """The actors of a run, and what each is busy with."""
+
+    def __init__(
+        self,
+        ray: Any,
+        cluster: RayCluster,
+        setup: WorkerSetup,
+        worker: type[Any] = ClientWorker,
+        lost: Callable[[], str | None] = lost_part,
+    ) -> None:
+        """Starts as many actors as the config asks for, or as there is room for.
+
+        Args:
+          ray: Ray's module, connected.
+          cluster: The config's table.
+          setup: What makes an actor one of the run.
+          worker: The class of the actors, with the methods of `ClientWorker`.
+          lost: The part of Ray that has ended though nothing goes on without it.
+        """
+        self._ray = ray
+        self._cluster = cluster
+        self._setup = ray.put(setup)
+        self._class = ray.remote(
+            num_cpus=cluster.cpus_per_actor,
+            num_gpus=cluster.gpus_per_actor,
+            max_restarts=0,
+            max_task_retries=0,
+        )(worker)
+        self._busy: dict[Any, _Call] = {}
+        self._idle: list[_Actor] = []
+        self._lost = 0
+        self._lost_part = lost
+        self._own_place: str = ray.get_runtime_context().get_node_id()
+        self._grow()
+
+    def total(self, sent: Sent, shards: Sequence[Cohort], merge: Merge) -> Any:
+        """The sum over all shards of a round, in the order of the tree.
+
+        Args:
+          sent: What the round sends to every actor.
+          shards: The shards of the cohort, at least one.
+          merge: A function that adds the sum of later shards to that of earlier ones.
+
+        Raises:
+          InputError: An actor cannot read its data, or no actor is left.
+          ConnectionError: Ray itself has come to an end.
+        """
+        self._check_ray()
+        if self._cluster.lost_actors == "replace":
+            self._grow()
+        work, tree = RoundWork(len(shards), self._own_place), TreeSum[Any](len(shards), merge)
+        put = self._ray.put(sent)
+        losses: Counter[Node | None] = Counter()
+        done: list[tuple[Node, Arrays]] = []
+        while work.is_open or self._at_work:
+            self._give_work(put, work, shards)
+            # What has come is added while the actors work.
+            while done:
+                tree.add(*done.pop())
+            call, result = self._next_end()
+            if isinstance(result, BaseException):
+                self._fetch(self._after_loss(call, result, work, losses))
+            elif call.travelling is not None:
+                done.append((call.travelling.node, result))
+            else:
+                self._fetch(self._after_work(call, result, work))
+        while done:
+            tree.add(*done.pop())
+        return tree.single[1]
+
+    @property
+    def all(self) -> list[Any]:
+        """The handles of all actors, at work or not."""
+        busy = [call.actor for call in self._busy.values() if call.actor is not None]
+        return [actor.handle for actor in (*self._idle, *busy)]
+
+    @property
+    def num_loading(self) -> int:
+        """The number of actors that had not loaded the task when the last round ended."""
+        return sum(call.is_loading for call in self._busy.values())
+
+    def close(self) -> None:
+        """Ends the actors."""
+        for actor in self.all:
+            self._ray.kill(actor)
+        self._idle, self._busy = [], {}
+
+    def _check_ray(self) -> None:
+        """Raises a `ConnectionError` where Ray itself has come to an end."""
+        if (part := self._lost_part()) is not None:
+            raise ConnectionError(f"Ray cannot go on, as {part} has ended")
+
+    @property
+    def _at_work(self) -> bool:
+        return not all(call.is_loading for call in self._busy.values())
+
+    def _crews(self) -> Counter[str]:
+        """The number of actors at each place, those that load counted at none."""
+        busy = [call.actor for call in self._busy.values() if call.actor is not None]
+        return Counter(actor.place for actor in (*self._idle, *busy))
+
+    def _grow(self) -> None:
+        """Starts the actors that are missing."""
+        wanted = self._cluster.actors or max(self._room(), 1)
+        for _ in range(wanted - len(self.all)):
+            actor = _Actor(self._class.remote())
+            call = actor.handle.load.remote(self._setup, self._cluster.gpus_per_actor > 0)
+            self._busy[call] = _Call(actor)
+
+    def _room(self) -> int:
+        """How many actors the living nodes have room for."""
+        needs = {"CPU": self._cluster.cpus_per_actor, "GPU": self._cluster.gpus_per_actor}
+        return sum(
+            min(int(node["Resources"].get(kind, 0) / need) for kind, need in needs.items() if need)
+            for node in self._ray.nodes()
+            if node["Alive"]
+        )
+
+    def _give_work(self, sent: Any, work: RoundWork, shards: Sequence[Cohort]) -> None:
+        """Gives every idle actor a piece, as far as there are any."""
+        while self._idle and (piece := work.take(self._idle[-1].place, self._crews())) is not None:
+            actor = self._idle.pop()
+            below = [shards[index] for index in piece.node.shards(len(shards))]
+            total = actor.handle.total.options(num_returns=2)
+            reached, made = total.remote(sent, piece.node, below)
+            self._busy[reached] = _Call(actor, piece, made)
+
+    def _after_work(self, call: _Call, result: Any, work: RoundWork) -> list[LyingSum]:
+        """Notes what a call came to; returns the sums that are to travel now."""
+        assert call.actor is not None
+        if call.piece is None:
+            self._idle.append(_Actor(call.actor.handle, result))
+            return []
+        self._idle.append(call.actor)
+        merge_there = call.actor.handle.merge.remote
+        return work.made(call.piece, LyingSum(result, call.made), merge_there)
+
+    def _fetch(self, sums: Sequence[LyingSum]) -> None:
+        """Has sums brought here."""
+        for one in sums:
+            self._busy[one.reference] = _Call(travelling=one)
+
+    def _next_end(self) -> tuple[_Call, Any]:
+        """The next call that ends, and its result, or the error by which its actor was lost.
+
+        Raises:
+          InputError: There has been no actor for longer than the config allows, or an actor says
+            what is wrong with the run.
+          ConnectionError: Ray itself has come to an end.
+        """
+        began = time.monotonic()
+        while True:
+            calls = list(self._busy)
+            ended, _ = self._ray.wait(calls, timeout=_SECONDS_BETWEEN_LOOKS) if calls else ([], [])
+            self._check_ray()
+            if ended:
+                return self._busy.pop(ended[0]), self._result(ended[0])
+            is_none_ready = not self._at_work
+            if not calls or (
+                is_none_ready and time.monotonic() - began > self._cluster.wait_seconds
+            ):
+                raise InputError(self._why_none())
+
+    def _result(self, call: Any) -> Any:
+        """The result of a call, or the error by which its actor was lost."""
+        errors = self._ray.exceptions
+        try:
+            return self._ray.get(call)
+        except errors.RayTaskError as error:
+            if isinstance(error.cause, errors.RayError):  # what was to be merged is lost
+                return error.cause
+            # The actor lives, and says what is wrong.
+            raise error.cause if isinstance(error.cause, Exception) else error from None
+        except errors.RayError as error:
+            return error
+
+    def _why_none(self) -> str:
+        asked = f"{self._cluster.cpus_per_actor} CPUs and {self._cluster.gpus_per_actor:g} GPUs"
+        return (
+            f"ray: no actor is there to work ({self._lost} lost, {self.num_loading} not started; "
+            f"the cluster has room for {self._room()} of {asked}); {RESUME}"
+        )
+
+    def _after_loss(
+        self, call: _Call, error: BaseException, work: RoundWork, losses: Counter[Node | None]
+    ) -> list[LyingSum]:
+        """Opens lost work again, does what the config says; returns the sums that are to travel.
+
+        Raises:
+          InputError: The config says that the run stops, or this work has taken several actors.
+        """
+        why = str(error).strip().splitlines()[0]
+        if call.actor is not None:
+            self._lost += 1
+            self._ray.kill(call.actor.handle)
+        losses[call.node] += 1
+        if losses[call.node] >= _LOSSES_IN_A_ROW:
+            at = "as they started" if call.node is None else "at the same work"
+            raise InputError(f"ray: {losses[call.node]} actors were lost {at}: {why}; {RESUME}")
+        if self._cluster.lost_actors == "stop":
+            raise InputError(f"ray: an actor was lost: {why}; {RESUME}")
+        if self._cluster.lost_actors == "replace":
+            self._grow()
+        if call.travelling is not None:
+            return work.lost_sum(call.travelling)
+        return [] if call.piece is None else work.lost(call.piece)

@@ -1,0 +1,203 @@
+"""Replay of a round of a TFF process with canary clients (docs/replay.md).
+
+The process is compiled to plain TensorFlow, whose random operations get a seed (`SeededRounds`).
+Its clients are vectors, which an audited process takes as updates, so that nothing is trained. A
+run replays its first round so before it trains.
+"""
+
+import collections
+import itertools
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow_federated as tff
+
+from fl_audit.accounting.noise_laws import SKELLAM
+from fl_audit.array_types import Float32Array
+from fl_audit.checks import Finding, Promise, Replay, replay_round, why_not_checked, write_replay
+from fl_audit.checks.trial_rounds import flat, untold
+from fl_audit.engines.prepare import PreparedRun
+from fl_audit.engines.tff.blocks import as_leaves
+from fl_audit.engines.tff.canary_clients import canary_client_data
+from fl_audit.engines.tff.canary_process import released_aggregate
+from fl_audit.engines.tff.compiled import NotLocalError, SeededRounds
+from fl_audit.engines.tff.rounds import model_weights
+from fl_audit.engines.tff.runtime import Runtime
+from fl_audit.formats.folders import RunFolder
+from fl_audit.mechanisms import MECHANISMS, clip_and_noise
+from fl_audit.mechanisms.zeroing import zeroing_norm
+
+_MOST_CLIENTS = 32
+"""The number of clients of a replayed round, where memory allows so many."""
+
+_MOST_NUMBERS = 1 << 26
+"""The number of numbers in all updates of a replayed round."""
+
+ClientData = Callable[[Float32Array], Any]
+"""A function that makes the data of a client whose update is a vector, as the model moves."""
+
+
+def replay_process(
+    process: tff.templates.IterativeProcess,
+    promise: Promise,
+    *,
+    state: Any = None,
+    seed: int = 1,
+) -> Replay:
+    """Replays a round of an audited process, see `replay_round`.
+
+    Args:
+      process: A process of `compose_audited_process` or of one of the `build_audited_…` functions,
+        which the local runtime can run.
+      promise: What its aggregator promises of a round.
+      state: The state before the round; by default the initial one.
+      seed: The seed of the updates and of the rounds.
+
+    Raises:
+      NotLocalError: The local runtime cannot run the process.
+    """
+    return replay_vectors(
+        SeededRounds(process.next),
+        process.initialize() if state is None else state,
+        lambda vector: canary_client_data(process, vector),
+        promise,
+        seed,
+    )
+
+
+def replay_vectors(
+    rounds: SeededRounds, state: Any, client_data: ClientData, promise: Promise, seed: int
+) -> Replay:
+    """Replays a round whose clients' data is made from vectors.
+
+    Args:
+      rounds: The rounds of a process whose metrics have the aggregate.
+      state: The state before the round.
+      client_data: The maker of a client's data.
+      promise: What the process promises of a round.
+      seed: The seed of the updates and of the rounds.
+    """
+
+    def server(state: Any, updates: Any, random: np.random.Generator) -> tuple[Any, Any]:
+        data = [client_data(flat(update).astype(np.float32)) for update in updates]
+        output = rounds.run(state, data, int(random.integers(1, 2**31)))
+        return _Held(output.state), released_aggregate(output.metrics)
+
+    return replay_round(
+        lambda held, updates, random: server(held.state, updates, random),
+        _Held(state),
+        trial_updates([weights.shape for weights in model_weights(state)], promise, seed),
+        seed,
+        promise,
+    )
+
+
+class _Held:
+    """A state of TFF, which nothing writes on and which need not be copied."""
+
+    def __init__(self, state: Any) -> None:
+        self.state = state
+
+    def __deepcopy__(self, memo: Any) -> "_Held":
+        return self
+
+
+def trial_updates(
+    shapes: Sequence[tuple[int, ...]], promise: Promise, seed: int
+) -> list[list[Float32Array]]:
+    """Updates with all variables equally long, in turn above and below the clip norm.
+
+    Args:
+      shapes: The shapes of the model's variables.
+      promise: What the mechanism promises, for the clip norm.
+      seed: The seed of the directions.
+    """
+    random = np.random.default_rng(seed)
+    dim = sum(int(np.prod(shape)) for shape in shapes)
+    count = max(2, min(_MOST_CLIENTS, _MOST_NUMBERS // max(1, dim)))
+    norm = promise.clip_norm if np.isfinite(promise.clip_norm) else 1.0
+    lengths = itertools.islice(itertools.cycle((3.0 * norm, 0.5 * norm)), count)
+    return [
+        [_part(random, shape, length / np.sqrt(len(shapes))) for shape in shapes]
+        for length in lengths
+    ]
+
+
+def _part(random: np.random.Generator, shape: tuple[int, ...], length: float) -> Float32Array:
+    part = random.standard_normal(shape)
+    return np.asarray(part * (length / np.linalg.norm(part)), np.float32)
+
+
+# The first round of a run.
+
+
+def replay_first_round(run: PreparedRun, runtime: Runtime, folder: RunFolder) -> None:
+    """Replays the first round where the config asks for it, and writes what was found.
+
+    What fails is printed on standard error and in the report; the run goes on.
+
+    Args:
+      run: The prepared run.
+      runtime: The runtime of the run, whose process is replayed in this Python process.
+      folder: The folder of the run; what an earlier session found there is kept.
+    """
+    if not run.config.audit.replay or folder.replay.exists():
+        return
+    findings = replay_of(run, runtime)
+    write_replay(folder.replay, findings)
+    wrong = [finding for finding in findings if not finding.passed]
+    for finding in wrong:
+        sys.stderr.write(f"replay of round 1: {finding}\n")
+    if not wrong and sys.stderr.isatty():
+        told = [finding for finding in findings if finding.told]
+        sys.stderr.write(f"replay of round 1: {len(told)} of {len(findings)} questions: held\n")
+
+
+def replay_of(run: PreparedRun, runtime: Runtime) -> tuple[Finding, ...]:
+    """Replays the first round; what cannot be replayed is a finding that says why."""
+    if MECHANISMS.of(run.config.mechanism).noise_law is SKELLAM:
+        return (_not_replayed("clients take the seed of their noise from the clock"),)
+    try:
+        rounds = SeededRounds(runtime.process.next)
+    except NotLocalError as error:
+        return (_not_replayed(str(error)),)
+    with runtime.session():
+        state = runtime.process.initialize()
+    return replay_vectors(
+        rounds,
+        state,
+        lambda vector: _client_data(runtime, state, vector),
+        promise_of(run, state),
+        run.config.seed,
+    ).findings
+
+
+def _not_replayed(why: str) -> Finding:
+    words = "the same round with the same seed releases the same"
+    return untold("repeatable", words, f"not replayed: {why}")
+
+
+def promise_of(run: PreparedRun, state: Any) -> Promise:
+    """What a run's config promises of the round that starts from a state."""
+    mechanism = run.config.mechanism
+    is_fresh_gaussian = why_not_checked(mechanism) is None
+    zeroing = mechanism.zeroing
+    return Promise(
+        clip_norm=clip_and_noise(mechanism, state.aggregator).clip_norm,
+        denominator=run.schedule.expected_cohort,
+        noise_multiplier=run.noise.sum_noise_multiplier if is_fresh_gaussian else None,
+        zeroing_norm=np.inf if zeroing is None else zeroing_norm(zeroing, state.aggregator),
+    )
+
+
+def _client_data(runtime: Runtime, state: Any, vector: Float32Array) -> Any:
+    """A client's data for a process that trains clients, or for one over their results."""
+    data_type = runtime.process.next.type_signature.parameter[1].member
+    if "canary" in dir(data_type):
+        return canary_client_data(runtime.process, vector)
+    shapes = [weights.shape for weights in model_weights(state)]
+    update = tuple(as_leaves(-vector, shapes))
+    metrics = collections.OrderedDict(loss=(np.float32(0), np.float32(0)))
+    return collections.OrderedDict(update=update, metrics=metrics)

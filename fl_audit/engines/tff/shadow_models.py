@@ -1,0 +1,382 @@
+"""Shadow models: many models of one task, each trained centrally on its own part of the data.
+
+They are for membership attacks (`fl_audit.membership`). A block of models trains at once: as for
+blocks of clients (`fl_audit.engines.tff.blocks`), the model is one more axis in front of every
+weight, made by `tf.vectorized_map`. A model's result does not depend, up to rounding, on which
+others share its block.
+
+What is cached of a model is what attacks need: its margin at every point, and whether it classifies
+the point correctly, in files named by all that decides their content. A killed process loses the
+block in training and no other, and since all that is random comes from the seed and the model's
+number, what is trained later is the same.
+"""
+
+import dataclasses
+import functools
+import hashlib
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from fl_audit.array_types import Float32Array, FloatArray
+from fl_audit.engines.shadow_recipe import (
+    Batches,
+    DpSgd,
+    Recipe,
+    batches_of_model,
+    initial_weights,
+    stacked,
+)
+from fl_audit.errors import InputError
+from fl_audit.formats.npy_file import AnyArray, read_or_make
+from fl_audit.membership.outputs import margin
+from fl_audit.seeds import Stream, generator
+from fl_audit.tasks.classifier import Classifier
+from fl_audit.tasks.learning_task import Examples
+
+Weights = list[tf.Tensor]
+
+_NUMBERS_AT_ONCE = 1 << 21
+"""The numbers in the inputs of all models whose logits are computed at once: 600 colour images of
+32 x 32, whose convolutions take some gigabytes."""
+
+
+class ModelBlockTrainer:
+    """A trainer of blocks of models of one architecture on parts of one data set."""
+
+    def __init__(self, classifier: Classifier, recipe: Recipe, data: Examples) -> None:
+        """Makes the graph's function; it is traced when it is first used.
+
+        Args:
+          classifier: The model.
+          recipe: How models are trained.
+          data: All points; each model is trained on some of them.
+        """
+        self._classifier = classifier
+        self._recipe = recipe
+        self._inputs = tf.constant(data.inputs)
+        self._labels = tf.constant(data.labels)
+        self._logits = classifier.logits_in_blocks or classifier.logits
+        weights = [tf.TensorSpec([None, *w.shape]) for w in classifier.initial_weights]
+        self._train = tf.function(
+            self._train_block,
+            input_signature=[
+                weights,
+                tf.TensorSpec([None, None, None], tf.int32),
+                tf.TensorSpec([None], tf.int64),
+            ],
+        )
+        inputs = tf.TensorSpec([None, *data.inputs.shape[1:]], self._inputs.dtype)
+        self._predict = tf.function(self._logits_of_block, input_signature=[weights, inputs])
+
+    def train(
+        self, initial: Sequence[Float32Array], batches: Batches, noise_keys: npt.NDArray[np.int64]
+    ) -> Weights:
+        """Trains a block of models.
+
+        Args:
+          initial: The initial weights, each float32 of shape (models, ...).
+          batches: The points of each step, int32 of shape (models, steps, rows).
+          noise_keys: The key of each model's noise, int64 of shape (models,).
+
+        Returns:
+          The trained weights, each float32 of shape (models, ...), with output noise if any.
+        """
+        trained: Weights = self._train(list(initial), batches, noise_keys)
+        return trained
+
+    def logits(self, weights: Weights, inputs: npt.NDArray[Any]) -> FloatArray:
+        """The logits of every model for the same inputs, float64 of shape (models, points, ...)."""
+        numbers = max(1, int(weights[0].shape[0]) * math.prod(inputs.shape[1:]))
+        points = max(1, _NUMBERS_AT_ONCE // numbers)
+        parts = [
+            self._predict(weights, tf.constant(inputs[start : start + points]))
+            for start in range(0, len(inputs), points)
+        ]
+        return np.concatenate([np.asarray(part, np.float64) for part in parts], axis=1)
+
+    def _logits_of_block(self, weights: Weights, inputs: tf.Tensor) -> tf.Tensor:
+        return tf.vectorized_map(lambda one: self._logits(one, inputs), weights, False)
+
+    def _train_block(self, weights: Weights, batches: tf.Tensor, keys: tf.Tensor) -> Weights:
+        """Takes all steps of all models, then adds output noise; a step without points is none."""
+        recipe = self._recipe
+        velocity = [tf.zeros_like(w) for w in weights]
+        for step in tf.range(tf.shape(batches)[1]):
+            rows = batches[:, step]
+            inputs = tf.gather(self._inputs, tf.maximum(rows, 0))
+            labels = tf.gather(self._labels, tf.maximum(rows, 0))
+            if recipe.privacy is None:
+                labels = tf.where(rows >= 0, labels, self._classifier.padding_label)
+                gradients = tf.vectorized_map(self._gradient, (weights, inputs, labels), False)
+                takes_part = tf.reduce_any(rows >= 0, axis=1)
+            else:
+                sums = tf.vectorized_map(
+                    lambda one: self._clipped_sum(*one),
+                    (weights, inputs, labels, rows),
+                    False,
+                )
+                gradients = self._noised_mean(sums, keys, step, recipe.privacy)
+                takes_part = tf.ones_like(rows[:, 0], tf.bool)
+            moved = [recipe.momentum * v + g for v, g in zip(velocity, gradients, strict=True)]
+            velocity = [_where(takes_part, v, w) for v, w in zip(moved, velocity, strict=True)]
+            weights = [
+                _where(takes_part, w - recipe.learning_rate * v, w)
+                for w, v in zip(weights, velocity, strict=True)
+            ]
+        if recipe.output_noise > 0:
+            # No step has this number, so that no step's noise is used again.
+            noise = self._noise(weights, keys, tf.constant(-1))
+            weights = [w + recipe.output_noise * n for w, n in zip(weights, noise, strict=True)]
+        return weights
+
+    def _gradient(self, arguments: tuple[Weights, tf.Tensor, tf.Tensor]) -> Weights:
+        """The gradient of one model's mean loss over its batch."""
+        weights, inputs, labels = arguments
+        with tf.GradientTape() as tape:
+            tape.watch(weights)
+            loss = self._classifier.loss_in_blocks(self._logits(weights, inputs), labels)
+        gradients: Weights = tape.gradient(loss, weights)
+        return gradients
+
+    def _clipped_sum(
+        self, weights: Weights, inputs: tf.Tensor, labels: tf.Tensor, rows: tf.Tensor
+    ) -> Weights:
+        """The sum over one model's batch of the examples' gradients, each clipped.
+
+        With micro-batches it is the sum of their mean gradients, each clipped.
+        """
+        privacy = self._recipe.privacy
+        assert privacy is not None
+        counts = tf.cast(rows >= 0, tf.float32)
+        gradients = tf.vectorized_map(
+            lambda one: self._gradient((weights, one[0][None], one[1][None])),
+            (inputs, labels),
+            False,
+        )
+        if privacy.microbatches is not None:
+            taken = counts[:, None] * tf.one_hot(rows % privacy.microbatches, privacy.microbatches)
+            shares = tf.math.divide_no_nan(taken, tf.reduce_sum(taken, axis=0))
+            gradients = [tf.tensordot(tf.transpose(shares), g, 1) for g in gradients]
+            counts = tf.ones([privacy.microbatches])
+        squares = [tf.reduce_sum(g**2, range(1, len(g.shape))) for g in gradients]
+        norms = tf.sqrt(tf.add_n(squares))
+        # An example whose gradient is 0 stays 0.
+        clip = tf.constant(privacy.clip_norm)
+        scale = counts * tf.minimum(1.0, tf.math.divide_no_nan(clip, norms))
+        scale = tf.where(norms > 0, scale, 0.0)
+        return [tf.tensordot(scale, g, 1) for g in gradients]
+
+    def _noised_mean(
+        self, sums: Weights, keys: tf.Tensor, step: tf.Tensor, privacy: DpSgd
+    ) -> Weights:
+        size = float(privacy.microbatches or self._recipe.batch_size)
+        deviation = privacy.clip_norm * privacy.noise_multiplier
+        if deviation == 0:
+            return [total / size for total in sums]
+        noise = self._noise(sums, keys, step)
+        return [(total + deviation * n) / size for total, n in zip(sums, noise, strict=True)]
+
+    def _noise(self, like: Weights, keys: tf.Tensor, step: tf.Tensor) -> Weights:
+        """Standard normal draws, a function of each model's key and of the step alone."""
+        place = tf.cast(step, tf.int64) * len(like)
+        return [
+            tf.map_fn(
+                lambda key, i=i, shape=w.shape[1:]: tf.random.stateless_normal(
+                    shape, tf.stack([key, place + i])
+                ),
+                keys,
+                fn_output_signature=tf.float32,
+            )
+            for i, w in enumerate(like)
+        ]
+
+
+def _where(of_models: tf.Tensor, new: tf.Tensor, old: tf.Tensor) -> tf.Tensor:
+    """The new values of the models that a step concerns, the old ones of others."""
+    axes = [1] * (len(new.shape) - 1)
+    return tf.where(tf.reshape(of_models, [-1, *axes]), new, old)
+
+
+# Blocks that are trained once and then read.
+
+
+BoolArray = npt.NDArray[np.bool_]
+
+AfterBlock = Callable[[int, int], None]
+"""A function called after each block with its number of models, and how many were trained now."""
+
+_VERSION = 1
+"""The number of this way of training; a change that gives other numbers counts it up."""
+
+
+@dataclass(frozen=True, eq=False)
+class ModelJob:
+    """What all models of an attack have in common.
+
+    Attributes:
+      classifier: The model.
+      identity: Text that says which task this is, such as its config table as JSON.
+      points: The points, of which each model is trained on some and judged at all.
+      recipe: How models are trained.
+      seed: The seed of the run.
+    """
+
+    classifier: Classifier
+    identity: str
+    points: Examples
+    recipe: Recipe
+    seed: int
+
+    @functools.cached_property
+    def trainer(self) -> ModelBlockTrainer:
+        """What trains the models, traced once for all calls."""
+        return ModelBlockTrainer(self.classifier, self.recipe, self.points)
+
+
+@dataclass(frozen=True, eq=False)
+class ModelOutputs:
+    """What trained models say of the points.
+
+    Attributes:
+      margins: The margins, float64 of shape (models, points).
+      correct: Whether the label has the largest logit, bool of shape (models, points).
+    """
+
+    margins: FloatArray
+    correct: BoolArray
+
+
+def train_models(
+    job: ModelJob,
+    training: BoolArray,
+    first: int,
+    *,
+    folder: Path,
+    models_per_block: int,
+    after_block: AfterBlock,
+) -> ModelOutputs:
+    """Trains models, or reads those that an earlier call has trained, block by block.
+
+    Args:
+      job: What the models have in common.
+      training: The points that each model is trained on, at least one, bool of shape (models,
+        points).
+      first: The number of the first model; a model's seeds come from its number.
+      folder: The folder of the blocks' files, which exists.
+      models_per_block: The number of models that train at once.
+      after_block: A function that is called after each block with the number of its models and how
+        many of these were trained by this call.
+
+    Raises:
+      InputError: A model has no training point, or a block's file is damaged.
+    """
+    if not training.any(axis=1).all():
+        raise InputError("every model must have at least one training point")
+    common = _digest_of_job(job)
+    outputs = []
+    for start in range(0, len(training), models_per_block):
+        part = training[start : start + models_per_block]
+        path = folder / f"block-{name_of(common, part, first + start)}"
+        is_new = not path.exists()
+        shapes = {"margins": part.shape, "correct": part.shape}
+        train = functools.partial(_trained, job, part, first + start)
+        outputs.append(kept_arrays(path, shapes, train))
+        after_block(len(part), len(part) if is_new else 0)
+    return ModelOutputs(
+        np.concatenate([block["margins"] for block in outputs]),
+        np.concatenate([block["correct"] for block in outputs]),
+    )
+
+
+def _trained(job: ModelJob, training: BoolArray, first: int) -> dict[str, AnyArray]:
+    numbers = range(first, first + len(training))
+    of_models = [_initial(job, number) for number in numbers]
+    batches = [
+        batches_of_model(np.flatnonzero(mask), job.recipe, job.seed, number)
+        for mask, number in zip(training, numbers, strict=True)
+    ]
+    keys = [generator(job.seed, Stream.MODEL_NOISE, number).integers(2**62) for number in numbers]
+    initial = [np.stack(arrays) for arrays in zip(*of_models, strict=True)]
+    weights = job.trainer.train(initial, stacked(batches), np.array(keys, np.int64))
+    logits = job.trainer.logits(weights, job.points.inputs)
+    if not np.isfinite(logits).all():
+        raise InputError(
+            "training diverged: a model gives numbers that are not finite; use a smaller "
+            "attack.learning_rate"
+        )
+    correct = np.argmax(logits, axis=-1) == job.points.labels
+    return {"margins": margin(logits, job.points.labels), "correct": correct}
+
+
+def _initial(job: ModelJob, number: int) -> list[npt.NDArray[np.float32]]:
+    if job.recipe.initial_weights == "same":
+        return list(job.classifier.initial_weights)
+    return initial_weights(job.classifier, job.seed, number)
+
+
+def _digest_of_job(job: ModelJob) -> "hashlib._Hash":
+    return digest_of(
+        [_VERSION, job.identity, job.seed, dataclasses.asdict(job.recipe)],
+        [job.points.inputs, job.points.labels, *job.classifier.initial_weights],
+    )
+
+
+# The files.
+
+
+Shapes = Mapping[str, tuple[int, ...]]
+"""The shape of each array of a file."""
+
+
+def digest_of(facts: Any, arrays: Sequence[AnyArray]) -> "hashlib._Hash":
+    """The digest of all that decides the content of several files; more may be added to a copy.
+
+    Args:
+      facts: Numbers, words, and lists and tables of these.
+      arrays: Arrays of numbers.
+    """
+    digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
+    for array in arrays:
+        digest.update(f"{array.dtype.str}{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest
+
+
+def name_of(common: "hashlib._Hash", training: npt.NDArray[np.bool_], first: int) -> str:
+    """The end of a file's name: the number of its first model and a digest of what decides it.
+
+    Args:
+      common: The digest of what all models have in common.
+      training: What each model is trained on, bool of shape (models, members).
+      first: The number of the first model.
+    """
+    digest = common.copy()
+    digest.update(f"{first} {training.shape}".encode() + np.packbits(training).tobytes())
+    return f"{first:06d}-{digest.hexdigest()[:24]}.npz"
+
+
+def kept_arrays(
+    path: Path, shapes: Shapes, make: Callable[[], Mapping[str, AnyArray]]
+) -> Mapping[str, AnyArray]:
+    """The arrays of a file, which is written first where there is none.
+
+    Args:
+      path: The file.
+      shapes: The shape of each array.
+      make: What computes the arrays; it is not called where the file is there.
+
+    Raises:
+      InputError: The file is damaged.
+    """
+    found = read_or_make(path, "a file of trained models", make)
+    if {name: array.shape for name, array in found.items()} != shapes:
+        raise InputError(f"{path}: is damaged; remove it to train its models again")
+    return found

@@ -1,0 +1,365 @@
+"""The loop over the rounds of a run: train, show attackers, test, log, checkpoint.
+
+It stops at a checkpoint after SIGTERM or Ctrl-C, and, where the config says so, as soon as the
+rounds so far contradict the claim.
+"""
+
+import contextlib
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from types import FrameType
+from typing import Any, Self
+
+import numpy as np
+
+from fl_audit.array_types import Float32Array, IndexArray
+from fl_audit.attacks.attacker import Attacker, SeenRound
+from fl_audit.attacks.audit_table import Audit
+from fl_audit.attacks.live_test import LiveCanaries, LiveTest, ScoredRounds, why_no_live_test
+from fl_audit.checks import (
+    AggregateLog,
+    MechanismWatch,
+    autocorrelation_to_json,
+    configured,
+    why_not_checked,
+)
+from fl_audit.engines.cohort import prefetched
+from fl_audit.engines.prepare import PreparedRun
+from fl_audit.engines.tff.measures import Evaluator
+from fl_audit.engines.tff.rounds import flatten_weights, model_weights, run_round
+from fl_audit.engines.tff.runtime import ReadRound, Runtime
+from fl_audit.errors import Interrupted
+from fl_audit.formats.folders import LiveRecord, RunFolder
+from fl_audit.formats.text_files import write_text
+from fl_audit.inner_products import euclidean_norm
+from fl_audit.run.attackers import TrainingContext
+from fl_audit.run.folder import Checkpoint, save_checkpoint, seal_logs
+from fl_audit.run.observers import (
+    CanaryCosines,
+    FinishedRound,
+    RoundMetrics,
+    RoundObserver,
+    flush_rows,
+)
+from fl_audit.tasks.classifier import as_classifier
+from fl_audit.verdict.live import shared_confidence
+
+
+class StopRequest:
+    """The signal that asked for a stop; `signal_number` is None while there was none."""
+
+    signal_number: int | None = None
+
+    def _remember(self, signal_number: int, frame: FrameType | None) -> None:
+        del frame
+        self.signal_number = signal_number
+        signal.signal(signal_number, signal.SIG_DFL)  # a second signal ends the program at once
+
+
+@contextlib.contextmanager
+def stop_request() -> Iterator[StopRequest]:
+    """Makes the block remember SIGTERM and SIGINT instead of ending the program."""
+    request = StopRequest()
+    signals = (signal.SIGTERM, signal.SIGINT)
+    previous = [signal.signal(number, request._remember) for number in signals]
+    try:
+        yield request
+    finally:
+        for number, handler in zip(signals, previous, strict=True):
+            signal.signal(number, handler)
+
+
+# What own-round scores prove while a run trains.
+
+
+class LiveAudit:
+    """Tests the rounds of a run one by one, or does nothing where that is not possible.
+
+    It reads what the log of cosines holds, so that a resumed run has the same numbers.
+    """
+
+    def __init__(self, audit: Audit, test: LiveTest | None, rounds: ScoredRounds | None) -> None:
+        """Starts with a test that has taken in the rounds so far.
+
+        Args:
+          audit: The table [audit] of the config.
+          test: The test; None where rounds cannot be tested.
+          rounds: The log of the rounds; None likewise.
+        """
+        self._audit = audit
+        self._test = test
+        self._rounds = rounds
+
+    @classmethod
+    def of(cls, context: TrainingContext) -> Self:
+        """The live audit of a run, continued after its completed rounds.
+
+        Args:
+          context: What attackers need of the run.
+
+        Raises:
+          InputError: A log of completed rounds is missing or damaged.
+        """
+        run, audit, family = context.run, context.audit, context.family
+        why_not = why_no_live_test(run.own_rounds, family)
+        if family is None or why_not is not None or "known_rounds" not in audit.threat_models:
+            return cls(audit, None, None)
+        canaries = LiveCanaries(run.included, run.own_rounds, family, run.task.classifier.dim)
+        test = LiveTest(canaries, run.delta, audit.claimed_epsilon)
+        test.add(context.round_cosines, range(context.completed))
+        return cls(audit, test, context.round_cosines)
+
+    def see_round(self, index: int) -> None:
+        """Takes in a round, counted from 0, that attackers have scored."""
+        if self._test is not None and self._rounds is not None:
+            self._test.add(self._rounds, range(index, index + 1))
+
+    @property
+    def epsilon(self) -> float | None:
+        """The epsilon proven so far at the audit's confidence; None where nothing is tested."""
+        return None if self._test is None else self._test.epsilon(self._audit.confidence)
+
+    @property
+    def must_stop(self) -> bool:
+        """Whether the rounds so far contradict the claim of a run that then stops."""
+        return self.contradicted_at > 0
+
+    @property
+    def contradicted_at(self) -> float:
+        """The epsilon by which the rounds so far contradict the claim of a run that then stops."""
+        return self._claim_epsilon if self._audit.stop_when_contradicted else 0.0
+
+    @property
+    def record(self) -> LiveRecord | None:
+        """What is proven; None where nothing is tested."""
+        claim = self._audit.claimed_epsilon
+        if self._test is None:
+            return None
+        return LiveRecord(
+            epsilon=self._test.epsilon(self._audit.confidence),
+            claim_p_value=None if claim is None else self._test.p_value(claim),
+            claim_epsilon=self._claim_epsilon,
+        )
+
+    @property
+    def _claim_epsilon(self) -> float:
+        """What the test of the claim proves, at least the claim; 0 where it stands."""
+        claim = self._audit.claimed_epsilon
+        if self._test is None or claim is None:
+            return 0.0
+        return self._test.epsilon(shared_confidence(self._audit), at_least=claim)
+
+
+# What the loop logs of every round.
+
+
+class SharedCosines:
+    """The cosines that attackers keep in one log; there are none where no attacker keeps one."""
+
+    def __init__(self, context: TrainingContext) -> None:
+        """Opens the log.
+
+        Args:
+          context: The context that the run's attackers were made from.
+        """
+        has_log = context.run_folder.round_cosines.exists()
+        self._log = context.round_cosines if has_log else None
+        self._included = context.run.included
+
+    def of(self, index: int, members: IndexArray) -> CanaryCosines | None:
+        """The cosines of one round; None where it is not scored.
+
+        Args:
+          index: The round, counted from 0.
+          members: The canaries that took part in it.
+        """
+        scored = None if self._log is None else self._log.scored_round(index)
+        if scored is None:
+            return None
+        cosines = scored.cosines.astype(np.float64)
+        return CanaryCosines(in_round=cosines[members], excluded=cosines[~self._included])
+
+
+class AggregateWatch:
+    """Shows every round to a `MechanismWatch`, or does nothing if the mechanism is not checked."""
+
+    def __init__(self, run: PreparedRun, folder: RunFolder, completed: int) -> None:
+        """Starts the log in a folder, or continues one.
+
+        Args:
+          run: The prepared run.
+          folder: The folder with this run's config and canaries.
+          completed: Number of completed rounds; above 0 the log is continued.
+
+        Raises:
+          InputError: The log is to be continued, but is missing or damaged.
+        """
+        self._run = run
+        self._folder = folder
+        self._log: AggregateLog | None = None
+        if why_not_checked(run.config.mechanism) is None:
+            sizes, rounds = run.task.classifier.variable_sizes, run.schedule.num_rounds
+            self._log = AggregateLog.at_round(completed, folder.aggregates, rounds, len(sizes))
+            self._watch = MechanismWatch(sizes, self._log, completed)
+
+    def see_round(self, seen: SeenRound, participants: int) -> None:
+        """Logs a round.
+
+        Args:
+          seen: The round as attackers see it.
+          participants: Number of clients and canaries in the round.
+        """
+        if self._log is None:
+            return
+        asked = configured(
+            seen.clip_norm,
+            float(participants),
+            sum_noise_multiplier=self._run.noise.sum_noise_multiplier,
+            denominator=self._run.schedule.expected_cohort,
+        )
+        self._watch.measure_round(
+            seen.aggregate, noise_stddev=asked.stddev, norm_bound=asked.norm_bound
+        )
+        if seen.index == 0:
+            write_text(
+                self._folder.autocorrelation, autocorrelation_to_json(self._watch.autocorrelation)
+            )
+
+    def flush(self) -> None:
+        """Writes the log to the disk."""
+        if self._log is not None:
+            self._log.flush()
+
+
+# The loop.
+
+
+class RoundLoop:
+    """Trains, scores and logs every round; evaluates and checkpoints at set intervals."""
+
+    def __init__(
+        self,
+        run: PreparedRun,
+        folder: RunFolder,
+        runtime: Runtime,
+        *,
+        attackers: Sequence[Attacker],
+        live: LiveAudit,
+        cosines: SharedCosines,
+        observers: Sequence[RoundObserver],
+        start: Checkpoint,
+        stop: StopRequest,
+    ) -> None:
+        """Opens the logs of a run folder, which are new or continue after a checkpoint.
+
+        Args:
+          run: The prepared run.
+          folder: The folder with this run's config and canaries.
+          runtime: The runtime that runs the rounds.
+          attackers: The attackers that are shown every round.
+          live: The test of the rounds so far, which may stop the run.
+          cosines: The cosines that observers are shown.
+          observers: The observers, who know that the run has started.
+          start: The checkpoint that the run starts from.
+          stop: The record of a signal that asked for a stop.
+        """
+        self._run = run
+        self._folder = folder
+        self._runtime = runtime
+        self._attackers = attackers
+        self._live = live
+        self._cosines = cosines
+        self._observers = observers
+        self._stop = stop
+        self._read = runtime.reader(run)
+        self._evaluator = Evaluator(as_classifier(run.task.classifier), run.task.held_out)
+        self._watch = AggregateWatch(run, folder, start.completed_rounds)
+        self._seals = start.seals
+        self._last = run.schedule.num_rounds
+
+    def run_rounds(self, start: Checkpoint) -> Checkpoint:
+        """Runs the remaining rounds, or as many as a session or the live audit allow.
+
+        Args:
+          start: The checkpoint before the first of these rounds.
+
+        Returns:
+          The checkpoint after the last of these rounds.
+
+        Raises:
+          Interrupted: A signal asked for a stop; the state is saved.
+        """
+        state, first = start.state, start.completed_rounds
+        end = min(first + (self._runtime.rounds_per_session or self._last), self._last)
+        with prefetched(self._data, range(first, end)) as rounds:
+            for index, data in enumerate(rounds, start=first):
+                state = self._round(state, data, index)
+                completed = index + 1
+                is_last = completed == self._last or self._live.must_stop
+                is_due = completed % self._run.config.log.checkpoint_every == 0
+                if is_due or is_last or self._stop.signal_number:
+                    self._save(completed, state)
+                if is_last:
+                    return Checkpoint(completed, state)
+                if self._stop.signal_number:
+                    raise Interrupted(completed, self._stop.signal_number)
+        return Checkpoint(end, state)
+
+    def _save(self, completed: int, state: Any) -> None:
+        """Saves a checkpoint, after all that it counts has reached the disk."""
+        self._watch.flush()
+        for attacker in self._attackers:
+            attacker.flush()
+        flush_rows(self._folder)
+        audit, to_come = self._run.config.audit, range(completed, self._last)
+        self._seals = seal_logs(self._folder, audit, to_come, self._seals)
+        save_checkpoint(self._folder.checkpoint, Checkpoint(completed, state, self._seals))
+
+    def _data(self, round_index: int) -> ReadRound:
+        return self._read(self._run.schedule.cohort(round_index), round_index)
+
+    def _round(self, state: Any, data: ReadRound, index: int) -> Any:
+        """Runs and logs one round; `index` counts from 0, the number in the metrics from 1."""
+        started = time.perf_counter()
+        client_data = self._runtime.participants(state, data)
+        result = run_round(self._runtime.process, self._run.config.mechanism, state, client_data)
+        trained = time.perf_counter()
+        after = model_weights(result.state)
+        seen = SeenRound(
+            index=index,
+            before=flatten_weights(model_weights(state)),
+            aggregate=result.aggregate,
+            after=flatten_weights(after),
+            clip_norm=result.clip_norm,
+        )
+        self._watch.see_round(seen, participants=len(data.clients) + len(data.canaries))
+        for attacker in self._attackers:
+            attacker.see_round(seen)
+        self._live.see_round(index)
+        scored = time.perf_counter()
+        metrics = RoundMetrics(
+            round=index + 1,
+            num_clients=len(data.clients),
+            num_canaries=len(data.canaries),
+            clip_norm=result.clip_norm,
+            noise_stddev=result.noise_stddev,
+            aggregate_norm=euclidean_norm(result.aggregate),
+            train_loss=result.train_loss,
+            accuracy=self._accuracy(after, index + 1),
+            seconds_training=trained - started,
+            seconds_scoring=scored - trained,
+            epsilon_proven=self._live.epsilon,
+        )
+        finished = FinishedRound(
+            metrics, self._cosines.of(index, data.canaries), self._live.contradicted_at
+        )
+        for observer in self._observers:
+            observer.round_finished(finished)
+        return result.state
+
+    def _accuracy(self, weights: Sequence[Float32Array], completed: int) -> float | None:
+        is_due = completed % self._run.config.log.evaluate_every == 0
+        if is_due or completed == self._last or self._live.must_stop:
+            return self._evaluator.accuracy(weights)
+        return None

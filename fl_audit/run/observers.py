@@ -1,0 +1,324 @@
+"""Observers of a run: those of users, metrics.csv, the progress bar and lines of warning.
+
+None of them imports TensorFlow; docs/observers.md says how to write one.
+"""
+
+import dataclasses
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from fl_audit.accounting.noise_laws import SKELLAM
+from fl_audit.array_types import FloatArray
+from fl_audit.checks.training_faults import TrainingCurves, training_faults
+from fl_audit.config import Config
+from fl_audit.config.file import Scalar, flat_scalars
+from fl_audit.engines.prepare import PreparedRun
+from fl_audit.errors import InputError
+from fl_audit.estimators.anytime import LARGEST_TESTED
+from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.text_files import read_csv, write_text
+from fl_audit.mechanisms import MECHANISMS
+from fl_audit.progress import Progress, say
+
+
+@dataclass(frozen=True)
+class StartedRun:
+    """What an observer is told as a run starts or goes on.
+
+    Attributes:
+      folder: The folder of the run.
+      config: The config of the run.
+      num_rounds: The number of rounds of the whole run.
+      completed_rounds: The number of rounds done before; above 0 where an interrupted run goes on.
+    """
+
+    folder: RunFolder
+    config: Config
+    num_rounds: int
+    completed_rounds: int
+
+    @property
+    def name(self) -> str:
+        """The name of the folder."""
+        return self.folder.path.name
+
+    @property
+    def parameters(self) -> dict[str, Scalar]:
+        """The values of the config by `section.key`, without keys that are not set."""
+        return flat_scalars(msgspec.to_builtins(self.config))
+
+
+@dataclass(frozen=True)
+class RoundMetrics:
+    """The metrics of one round.
+
+    Attributes:
+      round: Number of the round, from 1.
+      num_clients: Number of real clients that took part.
+      num_canaries: Number of canaries that took part.
+      clip_norm: Norm that updates were clipped to.
+      noise_stddev: Standard deviation of the noise on each coordinate of the sum of updates.
+      aggregate_norm: Length of the noised aggregate.
+      train_loss: Mean loss over the cohort's examples, in nats.
+      accuracy: Accuracy on held-out data after the round; None where it was not evaluated.
+      seconds_training: Wall time of the TFF round, in seconds.
+      seconds_scoring: Wall time of scoring the canaries, in seconds.
+      epsilon_proven: Lower bound on epsilon by own-round scores so far, valid at all rounds
+        together at the audit's confidence; None where there is none.
+    """
+
+    round: int
+    num_clients: int
+    num_canaries: int
+    clip_norm: float
+    noise_stddev: float
+    aggregate_norm: float
+    train_loss: float
+    accuracy: float | None
+    seconds_training: float
+    seconds_scoring: float
+    epsilon_proven: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class CanaryCosines:
+    """The cosines of canaries with the noised aggregate of one round.
+
+    Attributes:
+      in_round: Those of the canaries that took part in the round, float64 of shape (k,).
+      excluded: Those of the canaries that the coins keep out of all rounds, float64 of shape (l,).
+    """
+
+    in_round: FloatArray
+    excluded: FloatArray
+
+    def means(self) -> dict[str, float]:
+        """The means of both by name, without that of an empty set."""
+        named = {"cosine_in_round": self.in_round, "cosine_excluded": self.excluded}
+        return {name: float(cosines.mean()) for name, cosines in named.items() if cosines.size}
+
+
+@dataclass(frozen=True, eq=False)
+class FinishedRound:
+    """What an observer is told of a round that is over.
+
+    Attributes:
+      metrics: The metrics of the round.
+      cosines: The cosines of canaries with its aggregate; None where no attacker compares them.
+      contradicted_at: The epsilon by which the rounds so far contradict the claim of a run that
+        then stops; 0 while it stands, and in runs that do not stop.
+    """
+
+    metrics: RoundMetrics
+    cosines: CanaryCosines | None = None
+    contradicted_at: float = 0.0
+
+    def numbers(self) -> dict[str, float]:
+        """All that is known of the round as numbers by name, for a log of experiments."""
+        named = dataclasses.asdict(self.metrics)
+        del named["round"]
+        known = {name: float(value) for name, value in named.items() if value is not None}
+        return known if self.cosines is None else known | self.cosines.means()
+
+
+class RoundObserver:
+    """Something that is told of every round of a run, such as a progress bar or a log.
+
+    A subclass defines the methods that it needs. An error that one of them raises ends the run,
+    which can be resumed.
+    """
+
+    def run_started(self, run: StartedRun) -> None:
+        """Is called before the first round of a run, and again where a run is resumed."""
+
+    def round_finished(self, finished: FinishedRound) -> None:
+        """Is called after every round; after a crash with those since the last checkpoint again."""
+
+    def run_ended(self, *, finished: bool) -> None:
+        """Is called once after `run_started`, whatever ended the run.
+
+        Args:
+          finished: Whether the training is over; else it was interrupted, or an error ended it.
+        """
+
+
+# metrics.csv.
+
+
+_COLUMNS = [field.name for field in dataclasses.fields(RoundMetrics)]
+
+
+def read_rows(path: Path) -> list[dict[str, str]]:
+    """Reads the rows of a metrics file, as strings by column.
+
+    Raises:
+      InputError: The file cannot be read, lacks a column or has an incomplete row.
+    """
+    return read_csv(path, _COLUMNS)
+
+
+def read_metrics(path: Path) -> list[RoundMetrics]:
+    """Reads the rounds of a metrics file.
+
+    Raises:
+      InputError: The file cannot be read, lacks a column or has a value that is no number.
+    """
+    try:
+        return [
+            RoundMetrics(**{name: _value(name, row[name]) for name in _COLUMNS})
+            for row in read_rows(path)
+        ]
+    except ValueError as error:
+        raise InputError(f"{path}: holds what is no number: {error}") from error
+
+
+def _value(name: str, text: str) -> Any:
+    if text == "":
+        return None
+    return int(text) if name in ("round", "num_clients", "num_canaries") else float(text)
+
+
+def flush_rows(folder: RunFolder) -> None:
+    """Waits until the rows have reached the disk."""
+    with folder.metrics.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+class MetricsCsv(RoundObserver):
+    """Appends rounds to metrics.csv, which can be read while the run goes on."""
+
+    def run_started(self, run: StartedRun) -> None:
+        """Starts the file, or continues it after the last checkpoint.
+
+        Raises:
+          InputError: The file of an earlier session is damaged, has other columns or too few rows.
+        """
+        self._path = run.folder.metrics
+        if run.completed_rounds:
+            _truncate(self._path, run.completed_rounds)
+        else:
+            write_text(self._path, ",".join(_COLUMNS) + "\n")
+
+    def round_finished(self, finished: FinishedRound) -> None:
+        """Appends the metrics of one round."""
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(_row(finished.metrics))
+
+
+def _row(metrics: RoundMetrics) -> str:
+    values = (getattr(metrics, name) for name in _COLUMNS)
+    return ",".join("" if value is None else f"{value:.9g}" for value in values) + "\n"
+
+
+def _truncate(path: Path, completed_rounds: int) -> None:
+    """Drops the rows of rounds after the checkpoint, and a last line that is incomplete."""
+    try:
+        header, *lines = path.read_text(encoding="utf-8").splitlines(keepends=True) or [""]
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from error
+    if header.rstrip("\n") != ",".join(_COLUMNS):
+        raise InputError(f"{path}: columns must be {','.join(_COLUMNS)}")
+    if len(lines) < completed_rounds:
+        raise InputError(
+            f"{path}: has {len(lines)} rows, must have one for each of the {completed_rounds} "
+            "rounds that the checkpoint counts"
+        )
+    write_text(path, "".join([header, *lines[:completed_rounds]]))
+
+
+# Standard error while a run trains.
+
+
+class ProgressDisplay(RoundObserver):
+    """Shows the rounds, the last evaluation and what is proven."""
+
+    def run_started(self, run: StartedRun) -> None:
+        """Shows how many rounds there are."""
+        self._evaluated: dict[str, str] = {}
+        self._progress = Progress(run.name, run.num_rounds, "round", run.completed_rounds)
+
+    def round_finished(self, finished: FinishedRound) -> None:
+        """Counts the round."""
+        metrics = finished.metrics
+        if metrics.accuracy is not None:
+            self._evaluated = {
+                "loss": f"{metrics.train_loss:.3f}",
+                "accuracy": f"{metrics.accuracy:.3f}",
+            }
+        proven = metrics.epsilon_proven
+        most = ", the largest tested" if proven and proven >= LARGEST_TESTED else ""
+        shown = {"epsilon at least": f"{proven:.3g}{most}"} if proven else {}
+        self._progress.advance(facts=self._evaluated | shown)
+
+    def run_ended(self, *, finished: bool) -> None:
+        """Takes the bar away."""
+        del finished
+        self._progress.close()
+
+
+class VerdictLine(RoundObserver):
+    """Says that a run stops because the rounds so far contradict its claim."""
+
+    def run_started(self, run: StartedRun) -> None:
+        """Remembers what is claimed."""
+        self._claim = run.config.audit.claimed_epsilon
+
+    def round_finished(self, finished: FinishedRound) -> None:
+        """Says it in the round in which the claim falls."""
+        if self._claim is not None and finished.contradicted_at > 0:
+            say(
+                f"round {finished.metrics.round}: the claim of epsilon {self._claim:g} is "
+                f"contradicted, at least {finished.contradicted_at:.3g} is proven; the run stops"
+            )
+
+
+_FIRST_LOOK = 10
+"""The number of rounds after which curves are looked at for the first time."""
+
+
+class FaultLines(RoundObserver):
+    """Looks at the rounds' metrics and says once of each fault that it is there.
+
+    After an interruption it goes on with the rounds before, and says again what it sees.
+    """
+
+    def __init__(self, run: PreparedRun) -> None:
+        """Takes the run, which knows the model's outputs and the mechanism."""
+        self._rows: list[RoundMetrics] = []
+        self._next_look = _FIRST_LOOK
+        self._said: set[str] = set()
+        outputs = int(run.task.classifier.variable_sizes[-1])
+        has_classes = outputs > 1 and run.task.held_out.labels.dtype.kind != "f"
+        self._num_classes = outputs if has_classes else None
+        self._divides_by_actual = MECHANISMS.of(run.config.mechanism).noise_law is SKELLAM
+
+    def run_started(self, run: StartedRun) -> None:
+        """Reads the rounds of earlier sessions, which metrics.csv has."""
+        self._rows = read_metrics(run.folder.metrics)
+
+    def round_finished(self, finished: FinishedRound) -> None:
+        """Looks at the rounds so far, whenever there are a hundredth more."""
+        self._rows.append(finished.metrics)
+        if len(self._rows) < self._next_look:
+            return
+        self._next_look = len(self._rows) + max(1, len(self._rows) // 100)
+        of_rows = (
+            [row.clip_norm for row in self._rows],
+            [row.train_loss for row in self._rows],
+            [np.nan if row.accuracy is None else row.accuracy for row in self._rows],
+            [row.num_clients for row in self._rows],
+            [row.num_canaries for row in self._rows],
+        )
+        curves = TrainingCurves(*(np.array(values, np.float64) for values in of_rows))
+        faults = training_faults(
+            curves, self._num_classes, divides_by_actual=self._divides_by_actual
+        )
+        for fault in faults:
+            if fault.name not in self._said:
+                self._said.add(fault.name)
+                say(f"round {finished.metrics.round}: {fault.name}: {fault.words}")

@@ -1,0 +1,189 @@
+"""The training of a prepared run, which fills the run's folder with scores.
+
+If the process is killed, the run can be resumed from the last checkpoint.
+"""
+
+import contextlib
+import dataclasses
+import datetime
+import importlib.metadata
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fl_audit.array_types import FloatArray
+from fl_audit.attacks.compared_vectors import ComparedVectors, write_compared_vectors
+from fl_audit.attacks.make import compared_by, scores_of
+from fl_audit.attacks.statistics import statistics_of
+from fl_audit.canaries.pool import pair_names
+from fl_audit.canaries.tables import coin_probability
+from fl_audit.engines.prepare import PreparedRun
+from fl_audit.engines.tff.replay import replay_first_round
+from fl_audit.engines.tff.rounds import flatten_weights, model_weights
+from fl_audit.engines.tff.runtime import Runtime
+from fl_audit.formats.folders import LiveRecord, RunFolder, RunRecord, write_record, write_sources
+from fl_audit.formats.score_file import ScoreFile, write_score_file
+from fl_audit.run.attackers import attack_context, make_attackers
+from fl_audit.run.folder import Checkpoint, check_logs, load_checkpoint
+from fl_audit.run.loop import LiveAudit, RoundLoop, SharedCosines, stop_request
+from fl_audit.run.observers import (
+    FaultLines,
+    MetricsCsv,
+    ProgressDisplay,
+    RoundObserver,
+    StartedRun,
+    VerdictLine,
+    read_rows,
+)
+from fl_audit.run.trackers import TensorBoard
+
+_PACKAGES = (
+    "fl-audit",
+    "numpy",
+    "tensorflow",
+    "tensorflow-federated",
+    "tensorflow-privacy",
+    "dp-accounting",
+)
+
+
+def train(
+    run: PreparedRun,
+    runtime: Runtime,
+    folder: RunFolder,
+    observers: Sequence[RoundObserver] = (),
+) -> None:
+    """Trains a run, scores its canaries and fills its folder; continues after a checkpoint.
+
+    Args:
+      run: The prepared run.
+      runtime: The runtime that runs the rounds.
+      folder: The folder with this run's config and canaries.
+      observers: The observers beside those of every run.
+
+    Raises:
+      Interrupted: SIGTERM or SIGINT asked for a stop; the state is saved.
+      InputError: The folder's checkpoint or a log is damaged or does not belong to this run.
+    """
+    if sys.stderr.isatty():
+        words = "in the first round TensorFlow traces its graphs first, up to a minute"
+        print(f"runtime: {runtime.description}; {words}", file=sys.stderr)
+    replay_first_round(run, runtime, folder)
+    with stop_request() as stop:
+        with runtime.session():
+            checkpoint = _starting_point(folder, runtime.process.initialize())
+        completed = checkpoint.completed_rounds
+        context = attack_context(run, folder, completed)
+        attackers, live = make_attackers(context), LiveAudit.of(context)
+        everybody = (*observers_of_every(run), *observers)
+        loop = RoundLoop(
+            run,
+            folder,
+            runtime,
+            attackers=attackers,
+            live=live,
+            cosines=SharedCosines(context),
+            observers=everybody,
+            start=checkpoint,
+            stop=stop,
+        )
+        started = StartedRun(folder, run.config, run.schedule.num_rounds, completed)
+        with told(everybody, started):
+            while checkpoint.completed_rounds < run.schedule.num_rounds and not live.must_stop:
+                with runtime.session():
+                    checkpoint = loop.run_rounds(checkpoint)
+    final = flatten_weights(model_weights(checkpoint.state))
+    scores, compared = scores_of(attackers, final), compared_by(attackers, final)
+    done = _Done(checkpoint.completed_rounds, runtime.description, live.record)
+    _write_results(run, folder, done, scores, compared)
+
+
+def _starting_point(folder: RunFolder, initial_state: Any) -> Checkpoint:
+    if folder.checkpoint.exists():
+        checkpoint = load_checkpoint(folder.checkpoint, initial_state)
+        check_logs(folder, checkpoint.seals)
+        return checkpoint
+    return Checkpoint(0, initial_state)
+
+
+@dataclass(frozen=True)
+class _Done:
+    """The number of rounds that were trained, where, and what they proved."""
+
+    rounds: int
+    runtime: str
+    live: LiveRecord | None
+
+
+def _write_results(
+    run: PreparedRun,
+    folder: RunFolder,
+    done: _Done,
+    scores: Mapping[str, FloatArray],
+    compared: Mapping[str, ComparedVectors],
+) -> None:
+    """Writes the score files, then the record."""
+    ids = tuple(str(canary) for canary in range(len(run.included)))
+    canaries = run.config.canaries
+    for statistic in statistics_of(canaries, run.config.audit):
+        scored = ScoreFile(
+            ids,
+            run.included,
+            scores[statistic.name],
+            canaries.inclusion,
+            coin_probability(canaries),
+            pair_names(canaries.inclusion, len(ids)),
+        )
+        write_score_file(folder.scores(statistic.name), scored)
+    if compared:
+        write_compared_vectors(folder.compared_vectors, compared)
+    write_sources(folder.sources, done.rounds, folder.made_by_training())
+    write_record(folder, _record(run, folder, done))
+
+
+def _record(run: PreparedRun, folder: RunFolder, done: _Done) -> RunRecord:
+    rows = read_rows(folder.metrics)
+    return RunRecord(
+        task=run.task.name,
+        runtime=done.runtime,
+        dim=run.task.classifier.dim,
+        num_clients=run.num_clients,
+        num_canaries=run.num_canaries,
+        num_included=int(run.included.sum()),
+        **dataclasses.asdict(run.noisy_rounds),
+        denominator=run.schedule.expected_cohort,
+        variable_sizes=tuple(run.task.classifier.variable_sizes),
+        accuracy=float(rows[-1]["accuracy"]),
+        accuracy_description=run.task.classifier.accuracy_description,
+        training_seconds=sum(float(row["seconds_training"]) for row in rows),
+        scoring_seconds=sum(float(row["seconds_scoring"]) for row in rows),
+        stopped_after=done.rounds if done.rounds < run.schedule.num_rounds else None,
+        live=done.live,
+        finished=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        versions={name: importlib.metadata.version(name) for name in _PACKAGES},
+    )
+
+
+# The observers that every run has.
+
+
+def observers_of_every(run: PreparedRun) -> tuple[RoundObserver, ...]:
+    """The observers that every run has; metrics.csv is first, so that the others find its row."""
+    return MetricsCsv(), TensorBoard(), ProgressDisplay(), FaultLines(run), VerdictLine()
+
+
+@contextlib.contextmanager
+def told(observers: Sequence[RoundObserver], run: StartedRun) -> Iterator[None]:
+    """Tells observers that a run starts and, whatever happens in the block, that it has ended."""
+    is_finished = False
+
+    def end(observer: RoundObserver) -> None:
+        observer.run_ended(finished=is_finished)
+
+    with contextlib.ExitStack() as started:
+        for observer in observers:
+            observer.run_started(run)
+            started.callback(end, observer)
+        yield
+        is_finished = True

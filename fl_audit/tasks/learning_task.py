@@ -1,0 +1,168 @@
+"""A task: a model, its clients and their examples, whatever engine trains it."""
+
+import abc
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_audit.array_types import Float32Array
+
+NO_CLASS = -1
+"""The label that stands for no class."""
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Examples of one client, or held-out ones.
+
+    Attributes:
+      inputs: The inputs, whose first axis is the example.
+      labels: The labels, one per example or one per token: int32, or float32 where a model of one's
+        own predicts numbers.
+    """
+
+    inputs: npt.NDArray[np.float32] | npt.NDArray[np.int32]
+    labels: npt.NDArray[Any]
+
+    def __len__(self) -> int:
+        """The number of examples."""
+        return len(self.labels)
+
+    def take(self, index: npt.NDArray[np.int64]) -> "Examples":
+        """The examples at these positions, in this order."""
+        return Examples(self.inputs[index], self.labels[index])
+
+    @staticmethod
+    def concatenate(parts: Sequence["Examples"]) -> "Examples":
+        """The examples of all parts, at least one, one part after another."""
+        return Examples(
+            np.concatenate([part.inputs for part in parts]),
+            np.concatenate([part.labels for part in parts]),
+        )
+
+
+class Model(abc.ABC):
+    """A model as every engine sees it: its weights, and what its outputs mean.
+
+    The functions of its weights that an engine trains are those of a subclass, such as
+    `fl_audit.tasks.classifier.Classifier` with functions in TensorFlow.
+
+    Attributes:
+      initial_weights: The initial weights, float32 arrays.
+      padding_label: The label of positions that count neither for the loss nor for accuracy; it is
+        no class, or one that is never counted. It is `NO_CLASS` where examples are padded only to
+        fill a block of clients.
+      accuracy_description: The meaning of accuracy for this model, in words.
+    """
+
+    initial_weights: tuple[Float32Array, ...]
+    padding_label: int
+    accuracy_description: str
+
+    @property
+    @abc.abstractmethod
+    def num_classes(self) -> int:
+        """The number of classes, including a padding label that is one of them."""
+
+    @property
+    def dim(self) -> int:
+        """The number of trainable parameters."""
+        return sum(self.variable_sizes)
+
+    @property
+    def variable_sizes(self) -> list[int]:
+        """The number of parameters in each of the weights."""
+        return [weight.size for weight in self.initial_weights]
+
+
+class Population(abc.ABC):
+    """The real clients and their data; a client may be read from any thread."""
+
+    client_ids: Sequence[str]
+    """The names of the clients, in a fixed order."""
+
+    @abc.abstractmethod
+    def num_examples(self, client: int) -> int:
+        """The number of examples of one client, at least one."""
+
+    @abc.abstractmethod
+    def take(self, client: int, index: npt.NDArray[np.int64]) -> Examples:
+        """One client's examples at these positions, in this order, made when asked for."""
+
+    def examples(self, client: int) -> Examples:
+        """All the data of one client."""
+        return self.take(client, np.arange(self.num_examples(client)))
+
+
+@dataclass(frozen=True)
+class InMemoryPopulation(Population):
+    """Clients whose data is held as arrays in memory.
+
+    Attributes:
+      client_ids: The names of the clients.
+      data: The examples of each client, in the same order.
+    """
+
+    client_ids: Sequence[str]
+    data: Sequence[Examples]
+
+    def num_examples(self, client: int) -> int:
+        """The number of examples of one client."""
+        return len(self.data[client])
+
+    def take(self, client: int, index: npt.NDArray[np.int64]) -> Examples:
+        """One client's examples at these positions, in this order."""
+        return self.data[client].take(index)
+
+
+class PartOfPopulation(Population):
+    """Some of another population's clients, in its order."""
+
+    def __init__(self, whole: Population, members: npt.NDArray[np.int64]) -> None:
+        """Chooses the clients, without reading an example.
+
+        Args:
+          whole: The other population.
+          members: The ascending indices of the chosen clients in it.
+        """
+        self._whole = whole
+        self._members = members
+        self.client_ids = [whole.client_ids[member] for member in members]
+
+    def num_examples(self, client: int) -> int:
+        """The number of examples of one client."""
+        return self._whole.num_examples(int(self._members[client]))
+
+    def take(self, client: int, index: npt.NDArray[np.int64]) -> Examples:
+        """One client's examples at these positions, in this order."""
+        return self._whole.take(int(self._members[client]), index)
+
+
+ExamplesOfSentences = Callable[[Sequence[Sequence[str]]], Examples]
+"""A function from sentences, each a list of words, to examples of a task."""
+
+
+@dataclass(frozen=True)
+class LearningTask:
+    """A model with its clients and its held-out data.
+
+    Attributes:
+      name: The name of the task, for people.
+      classifier: The model.
+      population: The real clients.
+      held_out: Examples that no client has.
+      max_examples_per_client: The number of one client's examples that are used in one round, drawn
+        anew each time; None for all of them.
+      examples_of_sentences: A function that makes examples of a user's own text; None where data is
+        no text.
+    """
+
+    name: str
+    classifier: Model
+    population: Population
+    held_out: Examples
+    max_examples_per_client: int | None = None
+    examples_of_sentences: ExamplesOfSentences | None = None

@@ -1,1 +1,0 @@
-"""The TFF learning process of a run: client work, canaries, aggregator, optimizers."""

@@ -1,1 +1,0 @@
-"""The runtime `ray`: client work on Ray's actors, and Ray's processes on this machine."""

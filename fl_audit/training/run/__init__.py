@@ -1,1 +1,0 @@
-"""A training run: it is prepared, trained round by round, checkpointed and written to a folder."""
