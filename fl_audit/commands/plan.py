@@ -62,12 +62,12 @@ def _plan(arguments: argparse.Namespace) -> int:
     from fl_audit.engines.tff import environment
 
     environment.set_defaults()
-    from fl_audit.planning import make_plan
+    from fl_audit.planning import make_plan, noise_lines
 
     _check_hours(arguments)
     noise = _noise(config, arguments.epsilon)
     if noise is not None and arguments.epsilon is not None and noise.not_covered is not None:
-        print_json(noise.to_json()) if arguments.json else print("\n".join(noise.lines()))
+        print_json(noise.to_json()) if arguments.json else print("\n".join(noise_lines(noise)))
         return 0
     if noise is None:
         plan = make_plan(config, arguments.trials)
@@ -93,14 +93,14 @@ def _print_plan(
     measured: "Calibration | None",
     arguments: argparse.Namespace,
 ) -> None:
-    from fl_audit.planning import answer_lines, plan_lines
+    from fl_audit.planning import answer_lines, noise_lines, plan_lines
 
     if arguments.json:
         hours = measured and measured.to_json(arguments.runs, arguments.machines)
         print_json(plan.to_json() | {"hours": hours})
     else:
         lines = plan_lines if arguments.verbose else answer_lines
-        found = [] if noise is None else noise.lines()
+        found = [] if noise is None else noise_lines(noise)
         print("\n".join([*found, *lines(plan), *_hours_lines(measured, arguments)]))
 
 
