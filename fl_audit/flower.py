@@ -12,8 +12,8 @@ import numpy as np
 
 from fl_audit.attacks.arrays import flatten
 from fl_audit.attacks.guest import GuestAudit, is_floating, moved_along, widened
+from fl_audit.attacks.logs import read_vector
 from fl_audit.attacks.scorer import RoundScorer
-from fl_audit.attacks.seen_log import read_vector
 from fl_audit.canaries.pool import CanaryPool
 from fl_audit.errors import InputError
 from fl_audit.formats.text_files import atomic_writer

@@ -3,17 +3,24 @@
 Nothing here imports TensorFlow. A canary client anywhere asks `CanaryPool` for its vector; a
 server hands `RoundScorer` each round's aggregate, or writes it into a folder that `fl-audit
 estimate` scores. docs/logs.md has the format and an example of each. Threat models, statistics and
-attackers are registered (`fl_audit.attacks.registry`), also those of other packages.
+attackers are registered (`fl_audit.attacks.threat_models`), also those of other packages.
 """
 
+from fl_audit.attacks.aggregates import ALL_ITERATES, WINDOW
 from fl_audit.attacks.arrays import flatten, unflatten
-from fl_audit.attacks.attacker import Attacker, SeenRound
+from fl_audit.attacks.attacker import AttackContext, Attacker, SeenRound
 from fl_audit.attacks.audit_table import Audit
-from fl_audit.attacks.context import AttackContext
-from fl_audit.attacks.registry import register_attacker, register_statistic, register_threat_model
+from fl_audit.attacks.checkpoints import CHECKPOINTS
+from fl_audit.attacks.final_model import FINAL_AND_INITIAL, FINAL_MODEL
+from fl_audit.attacks.known_rounds import KNOWN_ROUNDS
 from fl_audit.attacks.scorer import RoundScorer
-from fl_audit.attacks.statistic import NullLaw, RunFacts, Statistic
-from fl_audit.attacks.threat_model import ThreatModel
+from fl_audit.attacks.statistics import OF_EXAMPLES, NullLaw, RunFacts, Statistic
+from fl_audit.attacks.threat_models import (
+    ThreatModel,
+    register_attacker,
+    register_statistic,
+    register_threat_model,
+)
 from fl_audit.canaries.pool import CanaryPool
 from fl_audit.formats.participation_files import Participation
 
@@ -35,3 +42,8 @@ __all__ = [
     "register_threat_model",
     "unflatten",
 ]
+
+for _model in (FINAL_MODEL, FINAL_AND_INITIAL, ALL_ITERATES, KNOWN_ROUNDS, CHECKPOINTS, WINDOW):
+    register_threat_model(_model)
+for _statistic in OF_EXAMPLES:
+    register_statistic(_statistic)

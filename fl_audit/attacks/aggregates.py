@@ -1,14 +1,58 @@
-"""Attackers who see the noised aggregates of all rounds or of some."""
+"""Attackers who see noised aggregates: of all rounds (`all_iterates`), or of some (`window`)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
 
 from fl_audit.array_types import Float32Array, FloatArray
-from fl_audit.attacks.attacker import Attacker, SeenRound
-from fl_audit.attacks.compared_vectors import ComparedVectors, named
-from fl_audit.attacks.context import AttackContext
-from fl_audit.attacks.direction_sum import DirectionSum
-from fl_audit.attacks.over_rounds import over_rounds
+from fl_audit.attacks.attacker import AttackContext, Attacker, SeenRound
+from fl_audit.attacks.audit_table import Audit
+from fl_audit.attacks.directions import DirectionSum
 from fl_audit.attacks.round_cosines import RoundCosines
+from fl_audit.attacks.statistics import (
+    EMPIRICAL,
+    ONE_VECTOR,
+    ComparedVectors,
+    NullLaw,
+    RunFacts,
+    Statistic,
+    named,
+)
+from fl_audit.attacks.threat_models import ThreatModel
+from fl_audit.errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class OverRounds:
+    """The maximum and the sum of each canary's cosines over rounds.
+
+    Attributes:
+      maximum: The largest cosine of each canary (Andrew et al. Algorithm 2), float64 of shape
+        (num_canaries,); -inf without a round.
+      total: The sum of the cosines of each canary, float64 of shape (num_canaries,).
+    """
+
+    maximum: FloatArray
+    total: FloatArray
+
+
+def over_rounds(cosines: Iterable[npt.ArrayLike], num_canaries: int) -> OverRounds:
+    """Computes the maximum and the sum over rounds, in float64.
+
+    Args:
+      cosines: The cosines of every canary with each round's aggregate, of shape (num_canaries,)
+        per round.
+      num_canaries: The size of the pool.
+    """
+    maximum, total = np.full(num_canaries, -np.inf), np.zeros(num_canaries)
+    for row in cosines:
+        values = np.asarray(row, np.float64)
+        np.maximum(maximum, values, out=maximum)
+        total += values
+    return OverRounds(maximum, total)
 
 
 class AggregateAttacker(Attacker):
@@ -31,7 +75,7 @@ class AggregateAttacker(Attacker):
     def see_round(self, seen: SeenRound) -> None:
         """Logs each canary's cosine with the aggregate, if it sees the round."""
         if self._sees(seen.index):
-            self._cosines.see_round(seen)
+            self._cosines.see_aggregate(seen.index, seen.aggregate)
 
     def flush(self) -> None:
         """Writes the log to the disk."""
@@ -93,3 +137,143 @@ class LargestAndSumAttacker(AggregateAttacker):
         total = self._cosines.total() if self._sum is None else self._sum.compared(self._family)
         largest, sum_of_rounds = self.statistics
         return named({largest: self._cosines.largest(self._rounds), sum_of_rounds: total})
+
+
+# Threat model `all_iterates`: the attacker sees the noised aggregate of every round.
+
+
+MAX = Statistic(
+    name="max",
+    title="Largest round",
+    meaning=(
+        "Largest cosine with the noised update of any round: the attacker sees every round, and "
+        "looks for a canary that appears once."
+    ),
+    threat_model="all_iterates",
+    canaries="vectors",
+    needs=frozenset({"round_cosines"}),
+)
+
+SUM = Statistic(
+    name="sum",
+    title="Sum of rounds",
+    meaning=(
+        "Sum of the cosines with the noised updates of all rounds: the attacker sees every round, "
+        "and looks for a canary that appears often."
+    ),
+    threat_model="all_iterates",
+    canaries="vectors",
+    needs=frozenset({"round_cosines"}),
+)
+
+
+class AllIteratesAttacker(LargestAndSumAttacker):
+    """An attacker who sees the noised aggregate of every round."""
+
+    statistics = (MAX, SUM)
+
+    @classmethod
+    def of(cls, context: AttackContext) -> Self:
+        """See `Attacker.of`."""
+        return cls(context)
+
+
+ALL_ITERATES = ThreatModel(
+    name="all_iterates",
+    title="All iterates",
+    sees=lambda audit: "the noised update of every round",
+    attackers=(AllIteratesAttacker,),
+)
+
+
+# Threat model `window`: the attacker joined late or left early, and sees only some rounds.
+
+
+def window_of(audit: Audit) -> range:
+    """The rounds of the window, from 0; empty where the table has none.
+
+    Args:
+      audit: The table [audit], whose rounds count from 1.
+    """
+    if audit.window_first_round is None or audit.window_last_round is None:
+        return range(0)
+    return range(audit.window_first_round - 1, audit.window_last_round)
+
+
+def _law(facts: RunFacts) -> NullLaw:
+    """The closed form for a window of one round, which is one vector."""
+    return ONE_VECTOR if len(window_of(facts.audit)) == 1 else EMPIRICAL
+
+
+WINDOW_MAX = Statistic(
+    name="window_max",
+    title="Largest in window",
+    meaning=(
+        "Largest cosine with the noised update of a round of the window: the attacker joined late "
+        "or left early. A canary that took part in other rounds only counts as included."
+    ),
+    threat_model="window",
+    canaries="vectors",
+    needs=frozenset({"round_cosines"}),
+    law=_law,
+)
+
+WINDOW_SUM = Statistic(
+    name="window_sum",
+    title="Sum in window",
+    meaning=(
+        "Sum of the cosines with the noised updates of the window’s rounds: the attacker joined "
+        "late or left early. A canary that took part in other rounds only counts as included."
+    ),
+    threat_model="window",
+    canaries="vectors",
+    needs=frozenset({"round_cosines"}),
+    law=_law,
+)
+
+
+class WindowAttacker(LargestAndSumAttacker):
+    """An attacker who sees the noised aggregates of the window's rounds."""
+
+    statistics = (WINDOW_MAX, WINDOW_SUM)
+
+    @classmethod
+    def of(cls, context: AttackContext) -> Self:
+        """See `Attacker.of`."""
+        return cls(context, window_of(context.audit))
+
+
+def _sees(audit: Audit) -> str:
+    first, last = audit.window_first_round or 0, audit.window_last_round or 0
+    seen = f"update of round {first}" if first == last else f"updates of rounds {first} to {last}"
+    return f"the noised {seen} alone"
+
+
+def _check(audit: Audit) -> None:
+    first, last = audit.window_first_round, audit.window_last_round
+    if first is not None and last is not None and first > last:
+        raise ValueError(
+            f"window_first_round is {first} and window_last_round {last}; the first must not "
+            "come after the last"
+        )
+
+
+def _check_rounds(audit: Audit, num_rounds: int) -> None:
+    last = audit.window_last_round
+    if last is not None and last > num_rounds:
+        raise InputError(
+            f"key `audit.window_last_round`: is {last} of {num_rounds} rounds; must be at most "
+            f"{num_rounds}"
+        )
+
+
+WINDOW = ThreatModel(
+    name="window",
+    title="Window",
+    sees=_sees,
+    attackers=(WindowAttacker,),
+    keys=("window_first_round", "window_last_round"),
+    rounds=lambda audit, num_rounds: window_of(audit),
+    check=_check,
+    check_rounds=_check_rounds,
+)

@@ -1,14 +1,22 @@
 """Attackers: what each of them sees of every round, and how it scores canaries at the end."""
 
 import abc
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from pathlib import Path
+from typing import ClassVar, Protocol, Self
+
+import numpy as np
+import numpy.typing as npt
 
 from fl_audit.array_types import Float32Array, FloatArray
-from fl_audit.attacks.compared_vectors import ComparedVectors
-from fl_audit.attacks.context import AttackContext
-from fl_audit.attacks.statistic import Statistic
+from fl_audit.attacks.audit_table import Audit
+from fl_audit.attacks.own_rounds import OwnRounds
+from fl_audit.attacks.round_cosines import RoundCosines, RoundLog
+from fl_audit.attacks.statistics import ComparedVectors, Statistic, depends_on_vectors
+from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.round_logs import ConcentrationLog, CosineLog
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +37,109 @@ class SeenRound:
     aggregate: Float32Array
     after: Float32Array
     clip_norm: float
+
+
+class ScoredCanaries(Protocol):
+    """Canaries that are vectors, such as a `CanaryFamily` or a `CanaryPool`."""
+
+    def cosines(self, target: npt.NDArray[np.float32], /) -> npt.NDArray[np.float64]:
+        """The cosine of every canary with a vector, float32 of shape (dim,)."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AttackContext:
+    """What attackers need of one run or log.
+
+    Attributes:
+      canaries: The canaries that are vectors; empty where canaries hold examples.
+      num_canaries: The size of the pool, included and excluded together.
+      num_rounds: The number of rounds of the run, or that the log shows.
+      audit: The table [audit] of the config.
+      initial: The model before the first round, float32 of shape (dim,); None where it is not
+        known.
+      folder: The run's folder, where attackers keep their state; None for a log.
+      completed: The number of rounds that are done, after which the folder holds the state.
+      given_cosines: The cosines of a log; None for a run, which logs its own.
+      family: The canaries' family, as in `canaries.family`; None where they belong to none,
+        so that nothing is known of their null law.
+      canary_rounds: The rounds of every canary; None where they are not known.
+      seed: The seed of the run or of the pool.
+    """
+
+    canaries: ScoredCanaries
+    num_canaries: int
+    num_rounds: int
+    audit: Audit
+    initial: npt.NDArray[np.float32] | None
+    folder: RunFolder | None = None
+    completed: int = 0
+    given_cosines: RoundCosines | None = None
+    family: str | None = None
+    canary_rounds: OwnRounds | None = None
+    seed: int = 0
+
+    @property
+    def own_rounds(self) -> OwnRounds:
+        """The rounds of every canary.
+
+        Raises:
+          ValueError: The rounds are not known.
+        """
+        if self.canary_rounds is None:
+            raise ValueError("the canaries' rounds are not known")
+        return self.canary_rounds
+
+    @functools.cached_property
+    def round_cosines(self) -> RoundCosines:
+        """The cosines of every canary with every aggregate, one log shared by all attackers.
+
+        Raises:
+          InputError: Rounds are done, and the run's log is missing or damaged.
+        """
+        if self.given_cosines is not None:
+            return self.given_cosines
+        path, shape = self.run_folder.round_cosines, (self.num_rounds, self.num_canaries)
+        log = CosineLog.at_round(self.completed, path, *shape)
+        concentrations = self.concentration_log(
+            self.run_folder.round_concentrations, self.num_rounds
+        )
+        return RoundLog(self.canaries.cosines, log, concentrations)
+
+    def concentration_log(self, path: Path, num_vectors: int) -> ConcentrationLog | None:
+        """The log of a run's vectors; None where the canaries' null law does not depend on them.
+
+        Args:
+          path: The path of the log.
+          num_vectors: The number of its rows.
+
+        Raises:
+          InputError: Rounds are done, and the log is missing or damaged.
+        """
+        if not depends_on_vectors(self.family):
+            return None
+        return ConcentrationLog.at_round(self.completed, path, num_vectors)
+
+    @property
+    def run_folder(self) -> RunFolder:
+        """The folder of a run.
+
+        Raises:
+          ValueError: The context is a log, which has no folder to write to.
+        """
+        if self.folder is None:
+            raise ValueError("an attacker of a log has no folder to keep anything in")
+        return self.folder
+
+    @property
+    def initial_model(self) -> npt.NDArray[np.float32]:
+        """The model before the first round, float32 of shape (dim,).
+
+        Raises:
+          ValueError: There is no initial model.
+        """
+        if self.initial is None:
+            raise ValueError("there is no initial model to attack")
+        return self.initial
 
 
 class Attacker(abc.ABC):

@@ -5,10 +5,6 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from fl_audit.attacks.registry import THREAT_MODELS
-from fl_audit.attacks.threat_model import ThreatModel
-from fl_audit.attacks.threat_models import threat_models_of
-from fl_audit.errors import nearest
 from fl_audit.kinds.table import OpenUnitFloat, PositiveInt, Table
 
 LEAST_CONFIDENCE = 0.5
@@ -63,8 +59,11 @@ class Audit(Table, frozen=True):
     stop_when_contradicted: bool = False
 
     def __post_init__(self) -> None:
-        """Checks the threat models and the keys of a claim, and settles on one delta."""
-        self._check_threat_models()
+        """Checks the keys of a claim, and settles on one delta.
+
+        Whether the threat models are known and have their keys is checked by
+        `check_threat_models`, which a run calls and a reader of its folder does not.
+        """
         if self.claimed_epsilon is None:
             for key in ("claimed_delta", "verdict_statistic", "verdict_method"):
                 if getattr(self, key) not in (None, "all"):
@@ -83,21 +82,6 @@ class Audit(Table, frozen=True):
                 "equal, as a bound at another delta says nothing about the claim: leave out one"
             )
         msgspec.structs.force_setattr(self, "delta", self.claimed_delta)
-
-    def _check_threat_models(self) -> None:
-        if not self.threat_models:
-            raise ValueError("threat_models must name at least one")
-        for name in self.threat_models:
-            if name not in THREAT_MODELS.names:
-                raise ValueError(
-                    f"threat_models: unknown {name!r}; {nearest(name, THREAT_MODELS.names)}"
-                )
-            if self.threat_models.count(name) > 1:
-                raise ValueError(f"threat_models names '{name}' more than once")
-        for model in THREAT_MODELS:
-            self._check_keys(model)
-        for model in threat_models_of(self):
-            model.check(self)
 
     def _check_live_verdict(self) -> None:
         """Checks that there is a claim, and that the verdict may use what tests it live."""
@@ -121,12 +105,3 @@ class Audit(Table, frozen=True):
                 "stop_when_contradicted assumes what threshold_valid does, which verdict_method "
                 f"{self.verdict_method!r} leaves out"
             )
-
-    def _check_keys(self, model: ThreatModel) -> None:
-        """Checks that keys are set where a threat model needs them, and only there."""
-        allowed = {key for asked in threat_models_of(self) for key in asked.keys}
-        for key in model.keys:
-            if model.name in self.threat_models and getattr(self, key) is None:
-                raise ValueError(f"threat model '{model.name}' needs {key}")
-            if key not in allowed and getattr(self, key) is not None:
-                raise ValueError(f"{key} needs '{model.name}' in threat_models")

@@ -1,27 +1,23 @@
 """Threat model `checkpoints`: the attacker sees a model every few rounds."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
 from fl_audit.array_types import Float32Array, FloatArray
-from fl_audit.attacks.attacker import Attacker, SeenRound
-from fl_audit.attacks.compared_vectors import ComparedVectors, concentration_row, named
-from fl_audit.attacks.context import AttackContext
-from fl_audit.attacks.direction_sum import DirectionSum
-from fl_audit.attacks.over_rounds import over_rounds
+from fl_audit.attacks.aggregates import over_rounds
+from fl_audit.attacks.attacker import AttackContext, Attacker, SeenRound
+from fl_audit.attacks.audit_table import Audit
+from fl_audit.attacks.directions import DirectionSum
 from fl_audit.attacks.round_cosines import largest_of_rounds
-from fl_audit.attacks.statistic import Statistic
-from fl_audit.attacks.threat_model import ThreatModel
+from fl_audit.attacks.statistics import ComparedVectors, Statistic, concentration_row, named
+from fl_audit.attacks.threat_models import ThreatModel
 from fl_audit.errors import InputError
 from fl_audit.formats.npy_file import read_array
 from fl_audit.formats.round_logs import CosineLog
 from fl_audit.formats.text_files import atomic_writer
-
-if TYPE_CHECKING:
-    from fl_audit.attacks.audit_table import Audit
 
 CHECKPOINTS_MAX = Statistic(
     name="checkpoints_max",
@@ -171,12 +167,12 @@ class CheckpointAttacker(Attacker):
                 path.unlink()
 
 
-def _sees(audit: "Audit") -> str:
+def _sees(audit: Audit) -> str:
     every = "round" if audit.release_every == 1 else f"{audit.release_every} rounds"
     return f"the initial model, the one after every {every} and the final one"
 
 
-def _check_rounds(audit: "Audit", num_rounds: int) -> None:
+def _check_rounds(audit: Audit, num_rounds: int) -> None:
     every = audit.release_every
     if every is not None and every >= num_rounds:
         raise InputError(

@@ -4,11 +4,9 @@ from collections.abc import Mapping
 from typing import Self
 
 from fl_audit.array_types import Float32Array, FloatArray
-from fl_audit.attacks.attacker import ModelAttacker
-from fl_audit.attacks.compared_vectors import ComparedVectors, named, one_vector
-from fl_audit.attacks.context import AttackContext, ScoredCanaries
-from fl_audit.attacks.statistic import Statistic, of_one_vector
-from fl_audit.attacks.threat_model import ThreatModel
+from fl_audit.attacks.attacker import AttackContext, ModelAttacker, ScoredCanaries
+from fl_audit.attacks.statistics import ComparedVectors, Statistic, named, of_one_vector, one_vector
+from fl_audit.attacks.threat_models import ThreatModel
 
 FINAL = Statistic(
     name="final",

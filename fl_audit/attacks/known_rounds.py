@@ -11,14 +11,21 @@ from typing import Self
 import numpy as np
 
 from fl_audit.array_types import Float32Array, FloatArray, IndexArray
-from fl_audit.attacks.attacker import Attacker, SeenRound
-from fl_audit.attacks.compared_vectors import ComparedVectors, Vectors, named
-from fl_audit.attacks.context import AttackContext
+from fl_audit.attacks.attacker import AttackContext, Attacker, SeenRound
+from fl_audit.attacks.directions import OwnSums, RoundDirections
 from fl_audit.attacks.own_rounds import OwnRounds, sums_in_own_rounds
 from fl_audit.attacks.round_cosines import RoundCosines
-from fl_audit.attacks.round_directions import OwnSums, RoundDirections
-from fl_audit.attacks.statistic import EMPIRICAL, ONE_VECTOR, NullLaw, RunFacts, Statistic
-from fl_audit.attacks.threat_model import ThreatModel
+from fl_audit.attacks.statistics import (
+    EMPIRICAL,
+    ONE_VECTOR,
+    ComparedVectors,
+    NullLaw,
+    RunFacts,
+    Statistic,
+    Vectors,
+    named,
+)
+from fl_audit.attacks.threat_models import ThreatModel
 
 
 def _law(facts: RunFacts) -> NullLaw:
@@ -79,7 +86,7 @@ class KnownRoundsAttacker(Attacker):
 
     def see_round(self, seen: SeenRound) -> None:
         """Logs each canary's cosine with the aggregate, and the aggregate's direction."""
-        self._cosines.see_round(seen)
+        self._cosines.see_aggregate(seen.index, seen.aggregate)
         if self._directions is not None:
             self._directions.add(seen.index, seen.aggregate)
 

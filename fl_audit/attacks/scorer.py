@@ -12,18 +12,19 @@ import numpy.typing as npt
 
 from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.arrays import Arrays, flatten
-from fl_audit.attacks.compared_vectors import (
-    concentration_row,
-    depends_on_vectors,
-    unknown_rows,
-)
-from fl_audit.attacks.direction_sum import LOGGED_SUM, add_direction
-from fl_audit.attacks.listed_canaries import read_listed, write_listed
+from fl_audit.attacks.directions import LOGGED_SUM, RoundDirections, add_direction
 from fl_audit.attacks.live_test import LiveCanaries, LiveTest, ScoredRound, why_no_live_test
-from fl_audit.attacks.log_folder import score_files, score_seen, write_scores
+from fl_audit.attacks.logs import (
+    check_pool,
+    logged_rounds,
+    read_listed,
+    score_files,
+    score_seen,
+    write_listed,
+    write_scores,
+)
 from fl_audit.attacks.round_cosines import scored_round
-from fl_audit.attacks.round_directions import RoundDirections
-from fl_audit.attacks.seen_log import check_pool, logged_rounds
+from fl_audit.attacks.statistics import concentration_row, depends_on_vectors, unknown_rows
 from fl_audit.canaries.pool import CanaryPool, read_pool, write_pool
 from fl_audit.checks import MeasuredRounds, checked_variables, write_variables
 from fl_audit.checks.measured_rounds import check_noise

@@ -1,27 +1,186 @@
-"""The threat models of a run, which docs/threat_models.md defines."""
+"""Threat models: what attackers see of a run, their registries, and the attackers of a run.
 
-from typing import TYPE_CHECKING
+docs/threat_models.md defines those of the package. A new threat model, here or in another package,
+is one module and one `register_threat_model`; a new statistic of a threat model that exists is one
+module and one `register_attacker`.
+"""
 
-from fl_audit.attacks.all_iterates import ALL_ITERATES
-from fl_audit.attacks.checkpoints import CHECKPOINTS
-from fl_audit.attacks.example_statistics import OF_EXAMPLES
-from fl_audit.attacks.final_model import FINAL_AND_INITIAL, FINAL_MODEL
-from fl_audit.attacks.known_rounds import KNOWN_ROUNDS
-from fl_audit.attacks.registry import THREAT_MODELS, register_statistic, register_threat_model
-from fl_audit.attacks.threat_model import ThreatModel
-from fl_audit.attacks.window import WINDOW
-from fl_audit.errors import InputError
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
-if TYPE_CHECKING:
-    from fl_audit.attacks.audit_table import Audit
-
-for _model in (FINAL_MODEL, FINAL_AND_INITIAL, ALL_ITERATES, KNOWN_ROUNDS, CHECKPOINTS, WINDOW):
-    register_threat_model(_model)
-for _statistic in OF_EXAMPLES:
-    register_statistic(_statistic)
+from fl_audit.array_types import Float32Array, FloatArray
+from fl_audit.attacks.attacker import AttackContext, Attacker
+from fl_audit.attacks.audit_table import Audit
+from fl_audit.attacks.statistics import ComparedVectors, Statistic
+from fl_audit.errors import InputError, nearest
+from fl_audit.kinds.table import Table
 
 
-def threat_models_of(audit: "Audit") -> tuple[ThreatModel, ...]:
+def _every_round(audit: Audit, num_rounds: int) -> range:
+    del audit
+    return range(num_rounds)
+
+
+def _fits(audit: Audit) -> None:
+    del audit
+
+
+def _fits_rounds(audit: Audit, num_rounds: int) -> None:
+    del audit, num_rounds
+
+
+@dataclass(frozen=True)
+class ThreatModel:
+    """The description of one threat model; docs/threat_models.md defines the terms.
+
+    Attributes:
+      name: The name in config and report.
+      title: A few words for a heading.
+      sees: The function from the table [audit] to words on what an attacker sees, which continue
+        "an attacker who sees".
+      attackers: The classes that attack under it; their statistics are those of the threat model.
+      keys: The keys of [audit] that are allowed only with a threat model that names them, and must
+        be set with it.
+      rounds: The function from the table [audit] and the number of rounds to the rounds whose
+        participants the attacker may find.
+      is_about_sampling: Whether an analytical epsilon that counts on sampling holds against the
+        attacker, which it does not if the attacker knows who was sampled.
+      check: The function that raises a `ValueError` if the keys in [audit] contradict each other.
+      check_rounds: The function that raises an `InputError` if [audit] does not fit a run of that
+        many rounds.
+    """
+
+    name: str
+    title: str
+    sees: Callable[[Audit], str]
+    attackers: tuple[type[Attacker], ...]
+    keys: tuple[str, ...] = ()
+    rounds: Callable[[Audit, int], range] = _every_round
+    is_about_sampling: bool = True
+    check: Callable[[Audit], None] = _fits
+    check_rounds: Callable[[Audit, int], None] = _fits_rounds
+
+
+# The registries, in the order to show them.
+
+
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+NamedType = TypeVar("NamedType", bound=_Named)
+
+
+class ByName(Generic[NamedType]):
+    """Records by name, in the order in which they were registered."""
+
+    def __init__(self, thing: str) -> None:
+        """Starts without records.
+
+        Args:
+          thing: The word for one record, in the singular, for messages.
+        """
+        self._thing = thing
+        self._records: dict[str, NamedType] = {}
+
+    def register(self, record: NamedType) -> None:
+        """Adds a record.
+
+        Raises:
+          ValueError: Another record has the name.
+        """
+        if self._records.setdefault(record.name, record) != record:
+            raise ValueError(f"a {self._thing} {record.name!r} is registered already")
+
+    def remove(self, name: str) -> None:
+        """Removes a record, such as one that a test has registered."""
+        del self._records[name]
+
+    def get(self, name: str) -> NamedType | None:
+        """The record of a name; None where there is none."""
+        return self._records.get(name)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all records, in order."""
+        return tuple(self._records)
+
+    def __iter__(self) -> Iterator[NamedType]:
+        """Iterates over the records, in order."""
+        return iter(tuple(self._records.values()))
+
+
+THREAT_MODELS = ByName[ThreatModel]("threat model")
+STATISTICS = ByName[Statistic]("statistic")
+
+_attackers: list[type[Attacker]] = []
+
+
+def attackers() -> tuple[type[Attacker], ...]:
+    """The registered attackers."""
+    return tuple(_attackers)
+
+
+def register_threat_model(model: ThreatModel) -> ThreatModel:
+    """Adds a threat model with its attackers and their statistics, and returns it.
+
+    Raises:
+      ValueError: A name is taken.
+    """
+    THREAT_MODELS.register(model)
+    for attacker in model.attackers:
+        register_attacker(attacker)
+    return model
+
+
+def register_attacker(attacker: type[Attacker]) -> type[Attacker]:
+    """Adds an attacker with its statistics, and returns it.
+
+    Raises:
+      ValueError: A statistic's name is taken, or its threat model is not registered.
+    """
+    for statistic in attacker.statistics:
+        register_statistic(statistic)
+    _attackers.append(attacker)
+    return attacker
+
+
+def register_statistic(statistic: Statistic) -> None:
+    """Adds a statistic; its attacker may be registered elsewhere, as it may need TensorFlow.
+
+    Raises:
+      ValueError: The name is taken, or the threat model is not registered.
+    """
+    if THREAT_MODELS.get(statistic.threat_model) is None:
+        raise ValueError(
+            f"statistic {statistic.name!r}: no threat model {statistic.threat_model!r} is "
+            "registered"
+        )
+    STATISTICS.register(statistic)
+
+
+def remove_attacker(attacker: type[Attacker]) -> None:
+    """Removes an attacker, with the statistics that no other attacker computes."""
+    _attackers.remove(attacker)
+    kept = {statistic.name for other in _attackers for statistic in other.statistics}
+    for statistic in attacker.statistics:
+        if statistic.name not in kept:
+            STATISTICS.remove(statistic.name)
+
+
+def remove_threat_model(model: ThreatModel) -> None:
+    """Removes a threat model, with its attackers."""
+    for attacker in model.attackers:
+        remove_attacker(attacker)
+    THREAT_MODELS.remove(model.name)
+
+
+# The threat models of a run.
+
+
+def threat_models_of(audit: Audit) -> tuple[ThreatModel, ...]:
     """The threat models that a run is audited under, from the weakest attacker on.
 
     Args:
@@ -30,7 +189,7 @@ def threat_models_of(audit: "Audit") -> tuple[ThreatModel, ...]:
     return tuple(model for model in THREAT_MODELS if model.name in audit.threat_models)
 
 
-def check_rounds(audit: "Audit", num_rounds: int, name: str) -> None:
+def check_rounds(audit: Audit, num_rounds: int, name: str) -> None:
     """Checks that the threat models fit the number of rounds of a run.
 
     Args:
@@ -46,3 +205,185 @@ def check_rounds(audit: "Audit", num_rounds: int, name: str) -> None:
             model.check_rounds(audit, num_rounds)
         except InputError as error:
             raise InputError(f"{name}: {error}") from error
+
+
+def check_threat_models(audit: Audit, name: str) -> None:
+    """Checks that the threat models of a table are known, and that it has their keys and no others.
+
+    Args:
+      audit: The table [audit] of a config.
+      name: The name of the config in an error message.
+
+    Raises:
+      InputError: A threat model is not registered or named twice, none is named, or a key of one is
+        missing, or set without it.
+    """
+    try:
+        _check_named(audit)
+        for model in THREAT_MODELS:
+            _check_keys(audit, model)
+        for model in threat_models_of(audit):
+            model.check(audit)
+    except ValueError as error:
+        raise InputError(f"{name}: key `audit`: {error}") from error
+
+
+def _check_named(audit: Audit) -> None:
+    """Raises a `ValueError` unless [audit] names known threat models, each once."""
+    if not audit.threat_models:
+        raise ValueError("threat_models must name at least one")
+    for name in audit.threat_models:
+        if name not in THREAT_MODELS.names:
+            raise ValueError(
+                f"threat_models: unknown {name!r}; {nearest(name, THREAT_MODELS.names)}"
+            )
+        if audit.threat_models.count(name) > 1:
+            raise ValueError(f"threat_models names '{name}' more than once")
+
+
+def _check_keys(audit: Audit, model: ThreatModel) -> None:
+    """Checks that keys are set where a threat model needs them, and only there."""
+    allowed = {key for asked in threat_models_of(audit) for key in asked.keys}
+    for key in model.keys:
+        if model.name in audit.threat_models and getattr(audit, key) is None:
+            raise ValueError(f"threat model '{model.name}' needs {key}")
+        if key not in allowed and getattr(audit, key) is not None:
+            raise ValueError(f"{key} needs '{model.name}' in threat_models")
+
+
+# The statistics of a run, by its canaries and threat models.
+
+
+def statistics_of(canaries: Table, audit: Audit) -> tuple[Statistic, ...]:
+    """The statistics that a run logs, from the weakest attacker on; none without canaries.
+
+    Args:
+      canaries: The table [canaries] of its config.
+      audit: The table [audit] of its config.
+    """
+    if getattr(canaries, "count", None) == 0:
+        return ()
+    return statistics_for(_kind(canaries), audit)
+
+
+def statistics_for(kind: str, audit: Audit) -> tuple[Statistic, ...]:
+    """The statistics of canaries of a kind, from the weakest attacker on.
+
+    Args:
+      kind: The kind of canaries, as in `canaries.kind`.
+      audit: The table [audit] of the config; the default one for a log.
+    """
+    return tuple(
+        statistic
+        for model in threat_models_of(audit)
+        for statistic in STATISTICS
+        if (statistic.threat_model, statistic.canaries) == (model.name, kind)
+    )
+
+
+def check_scored(canaries: Table, audit: Audit) -> None:
+    """Checks that every threat model has a statistic for the canaries of a config.
+
+    Args:
+      canaries: The table [canaries] of the config.
+      audit: The table [audit] of the config.
+
+    Raises:
+      InputError: A threat model has no statistic for these canaries.
+    """
+    kind = _kind(canaries)
+    scored = [model.name for model in THREAT_MODELS if kind in _kinds_of(model.name)]
+    for model in audit.threat_models:
+        if model not in scored:
+            kinds = " and ".join(f"'{other}'" for other in _kinds_of(model))
+            *others, last = (f"'{name}'" for name in scored)
+            among = f"{', '.join(others)} and {last}" if others else last
+            raise InputError(
+                f"audit.threat_models: {model!r} is for canaries.kind {kinds}; must be among "
+                f"{among} for '{kind}'"
+            )
+
+
+def _kind(canaries: Table) -> str:
+    return str(canaries.__struct_config__.tag)
+
+
+def _kinds_of(model: str) -> list[str]:
+    """The kinds of canaries that a threat model has statistics of."""
+    kinds = (s.canaries for s in STATISTICS if s.threat_model == model)
+    return list(dict.fromkeys(kinds))
+
+
+def title_of(name: str) -> str:
+    """The title of a statistic; its name if the statistic is not registered."""
+    statistic = STATISTICS.get(name)
+    return name if statistic is None else statistic.title
+
+
+def meaning_of(name: str) -> str:
+    """The meaning of a statistic; empty if the statistic is not registered."""
+    statistic = STATISTICS.get(name)
+    return "" if statistic is None else statistic.meaning
+
+
+# The attackers of a run or a log, and their scores.
+
+
+def make_attackers(
+    context: AttackContext, statistics: Collection[Statistic]
+) -> tuple[Attacker, ...]:
+    """Makes the attackers who compute some statistics, after a check that each has one attacker.
+
+    Args:
+      context: The run or log that is attacked.
+      statistics: The statistics that are asked for.
+
+    Raises:
+      InputError: No attacker or more than one computes a statistic, or a file that an attacker
+        should have written is missing or damaged.
+    """
+    asked = {statistic.name for statistic in statistics}
+    kinds = [kind for kind in attackers() if asked & {s.name for s in kind.statistics}]
+    for statistic in statistics:
+        _check_filled(statistic, kinds)
+    return tuple(kind.of(context) for kind in kinds)
+
+
+def _check_filled(statistic: Statistic, kinds: Sequence[type[Attacker]]) -> None:
+    names = [kind.__name__ for kind in kinds if statistic.name in {s.name for s in kind.statistics}]
+    if len(names) != 1:
+        found = f"{' and '.join(names)} do" if names else "none does"
+        raise InputError(
+            f"audit.threat_models: exactly one registered attacker must fill the statistic "
+            f"{statistic.name!r} of {statistic.threat_model!r}; {found}"
+        )
+
+
+def scores_of(
+    attackers: Sequence[Attacker], final: Float32Array | None
+) -> Mapping[str, FloatArray]:
+    """The scores by statistic, each float64 of shape (num_canaries,), after the last round.
+
+    Args:
+      attackers: The attackers, who have seen all rounds.
+      final: The trained model, float32 of shape (dim,); None for a log without one.
+    """
+    return {
+        name: scores for attacker in attackers for name, scores in attacker.scores(final).items()
+    }
+
+
+def compared_by(
+    attackers: Sequence[Attacker], final: Float32Array | None
+) -> Mapping[str, ComparedVectors]:
+    """What is known of the vectors behind the scores, by statistic, where anything is known.
+
+    Args:
+      attackers: The attackers, whose scores have been asked for.
+      final: The trained model as for `scores_of`.
+    """
+    return {
+        name: compared
+        for attacker in attackers
+        for name, compared in attacker.compared_vectors(final).items()
+    }

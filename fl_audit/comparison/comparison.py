@@ -9,9 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.array_types import FloatArray
-from fl_audit.attacks.registry import STATISTICS
-from fl_audit.attacks.seen_log import Progress
-from fl_audit.attacks.statistics import title_of
+from fl_audit.attacks.logs import Progress
+from fl_audit.attacks.threat_models import STATISTICS, title_of
 from fl_audit.comparison.reported_run import PARTIES, Party, ReportedRun, read_reported_runs
 from fl_audit.comparison.settings import Setting, Spread, group_by_setting, value_text
 from fl_audit.number_words import significant

@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from fl_audit.attacks.statistics import title_of
+from fl_audit.attacks.threat_models import title_of
 from fl_audit.comparison.comparison import Comparison
 from fl_audit.comparison.settings import Setting, rounds_words
 from fl_audit.number_words import epsilon_text

@@ -7,7 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from fl_audit.attacks.statistics import meaning_of, title_of
+from fl_audit.attacks.threat_models import meaning_of, title_of
 from fl_audit.comparison.comparison import FRONT_METHOD, SHOWN_METHODS, Comparison
 from fl_audit.comparison.order import beyond_noise, compared_statistic
 from fl_audit.comparison.settings import Setting, rounds_words

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
-from fl_audit.attacks.statistics import title_of
+from fl_audit.attacks.threat_models import title_of
 from fl_audit.comparison.comparison import FRONT_METHOD, Comparison
 from fl_audit.comparison.settings import Setting, Spread
 from fl_audit.number_words import significant

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from fl_audit.attacks.seen_log import Progress
+from fl_audit.attacks.logs import Progress
 from fl_audit.config.file import flat_keys
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import FORMAT_VERSION, LogFolder, RunFolder, RunRecord, read_record

@@ -17,7 +17,7 @@ from fl_audit.accounting.guarantee import Guarantee
 from fl_audit.accounting.noise_laws import noise_law_named
 from fl_audit.attacks.live_test import why_no_live_test
 from fl_audit.attacks.own_rounds import OwnRounds
-from fl_audit.attacks.threat_models import check_rounds
+from fl_audit.attacks.threat_models import check_rounds, check_threat_models
 from fl_audit.canaries.pool import draw_included
 from fl_audit.canaries.tables import coin_probability, family_of
 from fl_audit.config.tables import Config
@@ -138,6 +138,7 @@ def design_run(config: Config, client_ids: Sequence[str], num_canaries: int) -> 
     schedule = make_schedule(
         config.participation, config.canaries, config.seed, client_ids, included
     )
+    check_threat_models(config.audit, "config")
     check_rounds(config.audit, schedule.num_rounds, "config")
     design = RunDesign(
         config=config,

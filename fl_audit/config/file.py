@@ -12,9 +12,12 @@ import msgspec
 import tomli_w
 from msgspec.structs import replace
 
-from fl_audit.attacks.registry import THREAT_MODELS
-from fl_audit.attacks.statistics import statistics_of
-from fl_audit.attacks.threat_models import check_rounds
+from fl_audit.attacks.threat_models import (
+    THREAT_MODELS,
+    check_rounds,
+    check_threat_models,
+    statistics_of,
+)
 from fl_audit.config import Config, Table
 from fl_audit.errors import InputError, nearest
 from fl_audit.estimators import valid_methods
@@ -151,7 +154,8 @@ def _with_kind_of(key: str, value: Any, annotation: Any) -> Any:
 
 
 def _check_audit(config: Config, name: str) -> None:
-    """Checks the rounds, statistics and methods of [audit], which are defined in other rooms."""
+    """Checks the threat models, rounds, statistics and methods of [audit]."""
+    check_threat_models(config.audit, name)
     if config.participation.rounds is not None:
         check_rounds(config.audit, config.participation.rounds, name)
     logged = statistics_of(config.canaries, config.audit)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.attacks.statistics import check_scored
+from fl_audit.attacks.threat_models import check_scored
 from fl_audit.canaries.families import CanaryFamily, RademacherFamily
 from fl_audit.canaries.store import StoredGaussianFamily, make_family
 from fl_audit.canaries.wrong_labels import wrong_labels

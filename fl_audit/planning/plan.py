@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import msgspec
 
 from fl_audit.accounting import Accounting, account
-from fl_audit.attacks.statistics import statistics_of
+from fl_audit.attacks.threat_models import statistics_of
 from fl_audit.config import Config, ExampleCanaries
 from fl_audit.config.design import RunDesign, design_run
 from fl_audit.errors import InputError

@@ -15,7 +15,7 @@ from fl_audit.accounting import (
     canaries_to_prove,
     most_provable,
 )
-from fl_audit.attacks.statistic import Statistic
+from fl_audit.attacks.statistics import Statistic
 from fl_audit.config import Config
 from fl_audit.errors import InputError
 from fl_audit.estimators import valid_methods

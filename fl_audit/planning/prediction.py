@@ -12,11 +12,11 @@ import numpy as np
 from tqdm import tqdm
 
 from fl_audit.array_types import FloatArray
-from fl_audit.attacks.all_iterates import MAX, SUM
+from fl_audit.attacks.aggregates import MAX, SUM
 from fl_audit.attacks.final_model import FINAL, FINAL_MINUS_INITIAL
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
-from fl_audit.attacks.statistic import Statistic
-from fl_audit.attacks.statistics import statistics_of
+from fl_audit.attacks.statistics import Statistic
+from fl_audit.attacks.threat_models import statistics_of
 from fl_audit.config import Config, DrawnParticipation, ServerSgd
 from fl_audit.errors import InputError
 from fl_audit.estimators import (

@@ -22,10 +22,8 @@ from fl_audit.accounting import (
 )
 from fl_audit.accounting.noise_laws import SKELLAM
 from fl_audit.attacks.audit_table import Audit
-from fl_audit.attacks.registry import STATISTICS, THREAT_MODELS
-from fl_audit.attacks.statistic import Statistic
-from fl_audit.attacks.threat_model import ThreatModel
-from fl_audit.attacks.threat_models import threat_models_of
+from fl_audit.attacks.statistics import Statistic
+from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS, ThreatModel, threat_models_of
 from fl_audit.checks.canary_check import Arrival
 from fl_audit.checks.training_faults import TrainingCurves, training_faults
 from fl_audit.errors import InputError

@@ -10,11 +10,9 @@ import numpy as np
 
 from fl_audit.accounting.noise_laws import SKELLAM
 from fl_audit.array_types import FloatArray
-from fl_audit.attacks.arrivals import RoundLengths, arrival_in_rounds
-from fl_audit.attacks.log_arrival import log_arrival
-from fl_audit.attacks.own_rounds import OwnRounds
+from fl_audit.attacks.logs import SeenLog, log_arrival
+from fl_audit.attacks.own_rounds import OwnRounds, RoundLengths, arrival_in_rounds
 from fl_audit.attacks.round_cosines import numbered_rows
-from fl_audit.attacks.seen_log import SeenLog
 from fl_audit.canaries.tables import Canaries
 from fl_audit.checks import check_rounds
 from fl_audit.checks.aggregates import (

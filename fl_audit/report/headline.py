@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from fl_audit.attacks.audit_table import Audit
-from fl_audit.attacks.registry import STATISTICS, THREAT_MODELS
-from fl_audit.attacks.statistics import title_of
+from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS, title_of
 from fl_audit.number_words import (
     count,
     epsilon_text,

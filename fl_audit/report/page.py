@@ -12,7 +12,7 @@ import jinja2
 import msgspec
 from markupsafe import Markup
 
-from fl_audit.attacks.statistics import meaning_of, title_of
+from fl_audit.attacks.threat_models import meaning_of, title_of
 from fl_audit.config.file import config_to_toml
 from fl_audit.errors import InputError
 from fl_audit.estimators import Gaussian

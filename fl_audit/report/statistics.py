@@ -13,8 +13,8 @@ import numpy as np
 
 from fl_audit.accounting import AttackerBound, AttackerBounds, most_provable
 from fl_audit.array_types import FloatArray
-from fl_audit.attacks.registry import THREAT_MODELS
-from fl_audit.attacks.statistic import Statistic
+from fl_audit.attacks.statistics import Statistic
+from fl_audit.attacks.threat_models import THREAT_MODELS
 from fl_audit.errors import InputError
 from fl_audit.estimators import anderson_darling
 from fl_audit.estimators.audit import AuditResult, estimate

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from fl_audit.attacks.statistics import title_of
+from fl_audit.attacks.threat_models import title_of
 from fl_audit.estimators.result import METHOD_GROUPS, MethodGroup
 from fl_audit.estimators.threshold.null_choice import refuted_nulls
 from fl_audit.number_words import (

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from fl_audit.array_types import FloatArray
-from fl_audit.attacks.compared_vectors import ComparedVectors, write_compared_vectors
-from fl_audit.attacks.make import compared_by, scores_of
-from fl_audit.attacks.statistics import statistics_of
+from fl_audit.attacks.statistics import ComparedVectors, write_compared_vectors
+from fl_audit.attacks.threat_models import compared_by, scores_of, statistics_of
 from fl_audit.canaries.pool import pair_names
 from fl_audit.canaries.tables import coin_probability
 from fl_audit.engines.prepare import PreparedRun

@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from fl_audit.accounting import NoisyRounds
 from fl_audit.array_types import IndexArray
-from fl_audit.attacks.registry import STATISTICS, THREAT_MODELS
-from fl_audit.attacks.statistic import Statistic
+from fl_audit.attacks.statistics import Statistic
+from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS
 from fl_audit.formats.folders import RunRecord
 from fl_audit.formats.participation_files import Participation
 

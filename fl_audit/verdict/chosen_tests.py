@@ -3,8 +3,8 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from fl_audit.attacks.statistic import RunFacts, Statistic
-from fl_audit.attacks.statistics import statistics_of
+from fl_audit.attacks.statistics import RunFacts, Statistic
+from fl_audit.attacks.threat_models import statistics_of
 from fl_audit.config import Config
 from fl_audit.estimators import CanaryScores, valid_methods
 from fl_audit.estimators.scores import Inclusion

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
-from fl_audit.attacks.registry import STATISTICS, THREAT_MODELS
+from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS
 from fl_audit.estimators.roc import auc, auc_interval
 from fl_audit.number_words import lower_bound_text, significant
 from fl_audit.verdict.bearing import Bearing

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fl_audit.attacks.context import AttackContext
+from fl_audit.attacks.attacker import AttackContext
 from fl_audit.canaries.families import GaussianFamily
 from fl_audit.config import Audit
 from fl_audit.formats.folders import RunFolder

@@ -5,10 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from fl_audit.attacks.attacker import SeenRound
-from fl_audit.attacks.context import AttackContext
-from fl_audit.attacks.make import make_attackers, scores_of
-from fl_audit.attacks.statistics import statistics_for
+from fl_audit.attacks.attacker import AttackContext, SeenRound
+from fl_audit.attacks.threat_models import make_attackers, scores_of, statistics_for
 from fl_audit.canaries.families import GaussianFamily
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder

@@ -6,8 +6,7 @@ import itertools
 import numpy as np
 import pytest
 
-from fl_audit.attacks.arrivals import RoundLengths, arrival_in_rounds
-from fl_audit.attacks.own_rounds import OwnRounds
+from fl_audit.attacks.own_rounds import OwnRounds, RoundLengths, arrival_in_rounds
 from fl_audit.canaries.families import FAMILIES
 from fl_audit.checks.canary_check import Presentations, coefficient
 

@@ -3,7 +3,7 @@
 import pytest
 from scipy import stats
 
-from fl_audit.attacks.listed_canaries import chance_of_split
+from fl_audit.attacks.logs import chance_of_split
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from fl_audit.attacks import CanaryPool, RoundScorer
-from fl_audit.attacks.log_folder import score_log
-from fl_audit.attacks.seen_log import read_log
+from fl_audit.attacks.logs import read_log, score_log
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import LogFolder
 

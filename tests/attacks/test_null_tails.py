@@ -5,9 +5,11 @@ import pytest
 from scipy import stats
 
 from fl_audit.attacks import CanaryPool, RoundScorer, SeenRound
-from fl_audit.attacks.attacker import Attacker
-from fl_audit.attacks.compared_vectors import (
+from fl_audit.attacks.attacker import AttackContext, Attacker
+from fl_audit.attacks.statistics import (
+    WITHOUT_A_LAW,
     ComparedVectors,
+    RunFacts,
     Vectors,
     concentration_row,
     largest_cosine,
@@ -16,10 +18,7 @@ from fl_audit.attacks.compared_vectors import (
     unknown_rows,
     write_compared_vectors,
 )
-from fl_audit.attacks.context import AttackContext
-from fl_audit.attacks.make import compared_by, make_attackers, scores_of
-from fl_audit.attacks.statistic import WITHOUT_A_LAW, RunFacts
-from fl_audit.attacks.statistics import statistics_for
+from fl_audit.attacks.threat_models import compared_by, make_attackers, scores_of, statistics_for
 from fl_audit.canaries.families import FAMILIES
 from fl_audit.config import Audit
 from fl_audit.errors import InputError

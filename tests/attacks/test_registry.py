@@ -6,19 +6,21 @@ import numpy as np
 import pytest
 
 from fl_audit.attacks import CanaryPool, RoundScorer
-from fl_audit.attacks.all_iterates import ALL_ITERATES, MAX
+from fl_audit.attacks.aggregates import ALL_ITERATES, MAX
 from fl_audit.attacks.attacker import SeenRound
-from fl_audit.attacks.log_folder import score_log
-from fl_audit.attacks.make import make_attackers, scores_of
-from fl_audit.attacks.registry import (
+from fl_audit.attacks.logs import read_log, score_log
+from fl_audit.attacks.threat_models import (
     STATISTICS,
     THREAT_MODELS,
+    check_rounds,
+    check_scored,
+    check_threat_models,
+    make_attackers,
     register_statistic,
     register_threat_model,
+    scores_of,
+    statistics_for,
 )
-from fl_audit.attacks.seen_log import read_log
-from fl_audit.attacks.statistics import check_scored, statistics_for
-from fl_audit.attacks.threat_models import check_rounds
 from fl_audit.canaries.families import GaussianFamily
 from fl_audit.config import Audit, Canaries, ExampleCanaries
 from fl_audit.config.file import parse_config
@@ -71,8 +73,8 @@ def test_a_new_threat_model(tmp_path):
     audit = {"threat_models": ("first_round", "all_iterates"), "window_last_round": 7}
     with registered_threat_model(FIRST_ROUND):
         found = scores(tmp_path, **audit)
-        with pytest.raises(ValueError, match="threat model 'first_round' needs window_last_round"):
-            Audit(threat_models=("first_round",))
+        with pytest.raises(InputError, match="threat model 'first_round' needs window_last_round"):
+            check_threat_models(Audit(threat_models=("first_round",)), "run.toml")
         with pytest.raises(InputError, match=r"^run\.toml: key `audit\.threat_models`: 'first_rou"):
             check_rounds(Audit(**audit), 1, "run.toml")
         with pytest.raises(InputError, match=r"'first_round' is for canaries\.kind 'vectors'"):
@@ -80,8 +82,8 @@ def test_a_new_threat_model(tmp_path):
         check_scored(Canaries(count=12), Audit(**audit))
     assert list(found) == ["max", "sum", "first"]
     np.testing.assert_allclose(found["first"], COSINES[0], rtol=1e-6)
-    with pytest.raises(ValueError, match="unknown 'first_round'; did you mean 'known_rounds'"):
-        Audit(**audit)
+    with pytest.raises(InputError, match="unknown 'first_round'; did you mean 'known_rounds'"):
+        check_threat_models(Audit(**audit), "run.toml")
 
 
 def test_a_config_takes_a_threat_model_while_it_is_registered():

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fl_audit.attacks import CanaryPool, RoundScorer, sketch
-from fl_audit.attacks.compared_vectors import read_compared_vectors
-from fl_audit.attacks.round_directions import RoundDirections
-from fl_audit.attacks.statistic import WITHOUT_A_LAW
+from fl_audit.attacks import CanaryPool, RoundScorer, directions
+from fl_audit.attacks.directions import RoundDirections
+from fl_audit.attacks.statistics import WITHOUT_A_LAW, read_compared_vectors
 from fl_audit.canaries.families import FAMILIES
 from fl_audit.estimators import AuditSetting
 from fl_audit.estimators.null import AtMostNull
@@ -116,7 +115,7 @@ def test_rounds_that_cancel_leave_the_empirical_null(tmp_path):
 def test_excluded_scores_are_within_the_null_where_rounds_are_alike(
     tmp_path, monkeypatch, family, most_bytes
 ):
-    monkeypatch.setattr(sketch, "_MOST_BYTES", most_bytes)
+    monkeypatch.setattr(directions, "_MOST_BYTES", most_bytes)
     pool = CanaryPool(3, 600, 2000, family)
     rounds = rounds_of(np.random.default_rng(2), 600, 12, 4)
     audited(tmp_path / "log", pool, rounds, 1.0, 12, drift=1.0, leak=False)
@@ -132,7 +131,7 @@ def test_excluded_scores_are_within_the_null_where_rounds_are_alike(
 @pytest.mark.parametrize("most_bytes", [WHOLE, SKETCHED])
 @pytest.mark.parametrize("family", WITH_A_LAW)
 def test_bounds_hold_for_a_gaussian_mechanism(tmp_path, monkeypatch, family, most_bytes):
-    monkeypatch.setattr(sketch, "_MOST_BYTES", most_bytes)
+    monkeypatch.setattr(directions, "_MOST_BYTES", most_bytes)
     mu, exceeded, proven = math.sqrt(4) / 1.0, 0, []
     for seed in range(12):
         pool = CanaryPool(seed, 120, 1500, family)

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from fl_audit.attacks import sketch
-from fl_audit.attacks.sketch import Sketch, largest_lengths, width_of
+from fl_audit.attacks import directions
+from fl_audit.attacks.directions import Sketch, largest_lengths, width_of
 
 
 def test_what_fits_is_kept_whole():
@@ -48,12 +48,12 @@ def vectors_of(kind: str, random: np.random.Generator, dim: int) -> np.ndarray:
 @pytest.mark.parametrize("kind", ["orthogonal", "alike", "cancelling", "few coordinates"])
 @pytest.mark.parametrize("width", [64, 1024])
 def test_lengths_are_exceeded_no_more_often_than_is_said(monkeypatch, kind, width):
-    monkeypatch.setattr(sketch, "FAILURE", 0.2)
+    monkeypatch.setattr(directions, "FAILURE", 0.2)
     dim, runs = 3000, 200
     vectors = vectors_of(kind, np.random.default_rng(1), dim).astype(np.float32)
-    directions = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    length = np.linalg.norm(directions.sum(axis=0))
-    fourth_norms = np.array([np.sum(np.sum(directions**4, axis=1) ** 0.25)])
+    units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    length = np.linalg.norm(units.sum(axis=0))
+    fourth_norms = np.array([np.sum(np.sum(units**4, axis=1) ** 0.25)])
     failures = 0
     for seed in range(runs):
         drawn = Sketch(seed, dim, width)

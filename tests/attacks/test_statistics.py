@@ -2,10 +2,14 @@
 
 import pytest
 
-from fl_audit.attacks.registry import STATISTICS
-from fl_audit.attacks.statistic import RunFacts
-from fl_audit.attacks.statistics import meaning_of, statistics_of, title_of
-from fl_audit.attacks.threat_models import threat_models_of
+from fl_audit.attacks.statistics import RunFacts
+from fl_audit.attacks.threat_models import (
+    STATISTICS,
+    meaning_of,
+    statistics_of,
+    threat_models_of,
+    title_of,
+)
 from fl_audit.config import Audit, Config
 from fl_audit.config.file import parse_config
 

@@ -7,14 +7,14 @@ import numpy as np
 
 from fl_audit.attacks.aggregates import AggregateAttacker
 from fl_audit.attacks.attacker import Attacker
-from fl_audit.attacks.registry import (
+from fl_audit.attacks.statistics import ONE_VECTOR, Statistic
+from fl_audit.attacks.threat_models import (
+    ThreatModel,
     register_attacker,
     register_threat_model,
     remove_attacker,
     remove_threat_model,
 )
-from fl_audit.attacks.statistic import ONE_VECTOR, Statistic
-from fl_audit.attacks.threat_model import ThreatModel
 from fl_audit.errors import InputError
 
 SMALLEST = Statistic(

@@ -2,8 +2,8 @@
 
 import pytest
 
-from fl_audit.attacks.statistic import RunFacts
-from fl_audit.attacks.statistics import statistics_of
+from fl_audit.attacks.statistics import RunFacts
+from fl_audit.attacks.threat_models import statistics_of
 from fl_audit.canaries.tables import coin_probability
 from fl_audit.config import Canaries, ExampleCanaries
 from fl_audit.config.file import config_to_toml, load_config, parse_config

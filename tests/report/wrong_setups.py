@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from fl_audit.attacks import CanaryPool, Participation, RoundScorer
-from fl_audit.attacks.listed_canaries import write_listed
+from fl_audit.attacks.logs import write_listed
 from fl_audit.canaries.pool import write_pool
 from fl_audit.formats.folders import LogFolder
 from fl_audit.formats.participation_files import canaries_text

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from fl_audit.attacks.attacker import SeenRound
-from fl_audit.attacks.make import scores_of
+from fl_audit.attacks.threat_models import scores_of
 from fl_audit.config import (
     Audit,
     Bernoulli,

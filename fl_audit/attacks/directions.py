@@ -1,0 +1,382 @@
+"""Directions of rounds: the sums that canaries are compared with, in little room.
+
+For a unit vector c and vectors v_1 to v_T the sum of the cosines of c is <c, U>, where U is the sum
+of v_t / |v_t|; this is |U| times the cosine of c with U. So its null law is that of one vector,
+however alike the vectors are. Over all rounds U takes the memory of one more model, in float64, and
+is saved with the rest of the state that survives a crash (`DirectionSum`).
+
+The cosines of an excluded canary c with unit directions d_t add up to <c, U> with U the sum of d_t
+over its own rounds. Given the directions, that is |U| times one cosine, so the null law of a sum
+over any rounds is known as soon as |U| is, however alike the directions are. Which rounds are added
+differs by canary, so every direction is kept until the last round, whole if all of them fit into
+`_MOST_BYTES`, and else as its image under one random linear map P to `width` numbers: coordinate i
+is added to bucket h(i) with sign s_i, both drawn once for all rounds (Charikar, Chen &
+Farach-Colton 2002).
+
+A bound on N = |U| from y = |P U|^2. Let u be the coordinates of U, w_b the sum of u_i^2 over bucket
+b, and x_b the signed sum there, so that y is the sum of x_b^2 and E x_b^2 = w_b, E x_b^4 <= 3 w_b^2
+given h. For any a >= 0:
+
+1. Given h, E exp(-a x_b^2) <= f(a w_b) with f(v) = 1 - v + 3 v^2 / 2 up to v = 1/3 and 5/6 beyond,
+   as exp(-v) <= 1 - v + v^2 / 2 for v >= 0, and as a larger v only makes exp(-v x_b^2 / w_b)
+   smaller. The buckets are independent given h, for their signs are.
+2. The loads w_b of buckets that coordinates choose independently are negatively associated
+   (Joag-Dev & Proschan 1983, properties P4, P6 and P7 on each coordinate's indicators), and f
+   falls, so that E exp(-a y) <= E prod f(a w_b) <= (E f(a w_1))^width.
+3. f(v) <= 1 - v + 3 v^2 / 2 everywhere, E w_1 = N^2 / width and E w_1^2 <= A / width + N^4 /
+   width^2 with A the sum of u_i^4. So E exp(-a y) <= exp(-a N^2 + 3 a^2 (A + N^4 / width) / 2).
+4. With the best a, P(N^2 - y >= s) <= exp(-s^2 / (6 (A + N^4 / width))); and A is at most the
+   fourth power of the sum of the directions' 4-norms, by the triangle inequality of that norm.
+
+So, except with probability p, N^2 is at most the larger root x of (x - y)^2 = 6 log(1 / p) (A + x^2
+/ width). It is also at most the square of the number of rounds. The map is drawn from the audit's
+seed and from nothing that training sees, so it does not depend on U.
+"""
+
+import functools
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_audit.array_types import Float32Array, FloatArray, IndexArray
+from fl_audit.attacks.own_rounds import OwnRounds
+from fl_audit.attacks.statistics import ComparedVectors, one_vector
+from fl_audit.errors import InputError
+from fl_audit.estimators.random_signs import Concentration, concentration_of
+from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.npy_file import read_array
+from fl_audit.formats.round_logs import DirectionLog, unnamed_log
+from fl_audit.formats.text_files import atomic_writer
+from fl_audit.inner_products import euclidean_norm
+from fl_audit.seeds import Stream, generator
+
+# The sum over all rounds.
+
+
+CANCELLED = 0.1
+"""The length below which a sum is mostly rounding error, as its directions cancel."""
+
+LOGGED_SUM = "a sum of directions"
+"""The name of a sum in the message that its file is damaged."""
+
+_PIECE = 1 << 15
+"""The number of coordinates worked on at a time: 256 kB, which fits into a cache."""
+
+
+def add_direction(total: FloatArray, vector: Float32Array) -> None:
+    """Adds a vector's direction to a sum in place; a zero vector adds nothing.
+
+    Args:
+      total: The sum, float64 of shape (dim,).
+      vector: The vector, float32 of shape (dim,).
+    """
+    norm = euclidean_norm(vector)
+    if norm == 0:
+        return
+    for start in range(0, len(vector), _PIECE):
+        piece = vector[start : start + _PIECE].astype(np.float64)
+        piece /= norm
+        total[start : start + _PIECE] += piece
+
+
+def sum_of_cosines(family: str | None, total: FloatArray) -> ComparedVectors | None:
+    """What is known of a sum of cosines, as a multiple of the cosine with the sum of directions.
+
+    Args:
+      family: The canaries' family.
+      total: The sum of directions, float64 of shape (dim,).
+
+    Returns:
+      The vector and the multiple; None where directions cancel.
+    """
+    length = euclidean_norm(total)
+    compared = one_vector(family, total) if length > CANCELLED else None
+    return None if compared is None else ComparedVectors(compared.vectors, length)
+
+
+class DirectionSum:
+    """The sum of directions in a run that trains.
+
+    The disk holds the sum at the last checkpoint and, while the next checkpoint is saved, its sum
+    too.
+    """
+
+    def __init__(self, folder: RunFolder, name: str, dim: int, count: int) -> None:
+        """Starts at zero, or continues after a checkpoint.
+
+        Args:
+          folder: The folder of the run.
+          name: The name of the statistic, for file names.
+          dim: The length of a vector.
+          count: The number of vectors added until the checkpoint.
+
+        Raises:
+          InputError: Vectors were added, and the sum is missing or damaged.
+        """
+        self._folder = folder
+        self._name = name
+        self._count = self._saved = self._on_disk = count
+        self._total = np.zeros(dim) if count == 0 else read_sum(self._path(count), dim)
+
+    def add(self, vector: Float32Array) -> None:
+        """Adds the direction of a vector."""
+        add_direction(self._total, vector)
+        self._count += 1
+
+    def flush(self) -> None:
+        """Writes the sum that the next checkpoint will need, and keeps that of the last one."""
+        kept = {self._path(self._saved), self._path(self._count)}
+        for path in self._folder.direction_sums(self._name):
+            if path not in kept:
+                path.unlink()
+        if self._count != self._on_disk:
+            # A run that was killed may have left a file of this name, from rounds with other noise.
+            with atomic_writer(self._path(self._count)) as file:
+                np.save(file, self._total)
+            self._on_disk = self._count
+        self._saved = self._count
+
+    def compared(self, family: str | None) -> ComparedVectors | None:
+        """What is known of the sum of cosines; None where directions cancel."""
+        return sum_of_cosines(family, self._total)
+
+    def _path(self, count: int) -> Path:
+        return self._folder.direction_sum(self._name, count)
+
+
+def read_sum(path: Path, dim: int) -> FloatArray:
+    """Reads a sum of directions, float64 of shape (dim,).
+
+    Raises:
+      InputError: The file is missing or damaged.
+    """
+    total: FloatArray = read_array(path, LOGGED_SUM)
+    shape = (dim,)
+    if total.shape != shape or total.dtype != np.float64:
+        raise InputError(f"{path}: must be float64 of shape {shape}")
+    return total
+
+
+# Directions kept short.
+
+
+_MOST_BYTES = 1 << 29
+"""The room for the directions of all rounds on the disk: 512 MB."""
+
+FAILURE = 1e-9
+"""The chance that any canary's length is above its bound: next to nothing of a bound's 5 %."""
+
+
+def width_of(dim: int, num_rounds: int) -> int:
+    """The length of a kept direction, dim where whole ones fit; no confidence is lost to it then.
+
+    >>> width_of(167_178, 100), width_of(4_050_748, 2048)
+    (167178, 65536)
+    """
+    return max(1, min(dim, _MOST_BYTES // (4 * num_rounds)))
+
+
+class Sketch:
+    """A linear map from vectors of a run or a log to shorter ones, the identity where they fit."""
+
+    def __init__(self, seed: int, dim: int, width: int) -> None:
+        """Draws the map.
+
+        Args:
+          seed: The seed of the run or of the pool.
+          dim: The length of a vector.
+          width: The length of its image; dim for the identity.
+        """
+        self._width = width
+        self._buckets: npt.NDArray[np.uint32] | None = None
+        if width < dim:
+            random = generator(seed, Stream.SKETCH)
+            # The first half of these buckets is added, the second subtracted.
+            self._buckets = random.integers(2 * width, size=dim, dtype=np.uint32)
+
+    def image(self, vector: Float32Array) -> Float32Array:
+        """The image of a vector's direction, float32 of shape (width,); zeros for zero."""
+        norm = euclidean_norm(vector)
+        if norm == 0:
+            return np.zeros(self._width, np.float32)
+        if self._buckets is None:
+            return (vector / np.float64(norm)).astype(np.float32)
+        sums = np.bincount(self._buckets, vector, minlength=2 * self._width)
+        return ((sums[: self._width] - sums[self._width :]) / norm).astype(np.float32)
+
+
+def largest_lengths(
+    squares: FloatArray, fourth_norms: FloatArray, counts: FloatArray, width: int
+) -> FloatArray:
+    """Upper bounds on the lengths of sums of directions, which hold at once but for `FAILURE`.
+
+    Args:
+      squares: The squared lengths of the sums' images, float64 of shape (sums,).
+      fourth_norms: The sums of the directions' 4-norms, float64 of shape (sums,).
+      counts: The numbers of directions, float64 of shape (sums,).
+      width: The length of an image.
+    """
+    spread = 6 * np.log(max(len(squares), 1) / FAILURE)
+    left = 1 - spread / width
+    if left <= 0:
+        return counts
+    constant = spread * fourth_norms**4
+    # The larger root of left x^2 - 2 y x + y^2 - constant = 0.
+    root = np.sqrt(np.maximum(squares**2 - left * (squares**2 - constant), 0))
+    return np.asarray(np.minimum(np.sqrt((squares + root) / left), counts))
+
+
+# The directions of all rounds, and the sums over each canary's own ones.
+
+
+@dataclass(frozen=True, eq=False)
+class OwnSums:
+    """The sums of directions of every canary's own rounds.
+
+    Attributes:
+      lengths: Their lengths, or upper bounds that all hold but for a chance of 1e-9, float64 of
+        shape (num_canaries,).
+      are_exact: Whether these are the lengths, up to rounding.
+      concentration: An upper bound on both sums of each of them; None where they are not exact.
+    """
+
+    lengths: FloatArray
+    are_exact: bool
+    concentration: Concentration | None
+
+
+class RoundDirections:
+    """The directions of a run's or a log's rounds, whole or sketched (sketch.py)."""
+
+    def __init__(self, log: DirectionLog, seed: int, dim: int) -> None:
+        """Takes a log, to write to or to read.
+
+        Args:
+          log: The log.
+          seed: The seed of the run or of the pool.
+          dim: The length of a vector.
+        """
+        self._log = log
+        self._is_exact = log.width == dim
+        self._seed = seed
+        self._dim = dim
+
+    @functools.cached_property
+    def _sketch(self) -> Sketch:
+        return Sketch(self._seed, self._dim, self._log.width)
+
+    @classmethod
+    def create(cls, path: Path, num_rounds: int, seed: int, dim: int) -> "RoundDirections":
+        """Makes an empty log with room for so many rounds."""
+        log = DirectionLog.create(path, num_rounds, width_of(dim, num_rounds))
+        return cls(log, seed, dim)
+
+    @classmethod
+    def unnamed(cls, num_rounds: int, seed: int, dim: int) -> "RoundDirections":
+        """Makes an empty log in a file without a name, which goes with the object."""
+        width = width_of(dim, num_rounds)
+        return cls(DirectionLog.of(unnamed_log((num_rounds, 1 + width))), seed, dim)
+
+    @classmethod
+    def at_round(
+        cls, completed: int, path: Path, num_rounds: int, seed: int, dim: int
+    ) -> "RoundDirections":
+        """Makes a new log where no round is completed, and else opens the existing one.
+
+        Raises:
+          InputError: Rounds are completed, and the file is missing, damaged or of another shape.
+        """
+        return (cls.open if completed else cls.create)(path, num_rounds, seed, dim)
+
+    @classmethod
+    def open(cls, path: Path, num_rounds: int, seed: int, dim: int) -> "RoundDirections":
+        """Opens a log to continue it.
+
+        Raises:
+          InputError: The file is missing, damaged or of another shape.
+        """
+        return cls(DirectionLog.open(path, num_rounds, width_of(dim, num_rounds)), seed, dim)
+
+    @classmethod
+    def read(cls, path: Path, num_rounds: int, seed: int, dim: int) -> "RoundDirections":
+        """Opens a log for reading only.
+
+        Raises:
+          InputError: The file is missing, damaged or of another shape.
+        """
+        return cls(DirectionLog.read(path, num_rounds, width_of(dim, num_rounds)), seed, dim)
+
+    def add(self, round_index: int, vector: Float32Array) -> None:
+        """Writes the direction of a round's vector."""
+        known = concentration_of(vector)
+        fourth_norm = 0.0 if known is None else known.fourth_powers**0.25
+        self._log.write_round(round_index, fourth_norm, self._sketch.image(vector))
+
+    def forget(self, round_index: int) -> None:
+        """Makes a round's direction unknown, before its cosines are replaced."""
+        self._log.forget(round_index)
+
+    def flush(self) -> None:
+        """Writes what is in memory to the disk."""
+        self._log.flush()
+
+    def own_sums(self, own: OwnRounds, rounds: IndexArray, at: IndexArray) -> OwnSums | None:
+        """The sums over each canary's own rounds, or its stand-in (see `SumsInOwnRounds`).
+
+        Args:
+          own: The rounds of the pool.
+          rounds: The rounds that were scored, counted from 0, in order, int64 of shape (n,).
+          at: Their rows in the log, int64 of shape (n,).
+
+        Returns:
+          None where the direction of a round that counts is not known, a round has none, or the
+          directions of a canary's rounds cancel.
+        """
+        norms = self._log.fourth_norms()[at]
+        if len(rounds) == 0 or not (norms > 0).all():
+            return None
+        takes_part, set_of = _round_sets(own, rounds)
+        squares, cubes, fourth_powers = self._moments(at, takes_part)
+        if self._is_exact:
+            lengths = np.sqrt(squares)
+        else:
+            counts = takes_part.sum(axis=1)
+            lengths = largest_lengths(squares, takes_part @ norms, counts, self._log.width)
+        if lengths.min() < CANCELLED:
+            return None
+        worst = _worst(squares, cubes, fourth_powers) if self._is_exact else None
+        return OwnSums(lengths[set_of], self._is_exact, worst)
+
+    def _moments(self, at: IndexArray, takes_part: FloatArray) -> FloatArray:
+        """Sums of second, third and fourth absolute powers of summed images, by set of rounds."""
+        moments = np.zeros((3, len(takes_part)))
+        for columns in self._log.columns(at):
+            sums = np.abs(takes_part @ columns)
+            squares = sums * sums
+            moments += squares.sum(axis=1), (squares * sums).sum(axis=1), (squares**2).sum(axis=1)
+        return moments
+
+
+def _round_sets(own: OwnRounds, rounds: IndexArray) -> tuple[FloatArray, IndexArray]:
+    """The different sets of own rounds among those that are scored, and the set of each canary.
+
+    Returns:
+      Whether each set has each scored round, float64 of shape (sets, scored rounds), and the set of
+      each canary, int64 of shape (num_canaries,).
+    """
+    takes_part = np.zeros((len(own.of_canary), len(rounds)), bool)
+    for canary, its_rounds in enumerate(own.of_canary):
+        takes_part[canary] = np.isin(rounds, its_rounds)
+    takes_part[~takes_part.any(axis=1), 0] = True
+    sets, set_of = np.unique(takes_part, axis=0, return_inverse=True)
+    return sets.astype(np.float64), set_of.reshape(-1)
+
+
+def _worst(squares: FloatArray, cubes: FloatArray, fourth_powers: FloatArray) -> Concentration:
+    """The largest of both sums of some vectors scaled to norm 1; rounding may exceed 1."""
+    return Concentration(
+        min(float((cubes * squares**-1.5).max()), 1.0),
+        min(float((fourth_powers / squares**2).max()), 1.0),
+    )
