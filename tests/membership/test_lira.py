@@ -1,11 +1,75 @@
-"""LiRA against SciPy's densities and the ratio of known laws."""
+"""LiRA: the decision of Algorithm 3, scores against SciPy's densities, and SelectWorst."""
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from fl_audit.errors import InputError
-from fl_audit.membership.lira import ShadowOutputs, offline_lira, online_lira
+from fl_audit.membership.games import (
+    balanced_coins,
+    fair_coins,
+    indistinguishability_game,
+    membership_game,
+)
+from fl_audit.membership.lira import (
+    NormalFit,
+    ShadowOutputs,
+    decide_member,
+    offline_lira,
+    online_lira,
+    select_worst,
+)
+
+LAWS = [(0, 2, 3, 1), (0, 1, 3, 2), (1, 1, -1, 1), (1, 1, 3, 1), (5, 3, 5, 1), (0, 1, 1, 1 + 1e-7)]
+
+
+def fits(m0, s0, m1, s1):
+    return NormalFit(np.array([m0]), np.array([s0])), NormalFit(np.array([m1]), np.array([s1]))
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("aim", [0.01, 0.1, 0.5])
+def test_rejects_where_the_likelihood_ratio_is_largest(law, aim):
+    """The rejected losses have a larger ratio than any other, and mass alpha* under H0."""
+    m0, s0, m1, s1 = law
+    loss = m0 + s0 * np.linspace(-9, 9, 400_001)
+    rejected = decide_member(loss, *fits(*law), aim)
+    ratio = stats.norm.logpdf(loss, m1, s1) - stats.norm.logpdf(loss, m0, s0)
+    assert np.min(ratio[rejected]) >= np.max(ratio[~rejected]) - 1e-3
+    mass = np.sum(stats.norm.pdf(loss, m0, s0)[rejected]) * (loss[1] - loss[0])
+    assert mass == pytest.approx(aim, abs=1e-4)
+
+
+def test_is_the_noncentral_chi_square_test_of_algorithm_3():
+    """With the sign of R that makes it a likelihood ratio."""
+    rng = np.random.default_rng(0)
+    loss = rng.normal(0, 4, 2000)
+    for m0, s0, m1, s1 in [(0, 2, 3, 1), (0, 1, 3, 2)]:
+        r = (m0 / s0**2 - m1 / s1**2) / (1 / s1**2 - 1 / s0**2)
+        law = stats.ncx2(1, ((m0 + r) / s0) ** 2)
+        statistic = (loss + r) ** 2 / s0**2
+        expected = statistic <= law.ppf(0.1) if s0 > s1 else statistic >= law.ppf(0.9)
+        assert np.array_equal(decide_member(loss, *fits(m0, s0, m1, s1), 0.1), expected)
+
+
+def test_the_printed_sign_is_no_likelihood_ratio_test():
+    """Algorithm 3 as printed: R with the terms of its denominator exchanged."""
+    m0, s0, m1, s1, aim = 0, 2, 3, 1, 0.1
+    r = (m0 / s0**2 - m1 / s1**2) / (1 / s0**2 - 1 / s1**2)
+    reject = stats.ncx2(1, ((m0 + r) / s0) ** 2).ppf(aim)
+    power = np.mean((np.random.default_rng(0).normal(m1, s1, 100_000) + r) ** 2 / s0**2 <= reject)
+    right = stats.norm(m1, s1)
+    loss = np.linspace(-20, 20, 100_001)
+    chosen = decide_member(loss, *fits(m0, s0, m1, s1), aim)
+    assert np.sum(right.pdf(loss[chosen])) * (loss[1] - loss[0]) > 0.4
+    assert power < 1e-3
+
+
+def test_equal_laws_are_never_told_apart():
+    assert not np.any(decide_member(np.linspace(-5, 5, 11), *fits(1, 2, 1, 2), 0.1))
+
+
+# LiRA against SciPy's densities and the ratio of known laws.
 
 
 def drawn(seed, models, points, shift):
@@ -73,3 +137,76 @@ def test_too_few_or_equal_models_are_refused():
         ShadowOutputs([[0.0, np.nan]], [[True, False]])
     with pytest.raises(InputError, match="must both have shape"):
         ShadowOutputs(np.zeros((2, 2)), np.zeros((2, 3), np.bool_))
+
+
+# SelectWorst finds points that were made easy, and the games have the laws they should.
+
+
+def outputs(shifts, models=100):
+    rng = np.random.default_rng(0)
+    member = rng.random((models, len(shifts))) < 0.5
+    return ShadowOutputs(rng.normal(size=member.shape) + member * shifts, member)
+
+
+def test_the_most_shifted_points_come_first():
+    # At 8 and 20 standard deviations LiRA is right on all 20 held-back models; separation decides.
+    shifts = np.zeros(50)
+    shifts[[7, 31, 44]] = [8.0, 20.0, 4.0]
+    found = select_worst(outputs(shifts), 3)
+    assert found.points.tolist() == [31, 7, 44]
+    assert found.accuracy[:2].tolist() == [1.0, 1.0]
+    np.testing.assert_allclose(found.separation[:2], [20, 8], rtol=0.25)
+
+
+def test_accuracy_is_measured_on_models_that_laws_were_not_fitted_to():
+    shadow = outputs(np.zeros(400))
+    accuracy = select_worst(shadow, 400).accuracy
+    # Of 20 held-back models each is told by chance: mean 1/2, 400 x 20 coins, 5 deviations.
+    assert np.mean(accuracy) == pytest.approx(0.5, abs=5 * 0.5 / np.sqrt(8000))
+
+
+def test_bad_arguments_are_refused():
+    shadow = outputs(np.zeros(5))
+    with pytest.raises(InputError, match="k must be from 1 to 5"):
+        select_worst(shadow, 6)
+    with pytest.raises(InputError, match="fitted_share"):
+        select_worst(shadow, 1, 1.0)
+    with pytest.raises(InputError, match="leave none"):
+        select_worst(shadow, 1, 0.999)
+
+
+def test_experiment_1_trains_on_one_of_two_points_and_shows_the_first():
+    rng = np.random.default_rng(1)
+    bits = fair_coins(4000, rng)
+    game = membership_game(10, 4, bits, rng)
+    assert np.all(game.training.sum(axis=1) == 4)
+    at_point = game.training[np.arange(4000), game.point]
+    np.testing.assert_array_equal(at_point, game.member)
+    np.testing.assert_array_equal(game.member, ~bits)
+    # Points are uniform: chi-square with 9 degrees of freedom, failing with probability 1e-7.
+    statistic = stats.chisquare(np.bincount(game.point, minlength=10)).statistic
+    assert statistic < stats.chi2.isf(1e-7, 9)
+
+
+def test_experiment_2_adds_the_point_to_a_fixed_base():
+    base = np.array([True, False, True, False])
+    game = indistinguishability_game(base, 1, [True, False])
+    assert game.training.tolist() == [[True, True, True, False], [True, False, True, False]]
+    assert game.point.tolist() == [1, 1]
+    assert game.member.tolist() == [True, False]
+
+
+def test_balanced_coins_are_half_and_half_in_random_order():
+    rng = np.random.default_rng(2)
+    drawn = np.stack([balanced_coins(6, rng) for _ in range(6000)])
+    assert np.all(drawn.sum(axis=1) == 3)
+    np.testing.assert_allclose(drawn.mean(axis=0), 0.5, atol=5.5 * 0.5 / np.sqrt(6000))
+
+
+def test_games_refuse_what_cannot_be_played():
+    with pytest.raises(InputError, match="n must be from 1 to 9"):
+        membership_game(10, 10, [True], np.random.default_rng(0))
+    with pytest.raises(InputError, match="point 0 lies in the base"):
+        indistinguishability_game([True, False], 0, [True])
+    with pytest.raises(InputError, match="from 0 to 1, got 2"):
+        indistinguishability_game([True, False], 2, [True])

@@ -1,13 +1,20 @@
 """The Gaussian fit against a by-hand fit, the reference's numbers, and its limits."""
 
+import itertools
 import math
 
 import numpy as np
 import pytest
+from scipy import integrate, optimize, special, stats
 
 from fl_audit.errors import InputError
-from fl_audit.estimators import CanaryScores, Gaussian, epsilon_of_laws, estimate
-from fl_audit.estimators.gaussian.fit import anderson_darling
+from fl_audit.estimators import CanaryScores, estimate
+from fl_audit.estimators.distributions import ExactCosine, Gaussian, closed_form_null
+from fl_audit.estimators.gaussian.fit import (
+    anderson_darling,
+    epsilon_of_laws,
+    epsilon_over_all_regions,
+)
 
 
 def fit(included, excluded=(), **arguments):
@@ -93,3 +100,314 @@ def test_included_scores_below_the_null_give_nothing_away_above_a_threshold():
 def test_refuses_too_few_scores(included, excluded, message):
     with pytest.raises(InputError, match=message):
         fit(included, excluded, delta=1e-5)
+
+
+# Epsilon by thresholds against brute force over dense grids, and in its limits.
+
+
+def formula(null: Gaussian, alternative: Gaussian, delta: float, a: np.ndarray) -> np.ndarray:
+    """Andrew et al., section 4, written out with scipy.stats, for delta well above rounding."""
+    law0, law1 = stats.norm(null.mean, null.std), stats.norm(alternative.mean, alternative.std)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        by_excluded = np.log(law0.cdf(a) - delta) - law1.logcdf(a)
+        by_included = np.log(law1.sf(a) - delta) - law0.logsf(a)
+    return np.fmax(by_excluded, by_included)
+
+
+def brute_force(null: Gaussian, alternative: Gaussian, delta: float) -> float:
+    spread = 9 * max(null.std, alternative.std)
+    low = min(null.mean, alternative.mean) - spread
+    high = max(null.mean, alternative.mean) + spread
+    for _ in range(6):
+        a = np.linspace(low, high, 40_001)
+        values = formula(null, alternative, delta, a)
+        best = int(np.nanargmax(values))
+        low, high = a[max(best - 100, 0)], a[min(best + 100, len(a) - 1)]
+    return max(float(values[best]), 0.0)
+
+
+PAIRS = [
+    (0.3, 1.0), (1.0, 1.0), (1.0, 3.0), (1.0, 0.3), (-1.0, 1.0), (-1.0, 0.5), (-1.0, 2.0),
+    (0.0, 0.5), (0.0, 2.0), (6.0, 0.05), (6.0, 4.0), (3.0, 0.001),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("delta", [1e-9, 1e-5, 1e-2, 0.2, 0.5])
+@pytest.mark.parametrize(("mean", "std"), PAIRS)
+def test_global_maximum_by_brute_force(mean, std, delta):
+    null, alternative = Gaussian(0.0, 1.0), Gaussian(mean, std)
+    found = epsilon_of_laws(null, alternative, delta)
+    expected = brute_force(null, alternative, delta)
+    # Brute force itself loses digits where s1 - delta cancels.
+    assert found.epsilon == pytest.approx(expected, rel=1e-8, abs=1e-8)
+    assert (found.threshold is None) == (found.guess is None) == (found.epsilon == 0)
+
+
+@pytest.mark.parametrize("delta", [1e-9, 1e-5, 1e-2])
+@pytest.mark.parametrize(("mean", "std"), PAIRS[:4])
+def test_the_reported_threshold_attains_epsilon(mean, std, delta):
+    null, alternative = Gaussian(0.0, 1.0), Gaussian(mean, std)
+    found = epsilon_of_laws(null, alternative, delta)
+    at_threshold = formula(null, alternative, delta, np.array([found.threshold]))[0]
+    assert at_threshold == pytest.approx(found.epsilon, rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_no_random_threshold_beats_it(seed):
+    rng = np.random.default_rng(seed)
+    alternative = Gaussian(rng.normal() * 5, 10 ** rng.uniform(-3, 1))
+    delta = 10 ** rng.uniform(-9, -0.5)
+    a = rng.choice([0.0, alternative.mean], 20_000) + rng.normal(size=20_000) * rng.choice(
+        [1.0, alternative.std, 5.0], 20_000
+    )
+    values = formula(Gaussian(0, 1), alternative, delta, a)
+    found = epsilon_of_laws(Gaussian(0, 1), alternative, delta).epsilon
+    # The formula in plain floats is off by about 1e-16 / (s1 - delta): leave those out.
+    reliable = stats.norm.sf(a, alternative.mean, alternative.std) - delta > 1e-3 * delta
+    assert np.nanmax(values[reliable]) <= found + 1e-6 * (1 + found)
+
+
+@pytest.mark.parametrize(("dim", "expected"), [(200, 2.375326), (2000, 2.317789)])
+def test_thresholds_pinned_by_the_reference_implementation(dim, expected):
+    # google-research/federated, one_shot_epe, test_closed_form_null_gaussian_alt_regression.
+    sigma = dim**-0.5
+    found = epsilon_of_laws(closed_form_null(dim), Gaussian(sigma, sigma), 1e-2)
+    assert found.epsilon == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("dim", [200, 2000])
+def test_decreases_with_delta(dim):
+    sigma = dim**-0.5
+    laws = closed_form_null(dim), Gaussian(sigma, sigma)
+    epsilons = [epsilon_of_laws(*laws, delta).epsilon for delta in np.logspace(-15, -0.31, 30)]
+    assert np.all(np.diff(epsilons) < 0)
+
+
+@pytest.mark.parametrize("dim", [200, 2000])
+@pytest.mark.parametrize("delta", [1e-15, 1e-5, 1e-2])
+def test_increases_with_the_mean(dim, delta):
+    sigma = dim**-0.5
+    means = np.linspace(sigma / 4, 2 * sigma, 8)
+    epsilons = [
+        epsilon_of_laws(closed_form_null(dim), Gaussian(m, sigma), delta).epsilon for m in means
+    ]
+    assert np.all(np.diff(epsilons) > 0)
+
+
+def test_invariant_under_affine_maps():
+    epsilon = epsilon_of_laws(Gaussian(0.1, 1.1), Gaussian(0.9, 0.8), 1e-5).epsilon
+    moved = Gaussian(3.1 + 2.7 * 0.1, 2.7 * 1.1), Gaussian(3.1 + 2.7 * 0.9, 2.7 * 0.8)
+    assert epsilon_of_laws(*moved, 1e-5).epsilon == pytest.approx(epsilon, rel=1e-9)
+
+
+def test_turning_both_laws_around_exchanges_them():
+    straight = epsilon_of_laws(Gaussian(0, 1), Gaussian(2, 3), 1e-6)
+    turned = epsilon_of_laws(Gaussian(-2, 3), Gaussian(0, 1), 1e-6)
+    assert turned.epsilon == pytest.approx(straight.epsilon, rel=1e-12)
+    assert turned.threshold == pytest.approx(-straight.threshold)
+    assert (straight.guess, turned.guess) == ("included", "excluded")
+
+
+def test_exact_cosine_approaches_its_gaussian_limit_like_one_over_dim():
+    def gap(dim: int) -> float:
+        std = dim**-0.5
+        exact = epsilon_of_laws(ExactCosine(dim), Gaussian(std, std), 1e-2).epsilon
+        return exact - epsilon_of_laws(Gaussian(0.0, std), Gaussian(std, std), 1e-2).epsilon
+
+    assert 0 < gap(999) < 0.02
+    assert 999 * gap(999) == pytest.approx(333 * gap(333), rel=0.03)
+
+
+def test_cosines_beyond_one_are_impossible_under_the_exact_null():
+    # P(N(0.9, 0.2) > 1) = 0.31 > delta, where the null has no mass at all.
+    assert epsilon_of_laws(ExactCosine(10), Gaussian(0.9, 0.2), 0.1).epsilon == math.inf
+
+
+@pytest.mark.parametrize(
+    ("null", "alternative", "expected"),
+    [
+        (Gaussian(0, 1), Gaussian(1e-6, 1), math.inf),
+        (Gaussian(0, 1), Gaussian(0, 1), 0.0),
+        (Gaussian(0, 1), Gaussian(-1, 1), 0.0),
+        (Gaussian(0, 1), Gaussian(-1, 1.01), math.inf),
+        (Gaussian(0, 1), Gaussian(-1, 0.99), math.inf),
+        (Gaussian(0, 0), Gaussian(0, 0), 0.0),
+        (Gaussian(0, 0), Gaussian(1, 0), math.inf),
+        (ExactCosine(100), Gaussian(0.0, 0.1), math.inf),
+    ],
+)
+def test_without_delta_the_tails_decide(null, alternative, expected):
+    assert epsilon_of_laws(null, alternative, 0.0).epsilon == expected
+
+
+def test_approaches_the_limit_without_delta():
+    # Unequal deviations: epsilon grows without bound as delta goes to 0.
+    deltas = [1e-10, 1e-100, 1e-300]
+    epsilons = [epsilon_of_laws(Gaussian(0, 1), Gaussian(0, 1.1), d).epsilon for d in deltas]
+    assert epsilons[0] < epsilons[1] / 5 < epsilons[2] / 10
+
+
+@pytest.mark.parametrize("delta", [1e-9, 0.1])
+def test_point_masses(delta):
+    point = Gaussian(1.0, 0.0)
+    # An alternative without deviation: no false negative at its mean, and true negatives below.
+    assert epsilon_of_laws(Gaussian(0, 1), point, delta).epsilon == math.inf
+    assert epsilon_of_laws(point, Gaussian(0, 1), delta).epsilon == math.inf
+    assert epsilon_of_laws(Gaussian(0, 0), point, delta).epsilon == math.inf
+    assert epsilon_of_laws(point, point, delta).epsilon == 0.0
+    assert epsilon_of_laws(point, Gaussian(0, 0), delta).epsilon == 0.0
+
+
+def test_point_mass_below_the_null():
+    # No null mass below -50 worth a delta; above, P(X0 >= -50) is 1: nothing is proven.
+    assert epsilon_of_laws(Gaussian(0, 1), Gaussian(-50.0, 0.0), 1e-9).epsilon == 0.0
+
+
+def test_no_floating_point_warning():
+    with np.errstate(divide="raise", invalid="raise", over="raise"):
+        epsilon_of_laws(Gaussian(0, 1e-3), Gaussian(5, 1e-6), 1e-15)
+        epsilon_of_laws(ExactCosine(50), Gaussian(0.1, 0.2), 1e-15)
+        epsilon_of_laws(Gaussian(0, 0), Gaussian(1, 0), 0.5)
+
+
+@pytest.mark.parametrize("delta", [-1e-9, 1.0, math.nan])
+def test_refuses_delta_out_of_range(delta):
+    with pytest.raises(ValueError, match="delta must be in"):
+        epsilon_of_laws(Gaussian(0, 1), Gaussian(1, 1), delta)
+
+
+# Epsilon over all regions against Balle & Wang, Monte Carlo and numerical integration.
+
+
+def balle_wang_log_delta(epsilon: float, shift: float) -> float:
+    """Log delta of the analytic Gaussian mechanism with sensitivity / sigma = shift."""
+    log_p = special.log_ndtr(shift / 2 - epsilon / shift)
+    log_q = special.log_ndtr(-shift / 2 - epsilon / shift)
+    return float(log_p + np.log1p(-np.exp(epsilon + log_q - log_p)))
+
+
+def balle_wang_epsilon(shift: float, delta: float) -> float:
+    def excess(epsilon: float) -> float:
+        return balle_wang_log_delta(epsilon, shift) - math.log(delta)
+
+    return float(optimize.brentq(excess, 0, shift**2 + 50 * shift, xtol=1e-13, rtol=1e-14))
+
+
+@pytest.mark.parametrize("delta", [1e-15, 1e-6, 1e-2, 0.3])
+@pytest.mark.parametrize("shift", [1.0, 4.0, 30.0, 316.0])
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 20.0])
+def test_equal_deviations_are_the_analytic_gaussian_mechanism(delta, shift, scale):
+    first, second = Gaussian(5 * scale, scale), Gaussian(5 * scale + shift * scale, scale)
+    expected = balle_wang_epsilon(shift, delta)
+    assert epsilon_over_all_regions(first, second, delta) == pytest.approx(expected, rel=1e-9)
+    assert epsilon_of_laws(first, second, delta).epsilon == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize(("sigma", "epsilon"), [(4.22, 1.0), (1.54, 3.0), (0.541, 10.0)])
+def test_paper_table_1_sigmas(sigma, epsilon):
+    # Andrew et al., Table 1, delta = 1e-6: sigma is printed to three digits.
+    found = epsilon_over_all_regions(Gaussian(0, sigma), Gaussian(1, sigma), 1e-6)
+    assert found == pytest.approx(epsilon, rel=3e-3)
+
+
+@pytest.mark.parametrize("difference", [-1e-12, 1e-12])
+@pytest.mark.parametrize("delta", [1e-5, 1e-2])
+def test_nearly_equal_deviations_do_not_cancel(difference, delta):
+    found = epsilon_over_all_regions(Gaussian(0, 1), Gaussian(1, 1 + difference), delta)
+    assert found == pytest.approx(balle_wang_epsilon(1.0, delta), rel=1e-8)
+
+
+def hockey_stick(p: Gaussian, q: Gaussian, epsilon: float) -> float:
+    """The integral of max(p - e^epsilon q, 0), by quadrature."""
+
+    def gain(x: float) -> float:
+        at_p, at_q = stats.norm.pdf(x, p.mean, p.std), stats.norm.pdf(x, q.mean, q.std)
+        return max(float(at_p - math.exp(epsilon) * at_q), 0.0)
+
+    edges = np.linspace(p.mean - 12 * p.std, p.mean + 12 * p.std, 97)
+    return sum(integrate.quad(gain, a, b)[0] for a, b in itertools.pairwise(edges))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_unequal_deviations_by_quadrature(seed):
+    rng = np.random.default_rng(seed)
+    first = Gaussian(*rng.uniform([0, 0.5], [3, 3]))
+    second = Gaussian(*rng.uniform([0, 0.5], [3, 3]))
+    delta = float(10 ** rng.uniform(-4, -2))
+    epsilon = epsilon_over_all_regions(first, second, delta)
+    largest = max(hockey_stick(first, second, epsilon), hockey_stick(second, first, epsilon))
+    assert epsilon > 0
+    assert largest == pytest.approx(delta, rel=1e-5)
+
+
+@pytest.mark.parametrize("delta", [1e-15, 1e-9, 1e-5, 1e-2, 0.3])
+@pytest.mark.parametrize("std", [0.2, 0.9, 1.1, 5.0])
+@pytest.mark.parametrize("mean", [-1.0, 0.0, 2.0, 50.0])
+def test_no_threshold_beats_all_regions(mean, std, delta):
+    null, alternative = Gaussian(0, 1), Gaussian(mean, std)
+    best = epsilon_of_laws(null, alternative, delta).epsilon
+    assert best <= epsilon_over_all_regions(null, alternative, delta) * (1 + 1e-9) + 1e-12
+
+
+def test_order_and_units_do_not_matter():
+    first, second = Gaussian(0.1, 1.1), Gaussian(0.9, 0.8)
+    moved = Gaussian(3.1 + 2.7 * 0.1, 2.7 * 1.1), Gaussian(3.1 + 2.7 * 0.9, 2.7 * 0.8)
+    epsilon = epsilon_over_all_regions(first, second, 1e-5)
+    assert epsilon_over_all_regions(second, first, 1e-5) == pytest.approx(epsilon, rel=1e-12)
+    assert epsilon_over_all_regions(*moved, 1e-5) == pytest.approx(epsilon, rel=1e-9)
+
+
+def test_equal_means_differ_by_deviation_alone():
+    # Only the outside of an interval tells them apart; thresholds see half of it.
+    epsilon = epsilon_over_all_regions(Gaussian(0, 1), Gaussian(0, 2), 1e-3)
+    assert epsilon > epsilon_of_laws(Gaussian(0, 1), Gaussian(0, 2), 1e-3).epsilon > 0
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "delta", "expected"),
+    [
+        (Gaussian(1, 2), Gaussian(1, 2), 0.0, 0.0),
+        (Gaussian(1, 0), Gaussian(1, 0), 0.0, 0.0),
+        (Gaussian(0, 1), Gaussian(1e-9, 1), 0.0, math.inf),
+        (Gaussian(0, 0), Gaussian(0, 1), 0.4, math.inf),
+        (Gaussian(0, 0), Gaussian(1, 0), 0.4, math.inf),
+        (Gaussian(0, 1), Gaussian(0.1, 1), 0.5, 0.0),
+    ],
+)
+def test_limits(first, second, delta, expected):
+    assert epsilon_over_all_regions(first, second, delta) == expected
+
+
+@pytest.mark.parametrize("delta", [-0.1, 1.0, math.nan])
+def test_regions_refuse_delta_out_of_range(delta):
+    with pytest.raises(ValueError, match="delta must be in"):
+        epsilon_over_all_regions(Gaussian(0, 1), Gaussian(1, 1), delta)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("n", [3, 50, 1000])
+def test_matches_scipy(seed, n):
+    rng = np.random.default_rng(seed)
+    sample = rng.normal(3, 0.1, n) + 0.05 * rng.exponential(size=n)
+    ours, theirs = anderson_darling(sample), stats.anderson(sample)
+    assert ours.statistic == pytest.approx(theirs.statistic, rel=1e-9)
+    # scipy rounds its critical values to three digits.
+    assert list(ours.critical_values.values()) == pytest.approx(theirs.critical_values, abs=6e-4)
+
+
+def test_critical_values_of_paper_table_4():
+    critical = anderson_darling(np.arange(1000.0)).critical_values
+    assert critical[0.15] == pytest.approx(0.574, abs=5e-4)
+    assert critical[0.01] == pytest.approx(1.088, abs=5e-4)
+
+
+def test_normality_is_invariant_under_affine_maps():
+    sample = np.random.default_rng(1).normal(size=200)
+    moved = anderson_darling(3 * sample + 7)
+    assert moved.statistic == pytest.approx(anderson_darling(sample).statistic)
+
+
+@pytest.mark.parametrize("values", [[], [1.0, 2.0], [1.0, 1.0, 1.0]])
+def test_refuses_too_few_values(values):
+    with pytest.raises(ValueError, match="at least 3"):
+        anderson_darling(values)

@@ -9,11 +9,12 @@ import pytest
 from scipy import special, stats
 
 from fl_audit.errors import InputError
-from fl_audit.estimators import CanaryScores, estimate
+from fl_audit.estimators import METHODS, AuditSetting, CanaryScores, estimate
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_sigma
 from fl_audit.estimators.one_run.bound import epsilon_lower_bound
 from fl_audit.estimators.one_run.guesses import correct_among_bottom, correct_among_top
-from fl_audit.estimators.one_run.plan import GUESS_ORDERS, plan_guesses, spare_for_delta
+from fl_audit.estimators.one_run.plan import GUESS_ORDERS, orders_of, plan_guesses, spare_for_delta
+from fl_audit.estimators.one_run.valid import one_run_rejection
 
 SEED = 20230515
 
@@ -268,3 +269,155 @@ def test_a_million_scores_take_seconds():
 def test_needs_both_kinds(included, excluded):
     with pytest.raises(InputError, match="one_run_valid: needs at least 1"):
         bound(CanaryScores(included, excluded), delta=0.0, dim=5)
+
+
+# `one_run_valid` with coins that are not fair and with pairs, against closed forms.
+
+
+def pairs_bound(scores, delta=0.0, confidence=0.95):
+    return METHODS["one_run_valid"](AuditSetting(scores, delta, confidence, None, "empirical"))
+
+
+def test_chances_of_a_right_guess_are_those_of_randomised_response():
+    """A bit of probability pi, kept with probability e^eps / (1 + e^eps): Bayes by hand."""
+    pi, epsilon = 0.2, 1.5
+    kept = special.expit(epsilon)
+    said_included = pi * kept + (1 - pi) * (1 - kept)
+    top, bottom = orders_of(CanaryScores([1.0], [0.0], "unequal_coins", pi))
+    assert special.expit(top.log_odds(epsilon)) == pytest.approx(pi * kept / said_included)
+    said_excluded = 1 - said_included
+    assert special.expit(bottom.log_odds(epsilon)) == pytest.approx((1 - pi) * kept / said_excluded)
+    assert top.epsilon(top.log_odds(epsilon)) == pytest.approx(epsilon)
+
+
+def test_pairs_all_told_apart_are_bounded_by_clopper_and_pearson():
+    m = 300
+    made = pairs_bound(CanaryScores(np.arange(m) + 0.5, np.arange(m) - 0.5, "pairs"))
+    # The best that any test of m right guesses of m could say of the replacement of one.
+    at_most = -math.log(0.05 ** (-1 / m) - 1)
+    assert 0.7 * at_most < made.details["epsilon_replacement"] <= at_most
+    assert made.epsilon == made.details["epsilon_replacement"] / 2
+    assert made.details["m"] == m
+
+
+def test_pairs_of_which_half_is_right_prove_nothing():
+    gaps = np.resize([1.0, -1.0], 400)
+    assert pairs_bound(CanaryScores(gaps, np.zeros(400), "pairs")).epsilon == 0.0
+
+
+def test_delta_costs_pairs_more_than_coins():
+    pairs = CanaryScores(np.arange(50.0) + 0.5, np.arange(50.0) - 0.5, "pairs")
+    found = [pairs_bound(pairs, delta).epsilon for delta in (0.0, 1e-5, 1e-3)]
+    assert found[0] >= found[1] > found[2]
+
+
+@pytest.mark.parametrize(("inclusion", "pi"), [("unequal_coins", 0.2), ("pairs", 0.5)])
+@pytest.mark.parametrize("delta", [0.0, 1e-4])
+def test_the_fast_rejection_rejects_what_the_bound_exceeds(inclusion, pi, delta):
+    rng = np.random.default_rng(3)
+    rejects = {epsilon: one_run_rejection(epsilon, delta, 0.05) for epsilon in (0.3, 0.8)}
+    for shift in (0.0, 1.0, 2.0, 4.0):
+        n1 = 100 if inclusion == "pairs" else int(stats.binom.rvs(200, pi, random_state=rng))
+        n0 = 200 - n1
+        scores = CanaryScores(shift + rng.normal(size=n1), rng.normal(size=n0), inclusion, pi)
+        found = pairs_bound(scores, delta).epsilon
+        for epsilon, test in rejects.items():
+            if abs(found - epsilon) > 0.03:
+                setting = AuditSetting(scores, delta, 0.95, None, "empirical")
+                assert test([setting])[0] == (found > epsilon), (shift, epsilon, found)
+
+
+@pytest.mark.parametrize(("inclusion", "pi"), [("unequal_coins", 0.2), ("pairs", 0.5)])
+def test_methods_whose_proof_needs_fair_coins_are_left_out(inclusion, pi):
+    scores = CanaryScores(np.arange(20.0), np.arange(20.0) - 5, inclusion, pi)
+    result = estimate(scores, delta=1e-5)
+    made = {one.method for one in result.estimates}
+    assert {"one_run_valid", "threshold_valid", "gaussian_fit"} <= made
+    assert not {"one_run", "one_run_fdp"} & made
+    words = {"unequal_coins": "coins were not fair", "pairs": "one of each pair was included"}
+    assert words[inclusion] in result.left_out["one_run"]
+
+
+@pytest.mark.parametrize(
+    ("inclusion", "pi", "words"),
+    [
+        ("coins", 0.2, "needs inclusion_probability 0.5"),
+        ("unequal_coins", 0.5, "needs inclusion_probability another than 0.5"),
+        ("unequal_coins", 1.0, r"must be in \(0, 1\)"),
+        ("pairs", 0.5, "as many included as excluded"),
+    ],
+)
+def test_scores_that_do_not_fit_are_refused(inclusion, pi, words):
+    with pytest.raises(ValueError, match=words):
+        CanaryScores([1.0, 2.0], [0.0], inclusion, pi)
+
+
+# The region of scores that make the valid one-run bound exceed an epsilon.
+
+
+LEVEL = 0.05 / 8
+
+
+def setting_of(scores, delta, level):
+    return AuditSetting(scores, delta, 1 - level, None, "empirical")
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "num_canaries", "margin"),
+    # The margin: 0.01 of the boundary, and what the estimator gains by trying larger epsilons.
+    [(1.0, 1e-5, 400, 0.02), (2.0, 1e-4, 1001, 0.02), (3.0, 1e-3, 250, 0.2)],
+)
+def test_the_one_run_region_is_where_the_bound_exceeds_epsilon(
+    epsilon, delta, num_canaries, margin
+):
+    rejects = one_run_rejection(epsilon, delta, LEVEL)
+    rng = np.random.default_rng(1)
+    rejected = 0
+    for index, shift in enumerate(np.repeat(np.linspace(0.5, 4.0, 12), 4)):
+        bits = rng.integers(0, 2, num_canaries)
+        spread = np.where(bits == 1, 1 + shift, 1) if index % 4 == 3 else 1
+        values = shift * bits + spread * rng.standard_normal(num_canaries)
+        scores = CanaryScores(values[bits == 1], values[bits == 0])
+        setting = setting_of(scores, delta, LEVEL)
+        bound = METHODS["one_run_valid"](setting).epsilon
+        rejected += int(rejects([setting])[0])
+        if rejects([setting])[0]:
+            assert bound > epsilon - 1e-5
+        else:
+            assert bound < epsilon + margin
+    assert 5 < rejected < 43
+
+
+@pytest.mark.parametrize("seed", [1, 42, 97])
+def test_few_epsilons_whose_chance_is_small_enough_are_found(seed):
+    """With m delta = 0.5 the chance falls and rises again, below alpha only close to its least."""
+    bits = (rng := np.random.default_rng(seed)).integers(0, 2, 500)
+    values = rng.standard_normal(500) + 0.62 * bits
+    scores = CanaryScores(values[bits == 1], values[bits == 0])
+    setting = setting_of(scores, 1e-3, 0.05)
+    assert one_run_rejection(0.5, 1e-3, 0.05)([setting])[0]
+    assert METHODS["one_run_valid"](setting).epsilon > 0.5
+
+
+def test_no_region_rejects_where_none_can():
+    rejects = one_run_rejection(20.0, 1e-5, LEVEL)
+    scores = CanaryScores(np.arange(100.0, 125.0), np.arange(25.0))
+    assert not rejects([setting_of(scores, 1e-5, LEVEL)])[0]
+
+
+def test_one_rejection_serves_samples_of_several_sizes():
+    rejects = one_run_rejection(1.0, 1e-5, LEVEL)
+    rng, samples, shifts = np.random.default_rng(2), [], (3.0, 3.0, 0.0)
+    for num_canaries, shift in zip((400, 100, 400), shifts, strict=True):
+        bits = rng.integers(0, 2, num_canaries)
+        values = shift * bits + rng.standard_normal(num_canaries)
+        scores = CanaryScores(values[bits == 1], values[bits == 0])
+        samples.append(setting_of(scores, 1e-5, LEVEL))
+    assert rejects(samples).tolist() == [shift > 0 for shift in shifts]
+
+
+def test_nothing_is_rejected_where_the_method_cannot_be_applied():
+    rejects = one_run_rejection(1.0, 1e-5, LEVEL)
+    everybody, nobody = np.arange(400.0), np.zeros(0)
+    for scores in (CanaryScores(everybody, nobody), CanaryScores(nobody, everybody)):
+        assert not rejects([setting_of(scores, 1e-5, LEVEL)])[0]

@@ -1,4 +1,4 @@
-"""The tail bound for spread-out weights, against exact tails of many shapes."""
+"""Tail bounds for random signs, against all signs of adversarial vectors and exact tails."""
 
 import math
 
@@ -7,12 +7,163 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
+from fl_audit.estimators.distributions import ExactCosine, Gaussian
 from fl_audit.estimators.random_signs import (
     Concentration,
     concentration_of,
     rademacher_log_tail_bound,
     rademacher_sum_log_tail,
 )
+
+NUM_SIGNS = 14
+
+
+def sign_sums(weights):
+    """All 2^n signed sums of the weights."""
+    sums = np.zeros(1)
+    for weight in weights:
+        sums = np.concatenate([sums - weight, sums + weight])
+    return np.sort(sums)
+
+
+def adversarial_weights():
+    yield "one spike", [1.0]
+    for n in (2, 3, 4, 5, 6, 9, NUM_SIGNS):
+        yield f"{n} equal", [1.0] * n
+    for ratio in (0.5, 0.6, 0.75, 0.9):
+        yield f"geometric {ratio}", ratio ** np.arange(NUM_SIGNS)
+    for spike in (0.5, 1.0, 2.0, 5.0):
+        yield f"spike {spike} and equal ones", [spike] + [1.0] * (NUM_SIGNS - 1)
+    yield "harmonic", 1 / np.arange(1, NUM_SIGNS + 1)
+    rng = np.random.default_rng(3)
+    for draw in range(10):
+        yield f"random {draw}", rng.exponential(size=NUM_SIGNS) ** 2
+
+
+WEIGHTS = dict(adversarial_weights())
+
+
+def exact_tails(weights, dim):
+    """Cosines that some signs give, and the exact P(cosine >= each) in dimension dim."""
+    weights = np.asarray(weights) / np.linalg.norm(weights)
+    sums = sign_sums(weights)
+    sums[np.abs(sums) < 1e-12] = 0  # without rounding
+    # What exact arithmetic makes equal counts as equal, which can only raise the exact tail.
+    above = len(sums) - np.searchsorted(sums, sums - 1e-12)
+    return sums / math.sqrt(dim), above / len(sums)
+
+
+@pytest.mark.parametrize("name", WEIGHTS)
+def test_bounds_the_exact_tail(name):
+    # Zero entries fill the vector up: only the weights that are not zero matter.
+    for dim in (NUM_SIGNS, 1000):
+        cosines, tails = exact_tails(WEIGHTS[name], dim)
+        assert np.all(np.log(tails) <= rademacher_log_tail_bound(cosines, dim) + 1e-12)
+
+
+def test_is_attained():
+    """By one weight just above 0, and by two equal ones at sqrt(2) deviations."""
+    assert np.exp(rademacher_log_tail_bound(1.0, 1)) == pytest.approx(0.5)
+    assert np.exp(rademacher_log_tail_bound(1.0, 2)) == pytest.approx(0.25)
+
+
+def test_gaussian_limit_and_uniform_law_are_no_bounds():
+    """So that the correction is needed: they fall short by up to 3.178, the factor's value."""
+    worst = {"gaussian": 0.0, "uniform": 0.0}
+    for weights in WEIGHTS.values():
+        cosines, tails = exact_tails(weights, NUM_SIGNS)
+        far = cosines > 0
+        for name, law in (
+            ("gaussian", Gaussian(0.0, NUM_SIGNS**-0.5)),
+            ("uniform", ExactCosine(NUM_SIGNS)),
+        ):
+            excess = np.log(tails[far]) - law.logsf(cosines[far])
+            worst[name] = max(worst[name], float(np.exp(excess.max())))
+    assert worst["gaussian"] == pytest.approx(3.178, abs=1e-3)
+    assert worst["uniform"] > 3
+
+
+@pytest.mark.parametrize("dim", [1, 2, 100, 10**9])
+def test_hoeffding_is_nowhere_smaller(dim):
+    y = np.concatenate([np.linspace(1e-9, 6, 5001), np.linspace(6, 60, 100)])
+    cosines = y / math.sqrt(dim)
+    assert np.all(rademacher_log_tail_bound(cosines, dim) <= -(y**2) / 2)
+
+
+def test_far_tail_is_the_gaussian_one_times_the_constant():
+    bound = rademacher_log_tail_bound(40 / math.sqrt(10**7), 10**7)
+    constant = 1 / (4 * special.ndtr(-math.sqrt(2)))
+    assert bound == pytest.approx(math.log(constant) + special.log_ndtr(-40.0), rel=1e-12)
+
+
+def test_falls_from_one():
+    cosines = np.linspace(-1, 1, 20_001)
+    bound = rademacher_log_tail_bound(cosines, 50)
+    assert np.all(bound[cosines <= 0] == 0)
+    assert np.all(np.diff(bound) <= 0)
+    assert not np.isnan(bound).any()
+    assert rademacher_log_tail_bound([[0.1, 0.2]], 50).shape == (1, 2)
+
+
+def test_refuses_no_dimension():
+    with pytest.raises(ValueError, match="dim must be at least 1, got 0"):
+        rademacher_log_tail_bound(0.1, 0)
+
+
+# The concentration of a vector: by hand, at any scale, and what is refused.
+
+
+@pytest.mark.parametrize("size", [1, 2, 64, 300_000])
+@pytest.mark.parametrize("scale", [1e-40, 1.0, 1e30])
+def test_of_equal_coordinates(size, scale):
+    vector = np.zeros(size + 7, np.float32)
+    vector[:size] = scale
+    found = concentration_of(vector)
+    assert found.cubes == pytest.approx(size**-0.5, rel=1e-12)
+    assert found.fourth_powers == pytest.approx(1 / size, rel=1e-12)
+
+
+def test_of_any_vector_over_several_pieces():
+    vector = np.random.default_rng(0).standard_t(3, 700_001).astype(np.float32)
+    unit = vector.astype(np.float64) / np.linalg.norm(vector.astype(np.float64))
+    found = concentration_of(vector)
+    assert found.cubes == pytest.approx(np.sum(np.abs(unit) ** 3), rel=1e-10)
+    assert found.fourth_powers == pytest.approx(np.sum(unit**4), rel=1e-10)
+
+
+def test_ignores_scale_where_powers_would_overflow():
+    vector = np.array([3e200, -1e200, 2e200])
+    assert concentration_of(vector) == concentration_of(vector / 1e200)
+
+
+@pytest.mark.parametrize("vector", [np.zeros(5, np.float32), []])
+def test_of_no_direction(vector):
+    assert concentration_of(vector) is None
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_refuses_what_is_not_finite(bad):
+    with pytest.raises(ValueError, match="must be finite, got"):
+        concentration_of([1.0, bad])
+
+
+@pytest.mark.parametrize(
+    ("cubes", "fourth_powers", "message"),
+    [
+        (0.5, 0.0, r"must be in \(0, 1\]"),
+        (0.5, 1.5, r"must be in \(0, 1\]"),
+        (np.nan, 0.2, r"must be in \(0, 1\]"),
+        (0.6, 0.25, r"cubes must be in \[0.25, 0.5\]"),
+        (0.2, 0.25, r"cubes must be in \[0.25, 0.5\]"),
+    ],
+)
+def test_refuses_what_no_vector_has(cubes, fourth_powers, message):
+    with pytest.raises(ValueError, match=message):
+        Concentration(cubes, fourth_powers)
+
+
+# The tail bound for spread-out weights, against exact tails of many shapes.
+
 
 N = 18
 RNG = np.random.default_rng(14)

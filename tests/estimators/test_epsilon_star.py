@@ -1,0 +1,527 @@
+"""Epsilon*: the loss transformation, two distributions, parametric fits, and samples."""
+
+import json
+import math
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from fl_audit.errors import InputError
+from fl_audit.estimators import (
+    AuditSetting,
+    CanaryScores,
+    ExactCosine,
+    Gaussian,
+    NotApplicableError,
+    epsilon_over_all_regions,
+)
+from fl_audit.estimators.epsilon_star import (
+    LossTransform,
+    empirical_epsilon_star,
+    epsilon_star,
+    epsilon_star_empirical,
+    epsilon_star_of_laws,
+    epsilon_star_over_all_thresholds,
+)
+
+
+def four_steps(losses, smallest, largest):
+    with mpmath.workdps(40):
+        found = []
+        for loss in losses:
+            normalised = (mpmath.mpf(loss) - smallest) / (mpmath.mpf(largest) - smallest)
+            p = mpmath.exp(-(normalised + 1))
+            found.append(float(mpmath.log(p) - mpmath.log(1 - p)))
+        return found
+
+
+def test_the_four_steps_of_the_paper():
+    rng = np.random.default_rng(0)
+    members, others = rng.gamma(2, 5, 50), rng.gamma(3, 5, 60)
+    smallest = min(members.min(), others.min())
+    largest = max(members.max(), others.max())
+    logits = LossTransform.of(members, others).logits(members)
+    assert logits == pytest.approx(four_steps(members, smallest, largest), rel=1e-13)
+
+
+def test_range_of_the_logits():
+    logits = LossTransform.of([0.0], [7.0]).logits([0.0, 7.0])
+    assert logits == pytest.approx([-math.log(math.e - 1), -math.log(math.e**2 - 1)])
+
+
+@pytest.mark.parametrize("ends", [(-1e308, 1.7e308), (0.0, 5e-324), (3.0, 1e300), (-2.0, -1.0)])
+def test_extreme_ranges_fill_the_same_interval(ends):
+    with np.errstate(all="raise", under="ignore"):
+        logits = LossTransform.of([ends[0]], [ends[1]]).logits(ends)
+    assert logits == pytest.approx([-0.5413248546, -1.8545865421])
+
+
+def test_equal_losses_have_equal_logits():
+    transform = LossTransform.of([4.0, 4.0], [4.0])
+    assert np.ptp(transform.logits([4.0, 4.0, 4.0])) == 0
+
+
+def test_loss_undoes_it_also_beyond_the_observed():
+    transform = LossTransform(2.0, 10.0)
+    losses = np.array([-3.0, 2.0, 5.0, 10.0, 200.0])
+    assert transform.loss(transform.logits(losses)) == pytest.approx(losses, rel=1e-12)
+
+
+def test_a_loss_beyond_the_floats_is_infinite():
+    assert LossTransform(1e308, 1.5e308).loss(-40.0) == math.inf
+
+
+@pytest.mark.parametrize("bad", [[], [math.inf], [[1.0]]])
+def test_refuses_bad_losses(bad):
+    with pytest.raises(InputError, match="non_member_losses must be"):
+        LossTransform.of([1.0], bad)
+
+
+# Epsilon* of two laws against dense grids between the trimming points, and in its limits.
+
+
+STANDARD = Gaussian(0.0, 1.0)
+gaussians = st.builds(
+    Gaussian, st.floats(-6, 6), st.floats(-1, 1).map(lambda exponent: 10.0**exponent)
+)
+deltas = st.floats(-9, -0.5).map(lambda exponent: 10.0**exponent)
+
+
+def log_four_ratios(members: Gaussian, others: Gaussian, delta: float, a: np.ndarray) -> np.ndarray:
+    """[4, t] equation 7 with scipy.stats; the statistic at least a means member."""
+    law1, law0 = stats.norm(members.mean, members.std), stats.norm(others.mean, others.std)
+    pairs = (
+        (law1.sf(a), law0.sf(a)),
+        (law0.cdf(a), law1.cdf(a)),
+        (law1.cdf(a), law0.cdf(a)),
+        (law0.sf(a), law1.sf(a)),
+    )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.log(np.stack([np.maximum(p - delta, 0) / q for p, q in pairs]))
+
+
+def trimmed_grid(members: Gaussian, others: Gaussian, delta: float) -> np.ndarray:
+    """Thresholds from the first to the last with both rates in [delta, 1 - delta]."""
+    tail = -stats.norm.ppf(delta)
+    low = max(law.mean - tail * law.std for law in (members, others))
+    high = min(law.mean + tail * law.std for law in (members, others))
+    return np.linspace(low, high, 20_001) if low < high else np.empty(0)
+
+
+@given(gaussians, gaussians, deltas)
+@settings(derandomize=True, deadline=None, max_examples=50)
+def test_supremum_over_moderate_rates_by_a_dense_grid(members, others, delta):
+    found = epsilon_star_of_laws(members, others, delta).epsilon
+    grid = trimmed_grid(members, others, delta)
+    if len(grid):
+        best = max(0.0, float(np.nanmax(log_four_ratios(members, others, delta, grid))))
+        # The best threshold is often the grid's end, where log ratios are steepest: 0.005.
+        assert best - 1e-6 <= found <= best + 0.005
+    else:
+        # The limit of laws that just have such a threshold.
+        assert 0 <= found <= math.log1p(-2 * delta) - math.log(delta) + 1e-12
+
+
+@given(gaussians, gaussians, deltas)
+@settings(derandomize=True, deadline=None, max_examples=20)
+def test_symmetric_and_ordered(members, others, delta):
+    found = epsilon_star_of_laws(members, others, delta).epsilon
+    assert epsilon_star_of_laws(others, members, delta).epsilon == found
+    turned = epsilon_star_of_laws(members.reflected(), others.reflected(), delta).epsilon
+    assert turned == pytest.approx(found, rel=1e-8, abs=1e-9)
+    everywhere = epsilon_star_over_all_thresholds(members, others, delta).epsilon
+    assert found <= everywhere * (1 + 1e-9) + 1e-12
+    assert epsilon_star_of_laws(members, others, delta / 2).epsilon >= found - 1e-9
+    assert found <= max(0.0, math.log(max(1 - 2 * delta, 1e-300)) - math.log(delta)) + 1e-9
+
+
+@pytest.mark.parametrize("delta", [1e-300, 1e-15, 1e-9, 1e-5, 0.01])
+@pytest.mark.parametrize("shift", [0.1, 1.0, 4.0])
+def test_equal_deviations_over_all_thresholds_is_the_gaussian_mechanism(shift, delta):
+    # Thresholds are the best regions there: Balle & Wang (2018), in code of its own.
+    for members in (Gaussian(shift, 1), Gaussian(-shift, 1)):
+        found = epsilon_star_over_all_thresholds(members, STANDARD, delta).epsilon
+        expected = epsilon_over_all_regions(STANDARD, members, delta)
+        assert found == pytest.approx(expected, rel=1e-8, abs=1e-9)
+
+
+@pytest.mark.parametrize("delta", [1e-15, 1e-5])
+def test_equal_deviations_trimmed_is_decided_where_a_rate_is_delta(delta):
+    # By hand: the ratio grows with the threshold until FPR = delta.
+    x = stats.norm.isf(delta)
+    expected = math.log(stats.norm.sf(x - 1) - delta) - math.log(delta)
+    found = epsilon_star_of_laws(Gaussian(1, 1), STANDARD, delta)
+    assert found.epsilon == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("members", "others", "ratio"),
+    [
+        (Gaussian(1.0, 1.2), STANDARD, "(TPR - delta) / FPR"),
+        (Gaussian(1.0, 0.8), STANDARD, "(TNR - delta) / FNR"),
+        (Gaussian(-1.0, 1.2), STANDARD, "(FNR - delta) / TNR"),
+        (Gaussian(-1.0, 0.8), STANDARD, "(FPR - delta) / TPR"),
+    ],
+)
+def test_each_ratio_can_win_and_is_attained_at_the_threshold(members, others, ratio):
+    for function in (epsilon_star_of_laws, epsilon_star_over_all_thresholds):
+        found = function(members, others, 1e-4)
+        values = log_four_ratios(members, others, 1e-4, np.array([found.threshold]))[:, 0]
+        names = [
+            "(TPR - delta) / FPR",
+            "(TNR - delta) / FNR",
+            "(FNR - delta) / TNR",
+            "(FPR - delta) / TPR",
+        ]
+        assert found.ratio == ratio
+        assert values[names.index(ratio)] == pytest.approx(found.epsilon, rel=1e-6)
+
+
+def test_narrow_laws_approach_the_point():
+    for mean in (0.0, 0.7, -2.0):
+        point = epsilon_star_of_laws(Gaussian(mean, 0.0), STANDARD, 1e-3).epsilon
+        narrow = epsilon_star_of_laws(Gaussian(mean, 1e-7), STANDARD, 1e-3).epsilon
+        # By hand: FNR or TPR is delta where the other law has all of one side.
+        side = max(stats.norm.cdf(mean), stats.norm.sf(mean))
+        assert point == pytest.approx(math.log((side - 1e-3) / 1e-3), rel=1e-9)
+        assert narrow == pytest.approx(point, abs=1e-5)
+
+
+def test_laws_far_apart_give_all_that_trimming_leaves():
+    for shift in (2 * stats.norm.isf(1e-5), 12.0, 1e6):
+        found = epsilon_star_of_laws(Gaussian(shift, 1), STANDARD, 1e-5).epsilon
+        assert found == pytest.approx(math.log((1 - 2e-5) / 1e-5), rel=1e-9)
+
+
+@pytest.mark.parametrize("delta", [1 / 3 + 1e-12, 0.4, 0.5, 0.7, 1 - 1e-12])
+def test_nothing_is_left_from_a_third_on(delta):
+    assert epsilon_star_of_laws(Gaussian(50.0, 1.0), STANDARD, delta).epsilon == 0
+    assert epsilon_star_of_laws(Gaussian(50.0, 0.0), STANDARD, delta).epsilon == 0
+
+
+@pytest.mark.parametrize(
+    ("members", "expected"),
+    [
+        (STANDARD, 0.0),
+        (Gaussian(1e-9, 1.0), math.inf),
+        (Gaussian(-1.0, 1.0), math.inf),
+        (Gaussian(0.0, 0.5), math.inf),
+        (Gaussian(0.0, 0.0), math.inf),
+    ],
+)
+def test_without_delta_the_tails_decide(members, expected):
+    for function in (epsilon_star_of_laws, epsilon_star_over_all_thresholds):
+        assert function(members, STANDARD, 0.0).epsilon == expected
+
+
+def test_takes_any_law():
+    # The cosine in dimension 3 is uniform on [-1, 1]: by hand, where FPR = 0.01, at 0.2326.
+    members, others = ExactCosine(3), Gaussian(0.0, 0.1)
+    found = epsilon_star_of_laws(members, others, 0.01)
+    tpr = (1 - 0.1 * stats.norm.isf(0.01)) / 2
+    assert found.epsilon == pytest.approx(math.log((tpr - 0.01) / 0.01), rel=1e-8)
+
+
+@pytest.mark.parametrize("delta", [-0.1, 1.0, math.nan])
+def test_refuses_delta_out_of_range(delta):
+    for function in (epsilon_star_of_laws, epsilon_star_over_all_thresholds):
+        with pytest.raises(InputError, match="delta must be in"):
+            function(STANDARD, STANDARD, delta)
+
+
+# Parametric Epsilon* against the paper's procedure written out, and in its limits.
+
+
+def setting(members, others, delta=1e-5) -> AuditSetting:
+    scores = CanaryScores(-np.asarray(members, float), -np.asarray(others, float))
+    return AuditSetting(scores, delta, 0.95, None, "empirical")
+
+
+def literal(members: np.ndarray, others: np.ndarray, delta: float) -> float:
+    """Appendix B, 8.1, step by step, at 1 million equally spaced quantiles of either fit."""
+    low = min(members.min(), others.min())
+    high = max(members.max(), others.max())
+    fits = []
+    for losses in (members, others):
+        p = np.exp(-((losses - low) / (high - low) + 1))
+        phi = np.log(p) - np.log(1 - p)
+        fits.append(stats.norm(phi.mean(), phi.std()))
+    grid = np.arange(1, 1_000_000) / 1_000_000
+    tau = np.concatenate([fit.ppf(grid) for fit in fits])
+    tpr, fpr = (fit.cdf(tau) for fit in fits)
+    fnr, tnr = (fit.sf(tau) for fit in fits)
+    kept = (np.minimum(fpr, fnr) > delta) & (np.maximum(fpr, fnr) < 1 - delta)
+    pairs = ((tpr, fpr), (tnr, fnr), (fnr, tnr), (fpr, tpr))
+    return math.log(max(1.0, *(float(np.max((p[kept] - delta) / q[kept])) for p, q in pairs)))
+
+
+@pytest.mark.parametrize(("d", "n"), [(0, 1000), (3, 300)])
+@pytest.mark.parametrize("delta", [1e-2, 1e-4])
+def test_the_papers_procedure(d, n, delta):
+    rng = np.random.default_rng(d)
+    members, others = rng.gamma(2, 5, n), rng.gamma(2 + d, 5, n)
+    made = epsilon_star(setting(members, others, delta))
+    # Their points lie up to 1e-6 in a rate, hence 1e-6 / delta in a ratio, beside the best.
+    paper = literal(members, others, delta)
+    assert paper - 1e-9 <= made.epsilon <= paper + 2e-6 / delta
+
+
+def test_their_points_miss_rates_below_a_millionth():
+    rng = np.random.default_rng(1)
+    members, others = rng.gamma(2, 5, 1000), rng.gamma(3, 5, 1000)
+    made = epsilon_star(setting(members, others, 1e-12))
+    assert made.epsilon > literal(members, others, 1e-12) + 0.3
+
+
+def test_losses_that_pile_up_at_the_smallest_are_no_gaussian():
+    losses = np.linspace(0.1, 3, 96)
+    piled = np.concatenate([np.zeros(4), losses])
+    assert "They are not" not in epsilon_star(setting(piled, losses)).assumes
+    piled = np.concatenate([np.zeros(24), losses])
+    assert "They are not: 11 % are equal" in epsilon_star(setting(piled, losses)).assumes
+    assert "They are not" not in epsilon_star(setting(np.ones(9), np.ones(9))).assumes
+
+
+@given(st.floats(-50, 50), st.floats(0.01, 100))
+@settings(derandomize=True, deadline=None, max_examples=10)
+def test_the_unit_of_the_loss_does_not_matter(shift, scale):
+    rng = np.random.default_rng(2)
+    members, others = rng.gamma(2, 5, 100), rng.gamma(3, 5, 100)
+    moved = epsilon_star(setting(shift + scale * members, shift + scale * others))
+    straight = epsilon_star(setting(members, others))
+    assert moved.epsilon == pytest.approx(straight.epsilon, rel=1e-6)
+
+
+def test_exchanging_the_samples_changes_nothing():
+    rng = np.random.default_rng(3)
+    members, others = rng.gamma(2, 5, 100), rng.gamma(3, 5, 100)
+    straight = epsilon_star(setting(members, others)).epsilon
+    assert epsilon_star(setting(others, members)).epsilon == straight
+
+
+def test_the_threshold_is_one_on_the_score():
+    rng = np.random.default_rng(4)
+    members, others = rng.normal(5, 1, 20_000), rng.normal(7, 1, 20_000)
+    made = epsilon_star(setting(members, others, 0.02))
+    # Where FPR or FNR of the fits is 0.02: so is that of the samples, but for their misfit.
+    fpr = np.mean(-others >= made.details["threshold"])
+    fnr = np.mean(-members < made.details["threshold"])
+    assert min(fpr, fnr) == pytest.approx(0.02, abs=0.005)
+
+
+def test_a_single_outlying_loss_decides():
+    # Losses of one law: the truth is 0. The largest of them, put at 1,000, squeezes all others
+    # into one point and spreads its own sample's Gaussian: nearly all that trimming leaves, 11.5.
+    rng = np.random.default_rng(0)
+    members, others = rng.gamma(2, 5, 1000), rng.gamma(2, 5, 1000)
+    spoiled = np.where(others == others.max(), 1000.0, others)
+    assert epsilon_star(setting(members, others)).epsilon < 3
+    assert epsilon_star(setting(members, spoiled)).epsilon > 9
+    # The empirical distributions do not move.
+    before, after = (epsilon_star_empirical(setting(members, x)) for x in (others, spoiled))
+    assert after.epsilon == before.epsilon
+
+
+@pytest.mark.parametrize(
+    ("members", "others", "delta", "expected"),
+    [
+        ([1, 1], [1, 1], 1e-5, 0.0),
+        ([1, 1], [1, 1], 0.0, 0.0),
+        ([1, 2], [2, 1], 0.0, 0.0),
+        ([1, 2], [3, 5], 0.0, math.inf),
+        ([1, 1], [2, 2], 1e-5, math.log((1 - 2e-5) / 1e-5)),
+        ([1, 1], [2, 2], 1e-15, math.log(1e15)),
+        ([1, 1], [2, 2], 0.4, 0.0),
+        ([-1.7e308, 1.7e308], [-1.7e308, 1.7e308], 1e-5, 0.0),
+    ],
+)
+def test_limits(members, others, delta, expected):
+    made = epsilon_star(setting(members, others, delta))
+    assert made.epsilon == pytest.approx(expected, rel=1e-9)
+    json.dumps(made.to_json(), allow_nan=False)
+
+
+def test_an_infinitely_far_outlier_is_the_limit_of_far_ones():
+    rng = np.random.default_rng(0)
+    members, others = rng.gamma(2, 5, 1000), rng.gamma(2, 5, 999)
+    far, farther = (
+        epsilon_star(setting(members, np.append(others, loss))).epsilon for loss in (1e12, 1e300)
+    )
+    assert farther == pytest.approx(far, rel=1e-6)
+    # Members all at one point, which the others' Gaussian, N(-1 / n, 1 / n) in units of the
+    # outlier, divides at n^-1/2 deviations.
+    expected = math.log((stats.norm.cdf(1000**-0.5) - 1e-5) / 1e-5)
+    assert farther == pytest.approx(expected, abs=1e-3)
+
+
+@pytest.mark.parametrize(("members", "others"), [([1.0], [1.0, 2.0]), ([1.0, 2.0], [])])
+def test_needs_two_of_each(members, others):
+    with pytest.raises(NotApplicableError, match="needs at least 2"):
+        epsilon_star(setting(members, others))
+
+
+def test_says_what_it_is():
+    made = epsilon_star(setting([1, 2, 3], [2, 3, 5]))
+    assert (made.kind, made.method, made.lower, made.upper) == (
+        "estimate",
+        "epsilon_star",
+        None,
+        None,
+    )
+    assert made.details["epsilon_all_thresholds"] >= made.epsilon
+    assert made.details["largest_possible"] == pytest.approx(math.log((1 - 2e-5) / 1e-5))
+    assert "neither a lower nor an upper bound" in made.guarantee
+
+
+# Epsilon* of samples against fractions and the paper's 2 million points, and in its limits.
+
+
+few_losses = st.lists(st.integers(0, 6), min_size=1, max_size=12)
+
+
+def by_fractions(members, others, delta: Fraction) -> Fraction:
+    """Equation 7 with exact rates; samples so small that only rates of 0 and 1 are trimmed."""
+    best = Fraction(1)
+    for tau in {*members, *others}:
+        tpr = Fraction(sum(x <= tau for x in members), len(members))
+        fpr = Fraction(sum(x <= tau for x in others), len(others))
+        fnr, tnr = 1 - tpr, 1 - fpr
+        if 0 < tpr < 1 and 0 < fpr < 1:
+            pairs = ((tpr, fpr), (tnr, fnr), (fnr, tnr), (fpr, tpr))
+            best = max(best, *((p - delta) / q for p, q in pairs))
+    return best
+
+
+@given(few_losses, few_losses, st.sampled_from([0, 1, 10, 300, 900]))
+@settings(derandomize=True, deadline=None, max_examples=150)
+def test_equation_7_by_fractions(members, others, thousandths):
+    delta = Fraction(thousandths, 1000)
+    kept = [
+        tau
+        for tau in {*members, *others}
+        if min(members) <= tau < max(members) and min(others) <= tau < max(others)
+    ]
+    found = empirical_epsilon_star(members, others, float(delta)).epsilon
+    if kept:
+        expected = by_fractions(members, others, delta)
+        assert found == pytest.approx(math.log(expected), rel=1e-12, abs=1e-12)
+    else:
+        assert 0 <= found < math.log(999)
+
+
+@given(few_losses, few_losses, st.floats(0, 0.999))
+@settings(derandomize=True, deadline=None, max_examples=80)
+def test_exchanging_or_negating_changes_nothing(members, others, delta):
+    found = empirical_epsilon_star(members, others, delta).epsilon
+    negated = [-x for x in members], [-x for x in others]
+    assert empirical_epsilon_star(others, members, delta).epsilon == found
+    assert empirical_epsilon_star(*negated, delta).epsilon == pytest.approx(found, abs=1e-12)
+    warped = np.exp(members), np.exp(others)
+    assert empirical_epsilon_star(*warped, delta).epsilon == found
+
+
+def literal_empirical(members: np.ndarray, others: np.ndarray, delta: float) -> float:
+    """Appendix B, 8.1: empirical CDFs at 1 million quantiles of either sample."""
+    grid = np.linspace(0, 1, 1_000_000)
+    tau = np.concatenate([np.quantile(members, grid), np.quantile(others, grid)])
+    tpr = np.searchsorted(np.sort(members), tau, side="right") / len(members)
+    fpr = np.searchsorted(np.sort(others), tau, side="right") / len(others)
+    kept = (np.minimum(fpr, tpr) > 0.001) & (np.maximum(fpr, tpr) < 0.999)
+    tpr, fpr = tpr[kept], fpr[kept]
+    fnr, tnr = 1 - tpr, 1 - fpr
+    pairs = ((tpr, fpr), (tnr, fnr), (fnr, tnr), (fpr, tpr))
+    return math.log(max(1.0, *(float(np.max((p - delta) / q)) for p, q in pairs)))
+
+
+@pytest.mark.parametrize("d", [0, 3])
+def test_all_observed_thresholds_are_the_papers_two_million(d):
+    rng = np.random.default_rng(d)
+    members, others = rng.gamma(2, 5, 2000), rng.gamma(2 + d, 5, 2000)
+    found = empirical_epsilon_star(members, others, 1e-5).epsilon
+    assert found == pytest.approx(literal_empirical(members, others, 1e-5), rel=1e-9)
+
+
+def test_the_reported_threshold_attains_it():
+    rng = np.random.default_rng(4)
+    members, others = rng.gamma(2, 5, 3000), rng.gamma(3, 5, 2000)
+    found = empirical_epsilon_star(members, others, 1e-3)
+    tpr, fpr = np.mean(members <= found.threshold), np.mean(others <= found.threshold)
+    value = {
+        "(TPR - delta) / FPR": (tpr - 1e-3) / fpr,
+        "(TNR - delta) / FNR": (1 - fpr - 1e-3) / (1 - tpr),
+        "(FNR - delta) / TNR": (1 - tpr - 1e-3) / (1 - fpr),
+        "(FPR - delta) / TPR": (fpr - 1e-3) / tpr,
+    }[found.ratio]
+    assert math.log(value) == pytest.approx(found.epsilon, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("members", "others", "expected"),
+    [
+        ([1.0] * 5, [1.0] * 7, 0.0),
+        ([1.0], [2.0], math.log((0.999 - 1e-5) / 0.001)),  # all that trimming leaves
+        ([2.0], [1.0], math.log((0.999 - 1e-5) / 0.001)),
+        (range(2000), range(5000, 9000), math.log((0.999 - 1e-5) / 0.001)),
+        ([1.0] * 4, [0.0, 2.0], math.log((0.5 - 1e-5) / 0.001)),  # a point within the others
+        ([0.0, 1.0], [0.0, 1.0], 0.0),
+    ],
+)
+def test_limits_empirical(members, others, expected):
+    found = empirical_epsilon_star(list(members), list(others), 1e-5)
+    assert found.epsilon == pytest.approx(expected, rel=1e-9)
+    assert (found.threshold is None) == (found.ratio is None) == (expected == 0)
+
+
+def test_rates_of_a_thousandth_are_left_out():
+    # One of 1,000 non-members among the members: FPR 0.001 does not count, 0.002 does.
+    members = np.arange(1000.0)
+    others = np.concatenate([[-1.0], np.arange(499.5, 1498.5)])
+    # By hand: FPR 0.002 where TPR is 0.5; the mirrored ratio has TNR 0.499 at FNR 0.002.
+    expected = math.log(0.5 / 0.002)
+    assert empirical_epsilon_star(members, others, 0.0).epsilon == pytest.approx(expected, abs=0.01)
+
+
+def test_decreases_with_delta():
+    rng = np.random.default_rng(2)
+    members, others = rng.normal(0, 1, 500), rng.normal(1, 1, 400)
+    deltas = [0.0, 1e-15, 1e-5, 0.01, 0.1, 0.5, 0.9, 0.999999]
+    epsilons = [empirical_epsilon_star(members, others, delta).epsilon for delta in deltas]
+    assert epsilons == sorted(epsilons, reverse=True)
+    assert epsilons[0] > 2
+    assert epsilons[-1] == 0
+
+
+def test_the_estimate_takes_scores_for_negated_losses():
+    members, others = [1.0, 2.0, 3.0, 4.0], [2.0, 3.0, 5.0, 6.0]
+    made = epsilon_star_empirical(setting(members, others, 0.0))
+    assert made.epsilon == pytest.approx(math.log(2))
+    assert (made.kind, made.method) == ("estimate", "epsilon_star_empirical")
+    assert (made.lower, made.upper, made.valid_for) == (None, None, None)
+    assert made.details["threshold"] == -2.0
+    assert "neither a lower nor an upper bound" in made.guarantee
+    json.dumps(made.to_json(), allow_nan=False)
+
+
+@pytest.mark.parametrize(("members", "others"), [([1.0], [1.0, 2.0]), ([1.0, 2.0], [])])
+def test_needs_two_of_each_empirical(members, others):
+    with pytest.raises(NotApplicableError, match="needs at least 2"):
+        epsilon_star_empirical(setting(members, others))
+
+
+@pytest.mark.parametrize(
+    ("members", "others", "delta", "message"),
+    [
+        ([], [1.0], 0.1, "member_losses must be"),
+        ([1.0], [math.nan], 0.1, "non_member_losses must be"),
+        ([1.0], [[1.0]], 0.1, "non_member_losses must be"),
+        ([1.0], [2.0], 1.0, "delta must be in"),
+    ],
+)
+def test_refuses_bad_input(members, others, delta, message):
+    with pytest.raises(InputError, match=message):
+        empirical_epsilon_star(members, others, delta)
