@@ -125,7 +125,7 @@ def test_the_class_has_the_wealth_of_the_definition():
     assert bound.p_value(4.0) == pytest.approx(math.exp(-wealth), rel=1e-5)
 
 
-@pytest.mark.parametrize("delta", [1e-3, 1e-6])
+@pytest.mark.parametrize("delta", [1e-6, pytest.param(1e-3, marks=pytest.mark.slow)])
 def test_what_is_proven_grows_and_stays_below_the_truth(delta):
     """30 rounds of 10 canaries at three shifts; a bound exceeds the truth in 5 % of runs."""
     random = np.random.default_rng(3)

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from fl_audit.estimators import METHODS, AuditSetting, CanaryScores, NotApplicableError
 
-steady = settings(derandomize=True, deadline=None, max_examples=40)
+steady = settings(derandomize=True, deadline=None, max_examples=15)
+thorough = settings(derandomize=True, deadline=None, max_examples=80)
 
 # Few distinct values make ties, all equal scores and empty classes likely.
 coarse = st.integers(-4, 4).map(lambda i: i / 8)
@@ -79,6 +80,18 @@ def test_never_nan_never_negative_always_json(method, included, excluded, delta,
 @steady
 @given(included=lists, excluded=lists)
 def test_more_delta_means_less_epsilon(method, included, excluded):
+    check_fall_with_delta(method, included, excluded)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", METHODS)
+@thorough
+@given(included=lists, excluded=lists)
+def test_more_delta_means_less_epsilon_in_many_samples(method, included, excluded):
+    check_fall_with_delta(method, included, excluded)
+
+
+def check_fall_with_delta(method, included, excluded):
     found = [lowest(one(method, included, excluded, delta)) for delta in (0, 1e-9, 1e-3, 0.1, 0.5)]
     for more, less in itertools.pairwise(found):
         assert less <= more + 1e-6 * max(1.0, min(more, 1e300))

@@ -365,7 +365,11 @@ def setting_of(scores, delta, level):
 @pytest.mark.parametrize(
     ("epsilon", "delta", "num_canaries", "margin"),
     # The margin: 0.01 of the boundary, and what the estimator gains by trying larger epsilons.
-    [(1.0, 1e-5, 400, 0.02), (2.0, 1e-4, 1001, 0.02), (3.0, 1e-3, 250, 0.2)],
+    [
+        pytest.param(1.0, 1e-5, 400, 0.02, marks=pytest.mark.slow),
+        pytest.param(2.0, 1e-4, 1001, 0.02, marks=pytest.mark.slow),
+        (3.0, 1e-3, 250, 0.2),
+    ],
 )
 def test_the_one_run_region_is_where_the_bound_exceeds_epsilon(
     epsilon, delta, num_canaries, margin

@@ -26,7 +26,7 @@ RATES = (0.0, 0.001, 0.01, 0.1, 0.3, 0.5, 0.999, 1.0)
 
 # Few values, so that there are ties within and between the classes.
 classes = st.lists(st.integers(0, 12).map(float), min_size=1, max_size=40)
-steady = settings(derandomize=True, deadline=None, max_examples=300)
+steady = settings(derandomize=True, deadline=None, max_examples=60)
 
 
 def sklearn_curve(scores):

@@ -161,7 +161,10 @@ def test_a_null_by_design_needs_no_excluded_scores_to_bear_it_out():
     assert "as it was given" not in by_design.assumes
 
 
-@pytest.mark.parametrize(("delta", "revealed", "share"), [(1e-3, 12, 0.07), (1e-2, 40, 0.24)])
+@pytest.mark.parametrize(
+    ("delta", "revealed", "share"),
+    [pytest.param(1e-3, 12, 0.07, marks=pytest.mark.slow), (1e-2, 40, 0.24)],
+)
 def test_canaries_that_the_mechanism_ties_together(delta, revealed, share):
     """Revealing k of m canaries with probability m delta / k is (0, delta)-DP.
 
