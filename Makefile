@@ -30,11 +30,11 @@ test-all: $(STAMP) .venv-light/.synced lint
 	$(LIGHT_BIN)/python -m pytest $(SIDE_BY_SIDE)
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m ""
 
-# What needs no TensorFlow, with the newest NumPy and SciPy: commands, files, reports, verdicts.
-# The estimators' own tests take minutes and run there under test-all.
+# What another Python, NumPy and SciPy, and no TensorFlow, may change: the numbers of every recorded
+# call, commands, files, and what is in the wheel. All that needs no TensorFlow runs under test-all.
 test-light: .venv-light/.synced
-	$(LIGHT_BIN)/python -m pytest $(SIDE_BY_SIDE) tests/commands tests/config \
-		tests/formats tests/report tests/verdict tests/test_wheel.py
+	$(LIGHT_BIN)/python -m pytest $(SIDE_BY_SIDE) tests/commands tests/config tests/formats \
+		tests/outside tests/recorded tests/test_wheel.py
 
 .venv-light/.synced: requirements-light.lock setup.cfg pyproject.toml
 	$(LIGHT_PYTHON) -m venv .venv-light

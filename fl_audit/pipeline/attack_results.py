@@ -11,7 +11,7 @@ from fl_audit.config.attack import num_models
 from fl_audit.estimators import CanaryScores, estimate
 from fl_audit.estimators.challenge_bases.grid import grid_posterior
 from fl_audit.estimators.challenge_bases.model import ChallengeCounts, Prior
-from fl_audit.formats.score_file import COLUMNS, ScoreFile, write_score_file
+from fl_audit.formats.score_file import COUNT_COLUMNS, ScoreFile, write_score_file
 from fl_audit.formats.text_files import write_text
 from fl_audit.membership.lira import online_lira
 from fl_audit.membership.measure_mia import measure_mia
@@ -51,7 +51,7 @@ def error_counts(bases: Sequence[AttackedBase], false_positive_rate: float) -> C
         ]
         of_bases.append(measure_mia(*sides).counts(false_positive_rate))
     return ChallengeCounts(
-        *(np.concatenate([getattr(counts, name) for counts in of_bases]) for name in COLUMNS)
+        *(np.concatenate([getattr(counts, name) for counts in of_bases]) for name in COUNT_COLUMNS)
     )
 
 
@@ -105,8 +105,8 @@ def write_results(
     for name, file in scores.items():
         write_score_file(folder / f"scores_{name}.csv", file)
     counts = report.counts
-    columns = [getattr(counts, name).tolist() for name in COLUMNS]
-    _write_csv(folder / "counts.csv", COLUMNS, list(zip(*columns, strict=True)))
+    columns = [getattr(counts, name).tolist() for name in COUNT_COLUMNS]
+    _write_csv(folder / "counts.csv", COUNT_COLUMNS, list(zip(*columns, strict=True)))
     for name, members in (("members", chosen.training), ("population", ~chosen.training)):
         _write_losses(folder / f"losses_{name}.csv", chosen.losses, np.flatnonzero(members))
     write_text(folder / "report.html", render_attack(report))

@@ -12,7 +12,9 @@ import pytest
 from fl_audit.cli import main
 
 LOG = Path(__file__).parents[1] / "recorded" / "inputs" / "log_of_cosines"
-NAMES = ("red\x1b[31m\nline", "not_utf8\udcff", "a$\\alpha^$b<b>")
+ALL_AT_ONCE = "red\x1b[31m\nline a$\\alpha^$b<b> not_utf8\udcff"
+EACH = ("red\x1b[31m\nline", "not_utf8\udcff", "a$\\alpha^$b<b>")
+NAMES = [ALL_AT_ONCE, *(pytest.param(name, marks=pytest.mark.slow) for name in EACH)]
 DELTA = ("--delta", "1e-3")
 
 

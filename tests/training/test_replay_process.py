@@ -35,14 +35,23 @@ def replayed(factory, promise=PROMISE):
         return replay_process(process_of(factory), promise)
 
 
-def test_the_right_process_passes_and_is_the_same_again():
-    factory = mean_of(tfp.GaussianSumQuery(CLIP, 0.5 * CLIP))
-    found = replayed(factory)
-    assert found.passed, str(found)
-    assert found.sensitivity[-1] == pytest.approx(CLIP / COHORT, rel=1e-4)
-    assert str(found) == str(replayed(factory))
+@pytest.fixture(scope="module")
+def right():
+    """The replay of a process that is as promised; each replay takes ten seconds of a core."""
+    return replayed(mean_of(tfp.GaussianSumQuery(CLIP, 0.5 * CLIP)))
 
 
+def test_the_right_process_passes(right):
+    assert right.passed, str(right)
+    assert right.sensitivity[-1] == pytest.approx(CLIP / COHORT, rel=1e-4)
+
+
+@pytest.mark.slow
+def test_a_replay_is_the_same_again(right):
+    assert str(right) == str(replayed(mean_of(tfp.GaussianSumQuery(CLIP, 0.5 * CLIP))))
+
+
+@pytest.mark.slow
 def test_an_adaptive_clip_behind_zeroing_passes():
     """TFF's own default aggregator: clip norm 0.1, noise for it and for the count."""
     noise, _ = tff.aggregators.differential_privacy.adaptive_clip_noise_params(0.5, COHORT, None)
@@ -54,11 +63,22 @@ def test_an_adaptive_clip_behind_zeroing_passes():
 @pytest.mark.parametrize(
     ("query", "finding"),
     [
-        (queries.CountedTwice(CLIP, 0.5 * CLIP, share=0.1), "every_client"),
-        (queries.OneVariableUnclipped(CLIP, 0.5 * CLIP, variable=-1), "clip"),
-        (queries.OtherNoise(CLIP, 0.5 * CLIP, queries.reused(7)), "noise_length"),
+        pytest.param(
+            queries.CountedTwice(CLIP, 0.5 * CLIP, share=0.1),
+            "every_client",
+            marks=pytest.mark.slow,
+            id="an upload in ten",
+        ),
+        pytest.param(
+            queries.OneVariableUnclipped(CLIP, 0.5 * CLIP, variable=-1),
+            "clip",
+            marks=pytest.mark.slow,
+            id="a bias",
+        ),
+        pytest.param(
+            queries.OtherNoise(CLIP, 0.5 * CLIP, queries.reused(7)), "noise_length", id="reused"
+        ),
     ],
-    ids=["an upload in ten", "a bias", "reused"],
 )
 def test_bugs_are_found_that_canaries_or_checks_miss(query, finding):
     assert finding in replayed(mean_of(query)).failed

@@ -66,7 +66,7 @@ def test_the_task_of_the_docs_gives_one_model_however_it_is_run(own_task, capsys
     assert main(["compare", *runs]) == 0
 
 
-@pytest.mark.parametrize("kind", ["table", "npz"])
+@pytest.mark.parametrize("kind", ["table", pytest.param("npz", marks=pytest.mark.slow)])
 def test_data_of_the_docs_is_run(kind, tmp_path, capsys):
     random = np.random.default_rng(0)
     labels = random.integers(0, 3, 300)
