@@ -207,7 +207,9 @@ def claim_power(run: PlannedRun, rounds: NoisyRounds, trials: int) -> ClaimPower
         ideal_power=made.power,
         detectable_epsilon=made.detectable_epsilon,
         canaries_needed=(
-            run.num_canaries if made.is_enough else ideal.canaries_needed(at_least=run.num_canaries)
+            run.num_canaries
+            if made.is_enough
+            else ideal.canaries_needed(run.num_canaries, made.detectable_epsilon)
         ),
     )
 

@@ -279,7 +279,9 @@ def _not_contradicted(
         )
         rest = "; ".join(filter(None, [nearly, what_was_tested(claim, tests)]))
     else:
-        needed = None if nearly else simulated.canaries_needed(at_least=num_canaries)
+        needed = (
+            None if nearly else simulated.canaries_needed(num_canaries, made.detectable_epsilon)
+        )
         outcome, most = Outcome.INCONCLUSIVE, largest_provable(claim, tests, simulated_on[0])
         least = f"{detectable_words(made.detectable_epsilon, only=True)} ({found})"
         if most <= claim.epsilon:

@@ -34,18 +34,24 @@ MOST_CANARIES = 100_000
 
 _SEED = 20_230_516
 
-_HALVINGS = 3
-"""Halvings, in logarithms, of the interval from a number of canaries to four times it: to 19 %."""
+_CLOSE = 1.2
+"""Ratio of two numbers of canaries, too few and enough, between which the search tries no other."""
 
-_STEP = 4
+_STEP, _STEP_FROM_GUESS = 4, 2
+"""Ratio of two numbers of canaries that the search tries in turn, without a guess and with one."""
+
+_POWER_OF_SIGNAL = 5
+"""With k times the canaries a signal k^(1/5) times smaller is detectable, roughly. Where nothing is
+lost and epsilon is small it is k^(1/2); large epsilons and lost canaries take far more of them."""
+
 _PRECISION = 0.005
 """Relative precision of the signal that is detected."""
 
 _LARGEST_SIGNAL = 100.0
 """The largest signal of a canary that is tried, in standard deviations of its score."""
 
-_AT_A_TIME = 10
-"""Trials after which the search asks whether it is decided."""
+_PARTS = 4
+"""Parts of the trials, after each of which it is asked whether the power is decided."""
 
 _AT_ONCE = 2_000_000
 """Number of simulated scores in memory at a time."""
@@ -69,13 +75,17 @@ class RepeatedTests:
 
     def contradict(self, samples: Sequence[ScoredStatistic]) -> BoolArray:
         """Whether any method's bound exceeds the claim, for each sample of one statistic."""
-        settings = [one.setting(self.claim.delta, 1 - self.level) for one in samples]
-        found = np.zeros(len(settings), bool)
-        for rejects in self._rejections:
+        found = np.zeros(len(samples), bool)
+        for number in range(len(self.methods)):
             left = np.flatnonzero(~found)
             if len(left):
-                found[left] = rejects([settings[index] for index in left])
+                found[left] = self.contradict_by(number, [samples[index] for index in left])
         return found
+
+    def contradict_by(self, number: int, samples: Sequence[ScoredStatistic]) -> BoolArray:
+        """The same by one method; number 0 is the one that is asked first."""
+        settings = [one.setting(self.claim.delta, 1 - self.level) for one in samples]
+        return self._rejections[number](settings)
 
     @functools.cached_property
     def _rejections(self) -> list[Rejection]:
@@ -183,30 +193,50 @@ class SimulatedAudit:
     def is_enough(self, num_canaries: int) -> bool:
         """Whether ENOUGH_POWER of SEARCH_TRIALS contradict the claim at FACTOR times it."""
         samples = self._samples(num_canaries, SEARCH_TRIALS)
-        return all(one.is_enough(self._wrong_claim) for one in samples)
+        return all(one.has_power(self._wrong_claim) for one in samples)
 
-    def canaries_needed(self, at_least: int) -> int | None:
+    def canaries_needed(self, at_least: int, detectable: float | None = None) -> int | None:
         """Estimates the number of canaries that gives ENOUGH_POWER.
 
-        The number is multiplied until it is enough; then numbers between the last two are tried.
+        The search starts at a guess and goes from there in steps to numbers that are too small and
+        enough; then numbers between the two are tried.
 
         Args:
           at_least: A number of canaries that is known to be too small.
+          detectable: The detectable epsilon with so many, which tells a better guess; None where
+            there is none.
 
         Returns:
           The number of canaries, rounded up to two significant digits; None where no number up to
             MOST_CANARIES that was tried is enough.
         """
-        too_few = at_least
-        while too_few < MOST_CANARIES:
-            enough = min(_STEP * too_few, MOST_CANARIES)
-            if self.is_enough(enough):
-                return self._between(too_few, enough)
-            too_few = enough
-        return None
+        if at_least >= MOST_CANARIES:
+            return None
+        step = _STEP if detectable is None else _STEP_FROM_GUESS
+        tried = self._guess(at_least, detectable)
+        if not self.is_enough(tried):
+            too_few = tried
+            while too_few < MOST_CANARIES:
+                tried = min(step * too_few, MOST_CANARIES)
+                if self.is_enough(tried):
+                    return self._between(too_few, tried)
+                too_few = tried
+            return None
+        while (fewer := tried // step) > at_least:
+            if not self.is_enough(fewer):
+                return self._between(fewer, tried)
+            tried = fewer
+        return self._between(at_least, tried)
+
+    def _guess(self, at_least: int, detectable: float | None) -> int:
+        """A number of canaries to start from, above `at_least`."""
+        times = float(_STEP)
+        if detectable is not None:
+            times = (self._signal(detectable) / self._wrong_claim) ** _POWER_OF_SIGNAL
+        return min(max(round(times * at_least), at_least + 1), MOST_CANARIES)
 
     def _between(self, too_few: int, enough: int) -> int:
-        for _ in range(_HALVINGS):
+        while enough > _CLOSE * too_few and enough > too_few + 1:
             middle = round(math.sqrt(too_few * enough))
             too_few, enough = (too_few, middle) if self.is_enough(middle) else (middle, enough)
         unit = int(10 ** (len(str(enough)) - 2))
@@ -225,13 +255,44 @@ class SimulatedAudit:
 
     def _samples(self, num_canaries: int, trials: int) -> "Iterator[_Samples]":
         num_canaries -= num_canaries % 2 if self.inclusion == "pairs" else 0
+        noise = _Noise(num_canaries, trials)
         for shares in self.shown.shares(round(self.included_share * num_canaries)):
-            silent, loud = np.zeros(trials), np.full(trials, math.inf)
-            yield _Samples(self, self._tests, num_canaries, shares, silent, loud)
+            silent = np.zeros((len(self.methods), trials))
+            yield _Samples(self, self._tests, noise, shares, silent, np.full(trials, math.inf))
 
     @functools.cached_property
     def _tests(self) -> RepeatedTests:
         return RepeatedTests(self.claim, self.methods, self.level)
+
+
+@dataclass(frozen=True)
+class _Noise:
+    """The noise of simulated scores, the same for each signal and each way in which it shows.
+
+    Attributes:
+      num_canaries: Number of canaries in each sample.
+      trials: Number of samples.
+    """
+
+    num_canaries: int
+    trials: int
+
+    def of(self, number: int) -> FloatArray:
+        """That of a sample, float64 of shape (num_canaries,), in standard deviations."""
+        if self.num_canaries * self.trials > _AT_ONCE:
+            return self._sampled(number)
+        if number not in self._kept:
+            self._kept[number] = self._sampled(number)
+        return self._kept[number]
+
+    def _sampled(self, number: int) -> FloatArray:
+        return np.random.default_rng((_SEED, self.num_canaries, number)).standard_normal(
+            self.num_canaries
+        )
+
+    @functools.cached_property
+    def _kept(self) -> dict[int, FloatArray]:
+        return {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,37 +302,46 @@ class _Samples:
     Attributes:
       audit: The audit.
       tests: Its tests.
-      num_canaries: Number of canaries in each sample.
+      noise: The noise of each sample.
       shares: The share of the signal that each included canary shows, float64 of shape (n1,).
-      silent: The largest signal tried at which each sample does not contradict the claim, float64
-        of shape (trials,).
-      loud: The smallest signal tried at which it does, of the same shape.
+      silent: The largest signal tried at which a method does not contradict the claim on a sample,
+        float64 of shape (methods, trials).
+      loud: The smallest signal tried at which any method does, float64 of shape (trials,).
     """
 
     audit: SimulatedAudit
     tests: RepeatedTests
-    num_canaries: int
+    noise: _Noise
     shares: FloatArray
     silent: FloatArray
     loud: FloatArray
 
     def power(self, signal: float) -> float:
         """The share of the samples that contradict the claim."""
-        self._try(np.arange(len(self.loud)), signal)
+        for method in range(len(self.silent)):
+            self._try(method, np.arange(len(self.loud)), signal)
         return float(np.mean(self.loud <= signal))
 
-    def is_enough(self, signal: float) -> bool:
-        """Whether ENOUGH_POWER of the samples contradict the claim; stops once it is decided."""
-        trials = len(self.loud)
-        needed = math.ceil(ENOUGH_POWER * trials)
-        if not self._contradict(np.zeros(1, np.int64), _LARGEST_SIGNAL)[0]:
-            return False
-        hits = tried = 0
-        while hits < needed <= hits + trials - tried:
-            some = np.arange(tried, min(tried + _AT_A_TIME, trials))
-            self._try(some, signal)
-            hits, tried = hits + int(np.sum(self.loud[some] <= signal)), tried + len(some)
-        return hits >= needed
+    def has_power(self, signal: float) -> bool:
+        """Whether ENOUGH_POWER of the samples contradict the claim.
+
+        Some samples after others are asked, until it is decided; and methods that take longer only
+        of samples that have to contradict the claim by them.
+        """
+        needed = math.ceil(ENOUGH_POWER * len(self.loud))
+        undecided = np.flatnonzero((self.silent < signal).any(axis=0) & (signal < self.loud))
+        at_a_time = -(-len(self.loud) // _PARTS)
+        for end in range(at_a_time, len(undecided) + at_a_time, at_a_time):
+            if int(np.sum(self.loud <= signal)) >= needed:
+                return True
+            for method in range(len(self.silent)):
+                self._try(method, undecided[:end], signal)
+                may = (self.loud <= signal) | (self.silent[: method + 1] < signal).any(axis=0)
+                if int(np.sum(may)) >= needed:
+                    break
+            else:
+                return False
+        return int(np.sum(self.loud <= signal)) >= needed
 
     def detectable(self, low: float, likely: float, at_least: float) -> float:
         """The smallest signal with ENOUGH_POWER, to _PRECISION from above; infinite if none has.
@@ -281,45 +351,33 @@ class _Samples:
           likely: A signal that is tried before larger ones.
           at_least: A signal; smaller ones are not looked for.
         """
-        if at_least and self._has_power(at_least):
+        if at_least and self.has_power(at_least):
             return at_least
         low, high = max(low, at_least), max(likely, at_least)
-        while not self._has_power(high):
-            if high >= _LARGEST_SIGNAL or not self._has_power(_LARGEST_SIGNAL):
+        while not self.has_power(high):
+            if high >= _LARGEST_SIGNAL or not self.has_power(_LARGEST_SIGNAL):
                 return math.inf
             low, high = high, min(1.5 * high, _LARGEST_SIGNAL)
         while high > low * (1 + _PRECISION):
             middle = math.sqrt(low * high)
-            low, high = (low, middle) if self._has_power(middle) else (middle, high)
+            low, high = (low, middle) if self.has_power(middle) else (middle, high)
         return high
 
-    def _has_power(self, signal: float) -> bool:
-        return self.power(signal) >= ENOUGH_POWER
-
-    def _try(self, trials: IndexArray, signal: float) -> None:
-        """Learns of some samples whether they contradict the claim at a signal."""
-        undecided = (self.silent[trials] < signal) & (signal < self.loud[trials])
-        open_ = trials[undecided]
-        contradict = self._contradict(open_, signal)
-        self.loud[open_[contradict]] = signal
-        self.silent[open_[~contradict]] = signal
-
-    def _contradict(self, trials: IndexArray, signal: float) -> BoolArray:
-        """Whether some samples contradict the claim, bool of shape (trials,)."""
-        at_once = max(_AT_ONCE // self.num_canaries, 1)
-        parts = [trials[start : start + at_once] for start in range(0, len(trials), at_once)]
-        found = [
-            self.tests.contradict([self._scored(int(number), signal) for number in part])
-            for part in parts
-        ]
-        return np.concatenate([np.zeros(0, bool), *found])
+    def _try(self, method: int, samples: IndexArray, signal: float) -> None:
+        """Learns whether a method contradicts the claim at a signal, where that is not known."""
+        is_open = (self.silent[method, samples] < signal) & (signal < self.loud[samples])
+        open_ = samples[is_open]
+        at_once = max(_AT_ONCE // self.noise.num_canaries, 1)
+        for part in (open_[start : start + at_once] for start in range(0, len(open_), at_once)):
+            scored = [self._scored(int(number), signal) for number in part]
+            contradict = self.tests.contradict_by(method, scored)
+            self.loud[part[contradict]] = signal
+            self.silent[method, part[~contradict]] = signal
 
     def _scored(self, number: int, signal: float) -> ScoredStatistic:
-        noise = np.random.default_rng((_SEED, self.num_canaries, number))
-        num_included = len(self.shares)
-        audit = self.audit
+        audit, num_included = self.audit, len(self.shares)
         unit = 1.0 if audit.null is None else _UNIT  # a known null is that of a cosine
-        scores = unit * noise.standard_normal(self.num_canaries)
+        scores = unit * self.noise.of(number)
         found = CanaryScores(
             scores[:num_included] + unit * signal * self.shares,
             scores[num_included:],
