@@ -68,8 +68,24 @@ def epsilon_over_all_regions(first: Gaussian, second: Gaussian, delta: float) ->
         return 0.0
     if delta == 0 or first.std == 0 or second.std == 0:
         return math.inf
-    orders = [_LikelihoodRatio.between(first, second), _LikelihoodRatio.between(second, first)]
+    orders = _both_orders(first, second)
     return supremum(lambda eps: any(order.proves(eps, delta) for order in orders))
+
+
+def some_region_exceeds(first: Gaussian, second: Gaussian, epsilon: float, delta: float) -> bool:
+    """Whether two different Gaussians are not (epsilon, delta)-indistinguishable.
+
+    Args:
+      first: Law of the scores on one side, with a deviation above 0.
+      second: Law of the scores on the other side, with a deviation above 0.
+      epsilon: The epsilon of differential privacy, at least 0.
+      delta: The delta of differential privacy, in (0, 1).
+    """
+    return any(order.proves(epsilon, delta) for order in _both_orders(first, second))
+
+
+def _both_orders(first: Gaussian, second: Gaussian) -> "list[_LikelihoodRatio]":
+    return [_LikelihoodRatio.between(first, second), _LikelihoodRatio.between(second, first)]
 
 
 @dataclass(frozen=True)

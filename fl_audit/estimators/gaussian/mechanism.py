@@ -15,7 +15,7 @@ from fl_audit.errors import InputError
 from fl_audit.estimators.arguments import check_epsilon
 from fl_audit.estimators.bisection import supremum
 from fl_audit.estimators.distributions import Gaussian
-from fl_audit.estimators.gaussian.fit import epsilon_over_all_regions, in_units
+from fl_audit.estimators.gaussian.fit import epsilon_over_all_regions, in_units, some_region_exceeds
 from fl_audit.estimators.result import Estimate
 from fl_audit.estimators.setting import AuditSetting
 
@@ -67,7 +67,12 @@ def sigma_of_epsilon(epsilon: float, delta: float) -> float:
     if not 0 < delta < 1:
         raise InputError(f"delta must be in (0, 1), as no Gaussian noise gives 0, got {delta}")
     # What is bisected here is 1 / sigma, which grows with epsilon.
-    return 1 / supremum(lambda shift: _epsilon_of_shift(shift, delta) <= epsilon)
+    unit = Gaussian(0.0, 1.0)
+    return 1 / supremum(
+        lambda shift: (
+            shift == 0 or not some_region_exceeds(unit, Gaussian(shift, 1.0), epsilon, delta)
+        )
+    )
 
 
 def estimate_sigma(cosines: npt.ArrayLike, dim: int) -> float:

@@ -54,16 +54,19 @@ def correct_among_top(scores: CanaryScores) -> IntArray:
     The order of guesses may depend on the scores only. Among equal scores any fixed order would do;
     taking the wrong guesses first counts no more right ones than any of them, so the bound holds.
     """
-    values = np.concatenate([scores.excluded, scores.included])
-    is_included = np.repeat([0, 1], [scores.num_excluded, scores.num_included])
-    order = np.lexsort((is_included, -values))
-    return np.concatenate([[0], np.cumsum(is_included[order])])
+    return _right_from_top(scores.excluded, scores.included)
 
 
 def correct_among_bottom(scores: CanaryScores) -> IntArray:
     """Right guesses if the k smallest are guessed excluded, by k, int64 of shape (m + 1,)."""
     # The same question with scores negated and the two groups exchanged.
-    return correct_among_top(CanaryScores(-scores.excluded, -scores.included))
+    return _right_from_top(-scores.included, -scores.excluded)
+
+
+def _right_from_top(wrong: FloatArray, right: FloatArray) -> IntArray:
+    """How many of the k largest numbers are right ones, by k; of equal ones, wrong ones first."""
+    order = np.argsort(-np.concatenate([wrong, right]), kind="stable")
+    return np.concatenate([[0], np.cumsum(order >= len(wrong))])
 
 
 def best_total(m: int, correct: IntArray, delta: float, confidence: float) -> int:

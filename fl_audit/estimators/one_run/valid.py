@@ -268,7 +268,7 @@ def _rejected_by(setting: AuditSetting, plan: GuessPlan, alpha: float) -> _Rejec
 # bound exceeds one epsilon: the guesses of a plan for which it does are a region, found once.
 
 
-_PLANNED = 32
+_PLANNED = 8
 """Number of samples that are planned for."""
 
 _STEP = 0.01
@@ -324,8 +324,8 @@ def one_run_rejection(
 ) -> Callable[[Sequence[AuditSetting]], BoolArray]:
     """A test of whether samples make `one_run_valid` exceed epsilon, by regions for each plan.
 
-    Of more than 32 samples at a time, which then have to be of one law, the others take the plans
-    of the first 32: plans differ little, and to make one takes longer than all else.
+    Of more than 8 samples at a time, which then have to be of one law, the others take the plans
+    of the first 8: plans differ little, and to make one takes longer than all else.
 
     Args:
       epsilon: The epsilon to reject, above 0.
