@@ -29,7 +29,7 @@ from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.tff.measures import Evaluator
 from fl_audit.engines.tff.rounds import flatten_weights, model_weights, run_round
 from fl_audit.engines.tff.runtime import ReadRound, Runtime
-from fl_audit.errors import Interrupted
+from fl_audit.errors import InputError, Interrupted
 from fl_audit.formats.folders import LiveRecord, RunFolder
 from fl_audit.formats.text_files import write_text
 from fl_audit.inner_products import euclidean_norm
@@ -289,6 +289,7 @@ class RoundLoop:
 
         Raises:
           Interrupted: A signal asked for a stop; the state is saved.
+          InputError: The training diverged.
         """
         state, first = start.state, start.completed_rounds
         end = min(first + (self._runtime.rounds_per_session or self._last), self._last)
@@ -333,6 +334,7 @@ class RoundLoop:
             after=flatten_weights(after),
             clip_norm=result.clip_norm,
         )
+        _check_finite(seen)
         self._watch.see_round(seen, participants=len(data.clients) + len(data.canaries))
         for attacker in self._attackers:
             attacker.see_round(seen)
@@ -363,3 +365,17 @@ class RoundLoop:
         if is_due or completed == self._last or self._live.must_stop:
             return self._evaluator.accuracy(weights)
         return None
+
+
+def _check_finite(seen: SeenRound) -> None:
+    """Refuses a round after which no model is left, before anything is made of it.
+
+    Raises:
+      InputError: The aggregate or the model has numbers that are not finite.
+    """
+    for name, vector in (("aggregate", seen.aggregate), ("model", seen.after)):
+        if not np.isfinite(vector).all():
+            raise InputError(
+                f"round {seen.index + 1}: the training diverged: its {name} has numbers that are "
+                "infinite or not a number; lower client.learning_rate or server.learning_rate"
+            )

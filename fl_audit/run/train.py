@@ -63,7 +63,8 @@ def train(
 
     Raises:
       Interrupted: SIGTERM or SIGINT asked for a stop; the state is saved.
-      InputError: The folder's checkpoint or a log is damaged or does not belong to this run.
+      InputError: The folder's checkpoint or a log is damaged or does not belong to this run, or
+        the training diverged.
     """
     if sys.stderr.isatty():
         words = "in the first round TensorFlow traces its graphs first, up to a minute"

@@ -21,6 +21,7 @@ from fl_audit.engines.tff.runtime import Runtime
 from fl_audit.estimators import estimate
 from fl_audit.formats.folders import RunFolder, read_record
 from fl_audit.formats.score_file import read_score_file
+from tests.small_configs import TINY_RUN
 
 STATISTICS = (
     *("final", "final_minus_initial", "max", "sum"),
@@ -295,3 +296,16 @@ def test_a_finished_run_stays_as_it_is(config_path, noiseless, capsys):
         assert main(["run", str(config_path), "--out", str(noiseless), *resume]) == 2
         assert "already holds a finished run" in capsys.readouterr().err
     assert {path: path.stat().st_mtime_ns for path in noiseless.iterdir()} == before
+
+
+def test_a_training_that_diverges_ends_in_one_line_with_its_round(tmp_path, capsys):
+    config, out = tmp_path / "config.toml", tmp_path / "out"
+    unclipped = 'kind = "none"\ncanary_norm = 1.0'
+    clipped = 'kind = "gaussian_fixed"\nnoise_multiplier = 0.0\nclip_norm = 1.0'
+    rates = "[client]\nlearning_rate = 1e30\n[server]\nlearning_rate = 1e30\n"
+    config.write_text(TINY_RUN.replace(clipped, unclipped) + rates)
+    assert main(["run", str(config), "--out", str(out)]) == 2
+    (line,) = [one for one in capsys.readouterr().err.splitlines() if "fl-audit" in one]
+    assert line.startswith("fl-audit: error: round 1: the training diverged: ")
+    assert "server.learning_rate" in line
+    assert not out.exists()
