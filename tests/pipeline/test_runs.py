@@ -303,7 +303,8 @@ def test_a_training_that_diverges_ends_in_one_line_with_its_round(tmp_path, caps
     unclipped = 'kind = "none"\ncanary_norm = 1.0'
     clipped = 'kind = "gaussian_fixed"\nnoise_multiplier = 0.0\nclip_norm = 1.0'
     rates = "[client]\nlearning_rate = 1e30\n[server]\nlearning_rate = 1e30\n"
-    config.write_text(TINY_RUN.replace(clipped, unclipped) + rates)
+    linear = TINY_RUN.replace("hidden = [8]", "hidden = []")
+    config.write_text(linear.replace(clipped, unclipped) + rates)
     assert main(["run", str(config), "--out", str(out)]) == 2
     (line,) = [one for one in capsys.readouterr().err.splitlines() if "fl-audit" in one]
     assert line.startswith("fl-audit: error: round 1: the training diverged: ")
