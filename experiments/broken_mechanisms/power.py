@@ -15,6 +15,7 @@ import numpy as np
 from fl_audit.array_types import FloatArray
 from fl_audit.estimators import METHODS, AuditSetting, CanaryScores, GaussianCanaryNull
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
+from fl_audit.estimators.null import Null
 
 Signals = Callable[[np.random.Generator, int], FloatArray]
 """A function that draws the signals of a number of included canaries, in deviations of noise."""
@@ -58,7 +59,7 @@ def _bounds(random: np.random.Generator, signals: Signals) -> list[float]:
     scores = noise / math.sqrt(DIM)
     canaries = CanaryScores(scores[:num_included], scores[num_included:])
     settings = (
-        AuditSetting(canaries, DELTA, 1 - level, DIM, "closed_form", GaussianCanaryNull(DIM))
+        AuditSetting(canaries, DELTA, 1 - level, Null("closed_form", GaussianCanaryNull(DIM), DIM))
         for level in LEVELS.values()
     )
     return [METHODS["threshold_valid"](setting).epsilon for setting in settings]

@@ -27,6 +27,7 @@ from fl_audit.canaries.families import CanaryFamily, DiracFamily
 from fl_audit.config.file import load_config
 from fl_audit.engines.prepare import PreparedRun, prepare
 from fl_audit.estimators import CanaryScores
+from fl_audit.estimators.null import EMPIRICAL
 from fl_audit.verdict import ScoredStatistic
 
 FOLDER = Path(__file__).parent
@@ -93,7 +94,7 @@ def results_of(audited: AuditedRun, run: PreparedRun) -> dict[str, Any]:
     """The claim, the bounds by the statistics of a run, and the bounds by attacks on bad noise."""
     is_dirac = isinstance(run.family, DiracFamily)
     statistics = [
-        dataclasses.replace(statistic, null="empirical", null_tail=None) if is_dirac else statistic
+        dataclasses.replace(statistic, null=EMPIRICAL) if is_dirac else statistic
         for statistic in audited.statistics
     ]
     found = look_at(statistics, audited.delta)
@@ -133,7 +134,7 @@ def _attacks(audited: AuditedRun, run: PreparedRun) -> dict[str, float]:
     }
     split = {name: CanaryScores(s[run.included], s[~run.included]) for name, s in scores.items()}
     return {
-        name: look_at([ScoredStatistic(name, of, "empirical")], audited.delta).together
+        name: look_at([ScoredStatistic(name, of)], audited.delta).together
         for name, of in split.items()
     }
 

@@ -23,6 +23,7 @@ from fl_audit.attacks.statistics import ComparedVectors, Vectors, any_one_of, co
 from fl_audit.canaries.families import FAMILIES
 from fl_audit.estimators import METHODS, AuditSetting, CanaryScores
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
+from fl_audit.estimators.null import Null
 from fl_audit.formats.round_logs import DirectionLog
 
 DELTA, CONFIDENCE = 1e-3, 0.95
@@ -160,7 +161,7 @@ def bounds(cell: Cell, seed: int) -> Mapping[str, float]:
     found = {}
     tail = compared.null_tail(cell.family, cell.dim)
     canaries = CanaryScores(scores[run.included], scores[~run.included])
-    setting = AuditSetting(canaries, DELTA, CONFIDENCE, cell.dim, "empirical", tail)
+    setting = AuditSetting(canaries, DELTA, CONFIDENCE, Null(tail=tail, dim=cell.dim))
     for method in BOUNDS:
         made = METHODS[method](setting)
         found[method] = made.epsilon if made.lower is None else made.lower

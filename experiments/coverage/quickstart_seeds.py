@@ -22,6 +22,7 @@ from fl_audit.config import Canaries
 from fl_audit.config.design import RunDesign, design_run
 from fl_audit.config.file import load_config
 from fl_audit.estimators import METHODS, AuditSetting, CanaryScores
+from fl_audit.estimators.null import Null
 
 METHODS_SHOWN = ("threshold_valid", "threshold_gdp", "one_run_valid", "shift_fit")
 CLIENTS, DIM = 300, 167_178
@@ -65,9 +66,7 @@ def estimates(run: RunDesign, common: float) -> Mapping[str, float]:
         CanaryScores(scores[run.included], scores[~run.included]),
         run.delta,
         run.config.audit.confidence,
-        DIM,
-        "closed_form",
-        compared.null_tail(canaries.family, DIM),
+        Null("closed_form", compared.null_tail(canaries.family, DIM), DIM),
     )
     made = {name: METHODS[name](setting) for name in METHODS_SHOWN}
     return {name: estimate.epsilon for name, estimate in made.items()} | {

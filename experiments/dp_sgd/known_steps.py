@@ -213,7 +213,7 @@ def main() -> None:
         parser.add_argument(f"--{field.name}", type=type(field.default), default=field.default)
     setting = Setting(**vars(parser.parse_args()))
     for name, scores in simulate(setting).items():
-        audit = AuditSetting(scores, DELTA, 0.95, None, "empirical")
+        audit = AuditSetting(scores, DELTA, 0.95)
         cells = [f"{METHODS[method](audit).epsilon:.3g}" for method in BOUNDS]
         sys.stdout.write(f"| {name} | {' | '.join(cells)} |\n")
 

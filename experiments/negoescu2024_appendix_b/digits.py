@@ -54,7 +54,7 @@ def _print_rows(epoch: int, logits: np.ndarray, labels: np.ndarray) -> None:
     }
     for name, losses in by_loss.items():
         members, others = losses[:MEMBERS], losses[MEMBERS:]
-        setting = AuditSetting(CanaryScores(-members, -others), DELTA, 0.95, None, "empirical")
+        setting = AuditSetting(CanaryScores(-members, -others), DELTA, 0.95)
         found = [method(setting).epsilon for method in (epsilon_star, epsilon_star_empirical)]
         transformed = LossTransform.of(members, others).logits
         fits = [

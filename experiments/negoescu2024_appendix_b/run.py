@@ -31,7 +31,7 @@ def estimates(d: float, n: int, delta: float, runs: int, seed: int) -> np.ndarra
     for _ in range(runs):
         losses = rng.gamma(SHAPE, SCALE, n), rng.gamma(SHAPE + d, SCALE, n)
         scores = CanaryScores(-losses[0], -losses[1])
-        setting = AuditSetting(scores, delta, 0.95, None, "empirical")
+        setting = AuditSetting(scores, delta, 0.95)
         found.append([method(setting).epsilon for method in METHODS])
     return np.array(found)
 

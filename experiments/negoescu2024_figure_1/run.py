@@ -122,7 +122,7 @@ def _measured(
 ) -> Strategy:
     delta = _delta(int(members.sum()))
     settings = [
-        AuditSetting(CanaryScores(own[members], own[~members]), delta, 0.95, None, "empirical")
+        AuditSetting(CanaryScores(own[members], own[~members]), delta, 0.95)
         for own in outputs.margins
     ]
     return Strategy(

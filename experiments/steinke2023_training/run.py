@@ -68,10 +68,7 @@ def all_series() -> Iterator[Series]:
 
 def bounds(trained: Trained) -> tuple[float, float]:
     """The paper's bound, the largest over attacks and guesses; and a valid one of one attack."""
-    settings = {
-        name: AuditSetting(scores, DELTA, 0.95, None, "empirical")
-        for name, scores in trained.scores.items()
-    }
+    settings = {name: AuditSetting(scores, DELTA, 0.95) for name, scores in trained.scores.items()}
     published = max(METHODS["one_run"](setting).epsilon for setting in settings.values())
     *_, last = settings.values()
     return published, METHODS["one_run_valid"](last).epsilon

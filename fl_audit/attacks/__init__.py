@@ -14,7 +14,7 @@ from fl_audit.attacks.checkpoints import CHECKPOINTS
 from fl_audit.attacks.final_model import FINAL_AND_INITIAL, FINAL_MODEL
 from fl_audit.attacks.known_rounds import KNOWN_ROUNDS
 from fl_audit.attacks.scorer import RoundScorer
-from fl_audit.attacks.statistics import OF_EXAMPLES, NullLaw, RunFacts, Statistic
+from fl_audit.attacks.statistics import OF_EXAMPLES, RunFacts, Statistic
 from fl_audit.attacks.threat_models import (
     ThreatModel,
     register_attacker,
@@ -22,6 +22,7 @@ from fl_audit.attacks.threat_models import (
     register_threat_model,
 )
 from fl_audit.canaries.pool import CanaryPool
+from fl_audit.estimators.null import Null as NullLaw
 from fl_audit.formats.participation_files import Participation
 
 __all__ = [

@@ -13,16 +13,15 @@ from fl_audit.attacks.audit_table import Audit
 from fl_audit.attacks.directions import DirectionSum
 from fl_audit.attacks.round_cosines import RoundCosines
 from fl_audit.attacks.statistics import (
-    EMPIRICAL,
     ONE_VECTOR,
     ComparedVectors,
-    NullLaw,
     RunFacts,
     Statistic,
     named,
 )
 from fl_audit.attacks.threat_models import ThreatModel
 from fl_audit.errors import InputError
+from fl_audit.estimators.null import EMPIRICAL, Null
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +199,7 @@ def window_of(audit: Audit) -> range:
     return range(audit.window_first_round - 1, audit.window_last_round)
 
 
-def _law(facts: RunFacts) -> NullLaw:
+def _law(facts: RunFacts) -> Null:
     """The closed form for a window of one round, which is one vector."""
     return ONE_VECTOR if len(window_of(facts.audit)) == 1 else EMPIRICAL
 

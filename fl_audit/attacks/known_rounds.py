@@ -16,19 +16,18 @@ from fl_audit.attacks.directions import OwnSums, RoundDirections
 from fl_audit.attacks.own_rounds import OwnRounds, sums_in_own_rounds
 from fl_audit.attacks.round_cosines import RoundCosines
 from fl_audit.attacks.statistics import (
-    EMPIRICAL,
     ONE_VECTOR,
     ComparedVectors,
-    NullLaw,
     RunFacts,
     Statistic,
     Vectors,
     named,
 )
 from fl_audit.attacks.threat_models import ThreatModel
+from fl_audit.estimators.null import EMPIRICAL, Null
 
 
-def _law(facts: RunFacts) -> NullLaw:
+def _law(facts: RunFacts) -> Null:
     """The closed form if every canary's score is known to be one cosine, else a fit."""
     compared = facts.compared.get("own_rounds")
     return EMPIRICAL if compared is None or compared.is_limit else ONE_VECTOR

@@ -20,15 +20,16 @@ from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.audit_table import Audit
 from fl_audit.errors import InputError
 from fl_audit.estimators.null import (
+    EMPIRICAL,
     AtMostNull,
     GaussianCanaryNull,
     LargestOfRoundsNull,
+    Null,
     NullTail,
     ScaledNull,
     SignCanaryNull,
 )
 from fl_audit.estimators.random_signs import Concentration, concentration_of
-from fl_audit.estimators.setting import Null
 from fl_audit.formats.text_files import read_json, write_text
 
 # What is known of the vectors that canaries were compared with, and the null tail.
@@ -236,7 +237,7 @@ the rounds of every canary, or all that there is to see of each round while the 
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What is known of a run, or of a log, when a null law is asked for.
+    """What is known of a run, or of a log, when a null distribution is asked for.
 
     Attributes:
       audit: The table [audit] of its config; the default one for a log.
@@ -252,35 +253,13 @@ class RunFacts:
     compared: Mapping[str, ComparedVectors] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class NullLaw:
-    """The law of an excluded canary's score.
-
-    Attributes:
-      kind: The kind of null that published estimators take: "closed_form" for the law of a cosine
-        with one vector, of mean 0 and variance 1/dim; "empirical" for a law that is fitted to
-        excluded canaries.
-      tail: The known tail of the law, for bounds that have to hold; None where nothing is known
-        beyond what `kind` says for canaries of every family.
-    """
-
-    kind: Null
-    tail: NullTail | None = None
-
-    @property
-    def of_bounds(self) -> Null:
-        """The kind of null for bounds that have to hold: closed form if a tail is known."""
-        return self.kind if self.tail is None else "closed_form"
-
-
 WITHOUT_A_LAW = ("dirac",)
 """Families whose cosine with a vector has no law but that of the vector's own entries."""
 
-EMPIRICAL = NullLaw("empirical")
-ONE_VECTOR = NullLaw("closed_form")
+ONE_VECTOR = Null("closed_form")
 
 
-def of_excluded_scores(facts: RunFacts) -> NullLaw:
+def of_excluded_scores(facts: RunFacts) -> Null:
     """The law of a maximum or a sum over several vectors, or of a loss, in any run.
 
     The law depends on how alike the vectors are; what is known of them is in the facts.
@@ -289,7 +268,7 @@ def of_excluded_scores(facts: RunFacts) -> NullLaw:
     return EMPIRICAL
 
 
-def of_one_vector(facts: RunFacts) -> NullLaw:
+def of_one_vector(facts: RunFacts) -> Null:
     """The law of a cosine with one vector that is independent of excluded canaries, in any run."""
     del facts
     return ONE_VECTOR
@@ -306,7 +285,7 @@ class Statistic:
       threat_model: The name of the threat model.
       canaries: The kind of canaries that have this score, as in `canaries.kind`.
       needs: The things that the score is computed from.
-      law: The function from what is known of a run to the kind of null law; callers use `null`.
+      law: The function from what is known of a run to a null of its kind; callers use `null`.
     """
 
     name: str
@@ -315,10 +294,10 @@ class Statistic:
     threat_model: str
     canaries: str
     needs: frozenset[Sight]
-    law: Callable[[RunFacts], NullLaw] = of_excluded_scores
+    law: Callable[[RunFacts], Null] = of_excluded_scores
 
-    def null(self, facts: RunFacts) -> NullLaw:
-        """The null law in a run or log; "empirical" where the dimension is not known.
+    def null(self, facts: RunFacts) -> Null:
+        """The null distribution in a run or log; "empirical" if the dimension is not known.
 
         Args:
           facts: What is known of the run.
@@ -328,12 +307,12 @@ class Statistic:
         """
         kind = self.law(facts).kind
         if facts.dim is None or facts.family in WITHOUT_A_LAW:
-            return EMPIRICAL
+            return Null("empirical", dim=facts.dim)
         compared = facts.compared.get(self.name, ANY_VECTOR if kind == "closed_form" else None)
         if compared is None or facts.family is None:
-            return NullLaw(kind)
+            return Null(kind, dim=facts.dim)
         try:
-            return NullLaw(kind, compared.null_tail(facts.family, facts.dim))
+            return Null(kind, compared.null_tail(facts.family, facts.dim), facts.dim)
         except ValueError as error:
             raise InputError(
                 f"what is known of the vectors behind {self.name} does not go with dim "

@@ -21,8 +21,7 @@ from fl_audit.commands.printing import (
 
 if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands
-    from fl_audit.estimators.null import NullTail
-    from fl_audit.estimators.setting import Null
+    from fl_audit.estimators.null import NullKind, NullTail
     from fl_audit.report.build import Asked, FolderReport
     from fl_audit.report.folder import AuditedFolder
     from fl_audit.verdict import Verdict
@@ -106,6 +105,7 @@ def _estimate(arguments: argparse.Namespace) -> int:
 
 def _of_file(arguments: argparse.Namespace) -> "FolderReport":
     from fl_audit.errors import InputError
+    from fl_audit.estimators.null import Null
     from fl_audit.formats.score_file import read_score_file
     from fl_audit.report.build import report_on_file
     from fl_audit.verdict import ScoredStatistic
@@ -115,14 +115,15 @@ def _of_file(arguments: argparse.Namespace) -> "FolderReport":
             f"--statistic: is about a folder; {arguments.scores} is the file of one statistic"
         )
     scores = read_score_file(arguments.scores).canary_scores()
-    default: Null = "empirical" if arguments.dim is None else "closed_form"
-    null: Null = arguments.null or default
-    tail = _null_tail(arguments.canaries, arguments.dim, null)
-    statistic = ScoredStatistic(None, scores, null, arguments.dim, tail, null_source="argument")
+    default: NullKind = "empirical" if arguments.dim is None else "closed_form"
+    kind: NullKind = arguments.null or default
+    tail = _null_tail(arguments.canaries, arguments.dim, kind)
+    null = Null(kind, tail, arguments.dim, source="argument")
+    statistic = ScoredStatistic(None, scores, null)
     return report_on_file(arguments.scores, statistic, _asked(arguments))
 
 
-def _null_tail(family: str | None, dim: int | None, null: "Null") -> "NullTail | None":
+def _null_tail(family: str | None, dim: int | None, kind: "NullKind") -> "NullTail | None":
     """The bound on the tail of a cosine with one vector that the canaries' family gives.
 
     Raises:
@@ -135,7 +136,7 @@ def _null_tail(family: str | None, dim: int | None, null: "Null") -> "NullTail |
     from fl_audit.errors import InputError
     from fl_audit.estimators.arguments import check_dim
 
-    if dim is None or null == "empirical":
+    if dim is None or kind == "empirical":
         raise InputError(
             "--canaries: is about the closed_form null, which needs --dim; give it, or leave out "
             "--canaries"

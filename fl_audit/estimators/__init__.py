@@ -23,6 +23,7 @@ from fl_audit.estimators.methods import (
 from fl_audit.estimators.null import (
     GaussianCanaryNull,
     LargestOfRoundsNull,
+    Null,
     NullTail,
     ScaledNull,
     SignCanaryNull,
@@ -62,6 +63,7 @@ __all__ = [
     "Law",
     "Method",
     "NotApplicableError",
+    "Null",
     "NullTail",
     "RocSummary",
     "ScaledNull",

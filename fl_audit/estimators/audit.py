@@ -6,11 +6,11 @@ from typing import Any
 
 from fl_audit.errors import InputError, nearest
 from fl_audit.estimators.methods import METHODS
-from fl_audit.estimators.null import NullTail
+from fl_audit.estimators.null import Null, NullKind, NullTail
 from fl_audit.estimators.result import Estimate, Record, data_frame, html_table
 from fl_audit.estimators.roc import RocSummary, roc_summary
 from fl_audit.estimators.scores import CanaryScores
-from fl_audit.estimators.setting import AuditSetting, NotApplicableError, Null, NullSource
+from fl_audit.estimators.setting import AuditSetting, NotApplicableError
 
 
 @dataclass(frozen=True)
@@ -83,24 +83,24 @@ def estimate(
     dim: int | None = None,
     confidence: float = 0.95,
     methods: Sequence[str] | None = None,
-    null: Null | None = None,
+    null: Null | NullKind | None = None,
     null_tail: NullTail | None = None,
-    null_source: NullSource = "argument",
 ) -> AuditResult:
     """Turn canary scores into privacy estimates.
 
     Args:
       scores: The canaries' scores; larger means more like a member.
       delta: The delta of differential privacy, in [0, 1).
-      dim: Number of trainable parameters, at least 2; the closed-form null needs it.
+      dim: Number of trainable parameters, at least 2. With it scores are taken for cosines whose
+        closed-form null is somebody's word, which the excluded scores have to bear out.
       confidence: Confidence of every bound, in (0, 1).
       methods: Names of methods in METHODS; by default all that these scores allow.
-      null: "closed_form" or "empirical"; by default closed_form where dim is given.
+      null: The null distribution, where the program that drew and scored the canaries knows it;
+        dim and null_tail are then left out. Or its kind alone, "closed_form" or "empirical"; by
+        default closed_form where dim is given.
       null_tail: What is known of an excluded canary's score, for the bounds that have to hold,
         such as GaussianCanaryNull(dim) for cosines of gaussian canaries; by default, where dim
         is given, what holds for canaries of every family.
-      null_source: "design" where the program that drew and scored the canaries says dim and
-        null_tail; by default they are somebody's word, which the excluded scores have to bear out.
 
     Raises:
       InputError: If an argument is out of range, a method is unknown or cannot be applied, or no
@@ -113,10 +113,7 @@ def estimate(
     >>> result.left_out["one_run"]
     'needs at least 1 excluded score, got 0'
     """
-    chosen_null: Null = null or ("empirical" if dim is None else "closed_form")
-    setting = AuditSetting(
-        scores, delta, confidence, dim, chosen_null, null_tail, null_source=null_source
-    )
+    setting = AuditSetting(scores, delta, confidence, _given_null(null, dim, null_tail))
     if methods is not None:
         return _result(setting, [_apply(name, setting) for name in _known(methods)], {})
     estimates, left_out = [], {}
@@ -128,6 +125,16 @@ def estimate(
     if not estimates:
         raise InputError(f"no method can be applied: {'; '.join(reasons(left_out))}")
     return _result(setting, estimates, left_out)
+
+
+def _given_null(null: Null | NullKind | None, dim: int | None, tail: NullTail | None) -> Null:
+    """The null distribution that the arguments of `estimate` say."""
+    if not isinstance(null, Null):
+        kind: NullKind = null or ("empirical" if dim is None else "closed_form")
+        return Null(kind, tail, dim, source="argument")
+    if dim is not None or tail is not None:
+        raise InputError("null says dim and null_tail; leave these out")
+    return null
 
 
 def reasons(left_out: Mapping[str, str]) -> list[str]:
@@ -167,7 +174,7 @@ def _result(
     return AuditResult(
         delta=setting.delta,
         confidence=setting.confidence,
-        dim=setting.dim,
+        dim=setting.null.dim,
         num_included=scores.num_included,
         num_excluded=scores.num_excluded,
         roc=roc_summary(scores, setting.confidence) if both else None,

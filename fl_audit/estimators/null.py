@@ -4,15 +4,16 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 from scipy import special
 
 from fl_audit.array_types import FloatArray
+from fl_audit.errors import InputError
 from fl_audit.estimators.beta_distribution import beta_cdf
-from fl_audit.estimators.distributions import ExactCosine
+from fl_audit.estimators.distributions import ExactCosine, Gaussian, closed_form_null
 from fl_audit.estimators.random_signs import Concentration, rademacher_sum_log_tail
 
 _SPACING = 1.2
@@ -160,6 +161,57 @@ class NullTail(Protocol):
           A number that is at most p with probability at most p if the null is true and the scores
             are independent.
         """
+
+
+NullKind = Literal["closed_form", "empirical"]
+NullSource = Literal["design", "argument"]
+
+
+@dataclass(frozen=True)
+class Null:
+    """The null distribution: what an audit knows of an excluded canary's score, and how surely.
+
+    Attributes:
+      kind: What published estimators take it to be: "closed_form" for a cosine with one vector in
+        dimension dim, of mean 0 and variance 1 / dim; "empirical" for a distribution fitted to the
+        excluded scores.
+      tail: What bounds that have to hold may rely on; None for what holds for canaries of every
+        family under the closed-form null, and for nothing under the empirical one.
+      dim: Number of trainable parameters, which the closed-form null needs; None if not known.
+      source: How it is known: by the design of the audit, whose pool made the canaries and whose
+        program scored them; or by an argument such as --dim, which only the scores can confirm and
+        which is held against them at a part of the failure probability (threshold/null_choice.py).
+
+    >>> Null("closed_form", dim=1000).known_tail()
+    SignCanaryNull(dim=1000, concentration=None)
+    >>> Null().known_tail() is None
+    True
+    """
+
+    kind: NullKind = "empirical"
+    tail: NullTail | None = None
+    dim: int | None = None
+    source: NullSource = "design"
+
+    def closed_form(self) -> Gaussian | ExactCosine:
+        """The distribution of an excluded canary's cosine, as published methods take it.
+
+        Raises:
+          InputError: If dim is missing.
+        """
+        if self.dim is None:
+            raise InputError("the closed_form null needs dim, the number of trainable parameters")
+        return closed_form_null(self.dim)
+
+    def known_tail(self) -> NullTail | None:
+        """What bounds that have to hold may rely on; None if nothing is known."""
+        if self.tail is None and self.kind == "closed_form" and self.dim is not None:
+            return SignCanaryNull(self.dim)
+        return self.tail
+
+
+EMPIRICAL = Null("empirical")
+"""The null of which nothing is known: excluded scores have to tell."""
 
 
 @dataclass(frozen=True)

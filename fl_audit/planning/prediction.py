@@ -198,8 +198,8 @@ def _epsilon(method: str, setting: AuditSetting) -> float:
         return METHODS[method](setting).epsilon
     setting.require(included=2)
     setting.require_null_scores()
-    is_known = setting.null == "closed_form"
-    null = setting.closed_form_null() if is_known else Gaussian.fitted_to(setting.scores.excluded)
+    is_known = setting.null.kind == "closed_form"
+    null = setting.null.closed_form() if is_known else Gaussian.fitted_to(setting.scores.excluded)
     fitted = Gaussian.fitted_to(setting.scores.included)
     return epsilon_of_laws(null, fitted, setting.delta).epsilon
 

@@ -166,7 +166,7 @@ class FolderReport:
     @property
     def dim(self) -> int | None:
         """The number of trainable parameters; None where it is not known."""
-        return self.scored[0].dim
+        return self.scored[0].null.dim
 
     @property
     def num_included(self) -> int:
@@ -366,12 +366,9 @@ def _estimated(statistic: ScoredStatistic, asked: Asked) -> AuditResult:
     return estimate(
         statistic.scores,
         delta=asked.delta,
-        dim=statistic.dim,
         confidence=asked.confidence,
         methods=asked.methods,
         null=statistic.null,
-        null_tail=statistic.null_tail,
-        null_source=statistic.null_source,
     )
 
 

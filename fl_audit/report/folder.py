@@ -10,14 +10,14 @@ import numpy as np
 
 from fl_audit.attacks.audit_table import Audit
 from fl_audit.attacks.logs import Progress, SeenLog, read_log, score_log
-from fl_audit.attacks.statistics import ComparedVectors, NullLaw, RunFacts, read_compared_vectors
+from fl_audit.attacks.statistics import ComparedVectors, RunFacts, read_compared_vectors
 from fl_audit.attacks.threat_models import STATISTICS
 from fl_audit.canaries.pool import read_pool
 from fl_audit.canaries.tables import family_of
 from fl_audit.config.file import load_config
 from fl_audit.errors import InputError, nearest
+from fl_audit.estimators.null import Null, NullKind, NullSource
 from fl_audit.estimators.scores import Inclusion
-from fl_audit.estimators.setting import Null, NullSource
 from fl_audit.formats.folders import LogFolder, RunFolder, ScoredFolder, read_record, read_sources
 from fl_audit.formats.participation_files import check_scored, read_canaries
 from fl_audit.formats.score_file import ScoreFile, read_score_file
@@ -103,7 +103,7 @@ class _Scores:
 def folder_statistics(
     folder: AuditedFolder,
     dim: int | None = None,
-    null: Null | None = None,
+    null: NullKind | None = None,
     family: str | None = None,
 ) -> list[ScoredStatistic]:
     """Reads a folder's score files, or scores a log that has none; writes nothing.
@@ -153,11 +153,10 @@ def chosen_statistic(
 
 
 def _scored(
-    name: str, scores: ScoreFile, facts: RunFacts, asked: Null | None, source: NullSource
+    name: str, scores: ScoreFile, facts: RunFacts, asked: NullKind | None, source: NullSource
 ) -> ScoredStatistic:
-    null = _null(name, facts, asked)
-    canary_scores = scores.canary_scores()
-    return ScoredStatistic(name, canary_scores, null.kind, facts.dim, null.tail, source)
+    null = dataclasses.replace(_null(name, facts, asked), source=source)
+    return ScoredStatistic(name, scores.canary_scores(), null)
 
 
 def _audit(folder: RunFolder) -> Audit:
@@ -165,7 +164,7 @@ def _audit(folder: RunFolder) -> Audit:
     return load_config(folder.config).audit if folder.config.exists() else Audit()
 
 
-def _null(name: str, facts: RunFacts, asked: Null | None) -> NullLaw:
+def _null(name: str, facts: RunFacts, asked: NullKind | None) -> Null:
     """The null law asked for, or the statistic's own; "empirical" for an unknown statistic."""
     statistic = STATISTICS.get(name)
     if asked == "closed_form" and (statistic is None or statistic.law(facts).kind == "empirical"):
@@ -174,9 +173,9 @@ def _null(name: str, facts: RunFacts, asked: Null | None) -> NullLaw:
             "which takes what is known of each statistic"
         )
     if statistic is None or asked == "empirical":
-        return NullLaw("empirical")
+        return Null("empirical", dim=facts.dim)
     known = statistic.null(facts)
-    return known if asked is None else NullLaw(asked, known.tail)
+    return known if asked is None else dataclasses.replace(known, kind=asked)
 
 
 def _read_scores(path: Path) -> _Scores | None:

@@ -213,8 +213,9 @@ def _date(run: FinishedRun) -> str:
 
 
 def _histogram(scored: ScoredStatistic) -> Markup:
-    known = scored.null == "closed_form" and scored.dim is not None
-    null = Gaussian(0.0, float(scored.dim or 1) ** -0.5) if known else None
+    dim = scored.null.dim
+    known = scored.null.kind == "closed_form" and dim is not None
+    null = Gaussian(0.0, float(dim or 1) ** -0.5) if known else None
     return score_histogram(scored.scores, null)
 
 

@@ -18,9 +18,9 @@ from fl_audit.attacks.threat_models import THREAT_MODELS
 from fl_audit.errors import InputError
 from fl_audit.estimators import anderson_darling
 from fl_audit.estimators.audit import AuditResult, estimate
+from fl_audit.estimators.null import Null
 from fl_audit.estimators.result import WHATEVER_LAW, Estimate
 from fl_audit.estimators.scores import CanaryScores
-from fl_audit.estimators.setting import Null
 from fl_audit.formats.folders import LiveRecord
 from fl_audit.report.finished_run import FinishedRun
 from fl_audit.report.report import (
@@ -60,11 +60,8 @@ def statistic_report(run: FinishedRun, statistic: Statistic) -> StatisticReport:
         result = estimate(
             scored.scores,
             delta=run.record.delta,
-            dim=scored.dim,
             confidence=run.config.audit.confidence,
             null=scored.null,
-            null_tail=scored.null_tail,
-            null_source=scored.null_source,
         )
     except InputError as error:
         raise InputError(f"{run.folder.scores(statistic.name)}: {error}") from error
@@ -120,13 +117,13 @@ def report_of_result(
         roc=None if result.roc is None else msgspec.convert(result.roc.to_json(), RocReport),
         estimates=tuple(map(estimate_report, result.estimates)),
         threat_model=threat_model,
-        null=scored.null,
-        bounds_null=scored.null if scored.null_tail is None else "closed_form",
+        null=scored.null.kind,
+        bounds_null=scored.null.kind if scored.null.tail is None else "closed_form",
         left_out=result.left_out,
         anderson_darling=AndersonDarlingReport(
             included=_normality(scores.included), excluded=_normality(scores.excluded)
         ),
-        null_check=_null_check(scored.null, scores, scored.dim),
+        null_check=_null_check(scored.null, scores),
     )
 
 
@@ -157,14 +154,14 @@ def _normality(scores: FloatArray) -> NormalityReport | None:
     return NormalityReport(test.statistic, critical)
 
 
-def _null_check(null: Null, scores: CanaryScores, dim: int | None) -> NullCheckReport | None:
+def _null_check(null: Null, scores: CanaryScores) -> NullCheckReport | None:
     """Mean and variance of the excluded scores beside those of the null law N(0, 1/dim).
 
     Standard errors are those of the null law. The result is None where the null has no closed form
     or there are fewer than 2 excluded scores.
     """
-    num = scores.num_excluded
-    if null != "closed_form" or dim is None or num < 2:
+    num, dim = scores.num_excluded, null.dim
+    if null.kind != "closed_form" or dim is None or num < 2:
         return None
     return NullCheckReport(
         mean=float(np.mean(scores.excluded)),

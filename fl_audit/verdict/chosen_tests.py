@@ -63,8 +63,7 @@ def scored_statistic(
       scores: The canaries' scores on it.
       facts: What the null law depends on.
     """
-    null = statistic.null(facts)
-    return ScoredStatistic(statistic.name, scores, null.kind, facts.dim, null.tail)
+    return ScoredStatistic(statistic.name, scores, statistic.null(facts))
 
 
 def chosen_tests(config: Config, participations: int | None) -> ChosenTests:

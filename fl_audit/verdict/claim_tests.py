@@ -12,44 +12,30 @@ from fl_audit.estimators import (
     CanaryScores,
     Estimate,
     NotApplicableError,
-    NullTail,
+    Null,
     valid_methods,
 )
 from fl_audit.estimators.arguments import check_confidence
-from fl_audit.estimators.setting import Null, NullSource
+from fl_audit.estimators.null import EMPIRICAL
 
 
 @dataclass(frozen=True, eq=False)
 class ScoredStatistic:
-    """The scores of canaries on one statistic, and what is known of their null law.
+    """The scores of canaries on one statistic, and their null distribution.
 
     Attributes:
       name: Name of the statistic; None for a file of scores that does not name it.
       scores: The canaries' scores.
-      null: The law of an excluded canary's score: "closed_form" or "empirical".
-      dim: Number of trainable parameters; needed by the closed-form null.
-      null_tail: A bound on the tail of an excluded canary's score; None where none is known.
-      null_source: How a known null is known: by the design of the audit, or by an argument alone.
+      null: The null distribution: what is known of an excluded canary's score.
     """
 
     name: str | None
     scores: CanaryScores
-    null: Null
-    dim: int | None = None
-    null_tail: NullTail | None = None
-    null_source: NullSource = "design"
+    null: Null = EMPIRICAL
 
     def setting(self, delta: float, confidence: float) -> AuditSetting:
         """The setting that a method is given for these scores."""
-        return AuditSetting(
-            self.scores,
-            delta,
-            confidence,
-            self.dim,
-            self.null,
-            null_tail=self.null_tail,
-            null_source=self.null_source,
-        )
+        return AuditSetting(self.scores, delta, confidence, self.null)
 
 
 @dataclass(frozen=True, eq=False)

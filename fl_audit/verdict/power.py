@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fl_audit.array_types import BoolArray, FloatArray, IndexArray
-from fl_audit.estimators import METHODS, CanaryScores, NullTail
+from fl_audit.estimators import METHODS, CanaryScores, Null, NullTail
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_sigma, sigma_of_epsilon
 from fl_audit.estimators.methods import Rejection
 from fl_audit.estimators.scores import Inclusion
@@ -384,4 +384,4 @@ class _Samples:
             audit.inclusion,
             audit.inclusion_probability,
         )
-        return ScoredStatistic(None, found, "empirical", null_tail=audit.null)
+        return ScoredStatistic(None, found, Null(tail=audit.null))

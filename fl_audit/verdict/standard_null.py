@@ -36,7 +36,7 @@ def standard_null(statistic: ScoredStatistic) -> NullTail | None:
     Returns:
       None where nothing is known, so that excluded scores have to tell.
     """
-    tail = statistic.setting(delta=0.0, confidence=0.5).known_tail()
+    tail = statistic.null.known_tail()
     if tail is None:
         return None
     unit = _unit(tail)

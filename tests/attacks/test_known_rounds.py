@@ -48,7 +48,7 @@ def audited(folder, family, noise, seed, *, pool_size=400, dim=3000, num_rounds=
 def test_a_log_with_rounds_proves_most_of_what_noise_guarantees(tmp_path, family):
     audited(tmp_path / "log", family, 0.3, 5)
     scored = {s.name: s for s in folder_statistics(AuditedFolder(tmp_path / "log"))}["own_rounds"]
-    assert scored.null == "closed_form"
+    assert scored.null.kind == "closed_form"
     setting = scored.setting(1e-5, 0.95)
     valid, gaussian = threshold_valid(setting), threshold_gdp(setting)
     assert 5 < valid.epsilon < gaussian.epsilon < 20

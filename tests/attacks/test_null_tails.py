@@ -287,17 +287,17 @@ def test_a_server_log_a_finished_one_and_its_aggregates_know_the_same(tmp_path):
     assert set(live) == {"max", "sum"}
     assert set(finished) == {"final", "final_minus_initial", "max", "sum"}
     for name in ("max", "sum"):
-        assert live[name].null_tail == finished[name].null_tail == of_files[name].null_tail
-        assert (live[name].null, finished[name].null) == ("empirical", "empirical")
-    assert finished["final"].null_tail == of_files["final"].null_tail
-    assert isinstance(finished["final"].null_tail.concentration, Concentration)
-    assert len(finished["max"].null_tail.rounds) == 4
+        assert live[name].null.tail == finished[name].null.tail == of_files[name].null.tail
+        assert (live[name].null.kind, finished[name].null.kind) == ("empirical", "empirical")
+    assert finished["final"].null.tail == of_files["final"].null.tail
+    assert isinstance(finished["final"].null.tail.concentration, Concentration)
+    assert len(finished["max"].null.tail.rounds) == 4
 
 
 def test_a_round_that_is_scored_again_leaves_the_sum_unknown_and_the_maximum_known(tmp_path):
     scored(tmp_path / "audit", repeat=True)
     RoundScorer.open(tmp_path / "audit").finish()
-    found = {s.name: s.null_tail for s in folder_statistics(AuditedFolder(tmp_path / "audit"))}
+    found = {s.name: s.null.tail for s in folder_statistics(AuditedFolder(tmp_path / "audit"))}
     assert found["sum"] is None
     replaced = np.random.default_rng(9).normal(size=400).astype(np.float32)
     groups = [largest_cosine(rows(np.random.default_rng(n).normal(size=400))) for n in (1, 4, 5)]
@@ -313,11 +313,11 @@ def test_a_server_that_was_killed_before_the_sum_was_written_scores_the_round_ag
     scorer.score_round(6, moved)
     whole = folder_statistics(AuditedFolder(tmp_path / "audit"))
     scorer.folder.direction_sum.write_bytes(before)
-    killed = {s.name: s.null_tail for s in folder_statistics(AuditedFolder(tmp_path / "audit"))}
+    killed = {s.name: s.null.tail for s in folder_statistics(AuditedFolder(tmp_path / "audit"))}
     assert killed["sum"] is None
     RoundScorer.open(tmp_path / "audit").score_round(6, moved)
     again = folder_statistics(AuditedFolder(tmp_path / "audit"))
-    assert [s.null_tail for s in again] == [s.null_tail for s in whole]
+    assert [s.null.tail for s in again] == [s.null.tail for s in whole]
     scorer.folder.direction_sum.write_bytes(before[:-8])
     with pytest.raises(InputError, match=r"direction_sum\.npy: is not a sum of directions"):
         RoundScorer.open(tmp_path / "audit")
@@ -338,13 +338,13 @@ def test_folders_of_before_are_read_as_before(tmp_path, family, final):
         scorer.folder.direction_sum,
     ):
         path.unlink(missing_ok=True)
-    found = {s.name: s.null_tail for s in folder_statistics(AuditedFolder(tmp_path / "audit"))}
+    found = {s.name: s.null.tail for s in folder_statistics(AuditedFolder(tmp_path / "audit"))}
     assert found == {"final": final, "max": None, "sum": None}
     reopened = RoundScorer.open(tmp_path / "audit")  # which goes on
     reopened.score_round(7, model)
     for path in paths.values():
         path.unlink()
-    of_log = {s.name: s.null_tail for s in folder_statistics(AuditedFolder(tmp_path / "audit"))}
+    of_log = {s.name: s.null.tail for s in folder_statistics(AuditedFolder(tmp_path / "audit"))}
     assert of_log == {"max": LargestOfRoundsNull(5 * (final,)), "sum": None}
     # Score files alone: nothing is said of the family, unless somebody says it.
     alone = tmp_path / "alone"
@@ -353,7 +353,7 @@ def test_folders_of_before_are_read_as_before(tmp_path, family, final):
     write_score_file(RunFolder(alone).scores("final"), read_score_file(scores))
     (nothing,) = folder_statistics(AuditedFolder(alone), 400)
     (said,) = folder_statistics(AuditedFolder(alone), 400, family=family)
-    assert (nothing.null_tail, said.null_tail) == (None, final)
+    assert (nothing.null.tail, said.null.tail) == (None, final)
 
 
 def test_what_is_known_survives_the_file_and_a_damaged_file_is_one_clear_line(tmp_path):

@@ -66,7 +66,7 @@ def test_the_score_is_the_cosine_with_the_sum_of_own_directions(tmp_path, family
         assert scores[canary] == pytest.approx(expected, abs=1e-6)
     known = read_compared_vectors(scorer.folder.compared_vectors)["own_rounds"]
     assert not known.is_limit
-    assert own_rounds_of(tmp_path / "log").null == "closed_form"
+    assert own_rounds_of(tmp_path / "log").null.kind == "closed_form"
     # The same aggregates as files of another system.
     other = tmp_path / "other"
     (other / "aggregates").mkdir(parents=True)
@@ -80,7 +80,7 @@ def test_the_score_is_the_cosine_with_the_sum_of_own_directions(tmp_path, family
         np.sort(scores),
         atol=1e-6,
     )
-    assert own.null == "closed_form"
+    assert own.null.kind == "closed_form"
 
 
 def test_a_round_whose_direction_is_lost_leaves_the_empirical_null(tmp_path):
@@ -95,7 +95,7 @@ def test_a_round_whose_direction_is_lost_leaves_the_empirical_null(tmp_path):
     directions.flush()
     scorer.finish()
     assert "own_rounds" not in read_compared_vectors(scorer.folder.compared_vectors)
-    assert own_rounds_of(tmp_path / "log").null == "empirical"
+    assert own_rounds_of(tmp_path / "log").null.kind == "empirical"
     RoundScorer.open(tmp_path / "log").score_round(2, random.standard_normal(400))
     scorer.finish()
     assert "own_rounds" in read_compared_vectors(scorer.folder.compared_vectors)
@@ -120,7 +120,7 @@ def test_excluded_scores_are_within_the_null_where_rounds_are_alike(
     rounds = rounds_of(np.random.default_rng(2), 600, 12, 4)
     audited(tmp_path / "log", pool, rounds, 1.0, 12, drift=1.0, leak=False)
     scored = own_rounds_of(tmp_path / "log")
-    tail = scored.setting(1e-5, 0.95).null_tail
+    tail = scored.setting(1e-5, 0.95).null.tail
     assert isinstance(tail, AtMostNull) == (most_bytes == SKETCHED)
     # Nobody's vector is in an aggregate. P-values are at most uniform; fails by chance with 1e-6.
     scores = np.concatenate([scored.scores.included, scored.scores.excluded])
@@ -151,5 +151,5 @@ def test_several_known_rounds_prove_more_than_excluded_canaries_do(tmp_path):
     audited(tmp_path / "log", pool, rounds, 0.5, 10)
     setting = own_rounds_of(tmp_path / "log").setting(1e-5, 0.95)
     known = threshold_valid(setting).epsilon
-    compared = AuditSetting(setting.scores, 1e-5, 0.95, None, "empirical")
+    compared = AuditSetting(setting.scores, 1e-5, 0.95)
     assert known > threshold_valid(compared).epsilon + 3

@@ -12,7 +12,7 @@ import tensorflow as tf
 from scipy import linalg, special, stats
 
 from fl_audit.attacks.final_model import FINAL
-from fl_audit.attacks.statistics import ANY_VECTOR, EMPIRICAL, RunFacts
+from fl_audit.attacks.statistics import ANY_VECTOR, RunFacts
 from fl_audit.canaries import families as regenerated_module
 from fl_audit.canaries.families import (
     FAMILIES,
@@ -28,6 +28,7 @@ from fl_audit.canaries.families import (
 from fl_audit.canaries.store import StoredGaussianFamily
 from fl_audit.config import Audit, DigitsTask, TextTask
 from fl_audit.errors import InputError
+from fl_audit.estimators.null import Null
 from fl_audit.inner_products import euclidean_norm
 from fl_audit.tasks import load_task
 
@@ -311,7 +312,7 @@ def test_there_are_no_more_than_coordinates():
 @pytest.mark.parametrize("compared", [{}, {"final": ANY_VECTOR}])
 def test_no_statistic_has_a_closed_form(compared):
     facts = RunFacts(Audit(), 1000, "dirac", compared)
-    assert FINAL.null(facts) == EMPIRICAL
+    assert FINAL.null(facts) == Null("empirical", dim=facts.dim)
 
 
 # Hadamard canaries: what is exact about them, and that their null holds on real updates.

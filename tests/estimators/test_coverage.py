@@ -21,6 +21,7 @@ from fl_audit.estimators.known_mechanisms import (
     pathological,
     randomised_response,
 )
+from fl_audit.estimators.null import Null
 from fl_audit.estimators.result import ValidFor
 
 VALID = ("threshold_valid", "one_run_valid")
@@ -63,7 +64,7 @@ def test_every_method_that_claims_to_hold_is_checked_here():
     for null, dim in (("empirical", None), ("closed_form", 10**6)):
         small = CanaryScores(scores.included / 100, scores.excluded / 100)
         for name, method in METHODS.items():
-            claims[method(AuditSetting(small, 1e-5, 0.95, dim, null)).valid_for].add(name)
+            claims[method(AuditSetting(small, 1e-5, 0.95, Null(null, dim=dim))).valid_for].add(name)
     valid = claims["any mechanism"] | claims["independent scores"]
     assert valid == set(VALID)
     assert claims["Gaussian mechanisms"] == set(FOR_GAUSSIANS)

@@ -239,7 +239,7 @@ def test_refuses_delta_out_of_range(delta):
 
 def setting(members, others, delta=1e-5) -> AuditSetting:
     scores = CanaryScores(-np.asarray(members, float), -np.asarray(others, float))
-    return AuditSetting(scores, delta, 0.95, None, "empirical")
+    return AuditSetting(scores, delta, 0.95)
 
 
 def literal(members: np.ndarray, others: np.ndarray, delta: float) -> float:

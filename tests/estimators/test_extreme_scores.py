@@ -37,7 +37,7 @@ def test_the_unit_of_the_scores_changes_no_epsilon(exponent):
 def test_one_huge_score_costs_no_robust_method_its_answer(one):
     scores = _scores(one=one)
     assert set(_epsilons(scores)) >= _ROBUST
-    tests = ClaimTests([ScoredStatistic(None, scores, "empirical")], 0.95)
+    tests = ClaimTests([ScoredStatistic(None, scores)], 0.95)
     assert reach_verdict(Claim(0.01, 1e-5), tests).outcome == "contradicted"
 
 

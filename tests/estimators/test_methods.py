@@ -21,7 +21,7 @@ from fl_audit.estimators import (
 from fl_audit.estimators.result import METHOD_GROUPS, WHATEVER_LAW, Kind, ValidFor
 from fl_audit.estimators.setting import NotApplicableError
 
-SETTING = AuditSetting(CanaryScores([0.5, 1.0], [0.0, 0.25]), 1e-5, 0.95, None, "empirical")
+SETTING = AuditSetting(CanaryScores([0.5, 1.0], [0.0, 0.25]), 1e-5, 0.95)
 
 
 def made(method="toy", kind="lower_bound", valid_for=None):

@@ -10,6 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from fl_audit.estimators import METHODS, AuditSetting, CanaryScores, NotApplicableError
+from fl_audit.estimators.null import Null
 
 steady = settings(derandomize=True, deadline=None, max_examples=15)
 thorough = settings(derandomize=True, deadline=None, max_examples=80)
@@ -51,7 +52,7 @@ The valid ones spend more of their confidence where members give themselves away
 
 def one(method, included, excluded, delta, dim=None):
     null = "empirical" if dim is None else "closed_form"
-    setting = AuditSetting(CanaryScores(included, excluded), delta, 0.95, dim, null)
+    setting = AuditSetting(CanaryScores(included, excluded), delta, 0.95, Null(null, dim=dim))
     return METHODS[method](setting)
 
 

@@ -56,7 +56,7 @@ def simulated(method: str, d: float, n: int) -> Mean:
     for _ in range(RUNS[n]):
         losses = rng.gamma(2, 5, n), rng.gamma(2 + d, 5, n)
         scores = CanaryScores(-losses[0], -losses[1])
-        found.append(METHODS[method](AuditSetting(scores, DELTA, 0.95, None, "empirical")).epsilon)
+        found.append(METHODS[method](AuditSetting(scores, DELTA, 0.95)).epsilon)
     return Mean(float(np.mean(found)), float(np.std(found, ddof=1)) / math.sqrt(len(found)))
 
 

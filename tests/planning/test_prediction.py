@@ -8,6 +8,7 @@ from planned_runs import facts, planned, small_config
 
 from fl_audit.errors import InputError
 from fl_audit.estimators import METHODS, AuditSetting, CanaryScores, valid_methods
+from fl_audit.estimators.null import Null
 from fl_audit.planning.prediction import (
     FIT,
     predict,
@@ -27,7 +28,9 @@ def test_the_estimate_without_details_is_the_estimate():
         for s in statistics:
             null = s.null(run.null_facts(drawn.compared))
             scores = drawn.scores[s.name]
-            setting = AuditSetting(scores, run.delta, 0.95, run.task.dim, null.kind, null.tail)
+            setting = AuditSetting(
+                scores, run.delta, 0.95, Null(null.kind, null.tail, run.task.dim)
+            )
             assert found[s.name, FIT][trial] == METHODS[FIT](setting).epsilon
 
 

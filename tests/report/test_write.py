@@ -12,6 +12,7 @@ import pytest
 
 from fl_audit.errors import InputError
 from fl_audit.estimators import anderson_darling, estimate
+from fl_audit.estimators.null import Null
 from fl_audit.formats.folders import read_record
 from fl_audit.formats.score_file import read_score_file
 from fl_audit.report import report_to_json, write_report
@@ -55,8 +56,8 @@ def test_a_statistic_is_what_estimate_prints(reported, name):
     found = report_to_json(reported.report)["statistics"][name]
     scores = read_score_file(reported.folder.scores(name)).canary_scores()
     record = read_record(reported.folder)
-    arguments = {"delta": record.delta, "dim": record.dim, "null": NULLS[name]}
-    printed = estimate(scores, **arguments, null_source="design").to_json()
+    null = Null(NULLS[name], dim=record.dim)
+    printed = estimate(scores, delta=record.delta, null=null).to_json()
     assert printed.items() <= found.items()
     assert found["null"] == NULLS[name]
     for group in ("included", "excluded"):

@@ -22,6 +22,7 @@ from fl_audit.estimators import (
     valid_methods,
 )
 from fl_audit.estimators.known_mechanisms import gaussian, randomised_response
+from fl_audit.estimators.null import Null
 from fl_audit.estimators.result import WHATEVER_LAW
 from fl_audit.number_words import lower_bound_text
 from fl_audit.verdict import Claim, ClaimTests, ScoredStatistic, reach_verdict, separation
@@ -40,12 +41,12 @@ def released(mechanism, num_canaries, seed, name="max"):
     null = "empirical" if mechanism.dim is None else "closed_form"
     canaries = CanaryScores(scores[bits == 1], scores[bits == 0])
     tail = None if mechanism.dim is None else GaussianCanaryNull(mechanism.dim)
-    return ScoredStatistic(name, canaries, null, mechanism.dim, tail)
+    return ScoredStatistic(name, canaries, Null(null, tail, mechanism.dim))
 
 
 def separated(num_canaries):
     half = num_canaries // 2
-    return ScoredStatistic("max", CanaryScores(np.ones(half), np.zeros(half)), "empirical")
+    return ScoredStatistic("max", CanaryScores(np.ones(half), np.zeros(half)))
 
 
 def test_the_valid_methods_are_those_that_claim_to_hold_whatever_the_law():
@@ -86,7 +87,7 @@ def test_a_true_claim_is_contradicted_as_rarely_as_the_confidence_says(mechanism
             scores = mechanism.release(rng, bits)
             canaries = CanaryScores(scores[bits == 1], scores[bits == 0])
             null = "empirical" if mechanism.dim is None else "closed_form"
-            statistics.append(ScoredStatistic("max", canaries, null, mechanism.dim))
+            statistics.append(ScoredStatistic("max", canaries, Null(null, dim=mechanism.dim)))
         tests = ClaimTests(statistics, 1 - alpha, ["threshold_valid"])
         contradicted += tests.bounds(mechanism.delta)[0].estimate.epsilon > mechanism.epsilon
     assert contradicted <= limit
@@ -112,7 +113,7 @@ def test_the_p_value_is_where_estimate_ceases_to_contradict(method, seed):
     p = p_value(tests, bounds, claim)
 
     def contradicts(alpha):
-        setting = AuditSetting(statistic.scores, DELTA, 1 - alpha / 2, None, "empirical")
+        setting = AuditSetting(statistic.scores, DELTA, 1 - alpha / 2)
         return METHODS[method](setting).epsilon > claim.epsilon
 
     assert 1e-8 < p < 1
@@ -132,7 +133,7 @@ def test_a_verdict_that_is_wrong_more_often_than_right_is_refused():
 
 @pytest.mark.parametrize("unfit", [None, "canaries are elsewhere"])
 def test_whatever_cannot_be_told_ends_with_what_to_do_next(unfit):
-    one_kind = ScoredStatistic("max", CanaryScores(np.arange(3.0), np.zeros(0)), "empirical")
+    one_kind = ScoredStatistic("max", CanaryScores(np.arange(3.0), np.zeros(0)))
     found = reach_verdict(
         Claim(2.0, DELTA), ClaimTests([one_kind], 0.95), Bearing(unfit=unfit), arrival=ARRIVED
     )
@@ -193,7 +194,7 @@ def test_power_is_that_of_the_statistic_on_which_least_can_be_proven():
 def test_a_known_null_of_many_vectors_is_harder_than_that_of_one():
     known = released(gaussian(1.0, DELTA, 10**6), 400, seed=1, name="final")
     of_rounds = LargestOfRoundsNull(100 * (GaussianCanaryNull(10**6),))
-    largest = dataclasses.replace(known, name="max", null="empirical", null_tail=of_rounds)
+    largest = dataclasses.replace(known, name="max", null=Null(tail=of_rounds))
     tests = ClaimTests([known, largest], 0.95)
     verdict = reach_verdict(Claim(2.0, DELTA), tests, arrival=ARRIVED)
     assert "canaries on max, if" in verdict.reason
@@ -226,7 +227,7 @@ def test_without_arrival_nothing_is_consistent(arrival, words):
 )
 def test_words_on_scores_do_not_contradict_their_p_value(shift, words):
     scores = np.linspace(-2, 2, 100)
-    found = separation([ScoredStatistic("max", CanaryScores(scores + shift, scores), "empirical")])
+    found = separation([ScoredStatistic("max", CanaryScores(scores + shift, scores))])
     assert found.state == "cannot_tell"
     assert re.search(words, found.reason)
 
@@ -252,7 +253,7 @@ def test_canaries_that_do_not_stand_for_clients_contradict_nothing():
 
 
 def test_scores_without_a_method_are_inconclusive():
-    statistic = ScoredStatistic(None, CanaryScores(np.zeros(0), np.ones(5)), "empirical")
+    statistic = ScoredStatistic(None, CanaryScores(np.zeros(0), np.ones(5)))
     verdict = reach_verdict(Claim(1.0, DELTA), ClaimTests([statistic], 0.95))
     assert (verdict.outcome, verdict.method, verdict.epsilon_lower) == ("inconclusive", None, 0)
 
@@ -268,7 +269,8 @@ def test_delta_0_can_be_contradicted_and_is_not_simulated(outcome):
 def test_json_has_no_infinity():
     half = CanaryScores(np.ones(500), np.zeros(500))
     verdict = reach_verdict(
-        Claim(1.0, 0.0), ClaimTests([ScoredStatistic("final", half, "closed_form", 10**6)], 0.95)
+        Claim(1.0, 0.0),
+        ClaimTests([ScoredStatistic("final", half, Null("closed_form", dim=10**6))], 0.95),
     )
     made = json.loads(json.dumps(verdict.to_json(), allow_nan=False))
     assert made["outcome"] == "contradicted"

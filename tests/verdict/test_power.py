@@ -15,6 +15,7 @@ from fl_audit.estimators import (
 )
 from fl_audit.estimators.gaussian.mechanism import sigma_of_epsilon
 from fl_audit.estimators.known_mechanisms import gaussian
+from fl_audit.estimators.null import Null
 from fl_audit.verdict import Claim, ScoredStatistic
 from fl_audit.verdict.power import Shown, SimulatedAudit
 from fl_audit.verdict.standard_null import SIMULATED_DIM, hardest, standard_null
@@ -41,7 +42,7 @@ def test_power_is_how_often_bounds_exceed_the_claim(method, null, epsilon, num_c
         values = mechanism.release(rng, bits)
         scores = CanaryScores(values[bits == 1], values[bits == 0])
         tail = None if dim is None else GaussianCanaryNull(dim)
-        setting = AuditSetting(scores, 1e-4, 0.95, dim, null, tail)
+        setting = AuditSetting(scores, 1e-4, 0.95, Null(null, tail, dim))
         exceeding += METHODS[method](setting).epsilon > epsilon
     assert 0.05 < power < 0.95  # where a wrong simulation would show
     # Samples of 400 and 200: five standard deviations, exceeded with probability below 1e-6.
@@ -73,7 +74,7 @@ def test_a_maximum_of_many_rounds_takes_more_than_one_vector():
 def known_by(tail, dim=1000):
     scores = CanaryScores(np.array([0.01, 0.02]), np.array([0.0, -0.01]))
     null = "empirical" if tail or dim is None else "closed_form"
-    return ScoredStatistic(None, scores, null, dim, tail)
+    return ScoredStatistic(None, scores, Null(null, tail, dim))
 
 
 def test_the_hardest_null_is_an_unknown_one_then_the_heaviest():
@@ -113,7 +114,7 @@ def test_power_counts_what_the_null_law_leaves_unknown():
     for _ in range(100):
         values = mechanism.release(rng, bits)
         scores = CanaryScores(values[bits == 1], values[bits == 0])
-        setting = AuditSetting(scores, 1e-3, 0.95, 10**6, "closed_form")
+        setting = AuditSetting(scores, 1e-3, 0.95, Null("closed_form", dim=10**6))
         exceeding += METHODS["threshold_valid"](setting).epsilon > claim.epsilon
     # 400 and 100 samples: five standard deviations, exceeded with probability below 1e-6.
     assert abs(power - exceeding / 100) < 5 * (0.25 / 400 + 0.25 / 100) ** 0.5
@@ -132,7 +133,7 @@ def contradicted(claim, null, epsilon, shares, audits):
     for seed in range(audits):
         values = np.random.default_rng((5, seed)).standard_normal((2, len(shares)))
         scores = CanaryScores((values[0] + signal * shares) / 1000, values[1] / 1000)
-        setting = AuditSetting(scores, claim.delta, 0.95, 10**6, "empirical", null_tail=tail)
+        setting = AuditSetting(scores, claim.delta, 0.95, Null(tail=tail, dim=10**6))
         exceeding += METHODS["threshold_valid"].rejects(setting, claim.epsilon)
     return exceeding / audits
 

@@ -112,7 +112,7 @@ def test_a_config_may_name_it(toy):
 
 
 def test_a_verdict_tests_it(toy):
-    statistic = ScoredStatistic("max", released(), "empirical")
+    statistic = ScoredStatistic("max", released())
     assert len(ClaimTests([statistic], 0.95)) == 3
     assert chosen_methods([toy, "one_run"]) == (toy,)
     verdict = reach_verdict(Claim(0.5, CLAIM.delta), ClaimTests([statistic], 0.95, [toy]))
@@ -123,10 +123,7 @@ def test_a_verdict_tests_it(toy):
 def test_simulated_power_counts_it(toy):
     power = SimulatedAudit(CLAIM, (toy,), 0.05, None).simulate(NUM_CANARIES).power
     runs = 200
-    settings = (
-        AuditSetting(released(seed=seed), CLAIM.delta, 0.95, None, "empirical")
-        for seed in range(runs)
-    )
+    settings = (AuditSetting(released(seed=seed), CLAIM.delta, 0.95) for seed in range(runs))
     exceeding = sum(METHODS[toy](setting).epsilon > CLAIM.epsilon for setting in settings)
     assert 0.05 < power < 0.95  # where a wrong simulation would show
     # Two samples of 200: five standard deviations, exceeded with probability below 1e-6.

@@ -31,7 +31,7 @@ def in_units(setting: AuditSetting) -> tuple[CanaryScores, float]:
     """
     scores = setting.scores
     both = np.concatenate([scores.included, scores.excluded])
-    if setting.null == "closed_form" or not both.any():
+    if setting.null.kind == "closed_form" or not both.any():
         return scores, 1.0
     scaled, unit = scaled_to_one(both)
     count = scores.num_included
@@ -366,20 +366,20 @@ def gaussian_fit(setting: AuditSetting) -> Estimate:
 
 
 def _null_law(setting: AuditSetting, scores: CanaryScores) -> Gaussian | ExactCosine:
-    if setting.null == "closed_form":
-        return setting.closed_form_null()
+    if setting.null.kind == "closed_form":
+        return setting.null.closed_form()
     return Gaussian.fitted_to(scores.excluded)
 
 
 def _null_details(
     setting: AuditSetting, null: Gaussian | ExactCosine, unit: float
 ) -> dict[str, Detail]:
-    if setting.null == "empirical":
+    if setting.null.kind == "empirical":
         name = "gaussian_fitted_to_excluded"
     else:
         name = "gaussian_limit" if isinstance(null, Gaussian) else "exact_cosine"
     return {
-        "null": setting.null,
+        "null": setting.null.kind,
         "null_law": name,
         "null_mean": null.mean * unit,
         "null_std": null.std * unit,

@@ -159,7 +159,7 @@ def gdp_fit(setting: AuditSetting) -> Estimate:
     """
     setting.require(included=2)
     setting.require_null_scores()
-    fitted = _with_known_null(setting) if setting.null == "closed_form" else _pooled(setting)
+    fitted = _with_known_null(setting) if setting.null.kind == "closed_form" else _pooled(setting)
     return Estimate(
         method="gdp_fit",
         kind="estimate",
@@ -181,7 +181,7 @@ def gdp_fit(setting: AuditSetting) -> Estimate:
             "mu_standard_error": fitted.standard_error,
             "std": fitted.std,
             "std_ratio": fitted.std_ratio,
-            "null": setting.null,
+            "null": setting.null.kind,
         },
     )
 
@@ -229,7 +229,7 @@ def mu_from_auc(auc: float) -> float:
 
 
 def _with_known_null(setting: AuditSetting) -> _FittedMu:
-    null, included = setting.closed_form_null(), setting.scores.included
+    null, included = setting.null.closed_form(), setting.scores.included
     mu = (float(np.mean(included)) - null.mean) / null.std
     std_ratio = float(np.std(included, ddof=1)) / null.std
     return _FittedMu(mu, len(included) ** -0.5, null.std, std_ratio)

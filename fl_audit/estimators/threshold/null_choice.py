@@ -24,10 +24,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fl_audit.estimators.null import NullTail
+from fl_audit.estimators.null import NullKind, NullTail
 from fl_audit.estimators.result import Detail
 from fl_audit.estimators.scores import CanaryScores
-from fl_audit.estimators.setting import AuditSetting, NotApplicableError, Null
+from fl_audit.estimators.setting import AuditSetting, NotApplicableError
 from fl_audit.estimators.threshold.rejection_tests import largest_rate, strongest_rejection
 
 REFUTED_BELOW = 1e-6
@@ -57,8 +57,8 @@ class ChosenNull:
     refutation: str | None = None
 
     @property
-    def name(self) -> Null:
-        """The name of the null in settings."""
+    def name(self) -> NullKind:
+        """The kind of null that is used."""
         return "empirical" if self.tail is None else "closed_form"
 
     def details(self) -> dict[str, Detail]:
@@ -81,11 +81,11 @@ def chosen_null(setting: AuditSetting) -> ChosenNull:
       NotApplicableError: If the empirical null is needed and there are fewer than 2 excluded
         scores.
     """
-    tail = setting.known_tail()
+    tail = setting.null.known_tail()
     if tail is None:
         setting.require_null_scores()
         return ChosenNull(None, setting.confidence)
-    is_told = setting.null_source == "argument"
+    is_told = setting.null.source == "argument"
     level = (1 - setting.confidence) * SHARE_OF_REFUTATION if is_told else REFUTED_BELOW
     refutation = _refutation(setting.scores, tail, level)
     if refutation is None and not is_told:

@@ -136,7 +136,7 @@ def threshold_as_published(setting: AuditSetting, bounds: PublishedBounds) -> Es
             "Andrew et al. (2023), arXiv:2302.03098, section 5; Jagielski et al. (2020) with "
             f"{bounds.intervals}"
         ),
-        details={"null": setting.null, **best.details()},
+        details={"null": setting.null.kind, **best.details()},
     )
 
 
@@ -175,7 +175,7 @@ def _guarantee(setting: AuditSetting) -> str:
     level = f"{100 * setting.confidence:g} %"
     rates = (
         "the false negative rate (the false positive rate is exact)"
-        if setting.null == "closed_form"
+        if setting.null.kind == "closed_form"
         else "each of the two error rates"
     )
     return (
@@ -194,7 +194,7 @@ def _candidate_thresholds(setting: AuditSetting) -> FloatArray:
     lower has no more false positives and fewer false negatives.
     """
     included = np.asarray(np.unique(setting.scores.included))
-    if setting.null == "closed_form":
+    if setting.null.kind == "closed_form":
         return included
     below = np.searchsorted(np.sort(setting.scores.excluded), included)
     return included[np.diff(below, prepend=-1) > 0]
@@ -203,8 +203,8 @@ def _candidate_thresholds(setting: AuditSetting) -> FloatArray:
 def _false_positive_rates(
     setting: AuditSetting, thresholds: FloatArray, upper: UpperBounds
 ) -> LogRates:
-    if setting.null == "closed_form":
-        return false_positive_rates(setting.closed_form_null(), thresholds)
+    if setting.null.kind == "closed_form":
+        return false_positive_rates(setting.null.closed_form(), thresholds)
     below = np.searchsorted(np.sort(setting.scores.excluded), thresholds)
     trials = setting.scores.num_excluded
     return upper(trials - below, trials, setting.confidence)

@@ -283,7 +283,7 @@ def threshold_rejection(
         groups: dict[tuple[NullTail | None, int, int], list[int]] = {}
         for index, setting in enumerate(settings):
             sizes = setting.scores.num_included, setting.scores.num_excluded
-            groups.setdefault((setting.known_tail(), *sizes), []).append(index)
+            groups.setdefault((setting.null.known_tail(), *sizes), []).append(index)
         found = np.zeros(len(settings), bool)
         for (tail, num_included, num_excluded), members in groups.items():
             samples = [settings[index].scores for index in members]

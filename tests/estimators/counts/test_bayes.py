@@ -24,7 +24,7 @@ deltas = st.sampled_from([0.0, 1e-15, 1e-5, 0.05, 0.6, 0.999])
 
 
 def one(included, excluded, delta=1e-5, confidence=0.95):
-    setting = AuditSetting(CanaryScores(included, excluded), delta, confidence, None, "empirical")
+    setting = AuditSetting(CanaryScores(included, excluded), delta, confidence)
     return bayes(setting)
 
 

@@ -18,6 +18,7 @@ from fl_audit.estimators.gaussian.mechanism import (
     mu_from_auc,
     sigma_of_epsilon,
 )
+from fl_audit.estimators.null import Null
 
 
 @pytest.mark.parametrize(("epsilon", "sigma"), [(1, 4.22), (3, 1.54), (10, 0.541)])
@@ -149,7 +150,7 @@ SEED = 2022
 
 def fit(included, excluded, delta=1e-5, dim=None):
     null = "empirical" if dim is None else "closed_form"
-    return gdp_fit(AuditSetting(CanaryScores(included, excluded), delta, 0.95, dim, null))
+    return gdp_fit(AuditSetting(CanaryScores(included, excluded), delta, 0.95, Null(null, dim=dim)))
 
 
 def test_by_hand():

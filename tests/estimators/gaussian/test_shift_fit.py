@@ -13,6 +13,7 @@ from fl_audit.estimators.gaussian.shift_fit import epsilon_of_largest, shift_fit
 from fl_audit.estimators.null import (
     GaussianCanaryNull,
     LargestOfRoundsNull,
+    Null,
     ScaledNull,
     SignCanaryNull,
 )
@@ -26,7 +27,7 @@ def setting(included, excluded, rounds=1, null=NULL):
     if rounds > 1:
         null = LargestOfRoundsNull((null,) * rounds)
     scores = CanaryScores(np.asarray(included) / 1000, np.asarray(excluded) / 1000)
-    return AuditSetting(scores, DELTA, 0.95, DIM, "empirical", null)
+    return AuditSetting(scores, DELTA, 0.95, Null(tail=null, dim=DIM))
 
 
 def largest(rng, count, rounds):
@@ -125,7 +126,7 @@ def test_an_unknown_narrow_null_does_not_widen_epsilon():
     # The maximum over 100 rounds without knowledge of the rounds: its null is narrow.
     rng = np.random.default_rng(5)
     scores = CanaryScores(with_one_shifted(rng, 500, 100, 8.0), largest(rng, 500, 100))
-    made = shift_fit(AuditSetting(scores, DELTA, 0.95, None, "empirical"))
+    made = shift_fit(AuditSetting(scores, DELTA, 0.95))
     assert made.epsilon < epsilon_of_mu(8.0, DELTA)
     assert made.details["null"] == "empirical"
 
@@ -135,7 +136,7 @@ def test_unknown_null_knows_neither_unit_nor_origin():
     included, excluded = 2 + rng.normal(size=300), rng.normal(size=200)
     for unit, origin in ((1e-9, 0.0), (3.0, 1e3)):
         scores = CanaryScores(origin + unit * included, origin + unit * excluded)
-        made = shift_fit(AuditSetting(scores, DELTA, 0.95, None, "empirical"))
+        made = shift_fit(AuditSetting(scores, DELTA, 0.95))
         assert made.details["shift"] == pytest.approx(2, abs=0.3)
         assert made.lower < epsilon_of_mu(2.0, DELTA) < made.upper
 
@@ -177,7 +178,7 @@ def test_a_null_of_another_kind_is_fitted():
 def test_scores_without_any_spread_leave_every_shift_possible():
     for included, epsilon in (([2.0, 2.0], math.inf), ([1.0, 1.0], 0.0)):
         scores = CanaryScores(included, [1.0, 1.0])
-        made = shift_fit(AuditSetting(scores, DELTA, 0.95, None, "empirical"))
+        made = shift_fit(AuditSetting(scores, DELTA, 0.95))
         assert (made.lower, made.epsilon, made.upper) == (0.0, epsilon, math.inf)
 
 
@@ -190,4 +191,4 @@ def test_scores_without_any_spread_leave_every_shift_possible():
 )
 def test_refuses(included, excluded, message):
     with pytest.raises(NotApplicableError, match=message):
-        shift_fit(AuditSetting(CanaryScores(included, excluded), DELTA, 0.95, None, "empirical"))
+        shift_fit(AuditSetting(CanaryScores(included, excluded), DELTA, 0.95))

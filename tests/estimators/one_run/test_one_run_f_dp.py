@@ -188,7 +188,7 @@ def test_the_method_by_its_parts():
     scores = (1.5 * bits + rng.standard_normal(1000)).round(1)  # many ties
     canaries = CanaryScores(scores[bits == 1], scores[bits == 0])
     top, bottom = correct_among_top(canaries), correct_among_bottom(canaries)
-    made = one_run_fdp(AuditSetting(canaries, 1e-5, 0.95, None, "empirical"))
+    made = one_run_fdp(AuditSetting(canaries, 1e-5, 0.95))
     assert few_numbers_of_guesses(1000, 0.05) == (500, 62)
     # 70 % of 5 % for guesses from both ends, the rest for those from the top, two numbers each.
     both, top_alone = 0.7 * 0.05 / 2, 0.3 * 0.05 / 2
@@ -205,9 +205,9 @@ def test_limits():
     apart = CanaryScores(np.arange(100, 200), np.arange(100))
     equal = CanaryScores(np.zeros(100), np.zeros(100))
     for scores, delta, epsilon in ((apart, 0.0, math.inf), (equal, 0.0, 0.0), (equal, 1e-5, 0.0)):
-        made = one_run_fdp(AuditSetting(scores, delta, 0.95, None, "empirical"))
+        made = one_run_fdp(AuditSetting(scores, delta, 0.95))
         assert made.epsilon == epsilon
-    one = one_run_fdp(AuditSetting(CanaryScores([1.0], [0.0]), 0.0, 0.95, None, "empirical"))
+    one = one_run_fdp(AuditSetting(CanaryScores([1.0], [0.0]), 0.0, 0.95))
     assert one.epsilon == 0.0
 
 
@@ -215,7 +215,7 @@ def test_limits():
 def test_a_million_canaries(confidence, least):
     rng = np.random.default_rng(SEED)
     scores = CanaryScores(rng.normal(1, 1, 500_000), rng.normal(0, 1, 500_000))
-    made = one_run_fdp(AuditSetting(scores, 1e-5, confidence, None, "empirical"))
+    made = one_run_fdp(AuditSetting(scores, 1e-5, confidence))
     assert least < made.epsilon < epsilon_of_sigma(1.0, 1e-5)
 
 
@@ -326,7 +326,7 @@ def test_covers_the_gaussian_mechanism_and_proves_something(mu, m, runs):
         bits = rng.integers(0, 2, m)
         scores = mu * bits + rng.standard_normal(m)
         canaries = CanaryScores(scores[bits == 1], scores[bits == 0])
-        found.append(one_run_fdp(AuditSetting(canaries, delta, 0.95, None, "empirical")).epsilon)
+        found.append(one_run_fdp(AuditSetting(canaries, delta, 0.95)).epsilon)
     # More failures than this have probability below 1e-6 at 5 % each.
     assert np.sum(np.array(found) > truth) <= stats.binom.isf(1e-6, runs, 0.05)
     assert np.median(found) > {100: 0.02, 1000: 0.3}[m] * truth
@@ -334,14 +334,14 @@ def test_covers_the_gaussian_mechanism_and_proves_something(mu, m, runs):
 
 def test_epsilon_is_that_of_mu():
     scores = CanaryScores(np.arange(100, 200.0), np.arange(100.0))
-    made = one_run_fdp(AuditSetting(scores, 1e-5, 0.95, None, "empirical"))
+    made = one_run_fdp(AuditSetting(scores, 1e-5, 0.95))
     assert made.details["guesses"] == made.details["correct"]
     assert made.epsilon == epsilon_of_sigma(1 / made.details["mu"], 1e-5)
-    assert one_run_fdp(AuditSetting(scores, 0.0, 0.95, None, "empirical")).epsilon == math.inf
+    assert one_run_fdp(AuditSetting(scores, 0.0, 0.95)).epsilon == math.inf
 
 
 def test_a_million_canaries_take_a_moment():
     rng = np.random.default_rng(5)
     scores = CanaryScores(rng.normal(1, 1, 500_000), rng.normal(0, 1, 500_000))
-    made = one_run_fdp(AuditSetting(scores, 1e-6, 1 - 1e-9, None, "empirical"))
+    made = one_run_fdp(AuditSetting(scores, 1e-6, 1 - 1e-9))
     assert 1 < made.epsilon < epsilon_of_sigma(1.0, 1e-6)

@@ -26,7 +26,7 @@ def heavy(seed: int, included: int = 800, excluded: int = 1000) -> CanaryScores:
 
 
 def bound(method: str, scores: CanaryScores) -> float:
-    return METHODS[method](AuditSetting(scores, 1e-5, 0.95, None, "empirical")).epsilon
+    return METHODS[method](AuditSetting(scores, 1e-5, 0.95)).epsilon
 
 
 def test_right_guesses_by_hand():

@@ -275,7 +275,7 @@ def test_needs_both_kinds(included, excluded):
 
 
 def pairs_bound(scores, delta=0.0, confidence=0.95):
-    return METHODS["one_run_valid"](AuditSetting(scores, delta, confidence, None, "empirical"))
+    return METHODS["one_run_valid"](AuditSetting(scores, delta, confidence))
 
 
 def test_chances_of_a_right_guess_are_those_of_randomised_response():
@@ -323,7 +323,7 @@ def test_the_fast_rejection_rejects_what_the_bound_exceeds(inclusion, pi, delta)
         found = pairs_bound(scores, delta).epsilon
         for epsilon, test in rejects.items():
             if abs(found - epsilon) > 0.03:
-                setting = AuditSetting(scores, delta, 0.95, None, "empirical")
+                setting = AuditSetting(scores, delta, 0.95)
                 assert test([setting])[0] == (found > epsilon), (shift, epsilon, found)
 
 
@@ -359,7 +359,7 @@ LEVEL = 0.05 / 8
 
 
 def setting_of(scores, delta, level):
-    return AuditSetting(scores, delta, 1 - level, None, "empirical")
+    return AuditSetting(scores, delta, 1 - level)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from fl_audit.estimators import (
     concentration_of,
     estimate,
 )
+from fl_audit.estimators.null import Null
 
 METHODS = ["threshold_valid", "threshold_gdp"]
 RNG_SEED = 20230302
@@ -154,7 +155,8 @@ def test_where_nothing_can_be_told_the_bound_says_what_it_rests_on(excluded):
 def test_a_null_by_design_needs_no_excluded_scores_to_bear_it_out():
     included, excluded = noise(2, 250)
     included = included + 0.5 / math.sqrt(1000)
-    by_design = made("threshold_valid", included, excluded[:3], 1000, null_source="design")
+    design = Null("closed_form", dim=1000)
+    by_design = made("threshold_valid", included, excluded[:3], None, null=design)
     told = made("threshold_valid", included, excluded[:3], 1000)
     assert by_design.epsilon > told.epsilon == 0
     assert "do not differ from excluded ones" in told.assumes
@@ -181,10 +183,8 @@ def test_canaries_that_the_mechanism_ties_together(delta, revealed, share):
         result = estimate(
             CanaryScores(scores[coins], scores[~coins]),
             delta=delta,
-            dim=dim,
             methods=list(proven),
-            null_tail=GaussianCanaryNull(dim),
-            null_source="design",
+            null=Null("closed_form", GaussianCanaryNull(dim), dim),
         )
         assert result.estimates[0].valid_for == "independent scores"
         for found in result.estimates:

@@ -22,6 +22,7 @@ from fl_audit.estimators import (
     concentration_of,
 )
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_sigma
+from fl_audit.estimators.null import Null
 
 DIM, DELTA = 64, 1e-5
 SHAPES = ("1", "2", "4", "8", "ones", "dense")
@@ -63,7 +64,7 @@ def false_alarms(family, shape, num_canaries, runs, *, known=True, dim=DIM):
         canaries = CanaryScores(scores[included], scores[~included])
         null = null_of(family, vector, known)
         kind = "empirical" if null is None else "closed_form"
-        setting = AuditSetting(canaries, DELTA, 0.95, dim, kind, null)
+        setting = AuditSetting(canaries, DELTA, 0.95, Null(kind, null, dim))
         for method in BOUNDS:
             found[method] += METHODS[method](setting).epsilon > 0
     return found
@@ -114,7 +115,7 @@ def test_gaussian_mechanisms_are_covered_at_their_true_epsilon(ones, mu):
         signs = 2 * rng.integers(0, 2, (2, count, ones)) - 1
         scores = math.sqrt(share / ones) * signs.sum(axis=2) + noise * rng.normal(size=(2, count))
         canaries = CanaryScores((scores[0] + mu * noise) / 1000, scores[1] / 1000)
-        setting = AuditSetting(canaries, DELTA, 0.95, dim, "closed_form", null)
+        setting = AuditSetting(canaries, DELTA, 0.95, Null("closed_form", null, dim))
         for method in BOUNDS:
             found[method].append(METHODS[method](setting).epsilon)
     for bounds in found.values():
@@ -141,7 +142,7 @@ def test_dirac_canaries_are_covered_by_their_empirical_null(large, mu):
             release += mu * family.vector(canary)
         scores = family.cosines(release.astype(np.float32))
         canaries = CanaryScores(scores[included], scores[~included])
-        setting = AuditSetting(canaries, DELTA, 0.95, dim, "empirical")
+        setting = AuditSetting(canaries, DELTA, 0.95, Null(dim=dim))
         for method in BOUNDS:
             found[method].append(METHODS[method](setting).epsilon)
     for bounds in found.values():
@@ -157,7 +158,7 @@ def test_exact_cosines_are_covered_and_nearly_proven(mu):
     for _ in range(runs):
         seen, unseen = mu + rng.normal(size=count), rng.normal(size=count)
         canaries = CanaryScores(seen / 1000, unseen / 1000)
-        setting = AuditSetting(canaries, DELTA, 0.95, 10**6, "closed_form", null)
+        setting = AuditSetting(canaries, DELTA, 0.95, Null("closed_form", null, 10**6))
         found.append(METHODS["threshold_gdp"](setting).epsilon)
     assert np.sum(np.array(found) > truth) <= limit(runs)
     assert np.median(found) > 0.85 * truth - 0.5

@@ -8,6 +8,7 @@ from scipy import stats
 
 from fl_audit.errors import InputError
 from fl_audit.estimators import AuditSetting, CanaryScores, closed_form_null, estimate
+from fl_audit.estimators.null import Null
 from fl_audit.estimators.threshold.error_rates import LogRates
 from fl_audit.estimators.threshold.published import (
     strongest_threshold,
@@ -225,7 +226,9 @@ def test_refuses_unusable_scores(included, excluded, arguments, message):
 
 def setting(included, excluded=(), delta=1e-5, confidence=0.95, dim=None):
     null = "empirical" if dim is None else "closed_form"
-    return AuditSetting(CanaryScores(included, list(excluded)), delta, confidence, dim, null)
+    return AuditSetting(
+        CanaryScores(included, list(excluded)), delta, confidence, Null(null, dim=dim)
+    )
 
 
 def test_clopper_pearson_of_separated_scores_by_hand():

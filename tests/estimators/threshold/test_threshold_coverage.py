@@ -13,6 +13,7 @@ from scipy import stats
 
 from fl_audit.estimators import AuditSetting, CanaryScores, GaussianCanaryNull
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_sigma, sigma_of_epsilon
+from fl_audit.estimators.null import Null
 from fl_audit.estimators.threshold.published import threshold_clopper_pearson
 from fl_audit.estimators.threshold.valid import threshold_gdp, threshold_valid
 
@@ -54,7 +55,7 @@ def bounds(method, release, epsilon, *, n, delta=0.0, dim=None):
     found = []
     for _ in range(RUNS):
         scores = CanaryScores(*release(rng, n, epsilon))
-        found.append(method(AuditSetting(scores, delta, 0.95, dim, null, tail)).epsilon)
+        found.append(method(AuditSetting(scores, delta, 0.95, Null(null, tail, dim))).epsilon)
     return np.array(found)
 
 

@@ -16,6 +16,7 @@ from fl_audit.estimators import (
     estimate,
 )
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_sigma
+from fl_audit.estimators.null import Null
 from fl_audit.estimators.threshold.error_rates import true_positive_band
 from fl_audit.estimators.threshold.rejection_tests import largest_rate, rank_tests
 from fl_audit.estimators.threshold.valid import (
@@ -30,10 +31,8 @@ SEED = 20230216
 def bound(included, excluded=(), method="threshold_valid", dim=None, **arguments):
     """The estimate; with dim, of cosines of gaussian canaries."""
     scores = CanaryScores(included, list(excluded))
-    tail = None if dim is None else GaussianCanaryNull(dim)
-    made = estimate(
-        scores, methods=[method], dim=dim, null_tail=tail, null_source="design", **arguments
-    )
+    null = Null() if dim is None else Null("closed_form", GaussianCanaryNull(dim), dim)
+    made = estimate(scores, methods=[method], null=null, **arguments)
     return made.estimates[0]
 
 
@@ -268,7 +267,9 @@ DIM = 10**6
 def setting(included, excluded=(), delta=1e-5, confidence=0.95, dim=DIM):
     null = "empirical" if dim is None else "closed_form"
     tail = None if dim is None else GaussianCanaryNull(dim)
-    return AuditSetting(CanaryScores(included, list(excluded)), delta, confidence, dim, null, tail)
+    return AuditSetting(
+        CanaryScores(included, list(excluded)), delta, confidence, Null(null, tail, dim)
+    )
 
 
 def test_almost_equal_scores_by_hand():
