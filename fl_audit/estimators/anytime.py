@@ -12,12 +12,13 @@ and (1 + f(z)) / (1 + e^epsilon E f(N) + delta B) has a mean of at most 1. These
 
     1 + f(z) = the number between 1 and 1 + B next to L(z) / h,    L(z) = exp(m z - m^2 / 2),
 
-so that log(1 + f) is a straight line in z that is cut off at 0 and at log(1 + B). Against the law
-N(m, 1), of which a canary has the share s and the null the rest, the factor of fastest growth is
-the likelihood ratio of that law and e^epsilon times the null, censored from below and from above
-(Huber 1965; Huber & Strassen 1973, whose neighbourhoods are min(1, e^epsilon Q + delta)). It fixes
-h and B for each m and s; a few of these are mixed. That f is near the best one only decides how
-soon a claim falls, not whether the test is valid: the divisor is computed for the f that is used.
+so that log(1 + f) is a straight line in z that is cut off at 0 and at log(1 + B). Against the
+distribution N(m, 1), of which a canary has the share s and the null the rest, the factor of fastest
+growth is the likelihood ratio of that distribution and e^epsilon times the null, censored from
+below and from above (Huber 1965; Huber & Strassen 1973, whose neighbourhoods are min(1, e^epsilon Q
++ delta)). It fixes h and B for each m and s; a few of these are mixed. That f is near the best one
+only decides how soon a claim falls, not whether the test is valid: the divisor is computed for the
+f that is used.
 
 The largest epsilon that bets on included canaries have proven so far.
 
@@ -133,10 +134,10 @@ def _shift_of_release(epsilon: FloatArray, delta: float) -> FloatArray:
 def _censoring(
     shift: FloatArray, share: FloatArray, epsilon: FloatArray, delta: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Logs of the least and the largest likelihood ratio of the least favourable law.
+    """Logs of the least and the largest likelihood ratio of the least favourable distribution.
 
-    That law is e^epsilon times the null between both, and proportional to the alternative beyond.
-    Above, it has delta more than e^epsilon times the null; altogether its mass is 1.
+    That distribution is e^epsilon times the null between both, and proportional to the alternative
+    beyond. Above, it has delta more than e^epsilon times the null; altogether its mass is 1.
     """
     censored = max(delta, _LEAST_CENSORING)
 

@@ -17,7 +17,7 @@ from fl_audit.estimators.arguments import check_dim
 
 
 class Law(Protocol):
-    """A law on the real line whose tails are accurate in log space."""
+    """A distribution on the real line whose tails are accurate in log space."""
 
     def logsf(self, x: npt.ArrayLike) -> FloatArray:
         """Log P(X >= x)."""
@@ -32,12 +32,12 @@ class Law(Protocol):
         """The point with P(X <= x) = p, accurate for small p."""
 
     def reflected(self) -> "Law":
-        """The law of -X."""
+        """The distribution of -X."""
 
 
 @dataclass(frozen=True)
 class Gaussian:
-    """The normal law N(mean, std^2); with std 0, all mass lies at the mean.
+    """The normal distribution N(mean, std^2); with std 0, all mass lies at the mean.
 
     Raises:
       ValueError: If mean or std is not finite, or std is negative.
@@ -93,7 +93,7 @@ class Gaussian:
         return np.asarray(self.mean + self.std * special.ndtri(p))
 
     def reflected(self) -> "Gaussian":
-        """The law of -X."""
+        """The distribution of -X."""
         return Gaussian(-self.mean, self.std)
 
 
@@ -111,7 +111,7 @@ def scaled_to_one(values: FloatArray) -> tuple[FloatArray, float]:
     return np.ldexp(values, -exponent), math.ldexp(1.0, exponent)
 
 
-# The two sides of the cosine's law in log space, for any dimension.
+# The two sides of the cosine's distribution in log space, for any dimension.
 #
 # With b = (dim - 1) / 2 the density of the cosine X of a random direction is C (1 - x^2)^(b - 1), C
 # = Gamma(b + 1/2) / (sqrt(pi) Gamma(b)). Two forms cover [0, 1], neither of which subtracts:
@@ -202,7 +202,7 @@ def _denominator(n: int, b: float, x: FloatArray) -> FloatArray:
     return np.asarray(constant + (rising * (b + n / 2) - falling) * x)
 
 
-# Quantiles of the cosine's law, by Newton's method in log space.
+# Quantiles of the cosine's distribution, by Newton's method in log space.
 
 
 _CLOSE = 1e-9
@@ -214,8 +214,8 @@ _MOST_STEPS = 30
 def upper_quantile(p: FloatArray, dim: int) -> FloatArray:
     """The x >= 0 with P(X >= x) = p, for p in [0, 1/2] of shape (n,).
 
-    The unknown is s = sqrt(-log(1 - x^2)), in which the law is nearly Gaussian (Wallace 1959,
-    "Bounds on normal approximations to Student's and the chi-square distributions", gives the
+    The unknown is s = sqrt(-log(1 - x^2)), in which the distribution is nearly Gaussian (Wallace
+    1959, "Bounds on normal approximations to Student's and the chi-square distributions", gives the
     start) and which tells apart cosines that round to 1. In s the log of the tail is nearly a
     parabola; below the switch the mass from 0 is solved for instead, as its digits are those of x.
     """
@@ -262,7 +262,7 @@ def _tail_step(s: FloatArray, log_p: FloatArray, dim: int) -> FloatArray:
 
 
 EXACT_COSINE_BELOW = 1000
-"""The dimension from which on the closed-form null is N(0, 1/dim) and not the exact cosine law."""
+"""The dimension from which on the closed-form null is N(0, 1/dim), not the exact distribution."""
 
 
 @dataclass(frozen=True)
@@ -332,15 +332,15 @@ class ExactCosine:
         return -self.isf(p)
 
     def reflected(self) -> "ExactCosine":
-        """The law of -X, which is the same by symmetry."""
+        """The distribution of -X, which is the same by symmetry."""
         return self
 
 
 def closed_form_null(dim: int) -> Gaussian | ExactCosine:
-    """The law of an excluded canary's cosine in dimension `dim` (Andrew et al., section 4).
+    """The null distribution of a canary's cosine in dimension `dim` (Andrew et al., section 4).
 
-    It is the exact law below EXACT_COSINE_BELOW and its Gaussian limit from there on, which is the
-    paper's choice. ExactCosine itself serves any dimension.
+    It is the exact distribution below EXACT_COSINE_BELOW and its Gaussian limit from there on,
+    which is the paper's choice. ExactCosine itself serves any dimension.
 
     Raises:
       ValueError: If dim is below 2.

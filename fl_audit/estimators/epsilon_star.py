@@ -186,17 +186,18 @@ class LossTransform:
 def epsilon_star_of_laws(members: Law, non_members: Law, delta: float) -> ModelEpsilon:
     """Epsilon* over the thresholds where FPR and FNR lie in (delta, 1 - delta).
 
-    This is what the paper's experiments compute: log sup over thresholds of the four ratios and
-    1 (equation after 9), without rates outside (delta, 1 - delta) (its footnote 2 and appendix B,
+    This is what the paper's experiments compute: log sup over thresholds of the four ratios and 1
+    (equation after 9), without rates outside (delta, 1 - delta) (its footnote 2 and appendix B,
     8.1). It never exceeds log((1 - 2 delta) / delta), hence is 0 from delta = 1/3 on. The paper
-    takes the maximum over 2 million thresholds, equally spaced quantiles of both laws, which do
-    not resolve rates near 1e-6 and below; here it is the supremum, to about 1e-9 relative.
+    takes the maximum over 2 million thresholds, equally spaced quantiles of both distributions,
+    which do not resolve rates near 1e-6 and below; here it is the supremum, to about 1e-9 relative.
 
     Args:
-      members: Law of a statistic on training points; exchanging the laws changes nothing.
-      non_members: Law of the statistic on other points.
+      members: Distribution of a statistic on training points; exchanging the distributions changes
+        nothing.
+      non_members: Distribution of the statistic on other points.
       delta: The delta of differential privacy, in [0, 1). With delta 0 nothing is left out, and the
-        tails of two different laws give infinity.
+        tails of two different distributions give infinity.
 
     Returns:
       The largest ratio; its threshold is one on the statistic: "at least the threshold" means
@@ -252,7 +253,7 @@ _MEMBERS_BELOW: dict[Guess, Ratio] = {
     "included": "(FPR - delta) / TPR",
     "excluded": "(FNR - delta) / TNR",
 }
-"""The ratio to which each guess belongs where the laws were exchanged."""
+"""The ratio to which each guess belongs where the distributions were exchanged."""
 
 
 def _ratio(names: dict[Guess, Ratio], guess: Guess | None) -> Ratio | None:
@@ -261,15 +262,15 @@ def _ratio(names: dict[Guess, Ratio], guess: Guess | None) -> Ratio | None:
 
 @dataclass(frozen=True)
 class _Clipped:
-    """A law whose tail probabilities are moved into [rate, 1 - rate].
+    """A distribution whose tail probabilities are moved into [rate, 1 - rate].
 
     With rate >= delta, the supremum of the ratios over all thresholds with clipped rates is the
     one over the thresholds with both rates inside. Take one where FNR is below `rate` (the other
     three cases are alike) and the higher threshold where FNR is `rate`, at which FPR is no
     larger. Clipped, the first two ratios are no smaller there, and at the first threshold
     (FNR - delta) / TNR <= (rate - delta) / rate and (FPR - delta) / TPR <= (1 - rate - delta) /
-    (1 - rate) are below 1. Where no threshold has both rates inside (laws far apart, or a
-    deviation of 0), clipping gives the limit of laws that just have one.
+    (1 - rate) are below 1. Where no threshold has both rates inside (distributions far apart, or a
+    deviation of 0), clipping gives the limit of distributions that just have one.
     """
 
     law: Law
@@ -284,15 +285,15 @@ class _Clipped:
         return self._moved(self.law.logcdf(x))
 
     def isf(self, p: npt.ArrayLike) -> FloatArray:
-        """The quantile of the law itself, as thresholds are not moved."""
+        """The quantile of the distribution itself, as thresholds are not moved."""
         return self.law.isf(p)
 
     def ppf(self, p: npt.ArrayLike) -> FloatArray:
-        """The quantile of the law itself."""
+        """The quantile of the distribution itself."""
         return self.law.ppf(p)
 
     def reflected(self) -> "_Clipped":
-        """The law of -X, clipped at the same rate."""
+        """The distribution of -X, clipped at the same rate."""
         return _Clipped(self.law.reflected(), self.rate)
 
     def _moved(self, log_p: FloatArray) -> FloatArray:
@@ -303,7 +304,7 @@ class _Clipped:
 
 
 _MANY_TIES = 0.05
-"""The share of losses equal to the smallest from which no Gaussian is the law of all of them."""
+"""The share of losses equal to the smallest from which on no Gaussian fits all of them."""
 
 
 def epsilon_star(setting: AuditSetting) -> Estimate:
@@ -314,9 +315,9 @@ def epsilon_star(setting: AuditSetting) -> Estimate:
     the thresholds where both error rates lie in (delta, 1 - delta) (`epsilon_star_of_laws`).
     Negoescu et al. (2024), section 3.1 and appendix B, 8.1.
 
-    Where all scores of one class are equal (up to rounding) its law is a point, and the value is
-    the limit of ever narrower laws. Where all scores are equal it is 0. With delta 0 it is infinite
-    unless both fits are the same.
+    Where all scores of one class are equal (up to rounding) its distribution is a point, and the
+    value is the limit of ever narrower distributions. Where all scores are equal it is 0. With
+    delta 0 it is infinite unless both fits are the same.
 
     Raises:
       NotApplicableError: If there are fewer than 2 included or 2 excluded scores.

@@ -76,7 +76,7 @@ class Method:
 
     @property
     def is_valid(self) -> bool:
-        """Whether the method makes lower bounds that hold whatever law the scores have."""
+        """Whether the method makes lower bounds that hold whatever distribution the scores have."""
         return self.kind == "lower_bound" and self.valid_for in WHATEVER_LAW
 
     def allows(self, inclusion: Inclusion) -> bool:
@@ -187,7 +187,7 @@ def remove_method(name: str) -> None:
 
 
 def valid_methods(inclusion: Inclusion = "coins") -> tuple[str, ...]:
-    """Names of the methods whose lower bounds hold whatever law the scores have (`WHATEVER_LAW`).
+    """Names of the methods whose lower bounds hold whatever the distribution (`WHATEVER_LAW`).
 
     Args:
       inclusion: How it was decided which canaries take part.

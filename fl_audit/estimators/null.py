@@ -37,7 +37,7 @@ def spaced_ranks(n: int) -> npt.NDArray[np.int64]:
     return np.asarray(np.unique(np.concatenate([nearest, n + 1 - np.array(nearest)])))
 
 
-# Tests of whether excluded scores can have the law that they are held against.
+# Tests of whether excluded scores can have the distribution that they are held against.
 #
 # Every p-value here is valid: under the null it is at most p with probability at most p, for any
 # number of scores, ties included. The scores are taken as independent.
@@ -55,8 +55,9 @@ def too_large_p_value(scores: FloatArray, log_tail_upper: LogTail) -> float:
 
     Where P(X >= t) <= U(t), the k-th largest of n scores reaches t with probability at most
     P(Binomial(n, U(t)) >= k), which at t = that score is a p-value; so is r times the least of
-    those at r ranks (Bonferroni). For the exact law U this asks about the whole law from above, as
-    the test of Berk & Jones (1979) does, and on the reflected scores from below.
+    those at r ranks (Bonferroni). For the exact distribution U this asks about the whole
+    distribution from above, as the test of Berk & Jones (1979) does, and on the reflected scores
+    from below.
 
     Args:
       scores: At least one score, float64 of shape (n,).
@@ -73,8 +74,9 @@ def cosine_p_value(deviations: FloatArray, log_tail_upper: LogTail) -> float:
     """A p-value of scores as cosines of random directions or of random signs.
 
     Five tests share the level (Bonferroni): too many large and too many small scores, by the bound
-    on the tail and the symmetry of the law; the mean; too large and too small a sum of squares. The
-    last three need nothing but what all these cosines have in common (see the functions).
+    on the tail and the symmetry of the distribution; the mean; too large and too small a sum of
+    squares. The last three need nothing but what all these cosines have in common (see the
+    functions).
 
     Args:
       deviations: Scores times sqrt(dim), at least one, float64 of shape (n,).
@@ -139,7 +141,7 @@ class NullTail(Protocol):
 
     @property
     def description(self) -> str:
-        """The assumed law of excluded scores, in words that follow "excluded scores are"."""
+        """The assumed distribution, in words that follow "excluded scores are"."""
 
     def log_tail_upper(self, thresholds: npt.ArrayLike) -> FloatArray:
         """Log of an upper bound on P(score >= t), which never rises with t.
@@ -216,7 +218,7 @@ EMPIRICAL = Null("empirical")
 
 @dataclass(frozen=True)
 class GaussianCanaryNull:
-    """The exact null law of cosines of `gaussian` canaries, uniform directions, with any vector.
+    """The exact null distribution of `gaussian` canaries' cosines with any vector.
 
     Attributes:
       dim: Number of trainable parameters, 2 to 2^53.
@@ -241,7 +243,7 @@ class GaussianCanaryNull:
         return ExactCosine(self.dim).logsf(np.minimum(thresholds, _LARGEST_COSINE))
 
     def p_value(self, excluded: FloatArray) -> float:
-        """A p-value of the whole law and of its moments."""
+        """A p-value of the whole distribution and of its moments."""
         root = math.sqrt(self.dim)
         law = ExactCosine(self.dim)
         return cosine_p_value(root * excluded, lambda z: law.logsf(z / root))

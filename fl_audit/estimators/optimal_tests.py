@@ -1,13 +1,14 @@
-"""What the best threshold proves with so many canaries, when both laws are known exactly.
+"""What the best threshold proves with so many canaries, when both distributions are known exactly.
 
 By Neyman and Pearson no test tells P from Q better on one canary than one that compares the
-likelihood ratio with a threshold. An ideal auditor knows both laws, picks the best threshold before
-there is any score, and pays for no choice; what is left is the chance of the canaries themselves.
+likelihood ratio with a threshold. An ideal auditor knows both distributions, picks the best
+threshold before there is any score, and pays for no choice; what is left is the chance of the
+canaries themselves.
 
 On many canaries a test may use all scores, not only how many are above one threshold. The best one
-multiplies likelihood ratios against the least favourable law of the claim (Huber & Strassen 1973).
-For a Gaussian release of epsilon 2 or 4 at delta 1e-3 its median bound is 2 to 8 % larger from 100
-included canaries on, and 23 and 8 % larger with 27.
+multiplies likelihood ratios against the least favourable distribution of the claim (Huber &
+Strassen 1973). For a Gaussian release of epsilon 2 or 4 at delta 1e-3 its median bound is 2 to 8 %
+larger from 100 included canaries on, and 23 and 8 % larger with 27.
 """
 
 import math
@@ -42,7 +43,7 @@ class OptimalTests:
 def largest_provable(
     tests: OptimalTests, num_included: int, delta: float, confidence: float
 ) -> float:
-    """The median lower bound on epsilon of the best of the tests, with exact laws.
+    """The median lower bound on epsilon of the best of the tests, with exact distributions.
 
     The bound is that of one threshold chosen beforehand: the false positive rate is known, and the
     true positive rate has Clopper and Pearson's limit at the median number of included canaries

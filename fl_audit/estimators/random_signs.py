@@ -7,7 +7,7 @@ out.
 The tail of a weighted sum of random signs whose weights are known to be spread out.
 
 S = sum a_i s_i, with independent fair signs s_i, sum a_i^2 = 1, A3 = sum |a_i|^3, A4 = sum a_i^4.
-For z > 0 and the tilted law P_h(s) = P(s) exp(h S - K(h)) with K(h) = sum log cosh(a_i h),
+For z > 0 and the tilted distribution P_h(s) = P(s) exp(h S - K(h)) with K(h) = sum log cosh(a_i h),
 
     P(S >= z) = E_h[exp(K(h) - h S); S >= z].                                           (1)
 
@@ -19,10 +19,10 @@ At h = z:
    sech^2(sqrt u) is convex in u >= 0 (the derivative of tanh^2(sqrt u) is sech^2(x) tanh(x) / x at
    x = sqrt u, a product of two falling positive functions), Jensen's inequality with the weights
    a_i^2 gives v >= w := sech^2(z sqrt(A4)).
-3. E_z |s_i - t_i|^3 = 1 - t_i^4 <= 1. So by the Berry-Esseen theorem for summands of different laws
-   P_z(S <= x) differs from the Gaussian with mean m and variance v nowhere by more than
-   D = C A3 / w^(3/2), C = 0.5600 (Shevtsova 2010, "An improvement of convergence rate estimates in
-   the Lyapunov theorem", Doklady Mathematics 82, 862-864); the same for P_z(S < x).
+3. E_z |s_i - t_i|^3 = 1 - t_i^4 <= 1. So by the Berry-Esseen theorem for summands of different
+   distributions P_z(S <= x) differs from the Gaussian with mean m and variance v nowhere by more
+   than D = C A3 / w^(3/2), C = 0.5600 (Shevtsova 2010, "An improvement of convergence rate
+   estimates in the Lyapunov theorem", Doklady Mathematics 82, 862-864); the same for P_z(S < x).
 4. Integrating (1) by parts, where exp(-z x) falls from x = z on and P_z(z <= S <= x) is at most its
    Gaussian value plus 2 D: E_z[exp(-z S); S >= z] <= E[exp(-z G); G >= z] + 2 D exp(-z^2), with G
    that Gaussian.
@@ -56,12 +56,12 @@ _ABOVE_ONE = 1 + 1e-9
 def rademacher_log_tail_bound(cosine: npt.ArrayLike, dim: int) -> FloatArray:
     """Log of an upper bound on P(cosine of a random canary >= `cosine`), whatever the model.
 
-    The canary's entries are independent fair signs over sqrt(dim), and the model is any vector
-    that does not depend on them; a Hadamard canary by itself has the same law. Its cosine is
-    S / sqrt(dim), with S a sum of signs whose weights have squares summing to 1. How S is spread
-    depends on the weights, and its tail can exceed the Gaussian one: with two equal weights
-    P(S >= sqrt(2)) is 1/4, and P(Z >= sqrt(2)) is 0.079. So neither N(0, 1/dim) nor the exact
-    law of a uniform direction is a bound. With y = sqrt(dim) * cosine, this is the least of
+    The canary's entries are independent fair signs over sqrt(dim), and the model is any vector that
+    does not depend on them; a Hadamard canary by itself has the same distribution. Its cosine is S
+    / sqrt(dim), with S a sum of signs whose weights have squares summing to 1. How S is spread
+    depends on the weights, and its tail can exceed the Gaussian one: with two equal weights P(S >=
+    sqrt(2)) is 1/4, and P(Z >= sqrt(2)) is 0.079. So neither N(0, 1/dim) nor the exact distribution
+    of a uniform direction is a bound. With y = sqrt(dim) * cosine, this is the least of
 
     - 1/2 for y > 0 by symmetry;
     - 1/4 for y > 1, since P(|S| <= 1) >= 1/2 (Keller & Klein 2022, "Proof of Tomaszewski's
@@ -183,7 +183,7 @@ def concentration_of(vector: npt.ArrayLike) -> Concentration | None:
 
 
 _BERRY_ESSEEN = 0.5600
-"""The constant of Shevtsova (2010), for independent summands that need not have one law."""
+"""The constant of Shevtsova (2010), for independent summands of different distributions."""
 
 _LARGEST_FOURTH_POWERS = 1 / 3
 """The largest A4 of the last paragraph above; beyond, the bound for all weights is smaller."""
@@ -193,8 +193,8 @@ def rademacher_sum_log_tail(z: npt.ArrayLike, concentration: Concentration | Non
     """Log of an upper bound on P(S >= z) for a sum S of signs whose squared weights sum to 1.
 
     The least of three bounds: for all weights (`rademacher_log_tail_bound`), by Berry and Esseen's
-    theorem, and by the same theorem under the tilted law (at the top of this file). It never rises
-    with z.
+    theorem, and by the same theorem under the tilted distribution (at the top of this file). It
+    never rises with z.
 
     Args:
       z: Points in standard deviations of S, float64 of any shape.

@@ -161,7 +161,7 @@ ValidFor = Literal["any mechanism", "independent scores", "Gaussian mechanisms"]
 different canaries are independent once it is decided who is included; for Gaussian ones."""
 
 WHATEVER_LAW: tuple[ValidFor, ...] = ("any mechanism", "independent scores")
-"""Where a bound holds that takes no law of included canaries' scores for granted."""
+"""Where a bound holds that takes no distribution of included canaries' scores for granted."""
 Detail = float | int | str | None | Mapping[str, "Detail"]
 
 

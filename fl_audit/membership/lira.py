@@ -20,7 +20,7 @@ from fl_audit.errors import InputError
 
 @dataclass(frozen=True, eq=False)
 class NormalFit:
-    """Normal laws of the loss, one per entry.
+    """Normal distributions of the loss, one per entry.
 
     Attributes:
       mean: Means, float64 of any shape.
@@ -52,8 +52,9 @@ def decide_member(
 
     Args:
       loss: Losses of the point under the models in question, float64 of any shape.
-      without: Law H0, fitted to losses of models trained without the point; broadcast with loss.
-      having: Law H1, fitted to losses of models trained with it; broadcast with loss.
+      without: Distribution H0, fitted to losses of models trained without the point; broadcast with
+        loss.
+      having: Distribution H1, fitted to losses of models trained with it; broadcast with loss.
       false_positive_rate: False positive rate alpha* that the test aims at, in (0, 1).
 
     Raises:
@@ -71,13 +72,13 @@ def decide_member(
 def member_p_values(loss: FloatArray, without: NormalFit, having: NormalFit) -> FloatArray:
     """The smallest false positive rate at which `decide_member` takes each loss for a member's.
 
-    It is the probability under H0 of a likelihood ratio at least as large, 1 where both laws are
-    equal. So the decisions at all alpha* come from one array.
+    It is the probability under H0 of a likelihood ratio at least as large, 1 where both
+    distributions are equal. So the decisions at all alpha* come from one array.
 
     Args:
       loss: Losses of the point under the models in question, float64 of any shape.
-      without: Law H0; broadcast with loss.
-      having: Law H1; broadcast with loss.
+      without: Distribution H0; broadcast with loss.
+      having: Distribution H1; broadcast with loss.
 
     Returns:
       Rates in [0, 1], float64 of the broadcast shape.
@@ -103,13 +104,14 @@ def member_p_values(loss: FloatArray, without: NormalFit, having: NormalFit) -> 
     return np.asarray(np.where(equal, by_shift, by_width))
 
 
-# The outputs of shadow models, whose training points are known, and normal laws fitted to them.
+# The outputs of shadow models, whose training points are known, and normal distributions fitted to
+# them.
 
 
 BoolArray = npt.NDArray[np.bool_]
 
 Spread = Literal["each_point", "all_points"]
-"""Whether each point's law has a deviation of its own, or all points share one.
+"""Whether each point's distribution has a deviation of its own, or all points share one.
 
 Carlini et al. (2022) find that with few shadow models (some 64) a shared one does better.
 """
@@ -151,7 +153,7 @@ class ShadowOutputs:
         return ShadowOutputs(self.values[models], self.member[models])
 
     def of_members(self, spread: Spread = "each_point") -> NormalFit:
-        """The laws of the outputs of models trained on each point, of shape (points,).
+        """The distributions of the outputs of models trained on each point, of shape (points,).
 
         Raises:
           InputError: If fewer than 2 of the models were trained on a point, or all agree.
@@ -159,7 +161,7 @@ class ShadowOutputs:
         return _fit(self.values, self.member, spread, "trained on")
 
     def of_others(self, spread: Spread = "each_point") -> NormalFit:
-        """The laws of the outputs of models trained without each point, of shape (points,).
+        """The fits to outputs of models trained without each point, of shape (points,).
 
         Raises:
           InputError: If fewer than 2 of the models were trained without a point, or all agree.
@@ -197,7 +199,7 @@ def online_lira(
     """The log likelihood ratio of "trained on the point" against "trained without it".
 
     It is log N(x; mean_in, std_in) - log N(x; mean_out, std_out) at the attacked model's output x
-    for the point, with laws fitted to the shadow models'. Algorithm 1.
+    for the point, with distributions fitted to the shadow models'. Algorithm 1.
 
     Args:
       targets: Outputs of the attacked models, finite floats of shape (..., points).
@@ -208,7 +210,7 @@ def online_lira(
       Scores, float64 of the shape of targets; larger for likelier members.
 
     Raises:
-      InputError: If the points differ, or a law cannot be fitted.
+      InputError: If the points differ, or a distribution cannot be fitted.
 
     >>> values = np.array([[0.0], [2.0], [4.0], [6.0]])
     >>> shadow = ShadowOutputs(values, [[False], [False], [True], [True]])
@@ -225,9 +227,9 @@ def offline_lira(
 ) -> FloatArray:
     """How far an output lies above what models trained without the point give.
 
-    The attacker has no models trained on the point. The score is -log P(Z > x) for Z of the law of
-    models without it, which orders outputs as the paper's offline variant 1 - P(Z > x) does.
-    Outputs must be larger for points better learned (margins, not losses).
+    The attacker has no models trained on the point. The score is -log P(Z > x) for Z of the
+    distribution of models without it, which orders outputs as the paper's offline variant 1 - P(Z >
+    x) does. Outputs must be larger for points better learned (margins, not losses).
 
     Args:
       targets: Outputs of the attacked models, finite floats of shape (..., points).
@@ -238,7 +240,7 @@ def offline_lira(
       Scores, float64 of the shape of targets; larger for likelier members.
 
     Raises:
-      InputError: If the points differ, or a law cannot be fitted.
+      InputError: If the points differ, or a distribution cannot be fitted.
     """
     outputs = _checked(targets, shadow)
     without = shadow.of_others(spread)
@@ -269,7 +271,7 @@ class WorstPoints:
 
     Attributes:
       points: Indices of the points, int64 of shape (k,).
-      accuracy: Share of held-back models that LiRA told right at each, float64 of shape (k,).
+      accuracy: Share of held-back models that LiRA judged rightly at each, float64 of shape (k,).
       separation: Distance of the means of models with and without the point, in units of the
         root mean square of both deviations, float64 of shape (k,).
     """
@@ -283,14 +285,15 @@ def select_worst(shadow: ShadowOutputs, k: int, fitted_share: float = 0.8) -> Wo
     """The k points with the largest aggregate weight.
 
     The weight is LiRA's accuracy (a log likelihood ratio above 0 means member) on models that its
-    laws were not fitted to: section 4.1 fits to 80 % of the shadow models and tests on the rest.
-    Few models leave many points with the same accuracy; among these the better separated come
+    distributions were not fitted to: section 4.1 fits to 80 % of the shadow models and tests on the
+    rest. Few models leave many points with the same accuracy; among these the better separated come
     first, and then those of lower index.
 
     Args:
       shadow: Outputs of models, each trained on a random part of the points.
       k: Number of points, from 1 to all.
-      fitted_share: Share of the models, the first ones, that laws are fitted to, in (0, 1).
+      fitted_share: Share of the models, the first ones, that distributions are fitted to, in (0,
+        1).
 
     Raises:
       InputError: If k or the share is out of range, or there are too few models.

@@ -83,7 +83,7 @@ def measure_mia(
 
     Raises:
       InputError: If a side has fewer than 2 shadow models, a loss is not finite, the shapes
-        disagree, or the losses that a law is fitted to are all equal.
+        disagree, or the losses that a distribution is fitted to are all equal.
     """
     judged = [_losses(challenges_without, 1), _losses(challenges_having, 1)]
     shadow = [_losses(shadow_without, 2), _losses(shadow_having, 2)]
@@ -96,9 +96,9 @@ def measure_mia(
 def measure_mia_fast(losses_without: npt.ArrayLike, losses_having: npt.ArrayLike) -> MeasuredMia:
     """The attack on models that are each other's shadow models. Algorithm 5.
 
-    Each loss is judged by normal laws fitted to the other losses of its own side and to all losses
-    of the other side. This is cheap, but decisions on a base share their shadow models: the counts
-    are correlated (equation 7).
+    Each loss is judged by normal distributions fitted to the other losses of its own side and to
+    all losses of the other side. This is cheap, but decisions on a base share their shadow models:
+    the counts are correlated (equation 7).
 
     Args:
       losses_without: Losses (or negative margins) of each base's point under models without it,
@@ -107,7 +107,7 @@ def measure_mia_fast(losses_without: npt.ArrayLike, losses_having: npt.ArrayLike
 
     Raises:
       InputError: If a side has fewer than 3 models, a loss is not finite, the shapes disagree, or
-        the losses that a law is fitted to are all equal.
+        the losses that a distribution is fitted to are all equal.
 
     >>> rng = np.random.default_rng(0)
     >>> found = measure_mia_fast(rng.normal(size=(1, 100)), rng.normal(2, 1, size=(1, 100)))
@@ -143,7 +143,7 @@ def _check_bases(sides: list[FloatArray]) -> None:
 
 
 def _warn_if_skewed(sides: list[FloatArray]) -> None:
-    """Warns where losses that normal laws are fitted to are far from normal.
+    """Warns where losses that normal distributions are fitted to are far from normal.
 
     Of 30 normal losses the skewness exceeds 2 with probability 1e-5. That of raw cross-entropy,
     which is at least 0 and near it for a trained model, often does, and the test then misses the

@@ -195,8 +195,8 @@ class Prior:
     """The priors of the model, independent of each other.
 
     Attributes:
-      epsilon_variance: Variance of the normal law that, cut to [0, inf), is epsilon's prior, in (0,
-        1,000,000].
+      epsilon_variance: Variance of the normal distribution that, cut to [0, inf), is epsilon's
+        prior, in (0, 1,000,000].
       strength: Prior of the attacks' strength s. Given epsilon and s, the error rates of each
         attack are uniform on R_s(epsilon, delta), which is R(epsilon, delta) without R(s epsilon, s
         delta) (equation 2): a larger s keeps them away from blind guessing.
@@ -229,7 +229,7 @@ ALPHA_PRIORS: dict[str, BetaStrength | FixedStrength] = {
     "uniform": FixedStrength(0.0),
     "strongest": FixedStrength(1.0),
 }
-"""The paper's laws of the error rates given epsilon and delta, by the name a command takes.
+"""The paper's priors of the error rates given epsilon and delta, by the name a command takes.
 
 `strength` is equation 2 with s ~ Beta(1, 1), `uniform` its start, uniform on R(epsilon, delta), and
 `strongest` the special case s = 1 of Remark 2.
@@ -237,7 +237,7 @@ ALPHA_PRIORS: dict[str, BetaStrength | FixedStrength] = {
 
 
 def alpha_prior(name: str) -> BetaStrength | FixedStrength:
-    """The prior of the strength that goes by this name, a number or the shapes of a Beta law.
+    """The prior of the strength by this name: a number, or the shapes of a Beta distribution.
 
     Raises:
       InputError: If the name is neither a known one, nor a number in [0, 1], nor beta:A,B.
@@ -303,7 +303,7 @@ class Correlations:
 
 
 class CountModel(Protocol):
-    """A law of the counts given the error rates."""
+    """A distribution of the counts given the error rates."""
 
     def draw(self, rng: np.random.Generator, chains: int, points: int) -> ErrorRates:
         """Auxiliary error rates, `points` of them for each chain and base."""
@@ -316,7 +316,7 @@ class CountModel(Protocol):
 
 
 class IndependentCounts:
-    """Binomial counts (equation 1): the auxiliary law is the posterior, with equal weights."""
+    """Binomial counts (equation 1): auxiliary rates are draws from the posterior."""
 
     def __init__(self, counts: ChallengeCounts) -> None:
         """Take the counts of n bases."""
@@ -339,9 +339,9 @@ class CorrelatedCounts:
     X has mean N0 alpha and variance N0^2 alpha (1 - alpha) a0^2 with a0^2 = 1/N0 + (1 - 1/N0) tau;
     Y likewise; their correlation is rho / (a0 a1). With N0 = N1 = N this is equation 7.
 
-    The auxiliary law is a mixture of Beta laws of counts cut down as tau does, so that it is never
-    much narrower than the likelihood; its shapes of 1/2 take up the likelihood's poles at rates of
-    0 and 1.
+    The auxiliary distribution is a mixture of Beta distributions of counts cut down as tau does, so
+    that it is never much narrower than the likelihood; its shapes of 1/2 take up the likelihood's
+    poles at rates of 0 and 1.
 
     Raises:
       InputError: If a base has no challenge on one of its sides.
@@ -381,7 +381,7 @@ class CorrelatedCounts:
         return np.asarray(np.min(a0 * a1, axis=1))
 
     def draw(self, rng: np.random.Generator, chains: int, points: int) -> ErrorRates:
-        """Draws from the mixture of Beta laws."""
+        """Draws from the mixture of Beta distributions."""
         n = len(self._n0)
         component = rng.integers(len(self._normaliser), size=(chains, n, points))
         base = np.arange(n)[:, None]

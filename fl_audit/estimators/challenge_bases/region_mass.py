@@ -202,7 +202,7 @@ def boundary_density(counts: ChallengeCounts, epsilon: FloatArray, delta: float)
 
 @dataclass(frozen=True, eq=False)
 class _Rates:
-    """The law of an error rate, Beta(errors + 1, trials - errors + 1), for each base."""
+    """The distribution of an error rate, Beta(errors + 1, trials - errors + 1), for each base."""
 
     errors: FloatArray
     trials: FloatArray

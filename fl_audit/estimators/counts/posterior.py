@@ -36,7 +36,7 @@ from fl_audit.estimators.beta_distribution import beta_cdf, beta_quantile
 from fl_audit.estimators.counts.confusion import ConfusionCounts, Interval
 
 _CUT = 1e-14
-"""The tail probability beyond which a law is taken to have no mass."""
+"""The tail probability beyond which a distribution is taken to have no mass."""
 
 _U, _W = np.polynomial.legendre.leggauss(60)
 _NODES = (2 - _U) * (1 + _U) ** 2 / 4
@@ -45,7 +45,7 @@ _WEIGHTS = _W * 3 * (1 - _U**2) / 4
 
 @dataclass(frozen=True, eq=False)
 class RateLaws:
-    """Beta laws of error rates, and where their mass lies.
+    """Beta distributions of error rates, and where their mass lies.
 
     Attributes:
       rows: First shapes; second shapes; rates below which the probability is 1e-14; and the same
@@ -83,26 +83,26 @@ class RateLaws:
 
     @property
     def opposite(self) -> "RateLaws":
-        """The laws of one minus the rates."""
+        """The distributions of one minus the rates."""
         return RateLaws(self.rows[[1, 0, 3, 2]])
 
     def __getitem__(self, laws: npt.NDArray[np.intp]) -> "RateLaws":
-        """Some of the laws."""
+        """Some of the distributions."""
         return RateLaws(self.rows[:, laws])
 
     def then(self, other: "RateLaws") -> "RateLaws":
-        """These laws followed by the others."""
+        """These distributions followed by the others."""
         return RateLaws(np.concatenate([self.rows, other.rows], axis=1))
 
 
 def corner_mass(x: RateLaws, y: RateLaws, delta: float, epsilon: FloatArray) -> FloatArray:
     """P((1 - delta - X) / Y > e^epsilon or (1 - delta - Y) / X > e^epsilon), row by row.
 
-    The mass falls as X or Y grows in law, that is with more errors among as many guesses.
+    The mass falls as X or Y grows in distribution, that is with more errors among as many guesses.
 
     Args:
-      x: Laws of one error rate, m of them.
-      y: Laws of the other, m of them, independent of x.
+      x: Distributions of one error rate, m of them.
+      y: Distributions of the other, m of them, independent of x.
       delta: The delta of differential privacy, in [0, 1).
       epsilon: Values at least 0, float64 of shape (m,).
 
@@ -128,8 +128,8 @@ def corner_density(x: RateLaws, y: RateLaws, delta: float, epsilon: FloatArray) 
     Zanella-Béguelin et al. (2022), equations 7 to 12.
 
     Args:
-      x: Laws of one error rate, m of them.
-      y: Laws of the other, m of them, independent of x.
+      x: Distributions of one error rate, m of them.
+      y: Distributions of the other, m of them, independent of x.
       delta: The delta of differential privacy, in [0, 1).
       epsilon: Values at least 0, float64 of shape (m,).
 
@@ -151,8 +151,8 @@ class _Wings:
     """Both wings of m corners: first those along y, then those along x.
 
     Attributes:
-      outer: Laws of the rate along the axis, 2 m of them.
-      inner: Laws of the other rate, 2 m of them, below (1 - delta - outer) e^-epsilon.
+      outer: Distributions of the rate along the axis, 2 m of them.
+      inner: Distributions of the other rate, 2 m of them, below (1 - delta - outer) e^-epsilon.
       delta: The delta of differential privacy, in [0, 1).
       epsilon: Values of epsilon, float64 of shape (2 m,).
       crossing: Points c where the wings start, float64 of shape (2 m,).
@@ -215,11 +215,11 @@ _SCORED = (1e-300, 1 - 2**-53)
 
 @dataclass(frozen=True)
 class EpsilonPosterior:
-    """The law of epsilon(FNR, FPR) under the joint posterior of the two error rates.
+    """The distribution of epsilon(FNR, FPR) under the joint posterior of the two error rates.
 
-    FNR and FPR are independent with Jeffreys priors, so Beta(FN + 1/2, TP + 1/2) and
-    Beta(FP + 1/2, TN + 1/2) given the counts; epsilon is the infimum that `epsilon_of_rates`
-    gives. Its law has an atom at 0 (the rates that (0, delta)-DP allows; none if delta is 0) and a
+    FNR and FPR are independent with Jeffreys priors, so Beta(FN + 1/2, TP + 1/2) and Beta(FP + 1/2,
+    TN + 1/2) given the counts; epsilon is the infimum that `epsilon_of_rates` gives. Its
+    distribution has an atom at 0 (the rates that (0, delta)-DP allows; none if delta is 0) and a
     positive density beyond. Zanella-Béguelin et al. (2022), section 3.2, equations 2, 3 and 6, and
     appendix A.2. (There the upper boundary lacks "1 +" in front of (delta - x) e^-epsilon.)
 

@@ -27,7 +27,7 @@ from fl_audit.estimators.setting import AuditSetting
 def in_units(setting: AuditSetting) -> tuple[CanaryScores, float]:
     """The scores in units in which the largest is about 1, and the unit.
 
-    The closed-form null is a law of cosines, whose unit is 1.
+    The closed-form null is a distribution of cosines, whose unit is 1.
     """
     scores = setting.scores
     both = np.concatenate([scores.included, scores.excluded])
@@ -50,11 +50,11 @@ def epsilon_over_all_regions(first: Gaussian, second: Gaussian, delta: float) ->
     It solves max over both orders of P(L > epsilon) - e^epsilon Q(L > epsilon) = delta, where L =
     log(p / q) (Steinke 2022, "Composition of differential privacy", arXiv:2210.00597, Prop. 7).
     With equal deviations it is the analytic Gaussian mechanism of Balle & Wang (2018). It is
-    infinite where delta is 0 or a deviation is 0, unless the laws are equal.
+    infinite where delta is 0 or a deviation is 0, unless the distributions are equal.
 
     Args:
-      first: Law of the scores on one side; the order of the two does not matter.
-      second: Law of the scores on the other side.
+      first: Distribution of the scores on one side; the order of the two does not matter.
+      second: Distribution of the scores on the other side.
       delta: The delta of differential privacy, in [0, 1).
 
     Raises:
@@ -100,7 +100,7 @@ class _LikelihoodRatio:
 
     @classmethod
     def between(cls, p: Gaussian, q: Gaussian) -> "_LikelihoodRatio":
-        """The ratio of p to q, in units that make p the standard normal law."""
+        """The ratio of p to q, in units that make p the standard normal distribution."""
         mean, std = (q.mean - p.mean) / p.std, q.std / p.std
         # (1 - std)(1 + std), not 1 - std^2: nearly equal deviations must not cancel.
         square = (1 - std) * (1 + std) / (2 * std**2)
@@ -180,18 +180,19 @@ class BestThreshold:
 
 
 def epsilon_of_laws(null: Law, alternative: Law, delta: float) -> BestThreshold:
-    """The supremum of epsilon over all thresholds between two laws.
+    """The supremum of epsilon over all thresholds between two distributions.
 
     It is the max over a of max(log((F0(a) - delta) / F1(a)), log((1 - delta - F1(a)) / (1 -
     F0(a)))), never below 0, exact to about 1e-9 relative. Andrew et al. (2023), section 4.
 
-    With delta 0 and continuous laws the supremum lies in the tails: infinite, unless both are
-    Gaussian with one deviation and the alternative's mean is not the larger one. A deviation of 0
-    is a point mass: wherever it can be told from the other law without error, epsilon is infinite.
+    With delta 0 and continuous distributions the supremum lies in the tails: infinite, unless both
+    are Gaussian with one deviation and the alternative's mean is not the larger one. A deviation of
+    0 is a point mass: wherever it is distinguished from the other distribution without error,
+    epsilon is infinite.
 
     Args:
-      null: F0, the law of an excluded canary's score.
-      alternative: F1, the law of an included canary's score.
+      null: F0, the distribution of an excluded canary's score.
+      alternative: F1, the distribution of an included canary's score.
       delta: The delta of differential privacy, in [0, 1).
 
     Raises:
@@ -206,7 +207,8 @@ def epsilon_of_laws(null: Law, alternative: Law, delta: float) -> BestThreshold:
     if delta == 0:
         return BestThreshold(_without_delta(null, alternative), None, None)
     above, proven_above = _best_above(null, alternative, delta)
-    # Guessing "excluded" below a threshold is the same question with both laws turned around.
+    # Guessing "excluded" below a threshold is the same question with both distributions turned
+    # around.
     below, proven_below = _best_above(alternative.reflected(), null.reflected(), delta)
     if max(proven_above, proven_below) <= 0:
         return BestThreshold(0.0, None, None)
@@ -330,8 +332,8 @@ def gaussian_fit(setting: AuditSetting) -> Estimate:
     """Epsilon of the best threshold between the null and a Gaussian fitted to included scores.
 
     Andrew et al. (2023), Alg. 1 (closed-form null) and Alg. 2 (Gaussian fitted to the excluded
-    scores). Deviations are population ones (ddof=0). Where all included scores are equal the
-    fitted law is a point mass, and epsilon is infinite as soon as the null puts mass more than
+    scores). Deviations are population ones (ddof=0). Where all included scores are equal the fitted
+    distribution is a point mass, and epsilon is infinite as soon as the null puts mass more than
     delta below it.
 
     Raises:
@@ -392,7 +394,7 @@ def _threshold_details(best: BestThreshold, unit: float) -> dict[str, Detail]:
 
 
 def _all_regions(null: Gaussian | ExactCosine, fitted: Gaussian, delta: float) -> float | None:
-    """Epsilon over all regions, where both laws are Gaussian."""
+    """Epsilon over all regions, where both distributions are Gaussian."""
     return epsilon_over_all_regions(null, fitted, delta) if isinstance(null, Gaussian) else None
 
 

@@ -131,7 +131,7 @@ class _FittedMu:
     Attributes:
       mu: The distance, of either sign, infinite if there is one but no deviation.
       standard_error: Standard error of mu; None where mu is infinite or there is no deviation.
-      std: The deviation that both laws are taken to have.
+      std: The deviation that both distributions are taken to have.
       std_ratio: Deviation of the included scores in units of the null's; None if that is 0.
     """
 
@@ -146,9 +146,9 @@ def gdp_fit(setting: AuditSetting) -> Estimate:
 
     mu = (mean included score - mean under the null) / deviation, and epsilon is that of the
     Gaussian mechanism with noise multiplier 1 / mu (Dong, Roth & Su 2022, corollary 2.13), 0 if mu
-    is not positive. Both laws are taken to have one deviation: under the closed-form null the
-    null's, else the pooled one. `gaussian_fit` allows two; where they differ no mu-GDP curve fits,
-    and `std_ratio` in the details is far from 1.
+    is not positive. Both distributions are taken to have one deviation: under the closed-form null
+    the null's, else the pooled one. `gaussian_fit` allows two; where they differ no mu-GDP curve
+    fits, and `std_ratio` in the details is far from 1.
 
     The standard error of mu is that of the delta method for Gaussian scores: its square is 1 / n1
     under the closed-form null, else 1 / n1 + 1 / n0 + mu^2 / (2 (n1 + n0 - 2)).
@@ -243,7 +243,7 @@ def _pooled(setting: AuditSetting) -> _FittedMu:
     variance = (_sum_of_squares(included) + _sum_of_squares(excluded)) / (n1 + n0 - 2)
     std = math.sqrt(variance)
     if std == 0:
-        # Equal scores within each group: they are told apart without error, or not at all.
+        # Equal scores within each group: they are distinguished without error, or not at all.
         return _FittedMu(math.copysign(math.inf, distance) if distance else 0.0, None, 0.0, None)
     mu = distance / std
     error = math.sqrt(1 / n1 + 1 / n0 + mu**2 / (2 * (n1 + n0 - 2)))

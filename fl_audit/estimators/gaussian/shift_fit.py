@@ -25,10 +25,10 @@ from fl_audit.estimators.setting import AuditSetting
 from fl_audit.estimators.threshold.null_choice import chosen_null
 
 _LARGEST_COSINE = 1 - 1e-6
-"""A cosine beyond this may have been rounded to 1, which has no finite place in the null law."""
+"""A cosine beyond this may have been rounded to 1, which has no finite place in the null."""
 
 
-# Scores in deviations of a known null law: N(0, 1), or the largest of several such values.
+# Scores in deviations of a known null distribution: N(0, 1), or the largest of several such values.
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,11 +47,11 @@ class StandardScores:
 
 
 def standard_scores(scores: CanaryScores, null: NullTail) -> StandardScores | None:
-    """Moves every score to the same place in the normal law that it has in the null law.
+    """Moves every score to the place in the normal distribution that it has in the null.
 
-    A cosine X becomes z with P(N(0, 1) >= z) = P(X >= x) for the exact law of a random direction.
-    Of `rademacher` and `hadamard` canaries this is the limit for a target that is not concentrated
-    on few coordinates.
+    A cosine X becomes z with P(N(0, 1) >= z) = P(X >= x) for the exact distribution of a random
+    direction. Of `rademacher` and `hadamard` canaries this is the limit for a target that is not
+    concentrated on few coordinates.
 
     Args:
       scores: The scores.
@@ -81,11 +81,12 @@ def _normal_scores(cosines: FloatArray, law: ExactCosine) -> FloatArray:
 # The largest of several Gaussian scores, one of which may be shifted: its epsilon.
 #
 # A canary that takes part in one unknown round of K has K scores, N(0, 1) but for one N(m, 1), and
-# an attacker who looks at the largest tells two laws apart: Phi(x)^K and Phi(x)^(K - 1) Phi(x - m).
+# an attacker who looks at the largest tells two distributions apart: Phi(x)^K and Phi(x)^(K - 1)
+# Phi(x - m).
 
 
 _FAR = 40.0
-"""Deviations beyond which a normal law has no mass that a float can tell from 0."""
+"""Deviations beyond which a normal distribution has no mass that a float can tell from 0."""
 
 _LEAST_LOG = -1e12
 """What stands for the logarithm of 0 where a root is looked for."""
@@ -182,7 +183,7 @@ _LARGEST_LOG = 12.0
 
 @dataclass(frozen=True)
 class ShiftedLaw:
-    """A law of included scores.
+    """A distribution of included scores.
 
     Attributes:
       shift: Distance of an included canary's score from the null's mean, in deviations; the mean
@@ -200,7 +201,7 @@ class ShiftLikelihood(Protocol):
     """A likelihood of the shift, with everything else maximised out.
 
     Attributes:
-      least: The least shift that the law allows.
+      least: The least shift that the distribution allows.
       has_no_spread: Whether the scores are too much alike for a deviation, so that any shift is
         possible.
     """
@@ -209,10 +210,10 @@ class ShiftLikelihood(Protocol):
     has_no_spread: bool
 
     def best(self) -> ShiftedLaw:
-        """The law of the largest likelihood."""
+        """The distribution of the largest likelihood."""
 
     def profile(self, shift: float) -> tuple[float, ShiftedLaw]:
-        """The largest log-likelihood of any law with this shift, and that law."""
+        """The largest log-likelihood of any distribution with this shift, and that distribution."""
 
 
 class KnownNull:
@@ -401,14 +402,14 @@ _LARGEST_STEP = 1e6
 
 
 def shift_fit(setting: AuditSetting) -> Estimate:
-    """Epsilon of the null law against the null shifted by a maximum-likelihood shift.
+    """Epsilon of the null distribution against the null shifted by a maximum-likelihood shift.
 
     Under a Gaussian mechanism a canary's cosine with an aggregate, in deviations of its null, is
     N(0, 1), and N(m, 1) if the canary took part. A maximum over rounds is then the largest of K
     such values, one of them shifted. Only m is fitted, and epsilon is that of the exact trade-off
-    of both laws (`epsilon_of_mu`, `epsilon_of_largest`), so that no tail is extrapolated from a
-    fitted deviation. The interval is that of the profile likelihood ratio, with the critical value
-    that makes it Student's for one mean.
+    of both distributions (`epsilon_of_mu`, `epsilon_of_largest`), so that no tail is extrapolated
+    from a fitted deviation. The interval is that of the profile likelihood ratio, with the critical
+    value that makes it Student's for one mean.
 
     Where shifts differ between canaries m is their mean and their spread widens the interval alone.
     As no canary's shift exceeds 1 / noise multiplier, neither does m.
@@ -473,7 +474,7 @@ def _critical(setting: AuditSetting) -> float:
 def _interval(
     likelihood: ShiftLikelihood, best: ShiftedLaw, critical: float
 ) -> tuple[ShiftedLaw, ShiftedLaw]:
-    """The laws with the least and the largest shift that the likelihood ratio allows."""
+    """The distributions with the least and the largest shift that the likelihood ratio allows."""
     if likelihood.has_no_spread:
         return replace(best, shift=0.0), replace(best, shift=math.inf)
     top = likelihood.profile(best.shift)[0]

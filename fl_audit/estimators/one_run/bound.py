@@ -318,7 +318,8 @@ def delta_factors(r: IntArray, v: IntArray, epsilon: float) -> FloatArray:
     """The largest g in (2) if the event is v or more right guesses, float64 of shape (n,).
 
     It is f(v) (1 - f(v)) / (v P(Binomial(r, p) = v)): there g depends on the number of right
-    guesses alone, (1) is Stein's equation of the binomial law, and its solution is largest at v.
+    guesses alone, (1) is Stein's equation of the binomial distribution, and its solution is largest
+    at v.
     """
     chance = binomial_tail(r, v, epsilon)
     at_v = binomial_probability(r, v, epsilon)

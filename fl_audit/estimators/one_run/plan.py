@@ -174,7 +174,8 @@ def orders_of(scores: CanaryScores) -> tuple[GuessOrder, ...]:
             raise ValueError("a fixed half has no independent coins to guess about")
 
 
-# What the scores say of who was included before any coin is looked at: a mixture of two laws.
+# What the scores say of who was included before any coin is looked at: a mixture of two
+# distributions.
 #
 # It serves to plan guesses. Any plan is valid that knows no coins, so nothing here has
 # to be true: where the mixture fits badly, a bound is smaller and holds all the same.
@@ -185,7 +186,7 @@ _MOST_QUANTILES = 300
 
 _STEPS = 25
 _CLEAR = 3.0
-"""The gain in log likelihood from which on two laws are believed."""
+"""The gain in log likelihood from which on two distributions are believed."""
 
 _LARGEST_DEVIATION = 1e6
 """In median deviations; what lies beyond counts as this far."""
@@ -193,7 +194,7 @@ _LARGEST_DEVIATION = 1e6
 
 @dataclass(frozen=True)
 class _Part:
-    """Half of a mixture: a normal law, or Student's t of 3 degrees; one for each of some samples.
+    """Half of a mixture: normal or Student's t with 3 degrees of freedom, for each of some samples.
 
     Attributes:
       is_normal: Which of both it is.
@@ -250,15 +251,15 @@ def pooled(scores: CanaryScores) -> FloatArray:
 def chances_included(ascending: FloatArray) -> FloatArray | None:
     """The chance that each canary was included, by a mixture fitted to scores without coins.
 
-    Half of the scores are taken for those of included canaries, all with normal laws or all with
-    Student's t of 3 degrees, whichever is likelier. The included are those who reach farther
-    up, by center and scale together.
+    Half of the scores are taken for those of included canaries, all with normal distributions or
+    all with Student's t of 3 degrees, whichever is likelier. The included are those who reach
+    farther up, by center and scale together.
 
     Args:
       ascending: The scores, sorted, float64 of shape (m,).
 
     Returns:
-      The chances, float64 of shape (m,); None where one law fits the scores about as well.
+      The chances, float64 of shape (m,); None where one distribution fits the scores about as well.
     """
     return chances_in_samples(ascending[None])[0]
 
@@ -301,7 +302,7 @@ def _standard(ascending: FloatArray) -> FloatArray:
 
 
 def _fits(x: FloatArray, is_normal: bool) -> tuple[_Mixture, _Mixture]:
-    """Two fits, which start from shifted laws and from a narrow and a wide one."""
+    """Two fits, which start from shifted distributions and from a narrow and a wide one."""
     low, high = np.quantile(x, [0.25, 0.75], axis=1, keepdims=True)
     zero, unit = np.zeros_like(low), np.full_like(low, 0.9)
     wide = np.maximum(1.3 * x.std(axis=1, keepdims=True), 1.3)
@@ -319,7 +320,7 @@ def _climb(x: FloatArray, one: _Part, other: _Part) -> _Mixture:
 
 
 def _alone(x: FloatArray, is_normal: bool) -> FloatArray:
-    """The log likelihood of one law for all scores, times two as that of mixtures is."""
+    """The log likelihood of one distribution for all scores, times two as that of mixtures is."""
     part = _Part(is_normal, np.zeros((len(x), 1)), np.ones((len(x), 1)))
     for _ in range(_STEPS):
         part = part.refitted(x, np.ones_like(x))

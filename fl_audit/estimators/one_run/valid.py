@@ -324,8 +324,8 @@ def one_run_rejection(
 ) -> Callable[[Sequence[AuditSetting]], BoolArray]:
     """A test of whether samples make `one_run_valid` exceed epsilon, by regions for each plan.
 
-    Of more than 8 samples at a time, which then have to be of one law, the others take the plans
-    of the first 8: plans differ little, and to make one takes longer than all else.
+    Of more than 8 samples at a time, which then have to be of one distribution, the others take the
+    plans of the first 8: plans differ little, and to make one takes longer than all else.
 
     Args:
       epsilon: The epsilon to reject, above 0.

@@ -84,7 +84,7 @@ class Boundary:
 
 
 class _Walk:
-    """The law of a walk of independent steps that stops at a boundary.
+    """The distribution of a walk of independent steps that stops at a boundary.
 
     Attributes:
       stopped: The chance that the walk has stopped.

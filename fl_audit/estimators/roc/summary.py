@@ -145,10 +145,11 @@ def tpr_at_fpr_interval(
 ) -> ApproximateInterval:
     """The bias-corrected bootstrap interval of `tpr_at_fpr`, in O(n log n) for any n.
 
-    Its replicates have exactly the law of those in `bootstrap_interval`, and what that says of the
-    interval holds here. Among Gaussian scores a shift of 2 apart, intervals at 95 % cover 92 to
-    96 % where 10 or more false positives are allowed, 74 to 82 % where 1 is, and 31 % where none
-    is (100 to 10,000 scores a class, 400 trials): with fewer than 10 there is no interval.
+    Its replicates have exactly the distribution of those in `bootstrap_interval`, and what that
+    says of the interval holds here. Among Gaussian scores a shift of 2 apart, intervals at 95 %
+    cover 92 to 96 % where 10 or more false positives are allowed, 74 to 82 % where 1 is, and 31 %
+    where none is (100 to 10,000 scores a class, 400 trials): with fewer than 10 there is no
+    interval.
 
     Args:
       scores: Scores of included and excluded canaries.
@@ -250,10 +251,10 @@ def katz_log_bound(counts: ConfusionCounts, guess: Guess, confidence: float) -> 
     it see Lu et al. (2022), "A general framework for auditing differentially private machine
     learning", arXiv:2210.08643.
 
-    The exact law of the ratio tells how often the bound fails: at 95 % it exceeds log(TPR / FPR) in
-    7.2 % of audits with 100 members, 10,000 others and rates of 0.002 and 0.001, in 6.1 % with
-    rates of 0.05 and 0.01; with 100 of each and rates of 0.5 and 0.01 in none, but 37 % have no
-    bound at all.
+    The exact distribution of the ratio tells how often the bound fails: at 95 % it exceeds log(TPR
+    / FPR) in 7.2 % of audits with 100 members, 10,000 others and rates of 0.002 and 0.001, in 6.1 %
+    with rates of 0.05 and 0.01; with 100 of each and rates of 0.5 and 0.01 in none, but 37 % have
+    no bound at all.
 
     Args:
       counts: Counts at one threshold, such as those of `counts_at`.

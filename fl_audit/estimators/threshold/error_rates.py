@@ -2,12 +2,12 @@
 
 A lower confidence band on the true positive rates of all thresholds at once.
 
-Let P1 be the law of an included canary's score and x_k the k-th largest of n included scores.
-Written as the upper quantile of P1 at a uniform variable, that score belongs to the k-th smallest
-variable U_(k), and P1(X >= x_k) >= U_(k), with equality for a continuous law. So bounds b_k with
-P(U_(k) >= b_k for all k) >= confidence are lower bounds on the true positive rates of the
-thresholds x_k, all at once, whatever the law and with ties too; and 1 - b_k are upper bounds on
-the false negative rates.
+Let P1 be the distribution of an included canary's score and x_k the k-th largest of n included
+scores. Written as the upper quantile of P1 at a uniform variable, that score belongs to the k-th
+smallest variable U_(k), and P1(X >= x_k) >= U_(k), with equality for a continuous distribution. So
+bounds b_k with P(U_(k) >= b_k for all k) >= confidence are lower bounds on the true positive rates
+of the thresholds x_k, all at once, whatever the distribution and with ties too; and 1 - b_k are
+upper bounds on the false negative rates.
 
 b_k is the quantile of U_(k), a Beta(k, n - k + 1), at a local level. With one level for all k this
 is the one-sided Berk-Jones band (Berk & Jones 1979; Moscovich, Nadler & Spiegelman 2016). But a
@@ -26,9 +26,9 @@ ranks between them, whose levels are small, are added (a union bound).
 
 Median epsilon of `threshold_valid` by this band, against Bonferroni over some 45 thresholds fixed
 by their false positive rates, against half of the scores to choose a threshold and half to prove
-it, and, out of reach, against Clopper-Pearson at the best threshold for the law (delta 1e-5,
-confidence 0.95, scores N(shift, 1) where excluded ones are N(0, 1), 400 samples, 100 of those of
-10,000 scores):
+it, and, out of reach, against Clopper-Pearson at the best threshold for the distribution (delta
+1e-5, confidence 0.95, scores N(shift, 1) where excluded ones are N(0, 1), 400 samples, 100 of those
+of 10,000 scores):
 
     scores  shift  Bonferroni   split    band  best fixed
         50    0.5        0.05    0.00    0.29        0.28
@@ -112,7 +112,7 @@ def clopper_pearson_upper(errors: IntArray, trials: int, confidence: float) -> L
 
 
 def false_positive_rates(law: Law, thresholds: FloatArray) -> LogRates:
-    """The exact false positive rates of thresholds where the null law is known."""
+    """The exact false positive rates of thresholds where the null distribution is known."""
     return LogRates(error=law.logsf(thresholds), success=law.logcdf(thresholds))
 
 
@@ -132,10 +132,10 @@ def log_rates(success: FloatArray) -> LogRates:
 # Exact probabilities that order statistics of a uniform sample cross a boundary at given ranks.
 #
 # U_(k) < b exactly if at least k of the sample lie below b. The counts below b_1 <= b_2 <= ... form
-# a Markov chain with binomial steps, so one pass over the boundary gives the law of the counts that
-# have crossed nowhere (Noe 1972; Moscovich & Nadler 2017, "Fast calculation of boundary crossing
-# probabilities for Poisson processes"). What crosses at each step is summed: probabilities of 1e-11
-# keep their digits, which one minus the rest would not.
+# a Markov chain with binomial steps, so one pass over the boundary gives the distribution of the
+# counts that have crossed nowhere (Noe 1972; Moscovich & Nadler 2017, "Fast calculation of boundary
+# crossing probabilities for Poisson processes"). What crosses at each step is summed: probabilities
+# of 1e-11 keep their digits, which one minus the rest would not.
 
 
 def chance_too_small(n: int, ranks: IntArray, points: FloatArray) -> float:

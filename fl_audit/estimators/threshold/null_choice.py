@@ -13,10 +13,10 @@ refuted at alpha SHARE_OF_REFUTATION, and a bound by it is made with the rest of
 is true, the bound fails with that rest, and the empirical one, to which a refutation leads, is used
 with probability alpha SHARE_OF_REFUTATION at most. If the null is false, a bound by it is above 0
 only if included and excluded scores differ: some test at ranks of the excluded scores, exact
-whatever their law (rejection_tests.py), rejects at alpha that both have one law. So where no canary
-left a trace, the share of audits that prove something is at most alpha, whatever was said of the
-null. With fewer than 2 excluded scores nothing can be told of it, and the bound says what it rests
-on.
+whatever their distribution (rejection_tests.py), rejects at alpha that both have one distribution.
+So where no canary left a trace, the share of audits that prove something is at most alpha, whatever
+was said of the null. With fewer than 2 excluded scores nothing can be told of it, and the bound
+says what it rests on.
 """
 
 from collections.abc import Iterable, Mapping
@@ -63,19 +63,19 @@ class ChosenNull:
 
     def details(self) -> dict[str, Detail]:
         """The details of an estimate that tell of its null."""
-        told: dict[str, Detail] = {"null": self.name}
+        details: dict[str, Detail] = {"null": self.name}
         if self.tail is not None:
-            told["null_law"] = self.tail.description
+            details["null_law"] = self.tail.description
         if self.refutation is not None:
-            told["refuted_null"] = self.refutation
-        return told
+            details["refuted_null"] = self.refutation
+        return details
 
 
 def chosen_null(setting: AuditSetting) -> ChosenNull:
     """The known null where there is one that the scores do not refute, else the empirical one.
 
     Scores that are all equal, as of a model that did not move or diverged, say nothing about their
-    law, so no known null is used for them either.
+    distribution, so no known null is used for them either.
 
     Raises:
       NotApplicableError: If the empirical null is needed and there are fewer than 2 excluded
@@ -85,13 +85,13 @@ def chosen_null(setting: AuditSetting) -> ChosenNull:
     if tail is None:
         setting.require_null_scores()
         return ChosenNull(None, setting.confidence)
-    is_told = setting.null.source == "argument"
-    level = (1 - setting.confidence) * SHARE_OF_REFUTATION if is_told else REFUTED_BELOW
+    is_argument = setting.null.source == "argument"
+    level = (1 - setting.confidence) * SHARE_OF_REFUTATION if is_argument else REFUTED_BELOW
     refutation = _refutation(setting.scores, tail, level)
-    if refutation is None and not is_told:
+    if refutation is None and not is_argument:
         return ChosenNull(tail, setting.confidence, _assumption(tail, setting.scores.num_excluded))
     if refutation is None:
-        return _told(setting, tail, setting.confidence + level)
+        return _by_argument(setting, tail, setting.confidence + level)
     if setting.scores.num_excluded < 2:
         raise NotApplicableError(
             f"{refutation}; without it at least 2 excluded scores are needed, "
@@ -105,7 +105,7 @@ def chosen_null(setting: AuditSetting) -> ChosenNull:
     )
 
 
-def _told(setting: AuditSetting, tail: NullTail, confidence: float) -> ChosenNull:
+def _by_argument(setting: AuditSetting, tail: NullTail, confidence: float) -> ChosenNull:
     """The null that an argument names and the scores do not refute."""
     num_excluded = setting.scores.num_excluded
     assumption = _assumption(tail, num_excluded)

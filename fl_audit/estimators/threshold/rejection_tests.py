@@ -1,11 +1,12 @@
-"""Tests of a trade-off by the included scores above given excluded ones, where no law is known.
+"""Tests of a trade-off by the included scores above given excluded ones: nothing else is known.
 
-Let t be the j-th largest of n0 excluded scores and N the number of the n1 included scores above
-it. Write each excluded score as the upper quantile of its law P0 at a uniform variable: as that
-quantile does not increase, the j-th largest score belongs to the j-th smallest variable V, and
-P0(X > t) <= V, a Beta(j, n0 - j + 1), whatever the law and with ties too (Wilks 1941; Scheffe &
-Tukey 1945). Given the excluded scores t is fixed and N binomial with the true positive rate of t.
-If the mechanism allows at most a rate G(v) at a false positive rate of v, with G increasing, then
+Let t be the j-th largest of n0 excluded scores and N the number of the n1 included scores above it.
+Write each excluded score as the upper quantile of its distribution P0 at a uniform variable: as
+that quantile does not increase, the j-th largest score belongs to the j-th smallest variable V, and
+P0(X > t) <= V, a Beta(j, n0 - j + 1), whatever the distribution and with ties too (Wilks 1941;
+Scheffe & Tukey 1945). Given the excluded scores t is fixed and N binomial with the true positive
+rate of t. If the mechanism allows at most a rate G(v) at a false positive rate of v, with G
+increasing, then
 
     P(N >= k) <= E[ P(Binomial(n1, G(V)) >= k) ],
 
@@ -16,8 +17,8 @@ the true claim, and the largest claim that any rejects is a lower bound on it.
 
 Median epsilon of `threshold_valid` by these tests, against separate Clopper-Pearson bounds on both
 rates with a Bonferroni correction over 18 ranks and, out of reach, against such bounds at the best
-threshold for the law alone (1,000 scores each of N(shift, 1) and N(0, 1), delta 1e-5, confidence
-0.95, 100 samples):
+threshold for the distribution alone (1,000 scores each of N(shift, 1) and N(0, 1), delta 1e-5,
+confidence 0.95, 100 samples):
 
     shift  separate  best fixed   tests
       0.5      0.40        0.50    0.60
@@ -68,8 +69,8 @@ _LEFT_END, _STEP = -5.0, 0.05
 class RankTests:
     """Tests at fixed ranks of the excluded scores.
 
-    The law of V is cut into cells, and V is taken to be the upper end of its cell: p-values are
-    too large by about a tenth, which costs next to nothing, and never too small.
+    The distribution of V is cut into cells, and V is taken to be the upper end of its cell:
+    p-values are too large by about a tenth, which costs next to nothing, and never too small.
 
     Attributes:
       ranks: Ranks j in [1, n0], ascending, int64 of shape (r,): the threshold is the j-th largest
@@ -154,7 +155,7 @@ def largest_rejected_claim(
     log_levels = np.log(tests.levels)
 
     def least_excess(index: npt.NDArray[np.int64], claim: float) -> FloatArray:
-        """A lower bound on the log of p-value over level, from the middle of V's law alone."""
+        """A lower bound on the log of p-value over level, from the middle of V's range alone."""
         k = above[index]
         rates = largest_rate(tests.cells[index, middle], claim)
         with np.errstate(divide="ignore"):

@@ -46,7 +46,7 @@ def threshold_valid(setting: AuditSetting) -> Estimate:
 
     Closed-form null: max over t of max(log((1 - delta - FNR) / FPR), log((1 - delta - FPR) / FNR))
     at included scores t, where "score >= t" means included. FPR is at most what is known of the
-    null allows (null.py): for gaussian canaries the exact law, for those of random signs
+    null allows (null.py): for gaussian canaries the exact distribution, for those of random signs
     a bound, the tighter the more is known of the vector that they are compared with. FNR is bounded
     for all thresholds at once by a band with probability `confidence` (see error_rates.py).
 
@@ -56,7 +56,7 @@ def threshold_valid(setting: AuditSetting) -> Estimate:
         TPR <= min(e^epsilon FPR + delta, 1 - e^-epsilon (1 - delta - FPR))
 
     (Kairouz et al. 2015), and the test at each rank of the excluded scores is exact in the unknown
-    FPR too (see rejection_tests.py). Both hold whatever the laws, and with ties.
+    FPR too (see rejection_tests.py). Both hold whatever the distributions, and with ties.
 
     The excluded scores test a known null first; where they refute it, the empirical null is used
     (see null_choice.py). The detail `local_level` is the probability with which the statement at
