@@ -3,7 +3,8 @@
 Nothing here imports TensorFlow. A canary client anywhere asks `CanaryPool` for its vector; a
 server hands `RoundScorer` each round's aggregate, or writes it into a folder that `fl-audit
 estimate` scores. docs/logs.md has the format and an example of each. Threat models, statistics and
-attackers are registered (`fl_audit.attacks.threat_models`), also those of other packages.
+attackers are registered (`fl_audit.attacks.threat_models`), also those of other packages; the
+`NullLaw` that a statistic gives is `fl_audit.estimators.Null`.
 """
 
 from fl_audit.attacks.aggregates import ALL_ITERATES, WINDOW
