@@ -32,6 +32,7 @@ from fl_audit.commands.process import (
 )
 from fl_audit.errors import InputError, Interrupted, one_line
 from fl_audit.extras import missing_extra
+from fl_audit.progress import set_verbosity
 
 EXIT_BAD_INPUT = 2
 EXIT_BROKEN_PIPE = 141
@@ -105,6 +106,8 @@ def _call(argv: Sequence[str]) -> int:
     """
     parser = _parser()
     arguments = parser.parse_args(argv or ["--help"])
+    if arguments.verbosity is not None:
+        set_verbosity(arguments.verbosity)
     try:
         status: int = arguments.command(arguments)
     except ModuleNotFoundError as error:

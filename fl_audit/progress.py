@@ -1,9 +1,53 @@
-"""Progress on standard error: a bar on a terminal, and a line per tenth of the work elsewhere."""
+"""What is written on standard error while something works, and how much of it.
 
+A bar on a terminal, and a line per tenth of the work elsewhere; warnings; hints for who waits at a
+terminal. `set_verbosity` says which of them are shown, and what the libraries below may log there:
+TensorFlow Federated, TensorFlow Privacy and dp_accounting log with absl, TensorFlow with a logger
+of its own and in C++. One choice is for all (`fl-audit COMMAND --verbosity LEVEL`).
+"""
+
+import logging
+import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
+
+T = TypeVar("T")
+
+VERBOSITIES = ("error", "warning", "info", "debug")
+"""From the fewest lines to the most. `info`, where nothing is said, adds progress and hints to
+warnings; `debug` adds what libraries tell of devices, graphs and compilers."""
+
+_LOG = logging.getLogger("fl_audit.progress")
+_LOG.setLevel(logging.INFO)
+
+
+def set_verbosity(level: str) -> None:
+    """Sets what this program and the libraries below write on standard error, for the process.
+
+    To be called before TensorFlow is imported, whose C++ log reads `TF_CPP_MIN_LOG_LEVEL` then; a
+    value that the user has set stays. Results are no log: they are printed at every level.
+
+    Args:
+      level: One of `VERBOSITIES`.
+
+    Raises:
+      ValueError: The level is none of them.
+    """
+    from absl import flags
+    from absl import logging as absl_logging
+
+    if level not in VERBOSITIES:
+        raise ValueError(f"level must be one of {', '.join(VERBOSITIES)}, got {level!r}")
+    _LOG.setLevel(level.upper())
+    of_libraries = {"error": "ERROR", "debug": "INFO"}.get(level, "WARNING")
+    if level == "debug":
+        flags.FLAGS.mark_as_parsed()  # or absl warns that it logs before flags are parsed
+        absl_logging.use_absl_handler()  # time, file and line of each message
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "0")
+    absl_logging.set_verbosity(of_libraries.lower())
+    logging.getLogger("tensorflow").setLevel(of_libraries)
 
 
 class Progress:
@@ -29,7 +73,9 @@ class Progress:
         from tqdm import tqdm
 
         self._name, self._total, self._unit, self._done = name, total, unit, done
-        self._bar = tqdm(desc=name, total=total, initial=done, unit=unit, disable=None, leave=False)
+        self._bar = tqdm(
+            desc=name, total=total, initial=done, unit=unit, disable=_no_bar(), leave=False
+        )
 
     def advance(self, units: int = 1, facts: Mapping[str, str] | None = None) -> None:
         """Shows that some units more are done; without a terminal only as a tenth is over.
@@ -45,7 +91,7 @@ class Progress:
         elif 10 * self._done // self._total > 10 * before // self._total:
             parts = [f"{self._name}: {self._done} of {self._total} {self._unit}s"]
             parts += [f"{name} {value}" for name, value in (facts or {}).items()]
-            sys.stderr.write(", ".join(parts) + "\n")
+            _write(logging.INFO, ", ".join(parts))
 
     def note(self, text: str) -> None:
         """Shows a text beside the bar; nothing without a terminal."""
@@ -70,8 +116,39 @@ class Progress:
         self.close()
 
 
-def say(line: str) -> None:
-    """Prints a line on standard error, above the bar where there is one."""
+def bar(items: Iterable[T], name: str, unit: str = "it", delay: float = 0) -> Iterator[T]:
+    """The items, with a bar on a terminal that counts them and is gone at the end.
+
+    Args:
+      items: The items; where their number is known, the bar shows it.
+      name: The name of the work.
+      unit: A unit in words.
+      delay: The seconds that the work takes before there is a bar.
+    """
     from tqdm import tqdm
 
-    tqdm.write(line, file=sys.stderr)
+    shown = tqdm(items, desc=name, unit=unit, delay=delay, disable=_no_bar(), leave=False)
+    yield from shown
+
+
+def warn(line: str) -> None:
+    """Writes what is wrong, in a line above the bar where there is one."""
+    _write(logging.WARNING, line)
+
+
+def hint(line: str) -> None:
+    """Writes what helps who waits at a terminal; nothing elsewhere."""
+    if sys.stderr.isatty():
+        _write(logging.INFO, line)
+
+
+def _write(level: int, line: str) -> None:
+    from tqdm import tqdm
+
+    if _LOG.isEnabledFor(level):
+        tqdm.write(line, file=sys.stderr)
+
+
+def _no_bar() -> bool | None:
+    """What tqdm takes: None leaves it to whether standard error is a terminal."""
+    return None if _LOG.isEnabledFor(logging.INFO) else True

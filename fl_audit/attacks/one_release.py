@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
-from tqdm import tqdm
 
 from fl_audit.array_types import Float32Array
 from fl_audit.canaries.families import CanaryFamily, GaussianFamily
@@ -19,6 +18,7 @@ from fl_audit.estimators.gaussian.mechanism import (
     estimate_sigma,
     sigma_of_epsilon,
 )
+from fl_audit.progress import bar
 from fl_audit.seeds import Stream, generator
 
 # Canaries are summed in this many shares whatever the number of cores, so that rounding, and with
@@ -98,7 +98,7 @@ def audit_gaussian_mechanism(
         if size > most:
             raise InputError(f"{name} must be at most {most:,}, got {size:,}")
     sigma = sigma_of_epsilon(epsilon, delta)
-    trials = tqdm(range(num_trials), "trials", unit="trial", disable=None, leave=False)
+    trials = bar(range(num_trials), "trials", "trial")
     try:
         estimates = [_estimate(sigma, dim, num_canaries, seed, trial) for trial in trials]
     except MemoryError as error:

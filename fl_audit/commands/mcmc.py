@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from fl_audit.commands.parser import add_command
 from fl_audit.commands.printing import print_json
+from fl_audit.progress import warn
 
 if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands
@@ -125,16 +126,14 @@ def _chain_settings(arguments: argparse.Namespace) -> "ChainSettings":
 def _warn(summary: "PosteriorSummary", given: dict[str, int]) -> None:
     if summary.r_hat is None and given:
         flags = ", ".join(f"--{field.replace('_', '-')}" for field in given)
-        print(
+        warn(
             f"fl-audit: warning: the grid has no chains, so {flags} changed nothing; "
-            "give --method mhaar",
-            file=sys.stderr,
+            "give --method mhaar"
         )
     if summary.r_hat is not None and summary.r_hat > _ENOUGH_R_HAT:
-        print(
+        warn(
             f"fl-audit: warning: R-hat is {summary.r_hat:.3g}, so the chains have not come "
-            "together; use more --draws and a longer --burn-in",
-            file=sys.stderr,
+            "together; use more --draws and a longer --burn-in"
         )
 
 

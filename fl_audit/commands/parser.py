@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from fl_audit.errors import InputError, nearest
+from fl_audit.progress import VERBOSITIES
 
 if TYPE_CHECKING:
     from fl_audit.config import Config
@@ -79,6 +80,15 @@ def add_command(
     """
     parser = commands.add_parser(name, help=summary, description=description, allow_abbrev=False)
     parser.set_defaults(command=command)
+    parser.add_argument(
+        "--verbosity",
+        choices=VERBOSITIES,
+        metavar="LEVEL",
+        help=(
+            "what to write on standard error: error, warning, info (progress, the default) or "
+            "debug (what TensorFlow and TFF log, too)"
+        ),
+    )
     return parser
 
 

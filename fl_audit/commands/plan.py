@@ -1,7 +1,6 @@
 """`fl-audit plan`: what an audit would report, can detect and costs, before any training."""
 
 import argparse
-import sys
 from typing import TYPE_CHECKING
 
 from fl_audit.commands.parser import (
@@ -12,6 +11,7 @@ from fl_audit.commands.parser import (
     config_of,
 )
 from fl_audit.commands.printing import add_verbose, print_json
+from fl_audit.progress import hint
 
 if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands
@@ -54,11 +54,7 @@ def add(commands: "Commands") -> None:
 
 def _plan(arguments: argparse.Namespace) -> int:
     config = config_of(arguments)
-    if sys.stderr.isatty():
-        print(
-            "loading the task; the plan takes about a minute, and longer for 10,000 rounds or more",
-            file=sys.stderr,
-        )
+    hint("loading the task; the plan takes about a minute, and longer for 10,000 rounds or more")
     from fl_audit.engines.tff import environment
 
     environment.set_defaults()

@@ -3,13 +3,13 @@
 import argparse
 import json
 import shutil
-import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fl_audit.errors import InputError, visible
+from fl_audit.progress import bar, hint
 
 if TYPE_CHECKING:
     from fl_audit.report import Report
@@ -111,12 +111,9 @@ def write_page(html: str, path: Path) -> None:
 
 def scoring_progress(paths: list[Path]) -> Iterator[Path]:
     """The files of a log's aggregates, with a progress bar and a last line with their number."""
-    from tqdm import tqdm
-
-    bar: Iterable[Path] = tqdm(paths, desc="scoring", unit="round", disable=None, leave=False)
-    yield from bar
-    if paths and sys.stderr.isatty():
-        print(f"scored {len(paths)} rounds", file=sys.stderr)
+    yield from bar(paths, "scoring", "round")
+    if paths:
+        hint(f"scored {len(paths)} rounds")
 
 
 EXIT_CONTRADICTED = 3

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from fl_audit.errors import InputError
+from fl_audit.progress import warn
 
 _PR_SET_PDEATHSIG = 1
 _LONGEST_TEMPORARY = 36  # the name of a socket below it has to fit into 107 bytes
@@ -125,9 +126,9 @@ def ray_at(address: str) -> Iterator[Any]:
         with silent(), own_signals():
             _connect(ray, address)
         if not asks_for_token():
-            sys.stderr.write(
+            warn(
                 f"warning: the Ray cluster at {address} asks for no token: whoever reaches its "
-                "ports runs code as its user (docs/runtimes.md)\n"
+                "ports runs code as its user (docs/runtimes.md)"
             )
         yield ray
     finally:

@@ -12,6 +12,7 @@ from fl_audit.engines.tff import environment
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder, locked
 from fl_audit.formats.text_files import unfinished_files
+from fl_audit.progress import hint
 
 if TYPE_CHECKING:
     from fl_audit.report import Report
@@ -84,13 +85,11 @@ def continue_run(config: Config, out: Path, observers: "Sequence[RoundObserver]"
 
 
 def _say_what_takes_so_long(config: Config) -> None:
-    if not sys.stderr.isatty():
-        return
     if "tensorflow_federated" not in sys.modules:
-        print("loading TensorFlow Federated, about ten seconds", file=sys.stderr)
+        hint("loading TensorFlow Federated, about ten seconds")
     rounds = getattr(config.participation, "rounds", 0)  # a replayed log has its own
     if rounds >= _MANY_ROUNDS:
-        print(f"drawing the cohorts of {rounds:,} rounds, which takes a while", file=sys.stderr)
+        hint(f"drawing the cohorts of {rounds:,} rounds, which takes a while")
 
 
 def _report(folder: RunFolder) -> "Report":

@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from tqdm import tqdm
 
 from fl_audit.array_types import FloatArray
 from fl_audit.attacks.aggregates import MAX, SUM
@@ -39,6 +38,7 @@ from fl_audit.planning.simulation import (
     simulate_clip_path,
     with_own_rounds,
 )
+from fl_audit.progress import bar
 from fl_audit.report.headline import ESTIMATE
 from fl_audit.tasks.kinds import NumbersTask
 from fl_audit.verdict import scored_statistic
@@ -247,7 +247,7 @@ def predict(run: PlannedRun, trials: int) -> tuple[StatisticPrediction, ...]:
     fits = [(s, FIT) for s in statistics]
     ends = {
         unknowns: dict(sample(run, unknowns, trials, fits))
-        for unknowns in tqdm(ENDS, "range of the unknowns", disable=None, leave=False)
+        for unknowns in bar(ENDS, "range of the unknowns")
     }
     for unknowns, extreme in _extremes(ends, statistics).items():
         asked = [(s, method) for s in extreme for method in predicted_methods() if method != FIT]
@@ -411,7 +411,7 @@ def variants(run: PlannedRun, trials: int) -> tuple[Variant, ...]:
     planned = _medians(run, predicted_statistics(run.config), trials)
     return tuple(
         _planned(change, planned) if change.is_planned else variant(run, change, trials)
-        for change in tqdm(shown, "variants", disable=None, leave=False)
+        for change in bar(shown, "variants")
     )
 
 

@@ -23,7 +23,7 @@ from fl_audit.estimators.anytime import LARGEST_TESTED
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.text_files import read_csv, write_text
 from fl_audit.mechanisms import MECHANISMS
-from fl_audit.progress import Progress, say
+from fl_audit.progress import Progress, warn
 
 
 @dataclass(frozen=True)
@@ -271,7 +271,7 @@ class VerdictLine(RoundObserver):
     def round_finished(self, finished: FinishedRound) -> None:
         """Says it in the round in which the claim falls."""
         if self._claim is not None and finished.contradicted_at > 0:
-            say(
+            warn(
                 f"round {finished.metrics.round}: the claim of epsilon {self._claim:g} is "
                 f"contradicted, at least {finished.contradicted_at:.3g} is proven; the run stops"
             )
@@ -321,4 +321,4 @@ class FaultLines(RoundObserver):
         for fault in faults:
             if fault.name not in self._said:
                 self._said.add(fault.name)
-                say(f"round {finished.metrics.round}: {fault.name}: {fault.words}")
+                warn(f"round {finished.metrics.round}: {fault.name}: {fault.words}")

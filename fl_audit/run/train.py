@@ -7,7 +7,6 @@ import contextlib
 import dataclasses
 import datetime
 import importlib.metadata
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +22,7 @@ from fl_audit.engines.tff.rounds import flatten_weights, model_weights
 from fl_audit.engines.tff.runtime import Runtime
 from fl_audit.formats.folders import LiveRecord, RunFolder, RunRecord, write_record, write_sources
 from fl_audit.formats.score_file import ScoreFile, write_score_file
+from fl_audit.progress import hint
 from fl_audit.run.attackers import attack_context, make_attackers
 from fl_audit.run.folder import Checkpoint, check_logs, load_checkpoint
 from fl_audit.run.loop import LiveAudit, RoundLoop, SharedCosines, stop_request
@@ -66,9 +66,8 @@ def train(
       InputError: The folder's checkpoint or a log is damaged or does not belong to this run, or
         the training diverged.
     """
-    if sys.stderr.isatty():
-        words = "in the first round TensorFlow traces its graphs first, up to a minute"
-        print(f"runtime: {runtime.description}; {words}", file=sys.stderr)
+    words = "in the first round TensorFlow traces its graphs first, up to a minute"
+    hint(f"runtime: {runtime.description}; {words}")
     replay_first_round(run, runtime, folder)
     with stop_request() as stop:
         with runtime.session():

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from tqdm import tqdm
 
 from fl_audit.config import Config
 from fl_audit.config.file import config_of_table, set_key
 from fl_audit.errors import InputError, nearest
 from fl_audit.formats.text_files import read_toml
 from fl_audit.kinds.table import NonNegativeInt, Table
+from fl_audit.progress import bar
 
 _LONGEST_NAME = 120
 
@@ -83,9 +83,7 @@ def read_grid(path: Path) -> tuple[SweepRun, ...]:
     table = read_toml(base)
     runs = tuple(
         _run(table, base, name, settings, path)
-        for name, settings in tqdm(
-            list(_combinations(grid)), "configs", unit="run", disable=None, leave=False, delay=1
-        )
+        for name, settings in bar(list(_combinations(grid)), "configs", "run", delay=1)
     )
     name, times = Counter(run.name for run in runs).most_common(1)[0]
     if times > 1:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.text_files import read_foreign
-from fl_audit.progress import Progress, say
+from fl_audit.progress import Progress, warn
 from fl_audit.sweeps.grid import SweepRun
 from fl_audit.sweeps.states import RunState
 
@@ -14,7 +14,7 @@ def count_run(progress: Progress, state: RunState) -> None:
     """Counts a run that has ended, and says at once if it failed."""
     progress.advance()
     if state.error is not None:
-        say(f"{state.name} failed: {state.error}")
+        warn(f"{state.name} failed: {state.error}")
 
 
 def rounds_at_work(runs: Sequence[SweepRun], at_work: Sequence[RunState]) -> str:

@@ -4,13 +4,11 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from tqdm import tqdm
-
 from fl_audit.comparison import compare, render_comparison
 from fl_audit.engines.ray_cluster import check_ray
 from fl_audit.formats.folders import locked
 from fl_audit.formats.text_files import unfinished_files, write_text
-from fl_audit.progress import Progress
+from fl_audit.progress import Progress, bar
 from fl_audit.sweeps.grid import SweepRun, read_grid
 from fl_audit.sweeps.on_ray import run_on_ray
 from fl_audit.sweeps.progress import count_run, rounds_at_work
@@ -39,7 +37,7 @@ def _found_states(runs: Sequence[SweepRun], out: Path) -> tuple[RunState, ...]:
     Raises:
       InputError: A run's folder is taken by something else.
     """
-    looked = tqdm(runs, "folders", unit="run", disable=None, leave=False, delay=1)
+    looked = bar(runs, "folders", "run", delay=1)
     return tuple(found_state(run, out) for run in looked)
 
 

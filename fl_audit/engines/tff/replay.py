@@ -7,7 +7,6 @@ run replays its first round so before it trains.
 
 import collections
 import itertools
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -28,6 +27,7 @@ from fl_audit.engines.tff.runtime import Runtime
 from fl_audit.formats.folders import RunFolder
 from fl_audit.mechanisms import MECHANISMS, clip_and_noise
 from fl_audit.mechanisms.zeroing import zeroing_norm
+from fl_audit.progress import hint, warn
 
 _MOST_CLIENTS = 32
 """The number of clients of a replayed round, where memory allows so many."""
@@ -149,10 +149,10 @@ def replay_first_round(run: PreparedRun, runtime: Runtime, folder: RunFolder) ->
     write_replay(folder.replay, findings)
     wrong = [finding for finding in findings if not finding.passed]
     for finding in wrong:
-        sys.stderr.write(f"replay of round 1: {finding}\n")
-    if not wrong and sys.stderr.isatty():
+        warn(f"replay of round 1: {finding}")
+    if not wrong:
         told = [finding for finding in findings if finding.told]
-        sys.stderr.write(f"replay of round 1: {len(told)} of {len(findings)} questions: held\n")
+        hint(f"replay of round 1: {len(told)} of {len(findings)} questions: held")
 
 
 def replay_of(run: PreparedRun, runtime: Runtime) -> tuple[Finding, ...]:
