@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import tensorflow as tf
 
 from fl_audit.attacks.audit_table import Audit
 from fl_audit.config import Config
@@ -260,6 +259,8 @@ class Checkpoint:
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     """Writes a checkpoint; the file appears whole or not at all."""
+    import tensorflow as tf
+
     leaves = tf.nest.flatten(checkpoint.state)
     arrays = {f"leaf_{i:04d}": np.asarray(leaf) for i, leaf in enumerate(leaves)}
     with atomic_writer(path) as file:
@@ -289,6 +290,8 @@ def load_checkpoint(path: Path, initial_state: Any) -> Checkpoint:
     arrays = read_arrays(path, "a checkpoint")
     if _number(path, arrays, "format_version") != _FORMAT_VERSION:
         raise InputError(f"{path}: is no checkpoint of format version {_FORMAT_VERSION}")
+    import tensorflow as tf
+
     templates = tf.nest.flatten(initial_state)
     names = [f"leaf_{i:04d}" for i in range(len(templates))]
     if set(names) != {name for name in arrays if name.startswith("leaf_")}:

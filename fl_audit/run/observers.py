@@ -7,7 +7,7 @@ import dataclasses
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -17,13 +17,15 @@ from fl_audit.array_types import FloatArray
 from fl_audit.checks.training_faults import TrainingCurves, training_faults
 from fl_audit.config import Config
 from fl_audit.config.file import Scalar, flat_scalars
-from fl_audit.engines.prepare import PreparedRun
 from fl_audit.errors import InputError
 from fl_audit.estimators.anytime import LARGEST_TESTED
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.text_files import read_csv, write_text
 from fl_audit.mechanisms import MECHANISMS
 from fl_audit.progress import Progress, warn
+
+if TYPE_CHECKING:
+    from fl_audit.engines.prepare import PreparedRun
 
 
 @dataclass(frozen=True)
@@ -287,7 +289,7 @@ class FaultLines(RoundObserver):
     After an interruption it goes on with the rounds before, and says again what it sees.
     """
 
-    def __init__(self, run: PreparedRun) -> None:
+    def __init__(self, run: "PreparedRun") -> None:
         """Takes the run, which knows the model's outputs and the mechanism."""
         self._rows: list[RoundMetrics] = []
         self._next_look = _FIRST_LOOK

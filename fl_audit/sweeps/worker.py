@@ -9,7 +9,6 @@ from fl_audit.engines.ray_cluster import end_with_parent
 from fl_audit.errors import one_line
 from fl_audit.formats.folders import RunFolder
 from fl_audit.pipeline import continue_run, start_run
-from fl_audit.tasks.text import sharing_parts
 
 
 def one_run(config_toml: str, out: str, shared: str, cores: int, gpu_share: float) -> str | None:
@@ -22,6 +21,8 @@ def one_run(config_toml: str, out: str, shared: str, cores: int, gpu_share: floa
       cores: The number of cores that it may use.
       gpu_share: The GPUs that it may use; below 1 it shares one with other runs.
     """
+    from fl_audit.tasks.text import sharing_parts  # TensorFlow, which a dry run does not need
+
     end_with_parent()  # a run may be killed at any time: it goes on from its last checkpoint
     os.environ["OMP_NUM_THREADS"] = str(cores)
     if 0 < gpu_share < 1:
