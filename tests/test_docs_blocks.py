@@ -28,6 +28,7 @@ RUN_ELSEWHERE = {
     "docs/logs.md": "tests/attacks/test_logs_doc.py",
     "docs/membership.md": "tests/pipeline/test_attack.py",
     "docs/own_task.md": "tests/training/run/test_own_tasks.py",
+    "docs/plugins.md": "tests/kinds/test_plugins.py",
     "docs/replay.md": "tests/checks/test_replay.py",
 }
 """Pages whose Python another test runs."""

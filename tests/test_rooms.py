@@ -16,6 +16,7 @@ ORDER = (
         "number_words",
         "progress",
         "public_names",
+        "registry",
         "seeds",
         "version",
     ),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from fl_audit.accounting.guarantee import Guarantee, none_known
 from fl_audit.accounting.noisy_rounds import NoisyRounds, Party
+from fl_audit.registry import Registry
 
 
 @dataclass(frozen=True)
@@ -31,24 +32,11 @@ class NoiseLaw:
     noise_assumption: str
 
 
-_laws: dict[str, NoiseLaw] = {}
+NOISE_LAWS = Registry[NoiseLaw]("noise law")
+"""All laws of noise, by their names in run.json."""
 
-
-def register_noise_law(law: NoiseLaw) -> NoiseLaw:
-    """Adds a law and returns it.
-
-    Raises:
-      ValueError: The name is already in use.
-    """
-    if law.name in _laws:
-        raise ValueError(f"a noise law {law.name!r} is registered already")
-    _laws[law.name] = law
-    return law
-
-
-def remove_noise_law(name: str) -> None:
-    """Removes a law again, such as one that a test has registered."""
-    del _laws[name]
+register_noise_law = NOISE_LAWS.register
+remove_noise_law = NOISE_LAWS.remove
 
 
 def noise_law_named(name: str) -> NoiseLaw:
@@ -57,9 +45,9 @@ def noise_law_named(name: str) -> NoiseLaw:
     Raises:
       ValueError: No law of this name is registered.
     """
-    if name not in _laws:
-        raise ValueError(f"noise_law must be one of {', '.join(_laws)}, got {name!r}")
-    return _laws[name]
+    if name not in NOISE_LAWS:
+        raise ValueError(f"noise_law must be one of {', '.join(NOISE_LAWS)}, got {name!r}")
+    return NOISE_LAWS[name]
 
 
 def without_noise(run: NoisyRounds, party: Party) -> Guarantee:

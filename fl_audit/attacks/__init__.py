@@ -17,6 +17,7 @@ from fl_audit.attacks.known_rounds import KNOWN_ROUNDS
 from fl_audit.attacks.scorer import RoundScorer
 from fl_audit.attacks.statistics import OF_EXAMPLES, RunFacts, Statistic
 from fl_audit.attacks.threat_models import (
+    Knowledge,
     ThreatModel,
     register_attacker,
     register_statistic,
@@ -31,6 +32,7 @@ __all__ = [
     "Attacker",
     "Audit",
     "CanaryPool",
+    "Knowledge",
     "NullLaw",
     "Participation",
     "RoundScorer",

@@ -19,7 +19,7 @@ from fl_audit.attacks.statistics import (
     Statistic,
     named,
 )
-from fl_audit.attacks.threat_models import ThreatModel
+from fl_audit.attacks.threat_models import Knowledge, ThreatModel
 from fl_audit.errors import InputError
 from fl_audit.estimators.null import EMPIRICAL, Null
 
@@ -182,6 +182,7 @@ ALL_ITERATES = ThreatModel(
     title="All iterates",
     sees=lambda audit: "the noised update of every round",
     attackers=(AllIteratesAttacker,),
+    knows=Knowledge.EVERY_ROUND,
 )
 
 
@@ -271,6 +272,7 @@ WINDOW = ThreatModel(
     title="Window",
     sees=_sees,
     attackers=(WindowAttacker,),
+    knows=Knowledge.SOME_ROUNDS,
     keys=("window_first_round", "window_last_round"),
     rounds=lambda audit, num_rounds: window_of(audit),
     check=_check,

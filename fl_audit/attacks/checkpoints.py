@@ -13,7 +13,7 @@ from fl_audit.attacks.audit_table import Audit
 from fl_audit.attacks.directions import DirectionSum
 from fl_audit.attacks.round_cosines import largest_of_rounds
 from fl_audit.attacks.statistics import ComparedVectors, Statistic, concentration_row, named
-from fl_audit.attacks.threat_models import ThreatModel
+from fl_audit.attacks.threat_models import Knowledge, ThreatModel
 from fl_audit.errors import InputError
 from fl_audit.formats.npy_file import read_array
 from fl_audit.formats.round_logs import CosineLog
@@ -186,6 +186,7 @@ CHECKPOINTS = ThreatModel(
     title="Checkpoints",
     sees=_sees,
     attackers=(CheckpointAttacker,),
+    knows=Knowledge.SOME_MODELS,
     keys=("release_every",),
     check_rounds=_check_rounds,
 )

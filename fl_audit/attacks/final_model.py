@@ -6,7 +6,7 @@ from typing import Self
 from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.attacker import AttackContext, ModelAttacker, ScoredCanaries
 from fl_audit.attacks.statistics import ComparedVectors, Statistic, named, of_one_vector, one_vector
-from fl_audit.attacks.threat_models import ThreatModel
+from fl_audit.attacks.threat_models import Knowledge, ThreatModel
 
 FINAL = Statistic(
     name="final",
@@ -100,6 +100,7 @@ FINAL_MODEL = ThreatModel(
     title="Final model",
     sees=lambda audit: "the final model alone",
     attackers=(FinalModelAttacker,),
+    knows=Knowledge.FINAL_MODEL,
 )
 
 FINAL_AND_INITIAL = ThreatModel(
@@ -107,4 +108,5 @@ FINAL_AND_INITIAL = ThreatModel(
     title="Final and initial model",
     sees=lambda audit: "the initial and the final model",
     attackers=(FinalAndInitialAttacker,),
+    knows=Knowledge.FIRST_AND_FINAL_MODEL,
 )

@@ -23,7 +23,7 @@ from fl_audit.attacks.statistics import (
     Vectors,
     named,
 )
-from fl_audit.attacks.threat_models import ThreatModel
+from fl_audit.attacks.threat_models import Knowledge, ThreatModel
 from fl_audit.estimators.null import EMPIRICAL, Null
 
 
@@ -131,5 +131,6 @@ KNOWN_ROUNDS = ThreatModel(
     title="Known rounds",
     sees=lambda audit: "the noised update of every round and knows when each client is online",
     attackers=(KnownRoundsAttacker,),
+    knows=Knowledge.EVERY_ROUND_AND_SCHEDULE,
     is_about_sampling=False,
 )

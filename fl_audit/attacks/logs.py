@@ -481,7 +481,7 @@ def write_scores(
       num_rounds: The number of rounds that are scored.
     """
     write_sources(folder.sources, 0, [folder.pool, folder.canaries])
-    for name in STATISTICS.names:
+    for name in STATISTICS:
         folder.scores(name).unlink(missing_ok=True)
     folder.compared_vectors.unlink(missing_ok=True)
     for statistic, scored in files.items():

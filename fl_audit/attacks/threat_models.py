@@ -5,9 +5,9 @@ is one module and one `register_threat_model`; a new statistic of a threat model
 module and one `register_attacker`.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+import enum
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
 
 from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.attacker import AttackContext, Attacker
@@ -15,6 +15,7 @@ from fl_audit.attacks.audit_table import Audit
 from fl_audit.attacks.statistics import ComparedVectors, Statistic
 from fl_audit.errors import InputError, nearest
 from fl_audit.kinds.table import Table
+from fl_audit.registry import Registry
 
 
 def _every_round(audit: Audit, num_rounds: int) -> range:
@@ -30,6 +31,21 @@ def _fits_rounds(audit: Audit, num_rounds: int) -> None:
     del audit, num_rounds
 
 
+class Knowledge(enum.IntEnum):
+    """What attackers know of a run, the weakest first.
+
+    A report's headline is about the attacker who knows most, which is so fixed before any score is
+    seen: if scores decided which attacker leads, its bound would not hold.
+    """
+
+    FINAL_MODEL = 1
+    FIRST_AND_FINAL_MODEL = 2
+    SOME_ROUNDS = 3
+    SOME_MODELS = 4
+    EVERY_ROUND = 5
+    EVERY_ROUND_AND_SCHEDULE = 6
+
+
 @dataclass(frozen=True)
 class ThreatModel:
     """The description of one threat model; docs/threat_models.md defines the terms.
@@ -40,6 +56,7 @@ class ThreatModel:
       sees: The function from the table [audit] to words on what an attacker sees, which continue
         "an attacker who sees".
       attackers: The classes that attack under it; their statistics are those of the threat model.
+      knows: How much the attacker knows, by which threat models are ordered.
       keys: The keys of [audit] that are allowed only with a threat model that names them, and must
         be set with it.
       rounds: The function from the table [audit] and the number of rounds to the rounds whose
@@ -55,6 +72,7 @@ class ThreatModel:
     title: str
     sees: Callable[[Audit], str]
     attackers: tuple[type[Attacker], ...]
+    knows: Knowledge
     keys: tuple[str, ...] = ()
     rounds: Callable[[Audit, int], range] = _every_round
     is_about_sampling: bool = True
@@ -65,55 +83,8 @@ class ThreatModel:
 # The registries, in the order to show them.
 
 
-class _Named(Protocol):
-    @property
-    def name(self) -> str: ...
-
-
-NamedType = TypeVar("NamedType", bound=_Named)
-
-
-class ByName(Generic[NamedType]):
-    """Records by name, in the order in which they were registered."""
-
-    def __init__(self, thing: str) -> None:
-        """Starts without records.
-
-        Args:
-          thing: The word for one record, in the singular, for messages.
-        """
-        self._thing = thing
-        self._records: dict[str, NamedType] = {}
-
-    def register(self, record: NamedType) -> None:
-        """Adds a record.
-
-        Raises:
-          ValueError: Another record has the name.
-        """
-        if self._records.setdefault(record.name, record) != record:
-            raise ValueError(f"a {self._thing} {record.name!r} is registered already")
-
-    def remove(self, name: str) -> None:
-        """Removes a record, such as one that a test has registered."""
-        del self._records[name]
-
-    def get(self, name: str) -> NamedType | None:
-        """The record of a name; None where there is none."""
-        return self._records.get(name)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of all records, in order."""
-        return tuple(self._records)
-
-    def __iter__(self) -> Iterator[NamedType]:
-        """Iterates over the records, in order."""
-        return iter(tuple(self._records.values()))
-
-
-THREAT_MODELS = ByName[ThreatModel]("threat model")
-STATISTICS = ByName[Statistic]("statistic")
+THREAT_MODELS = Registry[ThreatModel]("threat model")
+STATISTICS = Registry[Statistic]("statistic")
 
 _attackers: list[type[Attacker]] = []
 
@@ -158,7 +129,8 @@ def register_statistic(statistic: Statistic) -> None:
             f"statistic {statistic.name!r}: no threat model {statistic.threat_model!r} is "
             "registered"
         )
-    STATISTICS.register(statistic)
+    if STATISTICS.get(statistic.name) != statistic:
+        STATISTICS.register(statistic)
 
 
 def remove_attacker(attacker: type[Attacker]) -> None:
@@ -186,7 +158,7 @@ def threat_models_of(audit: Audit) -> tuple[ThreatModel, ...]:
     Args:
       audit: The table [audit] of its config.
     """
-    return tuple(model for model in THREAT_MODELS if model.name in audit.threat_models)
+    return tuple(model for model in THREAT_MODELS.values() if model.name in audit.threat_models)
 
 
 def check_rounds(audit: Audit, num_rounds: int, name: str) -> None:
@@ -220,7 +192,7 @@ def check_threat_models(audit: Audit, name: str) -> None:
     """
     try:
         _check_named(audit)
-        for model in THREAT_MODELS:
+        for model in THREAT_MODELS.values():
             _check_keys(audit, model)
         for model in threat_models_of(audit):
             model.check(audit)
@@ -233,10 +205,8 @@ def _check_named(audit: Audit) -> None:
     if not audit.threat_models:
         raise ValueError("threat_models must name at least one")
     for name in audit.threat_models:
-        if name not in THREAT_MODELS.names:
-            raise ValueError(
-                f"threat_models: unknown {name!r}; {nearest(name, THREAT_MODELS.names)}"
-            )
+        if name not in THREAT_MODELS:
+            raise ValueError(f"threat_models: unknown {name!r}; {nearest(name, THREAT_MODELS)}")
         if audit.threat_models.count(name) > 1:
             raise ValueError(f"threat_models names '{name}' more than once")
 
@@ -276,7 +246,7 @@ def statistics_for(kind: str, audit: Audit) -> tuple[Statistic, ...]:
     return tuple(
         statistic
         for model in threat_models_of(audit)
-        for statistic in STATISTICS
+        for statistic in STATISTICS.values()
         if (statistic.threat_model, statistic.canaries) == (model.name, kind)
     )
 
@@ -292,7 +262,7 @@ def check_scored(canaries: Table, audit: Audit) -> None:
       InputError: A threat model has no statistic for these canaries.
     """
     kind = _kind(canaries)
-    scored = [model.name for model in THREAT_MODELS if kind in _kinds_of(model.name)]
+    scored = [model.name for model in THREAT_MODELS.values() if kind in _kinds_of(model.name)]
     for model in audit.threat_models:
         if model not in scored:
             kinds = " and ".join(f"'{other}'" for other in _kinds_of(model))
@@ -310,7 +280,7 @@ def _kind(canaries: Table) -> str:
 
 def _kinds_of(model: str) -> list[str]:
     """The kinds of canaries that a threat model has statistics of."""
-    kinds = (s.canaries for s in STATISTICS if s.threat_model == model)
+    kinds = (s.canaries for s in STATISTICS.values() if s.threat_model == model)
     return list(dict.fromkeys(kinds))
 
 

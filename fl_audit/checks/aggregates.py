@@ -20,6 +20,7 @@ from scipy import special
 
 from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.formats.text_files import read_json
+from fl_audit.kinds.registry import RecordedTable
 from fl_audit.mechanisms import MECHANISMS, Mechanism
 
 # Upper bounds on tail probabilities of correct noise, in closed form and as logarithms.
@@ -646,6 +647,8 @@ def why_not_checked(mechanism: Mechanism) -> str | None:
     """The reason for which a run's aggregates are not checked, in words; None where they are.
 
     Args:
-      mechanism: The mechanism table of the run's config.
+      mechanism: The mechanism table of the run's config, recorded or of a registered kind.
     """
+    if isinstance(mechanism, RecordedTable):
+        return "its mechanism is a plugin's, which is not imported to read a folder"
     return MECHANISMS.of(mechanism).why_not_checked

@@ -48,7 +48,7 @@ class Comparison:
     def statistics(self) -> tuple[str, ...]:
         """Names of the statistics that any run has, the known ones first."""
         found = dict.fromkeys(name for run in self.runs for name in run.report.statistics)
-        known = [s.name for s in STATISTICS if s.name in found]
+        known = [name for name in STATISTICS if name in found]
         return tuple(dict.fromkeys([*known, *found]))
 
     @property

@@ -4,12 +4,13 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from fl_audit.attacks.audit_table import Audit
 from fl_audit.canaries.tables import Canaries
 from fl_audit.config.file import config_of_table, in_folder, parse_tables, read_tables
 from fl_audit.config.tables import Config
+from fl_audit.kinds.plugins import import_plugins
 from fl_audit.kinds.table import (
     NonNegativeFloat,
     NonNegativeInt,
@@ -146,11 +147,17 @@ _FEDERATED_SECTIONS = {"mechanism", "participation"}
 
 
 class AttackConfig(Table, frozen=True):
-    """Everything that defines an attack on a task's models, which are trained centrally."""
+    """Everything that defines an attack on a task's models, which are trained centrally.
+
+    Attributes:
+      seed: The seed of everything that is drawn.
+      plugins: The modules that register kinds of your own, as in the config of a run.
+    """
 
     task: Task
     attack: Attack = Attack()
     seed: NonNegativeInt = 0
+    plugins: tuple[str, ...] | UnsetType = UNSET
 
 
 class FederatedAttackConfig(Config, frozen=True):
@@ -175,6 +182,7 @@ def load_attack_config(path: Path, overrides: list[str]) -> AttackConfig | Feder
     """
     table = read_tables(path, overrides)
     if not _FEDERATED_SECTIONS & table.keys():
+        import_plugins(table.get("plugins"), str(path))
         return in_folder(parse_tables(table, AttackConfig, str(path)), path.parent)
     table = {"canaries": {"count": 0}, **table}
     config_of_table(table, path, str(path))  # whatever `run` refuses is refused

@@ -22,7 +22,8 @@ from fl_audit.config import Config, Table
 from fl_audit.errors import InputError, nearest
 from fl_audit.estimators import valid_methods
 from fl_audit.formats.text_files import check_values, read_toml
-from fl_audit.kinds import registry_of
+from fl_audit.kinds import kinds_of
+from fl_audit.kinds.plugins import has_plugins, import_plugins, in_full
 from fl_audit.kinds.registry import key_types, required_keys, table_variants
 
 ConfigType = TypeVar("ConfigType", bound=Table)
@@ -56,7 +57,7 @@ def read_tables(path: Path, overrides: Sequence[str]) -> dict[str, Any]:
     table = read_toml(path)
     for override in overrides:
         _apply_override(table, override)
-    return table
+    return _with_plugins_in_full(table, path.parent)
 
 
 def config_of_table(table: dict[str, Any], path: Path, name: str) -> Config:
@@ -70,7 +71,13 @@ def config_of_table(table: dict[str, Any], path: Path, name: str) -> Config:
     Raises:
       InputError: The table does not describe a run.
     """
+    table = _with_plugins_in_full(table, path.parent)
     return in_folder(parse_config({k: table[k] for k in table if k != "attack"}, name), path.parent)
+
+
+def _with_plugins_in_full(table: dict[str, Any], folder: Path) -> dict[str, Any]:
+    named = "plugins" in table
+    return {**table, "plugins": in_full(table["plugins"], folder)} if named else table
 
 
 def in_folder(config: ConfigType, folder: Path) -> ConfigType:
@@ -86,19 +93,60 @@ def _with_absolute_paths(table: Table, folder: Path) -> Table:
 
 
 def parse_config(table: Mapping[str, Any], name: str) -> Config:
-    """Turns parsed TOML into a `Config`.
+    """Turns parsed TOML into a `Config`, with the kinds that its plugins register.
 
     Args:
-      table: The parsed file.
+      table: The parsed file; its plugins have their folders.
+      name: The name of the config in an error message.
+
+    Raises:
+      InputError: A plugin cannot be imported, a key is unknown or missing, or a value is of the
+        wrong type or out of range.
+    """
+    import_plugins(table.get("plugins"), name)
+    _check_threat_models(table, name)
+    config = parse_tables(table, Config, name)
+    _check_audit(config, name)
+    return config
+
+
+def load_recorded(path: Path) -> Config:
+    """Reads the config in the folder of a run that was trained; see `recorded_config`.
+
+    Raises:
+      InputError: The file cannot be read, is not TOML, or does not describe a run.
+    """
+    return in_folder(recorded_config(read_toml(path), str(path)), path.parent)
+
+
+def recorded_config(table: Mapping[str, Any], name: str) -> Config:
+    """Turns the config of a run that was trained into a `Config`; imports no plugin.
+
+    Where the run had plugins, tables of kinds that are not registered here hold the keys and the
+    values that were written of them, and what a plugin may have added is not checked.
+
+    Args:
+      table: The config, of the run's folder or of its report.
       name: The name of the config in an error message.
 
     Raises:
       InputError: A key is unknown or missing, or a value is of the wrong type or out of range.
     """
-    _check_threat_models(table, name)
-    config = parse_tables(table, Config, name)
-    _check_audit(config, name)
-    return config
+    if not has_plugins(table):
+        return parse_config(table, name)
+    types, others = key_types(Config), {}
+    for key, value in table.items():
+        kinds = kinds_of(types.get(key))
+        if (
+            kinds is not None
+            and isinstance(value, Mapping)
+            and value.get("kind") not in list(kinds)
+        ):
+            try:
+                others[key] = kinds.recorded(value)
+            except ValueError as error:
+                raise InputError(f"{name}: section [{key}]: {error}") from error
+    return parse_tables({**table, **others}, Config, name)
 
 
 def parse_tables(table: Mapping[str, Any], root: type[ConfigType], name: str) -> ConfigType:
@@ -126,8 +174,8 @@ def _check_threat_models(table: Mapping[str, Any], name: str) -> None:
     audit = table.get("audit")
     asked = audit.get("threat_models") if isinstance(audit, Mapping) else None
     for model in asked if isinstance(asked, list) else ():
-        if model not in THREAT_MODELS.names:
-            hint = nearest(str(model), THREAT_MODELS.names)
+        if model not in THREAT_MODELS:
+            hint = nearest(str(model), THREAT_MODELS)
             raise InputError(f"{name}: key `audit.threat_models`: unknown {model!r}; {hint}")
 
 
@@ -142,10 +190,10 @@ def _with_kinds(table: Mapping[str, Any], root: type[Table]) -> dict[str, Any]:
 
 
 def _with_kind_of(key: str, value: Any, annotation: Any) -> Any:
-    registry = registry_of(annotation)
-    if registry is None:
+    kinds = kinds_of(annotation)
+    if kinds is None or isinstance(value, Table):
         return value
-    tags = {table.__struct_config__.tag: table for table in registry.tables}
+    tags = {table.__struct_config__.tag: table for table in kinds.tables}
     try:
         return msgspec.convert(value, tags[value["kind"]] if isinstance(value, Mapping) else Table)
     except msgspec.ValidationError as error:

@@ -108,7 +108,7 @@ def _types_with_ranges(table: type[Table]) -> dict[str, Any]:
 
 
 def _default(field: msgspec.structs.FieldInfo) -> str | None:
-    if field.default is None or field.default is msgspec.NODEFAULT:
+    if field.default is None or field.default in (msgspec.NODEFAULT, msgspec.UNSET):
         return None
     return toml_line("x", msgspec.to_builtins(field.default)).removeprefix("x = ")
 
@@ -138,7 +138,7 @@ def type_words(annotation: Any) -> str:
     if typing.get_origin(annotation) is tuple:
         return f"list of {type_words(typing.get_args(annotation)[0])}"
     if len(variants(annotation)) > 1:
-        known = [v for v in variants(annotation) if v is not type(None)]
+        known = [v for v in variants(annotation) if v not in (type(None), msgspec.UnsetType)]
         return " or ".join(type_words(v) for v in known)
     if typing.get_origin(annotation) is dict:
         return "table"

@@ -84,7 +84,7 @@ def starting_config(task: str) -> str:
     Raises:
       InputError: No task of this kind is registered.
     """
-    known = [str(table.__struct_config__.tag) for table in TASKS.tables]
+    known = list(TASKS)
     if task not in known:
         raise InputError(f"unknown task {task!r}; {nearest(task, known)}")
     kinds, values = {"task": task, **_KINDS}, {**_VALUES, **_VALUES_OF_TASK.get(task, {})}

@@ -6,7 +6,7 @@ when a run writes something down.
 
 from typing import Annotated, Literal
 
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from fl_audit.attacks.audit_table import Audit
 from fl_audit.canaries.tables import AnyCanaries
@@ -189,6 +189,8 @@ class Config(Table, frozen=True):
       clients_per_block: The number of real clients that train at once under `local` and `ray`; by
         default as many as suit the device and the model. More than 1 trains in batched operations,
         with the same updates up to rounding.
+      plugins: The modules that register kinds of your own (docs/plugins.md), each the name of a
+        module in the config's folder or where Python looks, or a path without `.py` to one.
     """
 
     task: Task
@@ -198,6 +200,7 @@ class Config(Table, frozen=True):
     seed: NonNegativeInt = 0
     runtime: str = "auto"
     clients_per_block: PositiveInt | None = None
+    plugins: tuple[str, ...] | UnsetType = UNSET
     client: Client = FedAvg()
     server: Server = ServerSgd()
     audit: Audit = Audit()

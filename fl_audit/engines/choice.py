@@ -11,6 +11,7 @@ from pathlib import Path
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.tff.runtime import Runtime
 from fl_audit.errors import InputError, nearest
+from fl_audit.registry import Registry
 
 AUTO = "auto"
 """The name that asks for the first runtime that can run the process."""
@@ -71,8 +72,11 @@ LOCAL = RuntimeKind("local", _local, takes_blocks=True)
 NATIVE = RuntimeKind("native", _native, takes_blocks=False)
 RAY = RuntimeKind("ray", _ray, takes_blocks=True)
 
-RUNTIMES: dict[str, RuntimeKind] = {kind.name: kind for kind in (LOCAL, NATIVE, RAY)}
+RUNTIMES = Registry[RuntimeKind]("runtime")
 """All runtimes, in the order in which `auto` tries them; `native` can run any process."""
+
+for _kind in (LOCAL, NATIVE, RAY):
+    RUNTIMES.register(_kind)
 
 
 def check_runtime_name(name: str, source: str) -> None:

@@ -3,7 +3,6 @@
 A method of another package is one function and one call of `register_method`.
 """
 
-import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
@@ -24,6 +23,7 @@ from fl_audit.estimators.scores import Inclusion
 from fl_audit.estimators.setting import AuditSetting, NotApplicableError
 from fl_audit.estimators.threshold.published import threshold_clopper_pearson, threshold_jeffreys
 from fl_audit.estimators.threshold.valid import threshold_gdp, threshold_rejection, threshold_valid
+from fl_audit.registry import Registry
 
 Rejection = Callable[[Sequence[AuditSetting]], BoolArray]
 """Whether each of some samples rejects what a test is made for, bool of shape (samples,)."""
@@ -163,10 +163,11 @@ _OWN = (
     Method("epsilon_star_empirical", epsilon_star_empirical, "estimate"),
 )
 
-_methods = {method.name: method for method in _OWN}
-
-METHODS: Mapping[str, Method] = types.MappingProxyType(_methods)
+METHODS = Registry[Method]("method")
 """Every registered method by name, in the order of reports."""
+
+for _method in _OWN:
+    METHODS.register(_method)
 
 
 def register_method(method: Method) -> Method:
@@ -175,15 +176,12 @@ def register_method(method: Method) -> Method:
     Raises:
       ValueError: If the name of the method is taken.
     """
-    if method.name in ("all", *_methods):
-        raise ValueError(f"the name {method.name!r} of a method is taken")
-    _methods[method.name] = method
-    return method
+    if method.name == "all":
+        raise ValueError("a method may not be named 'all', which stands for all methods")
+    return METHODS.register(method)
 
 
-def remove_method(name: str) -> None:
-    """Take a method out again, such as one that a test has registered."""
-    del _methods[name]
+remove_method = METHODS.remove
 
 
 def valid_methods(inclusion: Inclusion = "coins") -> tuple[str, ...]:
@@ -198,5 +196,5 @@ def valid_methods(inclusion: Inclusion = "coins") -> tuple[str, ...]:
     ('threshold_valid',)
     """
     return tuple(
-        name for name, method in _methods.items() if method.is_valid and method.allows(inclusion)
+        name for name, method in METHODS.items() if method.is_valid and method.allows(inclusion)
     )

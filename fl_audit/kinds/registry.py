@@ -1,19 +1,21 @@
-"""Registries of kinds, one for each thing that can be extended.
+"""Kinds: the variants of a config's tables, a registry for each table that can be extended.
 
 A kind is a record of all that the project knows of one variant: its config table, its words for the
-report, and what it computes. A registry holds the kinds of one thing and finds a kind by its table.
-A new variant, here or in another package, is one module and one call of `register`.
+report, and what it computes. A registry holds the kinds of one thing and finds a kind by its tag
+or its table. A new variant, here or in another package, is one module and one call of `register`.
 """
 
 import functools
+import keyword
 import types
 import typing
-from collections.abc import Iterator
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Mapping
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
 from fl_audit.kinds.table import Table
+from fl_audit.registry import Registry
 
 
 class Kind(Protocol):
@@ -26,11 +28,19 @@ class Kind(Protocol):
 
 KindType = TypeVar("KindType", bound=Kind)
 
-_registries: dict[type, "Registry[Any]"] = {}
+
+class RecordedTable(Table, frozen=True):
+    """A table of a kind that is not registered here, as a run has written it that knew it."""
 
 
-class Registry(Generic[KindType]):
-    """The kinds of one thing, in the order in which they were registered."""
+_OURS = ("path_keys",)
+"""What the class of every table has beside keys."""
+
+_kinds: dict[type, "Kinds[Any]"] = {}
+
+
+class Kinds(Registry[KindType]):
+    """The kinds of one thing, each found by its tag, or by its table."""
 
     def __init__(self, thing: str, base: type) -> None:
         """Starts an empty registry.
@@ -40,29 +50,24 @@ class Registry(Generic[KindType]):
           base: The class that the tables of all kinds inherit beside `Table`; a field of a config
             annotated with it takes any registered table.
         """
-        self._thing = thing
+        super().__init__(thing)
         self._base = base
-        self._kinds: dict[str, KindType] = {}
-        _registries[base] = self
+        _kinds[base] = self
 
-    def register(self, kind: KindType) -> KindType:
-        """Adds a kind and returns it.
+    def name_of(self, record: Any) -> str:
+        """The tag of a kind's table.
 
         Raises:
-          TypeError: The kind's table does not inherit the registry's base, or has no tag.
-          ValueError: The tag is already in use.
+          TypeError: The table does not inherit the registry's base, or has no tag.
         """
-        table = kind.table
+        table = record.table
         tag = table.__struct_config__.tag
         if not issubclass(table, self._base) or not isinstance(tag, str):
             raise TypeError(
-                f"the table of a {self._thing} must inherit {self._base.__name__} and have a tag, "
+                f"the table of a {self.thing} must inherit {self._base.__name__} and have a tag, "
                 f"got {table.__name__}"
             )
-        if tag in self._kinds:
-            raise ValueError(f"a {self._thing} of kind {tag!r} is registered already")
-        self._kinds[tag] = kind
-        return kind
+        return tag
 
     def of(self, table: object) -> KindType:
         """The kind of a table.
@@ -70,28 +75,47 @@ class Registry(Generic[KindType]):
         Raises:
           TypeError: No kind with this table is registered.
         """
-        for kind in self._kinds.values():
+        for kind in self.values():
             if type(table) is kind.table:
                 return kind
-        raise TypeError(f"no {self._thing} is registered for {type(table).__name__}")
+        raise TypeError(f"no {self.thing} is registered for {type(table).__name__}")
 
-    def remove(self, tag: str) -> None:
-        """Removes a kind again, such as one that a test has registered."""
-        del self._kinds[tag]
+    def recorded(self, table: Mapping[str, Any]) -> RecordedTable:
+        """A table of a kind that is not registered here, as a run has written it that knew it.
 
-    def __iter__(self) -> Iterator[KindType]:
-        """The kinds, in the order in which they were registered."""
-        return iter(tuple(self._kinds.values()))
+        No kind is found by it; it holds the keys and their values.
+
+        Args:
+          table: The parsed table, with its `kind`.
+
+        Raises:
+          ValueError: A key cannot be one, or there is no kind.
+        """
+        kind, keys = table.get("kind"), [key for key in table if key != "kind"]
+        if not isinstance(kind, str):
+            raise ValueError("has no kind")
+        for key in keys:
+            if not key.isidentifier() or keyword.iskeyword(key) or key[0] == "_" or key in _OURS:
+                raise ValueError(f"unknown key {key!r}")
+        made = msgspec.defstruct(
+            f"Recorded{self._base.__name__}",
+            [(key, Any) for key in keys],
+            bases=(RecordedTable, self._base),
+            tag_field="kind",
+            tag=kind,
+            frozen=True,
+        )
+        return typing.cast(RecordedTable, made(**{key: table[key] for key in keys}))
 
     @property
     def tables(self) -> tuple[type[Table], ...]:
         """The tables of the kinds."""
-        return tuple(kind.table for kind in self._kinds.values())
+        return tuple(kind.table for kind in self.values())
 
 
-def registry_of(annotation: Any) -> Registry[Any] | None:
-    """The registry whose base is an annotation; None where there is none."""
-    return _registries.get(annotation) if isinstance(annotation, type) else None
+def kinds_of(annotation: Any) -> Kinds[Any] | None:
+    """The kinds whose base is an annotation; None where there are none."""
+    return _kinds.get(annotation) if isinstance(annotation, type) else None
 
 
 # The types of a config's tables and of the keys in them.
@@ -99,8 +123,8 @@ def registry_of(annotation: Any) -> Registry[Any] | None:
 
 def variants(annotation: Any) -> tuple[Any, ...]:
     """The types that a key may take: those of a registry or of a union, else the one."""
-    if registry := registry_of(annotation):
-        return registry.tables
+    if kinds := kinds_of(annotation):
+        return kinds.tables
     is_union = typing.get_origin(annotation) in (types.UnionType, typing.Union)
     return typing.get_args(annotation) if is_union else (annotation,)
 

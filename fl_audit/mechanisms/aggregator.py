@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fl_audit.errors import InputError
-from fl_audit.kinds.registry import Registry
+from fl_audit.kinds.registry import Kinds
 from fl_audit.mechanisms.correlated import TREE_AGGREGATION
 from fl_audit.mechanisms.distributed import DISTRIBUTED
 from fl_audit.mechanisms.independent import GAUSSIAN_ADAPTIVE, GAUSSIAN_FIXED, NO_PRIVACY
@@ -25,7 +25,7 @@ if typing.TYPE_CHECKING:
     import tensorflow_federated as tff
 
 
-MECHANISMS = Registry[MechanismKind[Any]]("mechanism", Mechanism)
+MECHANISMS = Kinds[MechanismKind[Any]]("mechanism", Mechanism)
 
 MECHANISMS.register(GAUSSIAN_ADAPTIVE)
 MECHANISMS.register(GAUSSIAN_FIXED)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from fl_audit.array_types import IndexArray
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunRecord
-from fl_audit.kinds import Registry, Table
+from fl_audit.kinds import Kinds, Table
 from fl_audit.number_words import count
 from fl_audit.participation.possible_rounds import DrawnRounds, PossibleRounds, most_participations
 
@@ -316,7 +316,7 @@ class ParticipationPattern(Generic[TableType]):
     names_clients: bool
 
 
-PATTERNS = Registry[ParticipationPattern[Any]]("participation pattern", Participation)
+PATTERNS = Kinds[ParticipationPattern[Any]]("participation pattern", Participation)
 """All participation patterns; a new pattern is a module that registers its own record."""
 
 

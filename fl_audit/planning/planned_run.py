@@ -178,7 +178,7 @@ def check_covered(config: Config) -> None:
         ("canaries", (Canaries,)),
     ):
         table: Any = getattr(config, section)
-        if type(table) not in known:
+        if not isinstance(table, known):
             names = " or ".join(repr(kind.__struct_config__.tag) for kind in known)
             raise InputError(
                 f"{section}.kind: a plan does not cover {table.__struct_config__.tag!r}, "

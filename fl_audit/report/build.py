@@ -231,6 +231,8 @@ def build_report(run: FinishedRun, estimated: FolderReport | None = None) -> Rep
         statistics = {s.name: statistic_report(run, s) for s in run.statistics}
     else:
         reached, statistics = estimated.reached, dict(estimated.statistics)
+    if run.config.plugins:
+        statistics = {name: _with_knowledge(made) for name, made in statistics.items()}
     return Report(
         statistics=statistics,
         threat_models=_threat_models(run, statistics.values()),
@@ -246,6 +248,12 @@ def build_report(run: FinishedRun, estimated: FolderReport | None = None) -> Rep
         config=run.config,
         fl_audit_version=__version__,
     )
+
+
+def _with_knowledge(made: StatisticReport) -> StatisticReport:
+    """The report on a statistic, with what its attacker knows if its threat model is known here."""
+    model = THREAT_MODELS.get(made.threat_model)
+    return made if model is None else msgspec.structs.replace(made, knows=int(model.knows))
 
 
 def _threat_models(

@@ -26,6 +26,7 @@ from fl_audit.checks.canary_check import Arrival
 from fl_audit.checks.trial_rounds import Finding, read_replay
 from fl_audit.errors import InputError, one_line
 from fl_audit.formats.round_logs import CosineLog
+from fl_audit.kinds.registry import RecordedTable
 from fl_audit.mechanisms import MECHANISMS
 from fl_audit.number_words import count, significant
 from fl_audit.report.finished_run import FinishedRun
@@ -370,6 +371,9 @@ def _lengths(run: FinishedRun) -> RoundLengths:
 
     Where nothing clips, a client's length has no limit, and that of canaries stands in for it.
     """
+    if isinstance(run.config.mechanism, RecordedTable):  # what a plugin divides by is not known
+        measured = _measured(run)
+        return RoundLengths(measured, np.full(len(measured), math.nan))
     kind = MECHANISMS.of(run.config.mechanism)
     fixed = kind.canary_norm(run.config.mechanism) or math.nan
     clip_norm = np.where(np.isinf(run.rounds.clip_norm), fixed, run.rounds.clip_norm)

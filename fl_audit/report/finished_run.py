@@ -19,7 +19,7 @@ from fl_audit.checks import (
     why_not_checked,
 )
 from fl_audit.config import Config
-from fl_audit.config.file import load_config
+from fl_audit.config.file import load_recorded
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder, RunRecord, read_record, read_sources
 from fl_audit.formats.participation_files import CanaryRow, check_scored, read_canaries
@@ -151,7 +151,7 @@ def read_finished_run(folder: RunFolder) -> FinishedRun:
             f"{folder.canaries}: must list the {record.num_canaries} canaries of "
             f"{folder.record.name}, got {len(pool)}"
         )
-    config = load_config(folder.config)
+    config = load_recorded(folder.config)
     rounds = _read_rounds(folder.metrics, record.rounds_done)
     return FinishedRun(
         folder=folder,

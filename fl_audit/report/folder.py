@@ -14,7 +14,7 @@ from fl_audit.attacks.statistics import ComparedVectors, RunFacts, read_compared
 from fl_audit.attacks.threat_models import STATISTICS
 from fl_audit.canaries.pool import read_pool
 from fl_audit.canaries.tables import family_of
-from fl_audit.config.file import load_config
+from fl_audit.config.file import load_recorded
 from fl_audit.errors import InputError, nearest
 from fl_audit.estimators.null import Null, NullKind, NullSource
 from fl_audit.estimators.scores import Inclusion
@@ -82,7 +82,7 @@ def read_folder_facts(folder: AuditedFolder) -> FolderFacts:
     if folder.log is not None:
         return FolderFacts(folder.log.pool.family, folder.log.num_rounds or None)
     run = RunFolder(folder.path)
-    config = load_config(run.config) if run.config.exists() else None
+    config = load_recorded(run.config) if run.config.exists() else None
     return FolderFacts(
         family=None if config is None else family_of(config.canaries),
         num_rounds=read_record(run).rounds if run.record.exists() else None,
@@ -130,7 +130,7 @@ def folder_statistics(
         _audit(RunFolder(path)), found.dim or dim, found.family or family, found.compared
     )
     source: NullSource = "argument" if found.dim is None else "design"
-    order = STATISTICS.names
+    order = tuple(STATISTICS)
     return [
         _scored(name, found.scores[name], facts, null, source)
         for name in sorted(found.scores, key=lambda name: ([*order, name].index(name), name))
@@ -161,7 +161,7 @@ def _scored(
 
 def _audit(folder: RunFolder) -> Audit:
     """The audit table of a run's config; a log has the default one."""
-    return load_config(folder.config).audit if folder.config.exists() else Audit()
+    return load_recorded(folder.config).audit if folder.config.exists() else Audit()
 
 
 def _null(name: str, facts: RunFacts, asked: NullKind | None) -> Null:
@@ -193,7 +193,7 @@ def _read_scores(path: Path) -> _Scores | None:
     record = read_record(run) if run.record.exists() else None
     if record is not None:
         check_together(run, record)
-    canaries = load_config(run.config).canaries if run.config.exists() else None
+    canaries = load_recorded(run.config).canaries if run.config.exists() else None
     said = None if canaries is None else (run.config.name, canaries.inclusion)
     _check_agreement(path, scores, said)
     return _Scores(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from fl_audit.attacks.audit_table import Audit
-from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS, title_of
+from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS, Knowledge, title_of
 from fl_audit.number_words import (
     count,
     epsilon_text,
@@ -294,17 +294,6 @@ def _proven_if(proven: EstimateReport | None) -> str:
     return "whatever was trained"
 
 
-_STRONGEST_FIRST = (
-    "known_rounds",
-    "all_iterates",
-    "checkpoints",
-    "window",
-    "final_and_initial",
-    "final",
-)
-"""Names of threat models; scores must not decide which one leads, or its bound would not hold."""
-
-
 def strongest_first(
     statistics: Mapping[str, StatisticReport], is_sampled: bool = False
 ) -> list[str]:
@@ -333,19 +322,26 @@ def _hidden_from(
     statistics: Mapping[str, StatisticReport], is_sampled: bool
 ) -> Mapping[str, StatisticReport]:
     """The statistics of attackers who do not know who was sampled, where anybody was and any do."""
-    known = {name: made for name, made in statistics.items() if not is_sampled or _hides(name)}
+    known = {
+        name: made for name, made in statistics.items() if not is_sampled or _hides(name, made)
+    }
     return known or statistics
 
 
 def _place(made: StatisticReport) -> int:
-    """The place of a statistic's attacker among the strongest; unknown ones are behind."""
-    order = _STRONGEST_FIRST
-    return order.index(made.threat_model) if made.threat_model in order else len(order)
+    """The place of a statistic's attacker among the strongest; unknown ones are behind.
+
+    Scores must not decide which one leads, or its bound would not hold.
+    """
+    model = THREAT_MODELS.get(made.threat_model)
+    return -(made.knows or 0) if model is None else -model.knows
 
 
-def _hides(name: str) -> bool:
+def _hides(name: str, made: StatisticReport) -> bool:
     statistic = STATISTICS.get(name)
-    return statistic is None or is_about_sampling(statistic)
+    if statistic is None:
+        return made.knows != Knowledge.EVERY_ROUND_AND_SCHEDULE
+    return is_about_sampling(statistic)
 
 
 _MEANINGS = {

@@ -155,6 +155,8 @@ class StatisticReport(msgspec.Struct, frozen=True, kw_only=True):
       left_out: The reason, in words, for each method that is left out.
       anderson_darling: Tests of normality.
       null_check: Check of the null law; None where it has no closed form.
+      knows: How much the attacker knows, by which threat models are ordered; only in a run with
+        plugins, whose threat models the reader of its folder may not have.
     """
 
     num_included: int
@@ -167,6 +169,7 @@ class StatisticReport(msgspec.Struct, frozen=True, kw_only=True):
     left_out: Mapping[str, str]
     anderson_darling: AndersonDarlingReport
     null_check: NullCheckReport | None
+    knows: int | msgspec.UnsetType = msgspec.UNSET
 
     def estimate_by(self, method: str) -> EstimateReport | None:
         """The estimate by a method; None where it was left out."""

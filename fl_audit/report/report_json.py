@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from fl_audit.config.file import parse_config
+from fl_audit.config.file import recorded_config
 from fl_audit.estimators.result import json_value
 from fl_audit.formats.folders import RunRecord
 from fl_audit.report.report import (
@@ -148,7 +148,7 @@ def report_from_json(fields: Mapping[str, Any], name: str) -> Report:
     """
     read = {key: value if key == "run" else _numbered(value) for key, value in fields.items()}
     if isinstance(read.get("config"), Mapping):
-        read["config"] = parse_config(fields["config"], f"{name}, config")
+        read["config"] = recorded_config(fields["config"], f"{name}, config")
     if isinstance(read.get("run"), Mapping) and "accuracy" in fields:
         read["run"] = {**read["run"], "accuracy": fields["accuracy"]}
     return msgspec.convert(read, Report)

@@ -71,7 +71,9 @@ def runs_of_a_process(work: Sequence[Work], gpus: int) -> int:
       work: The runs to come, and their states.
       gpus: The GPUs of the machine.
     """
-    has_own_code = any(isinstance(run.config.task, PythonTask) for run, _ in work)
+    has_own_code = any(
+        bool(run.config.plugins) or isinstance(run.config.task, PythonTask) for run, _ in work
+    )
     return 1 if gpus or has_own_code else RUNS_OF_A_PROCESS
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, Ty
 from msgspec import Meta, field
 
 from fl_audit.errors import InputError
-from fl_audit.kinds import Registry
+from fl_audit.kinds import Kinds
 from fl_audit.kinds.table import NonNegativeInt, PositiveInt, Table
 
 if TYPE_CHECKING:
@@ -263,7 +263,7 @@ class TaskKind(Generic[TableType]):
     load: Callable[[TableType, int], "LearningTask"]
 
 
-TASKS = Registry[TaskKind[Any]]("task", Task)
+TASKS = Kinds[TaskKind[Any]]("task", Task)
 """All kinds of tasks; a further one is a module that registers its own."""
 
 

@@ -1,11 +1,7 @@
 """A model and data of a user's own, as a Python function hands them over (docs/own_task.md)."""
 
-import contextlib
 import functools
-import importlib
-import sys
-import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -17,6 +13,7 @@ import tensorflow as tf
 
 from fl_audit.array_types import Float32Array
 from fl_audit.errors import InputError
+from fl_audit.kinds.plugins import MissingModuleError, module_in, users_code
 from fl_audit.tasks.classifier import Classifier
 from fl_audit.tasks.kinds import PythonTask
 from fl_audit.tasks.learning_task import NO_CLASS, Examples, LearningTask, Population
@@ -61,33 +58,6 @@ class OwnTask:
     name: str = "own task"
     accuracy_description: str = "mean of `correct` over held-out examples"
     log_odds: PerExample | None = None
-
-
-@contextlib.contextmanager
-def users_code(name: str) -> Iterator[None]:
-    """Whatever a user's code raises inside the `with` becomes one line with the place in it.
-
-    Args:
-      name: What is called, for the message.
-
-    Raises:
-      InputError: The code raises anything.
-    """
-    try:
-        yield
-    except InputError:
-        raise
-    except Exception as error:
-        frames = traceback.extract_tb(error.__traceback__)
-        own = [frame for frame in frames if not _is_installed(frame.filename)]
-        at = f" in {Path(own[-1].filename).name}, line {own[-1].lineno}" if own else ""
-        raise InputError(f"{name} fails{at}: {type(error).__name__}: {error}") from error
-
-
-def _is_installed(file: str) -> bool:
-    """Whether a file is a library's or ours, and so not the user's."""
-    ours = Path(__file__).parent.parent
-    return file.startswith("<") or "site-packages" in file or ours in Path(file).parents
 
 
 @dataclass(frozen=True)
@@ -309,18 +279,9 @@ def load_python_task(config: PythonTask, seed: int) -> LearningTask:
 
 def _module(name: str, folder: Path) -> ModuleType:
     """The module from the folder if it is there, else from where Python looks."""
-    # The folder stays first in the path: the module may import what stands beside it, at any time.
-    sys.path[:] = [str(folder), *(place for place in sys.path if place != str(folder))]
-    importlib.invalidate_caches()
-    beside = folder.joinpath(*name.split(".")).with_suffix(".py")
-    kept = getattr(sys.modules.get(name), "__file__", None)
-    if kept is not None and beside.exists() and Path(kept).resolve() != beside.resolve():
-        del sys.modules[name]  # that of another run, imported before in this process
     try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise
+        return module_in(name, folder)
+    except MissingModuleError as error:
         raise InputError(
             f"task.module: there is no module {name!r} in {folder}, nor where Python looks"
         ) from error

@@ -55,7 +55,7 @@ def test_a_new_statistic_of_a_threat_model_that_is_there(tmp_path):
         found = scores(tmp_path, threat_models=("all_iterates",))
     assert list(found) == ["max", "sum", "smallest"]
     np.testing.assert_allclose(found["smallest"], COSINES.min(axis=0), rtol=1e-6)
-    assert SMALLEST.name not in STATISTICS.names
+    assert SMALLEST.name not in STATISTICS
 
 
 def test_a_log_is_scored_by_the_new_statistic_too(tmp_path):

@@ -70,7 +70,7 @@ def test_scores_equal_those_of_a_run_with_the_same_numbers(tmp_path, monkeypatch
     scored = score_log(read_log(log, iter))
     assert scored.num_rounds == 3
     assert set(scored.scores) >= {"final", "final_minus_initial", "max", "sum"}
-    for statistic in STATISTICS:
+    for statistic in STATISTICS.values():
         if statistic.name not in scored.scores:
             continue
         of_run = read_score_file(run / f"scores_{statistic.name}.csv")

@@ -9,6 +9,7 @@ from fl_audit.attacks.aggregates import AggregateAttacker
 from fl_audit.attacks.attacker import Attacker
 from fl_audit.attacks.statistics import ONE_VECTOR, Statistic
 from fl_audit.attacks.threat_models import (
+    Knowledge,
     ThreatModel,
     register_attacker,
     register_threat_model,
@@ -75,6 +76,7 @@ FIRST_ROUND = ThreatModel(
     title="First round",
     sees=lambda audit: f"the first of the rounds, not the {audit.window_last_round}th",
     attackers=(FirstRoundAttacker,),
+    knows=Knowledge.SOME_ROUNDS,
     keys=("window_last_round",),
     rounds=lambda audit, num_rounds: range(1),
     check_rounds=_check_rounds,

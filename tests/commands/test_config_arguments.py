@@ -33,9 +33,12 @@ def test_a_runtime_that_there_is_not_is_one_line(path, capsys, command, name, me
     assert not (path.parent / "out").exists()
 
 
-def test_another_runtime_is_one_registration(path, monkeypatch):
-    monkeypatch.setitem(RUNTIMES, "ray", RuntimeKind("ray", lambda *_: None, takes_blocks=False))
-    check_runtime_name(load_config(path, ["runtime=ray"]).runtime, str(path))
+def test_another_runtime_is_one_registration(path):
+    RUNTIMES.register(RuntimeKind("toy", lambda *_: None, takes_blocks=False))
+    try:
+        check_runtime_name(load_config(path, ["runtime=toy"]).runtime, str(path))
+    finally:
+        RUNTIMES.remove("toy")
 
 
 def test_neither_configs_nor_the_names_of_runtimes_need_tensorflow():

@@ -94,9 +94,15 @@ def test_an_unknown_kind_of_method_is_refused(arguments, message):
         Method("toy", lambda _: made(), *arguments)
 
 
-@pytest.mark.parametrize("name", ["one_run", "all"])
-def test_a_name_is_taken_once(name):
-    with pytest.raises(ValueError, match=f"the name '{name}' of a method is taken"):
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("one_run", "a method 'one_run' is registered already"),
+        ("all", "a method may not be named 'all', which stands for all methods"),
+    ],
+)
+def test_a_name_is_taken_once(name, message):
+    with pytest.raises(ValueError, match=message):
         register_method(Method(name, lambda _: made(), "lower_bound"))
 
 

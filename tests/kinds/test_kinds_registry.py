@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from fl_audit.kinds import Registry, Table, registry_of
+from fl_audit.kinds import Kinds, Table, kinds_of
 
 
 class Shape:
@@ -33,8 +33,8 @@ class ShapeKind:
 
 
 @pytest.fixture
-def shapes() -> Registry[ShapeKind]:
-    shapes = Registry[ShapeKind]("shape", Shape)
+def shapes() -> Kinds[ShapeKind]:
+    shapes = Kinds[ShapeKind]("shape", Shape)
     shapes.register(ShapeKind(Circle))
     return shapes
 
@@ -42,9 +42,9 @@ def shapes() -> Registry[ShapeKind]:
 def test_a_kind_is_found_by_its_table(shapes):
     assert shapes.of(Circle(radius=1.0)).table is Circle
     assert shapes.tables == (Circle,)
-    assert registry_of(Shape) is shapes
-    assert registry_of(int) is None
-    assert registry_of(int | float) is None
+    assert kinds_of(Shape) is shapes
+    assert kinds_of(int) is None
+    assert kinds_of(int | float) is None
 
 
 def test_an_unknown_table_fails_loudly(shapes):
@@ -58,7 +58,7 @@ def test_an_unknown_table_fails_loudly(shapes):
 
 
 def test_what_cannot_be_registered(shapes):
-    with pytest.raises(ValueError, match="a shape of kind 'circle' is registered already"):
+    with pytest.raises(ValueError, match="a shape 'circle' is registered already"):
         shapes.register(ShapeKind(Circle))
     with pytest.raises(TypeError, match="must inherit Shape and have a tag, got Untagged"):
         shapes.register(ShapeKind(Untagged))

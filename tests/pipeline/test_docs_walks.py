@@ -77,6 +77,13 @@ def _own_task(folder: Path) -> list[str]:
     return []
 
 
+def _plugins(folder: Path) -> list[str]:
+    text = (ROOT / "docs/plugins.md").read_text(encoding="utf-8")
+    (folder / "my_kinds.py").write_text(blocks(text, "python")[0])
+    (folder / "config.toml").write_text(blocks(text, "toml")[0])
+    return []
+
+
 _FEW_CLIENTS = ("participation.clients_per_round=2", "participation.rounds=4", "canaries.count=20")
 
 WALKS = {
@@ -85,6 +92,7 @@ WALKS = {
     "docs/logs.md": Walk(_log),
     "docs/own_task.md": Walk(_own_task, changes=()),
     "docs/patterns.md": Walk(),
+    "docs/plugins.md": Walk(_plugins, changes=()),
     "docs/release.md": Walk(_config_with_claim),
     "docs/research.md": Walk(_stackoverflow, _FEW_CLIENTS),
     "docs/tutorial.md": Walk(changes=(), statuses={"estimate runs/noise_0.3": 3}),

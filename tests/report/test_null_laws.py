@@ -35,7 +35,7 @@ def reported(folder, changes: dict) -> Report:
     folder.config.write_text(config_to_toml(parse_config({**CONFIG, **changes}, "config")))
     final = read_score_file(folder.scores("final"))
     random = np.random.default_rng(3)
-    for statistic in STATISTICS:
+    for statistic in STATISTICS.values():
         values = random.normal(0, DIM**-0.5, len(final.score))
         write_score_file(
             folder.scores(statistic.name), ScoreFile(final.canary_id, final.included, values)
@@ -47,7 +47,7 @@ def reported(folder, changes: dict) -> Report:
 def test_report_and_estimate_agree_on_every_statistic(run_folder, changes):
     made = reported(run_folder, changes).statistics
     of_estimate = {s.name: s.null.kind for s in folder_statistics(AuditedFolder(run_folder.path))}
-    assert of_estimate.keys() == set(STATISTICS.names)
+    assert of_estimate.keys() == set(STATISTICS)
     assert {name: of_estimate[name] for name in made} == {
         name: statistic.null for name, statistic in made.items()
     }
@@ -56,7 +56,7 @@ def test_report_and_estimate_agree_on_every_statistic(run_folder, changes):
 def test_the_four_configs_have_every_statistic_between_them():
     configs = [parse_config({**CONFIG, **c}, "config") for c in (ONE_ROUND, OF_EXAMPLES)]
     names = {s.name for c in configs for s in statistics_of(c.canaries, c.audit)}
-    assert names == set(STATISTICS.names)
+    assert names == set(STATISTICS)
 
 
 def test_a_window_of_one_round_is_one_vector_in_both(run_folder):

@@ -120,14 +120,15 @@ def test_a_runtime_that_there_is_not_is_refused(dense_run, tmp_path):
         make_runtime(_asking_for(dense_run, "natve"), tmp_path / "worker.log")
 
 
-def test_another_runtime_is_one_record(dense_run, tmp_path, monkeypatch):
+def test_another_runtime_is_one_record(dense_run, tmp_path, request):
     made = []
 
     def make(run, worker_log, why):
         made.append((run.config.runtime, worker_log.name, why))
         raise CannotRunError("it is a toy")
 
-    monkeypatch.setitem(RUNTIMES, "toy", RuntimeKind("toy", make, takes_blocks=False))
+    RUNTIMES.register(RuntimeKind("toy", make, takes_blocks=False))
+    request.addfinalizer(lambda: RUNTIMES.remove("toy"))
     with pytest.raises(InputError, match=r"^runtime: must be 'native' for this process: it is a"):
         make_runtime(_asking_for(dense_run, "toy"), tmp_path / "worker.log")
     with pytest.raises(InputError, match=r"'local' or 'ray'; leave it out for 'toy'$"):

@@ -1,0 +1,189 @@
+"""Plugins: what a config's modules register, and that readers of a folder import none of them."""
+
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from fl_audit.attacks.threat_models import THREAT_MODELS, remove_threat_model
+from fl_audit.cli import main
+from fl_audit.config.file import config_to_toml, load_config, load_recorded, recorded_config
+from fl_audit.errors import InputError
+from fl_audit.formats.text_files import parse_toml
+from fl_audit.kinds.registry import RecordedTable
+from fl_audit.mechanisms import MECHANISMS
+from fl_audit.participation import PATTERNS
+
+PAGE = Path(__file__).parents[2] / "docs" / "plugins.md"
+
+
+@pytest.fixture(autouse=True)
+def _unregistered():
+    """Takes out again what a test's plugins have registered, and forgets their modules."""
+    path, modules = list(sys.path), set(sys.modules)
+    before = [(registry, set(registry)) for registry in (PATTERNS, MECHANISMS)]
+    yield
+    forget(before)
+    sys.path[:] = path
+    for name in set(sys.modules) - modules:
+        if name.startswith("my_"):
+            del sys.modules[name]
+
+
+def forget(before: list) -> None:
+    for registry, names in before:
+        for name in set(registry) - names:
+            registry.remove(name)
+    if "first_round" in THREAT_MODELS:
+        remove_threat_model(THREAT_MODELS["first_round"])
+
+
+def of_page(language: str) -> str:
+    (block,) = re.findall(rf"^```{language}\n(.*?)^```$", PAGE.read_text(), re.M | re.S)
+    return block
+
+
+@pytest.fixture
+def path(tmp_path) -> Path:
+    """The config of the page, with its module beside it."""
+    (tmp_path / "my_kinds.py").write_text(of_page("python"))
+    path = tmp_path / "config.toml"
+    path.write_text(of_page("toml"))
+    return path
+
+
+def test_the_config_of_the_page_is_read_and_written(path):
+    config = load_config(path)
+    assert config.plugins == (f"{path.parent}/my_kinds",)
+    assert (config.participation.first, config.mechanism.noise_multiplier) == ("odd", 0.5)
+    again = path.parent / "again" / "config.toml"
+    again.parent.mkdir()
+    again.write_text(config_to_toml(config))
+    assert load_config(again) == config
+
+
+def test_a_module_may_stand_in_another_folder(path):
+    other = path.parent / "elsewhere" / "config.toml"
+    other.parent.mkdir()
+    other.write_text(of_page("toml").replace('"my_kinds"', '"../my_kinds"'))
+    assert load_config(other).plugins == (f"{path.parent}/my_kinds",)
+
+
+def test_without_plugins_nothing_is_written_of_them(path):
+    text = re.sub(r'plugins = .*\n|, "first_round"', "", of_page("toml"))
+    text = text.replace('"whisper"', '"none"\ncanary_norm = 1.0').replace('first = "odd"', "")
+    path.write_text(text.replace('"odd_and_even"', '"every_round"'))
+    assert "plugins" not in config_to_toml(load_config(path))
+    assert "my_kinds" not in sys.modules
+
+
+TAKEN = """
+from fl_audit.mechanisms import MECHANISMS
+MECHANISMS.register(MECHANISMS["none"])
+"""
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        (
+            '["my_knids"]',
+            "",
+            r"key `plugins`: there is no module 'my_knids' beside the config, nor where Python",
+        ),
+        ('["no/my_kinds"]', "", r"key `plugins`: there is no module 'my_kinds' in .*/no$"),
+        (
+            '["my_kinds"]',
+            "import no_such_module",
+            r"my_kinds' fails in my_kinds\.py, line 1: ModuleNotFoundError: No module named 'no_s",
+        ),
+        (
+            '["my_kinds"]',
+            "1 / 0",
+            r"key `plugins`: '.*/my_kinds' fails in my_kinds\.py, line 1: ZeroDivisionError: div",
+        ),
+        (
+            '["my_kinds"]',
+            TAKEN,
+            r"in my_kinds\.py, line 3: ValueError: a mechanism 'none' is registered already$",
+        ),
+        ('"my_kinds"', "", r"key `plugins`: Expected `array`, got `str`"),
+        ("[1]", "", r"key `plugins\[0\]`: Expected `str`, got `int`"),
+    ],
+)
+@pytest.mark.parametrize("command", ["run", "plan"])
+def test_what_is_wrong_with_a_plugin_is_one_line(path, capsys, command, wrong):
+    plugins, module, message = wrong
+    (path.parent / "my_kinds.py").write_text(module)
+    toml = re.sub(r'"odd_and_even"\n(.*)\nfirst = "odd"', r'"every_round"\n\1', of_page("toml"))
+    toml = toml.replace('"whisper"', '"none"\ncanary_norm = 1.0').replace(', "first_round"', "")
+    path.write_text(toml.replace('["my_kinds"]', plugins))
+    out = ["--out", str(path.parent / "out")] if command == "run" else []
+    assert main([command, str(path), *out]) == 2
+    err = capsys.readouterr().err
+    assert re.search(message, err.strip())
+    assert err.count("\n") == 1
+    assert not (path.parent / "out").exists()
+
+
+def test_a_recorded_config_holds_what_was_written(path):
+    (path.parent / "my_kinds.py").unlink()
+    config = load_recorded(path)
+    assert isinstance(config.participation, RecordedTable)
+    assert (config.participation.rounds, config.participation.first) == (12, "odd")
+    assert config.audit.threat_models == ("final", "first_round")
+    assert parse_toml(config_to_toml(config), "again")["participation"]["kind"] == "odd_and_even"
+    assert "my_kinds" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ('{"kind": "odd", "path_keys": ["x"]}', r"section \[participation\]: unknown key 'path_ke"),
+        ('{"kind": "odd", "__init__": 1}', r"section \[participation\]: unknown key '__init__'"),
+        ('{"kind": "odd", "a b": 1}', r"section \[participation\]: unknown key 'a b'"),
+        ('{"kind": ["odd"]}', r"section \[participation\]: has no kind"),
+        ("{}", r"section \[participation\]: has no kind"),
+        ("3", r"key `participation`: Expected"),
+    ],
+)
+def test_a_hostile_record_is_refused_in_one_line(kind, message):
+    table = parse_toml(of_page("toml"), "config")
+    with pytest.raises(InputError, match=message):
+        recorded_config({**table, "participation": json.loads(kind)}, "report.json")
+
+
+@pytest.mark.tff
+def test_the_page_is_planned_and_run_and_its_folder_read_without_the_plugin(
+    path, capsys, monkeypatch
+):
+    monkeypatch.chdir(path.parent)
+    before = [(registry, set(registry)) for registry in (PATTERNS, MECHANISMS)]
+    few = ["--set", "participation.rounds=4"]
+    assert main(["plan", "config.toml", "--trials", "3", "--json", *few]) == 0
+    assert "proven" in capsys.readouterr().out
+    assert main(["run", "config.toml", "--out", "runs/one", *few]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    sentence = "An attacker who sees the noised update of the first round was not shown to learn"
+    assert any(line.startswith(sentence) for line in printed)
+    report = json.loads(Path("runs/one/report.json").read_text())
+    assert {name: made["knows"] for name, made in report["statistics"].items()} == {
+        "final": 1,
+        "first": 3,
+    }
+    assert "Every other round, odd clients first." in Path("runs/one/report.html").read_text()
+
+    # Whoever reads the folder has neither the module nor what it registers.
+    Path("my_kinds.py").unlink()
+    del sys.modules["my_kinds"]
+    forget(before)
+    assert main(["show", "runs/one"]) == 0
+    assert capsys.readouterr().out.splitlines()[:5] == printed[:5]
+    assert main(["estimate", "runs/one", "--delta", "1e-3", "--json"]) == 0
+    assert set(json.loads(capsys.readouterr().out)["statistics"]) == {"final", "first"}
+    shutil.copytree("runs/one", "runs/two")
+    assert main(["compare", "runs/one", "runs/two", "--json"]) == 0
+    assert "my_kinds" not in sys.modules
