@@ -445,7 +445,9 @@ def assert_null_holds(family: CanaryFamily, target: np.ndarray, variance_of_squa
 
 
 @pytest.mark.parametrize("update", ["digits_update", "embedding_update"])
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize(
+    "seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3))]
+)
 @pytest.mark.parametrize("family_type", [HadamardFamily, RademacherFamily])
 def test_null_of_signs_holds_on_real_updates(family_type, update, seed, request):
     target = request.getfixturevalue(update)

@@ -85,7 +85,9 @@ def next_word_run(tmp_path_factory: pytest.TempPathFactory) -> PreparedRun:
     return _small_run(task, learning_rate=0.5)
 
 
-@pytest.fixture(scope="session", params=["dense", "next_word"])
+@pytest.fixture(
+    scope="session", params=["dense", pytest.param("next_word", marks=pytest.mark.slow)]
+)
 def any_run(request: pytest.FixtureRequest) -> PreparedRun:
     """One after the other."""
     run: PreparedRun = request.getfixturevalue(f"{request.param}_run")

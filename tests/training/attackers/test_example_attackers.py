@@ -73,7 +73,7 @@ def sentences_run(tmp_path_factory):
     return run_of(task, canaries, FedAvg(learning_rate=0.5, batch_size=2, epochs=2))
 
 
-@pytest.fixture(params=["digits", "sentences"])
+@pytest.fixture(params=["digits", pytest.param("sentences", marks=pytest.mark.slow)])
 def run(request):
     return request.getfixturevalue(f"{request.param}_run")
 

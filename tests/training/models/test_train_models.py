@@ -90,8 +90,11 @@ def test_a_models_number_decides_and_not_its_block(tmp_path):
 
 @pytest.mark.parametrize(
     "changes",
-    [{"seed": 6}, {"identity": "other"}, {"recipe": Recipe(3, 5, 0.2, 0.9)}],
-    ids=["seed", "identity", "recipe"],
+    [
+        pytest.param({"seed": 6}, id="seed"),
+        pytest.param({"identity": "other"}, id="identity", marks=pytest.mark.slow),
+        pytest.param({"recipe": Recipe(3, 5, 0.2, 0.9)}, id="recipe", marks=pytest.mark.slow),
+    ],
 )
 def test_another_job_shares_no_file(tmp_path, changes):
     trained(job(), TRAINING[:1], 0, tmp_path, 3, nothing)

@@ -38,6 +38,7 @@ def _address(process, log):
     raise AssertionError(log.read_text())
 
 
+@pytest.mark.slow
 def test_tensorboard_starts_and_shows_a_scalar(board):
     deadline = time.monotonic() + STARTED_WITHIN
     tags = {}

@@ -87,6 +87,7 @@ def test_the_order_of_a_canarys_examples_changes_from_round_to_round(run):
     )
 
 
+@pytest.mark.slow
 def test_every_runtime_trains_them_as_clients(run, tmp_path):
     data = _data(run)
     one_by_one = _runtime(run, "local", 1, tmp_path)

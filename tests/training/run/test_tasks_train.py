@@ -72,7 +72,12 @@ def _emnist(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("make_task", "learning_rate"), [(_text, 0.5), (_stackoverflow, 0.5), (_emnist, 0.02)]
+    ("make_task", "learning_rate"),
+    [
+        (_text, 0.5),
+        pytest.param(_stackoverflow, 0.5, marks=pytest.mark.slow),
+        pytest.param(_emnist, 0.02, marks=pytest.mark.slow),
+    ],
 )
 def test_training_lowers_the_loss_with_a_canary_in_the_first_round(
     make_task, learning_rate, tmp_path

@@ -75,10 +75,10 @@ def _loop(classifier, optimizer, examples, batch_size):
     return [first - last for first, last in zip(initial, weights, strict=True)], total, count
 
 
-_OPTIMIZERS = {
-    "momentum": tff.learning.optimizers.build_sgdm(0.3, momentum=0.9),
-    "adam": tff.learning.optimizers.build_adam(0.05),
-}
+_OPTIMIZERS = [
+    pytest.param(tff.learning.optimizers.build_sgdm(0.3, momentum=0.9), id="momentum"),
+    pytest.param(tff.learning.optimizers.build_adam(0.05), id="adam", marks=pytest.mark.slow),
+]
 
 
 def _mean_gradient(classifier, examples):
@@ -98,7 +98,7 @@ def _ragged_clients(run, sizes):
     ]
 
 
-@pytest.mark.parametrize("optimizer", _OPTIMIZERS.values(), ids=_OPTIMIZERS)
+@pytest.mark.parametrize("optimizer", _OPTIMIZERS)
 def test_a_block_trains_as_a_loop_over_each_client(dense_run, optimizer):
     classifier, batch_size = dense_run.task.classifier, 4
     # One to four batches, so that the first client's last three are padding alone.

@@ -19,7 +19,10 @@ pytestmark = pytest.mark.tff
 
 SAME = [
     TreeAggregation(noise_multiplier=0.0, clip_norm=0.5, restart_every=2),
-    GaussianAdaptive(noise_multiplier=0.0, clip_norm=0.5, zeroing=AdaptiveZeroing()),
+    pytest.param(
+        GaussianAdaptive(noise_multiplier=0.0, clip_norm=0.5, zeroing=AdaptiveZeroing()),
+        marks=pytest.mark.slow,
+    ),
     NoPrivacy(canary_norm=1.0, zeroing=FixedZeroing(norm=1.0)),
 ]
 
