@@ -4,10 +4,6 @@ import decimal
 import math
 
 _MINUS = "−"
-_ORDINALS = (
-    "first", "second", "third", "fourth", "fifth",
-    "sixth", "seventh", "eighth", "ninth", "tenth",
-)  # fmt: skip
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -89,14 +85,17 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
-def ordinal(number: int) -> str:
-    """The place in a list, from 1: a word up to ten, figures beyond.
+def duration(seconds: float) -> str:
+    """A duration, in the two largest of its units from a minute on.
 
-    >>> ordinal(1), ordinal(10), ordinal(11), ordinal(22), ordinal(113)
-    ('first', 'tenth', '11th', '22nd', '113th')
+    >>> [duration(seconds) for seconds in (3.21, 754.0, 7384.0, 200_000.0)]
+    ['3.2 s', '12 min 34 s', '2 h 3 min', '2 days 7 h']
     """
-    if number <= len(_ORDINALS):
-        return _ORDINALS[number - 1]
-    is_teen = number % 100 in (11, 12, 13)
-    ending = "th" if is_teen else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    return f"{number:,}{ending}"
+    if seconds < 60:
+        return f"{significant(seconds, 2)} s"
+    units = (("days", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+    first = next(i for i, (_, length) in enumerate(units) if round(seconds) >= length)
+    (name, length), (smaller, part) = units[first : first + 2]
+    whole, rest = divmod(round(seconds), length)
+    name = "day" if name == "days" and whole == 1 else name
+    return f"{whole} {name} {rest // part} {smaller}"

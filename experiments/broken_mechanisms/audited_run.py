@@ -20,9 +20,9 @@ from fl_audit.engines.tff import algorithms as process_module
 from fl_audit.engines.tff.local import LocalBlocks
 from fl_audit.engines.tff.rounds import flatten_weights
 from fl_audit.formats.folders import RunFolder, read_record
-from fl_audit.report.checks import checks_report
+from fl_audit.json_records import to_json
+from fl_audit.report.checks import checks_of_run
 from fl_audit.report.finished_run import read_finished_run
-from fl_audit.report.report_json import checks_to_json
 from fl_audit.run.folder import write_identity
 from fl_audit.run.train import train
 from fl_audit.verdict import ScoredStatistic, scored_statistic
@@ -120,7 +120,7 @@ def audited_run(run: PreparedRun, runtime: LocalBlocks, path: Path) -> AuditedRu
         aggregates=overheard.aggregates,
         clip_norms=np.genfromtxt(folder.metrics, delimiter=",", names=True)["clip_norm"],
         accuracy=record.accuracy,
-        checks=checks_to_json(checks_report(finished)),
+        checks=to_json(checks_of_run(finished)),
     )
 
 

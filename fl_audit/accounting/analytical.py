@@ -8,7 +8,7 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import assert_never
+from typing import ClassVar, assert_never
 
 from scipy import optimize
 
@@ -37,6 +37,8 @@ class Accounting:
       client: The guarantee to a real client.
       canary: The guarantee to an included canary.
     """
+
+    JSON_COMPUTED: ClassVar = ("epsilon",)
 
     delta: float
     neighbours: str

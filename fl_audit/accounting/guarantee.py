@@ -1,7 +1,7 @@
 """The guarantee to one party, with its epsilon by each accountant that was asked."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 AccountantName = Literal[
     "rdp", "pld", "analytic_gaussian", "seen_samples", "random_allocation", "none_known"
@@ -34,6 +34,8 @@ class Guarantee:
       by_accountant: The epsilons of the accountants, each of them an upper bound on the same
         epsilon.
     """
+
+    JSON_COMPUTED: ClassVar = ("epsilon",)
 
     participations: int | None
     by_accountant: tuple[AccountedEpsilon, ...]

@@ -7,8 +7,8 @@ noise hides much. docs/checks.md describes the checks, `check_aggregates` makes 
 """
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -20,6 +20,7 @@ from scipy import special
 
 from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.formats.text_files import read_json
+from fl_audit.json_records import WRITTEN_IF_SET, fields_from_json, fields_to_json, from_json
 from fl_audit.kinds.registry import RecordedTable
 from fl_audit.mechanisms import MECHANISMS, Mechanism
 
@@ -336,6 +337,9 @@ class Check:
         rounds together look worst.
       variable: The variable of the model, from 1, that looks worst; None for the whole model.
       ratio: The measured over the expected value there; see `docs/checks.md`.
+      meaning: What a correct mechanism does, in a sentence; empty before a report has it.
+      measured: The finding in words, of a replay; None for other checks.
+      told: Whether the question could be answered.
       detectable_ratio: The largest noise, over what it should be, that the check would have failed
         (see `detectable_noise`); None for a check of something else.
     """
@@ -346,7 +350,10 @@ class Check:
     round: int | None
     variable: int | None
     ratio: float
-    detectable_ratio: float | None = None
+    meaning: str = ""
+    measured: str | None = field(default=None, metadata=WRITTEN_IF_SET)
+    told: bool = field(default=True, metadata=WRITTEN_IF_SET)
+    detectable_ratio: float | None = field(default=None, metadata=WRITTEN_IF_SET)
 
     @property
     def passed(self) -> bool:
@@ -357,6 +364,24 @@ class Check:
     def p_value(self) -> float:
         """The p-value of all tests of the check together; 0 where it is too small for a float."""
         return math.exp(self.log_p)
+
+    def to_json(self) -> dict[str, object]:
+        """The JSON object of report.json, which has the p-value and whether the check passed."""
+        fields = fields_to_json(self)
+        del fields["log_p"]
+        outcome = {"passed": self.passed, "p_value": self.p_value}
+        return {"name": fields["name"], "meaning": fields["meaning"], **outcome, **fields}
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> "Check":
+        """The check that `to_json` writes.
+
+        Raises:
+          ValueError: A key is missing, or a value is of another type.
+        """
+        p_value = from_json(float, fields["p_value"])
+        log_p = math.log(p_value) if p_value > 0 else -math.inf
+        return fields_from_json(cls, fields, log_p=log_p)
 
 
 def check_aggregates(run: RunAggregates) -> list[Check]:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from scipy import special
 
 from fl_audit.array_types import FloatArray, IndexArray
+from fl_audit.json_records import UNWRITTEN
 
 # Canaries in rounds: projections of aggregates on canaries, and their expected values.
 
@@ -67,23 +68,11 @@ class Arrival:
     state: Literal["arrived", "not_arrived", "cannot_tell"]
     ratio: float | None
     reason: str
-    lacks: str | None = None
+    lacks: str | None = dataclasses.field(default=None, metadata=UNWRITTEN)
     fault: str | None = None
     signal: float | None = None
     num_scored: int | None = None
     num_included: int | None = None
-
-    def to_json(self) -> dict[str, object]:
-        """The JSON object of report.json."""
-        return {
-            "state": self.state,
-            "ratio": self.ratio,
-            "reason": self.reason,
-            "fault": self.fault,
-            "signal": self.signal,
-            "num_scored": self.num_scored,
-            "num_included": self.num_included,
-        }
 
 
 @dataclass(frozen=True, eq=False)

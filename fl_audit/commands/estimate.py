@@ -1,7 +1,6 @@
 """The command `fl-audit estimate`, which estimates epsilon from the scores of canaries."""
 
 import argparse
-import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,21 +9,21 @@ from fl_audit.commands.parser import add_command
 from fl_audit.commands.printing import (
     add_require,
     add_verbose,
-    arrival_lines,
     check_required,
+    in_brief,
+    in_full,
     print_json,
-    print_lines,
-    verdict_lines,
+    print_report,
     verdict_status,
-    wrapped,
 )
 
 if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands
     from fl_audit.estimators.null import NullKind, NullTail
-    from fl_audit.report.build import Asked, FolderReport
+    from fl_audit.report.build import Asked
     from fl_audit.report.folder import AuditedFolder
-    from fl_audit.verdict import Verdict
+    from fl_audit.report.report import Report
+    from fl_audit.verdict import ScoredStatistic
 
 
 def add(commands: "Commands") -> None:
@@ -86,24 +85,36 @@ def _estimate(arguments: argparse.Namespace) -> int:
 
     is_claimed = arguments.claimed_epsilon is not None
     check_required(arguments.require, is_claimed=is_claimed, how="give --claimed-epsilon")
-    is_folder = arguments.scores.is_dir()
     source = AuditedFolder(arguments.scores, scoring_progress)
-    report = _of_folder(source, arguments) if is_folder else _of_file(arguments)
+    audit = _of_folder if arguments.scores.is_dir() else _of_file
+    report, scored = audit(source, arguments)
     if arguments.json:
-        print_json(report.to_json() if is_folder else _file_json(report))
+        print_json(_json(report, arguments.scores.is_dir()))
     else:
-        lines = _all_lines(report, is_folder) if arguments.verbose else _brief_lines(report)
-        behind = [*lines, *_arrival(report), *_checks(report), *_verdict_lines(report.reached)]
-        print_lines([*_answer(report), *behind])
+        print_report(report, in_full if arguments.verbose else in_brief)
     if arguments.out is not None:
         sys.stdout.flush()
-        _write_page(report, source, arguments.out)
+        _write_page(report, scored, source, arguments.out)
         print(f"page: {arguments.out}", file=sys.stderr if arguments.json else sys.stdout)
-    outcome = None if report.reached is None else report.reached.outcome
+    outcome = None if report.verdict is None else report.verdict.outcome
     return verdict_status(outcome, arguments.require)
 
 
-def _of_file(arguments: argparse.Namespace) -> "FolderReport":
+def _json(report: "Report", is_folder: bool) -> dict[str, object]:
+    """The JSON object of a folder's statistics, or of the one statistic of a file."""
+    from fl_audit.json_records import to_json
+    from fl_audit.report.report import estimates_to_json, report_to_json
+
+    if is_folder:
+        return report_to_json(report)
+    (made,) = report.statistics.values()
+    verdict = {} if report.verdict is None else {"verdict": to_json(report.verdict)}
+    return estimates_to_json(made) | verdict
+
+
+def _of_file(
+    source: "AuditedFolder", arguments: argparse.Namespace
+) -> "tuple[Report, list[ScoredStatistic]]":
     from fl_audit.errors import InputError
     from fl_audit.estimators.null import Null
     from fl_audit.formats.score_file import read_score_file
@@ -112,15 +123,14 @@ def _of_file(arguments: argparse.Namespace) -> "FolderReport":
 
     if arguments.statistic is not None:
         raise InputError(
-            f"--statistic: is about a folder; {arguments.scores} is the file of one statistic"
+            f"--statistic: is about a folder; {source.path} is the file of one statistic"
         )
-    scores = read_score_file(arguments.scores).canary_scores()
+    scores = read_score_file(source.path).canary_scores()
     default: NullKind = "empirical" if arguments.dim is None else "closed_form"
     kind: NullKind = arguments.null or default
     tail = _null_tail(arguments.canaries, arguments.dim, kind)
-    null = Null(kind, tail, arguments.dim, source="argument")
-    statistic = ScoredStatistic(None, scores, null)
-    return report_on_file(arguments.scores, statistic, _asked(arguments))
+    scored = ScoredStatistic(None, scores, Null(kind, tail, arguments.dim, source="argument"))
+    return report_on_file(source.path, scored, _asked(arguments)), [scored]
 
 
 def _null_tail(family: str | None, dim: int | None, kind: "NullKind") -> "NullTail | None":
@@ -145,14 +155,16 @@ def _null_tail(family: str | None, dim: int | None, kind: "NullKind") -> "NullTa
     return ANY_VECTOR.null_tail(family, dim)
 
 
-def _of_folder(folder: "AuditedFolder", arguments: argparse.Namespace) -> "FolderReport":
+def _of_folder(
+    source: "AuditedFolder", arguments: argparse.Namespace
+) -> "tuple[Report, list[ScoredStatistic]]":
     from fl_audit.report.build import report_on_statistics
     from fl_audit.report.folder import chosen_statistic, folder_statistics
 
-    statistics = folder_statistics(folder, arguments.dim, arguments.null, arguments.canaries)
-    chosen = chosen_statistic(folder.path, statistics, arguments.statistic)
+    statistics = folder_statistics(source, arguments.dim, arguments.null, arguments.canaries)
+    chosen = chosen_statistic(source.path, statistics, arguments.statistic)
     others = [one for one in statistics if one not in chosen]
-    return report_on_statistics(folder, chosen, _asked(arguments), others)
+    return report_on_statistics(source, chosen, _asked(arguments), others), chosen
 
 
 def _asked(arguments: argparse.Namespace) -> "Asked":
@@ -167,7 +179,9 @@ def _asked(arguments: argparse.Namespace) -> "Asked":
     )
 
 
-def _write_page(report: "FolderReport", source: "AuditedFolder", out: Path) -> None:
+def _write_page(
+    report: "Report", scored: "list[ScoredStatistic]", source: "AuditedFolder", out: Path
+) -> None:
     from fl_audit.commands.printing import write_page
     from fl_audit.errors import InputError
 
@@ -175,52 +189,4 @@ def _write_page(report: "FolderReport", source: "AuditedFolder", out: Path) -> N
         from fl_audit.report.page import render_estimates
     except ModuleNotFoundError as error:  # where fl_audit is installed without what it needs
         raise InputError(f"--out: a page needs the package {error.name}; install it") from error
-    write_page(render_estimates(source, report), out)
-
-
-def _file_json(report: "FolderReport") -> dict[str, object]:
-    (result,) = report.results.values()
-    verdict = {} if report.reached is None else {"verdict": report.reached.to_json()}
-    return result.to_json() | verdict
-
-
-def _answer(report: "FolderReport") -> list[str]:
-    from fl_audit.report.headline import headline_of_scores
-    from fl_audit.report.terminal import answer_lines
-
-    found = headline_of_scores(report.statistics, report.asked.confidence)
-    return answer_lines(found, shutil.get_terminal_size((100, 24)).columns)
-
-
-def _brief_lines(report: "FolderReport") -> list[str]:
-    from fl_audit.commands.estimate_lines import brief_lines
-
-    return brief_lines(report.results)
-
-
-def _all_lines(report: "FolderReport", is_folder: bool) -> list[str]:
-    from fl_audit.commands.estimate_lines import file_lines, folder_lines
-
-    if is_folder:
-        return ["", *folder_lines(report.results)]
-    (result,) = report.results.values()
-    return ["", *file_lines(result)]
-
-
-def _arrival(report: "FolderReport") -> list[str]:
-    arrival = report.arrival
-    if arrival is None:
-        return []
-    return ["", *arrival_lines(arrival.state, arrival.reason, arrival.fault)]
-
-
-def _checks(report: "FolderReport") -> list[str]:
-    if report.checks is None:
-        return []
-    from fl_audit.report.checks import checks_words
-
-    return wrapped(f"checks of the mechanism: {checks_words(report.checks)}")
-
-
-def _verdict_lines(verdict: "Verdict | None") -> list[str]:
-    return [] if verdict is None else verdict_lines(verdict.claim, verdict.outcome, verdict.reason)
+    write_page(render_estimates(source, report, scored), out)

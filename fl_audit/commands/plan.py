@@ -125,8 +125,7 @@ def _hours_lines(measured: "Calibration | None", arguments: argparse.Namespace) 
     """What the calibration predicts; nothing without one."""
     if measured is None:
         return []
-    from fl_audit.number_words import count, significant
-    from fl_audit.planning.text import duration
+    from fl_audit.number_words import count, duration, significant
 
     runs, machines = arguments.runs, arguments.machines
     together = duration(measured.seconds(runs, machines))

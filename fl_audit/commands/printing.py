@@ -3,7 +3,6 @@
 import argparse
 import json
 import shutil
-import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +12,6 @@ from fl_audit.progress import bar, hint
 
 if TYPE_CHECKING:
     from fl_audit.report import Report
-    from fl_audit.verdict import Claim
 
 
 def add_verbose(parser: argparse.ArgumentParser) -> None:
@@ -23,25 +21,23 @@ def add_verbose(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def print_report(report: "Report", out: Path, behind: "Callable[[Report, int], list[str]]") -> None:
-    """Prints the answer of a run's report, what stands behind it, and the path of its page.
+def print_report(
+    report: "Report", behind: "Callable[[Report, int], list[str]]", page: Path | None = None
+) -> None:
+    """Prints the answer of a report, what stands behind it, the path of its page and the verdict.
 
     Args:
-      report: The report of the run.
-      out: The run's folder.
+      report: The report.
       behind: The function that makes the lines behind the answer, of a report and a width.
+      page: The page of a run; None where there is none yet.
     """
-    from fl_audit.formats.folders import RunFolder
     from fl_audit.report.headline import headline
-    from fl_audit.report.terminal import answer_lines
-    from fl_audit.verdict import Claim
+    from fl_audit.report.terminal import answer_lines, verdict_lines
 
     width = shutil.get_terminal_size((100, 24)).columns
     print_lines([*answer_lines(headline(report), width), *behind(report, width)])
-    print_lines([f"report: {RunFolder(out).report_html}"])
-    if (verdict := report.verdict) is not None:
-        claim = Claim(verdict.claimed_epsilon, report.run.delta)
-        print_lines(verdict_lines(claim, verdict.outcome, verdict.reason))
+    print_lines([] if page is None else [f"report: {page}"])
+    print_lines(verdict_lines(report.verdict))
 
 
 def in_brief(report: "Report", width: int) -> list[str]:
@@ -53,33 +49,10 @@ def in_brief(report: "Report", width: int) -> list[str]:
 
 
 def in_full(report: "Report", width: int) -> list[str]:
-    """All estimates of a run, to be printed behind the answer."""
+    """All estimates, to be printed behind the answer."""
     from fl_audit.report import summary_lines
 
     return ["", *summary_lines(report, width)]
-
-
-def verdict_lines(claim: "Claim", outcome: str, reason: str) -> list[str]:
-    """The outcome of a verdict in one line, with the reason below it."""
-    line = f"verdict: {outcome.upper()}, claimed epsilon {claim.epsilon:g} at delta {claim.delta:g}"
-    width = max(min(shutil.get_terminal_size((100, 24)).columns, 100), 40)
-    return ["", line, *(f"  {part}" for part in textwrap.wrap(f"{reason}.", width - 2))]
-
-
-def arrival_lines(state: str, reason: str, fault: str | None) -> list[str]:
-    """What became of the included canaries, wrapped to the terminal."""
-    words = {
-        "arrived": "canaries arrived" if fault is None else "canaries arrived, with a FAULT",
-        "not_arrived": "canaries DID NOT ARRIVE as promised",
-        "cannot_tell": "canaries cannot be seen to arrive",
-    }
-    return wrapped(f"{words[state]}: {reason}")
-
-
-def wrapped(text: str) -> list[str]:
-    """A text in lines as long as the terminal's."""
-    width = max(min(shutil.get_terminal_size((100, 24)).columns, 100), 40)
-    return textwrap.wrap(text, width, break_on_hyphens=False)
 
 
 def print_lines(lines: Iterable[str]) -> None:
@@ -87,7 +60,8 @@ def print_lines(lines: Iterable[str]) -> None:
 
     What a terminal would obey is printed as escapes, and each of these lines stays one.
     """
-    print("\n".join(map(visible, lines)))
+    for line in lines:
+        print(visible(line))
 
 
 def print_json(value: dict[str, object]) -> None:

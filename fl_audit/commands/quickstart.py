@@ -27,14 +27,15 @@ def add(commands: "Commands") -> None:
 
 
 def _quickstart(arguments: argparse.Namespace) -> int:
+    from fl_audit.formats.folders import RunFolder
     from fl_audit.pipeline import quickstart
 
     out = arguments.out or quickstart.free_folder(Path("runs"))
     reports = quickstart.run(out)
     for noise_multiplier, report in reports.items():
         print(f"noise multiplier {noise_multiplier:g}")
-        folder = out / quickstart.folder_name(noise_multiplier)
-        print_report(report, folder, in_full if arguments.verbose else in_brief)
+        page = RunFolder(out / quickstart.folder_name(noise_multiplier)).report_html
+        print_report(report, in_full if arguments.verbose else in_brief, page)
         print()
     print(quickstart.comparison(reports))
     return 0

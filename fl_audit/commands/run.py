@@ -41,6 +41,7 @@ def add(commands: "Commands") -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    from fl_audit.formats.folders import RunFolder
     from fl_audit.pipeline.runs import continue_run, start_run
     from fl_audit.report import report_to_json
 
@@ -53,6 +54,8 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(report_to_json(report))
     else:
-        print_report(report, arguments.out, in_full if arguments.verbose else in_brief)
+        print_report(
+            report, in_full if arguments.verbose else in_brief, RunFolder(arguments.out).report_html
+        )
     outcome = None if report.verdict is None else report.verdict.outcome
     return verdict_status(outcome, arguments.require)

@@ -32,7 +32,7 @@ def _show(arguments: argparse.Namespace) -> int:
 
     folder = RunFolder(arguments.folder)
     report = read_report(folder)
-    print_report(report, arguments.folder, in_full if arguments.verbose else in_brief)
+    print_report(report, in_full if arguments.verbose else in_brief, folder.report_html)
     if arguments.open:
         webbrowser.open(folder.report_html.resolve().as_uri())
     return 0

@@ -234,7 +234,7 @@ _MUST_AGREE = (
     ),
     _MustAgree(
         "neighbours of the analytical ε",
-        lambda run: run.trained and run.trained.analytical.neighbours,
+        lambda run: run.report.analytical and run.report.analytical.neighbours,
         "the analytical ε promise different things",
     ),
     _MustAgree(
@@ -260,7 +260,7 @@ def comparability_warnings(runs: Sequence[ReportedRun]) -> list[str]:
 
 
 def _other_systems(runs: Sequence[ReportedRun]) -> Iterable[str]:
-    others = [str(run.folder) for run in runs if run.trained is None]
+    others = [str(run.folder) for run in runs if run.record is None]
     if others:
         yield (
             f"Scores of another system, whose accuracy, accounting and config are not known: "
@@ -308,7 +308,8 @@ def _left_out_statistics(runs: Sequence[ReportedRun]) -> Iterable[str]:
 
 def _failed_checks(runs: Sequence[ReportedRun]) -> Iterable[str]:
     for run in runs:
-        if run.trained is not None and (failed := failed_checks(run.trained.checks)):
+        checks = None if run.record is None else run.report.checks
+        if checks is not None and (failed := failed_checks(checks)):
             yield (
                 f"The mechanism of {run.folder} is not as configured: {', '.join(failed)} failed. "
                 "Its analytical ε is that of the config, not of what ran."

@@ -16,15 +16,15 @@ import msgspec
 from fl_audit.attacks.logs import Progress
 from fl_audit.config.file import flat_keys
 from fl_audit.errors import InputError
+from fl_audit.estimators import Estimate
 from fl_audit.formats.folders import FORMAT_VERSION, LogFolder, RunFolder, RunRecord, read_record
 from fl_audit.formats.participation_files import read_canaries
 from fl_audit.formats.text_files import decode_json, read_foreign
-from fl_audit.report.build import Asked, FolderReport, report_on_folder
+from fl_audit.report.build import Asked, report_on_folder
 from fl_audit.report.finished_run import check_together
 from fl_audit.report.folder import AuditedFolder
 from fl_audit.report.headline import Headline, headline_on
-from fl_audit.report.report import EstimateReport, Report
-from fl_audit.report.report_json import report_from_json
+from fl_audit.report.report import Report, report_from_json, report_to_json
 
 Party = Literal["client", "canary"]
 """The party that an analytical epsilon is for."""
@@ -45,26 +45,14 @@ class ReportedRun:
     """
 
     folder: Path
-    report: Report | FolderReport
+    report: Report
     report_json: Mapping[str, Any]
     config: Mapping[str, Any]
 
     @property
-    def trained(self) -> Report | None:
-        """The report of a run; None for scores of another system, which say less."""
-        return self.report if isinstance(self.report, Report) else None
-
-    @property
     def record(self) -> RunRecord | None:
         """What a run did; None for scores of another system."""
-        return None if self.trained is None else self.trained.run
-
-    @property
-    def num_rounds(self) -> int | None:
-        """The number of rounds; None where it is not known."""
-        if isinstance(self.report, FolderReport):
-            return self.report.facts.num_rounds
-        return self.report.run.rounds
+        return self.report.run
 
     @functools.cached_property
     def presentations(self) -> float | None:
@@ -92,22 +80,22 @@ class ReportedRun:
     @property
     def is_sampled(self) -> bool:
         """Whether sampling decides in which rounds a client takes part."""
-        return self.trained is not None and self.trained.analytical.client.participations is None
+        analytical = self.report.analytical
+        return analytical is not None and analytical.client.participations is None
 
     def headline(self, statistic: str) -> Headline | None:
         """What is proven, estimated and guaranteed on one statistic; None where it was left out."""
         made = self.report.statistics.get(statistic)
         if made is None:
             return None
-        trained = self.trained
-        guarantee = None if trained is None else trained.guaranteed_against(statistic).canary
+        against = self.report.guaranteed_against(statistic)
         return headline_on(
             made,
-            guaranteed=None if guarantee is None else guarantee.epsilon,
+            guaranteed=None if against is None else against.canary.epsilon,
             confidence=self.report.confidence,
         )
 
-    def estimate(self, statistic: str, method: str) -> EstimateReport | None:
+    def estimate(self, statistic: str, method: str) -> Estimate | None:
         """The estimate by a method on a statistic; None where either was left out."""
         found = self.report.statistics.get(statistic)
         return None if found is None else found.estimate_by(method)
@@ -126,9 +114,9 @@ class ReportedRun:
 
     def guarantee(self, party: Party) -> float | None:
         """The analytical epsilon to one party; None where none is known."""
-        if self.trained is None:
+        analytical = self.report.analytical
+        if analytical is None:
             return None
-        analytical = self.trained.analytical
         return (analytical.client if party == "client" else analytical.canary).epsilon
 
 
@@ -179,7 +167,7 @@ def _estimate(
         )
     delta = next(iter(deltas)) if asked is None else asked
     report = report_on_folder(AuditedFolder(folder, progress), Asked(delta))
-    return ReportedRun(folder, report, report.to_json(), config={})
+    return ReportedRun(folder, report, report_to_json(report), config={})
 
 
 def read_report(folder: RunFolder) -> Report:

@@ -13,7 +13,7 @@ from typing import Any
 
 from fl_audit.comparison.reported_run import Party, ReportedRun
 from fl_audit.errors import visible
-from fl_audit.estimators.result import json_value
+from fl_audit.json_records import to_json
 from fl_audit.number_words import significant
 from fl_audit.report.headline import Headline
 
@@ -62,11 +62,11 @@ class Spread:
     def to_json(self) -> dict[str, object]:
         """The JSON object, with infinities as words."""
         return {
-            "values": [json_value(value) for value in self.values],
-            "mean": json_value(self.mean),
+            "values": [to_json(value) for value in self.values],
+            "mean": to_json(self.mean),
             "std": self.std,
-            "smallest": json_value(self.smallest),
-            "largest": json_value(self.largest),
+            "smallest": to_json(self.smallest),
+            "largest": to_json(self.largest),
         }
 
 
@@ -209,8 +209,8 @@ def group_by_setting(audits: Sequence[ReportedRun]) -> list[Setting]:
     Numbers in a pattern ascend; names, such as kinds, are in the order of the runs. Scores of
     another system follow, each a setting of its own that is named as its folder.
     """
-    runs = [run for run in audits if run.trained is not None]
-    others = [run for run in audits if run.trained is None]
+    runs = [run for run in audits if run.record is not None]
+    others = [run for run in audits if run.record is None]
     configs = [_effective(run.config) for run in runs]
     differing = differing_keys(configs)
     grouped: dict[Hashable, list[ReportedRun]] = {}

@@ -2,14 +2,15 @@
 
 import math
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from fl_audit.comparison.comparison import FRONT_METHOD, SHOWN_METHODS, Comparison
 from fl_audit.comparison.order import beyond_noise
 from fl_audit.comparison.reported_run import Party
 from fl_audit.comparison.settings import Setting, Spread, rounds_text
+from fl_audit.estimators.result import estimate_text
 from fl_audit.number_words import epsilon_text, significant
-from fl_audit.report.tables import estimate_cell
+from fl_audit.text_table import TextTable
 
 LEFT_OUT = "–"
 
@@ -23,7 +24,7 @@ def accuracy_cell(setting: Setting) -> str:
 
 def rounds_cell(setting: Setting) -> str:
     """The number of rounds."""
-    rounds = setting.runs[0].num_rounds
+    rounds = setting.runs[0].report.num_rounds
     return LEFT_OUT if rounds is None else str(rounds)
 
 
@@ -50,8 +51,7 @@ def guarantee_cell(setting: Setting, party: Party) -> str:
 
 def fault_cell(setting: Setting) -> str:
     """What went wrong in the training of the runs, in short."""
-    trained = (run.trained for run in setting.runs)
-    faults = (fault.name for report in trained if report is not None for fault in report.faults)
+    faults = (fault.name for run in setting.runs for fault in run.report.faults)
     return ", ".join(dict.fromkeys(faults)) or LEFT_OUT
 
 
@@ -63,7 +63,7 @@ def has_faults(comparison: Comparison) -> bool:
 def verdict_cell(setting: Setting) -> str:
     """The verdicts on the claims that the configs of the runs make."""
     said = [
-        LEFT_OUT if v is None else f"ε ≤ {v.claimed_epsilon:g}: {v.outcome}"
+        LEFT_OUT if v is None else f"ε ≤ {v.claim.epsilon:g}: {v.outcome}"
         for v in (run.report.verdict for run in setting.runs)
     ]
     return "; ".join(
@@ -84,7 +84,7 @@ def epsilon_cell(setting: Setting, statistic: str, method: str) -> str:
     if len(spread.values) > 1:
         return _over_runs(spread, epsilon_text)
     estimate = next(made for run in setting.runs if (made := run.estimate(statistic, method)))
-    return estimate_cell(estimate)
+    return estimate_text(estimate)
 
 
 def _over_runs(spread: Spread, text: Callable[[float], str]) -> str:
@@ -124,7 +124,7 @@ def brief_lines(comparison: Comparison) -> list[str]:
             for line in textwrap.wrap(f"warning: {sentence}", 100, subsequent_indent="  ")
         ),
         "",
-        *_settings_table(comparison.settings, _label_width(comparison)),
+        *_settings_table(comparison),
         *_verdicts(comparison),
         *_faults(comparison),
     ]
@@ -144,12 +144,7 @@ def comparison_lines(comparison: Comparison) -> list[str]:
     ]
 
 
-def _label_width(comparison: Comparison) -> int:
-    labels = (setting.label for setting in comparison.settings)
-    return max(map(len, (*comparison.statistics, *labels)))
-
-
-def _settings_table(settings: Sequence[Setting], width: int) -> list[str]:
+def _settings_table(comparison: Comparison) -> list[str]:
     head = ("runs", "rounds", "of a canary", "cohort", "accuracy", "ε client", "ε canary")
     rows = [
         (
@@ -161,53 +156,46 @@ def _settings_table(settings: Sequence[Setting], width: int) -> list[str]:
             guarantee_cell(setting, "client"),
             guarantee_cell(setting, "canary"),
         )
-        for setting in settings
+        for setting in comparison.settings
     ]
-    return _aligned("", head, settings, rows, width)
+    return _table(comparison, "", head, rows)
 
 
 def _verdicts(comparison: Comparison) -> list[str]:
     if not has_verdicts(comparison):
         return []
     rows = [(verdict_cell(setting),) for setting in comparison.settings]
-    return ["", *_aligned("", ("verdict",), comparison.settings, rows, _label_width(comparison))]
+    return ["", *_table(comparison, "", ("verdict",), rows)]
 
 
 def _faults(comparison: Comparison) -> list[str]:
     if not has_faults(comparison):
         return []
     rows = [(fault_cell(setting),) for setting in comparison.settings]
-    head = ("faults of training",)
-    return ["", *_aligned("", head, comparison.settings, rows, _label_width(comparison))]
+    return ["", *_table(comparison, "", ("faults of training",), rows)]
 
 
 def _statistic_table(comparison: Comparison, statistic: str) -> list[str]:
-    settings, width = comparison.settings, _label_width(comparison)
-    rows = [[epsilon_cell(s, statistic, method) for method in SHOWN_METHODS] for s in settings]
-    lines = _aligned(statistic, SHOWN_METHODS, settings, rows, width)
     front = comparison.front(statistic, FRONT_METHOD)
-    marks = ("  *" if setting in front else "" for setting in settings)
-    return [lines[0], *(line + mark for line, mark in zip(lines[1:], marks, strict=True))]
-
-
-def _aligned(
-    name: str,
-    head: Sequence[str],
-    settings: Sequence[Setting],
-    rows: Sequence[Sequence[str]],
-    width: int,
-) -> list[str]:
-    """The lines of a table: a head and a line per setting, with columns flush right."""
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-
-    def line(start: str, cells: Iterable[str]) -> str:
-        right = (f"{cell:>{size}}" for cell, size in zip(cells, widths, strict=True))
-        return f"{start:<{width}}  " + "  ".join(right)
-
-    return [
-        line(name, head),
-        *(line(s.label, cells) for s, cells in zip(settings, rows, strict=True)),
+    rows = [
+        (
+            *(epsilon_cell(setting, statistic, method) for method in SHOWN_METHODS),
+            "*" if setting in front else "",
+        )
+        for setting in comparison.settings
     ]
+    lines = _table(comparison, statistic, (*SHOWN_METHODS, ""), rows)
+    return [line.rstrip() for line in lines]
+
+
+def _table(
+    comparison: Comparison, name: str, head: Sequence[str], rows: Sequence[Sequence[str]]
+) -> list[str]:
+    """The lines of a table with a row per setting, its labels as wide in all tables."""
+    labels = [setting.label for setting in comparison.settings]
+    width = max(map(len, (*comparison.statistics, *labels)))
+    labelled = [(label, *cells) for label, cells in zip(labels, rows, strict=True)]
+    return TextTable((f"{name:<{width}}", *head), labelled).lines()
 
 
 def _explanation(comparison: Comparison) -> list[str]:

@@ -11,6 +11,7 @@ from fl_audit.estimators.result import Estimate, Record, data_frame, html_table
 from fl_audit.estimators.roc import RocSummary, roc_summary
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting, NotApplicableError
+from fl_audit.json_records import UNWRITTEN, fields_to_json
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class AuditResult:
     num_excluded: int
     roc: RocSummary | None
     estimates: tuple[Estimate, ...]
-    left_out: Mapping[str, str] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict, metadata=UNWRITTEN)
 
     def records(self) -> list[Record]:
         """A row for each estimate, as `pandas.DataFrame` takes them; infinities are floats.
@@ -65,15 +66,7 @@ class AuditResult:
 
     def to_json(self) -> dict[str, object]:
         """The JSON object that `fl-audit estimate --json` prints."""
-        return {
-            "delta": self.delta,
-            "confidence": self.confidence,
-            "dim": self.dim,
-            "num_included": self.num_included,
-            "num_excluded": self.num_excluded,
-            "roc": self.roc and self.roc.to_json(),
-            "estimates": [estimate.to_json() for estimate in self.estimates],
-        }
+        return fields_to_json(self)
 
 
 def estimate(

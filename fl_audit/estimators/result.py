@@ -5,13 +5,13 @@ groups by how far their numbers may be relied on (`METHOD_GROUPS`); `record_of` 
 rows of a data frame and tables in a notebook.
 """
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any, Literal
 
 from fl_audit.errors import InputError
+from fl_audit.json_records import fields_from_json, fields_to_json, numbers_from_json
 from fl_audit.number_words import epsilon_text, lower_bound_text
 
 
@@ -142,14 +142,19 @@ def _group_rows(estimates: Sequence["Estimate"]) -> Iterator[str]:
         yield from map(_row, found)
 
 
+def estimate_text(estimate: "Estimate") -> str:
+    """The number of an estimate: a bound with its sign, an interval by its ends."""
+    if estimate.kind == "lower_bound":
+        return f"≥ {lower_bound_text(estimate.epsilon)}"
+    if estimate.kind == "interval":
+        return f"{epsilon_text(estimate.lower)} … {epsilon_text(estimate.upper)}"
+    return epsilon_text(estimate.epsilon)
+
+
 def _row(estimate: "Estimate") -> str:
-    is_bound = estimate.kind == "lower_bound"
-    ends = f"{epsilon_text(estimate.lower)} … {epsilon_text(estimate.upper)}"
-    cells = (
-        estimate.method,
-        f"≥ {lower_bound_text(estimate.epsilon)}" if is_bound else epsilon_text(estimate.epsilon),
-        ends if estimate.kind == "interval" else "",
-    )
+    is_interval = estimate.kind == "interval"
+    middle = epsilon_text(estimate.epsilon) if is_interval else estimate_text(estimate)
+    cells = (estimate.method, middle, estimate_text(estimate) if is_interval else "")
     style = "text-align: left; white-space: nowrap"
     aligned = "".join(f'<td style="{style}">{escape(cell)}</td>' for cell in cells)
     return f'<tr title="{escape(estimate.guarantee)}">{aligned}</tr>'
@@ -162,6 +167,10 @@ different canaries are independent once it is decided who is included; for Gauss
 
 WHATEVER_LAW: tuple[ValidFor, ...] = ("any mechanism", "independent scores")
 """Where a bound holds that takes no distribution of included canaries' scores for granted."""
+
+_WORDS = ("valid_for", "assumes", "guarantee", "source")
+"""What stands among an estimate's details in JSON."""
+
 Detail = float | int | str | None | Mapping[str, "Detail"]
 
 
@@ -222,35 +231,17 @@ class Estimate:
         >>> flat.to_json()["epsilon"], flat.to_json()["upper"]
         ('inf', None)
         """
-        words = {
-            "valid_for": self.valid_for,
-            "assumes": self.assumes,
-            "guarantee": self.guarantee,
-            "source": self.source,
-        }
-        return {
-            "method": self.method,
-            "kind": self.kind,
-            "epsilon": json_value(self.epsilon),
-            "lower": json_value(self.lower),
-            "upper": json_value(self.upper),
-            "details": json_value({**self.details, **words}),
-        }
+        fields = fields_to_json(self)
+        words = {name: fields.pop(name) for name in _WORDS}
+        return {**fields, "details": {**fields["details"], **words}}
 
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> "Estimate":
+        """The estimate that a JSON object holds, as `to_json` writes it.
 
-def json_value(value: Detail) -> object:
-    """A value as JSON may print it: "inf" and "-inf" for infinities, never NaN.
-
-    Raises:
-      ValueError: If the value is NaN.
-
-    >>> json_value({"threshold": -math.inf, "mean": 0.5})
-    {'threshold': '-inf', 'mean': 0.5}
-    """
-    if isinstance(value, Mapping):
-        return {key: json_value(item) for key, item in value.items()}
-    if isinstance(value, float):
-        if math.isnan(value):
-            raise ValueError("a reported value must be a number, got NaN")
-        return float(value) if math.isfinite(value) else ("inf" if value > 0 else "-inf")
-    return value
+        Raises:
+          ValueError: A key is missing, or a value is of another type.
+        """
+        details = dict(fields["details"])
+        words = {name: details.pop(name, None) for name in _WORDS}
+        return fields_from_json(cls, {**fields, **words}, details=numbers_from_json(details))

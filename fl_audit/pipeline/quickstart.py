@@ -9,6 +9,7 @@ from fl_audit.config.file import load_config
 from fl_audit.number_words import epsilon_text, lower_bound_text, upper_bound_text
 from fl_audit.pipeline.runs import start_run
 from fl_audit.run.folder import check_new
+from fl_audit.text_table import TextTable
 
 if TYPE_CHECKING:
     from fl_audit.report import Report
@@ -60,11 +61,11 @@ def comparison(reports: "Mapping[float, Report]") -> str:
     from fl_audit.report.headline import headline
 
     found = [headline(report) for report in reports.values()]
+    accuracies = [report.run.accuracy for report in reports.values() if report.run is not None]
     rows = [
-        ["", *(f"noise {noise:g}" for noise in reports)],
-        ["accuracy", *(f"{report.run.accuracy:.3f}" for report in reports.values())],
+        ["accuracy", *(f"{accuracy:.3f}" for accuracy in accuracies)],
         ["guaranteed to a canary", *(upper_bound_text(one.guaranteed) for one in found)],
         ["proven", *(lower_bound_text(one.proven_epsilon()) for one in found)],
         ["estimated", *(_estimate(one) for one in found)],
     ]
-    return "\n".join(f"{row[0]:<36}" + "".join(f"{cell:>12}" for cell in row[1:]) for row in rows)
+    return "\n".join(TextTable(["", *(f"noise {noise:g}" for noise in reports)], rows).lines())

@@ -10,7 +10,7 @@ from fl_audit.attacks.threat_models import statistics_of
 from fl_audit.config import Config, ExampleCanaries
 from fl_audit.config.design import RunDesign, design_run
 from fl_audit.errors import InputError
-from fl_audit.estimators.result import json_value
+from fl_audit.json_records import to_json
 from fl_audit.mechanisms import NoisyMechanism
 from fl_audit.planning.cost import AccuracyCost, Cost, accuracy_cost, measure_cost
 from fl_audit.planning.planned_run import (
@@ -100,8 +100,8 @@ class Plan:
             "cost": self.cost.to_json(),
             "accuracy": self.accuracy.to_json(),
             "analytical": {
-                "client": json_value(self.accounting.client.epsilon),
-                "canary": json_value(self.accounting.canary.epsilon),
+                "client": to_json(self.accounting.client.epsilon),
+                "canary": to_json(self.accounting.canary.epsilon),
             },
         }
 
@@ -173,8 +173,8 @@ class FoundNoise:
             "noise_multiplier": self.noise_multiplier,
             "delta": self.accounting.delta,
             "analytical": {
-                "client": json_value(self.accounting.client.epsilon),
-                "canary": json_value(self.accounting.canary.epsilon),
+                "client": to_json(self.accounting.client.epsilon),
+                "canary": to_json(self.accounting.canary.epsilon),
             },
             "not_covered": self.not_covered,
         }

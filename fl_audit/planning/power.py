@@ -19,7 +19,7 @@ from fl_audit.attacks.statistics import Statistic
 from fl_audit.config import Config
 from fl_audit.errors import InputError
 from fl_audit.estimators import valid_methods
-from fl_audit.estimators.result import json_value
+from fl_audit.json_records import to_json
 from fl_audit.planning.planned_run import PlannedRun
 from fl_audit.planning.prediction import StatisticPrediction, predicted_statistics, simulated_trials
 from fl_audit.planning.simulation import ENDS, MIDDLE, DrawnScores, Unknowns
@@ -59,9 +59,9 @@ class PlannedEfficiency:
     def to_json(self) -> dict[str, object]:
         """The JSON object that a plan has under `efficiency`, by statistic."""
         return {
-            "proven": json_value(self.proven),
-            "provable": json_value(self.provable),
-            "guaranteed": json_value(self.guaranteed),
+            "proven": to_json(self.proven),
+            "provable": to_json(self.provable),
+            "guaranteed": to_json(self.guaranteed),
             "canaries_for_80_percent": self.canaries_for_80_percent,
             "canaries_for_95_percent": self.canaries_for_95_percent,
         }

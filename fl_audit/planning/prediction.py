@@ -26,7 +26,7 @@ from fl_audit.estimators import (
     epsilon_of_laws,
     valid_methods,
 )
-from fl_audit.estimators.result import json_value
+from fl_audit.json_records import to_json
 from fl_audit.planning.planned_run import PlannedRun, plan_run
 from fl_audit.planning.simulation import (
     ENDS,
@@ -63,7 +63,7 @@ class Interval:
     def to_json(self) -> dict[str, object]:
         """The JSON object, with infinities as words."""
         fields = {"median": self.median, "lower": self.lower, "upper": self.upper}
-        return {name: json_value(value) for name, value in fields.items()}
+        return {name: to_json(value) for name, value in fields.items()}
 
 
 def _rank(trials: int) -> int:
@@ -328,7 +328,7 @@ class Variant:
         """The JSON object, with medians by statistic and method."""
         by_statistic: dict[str, dict[str, object]] = {}
         for (statistic, method), median in self.medians.items():
-            by_statistic.setdefault(statistic, {})[method] = json_value(median)
+            by_statistic.setdefault(statistic, {})[method] = to_json(median)
         return {
             "key": self.key,
             "value": self.value,

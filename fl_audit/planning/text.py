@@ -7,6 +7,7 @@ from fl_audit.canaries.tables import coin_probability
 from fl_audit.estimators import valid_methods
 from fl_audit.number_words import (
     count,
+    duration,
     epsilon_text,
     lower_bound_text,
     significant,
@@ -24,6 +25,7 @@ from fl_audit.planning.prediction import (
 )
 from fl_audit.planning.simulation import ENDS, FACTOR
 from fl_audit.report.headline import ESTIMATE
+from fl_audit.text_table import TextTable
 from fl_audit.verdict.power import ENOUGH_POWER
 from fl_audit.verdict.tested import detectable_words
 
@@ -48,15 +50,7 @@ def _paragraph(text: str) -> list[str]:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """The lines of a table, with the first column flush left and the others flush right."""
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    return [
-        "  ".join(
-            [f"  {cells[0]:<{widths[0]}}"]
-            + [f"{cell:>{width}}" for cell, width in zip(cells[1:], widths[1:], strict=True)]
-        ).rstrip()
-        for cells in (head, *rows)
-    ]
+    return [f"  {line}".rstrip() for line in TextTable(head, rows).lines()]
 
 
 def head_lines(plan: Plan) -> list[str]:
@@ -261,14 +255,6 @@ def _bytes(size: int) -> str:
     units = ("bytes", "kB", "MB", "GB", "TB", "PB")
     power = min((len(str(size)) - 1) // 3, len(units) - 1)
     return f"{significant(size / 1000**power)} {units[power]}"
-
-
-def duration(seconds: float) -> str:
-    """A time in the largest unit of which there are two."""
-    for unit, length in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
-        if seconds >= 2 * length:
-            return f"{significant(seconds / length, 2)} {unit}"
-    return f"{significant(seconds, 2)} s"
 
 
 def _accuracy(plan: Plan) -> list[str]:

@@ -11,14 +11,14 @@ from fl_audit.public_names import imported_when_used
 if TYPE_CHECKING:
     from fl_audit.report.page import write_report as write_report
     from fl_audit.report.report import Report as Report
-    from fl_audit.report.report_json import report_from_json as report_from_json
-    from fl_audit.report.report_json import report_to_json as report_to_json
+    from fl_audit.report.report import report_from_json as report_from_json
+    from fl_audit.report.report import report_to_json as report_to_json
     from fl_audit.report.terminal import summary_lines as summary_lines
 
 _MODULE_OF = {
     "Report": "report",
-    "report_from_json": "report_json",
-    "report_to_json": "report_json",
+    "report_from_json": "report",
+    "report_to_json": "report",
     "summary_lines": "terminal",
     "write_report": "page",
 }

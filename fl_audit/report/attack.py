@@ -15,8 +15,8 @@ from fl_audit.estimators.challenge_bases.grid import GridPosterior
 from fl_audit.estimators.challenge_bases.model import ChallengeCounts, Prior
 from fl_audit.estimators.counts.confusion import ConfusionCounts
 from fl_audit.estimators.counts.posterior import EpsilonPosterior
-from fl_audit.estimators.result import json_value
 from fl_audit.estimators.roc.curve import RocCurve
+from fl_audit.json_records import to_json
 from fl_audit.membership.outputs import ModelPrivacy
 from fl_audit.report.chart import score_histogram
 from fl_audit.report.figure import BLUE, FAINT, INK, ORANGE, draw
@@ -120,7 +120,7 @@ class AttackReport:
             "confidence": self.confidence,
             "num_models": self.num_models,
             "accuracy": self.accuracy,
-            "analytical_epsilon": json_value(self.guaranteed.epsilon),
+            "analytical_epsilon": to_json(self.guaranteed.epsilon),
             "noise_multiplier": self.guaranteed.noise_multiplier,
             "statistics": {name: result.to_json() for name, result in self.results.items()},
             "counts": [
@@ -129,8 +129,8 @@ class AttackReport:
             ],
             "posterior": self.posterior.summary(self.confidence).to_json(),
             "epsilon_star": {
-                "gaussian": json_value(self.privacy.gaussian.epsilon),
-                "empirical": json_value(self.privacy.empirical.epsilon),
+                "gaussian": to_json(self.privacy.gaussian.epsilon),
+                "empirical": to_json(self.privacy.empirical.epsilon),
             },
             f"{self.words.member}s": [
                 {

@@ -5,16 +5,13 @@ file of scores, and what is asked of them.
 """
 
 import dataclasses
-import functools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
 import numpy as np
 
 from fl_audit.accounting import (
-    AttackerBounds,
     NoisyRounds,
     account,
     attacker_bounds,
@@ -25,13 +22,12 @@ from fl_audit.attacks.audit_table import Audit
 from fl_audit.attacks.statistics import Statistic
 from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS, ThreatModel, threat_models_of
 from fl_audit.checks.canary_check import Arrival
-from fl_audit.checks.training_faults import TrainingCurves, training_faults
+from fl_audit.checks.training_faults import TrainingCurves, TrainingFault, training_faults
 from fl_audit.errors import InputError
-from fl_audit.estimators.audit import AuditResult, estimate
 from fl_audit.formats.participation_files import read_participation
 from fl_audit.mechanisms import MECHANISMS
 from fl_audit.report.checks import (
-    checks_report,
+    checks_of_run,
     failed_checks,
     folder_arrival,
     folder_checks,
@@ -39,23 +35,21 @@ from fl_audit.report.checks import (
     scores_alone,
 )
 from fl_audit.report.finished_run import FinishedRun
-from fl_audit.report.folder import AuditedFolder, FolderFacts, folder_statistics, read_folder_facts
+from fl_audit.report.folder import AuditedFolder, folder_statistics, read_folder_facts
 from fl_audit.report.report import (
-    AnalyticalReport,
-    ArrivalReport,
-    ChecksReport,
-    FaultReport,
+    NOT_KNOWN,
+    Checks,
     Report,
+    ScoreSource,
+    SeenByAttacker,
     StatisticReport,
-    ThreatModelReport,
-    VerdictReport,
 )
-from fl_audit.report.report_json import checks_to_json, verdict_report
 from fl_audit.report.statistics import (
-    attacker_reports,
-    efficiency_reports,
-    report_of_result,
-    statistic_report,
+    efficiency_of,
+    estimates_on,
+    guarantees_against,
+    statistic_of_run,
+    with_checks,
 )
 from fl_audit.verdict import (
     Claim,
@@ -71,6 +65,162 @@ from fl_audit.verdict.bearing import KNOWS_ROUNDS, Bearing, bearing_of_log, bear
 from fl_audit.verdict.chosen_tests import ChosenTests
 from fl_audit.verdict.live import live_verdict
 from fl_audit.version import __version__
+
+# The report of a finished run.
+
+
+def build_report(run: FinishedRun, estimated: Report | None = None) -> Report:
+    """Builds the report of a run.
+
+    Args:
+      run: The finished run.
+      estimated: The estimates and the verdict that were asked for apart from the run's config; None
+        estimates as the config says.
+
+    Raises:
+      InputError: The record's noise does not add up, or no method can be applied to the scores.
+    """
+    rounds = _noisy_rounds(run)
+    against_canary = attacker_bounds(rounds, rounds.canary)
+    checks = checks_of_run(run)
+    arrival = run_arrival(run)
+    if estimated is None:
+        verdict = run_verdict(run, checks, arrival)
+        statistics = {s.name: statistic_of_run(run, s) for s in run.statistics}
+    else:
+        verdict, statistics = estimated.verdict, dict(estimated.statistics)
+    if run.config.plugins:
+        statistics = {name: _with_knowledge(made) for name, made in statistics.items()}
+    return Report(
+        statistics=statistics,
+        threat_models=_threat_models(run, statistics.values()),
+        verdict=verdict,
+        arrival=arrival,
+        checks=checks,
+        faults=faults_of(run),
+        analytical=account(rounds),
+        attackers=guarantees_against(attacker_bounds(rounds, rounds.client), against_canary),
+        efficiency=efficiency_of(
+            against_canary, statistics, rounds.delta, run.config.audit.confidence
+        ),
+        run=run.record,
+        config=run.config,
+        fl_audit_version=__version__,
+    )
+
+
+def _with_knowledge(made: StatisticReport) -> StatisticReport:
+    """The report on a statistic, with what its attacker knows if its threat model is known here."""
+    model = THREAT_MODELS.get(made.threat_model)
+    return made if model is None else dataclasses.replace(made, knows=int(model.knows))
+
+
+def _threat_models(
+    run: FinishedRun, statistics: Iterable[StatisticReport]
+) -> dict[str, SeenByAttacker]:
+    """Those of the config, and those of further score files that the folder has."""
+    of_config = threat_models_of(run.config.audit)
+    found = {model.name: _threat_model(run, model) for model in of_config}
+    for name in dict.fromkeys(made.threat_model for made in statistics):
+        model = THREAT_MODELS.get(name)
+        if model is None:
+            found[name] = dataclasses.replace(
+                NOT_KNOWN,
+                first_round=1,
+                last_round=run.record.rounds,
+                num_included_in_rounds=run.record.num_included,
+            )
+        elif name not in found:
+            found[name] = _threat_model(run, model)
+    return found
+
+
+def _threat_model(run: FinishedRun, model: ThreatModel) -> SeenByAttacker:
+    rounds = model.rounds(run.config.audit, run.record.rounds)
+    return SeenByAttacker(
+        title=model.title,
+        sees=model.sees(run.config.audit),
+        first_round=rounds.start + 1,
+        last_round=rounds.stop,
+        num_included_in_rounds=run.included_in(rounds),
+    )
+
+
+def _noisy_rounds(run: FinishedRun) -> NoisyRounds:
+    try:
+        rounds = NoisyRounds.of(run.record)
+        noise_law_named(rounds.noise_law)
+    except ValueError as error:
+        raise InputError(f"{run.folder.record}: {error}") from error
+    return rounds
+
+
+def run_verdict(run: FinishedRun, checks: Checks, arrival: Arrival) -> Verdict | None:
+    """The verdict on what the config claims; None where it claims nothing.
+
+    Args:
+      run: The finished run.
+      checks: The checks of its mechanism.
+      arrival: What became of the included canaries.
+    """
+    audit = run.config.audit
+    if audit.claimed_epsilon is None:
+        return None
+    live = run.record.live
+    if run.record.stopped_after is not None and live is not None:
+        claim = Claim(audit.claimed_epsilon, run.record.delta)
+        return live_verdict(claim, run.record, live, audit)
+    chosen = chosen_tests(run.config, run.record.client_participations)
+    scores = {s.name: run.scores[s.name].canary_scores() for s in run.statistics}
+    verdict = reach_verdict(
+        Claim(audit.claimed_epsilon, run.record.delta),
+        chosen.on(scores, run.facts),
+        _run_bearing(run, chosen),
+        arrival=arrival,
+        others=[run.scored(statistic) for statistic in _left_out(run, chosen)],
+    )
+    return after_checks(verdict, failed_checks(checks), checks.not_checked)
+
+
+def _left_out(run: FinishedRun, chosen: ChosenTests) -> list[Statistic]:
+    """The statistics that bear on the claim as much as the chosen ones, and were not chosen."""
+    bearing = bearing_of_run(run.record, run.rounds_of_canaries, run.included)
+    return [s for s in run.statistics if s not in chosen.statistics and bearing.has_say(s.name)]
+
+
+def _run_bearing(run: FinishedRun, chosen: ChosenTests) -> Bearing:
+    """How the canaries bear on the claim; unfit where all tested attackers know who is sampled."""
+    bearing = bearing_of_run(run.record, run.rounds_of_canaries, run.included)
+    if all(bearing.has_say(statistic.name) for statistic in chosen.statistics):
+        return bearing
+    return dataclasses.replace(bearing, unfit=KNOWS_ROUNDS)
+
+
+def faults_of(run: FinishedRun) -> tuple[TrainingFault, ...]:
+    """What went wrong in the training, by the curves of its rounds."""
+    present = np.concatenate([*run.canary_rounds, np.zeros(0, np.int64)])
+    canaries = np.bincount(present, minlength=run.record.rounds).astype(np.float64)
+    curves = TrainingCurves(
+        clip_norm=run.rounds.clip_norm,
+        train_loss=run.rounds.train_loss,
+        accuracy=run.rounds.accuracy,
+        clients=run.rounds.participants - canaries,
+        canaries=canaries,
+    )
+    return training_faults(
+        curves,
+        _num_classes(run.record.variable_sizes),
+        divides_by_actual=MECHANISMS.of(run.config.mechanism).noise_law is SKELLAM,
+    )
+
+
+def _num_classes(variable_sizes: Sequence[int]) -> int | None:
+    """The classes, by the last bias of the model; None for one output, which names no class."""
+    outputs = variable_sizes[-1] if variable_sizes else 1
+    return outputs if outputs > 1 else None
+
+
+# The report of scores that no config of ours stands behind.
 
 
 @dataclass(frozen=True)
@@ -90,108 +240,6 @@ class Asked:
     claimed_epsilon: float | None = None
 
 
-@dataclass(frozen=True)
-class SeenBy:
-    """What an attacker sees of a system whose config is not known.
-
-    Attributes:
-      title: A few words for a heading.
-      sees: What the attacker sees, in words that follow "an attacker who sees".
-    """
-
-    title: str
-    sees: str
-
-
-NOT_KNOWN = SeenBy("Not known", "what these scores are made from")
-
-
-@dataclass(frozen=True, eq=False)
-class FolderReport:
-    """The report of scores whose training is not known.
-
-    Attributes:
-      name: The name of the folder or file.
-      asked: What was asked of the scores.
-      scored: The scores of each statistic, in the order to show them.
-      results: The estimates by statistic, in the same order; scores of a file that names no
-        statistic are "score".
-      reached: The verdict on the claim; None without a claim.
-      facts: What the folder says of its audit beside the scores.
-      arrival: What became of the included canaries; None for a file, whose scores alone tell.
-      checks: The checks of the mechanism; None where there are scores alone.
-    """
-
-    name: str
-    asked: Asked
-    scored: Sequence[ScoredStatistic]
-    results: Mapping[str, AuditResult]
-    reached: Verdict | None = None
-    facts: FolderFacts = field(default_factory=FolderFacts)
-    arrival: Arrival | None = None
-    checks: ChecksReport | None = None
-
-    @functools.cached_property
-    def statistics(self) -> Mapping[str, StatisticReport]:
-        """What was estimated, by statistic."""
-        return {
-            name: report_of_result(result, scored, threat_model_of(name, self.facts.audit))
-            for (name, result), scored in zip(self.results.items(), self.scored, strict=True)
-        }
-
-    @property
-    def threat_models(self) -> Mapping[str, SeenBy]:
-        """What attackers see, by the name of the threat model; empty for one that is not known."""
-        audit = self.facts.audit
-        return {
-            made.threat_model: _seen_by(made.threat_model, audit)
-            for made in self.statistics.values()
-        }
-
-    @property
-    def verdict(self) -> VerdictReport | None:
-        """The verdict as a run's report has it; None without a claim."""
-        return verdict_report(self.reached)
-
-    @property
-    def delta(self) -> float:
-        """The delta of all estimates."""
-        return self.asked.delta
-
-    @property
-    def confidence(self) -> float:
-        """Confidence of each bound and interval, and of the verdict."""
-        return self.asked.confidence
-
-    @property
-    def dim(self) -> int | None:
-        """The number of trainable parameters; None where it is not known."""
-        return self.scored[0].null.dim
-
-    @property
-    def num_included(self) -> int:
-        """The number of canaries that took part in training."""
-        return self.scored[0].scores.num_included
-
-    @property
-    def num_canaries(self) -> int:
-        """The number of canaries that were scored."""
-        return self.num_included + self.scored[0].scores.num_excluded
-
-    @property
-    def fl_audit_version(self) -> str:
-        """The version that makes the report."""
-        return __version__
-
-    def to_json(self) -> dict[str, object]:
-        """The JSON object that `fl-audit estimate FOLDER --json` prints."""
-        statistics = {name: result.to_json() for name, result in self.results.items()}
-        verdict = {} if self.reached is None else {"verdict": self.reached.to_json()}
-        arrival = {} if self.arrival is None else {"arrival": self.arrival.to_json()}
-        checks = {} if self.checks is None else {"checks": checks_to_json(self.checks)}
-        return {"statistics": statistics, **arrival, **checks, **verdict}
-
-
 def threat_model_of(statistic: str, audit: Audit) -> str:
     """The threat model of a statistic; empty for scores of a kind that is not known.
 
@@ -206,99 +254,12 @@ def threat_model_of(statistic: str, audit: Audit) -> str:
     return model.name
 
 
-def _seen_by(threat_model: str, audit: Audit) -> SeenBy:
+def _seen_by(threat_model: str, audit: Audit) -> SeenByAttacker:
     model = THREAT_MODELS.get(threat_model)
-    return NOT_KNOWN if model is None else SeenBy(model.title, model.sees(audit))
+    return NOT_KNOWN if model is None else SeenByAttacker(model.title, model.sees(audit))
 
 
-def build_report(run: FinishedRun, estimated: FolderReport | None = None) -> Report:
-    """Builds the report of a run.
-
-    Args:
-      run: The finished run.
-      estimated: The estimates and the verdict that were asked for apart from the run's config; None
-        estimates as the config says.
-
-    Raises:
-      InputError: The record's noise does not add up, or no method can be applied to the scores.
-    """
-    rounds = _noisy_rounds(run)
-    against_canary = attacker_bounds(rounds, rounds.canary)
-    checks = checks_report(run)
-    arrival = run_arrival(run)
-    if estimated is None:
-        reached = run_verdict(run, checks, arrival)
-        statistics = {s.name: statistic_report(run, s) for s in run.statistics}
-    else:
-        reached, statistics = estimated.reached, dict(estimated.statistics)
-    if run.config.plugins:
-        statistics = {name: _with_knowledge(made) for name, made in statistics.items()}
-    return Report(
-        statistics=statistics,
-        threat_models=_threat_models(run, statistics.values()),
-        verdict=verdict_report(reached),
-        arrival=msgspec.convert(arrival, ArrivalReport, from_attributes=True),
-        checks=checks,
-        faults=faults_of(run),
-        analytical=_analytical(rounds, against_canary),
-        efficiency=efficiency_reports(
-            against_canary, statistics, rounds.delta, run.config.audit.confidence
-        ),
-        run=run.record,
-        config=run.config,
-        fl_audit_version=__version__,
-    )
-
-
-def _with_knowledge(made: StatisticReport) -> StatisticReport:
-    """The report on a statistic, with what its attacker knows if its threat model is known here."""
-    model = THREAT_MODELS.get(made.threat_model)
-    return made if model is None else msgspec.structs.replace(made, knows=int(model.knows))
-
-
-def _threat_models(
-    run: FinishedRun, statistics: Iterable[StatisticReport]
-) -> dict[str, ThreatModelReport]:
-    """Those of the config, and those of further score files that the folder has."""
-    of_config = threat_models_of(run.config.audit)
-    found = {model.name: _threat_model(run, model) for model in of_config}
-    for name in dict.fromkeys(made.threat_model for made in statistics):
-        model = THREAT_MODELS.get(name)
-        if model is None:
-            rounds, included = run.record.rounds, run.record.num_included
-            found[name] = ThreatModelReport(NOT_KNOWN.title, NOT_KNOWN.sees, 1, rounds, included)
-        elif name not in found:
-            found[name] = _threat_model(run, model)
-    return found
-
-
-def _threat_model(run: FinishedRun, model: ThreatModel) -> ThreatModelReport:
-    rounds = model.rounds(run.config.audit, run.record.rounds)
-    return ThreatModelReport(
-        title=model.title,
-        sees=model.sees(run.config.audit),
-        first_round=rounds.start + 1,
-        last_round=rounds.stop,
-        num_included_in_rounds=run.included_in(rounds),
-    )
-
-
-def _noisy_rounds(run: FinishedRun) -> NoisyRounds:
-    try:
-        rounds = NoisyRounds.of(run.record)
-        noise_law_named(rounds.noise_law)
-    except ValueError as error:
-        raise InputError(f"{run.folder.record}: {error}") from error
-    return rounds
-
-
-def _analytical(rounds: NoisyRounds, against_canary: AttackerBounds) -> AnalyticalReport:
-    plain = msgspec.convert(account(rounds), AnalyticalReport, from_attributes=True)
-    attackers = attacker_reports(attacker_bounds(rounds, rounds.client), against_canary)
-    return msgspec.structs.replace(plain, attackers=attackers)
-
-
-def report_on_file(path: Path, statistic: ScoredStatistic, asked: Asked) -> FolderReport:
+def report_on_file(path: Path, statistic: ScoredStatistic, asked: Asked) -> Report:
     """The report of a file of scores.
 
     Args:
@@ -311,10 +272,10 @@ def report_on_file(path: Path, statistic: ScoredStatistic, asked: Asked) -> Fold
     """
     name = path.stem.removeprefix("scores_")
     shown = name if STATISTICS.get(name) is not None else "score"
-    results = {shown: _estimated(statistic, asked)}
+    made = _estimated(shown, statistic, asked, Audit())
     is_claimed = asked.claimed_epsilon is not None
-    reached = _claim_verdict([statistic], asked, scores_alone([statistic])) if is_claimed else None
-    return FolderReport(path.name, asked, [statistic], results, reached)
+    verdict = _claim_verdict([statistic], asked, scores_alone([statistic])) if is_claimed else None
+    return _of_scores({shown: made}, Audit(), ScoreSource(path.name), verdict=verdict)
 
 
 def report_on_statistics(
@@ -322,7 +283,7 @@ def report_on_statistics(
     statistics: Sequence[ScoredStatistic],
     asked: Asked,
     others: Sequence[ScoredStatistic] = (),
-) -> FolderReport:
+) -> Report:
     """The report of statistics of a folder.
 
     Args:
@@ -334,30 +295,23 @@ def report_on_statistics(
     Raises:
       InputError: No method can be applied to some scores, or what is asked is out of range.
     """
-    results = {}
-    for statistic in statistics:
+    facts = read_folder_facts(folder)
+    made = {}
+    for one in statistics:
         try:
-            results[str(statistic.name)] = _estimated(statistic, asked)
+            made[str(one.name)] = _estimated(str(one.name), one, asked, facts.audit)
         except InputError as error:
-            raise InputError(f"{folder.path}, statistic {statistic.name}: {error}") from error
+            raise InputError(f"{folder.path}, statistic {one.name}: {error}") from error
     arrival = folder_arrival(folder, [*statistics, *others])
     checks = folder_checks(folder)
-    reached = _claim_verdict(statistics, asked, arrival, others, folder)
-    if reached is not None and checks is not None:
-        reached = after_checks(reached, failed_checks(checks), checks.not_checked)
-    return FolderReport(
-        name=folder.path.resolve().name,
-        asked=asked,
-        scored=statistics,
-        results=results,
-        reached=reached,
-        arrival=arrival,
-        checks=checks,
-        facts=read_folder_facts(folder),
-    )
+    verdict = _claim_verdict(statistics, asked, arrival, others, folder)
+    if verdict is not None and checks is not None:
+        verdict = after_checks(verdict, failed_checks(checks), checks.not_checked)
+    source = ScoreSource(folder.path.resolve().name, facts.family, facts.num_rounds)
+    return _of_scores(made, facts.audit, source, arrival=arrival, checks=checks, verdict=verdict)
 
 
-def report_on_folder(folder: AuditedFolder, asked: Asked) -> FolderReport:
+def report_on_folder(folder: AuditedFolder, asked: Asked) -> Report:
     """The report of all statistics that a folder holds or allows; writes nothing.
 
     Args:
@@ -370,14 +324,31 @@ def report_on_folder(folder: AuditedFolder, asked: Asked) -> FolderReport:
     return report_on_statistics(folder, folder_statistics(folder), asked)
 
 
-def _estimated(statistic: ScoredStatistic, asked: Asked) -> AuditResult:
-    return estimate(
-        statistic.scores,
-        delta=asked.delta,
-        confidence=asked.confidence,
-        methods=asked.methods,
-        null=statistic.null,
+def _of_scores(
+    statistics: Mapping[str, StatisticReport],
+    audit: Audit,
+    source: ScoreSource,
+    *,
+    verdict: Verdict | None,
+    arrival: Arrival | None = None,
+    checks: Checks | None = None,
+) -> Report:
+    """The report of scores, whose attackers are described by a table [audit]."""
+    names = dict.fromkeys(made.threat_model for made in statistics.values())
+    return Report(
+        statistics=statistics,
+        threat_models={name: _seen_by(name, audit) for name in names},
+        verdict=verdict,
+        arrival=arrival,
+        checks=checks,
+        source=source,
+        fl_audit_version=__version__,
     )
+
+
+def _estimated(name: str, scored: ScoredStatistic, asked: Asked, audit: Audit) -> StatisticReport:
+    result = estimates_on(scored, asked.delta, asked.confidence, asked.methods)
+    return with_checks(result, scored, threat_model_of(name, audit))
 
 
 def _claim_verdict(
@@ -422,69 +393,3 @@ def _folder_bearing(folder: AuditedFolder) -> Bearing:
     if run is not None:
         return bearing_of_run(run.record, run.rounds_of_canaries, run.included)
     return Bearing(counts_on_sampling=None)
-
-
-def run_verdict(run: FinishedRun, checks: ChecksReport, arrival: Arrival) -> Verdict | None:
-    """The verdict on what the config claims; None where it claims nothing.
-
-    Args:
-      run: The finished run.
-      checks: The checks of its mechanism.
-      arrival: What became of the included canaries.
-    """
-    audit = run.config.audit
-    if audit.claimed_epsilon is None:
-        return None
-    live = run.record.live
-    if run.record.stopped_after is not None and live is not None:
-        claim = Claim(audit.claimed_epsilon, run.record.delta)
-        return live_verdict(claim, run.record, live, audit)
-    chosen = chosen_tests(run.config, run.record.client_participations)
-    scores = {s.name: run.scores[s.name].canary_scores() for s in run.statistics}
-    verdict = reach_verdict(
-        Claim(audit.claimed_epsilon, run.record.delta),
-        chosen.on(scores, run.facts),
-        _run_bearing(run, chosen),
-        arrival=arrival,
-        others=[run.scored(statistic) for statistic in _left_out(run, chosen)],
-    )
-    return after_checks(verdict, failed_checks(checks), checks.not_checked)
-
-
-def _left_out(run: FinishedRun, chosen: ChosenTests) -> list[Statistic]:
-    """The statistics that bear on the claim as much as the chosen ones, and were not chosen."""
-    bearing = bearing_of_run(run.record, run.rounds_of_canaries, run.included)
-    return [s for s in run.statistics if s not in chosen.statistics and bearing.has_say(s.name)]
-
-
-def _run_bearing(run: FinishedRun, chosen: ChosenTests) -> Bearing:
-    """How the canaries bear on the claim; unfit where all tested attackers know who is sampled."""
-    bearing = bearing_of_run(run.record, run.rounds_of_canaries, run.included)
-    if all(bearing.has_say(statistic.name) for statistic in chosen.statistics):
-        return bearing
-    return dataclasses.replace(bearing, unfit=KNOWS_ROUNDS)
-
-
-def faults_of(run: FinishedRun) -> tuple[FaultReport, ...]:
-    """What went wrong in the training, by the curves of its rounds."""
-    present = np.concatenate([*run.canary_rounds, np.zeros(0, np.int64)])
-    canaries = np.bincount(present, minlength=run.record.rounds).astype(np.float64)
-    curves = TrainingCurves(
-        clip_norm=run.rounds.clip_norm,
-        train_loss=run.rounds.train_loss,
-        accuracy=run.rounds.accuracy,
-        clients=run.rounds.participants - canaries,
-        canaries=canaries,
-    )
-    found = training_faults(
-        curves,
-        _num_classes(run.record.variable_sizes),
-        divides_by_actual=MECHANISMS.of(run.config.mechanism).noise_law is SKELLAM,
-    )
-    return tuple(FaultReport(fault.name, fault.words) for fault in found)
-
-
-def _num_classes(variable_sizes: Sequence[int]) -> int | None:
-    """The classes, by the last bias of the model; None for one output, which names no class."""
-    outputs = variable_sizes[-1] if variable_sizes else 1
-    return outputs if outputs > 1 else None

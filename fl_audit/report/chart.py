@@ -16,10 +16,9 @@ from fl_audit.array_types import FloatArray
 from fl_audit.estimators import Gaussian
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.number_words import epsilon_text, lower_bound_text, upper_bound_text
-from fl_audit.report.build import NOT_KNOWN, FolderReport
 from fl_audit.report.finished_run import Rounds
 from fl_audit.report.headline import Headline, headline_on, strongest_first
-from fl_audit.report.report import Report
+from fl_audit.report.report import NOT_KNOWN, Report
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52.0, 10.0, 8.0, 42.0
 """The margins in units of the drawing, of which a letter is 12 high."""
@@ -369,9 +368,9 @@ class EpsilonBars:
     claimed: str
 
 
-def epsilon_bars(report: Report | FolderReport) -> EpsilonBars | None:
+def epsilon_bars(report: Report) -> EpsilonBars | None:
     """The picture of a report; None where there is neither a bound nor an estimate to show."""
-    claimed = None if report.verdict is None else report.verdict.claimed_epsilon
+    claimed = None if report.verdict is None else report.verdict.claim.epsilon
     return bars_of(_attackers(report), "what the attacker sees", claimed)
 
 
@@ -400,15 +399,14 @@ def bars_of(
     )
 
 
-def _attackers(report: Report | FolderReport) -> list[tuple[str, Headline]]:
+def _attackers(report: Report) -> list[tuple[str, Headline]]:
     """The title of every threat model, with the headline on the first of its statistics."""
     models, found = report.threat_models, []
     for name in strongest_first(report.statistics):
         made = report.statistics[name]
         title = models[made.threat_model].title if made.threat_model in models else NOT_KNOWN.title
-        guaranteed = None
-        if isinstance(report, Report):
-            guaranteed = report.guaranteed_against(name).canary.epsilon
+        against = report.guaranteed_against(name)
+        guaranteed = None if against is None else against.canary.epsilon
         headline = headline_on(made, guaranteed=guaranteed, confidence=report.confidence)
         found.append((title, headline))
     return found

@@ -31,7 +31,7 @@ from fl_audit.mechanisms import MECHANISMS
 from fl_audit.number_words import count, significant
 from fl_audit.report.finished_run import FinishedRun
 from fl_audit.report.folder import AuditedFolder
-from fl_audit.report.report import CheckReport, ChecksReport
+from fl_audit.report.report import Checks
 from fl_audit.verdict import ScoredStatistic, separation
 
 
@@ -47,13 +47,13 @@ class _CheckWords:
 
     title: str
     meaning: str
-    found: Callable[[CheckReport], str]
+    found: Callable[[Check], str]
 
 
-def _at(words: str) -> Callable[[CheckReport], str]:
+def _at(words: str) -> Callable[[Check], str]:
     """Words on the worst ratio, with the variable and the round where it is."""
 
-    def found(check: CheckReport) -> str:
+    def found(check: Check) -> str:
         where = "whole model" if check.variable is None else f"variable {check.variable}"
         when = "all rounds together" if check.round is None else f"round {check.round}"
         seen = "" if check.detectable_ratio is None else f"; {_detectable(check.detectable_ratio)}"
@@ -70,25 +70,25 @@ def _detectable(noise: float) -> str:
     return f"noise {share:g} times as large would have been seen"
 
 
-def _correlation(check: CheckReport) -> str:
+def _correlation(check: Check) -> str:
     return f"correlation {significant(check.ratio)} at the strongest lag"
 
 
-def _scarcity(check: CheckReport) -> str:
+def _scarcity(check: Check) -> str:
     return f"{significant(check.ratio)} times as many short coordinates as chance leaves at most"
 
 
-def _outflow(check: CheckReport) -> str:
+def _outflow(check: Check) -> str:
     if check.round is None:
         return "nothing"
     return f"not zero in round {check.round} (variable {check.variable})"
 
 
-def _repetition(check: CheckReport) -> str:
+def _repetition(check: Check) -> str:
     return "none twice" if check.round is None else f"twice in round {check.round}"
 
 
-def _unknown(check: CheckReport) -> str:
+def _unknown(check: Check) -> str:
     """What is said of a check of another version."""
     return f"ratio {significant(check.ratio)}"
 
@@ -139,7 +139,7 @@ def title_of_check(name: str) -> str:
     return _WORDS[name].title if name in _WORDS else name
 
 
-def folder_checks(folder: AuditedFolder) -> ChecksReport | None:
+def folder_checks(folder: AuditedFolder) -> Checks | None:
     """The checks of the mechanism of a log or a run; None for a folder of scores alone.
 
     Raises:
@@ -148,20 +148,20 @@ def folder_checks(folder: AuditedFolder) -> ChecksReport | None:
     if folder.log is not None:
         return _log_checks(folder.log)
     try:
-        return None if folder.run is None else checks_report(folder.run)
+        return None if folder.run is None else checks_of_run(folder.run)
     except InputError:  # of a run of which only scores were kept
         return None
 
 
-def _log_checks(log: SeenLog) -> ChecksReport:
+def _log_checks(log: SeenLog) -> Checks:
     for _ in log.cosines.rows():  # which reads and measures aggregates, once
         pass
     aggregates = log.cosines.measured_aggregates()
     made = [] if aggregates is None else check_aggregates(aggregates)
-    return ChecksReport(
+    return Checks(
         false_alarm=FALSE_ALARM,
         not_checked="; ".join(_left_out(log.num_rounds, aggregates)) or None,
-        results=tuple(map(_check, made)),
+        results=tuple(map(_with_meaning, made)),
     )
 
 
@@ -177,24 +177,23 @@ def _left_out(num_rounds: int, aggregates: RunAggregates | None) -> Iterator[str
         yield "how long aggregates may be is not known; hand over norm_bound"
 
 
-def checks_report(run: FinishedRun) -> ChecksReport:
+def checks_of_run(run: FinishedRun) -> Checks:
     """Runs the checks of the mechanism on a run."""
     of_aggregates = [] if run.aggregates is None else check_aggregates(run.aggregates)
     checks = [*of_aggregates, check_rounds(run.canary_rounds)]
     replayed = read_replay(run.folder.replay)
-    return ChecksReport(
+    return Checks(
         false_alarm=FALSE_ALARM,
         not_checked=why_not_checked(run.config.mechanism),
-        results=(*map(_check, checks), *map(_replayed, replayed)),
+        results=(*map(_with_meaning, checks), *map(_replayed, replayed)),
     )
 
 
-def _replayed(finding: Finding) -> CheckReport:
-    return CheckReport(
+def _replayed(finding: Finding) -> Check:
+    return Check(
         name=f"{_REPLAY}{finding.name}",
         meaning=f"{finding.expected[0].upper()}{finding.expected[1:]}.",
-        passed=finding.passed,
-        p_value=math.exp(finding.log_p),
+        log_p=finding.log_p,
         num_tests=1,
         round=1,
         variable=finding.variable,
@@ -205,26 +204,16 @@ def _replayed(finding: Finding) -> CheckReport:
     )
 
 
-def _check(check: Check) -> CheckReport:
-    return CheckReport(
-        name=check.name,
-        meaning=_WORDS[check.name].meaning,
-        passed=check.passed,
-        p_value=check.p_value,
-        num_tests=check.num_tests,
-        round=check.round,
-        variable=check.variable,
-        ratio=check.ratio,
-        detectable_ratio=check.detectable_ratio,
-    )
+def _with_meaning(check: Check) -> Check:
+    return dataclasses.replace(check, meaning=_WORDS[check.name].meaning)
 
 
-def failed_checks(checks: ChecksReport) -> list[str]:
+def failed_checks(checks: Checks) -> list[str]:
     """The titles of the checks that failed."""
     return [title_of_check(check.name) for check in checks.results if not check.passed]
 
 
-def checks_words(checks: ChecksReport) -> str:
+def checks_words(checks: Checks) -> str:
     """Whether the checks passed, in a few words."""
     if failed := failed_checks(checks):
         return f"FAILED: {', '.join(failed)} (the mechanism is not as configured)"
@@ -265,7 +254,7 @@ class CheckRow:
     p_value: str
 
 
-def check_rows(checks: ChecksReport) -> list[CheckRow]:
+def check_rows(checks: Checks) -> list[CheckRow]:
     """A row per check."""
     return [
         CheckRow(
@@ -280,7 +269,7 @@ def check_rows(checks: ChecksReport) -> list[CheckRow]:
     ]
 
 
-def _found(check: CheckReport) -> str:
+def _found(check: Check) -> str:
     if check.measured is not None:
         return check.measured
     if check.num_tests == 0:

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from fl_audit.attacks.audit_table import Audit
+from fl_audit.accounting import Guarantee
 from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS, Knowledge, title_of
+from fl_audit.estimators import Estimate
 from fl_audit.number_words import (
     count,
     epsilon_text,
@@ -15,16 +16,9 @@ from fl_audit.number_words import (
     significant,
     upper_bound_text,
 )
-from fl_audit.report.build import FolderReport
-from fl_audit.report.report import (
-    AttackerReport,
-    EstimateReport,
-    GuaranteeReport,
-    Report,
-    StatisticReport,
-    VerdictReport,
-)
+from fl_audit.report.report import NOT_KNOWN, Guarantees, Report, StatisticReport
 from fl_audit.report.tables import Note
+from fl_audit.verdict import Verdict
 from fl_audit.verdict.bearing import is_about_sampling
 from fl_audit.verdict.power import ENOUGH_POWER
 from fl_audit.verdict.tested import detectable_words
@@ -200,39 +194,26 @@ class NoAudit(Headline):
 
 
 def headline(report: Report) -> Headline:
-    """The headline of a run, about the strongest attacker against whom its guarantee holds."""
+    """The headline of an audit, about the strongest attacker against whom its guarantee holds."""
     if not report.statistics:
         return NoAudit(None, "there are no canaries", None, None, report.confidence, "")
-    is_sampled = report.analytical.canary.participations is None
-    name, made = leading(report.statistics, is_sampled)
+    name, made = leading(report.statistics, report.is_sampled)
     against = report.guaranteed_against(name)
-    canary = against.canary
     model = report.threat_models.get(made.threat_model)
+    sees = "" if model is None or model.title == NOT_KNOWN.title else model.sees
+    if against is None:
+        unknown = "scores do not tell of the noise"
+        return headline_on(
+            made, guaranteed=None, why_unknown=unknown, confidence=report.confidence, sees=sees
+        )
+    canary = against.canary
     return headline_on(
         made,
         guaranteed=canary.epsilon,
         to_parties=_to_parties(against),
         why_unknown=str(canary.by_accountant[0].reason) if canary.epsilon is None else "",
         confidence=report.confidence,
-        sees="" if model is None else model.sees,
-    )
-
-
-def headline_of_scores(statistics: Mapping[str, StatisticReport], confidence: float) -> Headline:
-    """The headline of scores of which no config tells how they came about.
-
-    Args:
-      statistics: The statistics by name, at least one.
-      confidence: Confidence of bounds and intervals.
-    """
-    _, made = leading(statistics, is_sampled=False)
-    model = THREAT_MODELS.get(made.threat_model)
-    return headline_on(
-        made,
-        guaranteed=None,
-        why_unknown="scores do not tell of the noise",
-        confidence=confidence,
-        sees="" if model is None else model.sees(Audit()),
+        sees=sees,
     )
 
 
@@ -256,7 +237,7 @@ def headline_on(
       sees: What the attacker sees, in words that follow "an attacker who sees".
     """
     bounds = filter(None, map(made.estimate_by, BOUNDS))
-    proven = next((bound for bound in bounds if bound.details.valid_for is not None), None)
+    proven = next((bound for bound in bounds if bound.valid_for is not None), None)
     return Headline(
         guaranteed=guaranteed,
         to_parties=to_parties,
@@ -269,7 +250,7 @@ def headline_on(
     )
 
 
-def _to_parties(against: AttackerReport) -> str:
+def _to_parties(against: Guarantees) -> str:
     """Whom a guarantee is for; also what a client has, where that is another number."""
     canary, client = against.canary, against.client
     if client.epsilon is None or client.epsilon == canary.epsilon:
@@ -280,7 +261,7 @@ def _to_parties(against: AttackerReport) -> str:
     )
 
 
-def _rounds(party: GuaranteeReport) -> str:
+def _rounds(party: Guarantee) -> str:
     """How often a party takes part; nothing where sampling decides."""
     if party.participations is None:
         return ""
@@ -288,8 +269,8 @@ def _rounds(party: GuaranteeReport) -> str:
     return " (one round)" if rounds == 1 else f" (up to {count(rounds, 'round')})"
 
 
-def _proven_if(proven: EstimateReport | None) -> str:
-    if proven is not None and proven.details.valid_for == "independent scores":
+def _proven_if(proven: Estimate | None) -> str:
+    if proven is not None and proven.valid_for == "independent scores":
         return "if canaries’ scores are independent"
     return "whatever was trained"
 
@@ -385,7 +366,7 @@ class VerdictBanner:
     facts: tuple[Note, ...]
 
 
-def verdict_banner(report: Report | FolderReport) -> VerdictBanner | None:
+def verdict_banner(report: Report) -> VerdictBanner | None:
     """The banner of a report; None without a claim."""
     verdict = report.verdict
     if verdict is None:
@@ -394,7 +375,7 @@ def verdict_banner(report: Report | FolderReport) -> VerdictBanner | None:
     return VerdictBanner(
         outcome=verdict.outcome,
         claim=(
-            f"claimed ε\N{NO-BREAK SPACE}≤\N{NO-BREAK SPACE}{verdict.claimed_epsilon:g} at "
+            f"claimed ε\N{NO-BREAK SPACE}≤\N{NO-BREAK SPACE}{verdict.claim.epsilon:g} at "
             f"δ\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{report.delta:g}"
         ),
         reason=f"{reason[0].upper()}{reason[1:]}.",
@@ -403,39 +384,36 @@ def verdict_banner(report: Report | FolderReport) -> VerdictBanner | None:
     )
 
 
-def _facts(verdict: VerdictReport, report: Report | FolderReport) -> list[Note]:
-    client, confidence = None, report.confidence
-    if isinstance(report, Report):
-        client, confidence = report.analytical.client.epsilon, report.verdict_confidence
+def _facts(verdict: Verdict, report: Report) -> list[Note]:
+    client = None if report.analytical is None else report.analytical.client.epsilon
     return [
         Note("Claim", _claim(verdict, report)),
         Note("By accounting", _accounting(verdict, client)),
-        Note("Looked at", _looks(verdict, confidence)),
+        Note("Looked at", _looks(verdict)),
         *_evidence(verdict),
     ]
 
 
-def _claim(verdict: VerdictReport, report: Report | FolderReport) -> str:
+def _claim(verdict: Verdict, report: Report) -> str:
     claim = "for a client: one more or less, or one that sends nothing."
     if verdict.p_value is None:
         return claim
-    is_of_a_run = isinstance(report, Report)
-    return f"{claim} {_STANDS_FOR_CLIENTS if is_of_a_run else _STANDS_FOR_THOSE_LIKE_IT}"
+    return f"{claim} {_STANDS_FOR_THOSE_LIKE_IT if report.run is None else _STANDS_FOR_CLIENTS}"
 
 
-def _accounting(verdict: VerdictReport, client: float | None) -> str:
+def _accounting(verdict: Verdict, client: float | None) -> str:
     """What the noise as configured would guarantee, beside the claim."""
     if client is None:
         return "not known for this run"
-    beside = "above" if client > verdict.claimed_epsilon else "not above"
+    beside = "above" if client > verdict.claim.epsilon else "not above"
     return (
         f"the noise as configured guarantees a client ε ≤ {epsilon_text(client)}, which is "
         f"{beside} the claim; the verdict does not use it"
     )
 
 
-def _looks(verdict: VerdictReport, confidence: float) -> str:
-    num = verdict.num_looks
+def _looks(verdict: Verdict) -> str:
+    num, confidence = verdict.num_tests, verdict.confidence
     each = f"{count(num, 'lower bound')}, valid for any mechanism"
     if num == 1:
         return f"{each}, at {100 * confidence:g} %"
@@ -443,7 +421,7 @@ def _looks(verdict: VerdictReport, confidence: float) -> str:
     return f"{each}, each at {100 * corrected:.5g} % so that all hold at {100 * confidence:g} %"
 
 
-def _evidence(verdict: VerdictReport) -> list[Note]:
+def _evidence(verdict: Verdict) -> list[Note]:
     facts = []
     if verdict.statistic is not None and verdict.assumes is not None:
         title = title_of(verdict.statistic)

@@ -19,20 +19,18 @@ from fl_audit.estimators import Gaussian
 from fl_audit.estimators.roc.summary import REPORTED_RATES
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.text_files import write_text
-from fl_audit.number_words import significant
-from fl_audit.report.build import NOT_KNOWN, FolderReport, build_report
+from fl_audit.number_words import duration, significant
+from fl_audit.report.build import build_report
 from fl_audit.report.chart import epsilon_bars, score_histogram, training_curves
 from fl_audit.report.checks import check_rows, checks_words, failed_checks
 from fl_audit.report.finished_run import FinishedRun, read_finished_run
 from fl_audit.report.folder import AuditedFolder
-from fl_audit.report.headline import Headline, headline, headline_of_scores, verdict_banner
-from fl_audit.report.report import ChecksReport, Report
-from fl_audit.report.report_json import report_to_json
+from fl_audit.report.headline import headline, verdict_banner
+from fl_audit.report.report import NOT_KNOWN, Checks, Report, ScoreSource, report_to_json
 from fl_audit.report.tables import (
     accounting_rows,
     attack_rows,
     efficiency_rows,
-    folder_threat_model_rows,
     group_rows,
     noise_rows,
     normality_rows,
@@ -41,7 +39,7 @@ from fl_audit.report.tables import (
     threat_model_rows,
 )
 from fl_audit.report.terminal import arrival_words
-from fl_audit.report.words import folder_facts, rounds_done, run_facts
+from fl_audit.report.words import rounds_done, run_facts, scores_facts
 from fl_audit.verdict import ScoredStatistic
 
 _CONTENTS = {
@@ -64,107 +62,83 @@ _OF_RUNS = ("efficiency", "training", "accounting")
 """The sections that scores alone do not have."""
 
 
-def render_html(report: Report, run: FinishedRun, scored: Sequence[ScoredStatistic]) -> str:
-    """Renders the page of a run.
+def render_html(
+    report: Report,
+    scored: Sequence[ScoredStatistic],
+    run: FinishedRun | None = None,
+    command: str = "fl-audit run config.toml --out DIR",
+) -> str:
+    """Renders the page of a report; of scores alone it says what is left out.
 
     Args:
-      report: The report of the run.
-      run: The run that the report is about.
+      report: The report.
       scored: The scores of the report's statistics, in their order.
+      run: The run that the report is about; None for scores alone.
+      command: The command that makes the report again.
     """
-    audit = _audit(report, scored)
-    return render("fl_audit.report", "report.html", audit | _training(report, run))
-
-
-def render_folder_html(report: FolderReport, command: str) -> str:
-    """Renders the page of scores whose training is not known; it says what is left out.
-
-    Args:
-      report: The report of the scores.
-      command: The command that makes the estimates.
-    """
-    unknown = {
-        "task": report.name,
+    statistics = report.statistics
+    answer = headline(report)
+    context = {
+        **_heading(report, run),
         "contents": _contents(report),
-        "name": "",
-        "date": "",
-        "states": _states(report),
-        "facts": folder_facts(report),
-        "threat_models": folder_threat_model_rows(report),
-        **_checks(report.checks),
-        "faults": [],
-        "noise": [],
-        "efficiency": [],
-        "record": None,
-        "command": command,
-    }
-    audit = _audit(report, report.scored)
-    return render("fl_audit.report", "report.html", audit | unknown)
-
-
-@dataclass(frozen=True)
-class _Shown:
-    """A statistic in words."""
-
-    title: str
-    meaning: str
-
-
-def _audit(report: Report | FolderReport, scored: Sequence[ScoredStatistic]) -> dict[str, Any]:
-    """The values of the names in the template that every audit has."""
-    statistics, seen = report.statistics, report.threat_models
-    answer = _headline(report)
-    return {
         "verdict": verdict_banner(report),
         "sentence": answer.sentence(),
         "numbers": (*answer.answers()[1:], answer.answers()[0]),
+        "states": _states(report),
+        **_checks(report.checks),
+        "faults": report.faults,
         "bars": epsilon_bars(report),
-        "statistics": {name: _Shown(title_of(name), meaning_of(name)) for name in statistics},
-        "nulls": {name: made.null for name, made in statistics.items()},
-        "bounds_nulls": {name: made.bounds_null for name, made in statistics.items()},
+        "statistics": {name: _shown(name, report) for name in statistics},
         "refuted": refuted_rows(statistics),
-        "titles": {
-            name: seen.get(made.threat_model, NOT_KNOWN).title for name, made in statistics.items()
-        },
         "groups": group_rows(statistics),
+        "noise": noise_rows(report),
+        "threat_models": threat_model_rows(report),
+        "efficiency": efficiency_rows(report.efficiency),
         "histograms": {name: _histogram(of) for name, of in zip(statistics, scored, strict=True)},
         "attack": attack_rows(statistics),
         "reported_rates": [f"{100 * rate:g} %" for rate in REPORTED_RATES],
         "normality": normality_rows(statistics),
         "null_checks": null_rows(statistics),
+        "curves": {} if run is None else training_curves(run.rounds),
+        "analytical": report.analytical,
+        "accounting": accounting_rows(report),
         "delta": significant(report.delta),
         "confidence": f"{100 * report.confidence:g}",
+        "command": command,
+        "record": report.run,
+        "config_toml": "" if run is None else config_to_toml(run.config),
         "fl_audit_version": report.fl_audit_version,
     }
+    return render("fl_audit.report", "report.html", context)
 
 
-def _training(report: Report, run: FinishedRun) -> dict[str, Any]:
-    """The values of the names that only a run has."""
-    record = run.record
-    return {
-        "task": record.task,
-        **_checks(report.checks),
-        "faults": report.faults,
-        "contents": _contents(report),
-        "name": run.folder.path.resolve().name,
-        "date": _date(run),
-        "states": _states(report),
-        "facts": run_facts(run),
-        "threat_models": threat_model_rows(report),
-        "noise": noise_rows(report),
-        "efficiency": efficiency_rows(report.efficiency),
-        "analytical": report.analytical,
-        "accounting": accounting_rows(report.analytical),
-        "curves": training_curves(run.rounds),
-        "record": record,
-        "command": "fl-audit run config.toml --out DIR",
-        "training_time": _duration(record.training_seconds),
-        "scoring_time": _duration(record.scoring_seconds),
-        "config_toml": config_to_toml(run.config),
-    }
+def _heading(report: Report, run: FinishedRun | None) -> dict[str, Any]:
+    """What was audited, in a few words and in sentences."""
+    if run is None:
+        source = report.source or ScoreSource("scores")
+        return {"task": source.name, "name": "", "date": "", "facts": scores_facts(report, source)}
+    name = run.folder.path.resolve().name
+    return {"task": run.record.task, "name": name, "date": _date(run), "facts": run_facts(run)}
 
 
-def _checks(checks: ChecksReport | None) -> dict[str, Any]:
+@dataclass(frozen=True)
+class _Shown:
+    """A statistic in words: its title, meaning and attacker, and its null distributions."""
+
+    title: str
+    meaning: str
+    attacker: str
+    null: str
+    bounds_null: str
+
+
+def _shown(name: str, report: Report) -> _Shown:
+    made = report.statistics[name]
+    attacker = report.threat_models.get(made.threat_model, NOT_KNOWN).title
+    return _Shown(title_of(name), meaning_of(name), attacker, made.null, made.bounds_null)
+
+
+def _checks(checks: Checks | None) -> dict[str, Any]:
     """The values of the names for the checks of the mechanism; no rows where there are none."""
     if checks is None:
         return {"checks": [], "failed_checks": []}
@@ -176,32 +150,23 @@ def _checks(checks: ChecksReport | None) -> dict[str, Any]:
     }
 
 
-def _contents(report: Report | FolderReport) -> dict[str, str]:
+def _contents(report: Report) -> dict[str, str]:
     """The titles of the sections that the page of a report has, by their ids."""
-    without = () if isinstance(report, Report) else _OF_RUNS
+    without = () if report.run is not None else _OF_RUNS
     without += () if report.checks is not None and report.checks.results else ("checks",)
     without += () if report.verdict is not None else ("verdict",)
     return {name: title for name, title in _CONTENTS.items() if name not in without}
 
 
-def _headline(report: Report | FolderReport) -> Headline:
-    if isinstance(report, Report):
-        return headline(report)
-    return headline_of_scores(report.statistics, report.confidence)
-
-
-def _states(report: Report | FolderReport) -> dict[str, str]:
+def _states(report: Report) -> dict[str, str]:
     """What else a reader asks first: checks, canaries and accuracy, where they are known."""
     canaries = {} if report.arrival is None else {"Canaries": arrival_words(report.arrival)}
-    checks = report.checks
+    checks, run = report.checks, report.run
     made = {} if checks is None else {"Checks of the mechanism": checks_words(checks)}
-    if isinstance(report, FolderReport):
+    if run is None:
         return {**made, **canaries}
-    return {
-        **made,
-        **canaries,
-        "Accuracy": f"{significant(100 * report.run.accuracy)} % after {rounds_done(report.run)}",
-    }
+    accuracy = f"{significant(100 * run.accuracy)} % after {rounds_done(run)}"
+    return {**made, **canaries, "Accuracy": accuracy}
 
 
 def _date(run: FinishedRun) -> str:
@@ -217,20 +182,6 @@ def _histogram(scored: ScoredStatistic) -> Markup:
     known = scored.null.kind == "closed_form" and dim is not None
     null = Gaussian(0.0, float(dim or 1) ** -0.5) if known else None
     return score_histogram(scored.scores, null)
-
-
-def _duration(seconds: float) -> str:
-    """A duration as people say it.
-
-    >>> _duration(3.21), _duration(754.0), _duration(7384.0)
-    ('3.2 s', '12 min 34 s', '2 h 3 min')
-    """
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s"
-    return f"{minutes // 60} h {minutes % 60} min"
 
 
 def write_report(folder: RunFolder) -> Report:
@@ -255,17 +206,20 @@ def write_report(folder: RunFolder) -> Report:
         text = json.dumps(fields, indent=2, allow_nan=False)
     except ValueError as error:
         raise InputError(f"{folder.record}: holds a number that is not finite") from error
-    write_text(folder.report_html, render_html(report, run, scored))
+    write_text(folder.report_html, render_html(report, scored, run))
     write_text(folder.report_json, text + "\n")
     return report
 
 
-def render_estimates(source: AuditedFolder, estimated: FolderReport) -> str:
+def render_estimates(
+    source: AuditedFolder, estimated: Report, scored: Sequence[ScoredStatistic]
+) -> str:
     """The page of estimates from a folder or file: a finished run's has all that the run knows.
 
     Args:
       source: The folder; or a file, in which no run is found.
       estimated: The estimates from it.
+      scored: The scores that they are made from, by statistic, in the same order.
 
     Raises:
       InputError: The folder is that of a finished run, and one of its files is damaged.
@@ -274,7 +228,7 @@ def render_estimates(source: AuditedFolder, estimated: FolderReport) -> str:
     run = source.run if is_reported else None
     if run is None:
         command = f"fl-audit estimate {source.path} --delta {estimated.delta:g}"
-        return render_folder_html(estimated, command)
+        return render_html(estimated, scored, command=command)
     config = run.config
     audit = msgspec.structs.replace(config.audit, confidence=estimated.confidence)
     as_asked = dataclasses.replace(
@@ -282,7 +236,7 @@ def render_estimates(source: AuditedFolder, estimated: FolderReport) -> str:
         record=dataclasses.replace(run.record, delta=estimated.delta),
         config=msgspec.structs.replace(config, audit=audit),
     )
-    return render_html(build_report(as_asked, estimated), run, estimated.scored)
+    return render_html(build_report(as_asked, estimated), scored, run)
 
 
 def render(package: str, name: str, context: Mapping[str, Any]) -> str:
@@ -304,6 +258,7 @@ def render(package: str, name: str, context: Mapping[str, Any]) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    environment.filters["duration"] = duration
     style = Markup(_text(__package__, "page.css"))
     return environment.get_template(name).render(context, style=style)
 

@@ -1,135 +1,68 @@
 """The report of an audit: the one record that is built, rendered, written and read back.
 
-Fields are named as the keys of report.json and stand in their order. The JSON repeats delta,
-confidence, dim, accuracy and the counts of canaries for programs that read a part of it alone; here
-they stand once, and `report_json` writes them wherever the JSON has them. Infinities are floats.
+It is made of the records of those who found its facts: estimates and ROC curves of `estimators`,
+checks and the canary check of `checks`, guarantees of `accounting`, the verdict of `verdict`, and
+what the run did. Only what nobody else has is defined here. Infinities are floats in memory and
+words in JSON (`json_records`).
 
-A field has a default where an older report, which `fl-audit compare` still reads, lacks its key.
+A field has a default where an older report, which `fl-audit compare` still reads, lacks its key,
+and where scores alone do not say it.
 """
 
+import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import msgspec
 
-from fl_audit.checks.aggregates import FALSE_ALARM
+from fl_audit.accounting import Accounting, Guarantee
+from fl_audit.checks import FALSE_ALARM, Arrival, Check
+from fl_audit.checks.training_faults import TrainingFault
 from fl_audit.config import Config
+from fl_audit.config.file import recorded_config
+from fl_audit.estimators import AndersonDarling, AuditResult, Estimate
 from fl_audit.estimators.result import Record, data_frame
+from fl_audit.estimators.roc import RocSummary
 from fl_audit.formats.folders import RunRecord
-from fl_audit.verdict.live import shared_confidence
+from fl_audit.json_records import (
+    UNWRITTEN,
+    WRITTEN_IF_SET,
+    fields_from_json,
+    fields_to_json,
+    to_json,
+)
+from fl_audit.verdict import Verdict
 
 
-class EstimateDetails(msgspec.Struct, frozen=True, kw_only=True):
-    """The meaning of an estimate and the numbers behind it.
-
-    Attributes:
-      numbers: The method's own numbers by name, such as its threshold; the JSON has them beside
-        the words below.
-      valid_for: Mechanisms on which a lower bound holds at its confidence, choices made on the
-        data included; None if the method claims no such thing.
-      assumes: What has to hold for the value to mean anything, in words.
-      guarantee: What the value guarantees, and what it does not, in words.
-      source: Paper, section and equation of the method.
-    """
-
-    numbers: Mapping[str, Any]
-    valid_for: str | None
-    assumes: str
-    guarantee: str
-    source: str
-
-
-class EstimateReport(msgspec.Struct, frozen=True):
-    """The result of one method on one statistic.
-
-    Attributes:
-      method: Name of the method.
-      kind: "estimate", "lower_bound" or "interval".
-      epsilon: The value to report first, possibly infinite.
-      lower: Lower end of a bound or interval; None for a point estimate.
-      upper: Upper end of an interval; None for other kinds.
-      details: The meaning of the value and the numbers behind it.
-    """
-
-    method: str
-    kind: str
-    epsilon: float
-    lower: float | None
-    upper: float | None
-    details: EstimateDetails
-
-
-class OperatingPointReport(msgspec.Struct, frozen=True):
-    """The best true positive rate at a false positive rate.
-
-    Attributes:
-      false_positive_rate: The rate that is allowed at most.
-      false_positives: Number of excluded canaries that this rate allows.
-      true_positive_rate: The largest true positive rate of a threshold within that rate.
-      interval: Lower and upper end of the true positive rate's interval; None with too few false
-        positives for one.
-    """
-
-    false_positive_rate: float
-    false_positives: int
-    true_positive_rate: float
-    interval: tuple[float, float] | None
-
-
-class RocReport(msgspec.Struct, frozen=True):
-    """How well scores separate included from excluded canaries.
-
-    Attributes:
-      auc: Area under the ROC curve.
-      auc_interval: Lower and upper end of the area's confidence interval.
-      operating_points: The true positive rate at each reported false positive rate.
-      balanced_accuracy: Balanced accuracy of the best threshold, which is chosen on the same
-        scores.
-    """
-
-    auc: float
-    auc_interval: tuple[float, float]
-    operating_points: tuple[OperatingPointReport, ...]
-    balanced_accuracy: float
-
-
-class NormalityReport(msgspec.Struct, frozen=True):
-    """An Anderson-Darling test of normality.
-
-    Attributes:
-      statistic: The test statistic A²; larger is further from Gaussian.
-      critical_values: Values that A² exceeds for Gaussian scores with the probability that is their
-        key, such as "0.15".
-    """
-
-    statistic: float
-    critical_values: Mapping[str, float]
-
-
-class AndersonDarlingReport(msgspec.Struct, frozen=True):
-    """The tests of normality of the two groups of canaries.
+@dataclass(frozen=True)
+class NormalityTests:
+    """The Anderson-Darling tests of the two groups of canaries.
 
     Attributes:
       included: Test of the included canaries' scores; None where it is not defined.
       excluded: Test of the excluded canaries' scores; None where it is not defined.
     """
 
-    included: NormalityReport | None
-    excluded: NormalityReport | None
+    included: AndersonDarling | None
+    excluded: AndersonDarling | None
 
 
-class NullCheckReport(msgspec.Struct, frozen=True):
-    """Mean and variance of the excluded scores beside those of the null law N(0, 1/dim).
+@dataclass(frozen=True)
+class NullCheck:
+    """Mean and variance of the excluded scores beside those of the null distribution N(0, 1/dim).
 
     Attributes:
+      num_excluded: Number of excluded scores.
       mean: Mean of the excluded scores.
-      mean_expected: Mean of the null law.
-      mean_standard_error: Standard error of the mean under the null law.
+      mean_expected: Mean of the null distribution.
+      mean_standard_error: Standard error of the mean under the null distribution.
       variance: Variance of the excluded scores (ddof=1).
-      variance_expected: Variance of the null law.
-      variance_standard_error: Standard error of the variance under the null law.
+      variance_expected: Variance of the null distribution.
+      variance_standard_error: Standard error of the variance under the null distribution.
     """
 
+    num_excluded: int
     mean: float
     mean_expected: float
     mean_standard_error: float
@@ -138,40 +71,36 @@ class NullCheckReport(msgspec.Struct, frozen=True):
     variance_standard_error: float
 
 
-class StatisticReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The results on one statistic, and how well its scores fit what the methods assume.
+@dataclass(frozen=True, kw_only=True)
+class StatisticReport(AuditResult):
+    """The estimates on one statistic, and how well its scores fit what the methods assume.
 
     Attributes:
-      num_included: Number of scores of included canaries.
-      num_excluded: Number of scores of excluded canaries.
       roc: How well scores separate included from excluded canaries; None where a group is empty.
-      estimates: The results of the methods, in the order of the methods.
-      threat_model: Name of what the attacker sees; empty in reports older than threat models.
-      null: Law of an excluded canary's score, as published estimators take it: "closed_form" or
-        "empirical".
-      bounds_null: Null law behind the bounds that hold for any mechanism or for Gaussian ones:
-        "closed_form" where it is known, exactly or by a bound on its tail, which an estimate's
-        detail `null_law` names; else "empirical". Empty in older reports.
       left_out: The reason, in words, for each method that is left out.
+      threat_model: Name of what the attacker sees; empty for scores of a kind that is not known,
+        and in reports older than threat models.
+      null: Null distribution of a score, as published estimators take it: "closed_form" or
+        "empirical".
+      bounds_null: Null distribution behind the bounds that hold for any mechanism or for Gaussian
+        ones: "closed_form" where it is known, exactly or by a bound on its tail, which an
+        estimate's detail `null_law` names; else "empirical". Empty in older reports.
       anderson_darling: Tests of normality.
-      null_check: Check of the null law; None where it has no closed form.
+      null_check: Check of the null distribution; None where it has no closed form.
       knows: How much the attacker knows, by which threat models are ordered; only in a run with
         plugins, whose threat models the reader of its folder may not have.
     """
 
-    num_included: int
-    num_excluded: int
-    roc: RocReport | None = None
-    estimates: tuple[EstimateReport, ...]
+    roc: RocSummary | None = None
+    left_out: Mapping[str, str] = field(default_factory=dict)
     threat_model: str = ""
     null: str
-    bounds_null: str = ""
-    left_out: Mapping[str, str]
-    anderson_darling: AndersonDarlingReport
-    null_check: NullCheckReport | None
-    knows: int | msgspec.UnsetType = msgspec.UNSET
+    bounds_null: str = field(default="", metadata=WRITTEN_IF_SET)
+    anderson_darling: NormalityTests
+    null_check: NullCheck | None
+    knows: int | None = field(default=None, metadata=WRITTEN_IF_SET)
 
-    def estimate_by(self, method: str) -> EstimateReport | None:
+    def estimate_by(self, method: str) -> Estimate | None:
         """The estimate by a method; None where it was left out."""
         return next((made for made in self.estimates if made.method == method), None)
 
@@ -181,8 +110,68 @@ class StatisticReport(msgspec.Struct, frozen=True, kw_only=True):
         return None if made is None else made.epsilon
 
 
-class GaussianEfficiencyReport(msgspec.Struct, frozen=True):
-    """The same by bounds that hold for Gaussian mechanisms alone.
+@dataclass(frozen=True)
+class SeenByAttacker:
+    """What one attacker sees.
+
+    Attributes:
+      title: A few words for a heading.
+      sees: What the attacker sees, in words that follow "an attacker who sees".
+      first_round: First round, from 1, whose participants the attacker may find; None where the
+        rounds of canaries are not known, as for the numbers that follow.
+      last_round: Last round, from 1, whose participants the attacker may find.
+      num_included_in_rounds: Included canaries that took part in any of these rounds.
+    """
+
+    title: str
+    sees: str
+    first_round: int | None = None
+    last_round: int | None = None
+    num_included_in_rounds: int | None = None
+
+
+NOT_KNOWN = SeenByAttacker("Not known", "what these scores are made from")
+
+
+@dataclass(frozen=True)
+class Checks:
+    """The checks of the mechanism.
+
+    Attributes:
+      false_alarm: How likely a check of a correct mechanism fails, at most.
+      not_checked: Why the aggregates, or some of them, are not checked, in words; None where they
+        are.
+      results: The checks that were made.
+    """
+
+    JSON_COMPUTED: ClassVar = ("passed",)
+
+    false_alarm: float = FALSE_ALARM
+    not_checked: str | None = None
+    results: tuple[Check, ...] = ()
+
+    @property
+    def passed(self) -> bool | None:
+        """Whether no check failed; None where nothing was looked at."""
+        return all(check.passed for check in self.results) if self.results else None
+
+
+@dataclass(frozen=True)
+class Guarantees:
+    """What the noise guarantees against one kind of attacker who sees every round.
+
+    Attributes:
+      client: Guarantee to a real client.
+      canary: Guarantee to an included canary.
+    """
+
+    client: Guarantee
+    canary: Guarantee
+
+
+@dataclass(frozen=True)
+class GaussianEfficiency:
+    """What bounds that hold for Gaussian mechanisms alone have proven and could have.
 
     Attributes:
       proven: The largest lower bound that holds for Gaussian mechanisms; None without any.
@@ -195,7 +184,8 @@ class GaussianEfficiencyReport(msgspec.Struct, frozen=True):
     provable: float
 
 
-class EfficiencyReport(msgspec.Struct, frozen=True):
+@dataclass(frozen=True)
+class Efficiency:
     """What was proven on a statistic, what could have been, and what the noise guarantees.
 
     Attributes:
@@ -218,253 +208,125 @@ class EfficiencyReport(msgspec.Struct, frozen=True):
     guaranteed: float | None
     guaranteed_by: str | None
     knows_rounds: bool
-    gaussian: GaussianEfficiencyReport | None
+    gaussian: GaussianEfficiency | None
 
 
-class ThreatModelReport(msgspec.Struct, frozen=True):
-    """What one attacker sees of the run.
-
-    Attributes:
-      title: A few words for a heading.
-      sees: What the attacker sees, in words that follow "an attacker who sees".
-      first_round: First round, from 1, whose participants the attacker may find.
-      last_round: Last round, from 1, whose participants the attacker may find.
-      num_included_in_rounds: Included canaries that took part in any of these rounds.
-    """
-
-    title: str
-    sees: str
-    first_round: int
-    last_round: int
-    num_included_in_rounds: int
-
-
-class VerdictReport(msgspec.Struct, frozen=True):
-    """The verdict on the claim that a client has (claimed_epsilon, delta)-privacy.
+@dataclass(frozen=True)
+class ScoreSource:
+    """Where scores come from whose training is not known.
 
     Attributes:
-      outcome: "contradicted", "consistent" or "inconclusive".
-      reason: The reason for the outcome, as a clause in which the claim is "it".
-      claimed_epsilon: The epsilon that the config claims, at the run's delta.
-      epsilon_lower: The largest of the lower bounds that were made; 0 without any.
-      method: The method that proved it; None where the scores allow none.
-      statistic: The statistic that it was proved on.
-      assumes: What has to hold for the bound, in words.
-      num_looks: Number of lower bounds that were made.
-      p_value: The smallest 1 - confidence at which the claim would be contradicted; None where
-        the canaries do not bear on it.
-      simulated_epsilon: Epsilon of the mechanism whose audits are simulated.
-      power: Share of the simulated audits that contradict the claim; None if not simulated.
-      canaries_needed: About how many canaries give enough power; None where that is not known.
-      detectable_epsilon: The smallest true epsilon that the audit would have contradicted with
-        enough power; None where there is none, and in reports of older versions.
-    """
-
-    outcome: str
-    reason: str
-    claimed_epsilon: float
-    epsilon_lower: float
-    method: str | None
-    statistic: str | None
-    assumes: str | None
-    num_looks: int
-    p_value: float | None
-    simulated_epsilon: float
-    power: float | None
-    canaries_needed: int | None
-    detectable_epsilon: float | None = None
-
-
-class ArrivalReport(msgspec.Struct, frozen=True):
-    """What became of the included canaries.
-
-    Attributes:
-      state: "arrived", "not_arrived" or "cannot_tell".
-      ratio: How long they were in the aggregates, over what the mechanism lets a client send; None
-        where that is not known.
-      reason: The reason for the state, as a clause.
-      fault: A significant shortfall or excess with its likely causes; None where there is none.
-      signal: The lower end of the share of a client's signal that they show; None where not known.
-      num_scored: The number of included canaries with a scored round; None where rounds are not
-        known, as for the number of all that follows.
-      num_included: The number of included canaries.
-    """
-
-    state: str
-    ratio: float | None
-    reason: str
-    fault: str | None = None
-    signal: float | None = None
-    num_scored: int | None = None
-    num_included: int | None = None
-
-
-class CheckReport(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The outcome of one check of the mechanism.
-
-    Attributes:
-      name: Name of the check.
-      meaning: What a correct mechanism does, in a sentence.
-      passed: Whether a correct mechanism may well look like this.
-      p_value: Bound on how likely a correct mechanism looks as bad; 0 where a float is too coarse.
-      num_tests: Number of rounds and variables, or of lags, that were looked at.
-      round: Round, from 1, with the worst finding; None where no round stands out.
-      variable: Variable of the model, from 1, with the worst finding; None for the whole model.
-      ratio: The worst finding divided by what is expected of a correct mechanism.
-      measured: The finding in words, of a replay; not there for other checks.
-      told: Whether the question could be answered; not there where it could.
-      detectable_ratio: The largest noise, over what it should be, that a check of its length would
-        have seen to be too short with a probability of 95 %; 0 where it would not have seen that
-        there is none. Not there for other checks.
+      name: The name of the folder or file.
+      family: The canaries' family; None where it is not known.
+      num_rounds: The number of rounds that were scored; None where it is not known.
     """
 
     name: str
-    meaning: str
-    passed: bool
-    p_value: float
-    num_tests: int
-    round: int | None
-    variable: int | None
-    ratio: float
-    measured: str | None = None
-    told: bool = True
-    detectable_ratio: float | None = None
+    family: str | None = None
+    num_rounds: int | None = None
 
 
-class ChecksReport(msgspec.Struct, frozen=True):
-    """The checks of the mechanism.
-
-    Attributes:
-      false_alarm: How likely a check of a correct mechanism fails, at most.
-      not_checked: Why the aggregates, or some of them, are not checked, in words; None where they
-        are.
-      results: The checks that were made.
-    """
-
-    false_alarm: float
-    not_checked: str | None
-    results: tuple[CheckReport, ...]
-
-    @property
-    def passed(self) -> bool:
-        """Whether no check failed."""
-        return all(check.passed for check in self.results)
-
-
-class FaultReport(msgspec.Struct, frozen=True):
-    """A fault of the training.
-
-    Attributes:
-      name: Its short name.
-      words: What was seen, in a sentence.
-    """
-
-    name: str
-    words: str
-
-
-class AccountantReport(msgspec.Struct, frozen=True):
-    """Epsilon by one accountant.
-
-    Attributes:
-      accountant: Name of the accountant.
-      epsilon: Upper bound, possibly infinite; None where the accountant cannot tell.
-      reason: Why the accountant cannot tell, in words; None where it can.
-    """
-
-    accountant: str
-    epsilon: float | None
-    reason: str | None
-
-
-class GuaranteeReport(msgspec.Struct, frozen=True):
-    """What the noise guarantees to one party.
-
-    Attributes:
-      epsilon: The tightest upper bound, possibly infinite; None where none is known.
-      participations: Rounds that the party takes part in at most; None where sampling decides.
-      by_accountant: An upper bound on the same epsilon by each accountant.
-    """
-
-    epsilon: float | None
-    participations: int | None
-    by_accountant: tuple[AccountantReport, ...]
-
-
-class AttackerReport(msgspec.Struct, frozen=True):
-    """What the noise guarantees against one kind of attacker who sees every round.
-
-    Attributes:
-      client: Guarantee to a real client.
-      canary: Guarantee to an included canary.
-    """
-
-    client: GuaranteeReport
-    canary: GuaranteeReport
-
-
-class AnalyticalReport(msgspec.Struct, frozen=True):
-    """What the noise guarantees against any attacker.
-
-    Attributes:
-      epsilon: The guarantee to whoever takes part most; None where either party's is not known.
-      neighbours: Which two runs are compared, in words.
-      assumes: What has to hold, in words.
-      client: Guarantee to a real client.
-      canary: Guarantee to an included canary.
-      attackers: The guarantees against an attacker who "knows_rounds", each client's and canary's,
-        and against one who "does_not_know_rounds".
-    """
-
-    epsilon: float | None
-    neighbours: str
-    assumes: tuple[str, ...]
-    client: GuaranteeReport
-    canary: GuaranteeReport
-    attackers: Mapping[str, AttackerReport] = {}
-
-
-class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """The report of a finished run: all of report.json.
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """The report of a finished run, or of scores whose training is not known.
 
     Attributes:
       statistics: What was estimated, by statistic, in the order to show them.
       threat_models: What attackers see, by name, from the weakest on.
-      verdict: What became of the claim; None where the config makes none.
-      arrival: What became of the included canaries; None in a report from before it was there.
-      checks: Checks of the mechanism.
+      verdict: What became of the claim; None where none was made.
+      arrival: What became of the included canaries; None for a file of scores, and in a report from
+        before it was there.
+      checks: Checks of the mechanism; None where there are scores alone.
       faults: What went wrong in the training itself.
-      analytical: What the noise guarantees, at the run's delta.
+      analytical: What the noise guarantees, at the run's delta; None for scores alone.
+      attackers: The guarantees against an attacker who "knows_rounds", each client's and canary's,
+        and against one who "does_not_know_rounds"; empty in a report from before it was there.
       efficiency: What was proven of what could have been, and of what is guaranteed, by statistic.
-      run: What the run did; delta, dim, accuracy and the pool's counts are here.
-      config: What was asked for; the confidence of all bounds is here.
-      fl_audit_version: Version that wrote the report.
+      run: What the run did; None for scores alone.
+      config: What was asked for; None for scores alone.
+      source: Where scores come from; None for a run.
+      fl_audit_version: Version that made the report.
     """
 
     statistics: Mapping[str, StatisticReport]
-    threat_models: Mapping[str, ThreatModelReport] = {}
-    verdict: VerdictReport | None
-    arrival: ArrivalReport | None = None
-    checks: ChecksReport = ChecksReport(FALSE_ALARM, None, ())
-    faults: tuple[FaultReport, ...] = ()
-    analytical: AnalyticalReport
-    efficiency: Mapping[str, EfficiencyReport] = {}
-    run: RunRecord
-    config: Config
+    threat_models: Mapping[str, SeenByAttacker] = field(default_factory=dict)
+    verdict: Verdict | None
+    arrival: Arrival | None = None
+    checks: Checks | None = None
+    faults: tuple[TrainingFault, ...] = ()
+    analytical: Accounting | None = None
+    attackers: Mapping[str, Guarantees] = field(default_factory=dict)
+    efficiency: Mapping[str, Efficiency] = field(default_factory=dict)
+    run: RunRecord | None = None
+    config: Config | None = None
+    source: ScoreSource | None = field(default=None, metadata=UNWRITTEN)
     fl_audit_version: str
 
-    def guaranteed_against(self, statistic: str) -> AttackerReport:
-        """The guarantees against a statistic's attacker; those against any in an older report."""
+    def guaranteed_against(self, statistic: str) -> Guarantees | None:
+        """The guarantees against a statistic's attacker; those against any in an older report.
+
+        None where no accounting is known.
+        """
         made, analytical = self.efficiency.get(statistic), self.analytical
-        if made is None or not analytical.attackers:
-            return AttackerReport(analytical.client, analytical.canary)
-        return analytical.attackers["knows_rounds" if made.knows_rounds else "does_not_know_rounds"]
+        if analytical is None:
+            return None
+        if made is None or not self.attackers:
+            return Guarantees(analytical.client, analytical.canary)
+        return self.attackers["knows_rounds" if made.knows_rounds else "does_not_know_rounds"]
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether sampling is known to decide in which rounds a canary takes part."""
+        return self.analytical is not None and self.analytical.canary.participations is None
+
+    @property
+    def delta(self) -> float:
+        """The delta of all estimates."""
+        return self._any.delta if self.run is None else self.run.delta
+
+    @property
+    def confidence(self) -> float:
+        """Confidence of each bound and interval."""
+        return self._any.confidence if self.config is None else self.config.audit.confidence
+
+    @property
+    def dim(self) -> int | None:
+        """The number of trainable parameters; None where it is not known."""
+        return self._any.dim if self.run is None else self.run.dim
+
+    @property
+    def num_included(self) -> int:
+        """The number of canaries that took part in training."""
+        return self._any.num_included if self.run is None else self.run.num_included
+
+    @property
+    def num_canaries(self) -> int:
+        """The number of canaries that were scored."""
+        if self.run is not None:
+            return self.run.num_canaries
+        return self._any.num_included + self._any.num_excluded
+
+    @property
+    def num_rounds(self) -> int | None:
+        """The number of rounds; None where it is not known."""
+        if self.run is not None:
+            return self.run.rounds
+        return None if self.source is None else self.source.num_rounds
+
+    @property
+    def _any(self) -> StatisticReport:
+        """One of the statistics, which scores have at least one of, all with the same canaries."""
+        return next(iter(self.statistics.values()))
 
     def records(self) -> list[Record]:
-        """A row for each statistic and method, as `pandas.DataFrame` takes them."""
-        from fl_audit.report.terminal import report_records
-
-        return report_records(self)
+        """A row for each statistic and method, as `pandas.DataFrame` takes them, without words."""
+        words = ("assumes", "guarantee", "source")
+        return [
+            {"statistic": name, "threat_model": made.threat_model}
+            | {key: value for key, value in row.items() if key not in words}
+            for name, made in self.statistics.items()
+            for row in made.records()
+        ]
 
     def to_pandas(self) -> Any:
         """The rows of `records` as a `pandas.DataFrame`.
@@ -480,27 +342,68 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
         return report_html(self)
 
-    @property
-    def delta(self) -> float:
-        """The delta of all estimates."""
-        return self.run.delta
 
-    @property
-    def dim(self) -> int:
-        """The number of trainable parameters."""
-        return self.run.dim
+def report_to_json(report: Report) -> dict[str, Any]:
+    """The JSON object of report.json; of scores alone, what `fl-audit estimate FOLDER` prints.
 
-    @property
-    def num_canaries(self) -> int:
-        """The number of canaries that were scored."""
-        return self.run.num_canaries
+    Raises:
+      ValueError: A number is NaN.
+    """
+    if report.run is None or report.analytical is None:
+        return _scores_to_json(report)
+    attackers = {"attackers": report.attackers} if report.attackers else {}
+    efficiency = {"efficiency": report.efficiency} if report.efficiency else {}
+    written: dict[str, Any] = to_json(
+        {
+            "statistics": report.statistics,
+            "threat_models": report.threat_models,
+            "analytical_epsilon": report.analytical.epsilon,
+            "accuracy": report.run.accuracy,
+            "verdict": report.verdict,
+            "arrival": report.arrival,
+            "checks": report.checks,
+            "faults": report.faults,
+            "analytical": fields_to_json(report.analytical) | attackers,
+            **efficiency,
+            "run": report.run,
+            "config": msgspec.json.decode(msgspec.json.encode(report.config)),
+            "fl_audit_version": report.fl_audit_version,
+        }
+    )
+    return written
 
-    @property
-    def confidence(self) -> float:
-        """Confidence of each bound and interval."""
-        return self.config.audit.confidence
 
-    @property
-    def verdict_confidence(self) -> float:
-        """Confidence of the verdict; larger where a live test has a share of the level."""
-        return shared_confidence(self.config.audit)
+def _scores_to_json(report: Report) -> dict[str, Any]:
+    """What is known of scores: the estimates as of score files, and what is there beside them."""
+    keys = ("arrival", "checks", "verdict")
+    beside = {key: to_json(value) for key in keys if (value := getattr(report, key)) is not None}
+    statistics = {name: estimates_to_json(made) for name, made in report.statistics.items()}
+    return {"statistics": statistics, **beside}
+
+
+def estimates_to_json(made: StatisticReport) -> dict[str, Any]:
+    """The JSON object that `fl-audit estimate` prints of a score file."""
+    names = {f.name for f in dataclasses.fields(AuditResult)} - {"left_out"}
+    return {key: value for key, value in fields_to_json(made).items() if key in names}
+
+
+def report_from_json(fields: Mapping[str, Any], name: str) -> Report:
+    """The report of a run that report.json holds; unknown keys are ignored.
+
+    Args:
+      fields: The JSON object of the file.
+      name: What to call the file in an error message.
+
+    Raises:
+      InputError: The config in the report does not describe a run.
+      ValueError: A key is missing, or a value is of the wrong type.
+    """
+    read = dict(fields)
+    for key in ("run", "config", "analytical"):
+        if not isinstance(read.get(key), Mapping):
+            raise ValueError(f"lacks the object `{key}` - at `$`")
+    read["attackers"] = read["analytical"].get("attackers", {})
+    if "accuracy" in fields:
+        read["run"] = {**read["run"], "accuracy": fields["accuracy"]}
+    read.setdefault("checks", to_json(Checks()))
+    return fields_from_json(Report, read, config=recorded_config(read["config"], f"{name}, config"))

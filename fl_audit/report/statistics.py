@@ -6,9 +6,8 @@ upper bound from accounting.
 
 import dataclasses
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
-import msgspec
 import numpy as np
 
 from fl_audit.accounting import AttackerBound, AttackerBounds, most_provable
@@ -16,24 +15,18 @@ from fl_audit.array_types import FloatArray
 from fl_audit.attacks.statistics import Statistic
 from fl_audit.attacks.threat_models import THREAT_MODELS
 from fl_audit.errors import InputError
-from fl_audit.estimators import anderson_darling
-from fl_audit.estimators.audit import AuditResult, estimate
+from fl_audit.estimators import AndersonDarling, AuditResult, Estimate, anderson_darling, estimate
 from fl_audit.estimators.null import Null
-from fl_audit.estimators.result import WHATEVER_LAW, Estimate
+from fl_audit.estimators.result import WHATEVER_LAW
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.formats.folders import LiveRecord
 from fl_audit.report.finished_run import FinishedRun
 from fl_audit.report.report import (
-    AndersonDarlingReport,
-    AttackerReport,
-    EfficiencyReport,
-    EstimateDetails,
-    EstimateReport,
-    GaussianEfficiencyReport,
-    GuaranteeReport,
-    NormalityReport,
-    NullCheckReport,
-    RocReport,
+    Efficiency,
+    GaussianEfficiency,
+    Guarantees,
+    NormalityTests,
+    NullCheck,
     StatisticReport,
 )
 from fl_audit.verdict import ScoredStatistic
@@ -45,7 +38,30 @@ _STOPPED = (
 )
 
 
-def statistic_report(run: FinishedRun, statistic: Statistic) -> StatisticReport:
+def estimates_on(
+    scored: ScoredStatistic, delta: float, confidence: float, methods: Sequence[str] | None = None
+) -> AuditResult:
+    """The estimates on one statistic, by its own null distribution.
+
+    Args:
+      scored: The scores.
+      delta: The delta of differential privacy, in [0, 1).
+      confidence: Confidence of every bound, in (0, 1).
+      methods: Names of methods; None for all that the scores allow.
+
+    Raises:
+      InputError: No method can be applied to the scores, or an argument is out of range.
+    """
+    return estimate(
+        scored.scores,
+        delta=delta,
+        confidence=confidence,
+        methods=methods,
+        null=scored.null,
+    )
+
+
+def statistic_of_run(run: FinishedRun, statistic: Statistic) -> StatisticReport:
     """Estimates epsilon on one statistic, and checks how well its scores fit the assumptions.
 
     Args:
@@ -57,17 +73,12 @@ def statistic_report(run: FinishedRun, statistic: Statistic) -> StatisticReport:
     """
     scored = run.scored(statistic)
     try:
-        result = estimate(
-            scored.scores,
-            delta=run.record.delta,
-            confidence=run.config.audit.confidence,
-            null=scored.null,
-        )
+        result = estimates_on(scored, run.record.delta, run.config.audit.confidence)
     except InputError as error:
         raise InputError(f"{run.folder.scores(statistic.name)}: {error}") from error
     if run.record.stopped_after is not None:
         result = _after_stop(result, run.record.live, statistic.name)
-    return report_of_result(result, scored, statistic.threat_model)
+    return with_checks(result, scored, statistic.threat_model)
 
 
 def _after_stop(result: AuditResult, live: LiveRecord | None, statistic: str) -> AuditResult:
@@ -100,9 +111,7 @@ def _after_stop(result: AuditResult, live: LiveRecord | None, statistic: str) ->
     return dataclasses.replace(result, estimates=(bound, *kept))
 
 
-def report_of_result(
-    result: AuditResult, scored: ScoredStatistic, threat_model: str
-) -> StatisticReport:
+def with_checks(result: AuditResult, scored: ScoredStatistic, threat_model: str) -> StatisticReport:
     """The estimates on one statistic, with checks of what they assume.
 
     Args:
@@ -111,50 +120,27 @@ def report_of_result(
       threat_model: Name of what the attacker sees.
     """
     scores = scored.scores
+    estimated = {f.name: getattr(result, f.name) for f in dataclasses.fields(AuditResult)}
     return StatisticReport(
-        num_included=result.num_included,
-        num_excluded=result.num_excluded,
-        roc=None if result.roc is None else msgspec.convert(result.roc.to_json(), RocReport),
-        estimates=tuple(map(estimate_report, result.estimates)),
+        **estimated,
         threat_model=threat_model,
         null=scored.null.kind,
         bounds_null=scored.null.kind if scored.null.tail is None else "closed_form",
-        left_out=result.left_out,
-        anderson_darling=AndersonDarlingReport(
+        anderson_darling=NormalityTests(
             included=_normality(scores.included), excluded=_normality(scores.excluded)
         ),
         null_check=_null_check(scored.null, scores),
     )
 
 
-def estimate_report(made: Estimate) -> EstimateReport:
-    """Converts an estimate to its form in the report."""
-    return EstimateReport(
-        method=made.method,
-        kind=made.kind,
-        epsilon=made.epsilon,
-        lower=made.lower,
-        upper=made.upper,
-        details=EstimateDetails(
-            numbers=made.details,
-            valid_for=made.valid_for,
-            assumes=made.assumes,
-            guarantee=made.guarantee,
-            source=made.source,
-        ),
-    )
-
-
-def _normality(scores: FloatArray) -> NormalityReport | None:
+def _normality(scores: FloatArray) -> AndersonDarling | None:
     """The Anderson-Darling test; None for fewer than 3 scores, or where all are equal."""
     if len(scores) < 3 or np.ptp(scores) == 0:
         return None
-    test = anderson_darling(scores)
-    critical = {f"{level:g}": value for level, value in test.critical_values.items()}
-    return NormalityReport(test.statistic, critical)
+    return anderson_darling(scores)
 
 
-def _null_check(null: Null, scores: CanaryScores) -> NullCheckReport | None:
+def _null_check(null: Null, scores: CanaryScores) -> NullCheck | None:
     """Mean and variance of the excluded scores beside those of the null law N(0, 1/dim).
 
     Standard errors are those of the null law. The result is None where the null has no closed form
@@ -163,7 +149,8 @@ def _null_check(null: Null, scores: CanaryScores) -> NullCheckReport | None:
     num, dim = scores.num_excluded, null.dim
     if null.kind != "closed_form" or dim is None or num < 2:
         return None
-    return NullCheckReport(
+    return NullCheck(
+        num_excluded=num,
         mean=float(np.mean(scores.excluded)),
         mean_expected=0.0,
         mean_standard_error=1 / math.sqrt(dim * num),
@@ -173,7 +160,7 @@ def _null_check(null: Null, scores: CanaryScores) -> NullCheckReport | None:
     )
 
 
-def attacker_reports(client: AttackerBounds, canary: AttackerBounds) -> dict[str, AttackerReport]:
+def guarantees_against(client: AttackerBounds, canary: AttackerBounds) -> dict[str, Guarantees]:
     """The guarantees to both parties by what an attacker knows.
 
     Args:
@@ -181,23 +168,17 @@ def attacker_reports(client: AttackerBounds, canary: AttackerBounds) -> dict[str
       canary: The bounds for a canary.
     """
     return {
-        name: AttackerReport(
-            client=_reported(client.against(knows)), canary=_reported(canary.against(knows))
-        )
+        name: Guarantees(client.against(knows).guarantee, canary.against(knows).guarantee)
         for name, knows in (("knows_rounds", True), ("does_not_know_rounds", False))
     }
 
 
-def _reported(bound: AttackerBound) -> GuaranteeReport:
-    return msgspec.convert(bound.guarantee, GuaranteeReport, from_attributes=True)
-
-
-def efficiency_reports(
+def efficiency_of(
     bounds: AttackerBounds,
     statistics: Mapping[str, StatisticReport],
     delta: float,
     confidence: float,
-) -> dict[str, EfficiencyReport]:
+) -> dict[str, Efficiency]:
     """What was proven on each statistic beside what could have been, and what is guaranteed.
 
     Args:
@@ -217,7 +198,7 @@ def knows_rounds(threat_model: str) -> bool:
 
 def _efficiency(
     bounds: AttackerBounds, made: StatisticReport, delta: float, confidence: float
-) -> EfficiencyReport:
+) -> Efficiency:
     knows = knows_rounds(made.threat_model)
     bound = bounds.against(knows)
     provable = most_provable(bound, made.num_included, delta, confidence)
@@ -225,8 +206,8 @@ def _efficiency(
     gaussian = None
     if provable is not None and provable.gaussian is not None:
         by_gaussian = _proven(made, ("Gaussian mechanisms",))
-        gaussian = GaussianEfficiencyReport(*by_gaussian, provable.gaussian)
-    return EfficiencyReport(
+        gaussian = GaussianEfficiency(*by_gaussian, provable.gaussian)
+    return Efficiency(
         proven=proven,
         proven_by=method,
         provable=None if provable is None else provable.epsilon,
@@ -242,7 +223,7 @@ def _proven(made: StatisticReport, valid_for: Collection[str]) -> tuple[float | 
     found = [
         (estimate.epsilon, estimate.method)
         for estimate in made.estimates
-        if estimate.kind == "lower_bound" and estimate.details.valid_for in valid_for
+        if estimate.kind == "lower_bound" and estimate.valid_for in valid_for
     ]
     return max(found) if found else (None, None)
 

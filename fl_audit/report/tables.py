@@ -3,24 +3,23 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from fl_audit.accounting import Guarantee
 from fl_audit.attacks.threat_models import title_of
-from fl_audit.estimators.result import METHOD_GROUPS, MethodGroup
+from fl_audit.estimators import AndersonDarling
+from fl_audit.estimators.result import METHOD_GROUPS, MethodGroup, estimate_text
 from fl_audit.estimators.threshold.null_choice import refuted_nulls
 from fl_audit.number_words import (
     count,
-    epsilon_text,
     lower_bound_text,
     significant,
     upper_bound_text,
 )
-from fl_audit.report.build import FolderReport
 from fl_audit.report.report import (
-    AnalyticalReport,
-    EfficiencyReport,
-    EstimateReport,
-    GuaranteeReport,
-    NormalityReport,
+    NOT_KNOWN,
+    Efficiency,
+    Guarantees,
     Report,
+    SeenByAttacker,
     StatisticReport,
 )
 from fl_audit.report.words import ACCOUNTANT_TITLES
@@ -72,7 +71,7 @@ def methods_by_group(statistics: Iterable[StatisticReport]) -> list[GroupedMetho
     grouped = [
         GroupedMethods(
             group,
-            tuple(m for m, made in found.items() if group.has(made.kind, made.details.valid_for)),
+            tuple(m for m, made in found.items() if group.has(made.kind, made.valid_for)),
         )
         for group in METHOD_GROUPS
     ]
@@ -97,29 +96,20 @@ def _method_row(method: str, statistics: Mapping[str, StatisticReport]) -> Metho
         for name, statistic in statistics.items()
         if (made := statistic.estimate_by(method)) is not None
     }
-    epsilons = tuple(estimate_cell(found[name]) if name in found else "–" for name in statistics)
+    epsilons = tuple(estimate_text(found[name]) if name in found else "–" for name in statistics)
     left_out = {
         name: statistic.left_out[method]
         for name, statistic in statistics.items()
         if method in statistic.left_out
     }
     texts = (
-        ("Guarantee", {name: made.details.guarantee for name, made in found.items()}),
-        ("Assumes", {name: made.details.assumes for name, made in found.items()}),
-        ("Source", {name: made.details.source for name, made in found.items()}),
+        ("Guarantee", {name: made.guarantee for name, made in found.items()}),
+        ("Assumes", {name: made.assumes for name, made in found.items()}),
+        ("Source", {name: made.source for name, made in found.items()}),
         ("Left out", left_out),
     )
     notes = [note for label, text in texts for note in _notes(label, text, len(statistics))]
     return MethodRow(method, epsilons, tuple(notes))
-
-
-def estimate_cell(estimate: EstimateReport) -> str:
-    """The cell of a table for one epsilon: a bound with its sign, an interval by its ends."""
-    if estimate.kind == "lower_bound":
-        return f"≥ {lower_bound_text(estimate.epsilon)}"
-    if estimate.kind == "interval":
-        return f"{epsilon_text(estimate.lower)} … {epsilon_text(estimate.upper)}"
-    return epsilon_text(estimate.epsilon)
 
 
 def _notes(label: str, text_by_statistic: Mapping[str, str], num_statistics: int) -> list[Note]:
@@ -155,15 +145,6 @@ class ThreatModelRow:
     sees_all: bool
 
 
-def folder_threat_model_rows(report: FolderReport) -> list[ThreatModelRow]:
-    """A row per threat model of a folder, which does not know who took part when."""
-    titles = _titles_by_threat_model(report.statistics)
-    return [
-        ThreatModelRow(seen.title, seen.sees, tuple(titles[name]), "not known", True)
-        for name, seen in report.threat_models.items()
-    ]
-
-
 def _titles_by_threat_model(statistics: Mapping[str, StatisticReport]) -> dict[str, list[str]]:
     titles: dict[str, list[str]] = {}
     for name, statistic in statistics.items():
@@ -174,18 +155,23 @@ def _titles_by_threat_model(statistics: Mapping[str, StatisticReport]) -> dict[s
 def threat_model_rows(report: Report) -> list[ThreatModelRow]:
     """A row per threat model, in the order of the statistics."""
     titles = _titles_by_threat_model(report.statistics)
-    num_included = report.run.num_included
-    models = {name: report.threat_models[name] for name in titles}
     return [
-        ThreatModelRow(
-            title=model.title,
-            sees=model.sees,
-            statistics=tuple(titles[name]),
-            included=f"{model.num_included_in_rounds:,} of {num_included:,}",
-            sees_all=model.num_included_in_rounds == num_included,
-        )
-        for name, model in models.items()
+        _threat_model_row(report.threat_models.get(name, NOT_KNOWN), tuple(of_model), report)
+        for name, of_model in titles.items()
     ]
+
+
+def _threat_model_row(
+    model: SeenByAttacker, statistics: tuple[str, ...], report: Report
+) -> ThreatModelRow:
+    found = model.num_included_in_rounds
+    return ThreatModelRow(
+        title=model.title,
+        sees=model.sees,
+        statistics=statistics,
+        included="not known" if found is None else f"{found:,} of {report.num_included:,}",
+        sees_all=found is None or found == report.num_included,
+    )
 
 
 @dataclass(frozen=True)
@@ -197,8 +183,10 @@ class NoiseRow:
 
 
 def noise_rows(report: Report) -> list[NoiseRow]:
-    """The analytical epsilon to a canary and to a real client, in one row where they agree."""
-    against = [report.guaranteed_against(name) for name in report.statistics]
+    """The upper bounds for a canary and a real client, in one row where they agree."""
+    against = [found for name in report.statistics if (found := report.guaranteed_against(name))]
+    if not against:
+        return []
     canary = tuple(_upper_bound(found.canary.epsilon) for found in against)
     client = tuple(_upper_bound(found.client.epsilon) for found in against)
     if canary == client:
@@ -226,7 +214,7 @@ def refuted_rows(statistics: Mapping[str, StatisticReport]) -> list[RefutedRow]:
     return [
         RefutedRow(name, reason)
         for name, statistic in statistics.items()
-        for reason in refuted_nulls(made.details.numbers for made in statistic.estimates)
+        for reason in refuted_nulls(made.details for made in statistic.estimates)
     ]
 
 
@@ -246,7 +234,8 @@ def attack_rows(statistics: Mapping[str, StatisticReport]) -> list[AttackRow]:
         AttackRow(
             statistic=title_of(name),
             auc=significant(roc.auc),
-            auc_interval=" … ".join(significant(end) for end in roc.auc_interval),
+            auc_interval=f"{significant(roc.auc_interval.lower)} … "
+            f"{significant(roc.auc_interval.upper)}",
             true_positive_rates=tuple(
                 f"{significant(100 * point.true_positive_rate)} %" for point in roc.operating_points
             ),
@@ -282,9 +271,9 @@ def normality_rows(statistics: Mapping[str, StatisticReport]) -> list[NormalityR
     ]
 
 
-def _normality_row(name: str, group: str, num: int, test: NormalityReport) -> NormalityRow:
+def _normality_row(name: str, group: str, num: int, test: AndersonDarling) -> NormalityRow:
     value = test.statistic
-    lenient, strict = test.critical_values["0.15"], test.critical_values["0.01"]
+    lenient, strict = test.critical_values[0.15], test.critical_values[0.01]
     if value > strict:
         reading = "not Gaussian (1 %)"
     else:
@@ -354,9 +343,12 @@ class AccountingRow:
     reason: str | None
 
 
-def accounting_rows(analytical: AnalyticalReport) -> list[AccountingRow]:
-    """A row per party and accountant."""
-    plain = (("Real client", analytical.client), ("Included canary", analytical.canary))
+def accounting_rows(report: Report) -> list[AccountingRow]:
+    """A row per party and accountant; none where no accounting is known."""
+    if report.analytical is None:
+        return []
+    plain = Guarantees(report.analytical.client, report.analytical.canary)
+    parties = (("Real client", plain.client), ("Included canary", plain.canary))
     return [
         AccountingRow(
             party=party,
@@ -365,22 +357,24 @@ def accounting_rows(analytical: AnalyticalReport) -> list[AccountingRow]:
             epsilon="–" if by.accountant == "none_known" else upper_bound_text(by.epsilon),
             reason=by.reason,
         )
-        for party, guarantee in (*plain, *_by_attacker(analytical))
+        for party, guarantee in (*parties, *_by_attacker(report.attackers, plain))
         for by in guarantee.by_accountant
     ]
 
 
-def _by_attacker(analytical: AnalyticalReport) -> Iterator[tuple[str, GuaranteeReport]]:
+def _by_attacker(
+    attackers: Mapping[str, Guarantees], plain: Guarantees
+) -> Iterator[tuple[str, Guarantee]]:
     """The guarantees that are others against an attacker who knows rounds, or does not."""
     for name, words in (
         ("knows_rounds", "to whoever knows its rounds"),
         ("does_not_know_rounds", "to whoever does not know its rounds"),
     ):
-        if (found := analytical.attackers.get(name)) is None:
+        if (found := attackers.get(name)) is None:
             continue
-        if found.client != analytical.client:
+        if found.client != plain.client:
             yield f"Real client, {words}", found.client
-        if found.canary != analytical.canary:
+        if found.canary != plain.canary:
             yield f"Included canary, {words}", found.canary
 
 
@@ -407,12 +401,12 @@ class EfficiencyRow:
     note: str
 
 
-def efficiency_rows(efficiency: Mapping[str, EfficiencyReport]) -> list[EfficiencyRow]:
+def efficiency_rows(efficiency: Mapping[str, Efficiency]) -> list[EfficiencyRow]:
     """A row per statistic, by its name; none for a report without such numbers."""
     return [_row(name, made) for name, made in efficiency.items()]
 
 
-def _row(name: str, made: EfficiencyReport) -> EfficiencyRow:
+def _row(name: str, made: Efficiency) -> EfficiencyRow:
     gaussian = made.gaussian
     return EfficiencyRow(
         title=title_of(name),

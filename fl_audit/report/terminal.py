@@ -1,22 +1,23 @@
 """A report for the terminal and for notebooks: the answer in a few lines, estimates in tables."""
 
-import dataclasses
+import shutil
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from html import escape
 
-from fl_audit.checks.canary_check import Arrival
-from fl_audit.estimators.result import Record
+from fl_audit.accounting import Accounting
+from fl_audit.checks import Arrival
+from fl_audit.estimators.audit import reasons
+from fl_audit.estimators.roc import RocSummary
+from fl_audit.formats.folders import RunRecord
 from fl_audit.number_words import significant, upper_bound_text
 from fl_audit.report.checks import checks_words
 from fl_audit.report.headline import Headline, headline
-from fl_audit.report.report import AnalyticalReport, ArrivalReport, Report, StatisticReport
-from fl_audit.report.tables import GroupRows, group_rows, refuted_rows
+from fl_audit.report.report import Report, StatisticReport
+from fl_audit.report.tables import group_rows, refuted_rows
 from fl_audit.report.words import rounds_done
-
-_GAP = 2
-"""Spaces between columns."""
+from fl_audit.text_table import TextTable
+from fl_audit.verdict import Verdict
 
 
 def answer_lines(found: Headline, width: int = 100) -> list[str]:
@@ -34,29 +35,44 @@ def answer_lines(found: Headline, width: int = 100) -> list[str]:
 
 
 def brief_lines(report: Report) -> list[str]:
-    """What ran, and whether the checks of the mechanism passed."""
+    """What ran or was scored, whether the checks passed, and what became of canaries."""
+    if report.run is None:
+        refuted = [f"{row.statistic}: {row.reason}" for row in refuted_rows(report.statistics)]
+        return [_scores_head(report), *_each_wrapped(refuted), *_beside_scores(report)]
     accuracy = f"accuracy {significant(100 * report.run.accuracy)} %"
-    checks = f"checks      {checks_words(report.checks)}"
-    return [f"{_head(report)}, {accuracy}", checks, *_arrival(report.arrival, 12)]
+    return [
+        f"{_run_head(report.run)}, {accuracy}",
+        *_checks(report, 12),
+        *_arrival(report.arrival, 12),
+    ]
 
 
 def summary_lines(report: Report, width: int = 100) -> list[str]:
-    """All estimates as aligned tables, then accuracy and the analytical epsilon.
+    """All estimates as aligned tables, then what else is known of the run, or of the scores.
 
     Args:
-      report: The report of a run.
+      report: The report.
       width: Number of characters that a line may have; where the statistics need more, they are in
         several tables one below the other.
     """
     run = report.run
+    if run is None:
+        return [
+            _scores_head(report),
+            *_tables(report.statistics, width),
+            "",
+            *_each_wrapped([f"{g.title}: {g.meaning}" for g in group_rows(report.statistics)]),
+            *(line for name, made in report.statistics.items() for line in _notes(name, made)),
+            *_beside_scores(report),
+        ]
     accuracy = f"accuracy            {significant(100 * run.accuracy)} % "
     return [
-        _head(report),
+        _run_head(run),
         *_tables(report.statistics, width),
         "",
         f"{accuracy}({run.accuracy_description})",
-        f"analytical epsilon  {_analytical(report.analytical)}",
-        f"checks              {checks_words(report.checks)}",
+        *_analytical(report.analytical),
+        *_checks(report, 20),
         *_arrival(report.arrival, 20),
         *_absences(report),
         *(f"fault of training   {fault.name}: {fault.words}" for fault in report.faults),
@@ -64,29 +80,112 @@ def summary_lines(report: Report, width: int = 100) -> list[str]:
     ]
 
 
-def _head(report: Report) -> str:
-    run = report.run
+def _run_head(run: RunRecord) -> str:
     return (
         f"{run.num_included} of {run.num_canaries} canaries included, "
         f"delta {significant(run.delta)}, {rounds_done(run)}"
     )
 
 
-def _analytical(analytical: AnalyticalReport) -> str:
+def _scores_head(report: Report) -> str:
+    return (
+        f"{report.num_included} included and {report.num_canaries - report.num_included} excluded "
+        f"canaries, delta {report.delta:g}, confidence {report.confidence:g}"
+    )
+
+
+def _beside_scores(report: Report) -> list[str]:
+    """What became of canaries, and the checks of a log; nothing of a score file."""
+    arrival, checks = report.arrival, report.checks
+    canaries = [] if arrival is None else ["", *_wrapped(_arrived(arrival))]
+    made = [] if checks is None else _wrapped(f"checks of the mechanism: {checks_words(checks)}")
+    return [*canaries, *made]
+
+
+def verdict_lines(verdict: Verdict | None) -> list[str]:
+    """The outcome of a verdict in one line, with the reason below it; nothing without a claim."""
+    if verdict is None:
+        return []
+    claim = f"claimed epsilon {verdict.claim.epsilon:g} at delta {verdict.claim.delta:g}"
+    reason = textwrap.wrap(f"{verdict.reason}.", _room() - 2)
+    return ["", f"verdict: {verdict.outcome.upper()}, {claim}", *(f"  {part}" for part in reason)]
+
+
+def _arrived(arrival: Arrival) -> str:
+    """What became of the included canaries, with all that is said of it."""
+    words = {
+        "arrived": "arrived" if arrival.fault is None else "arrived, with a FAULT",
+        "not_arrived": "DID NOT ARRIVE as promised",
+        "cannot_tell": "cannot be seen to arrive",
+    }
+    return f"canaries {words[arrival.state]}: {arrival.reason}"
+
+
+def _wrapped(text: str) -> list[str]:
+    """A text in lines as long as the terminal's."""
+    return textwrap.wrap(text, _room(), break_on_hyphens=False)
+
+
+def _room() -> int:
+    return max(min(shutil.get_terminal_size((100, 24)).columns, 100), 40)
+
+
+def _each_wrapped(texts: list[str]) -> list[str]:
+    return [line for text in texts for line in _wrapped(text)]
+
+
+def _notes(name: str, made: StatisticReport) -> list[str]:
+    """How well a statistic's scores separate canaries, and why a null or a method is not used."""
+    bounds = (estimate for estimate in made.estimates if estimate.valid_for is not None)
+    known = dict.fromkeys(str(e.details["null_law"]) for e in bounds if "null_law" in e.details)
+    texts = [
+        *([] if made.roc is None else _separation(made.roc)),
+        *(f"known null of the bounds that hold: {null}" for null in known),
+        *(f"empirical null: {row.reason}" for row in refuted_rows({name: made})),
+        *(f"left out: {reason}" for reason in reasons(made.left_out)),
+    ]
+    return ["", *_each_wrapped([f"{name}: {text}" for text in texts])]
+
+
+def _separation(roc: RocSummary) -> list[str]:
+    """The quality of membership inference with the scores, in two lines."""
+    interval = roc.auc_interval
+    return [
+        f"AUC {roc.auc:.4g} ({interval.lower:.4g} to {interval.upper:.4g}), balanced accuracy of "
+        f"the best threshold {roc.balanced_accuracy:.4g}",
+        "true positive rate "
+        + ", ".join(
+            f"{100 * point.true_positive_rate:.3g} % at FPR {100 * point.false_positive_rate:g} %"
+            for point in roc.operating_points
+        ),
+    ]
+
+
+def _checks(report: Report, indent: int) -> list[str]:
+    """Whether the checks passed, behind a label of so many characters."""
+    checks = report.checks
+    return [] if checks is None else [f"{'checks':<{indent}}{checks_words(checks)}"]
+
+
+def _analytical(analytical: Accounting | None) -> list[str]:
+    if analytical is None:
+        return []
     if analytical.epsilon is not None:
         epsilon = upper_bound_text(analytical.epsilon)
-        return f"{epsilon} (what the noise guarantees; estimates may lie far below)"
-    parties = (analytical.client, analytical.canary)
-    unknown = next(party for party in parties if party.epsilon is None)
-    return f"none known ({unknown.by_accountant[0].reason})"
+        words = f"{epsilon} (what the noise guarantees; estimates may lie far below)"
+    else:
+        parties = (analytical.client, analytical.canary)
+        unknown = next(party for party in parties if party.epsilon is None)
+        words = f"none known ({unknown.by_accountant[0].reason})"
+    return [f"analytical epsilon  {words}"]
 
 
-def _arrival(arrival: ArrivalReport | None, indent: int) -> list[str]:
+def _arrival(arrival: Arrival | None, indent: int) -> list[str]:
     """What became of included canaries, behind a label of so many characters."""
     return [] if arrival is None else [f"{'canaries':<{indent}}{arrival_words(arrival)}"]
 
 
-def arrival_words(arrival: ArrivalReport | Arrival) -> str:
+def arrival_words(arrival: Arrival) -> str:
     """What became of included canaries, in a few words, and any fault and gap."""
     if arrival.state == "arrived":
         of_client = f", {arrival.ratio or 0:.2f} times as long as a client may be"
@@ -97,7 +196,7 @@ def arrival_words(arrival: ArrivalReport | Arrival) -> str:
     return f"{words}: {arrival.reason}"
 
 
-def _unscored(arrival: ArrivalReport | Arrival) -> str:
+def _unscored(arrival: Arrival) -> str:
     """How many included canaries have a scored round, where some have none; else empty."""
     scored, included = arrival.num_scored, arrival.num_included
     if scored is None or included is None or scored == included:
@@ -107,16 +206,15 @@ def _unscored(arrival: ArrivalReport | Arrival) -> str:
 
 def _absences(report: Report) -> list[str]:
     """A line for each threat model whose attacker does not see the rounds of every canary."""
-    num_included = report.run.num_included
     return [
-        f"{name}: {model.num_included_in_rounds} of {num_included} included canaries took part "
+        f"{name}: {found} of {report.num_included} included canaries took part "
         f"in {_rounds(model.first_round, model.last_round)}"
         for name, model in report.threat_models.items()
-        if model.num_included_in_rounds < num_included
+        if (found := model.num_included_in_rounds) is not None and found < report.num_included
     ]
 
 
-def _rounds(first: int, last: int) -> str:
+def _rounds(first: int | None, last: int | None) -> str:
     return f"round {first}" if first == last else f"rounds {first} to {last}"
 
 
@@ -124,120 +222,17 @@ def _tables(statistics: Mapping[str, StatisticReport], width: int) -> list[str]:
     """The tables: a row per method in its group, a column per statistic; none without canaries."""
     if not statistics:
         return []
-    groups = group_rows(statistics)
-    first = max(len(row.method) for group in groups for row in group.rows) + 2 + _GAP
-    threat_models = [_ThreatModel.of(name, statistics, groups) for name in _names(statistics)]
-    return [
-        line
-        for table in _packed(threat_models, width - first)
-        for line in ("", *_table(table, groups, first))
-    ]
-
-
-@dataclass(frozen=True)
-class _Column:
-    """The column of a statistic: its index in a row, and its width in characters."""
-
-    name: str
-    index: int
-    width: int
-
-
-@dataclass(frozen=True)
-class _ThreatModel:
-    """The columns of one threat model."""
-
-    name: str
-    columns: tuple[_Column, ...]
-
-    @classmethod
-    def of(
-        cls, name: str, statistics: Mapping[str, StatisticReport], groups: Sequence[GroupRows]
-    ) -> "_ThreatModel":
-        """The columns of the statistics that belong to one threat model."""
-        columns = [
-            _Column(statistic, index, max(len(statistic), *_cell_widths(groups, index)))
-            for index, statistic in enumerate(statistics)
-            if statistics[statistic].threat_model == name
-        ]
-        lacking = len(name) - _width(columns)
-        if lacking > 0:
-            last = columns[-1]
-            columns[-1] = dataclasses.replace(last, width=last.width + lacking)
-        return cls(name, tuple(columns))
-
-
-def _names(statistics: Mapping[str, StatisticReport]) -> list[str]:
-    """The names of the threat models, in the order of their first statistic."""
-    return list(dict.fromkeys(statistic.threat_model for statistic in statistics.values()))
-
-
-def _cell_widths(groups: Sequence[GroupRows], index: int) -> list[int]:
-    return [len(row.epsilons[index]) for group in groups for row in group.rows]
-
-
-def _width(columns: Iterable[_Column]) -> int:
-    """Width of some columns with the gaps between them."""
-    return sum(column.width + _GAP for column in columns) - _GAP
-
-
-def _packed(threat_models: Sequence[_ThreatModel], width: int) -> Iterator[list[_ThreatModel]]:
-    """The threat models by table, each filled to `width`; a table has one at least."""
-    table: list[_ThreatModel] = []
-    for model in threat_models:
-        columns = [column for one in (*table, model) for column in one.columns]
-        if table and _width(columns) > width:
-            yield table
-            table = []
-        table = [*table, model]
-    yield table
-
-
-def _table(
-    threat_models: Sequence[_ThreatModel], groups: Sequence[GroupRows], first: int
-) -> list[str]:
-    columns = [column for model in threat_models for column in model.columns]
-    gap = " " * _GAP
-
-    def line(start: str, cells: Iterable[str], widths: Iterable[int]) -> str:
-        right = (f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
-        return f"{start:<{first}}" + gap.join(right)
-
-    widths = [column.width for column in columns]
-    spans = [_width(model.columns) for model in threat_models]
-    lines = [
-        line("threat model", (model.name for model in threat_models), spans),
-        line("statistic", (column.name for column in columns), widths),
-    ]
-    for group in groups:
-        lines.append(group.title[0].lower() + group.title[1:])
-        for row in group.rows:
-            cells = (row.epsilons[column.index] for column in columns)
-            lines.append(line(f"  {row.method}", cells, widths))
-    return lines
+    rows: list[tuple[str, ...] | str] = []
+    for group in group_rows(statistics):
+        rows.append(group.title[0].lower() + group.title[1:])
+        rows += [(f"  {row.method}", *row.epsilons) for row in group.rows]
+    models = [made.threat_model for made in statistics.values()]
+    above = ("threat model", *models) if any(models) else ()
+    table = TextTable(("statistic", *statistics), rows, above)
+    return ["", *table.lines(width)]
 
 
 def report_html(report: Report) -> str:
     """The lines with which `fl-audit run` ends, in HTML."""
     lines = [*answer_lines(headline(report)), *brief_lines(report)]
     return f"<pre>{escape(chr(10).join(lines))}</pre>"
-
-
-def report_records(report: Report) -> list[Record]:
-    """A row for each statistic and method, without words; infinities are floats."""
-    return [
-        {
-            "statistic": name,
-            "threat_model": made.threat_model,
-            "method": estimate.method,
-            "kind": estimate.kind,
-            "epsilon": estimate.epsilon,
-            "lower": estimate.lower,
-            "upper": estimate.upper,
-            "valid_for": estimate.details.valid_for,
-            "delta": report.delta,
-            "confidence": report.confidence,
-        }
-        for name, made in report.statistics.items()
-        for estimate in made.estimates
-    ]

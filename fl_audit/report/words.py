@@ -20,8 +20,8 @@ from fl_audit.mechanisms import MECHANISMS, Mechanism
 from fl_audit.mechanisms.zeroing import zeroing_words
 from fl_audit.number_words import count, significant
 from fl_audit.participation.schedule import canary_rounds, client_rounds
-from fl_audit.report.build import FolderReport
 from fl_audit.report.finished_run import FinishedRun
+from fl_audit.report.report import Report, ScoreSource
 
 ACCOUNTANT_TITLES = {
     "rdp": "Rényi DP",
@@ -116,15 +116,14 @@ def _kind_of(canaries: AnyCanaries) -> str:
     return f"canaries that each hold {held} of a client taken out of the population{wrong}"
 
 
-def folder_facts(report: FolderReport) -> dict[str, str]:
+def scores_facts(report: Report, source: ScoreSource) -> dict[str, str]:
     """What a folder or file of scores says, and what it leaves open, in sentences."""
-    facts = report.facts
-    kind = "canaries" if facts.family is None else f"{facts.family.capitalize()} canaries"
+    kind = "canaries" if source.family is None else f"{source.family.capitalize()} canaries"
     model = "" if report.dim is None else f", in a model of d = {report.dim:,} trainable parameters"
-    rounds = "" if facts.num_rounds is None else f" and {count(facts.num_rounds, 'scored round')}"
+    rounds = "" if source.num_rounds is None else f" and {count(source.num_rounds, 'scored round')}"
     is_checked = report.checks is not None and report.checks.results
     return {
-        "Scores": f"“{report.name}” holds scores of {report.num_canaries:,} {kind}, of which "
+        "Scores": f"“{source.name}” holds scores of {report.num_canaries:,} {kind}, of which "
         f"{report.num_included:,} took part in training{rounds}{model}.",
         "Not known": _UNKNOWN if is_checked else _UNKNOWN_WITHOUT_CHECKS,
     }

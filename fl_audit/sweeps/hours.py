@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from fl_audit.config import Config
 from fl_audit.formats.folders import RunFolder, read_record
-from fl_audit.number_words import count, significant
-from fl_audit.planning.text import duration
+from fl_audit.number_words import count, duration, significant
 from fl_audit.sweeps.grid import SweepRun
 from fl_audit.sweeps.states import RunState
 

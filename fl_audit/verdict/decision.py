@@ -2,12 +2,13 @@
 
 import dataclasses
 import enum
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.checks import Arrival
-from fl_audit.estimators.result import json_value
+from fl_audit.json_records import fields_from_json, fields_to_json, from_json
 from fl_audit.number_words import lower_bound_text
 from fl_audit.verdict.bearing import Bearing
 from fl_audit.verdict.claim import Claim
@@ -76,26 +77,36 @@ class Verdict:
     detectable_epsilon: float | None = None
     canaries_needed: int | None = None
 
+    @property
+    def simulated_epsilon(self) -> float:
+        """Epsilon of the mechanism whose audits are simulated."""
+        return FACTOR * self.claim.epsilon
+
     def to_json(self) -> dict[str, object]:
-        """The JSON object of report.json, with infinities as words."""
-        return {
-            "outcome": str(self.outcome),
-            "reason": self.reason,
+        """The JSON object of report.json, with the claim among its keys."""
+        fields = fields_to_json(self)
+        claim = {
+            "outcome": fields.pop("outcome"),
+            "reason": fields.pop("reason"),
             "claimed_epsilon": self.claim.epsilon,
             "claimed_delta": self.claim.delta,
             "claimed_for": "client",
-            "epsilon_lower": json_value(self.epsilon_lower),
-            "method": self.method,
-            "statistic": self.statistic,
-            "assumes": self.assumes,
-            "confidence": self.confidence,
-            "num_looks": self.num_tests,
-            "p_value": self.p_value,
-            "simulated_epsilon": FACTOR * self.claim.epsilon,
-            "power": self.power,
-            "detectable_epsilon": self.detectable_epsilon,
-            "canaries_needed": self.canaries_needed,
         }
+        simulated = {"simulated_epsilon": self.simulated_epsilon}
+        del fields["claim"]
+        return {**claim, "num_looks": fields.pop("num_tests"), **fields, **simulated}
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> "Verdict":
+        """The verdict that `to_json` writes.
+
+        Raises:
+          ValueError: A key is missing, or a value is of another type.
+        """
+        epsilon, delta = fields["claimed_epsilon"], fields["claimed_delta"]
+        claim = Claim(from_json(float, epsilon), from_json(float, delta))
+        num_tests = from_json(int, fields["num_looks"])
+        return fields_from_json(cls, fields, claim=claim, num_tests=num_tests)
 
 
 def reach_verdict(

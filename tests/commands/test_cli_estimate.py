@@ -64,7 +64,8 @@ def test_estimate_prints_a_table(scores_csv, capsys, monkeypatch):
     methods = [line.split()[0] for line in lines if line.startswith("  ")]
     assert sorted(methods) == sorted(METHODS)
     # What may be relied on comes first, and each group says how far.
-    assert lines[7] == "Lower bounds that hold"
+    assert lines[7].split() == ["statistic", "score"]
+    assert lines[8] == "lower bounds that hold"
     assert methods[:2] == ["threshold_valid", "one_run_valid"]
     assert "too high more often than their confidence says" in " ".join(" ".join(lines).split())
 
@@ -111,9 +112,9 @@ def test_table_says_what_was_left_out(tmp_path, capsys, monkeypatch):
     path.write_text("canary_id,included,score\n1,1,0.1\n2,1,0.2\n")
     assert main(["estimate", str(path), "--delta", "1e-5", "--dim", "100", "--verbose"]) == 0
     printed = capsys.readouterr().out.splitlines()
-    (line,) = [line for line in printed if line.startswith("left out: one_run")]
-    assert line.startswith("left out: one_run, one_run_valid,")
-    assert line.endswith("needs at least 1 excluded score, got 0")
+    said = " ".join(printed)
+    assert "score: left out: one_run, one_run_valid," in said
+    assert "needs at least 1 excluded score, got 0" in said
 
 
 def test_a_contradicted_claim_exits_3(scores_csv, capsys):
@@ -269,8 +270,10 @@ def test_a_folder_prints_a_column_for_each_statistic(log_folder, capsys, monkeyp
     assert all(len(line) <= 100 for line in lines)
     lines = lines[lines.index("") + 1 :]
     assert lines[0].endswith("excluded canaries, delta 0.0001, confidence 0.95")
-    assert lines[2].split() == ["final", "final_minus_initial", "max", "sum"]
-    methods = [line.split()[0] for line in lines if line.startswith("  ")][1:]
+    models = ["final", "final_and_initial", "all_iterates"]
+    assert lines[2].split() == ["threat", "model", *models]
+    assert lines[3].split() == ["statistic", "final", "final_minus_initial", "max", "sum"]
+    methods = [line.split()[0] for line in lines if line.startswith("  ")]
     assert sorted(methods) == sorted(METHODS)
     assert methods[:2] == ["threshold_valid", "one_run_valid"]
     assert sum(line.startswith("max: AUC ") for line in lines) == 1

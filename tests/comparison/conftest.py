@@ -89,6 +89,9 @@ def _set(table: dict[str, Any], path: str, value: object) -> None:
     for section in sections:
         table = table[section]
     table[key] = value
+    if key == "epsilon" and "by_accountant" in table:  # of which an epsilon is the smallest
+        reason = "because" if value is None else None
+        table["by_accountant"] = [{"accountant": "rdp", "epsilon": value, "reason": reason}]
 
 
 def _put_epsilon(estimate: dict[str, Any], epsilon: float | str) -> None:

@@ -37,7 +37,7 @@ def test_a_difference_is_named(make_run, path, value, words):
 
 def test_a_mechanism_that_is_not_as_configured_is_named(make_run, built_report):
     made = built_report["checks"]["results"][0]
-    check = {**made, "name": "enough_noise", "passed": False}
+    check = {**made, "name": "enough_noise", "p_value": 0.0}
     changes = {"config.seed": 2, "checks.results": [check, {**check, "name": "of tomorrow"}]}
     failing = make_run("b", changes, {"shift_fit": 0.1})
     (warning,) = warnings_of(make_run("a"), failing)

@@ -4,7 +4,8 @@ import math
 import numpy as np
 import pytest
 
-from fl_audit.estimators.result import Estimate, json_value
+from fl_audit.estimators.result import Estimate
+from fl_audit.json_records import to_json
 
 
 def estimate(epsilon: float, **fields: object) -> Estimate:
@@ -27,7 +28,7 @@ def test_infinite_values_are_words():
 
 
 def test_numpy_floats_become_plain():
-    assert type(json_value(np.float64(0.5))) is float
+    assert type(to_json(np.float64(0.5))) is float
 
 
 @pytest.mark.parametrize("epsilon", [-1e-9, math.nan])

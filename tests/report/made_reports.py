@@ -1,22 +1,14 @@
 """Parts of reports made by hand, for tests of what renders them."""
 
+import dataclasses
 from collections.abc import Mapping
 
-import msgspec
-
+from fl_audit.accounting import AccountedEpsilon, Accounting, Guarantee
 from fl_audit.config.file import parse_config
+from fl_audit.estimators import Estimate
 from fl_audit.formats.folders import RunRecord
-from fl_audit.report.report import (
-    AccountantReport,
-    AnalyticalReport,
-    AndersonDarlingReport,
-    EstimateDetails,
-    EstimateReport,
-    GuaranteeReport,
-    Report,
-    StatisticReport,
-)
-from tests.report.conftest import CONFIG, record
+from fl_audit.report.report import NormalityTests, Report, StatisticReport
+from tests.report.conftest import CONFIG, DIM, record
 
 
 def estimate(
@@ -28,28 +20,38 @@ def estimate(
     valid_for: str | None = None,
     lower: float | None = None,
     upper: float | None = None,
-) -> EstimateReport:
-    details = EstimateDetails(
-        numbers={}, valid_for=valid_for, assumes="a.", guarantee=guarantee, source="s"
+) -> Estimate:
+    return Estimate(
+        method=method,
+        kind=kind,
+        epsilon=epsilon,
+        assumes="a.",
+        guarantee=guarantee,
+        source="s",
+        lower=lower,
+        upper=upper,
+        valid_for=valid_for,
     )
-    return EstimateReport(method, kind, epsilon, lower, upper, details)
 
 
 _EMPTY = StatisticReport(
+    delta=300**-1.1,
+    confidence=0.95,
+    dim=DIM,
     num_included=9,
     num_excluded=9,
     estimates=(),
     threat_model="final",
     null="empirical",
     left_out={},
-    anderson_darling=AndersonDarlingReport(None, None),
+    anderson_darling=NormalityTests(None, None),
     null_check=None,
 )
 
 
 def statistic(**fields: object) -> StatisticReport:
     """A statistic on which nothing was found but these fields."""
-    return msgspec.structs.replace(_EMPTY, **fields)
+    return dataclasses.replace(_EMPTY, **fields)
 
 
 def fitted_and_proven(
@@ -64,14 +66,13 @@ def fitted_and_proven(
 
 def guarantee(
     epsilon: float | None, participations: int | None = 1, reason: str | None = None
-) -> GuaranteeReport:
-    return GuaranteeReport(epsilon, participations, (AccountantReport("rdp", epsilon, reason),))
+) -> Guarantee:
+    return Guarantee(participations, (AccountedEpsilon("rdp", epsilon, reason),))
 
 
-def analytical(client: GuaranteeReport, canary: GuaranteeReport) -> AnalyticalReport:
-    known = None not in (client.epsilon, canary.epsilon)
-    return AnalyticalReport(
-        epsilon=max(client.epsilon, canary.epsilon) if known else None,
+def analytical(client: Guarantee, canary: Guarantee) -> Accounting:
+    return Accounting(
+        delta=300**-1.1,
         neighbours="n",
         assumes=(),
         client=client,
@@ -81,7 +82,7 @@ def analytical(client: GuaranteeReport, canary: GuaranteeReport) -> AnalyticalRe
 
 def report(
     statistics: Mapping[str, StatisticReport],
-    guarantees: AnalyticalReport,
+    guarantees: Accounting,
     run: RunRecord | None = None,
     **fields: object,
 ) -> Report:

@@ -31,11 +31,11 @@ def log(path, participation, rounds=DEALT, released=ROUNDS):
 def verdict_on(folder, epsilon, statistic=None):
     asked = Asked(delta=1e-3, methods=["threshold_valid"], claimed_epsilon=epsilon)
     if statistic is None:
-        return report_on_folder(folder, asked).reached
+        return report_on_folder(folder, asked).verdict
     found = folder_statistics(folder)
     chosen = [one for one in found if one.name == statistic]
     others = [one for one in found if one.name != statistic]
-    return report_on_statistics(folder, chosen, asked, others).reached
+    return report_on_statistics(folder, chosen, asked, others).verdict
 
 
 DEALT_BEFOREHAND = Participation("none", client_rounds=1, client_weight=1)

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from fl_audit.accounting import NoisyRounds, attacker_bounds
-from fl_audit.report.statistics import attacker_reports, efficiency_reports
+from fl_audit.report import statistics as report_statistics
 from fl_audit.report.tables import efficiency_rows
 from tests.report.made_reports import estimate, statistic
 
@@ -16,7 +16,9 @@ def made(**facts):
 
 
 def efficiency_of(run, statistics):
-    return efficiency_reports(attacker_bounds(run, run.canary), statistics, run.delta, 0.95)
+    return report_statistics.efficiency_of(
+        attacker_bounds(run, run.canary), statistics, run.delta, 0.95
+    )
 
 
 BOUNDS = (
@@ -53,9 +55,9 @@ def test_an_attacker_who_knows_the_rounds_is_compared_without_amplification():
     found = efficiency_of(run, STATISTICS)
     assert found["own_rounds"].guaranteed == pytest.approx(96.70, abs=0.01)
     assert found["max"].guaranteed == pytest.approx(59.14, abs=0.01)
-    known = attacker_reports(attacker_bounds(run, run.client), attacker_bounds(run, run.canary))[
-        "knows_rounds"
-    ]
+    known = report_statistics.guarantees_against(
+        attacker_bounds(run, run.client), attacker_bounds(run, run.canary)
+    )["knows_rounds"]
     assert known.client.epsilon == known.canary.epsilon == found["own_rounds"].guaranteed
 
 

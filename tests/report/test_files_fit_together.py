@@ -53,7 +53,7 @@ def scores(path) -> dict[str, np.ndarray]:
 
 def proven(path) -> float:
     report = report_on_folder(AuditedFolder(path), Asked(1e-3))
-    found = [one for result in report.results.values() for one in result.estimates]
+    found = [one for made in report.statistics.values() for one in made.estimates]
     return max(one.epsilon for one in found if one.kind == "lower_bound")
 
 

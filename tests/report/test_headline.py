@@ -1,12 +1,12 @@
 """The answer of an audit in three numbers and a sentence."""
 
+import dataclasses
 import math
 
-import msgspec
 import pytest
 
-from fl_audit.report.headline import headline, headline_of_scores
-from fl_audit.report.report import AttackerReport, EfficiencyReport, ThreatModelReport
+from fl_audit.report.headline import headline
+from fl_audit.report.report import Efficiency, Guarantees, SeenByAttacker
 from fl_audit.report.terminal import answer_lines
 from tests.report import made_reports
 from tests.report.made_reports import (
@@ -29,7 +29,7 @@ def report(canary=15.2, participations=1, statistics=None):
     return made_reports.report(
         STATISTICS if statistics is None else statistics,
         analytical(guarantee(65.3, 7), guarantee(canary, participations, "a reason")),
-        threat_models={n: ThreatModelReport(n, words, 1, 5, 9) for n, words in sees.items()},
+        threat_models={n: SeenByAttacker(n, words, 1, 5, 9) for n, words in sees.items()},
     )
 
 
@@ -82,14 +82,14 @@ def test_the_guarantee_is_the_one_against_the_attacker_of_the_proof(statistic, e
     whole = report(statistics={statistic: STATISTICS[statistic]})
     against = {"knows_rounds": 15.2, "does_not_know_rounds": 9.9}
     attackers = {
-        name: AttackerReport(guarantee(65.3), guarantee(bound)) for name, bound in against.items()
+        name: Guarantees(guarantee(65.3), guarantee(bound)) for name, bound in against.items()
     }
     knows = statistic == "own_rounds"
     made = headline(
-        msgspec.structs.replace(
+        dataclasses.replace(
             whole,
-            analytical=msgspec.structs.replace(whole.analytical, attackers=attackers),
-            efficiency={statistic: EfficiencyReport(1.0, "m", 2.0, epsilon, "rdp", knows, None)},
+            attackers=attackers,
+            efficiency={statistic: Efficiency(1.0, "m", 2.0, epsilon, "rdp", knows, None)},
         )
     )
     assert made.guaranteed == epsilon
@@ -121,13 +121,15 @@ def test_nothing_proven_and_nothing_made():
 
 
 def test_scores_alone_know_no_guarantee_but_the_attacker():
-    made = headline_of_scores(STATISTICS, 0.9)
+    of_runs = report()
+    scores = dataclasses.replace(of_runs, analytical=None, run=None, config=None)
+    made = headline(scores)
     lines = answer_lines(made, 60)
     assert max(map(len, lines)) <= 60
     text = " ".join(" ".join(lines).split())
     assert "nothing known (scores do not tell of the noise)" in text
-    assert "ε ≥ 11.4 with 90 % confidence" in text
-    assert "when each client is online learns at least ε = 11.4" in text
+    assert "ε ≥ 11.4 with 95 % confidence" in text
+    assert "sees rounds and clients learns at least ε = 11.4" in text
 
 
 def test_a_bound_above_the_estimate_of_uneven_canaries():

@@ -6,7 +6,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.mechanism_checks.told_servers import (
+
+from fl_audit.attacks import CanaryPool, RoundScorer
+from fl_audit.checks.measured_rounds import MechanismWatch
+from fl_audit.cli import main
+from fl_audit.errors import InputError
+from fl_audit.formats.folders import LogFolder
+from fl_audit.participation.placement import spread
+from fl_audit.report import report_to_json
+from fl_audit.report.build import Asked, report_on_statistics
+from fl_audit.report.checks import folder_checks
+from fl_audit.report.folder import AuditedFolder, folder_statistics
+from tests.checks.told_servers import (
     CLIP,
     COHORT,
     DIM,
@@ -15,16 +26,6 @@ from tests.mechanism_checks.told_servers import (
     WRONG,
     Server,
 )
-
-from fl_audit.attacks import CanaryPool, RoundScorer
-from fl_audit.checks.measured_rounds import MechanismWatch
-from fl_audit.cli import main
-from fl_audit.errors import InputError
-from fl_audit.formats.folders import LogFolder
-from fl_audit.participation.placement import spread
-from fl_audit.report.build import Asked, report_on_statistics
-from fl_audit.report.checks import folder_checks
-from fl_audit.report.folder import AuditedFolder, folder_statistics
 
 COUNT, ROUNDS, CLAIM = 400, 20, 12.0
 
@@ -72,9 +73,9 @@ def test_a_wrong_log_is_not_consistent(name, tmp_path):
     scored(tmp_path / "log", make(1, ROUNDS)).finish()
     made = report(tmp_path / "log")
     assert check in failed(tmp_path / "log")
-    assert made.reached.outcome != "consistent"
-    if made.reached.outcome == "inconclusive":
-        assert "the mechanism is not as configured" in made.reached.reason
+    assert made.verdict.outcome != "consistent"
+    if made.verdict.outcome == "inconclusive":
+        assert "the mechanism is not as configured" in made.verdict.reason
 
 
 @pytest.mark.parametrize("name", ["as told", "correlated noise"])
@@ -89,20 +90,20 @@ def test_a_right_log_is_consistent_and_says_what_was_not_looked_at(name, tmp_pat
         "fresh_noise",
         "bounded_length",
     ]
-    assert made.reached.outcome == "consistent"
-    assert ("norm_bound" in made.reached.reason) is (name == "correlated noise")
+    assert made.verdict.outcome == "consistent"
+    assert ("norm_bound" in made.verdict.reason) is (name == "correlated noise")
 
 
 def test_a_log_that_was_told_nothing_says_so(tmp_path, capsys):
     scored(tmp_path / "log", RIGHT["as told"](1, ROUNDS), is_told=False).finish()
     made = report(tmp_path / "log")
-    assert made.reached.outcome == "consistent"
-    assert made.reached.reason.endswith(
+    assert made.verdict.outcome == "consistent"
+    assert made.verdict.reason.endswith(
         "not all of the mechanism was checked: how large the noise on a coordinate should be is "
         "not known; hand over noise_stddev"
     )
-    assert made.to_json()["checks"]["results"] == []
-    assert made.to_json()["checks"]["passed"] is None
+    assert report_to_json(made)["checks"]["results"] == []
+    assert report_to_json(made)["checks"]["passed"] is None
     assert main(["estimate", str(tmp_path / "log"), "--delta=1e-3"]) == 0
     assert "checks of the mechanism: not made (aggregates not checked" in capsys.readouterr().out
 

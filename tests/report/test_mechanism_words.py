@@ -17,7 +17,7 @@ from fl_audit.config.file import config_to_toml, parse_config
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import read_record
 from fl_audit.report import summary_lines, write_report
-from fl_audit.report.report_json import report_to_json
+from fl_audit.report.report import report_to_json
 from fl_audit.report.words import mechanism_words
 from tests.mechanisms.doubled_noise import doubled_noise
 from tests.report.conftest import CONFIG

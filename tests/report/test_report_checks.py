@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from fl_audit.config.file import config_to_toml, load_config, parse_config
+from fl_audit.json_records import to_json
 from fl_audit.report import summary_lines, write_report
-from fl_audit.report.report_json import checks_to_json
 from tests.report.conftest import CONFIG, ROUNDS
 
 CONSISTENT = (
@@ -37,7 +37,7 @@ def report_with(run_folder, *overrides):
 
 def test_a_correct_run(reported):
     checks = json.loads(reported.folder.report_json.read_text())["checks"]
-    assert checks == checks_to_json(reported.report.checks)
+    assert checks == to_json(reported.report.checks)
     assert (checks["passed"], checks["false_alarm"], checks["not_checked"]) == (True, 1e-6, None)
     assert [result["name"] for result in checks["results"]] == [
         "enough_noise",

@@ -10,9 +10,9 @@ from fl_audit.config.file import config_to_toml, load_config, parse_config
 from fl_audit.errors import InputError
 from fl_audit.report import Report, write_report
 from fl_audit.report.build import run_verdict
-from fl_audit.report.checks import checks_report, run_arrival
+from fl_audit.report.checks import checks_of_run, run_arrival
 from fl_audit.report.finished_run import read_finished_run
-from fl_audit.report.report_json import verdict_from_json
+from fl_audit.verdict import Verdict
 from tests.report.conftest import CONFIG
 
 KEYS = {
@@ -52,14 +52,14 @@ def test_no_claim_no_verdict(run_folder, capsys):
     assert report.verdict is None
     assert verdict_status(None) == 0
     assert 'class="verdict' not in run_folder.report_html.read_text()
-    print_report(report, run_folder.path, in_brief)
+    print_report(report, in_brief)
     assert "verdict:" not in capsys.readouterr().out
 
 
 def test_a_contradicted_claim(claim, run_folder, capsys):
     report = claim(claimed_epsilon=0.5)
     verdict = json.loads(run_folder.report_json.read_text())["verdict"]
-    assert verdict_from_json(verdict) == report.verdict
+    assert Verdict.from_json(verdict) == report.verdict
     assert set(verdict) == KEYS
     assert verdict["outcome"] == "contradicted"
     assert (verdict["claimed_epsilon"], verdict["claimed_for"]) == (0.5, "client")
@@ -73,7 +73,7 @@ def test_a_contradicted_claim(claim, run_folder, capsys):
     assert "each at 99.375 %" in page
     assert "which is above the claim; the verdict does not use it" in page
     assert "takes part no more often" in page
-    print_report(report, run_folder.path, in_brief)
+    print_report(report, in_brief, run_folder.report_html)
     where, _, line, *reason = capsys.readouterr().out.rpartition("\nreport: ")[2].splitlines()
     assert where == str(run_folder.report_html)
     assert line.startswith("verdict: CONTRADICTED, claimed epsilon 0.5 at delta 0.0018")
@@ -130,7 +130,7 @@ def test_one_statistic_and_one_method_named_in_advance(claim, run_folder, change
         verdict_method="threshold_valid",
     )
     verdict = report.verdict
-    assert (verdict.outcome, verdict.num_looks) == ("consistent", 1)
+    assert (verdict.outcome, verdict.num_tests) == ("consistent", 1)
     assert (verdict.statistic, verdict.method) == ("final_minus_initial", "threshold_valid")
     assert "tested on final_minus_initial (threat model Final and initial model)" in verdict.reason
     assert "by threshold_valid, which could have shown at most ε ≥" in verdict.reason
@@ -210,6 +210,6 @@ def test_known_rounds_alone_do_not_bear_on_a_claim_that_counts_on_sampling(
     audit = {"claimed_epsilon": 0.1, "threat_models": ["known_rounds"]}
     run_folder.config.write_text(config_to_toml(parse_config({**CONFIG, "audit": audit}, "c")))
     run = read_finished_run(run_folder)
-    verdict = run_verdict(run, checks_report(run), run_arrival(run))
+    verdict = run_verdict(run, checks_of_run(run), run_arrival(run))
     assert verdict.outcome == "inconclusive"
     assert "the attacker knows in which rounds a client is online" in verdict.reason

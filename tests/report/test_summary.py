@@ -1,6 +1,6 @@
 """The summary for the terminal."""
 
-import msgspec
+import dataclasses
 
 from fl_audit.report import summary_lines, write_report
 from fl_audit.report.tables import group_rows
@@ -37,5 +37,5 @@ def test_summary_gives_three_digits(reported):
 
 
 def test_a_run_without_canaries_has_no_table(reported):
-    without = msgspec.structs.replace(reported.report, statistics={})
+    without = dataclasses.replace(reported.report, statistics={})
     assert not any("threshold" in line for line in summary_lines(without))

@@ -2,15 +2,10 @@
 
 import math
 
-import msgspec
 import pytest
 
-from fl_audit.report.report import (
-    AndersonDarlingReport,
-    AttackerReport,
-    EfficiencyReport,
-    NormalityReport,
-)
+from fl_audit.estimators import AndersonDarling
+from fl_audit.report.report import Efficiency, Guarantees, NormalityTests
 from fl_audit.report.tables import accounting_rows, group_rows, noise_rows, normality_rows
 from tests.report.made_reports import analytical, estimate, guarantee, report, statistic
 
@@ -77,8 +72,8 @@ def test_what_may_be_relied_on_comes_first():
     [(0.3, "may be Gaussian"), (0.9, "in doubt (15 %)"), (1.2, "not Gaussian (1 %)")],
 )
 def test_anderson_darling_is_read_at_15_and_1_percent(value, reading):
-    test = NormalityReport(value, {"0.15": 0.574, "0.01": 1.088})
-    found = statistic(num_included=9, anderson_darling=AndersonDarlingReport(test, None))
+    test = AndersonDarling(value, {0.15: 0.574, 0.01: 1.088})
+    found = statistic(num_included=9, anderson_darling=NormalityTests(test, None))
     (row,) = normality_rows({"final": found})
     assert (row.statistic, row.group, row.num, row.reading) == (
         "Final model",
@@ -99,31 +94,33 @@ def test_the_noise_guarantee_is_one_row_where_everybody_has_the_same():
 
 def test_each_statistic_stands_beside_the_guarantee_against_its_own_attacker():
     known, hidden = guarantee(15.0), guarantee(10.0)
-    guarantees = msgspec.structs.replace(
-        analytical(client=guarantee(40.0), canary=known),
-        attackers={
-            "knows_rounds": AttackerReport(guarantee(40.0), known),
-            "does_not_know_rounds": AttackerReport(guarantee(40.0), hidden),
-        },
-    )
+    guarantees = analytical(client=guarantee(40.0), canary=known)
+    attackers = {
+        "knows_rounds": Guarantees(guarantee(40.0), known),
+        "does_not_know_rounds": Guarantees(guarantee(40.0), hidden),
+    }
     efficiency = {
-        name: EfficiencyReport(3.0, "m", 8.0, 10.0, "rdp", knows, None)
+        name: Efficiency(3.0, "m", 8.0, 10.0, "rdp", knows, None)
         for name, knows in (("max", False), ("own_rounds", True))
     }
-    made = report(dict.fromkeys(efficiency, statistic()), guarantees, efficiency=efficiency)
+    made = report(
+        dict.fromkeys(efficiency, statistic()),
+        guarantees,
+        attackers=attackers,
+        efficiency=efficiency,
+    )
     canary, client = noise_rows(made)
     assert canary.epsilons == ("≤ 10.0", "≤ 15.0")
     assert client.epsilons == ("≤ 40.0", "≤ 40.0")
-    rows = accounting_rows(guarantees)
+    rows = accounting_rows(made)
     assert [row.party for row in rows][2:] == [
         "Included canary, to whoever does not know its rounds"
     ]
 
 
 def test_accounting_rows_name_reasons():
-    rows = accounting_rows(
-        analytical(client=guarantee(None, None, "because"), canary=guarantee(4.0, 3))
-    )
+    none = guarantee(None, None, "because")
+    rows = accounting_rows(report({}, analytical(client=none, canary=guarantee(4.0, 3))))
     assert [(row.party, row.participations, row.epsilon, row.reason) for row in rows] == [
         ("Real client", "random", "unknown", "because"),
         ("Included canary", "3 rounds", "4.00", None),

@@ -10,7 +10,7 @@ from fl_audit.config.file import load_config
 from fl_audit.errors import InputError
 from fl_audit.report import summary_lines
 from fl_audit.report.build import run_verdict
-from fl_audit.report.checks import checks_report, run_arrival
+from fl_audit.report.checks import checks_of_run, run_arrival
 from fl_audit.report.finished_run import read_finished_run
 from fl_audit.report.tables import threat_model_rows
 
@@ -99,7 +99,7 @@ def looked_at(folder, **audit):
     overrides = [f"audit.{key}={value}" for key, value in audit.items()]
     config = load_config(folder.config, ["audit.claimed_epsilon=0.5", *overrides])
     run = dataclasses.replace(read_finished_run(folder), config=config)
-    return run_verdict(run, checks_report(run), run_arrival(run))
+    return run_verdict(run, checks_of_run(run), run_arrival(run))
 
 
 def test_a_verdict_looks_at_every_statistic_of_the_run(widely_reported):

@@ -232,7 +232,7 @@ def test_the_page_shows_the_numbers_of_the_json(reported):
     assert f'<td class="number">{final.epsilon:.2f}</td>' in text
     for estimate_ in report.statistics["final"].estimates:
         assert estimate_.method.replace("_", "_<wbr>") in text
-        assert estimate_.details.source.partition("&")[0] in text
+        assert estimate_.source.partition("&")[0] in text
 
 
 def break_json(folder):

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fl_audit.commands.estimate_lines import file_lines, folder_lines
 from fl_audit.config.file import parse_config
 from fl_audit.errors import InputError
 from fl_audit.estimators import (
@@ -22,7 +21,7 @@ from fl_audit.estimators import (
 )
 from fl_audit.estimators.known_mechanisms import bounds_on, gaussian
 from fl_audit.planning.prediction import predicted_methods
-from fl_audit.report.statistics import estimate_report
+from fl_audit.report import Report, summary_lines
 from fl_audit.report.tables import group_rows
 from fl_audit.verdict import (
     Claim,
@@ -92,12 +91,12 @@ def test_estimates_have_it(toy):
 
 def test_pages_print_it_among_the_bounds_that_hold(toy):
     result = estimate(released(200), delta=1e-3)
-    for lines in (file_lines(result), folder_lines({"max": result})):
-        first = "\n".join(lines).partition("Lower bounds that hold if the mechanism")[0]
-        assert "Lower bounds that hold" in first
-        assert toy in first
-    estimates = tuple(map(estimate_report, result.estimates))
-    groups = group_rows({"max": made_statistic(estimates=estimates)})
+    made = {"max": made_statistic(estimates=result.estimates)}
+    scores = Report(statistics=made, verdict=None, fl_audit_version="1")
+    first = "\n".join(summary_lines(scores)).partition("lower bounds that hold if the mechanism")[0]
+    assert "lower bounds that hold" in first
+    assert toy in first
+    groups = group_rows(made)
     assert [row.method for row in groups[0].rows] == [*valid_methods()]
     assert toy in [row.method for row in groups[0].rows]
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fl_audit.array_types import FloatArray
-from fl_audit.estimators.result import Detail, json_value
+from fl_audit.estimators.result import Detail
+from fl_audit.json_records import to_json
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class PosteriorSummary:
         for name, marginal in (("tau", self.tau), ("rho", self.rho)):
             if marginal is not None:
                 values[name] = marginal.details()
-        return {name: json_value(value) for name, value in values.items()}
+        return {name: to_json(value) for name, value in values.items()}
 
 
 # Diagnostics of how well Markov chains have mixed.

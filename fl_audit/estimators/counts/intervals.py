@@ -14,12 +14,12 @@ from fl_audit.estimators.arguments import check_confidence, check_delta
 from fl_audit.estimators.counts.confusion import ConfusionCounts, Interval
 from fl_audit.estimators.counts.posterior import EpsilonPosterior
 from fl_audit.estimators.privacy_region import beyond_chance
-from fl_audit.estimators.result import json_value
 from fl_audit.estimators.threshold.error_rates import (
     LogRates,
     clopper_pearson_upper,
     jeffreys_upper,
 )
+from fl_audit.json_records import to_json
 
 UpperBound = Callable[[IntArray, int, float], LogRates]
 """Function that gives one-sided upper bounds on error rates from errors, trials and confidence."""
@@ -138,4 +138,4 @@ def _opposite(rates: LogRates) -> LogRates:
 
 
 def _json(interval: Interval) -> list[object]:
-    return [json_value(interval.lower), json_value(interval.upper)]
+    return [to_json(interval.lower), to_json(interval.upper)]

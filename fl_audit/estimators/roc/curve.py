@@ -6,7 +6,9 @@ the limit of many scores.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import special
@@ -16,9 +18,9 @@ from fl_audit.errors import InputError
 from fl_audit.estimators.arguments import check_confidence
 from fl_audit.estimators.counts.bayes import RocCounts
 from fl_audit.estimators.counts.confusion import ConfusionCounts
-from fl_audit.estimators.result import json_value
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import NotApplicableError
+from fl_audit.json_records import from_json, to_json
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,16 @@ class ApproximateInterval:
 
     def to_json(self) -> list[object]:
         """The two ends, the lower one first."""
-        return [json_value(self.lower), json_value(self.upper)]
+        return [to_json(self.lower), to_json(self.upper)]
+
+    @classmethod
+    def from_json(cls, ends: Sequence[Any]) -> "ApproximateInterval":
+        """The interval that `to_json` writes.
+
+        Raises:
+          ValueError: They are not two numbers.
+        """
+        return cls(*from_json(tuple[float, float], ends))
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,6 @@ from fl_audit.errors import InputError
 from fl_audit.estimators.arguments import check_confidence
 from fl_audit.estimators.counts.confusion import ConfusionCounts
 from fl_audit.estimators.gaussian.fit import Guess
-from fl_audit.estimators.result import json_value
 from fl_audit.estimators.roc.curve import (
     ApproximateInterval,
     allowed_false_positives,
@@ -29,6 +28,7 @@ from fl_audit.estimators.roc.curve import (
 )
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import NotApplicableError
+from fl_audit.json_records import fields_to_json, to_json
 
 Statistic = Callable[[CanaryScores], float]
 
@@ -235,8 +235,8 @@ class RatioBound:
         return {
             "method": self.method,
             "guess": self.guess,
-            "epsilon": json_value(self.epsilon),
-            "log_ratio": json_value(self.log_ratio),
+            "epsilon": to_json(self.epsilon),
+            "log_ratio": to_json(self.log_ratio),
             "confidence": self.confidence,
             "guarantee": self.guarantee,
         }
@@ -323,15 +323,6 @@ class OperatingPoint:
     true_positive_rate: float
     interval: ApproximateInterval | None
 
-    def to_json(self) -> dict[str, object]:
-        """The point as a JSON object."""
-        return {
-            "false_positive_rate": self.false_positive_rate,
-            "false_positives": self.false_positives,
-            "true_positive_rate": self.true_positive_rate,
-            "interval": self.interval and self.interval.to_json(),
-        }
-
 
 @dataclass(frozen=True)
 class RocSummary:
@@ -358,15 +349,7 @@ class RocSummary:
 
     def to_json(self) -> dict[str, object]:
         """The summary as a JSON object."""
-        return {
-            "num_included": self.num_included,
-            "num_excluded": self.num_excluded,
-            "confidence": self.confidence,
-            "auc": self.auc,
-            "auc_interval": self.auc_interval.to_json(),
-            "operating_points": [point.to_json() for point in self.operating_points],
-            "balanced_accuracy": self.balanced_accuracy,
-        }
+        return fields_to_json(self)
 
 
 def roc_summary(scores: CanaryScores, confidence: float = 0.95, seed: int = 0) -> RocSummary:

@@ -97,18 +97,18 @@ def test_with_canaries_of_any_length_the_claim_is_never_consistent(
     process, clients, tmp_path, norm
 ):
     report = audit(process, clients, tmp_path / "audit", norm)
-    assert report.reached.outcome in ("contradicted", "inconclusive")
+    assert report.verdict.outcome in ("contradicted", "inconclusive")
     if norm == 1e15:
         assert report.arrival.state == "not_arrived"
         assert abs(report.arrival.ratio) < 0.1
-        assert report.reached.reason.startswith("canaries did not arrive as promised")
+        assert report.verdict.reason.startswith("canaries did not arrive as promised")
 
 
 def test_with_the_length_that_the_program_chooses_it_is_contradicted(process, clients, tmp_path):
     report = audit(process, clients, tmp_path / "audit", None)
     assert report.arrival.state == "arrived"
     assert abs(report.arrival.ratio - 1) < 0.05
-    assert report.reached.outcome == "contradicted"
+    assert report.verdict.outcome == "contradicted"
 
 
 def test_a_probe_sees_canaries_zeroed_or_as_long_as_the_clip(process):

@@ -1,0 +1,227 @@
+"""Frozen records as JSON objects, and back: one spelling for everything that reports hold.
+
+A dataclass is an object with a key for each field, a tuple a list, infinity the word "inf"; there
+is no NaN. What a record computes and JSON repeats is named in its `JSON_COMPUTED`; fields with the
+metadata UNWRITTEN are left out, those with WRITTEN_IF_SET where they have their default. A record
+with a spelling of its own has `to_json` and the class method `from_json`.
+
+Reading goes by the types of the fields. Keys that a record does not know are ignored, as those of
+later versions; one that lacks has the field's default, as those of older versions.
+
+>>> @dataclasses.dataclass(frozen=True)
+... class Bound:
+...     epsilon: float
+...     method: str | None = None
+>>> to_json([Bound(math.inf), Bound(2.5, "one_run")])
+[{'epsilon': 'inf', 'method': None}, {'epsilon': 2.5, 'method': 'one_run'}]
+>>> from_json(tuple[Bound, ...], [{"epsilon": "inf"}])
+(Bound(epsilon=inf, method=None),)
+"""
+
+import dataclasses
+import enum
+import functools
+import math
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+
+Read = TypeVar("Read")
+
+_INFINITIES = {"inf": math.inf, "-inf": -math.inf}
+
+
+UNWRITTEN = {"json": "never"}
+"""Metadata of a dataclass' field that JSON does not have."""
+
+WRITTEN_IF_SET = {"json": "if set"}
+"""Metadata of one that JSON has only where it differs from its default."""
+
+
+def to_json(value: Any) -> Any:
+    """A record, or any value of records, as JSON has it.
+
+    Raises:
+      ValueError: A number is NaN.
+
+    >>> to_json({"threshold": -math.inf, "mean": 0.5})
+    {'threshold': '-inf', 'mean': 0.5}
+    """
+    if hasattr(value, "to_json"):
+        return value.to_json()
+    if dataclasses.is_dataclass(value):
+        return fields_to_json(value)
+    if isinstance(value, Mapping):
+        return {_key(key): to_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_json(item) for item in value]
+    return _number_to_json(value) if isinstance(value, float) else value
+
+
+def _number_to_json(value: float) -> float | str:
+    if math.isnan(value):
+        raise ValueError("a reported value must be a number, got NaN")
+    return float(value) if math.isfinite(value) else ("inf" if value > 0 else "-inf")
+
+
+def fields_to_json(record: Any) -> dict[str, Any]:
+    """A record field by field, whatever spelling of its own it has."""
+    computed = {name: to_json(getattr(record, name)) for name in _computed(type(record))}
+    return computed | {
+        field.name: to_json(getattr(record, field.name))
+        for field in dataclasses.fields(record)
+        if _is_written(field, getattr(record, field.name))
+    }
+
+
+def _computed(kind: Any) -> tuple[str, ...]:
+    names: tuple[str, ...] = getattr(kind, "JSON_COMPUTED", ())
+    return names
+
+
+def _is_written(field: "dataclasses.Field[Any]", value: Any) -> bool:
+    when = field.metadata.get("json", "always")
+    return when == "always" or bool(when == "if set" and value != field.default)
+
+
+def _key(key: Any) -> str:
+    return f"{key:g}" if isinstance(key, float) else str(key)
+
+
+def from_json(kind: Any, value: Any, place: str = "$") -> Any:
+    """The value that JSON has, of a type.
+
+    Args:
+      kind: The type: a dataclass, a number, a string, a tuple, a mapping, or a union of these.
+      value: What JSON has.
+      place: Where it stands, for a message.
+
+    Raises:
+      ValueError: A key is missing, or a value is of another type.
+    """
+    if hasattr(kind, "from_json"):
+        return _placed(kind.from_json, value, place)
+    if dataclasses.is_dataclass(kind):
+        return fields_from_json(kind, value, place)
+    origin, of = get_origin(kind), get_args(kind)
+    if origin in (Union, types.UnionType):
+        return _one_of(of, value, place)
+    if origin is tuple:
+        return _tuple(of, value, place)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return _mapping(of, value, place)
+    return _plain(kind, value, place)
+
+
+def fields_from_json(kind: type[Read], value: Any, place: str = "$", **given: Any) -> Read:
+    """A dataclass field by field, whatever spelling of its own it has.
+
+    Args:
+      kind: The dataclass.
+      value: The object that JSON has.
+      place: Where it stands, for a message.
+      **given: The values of fields that the object does not have in this spelling.
+
+    Raises:
+      ValueError: A key is missing, or a value is of another type.
+    """
+    _checked(isinstance(value, Mapping), value, "an object", place)
+    record: Any = kind
+    types_of = _types(record)
+    read = dict(given)
+    for field in dataclasses.fields(record):
+        if field.name in given or not field.init:
+            continue
+        if field.name in value:
+            read[field.name] = from_json(
+                types_of[field.name], value[field.name], f"{place}.{field.name}"
+            )
+        elif _lacks_default(field):
+            raise ValueError(f"lacks the key `{field.name}` - at `{place}`")
+    made: Read = _placed(lambda fields: kind(**fields), read, place)
+    return made
+
+
+def numbers_from_json(value: Any) -> Any:
+    """A value of JSON, of whatever type, with its infinities as floats."""
+    if isinstance(value, Mapping):
+        return {key: numbers_from_json(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [numbers_from_json(item) for item in value]
+    return _INFINITIES.get(value, value) if isinstance(value, str) else value
+
+
+@functools.cache
+def _types(kind: Any) -> Mapping[str, Any]:
+    return typing.get_type_hints(kind)
+
+
+def _lacks_default(field: "dataclasses.Field[Any]") -> bool:
+    missing = dataclasses.MISSING
+    return field.default is missing and field.default_factory is missing
+
+
+def _placed(make: Any, value: Any, place: str) -> Any:
+    """What a function makes of a value; its refusal says where the value stands."""
+    try:
+        return make(value)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        words, at, rest = str(error).partition(" - at `$")
+        raise ValueError(f"{words} - at `{place}{rest if at else '`'}") from error
+
+
+def _one_of(kinds: tuple[Any, ...], value: Any, place: str) -> Any:
+    """The value by the first type of a union that it fits; the last one's refusal else."""
+    if value is None and type(None) in kinds:
+        return None
+    *others, last = [kind for kind in kinds if kind is not type(None)]
+    for kind in others:
+        try:
+            return from_json(kind, value, place)
+        except ValueError:
+            continue
+    return from_json(last, value, place)
+
+
+def _tuple(of: tuple[Any, ...], value: Any, place: str) -> tuple[Any, ...]:
+    _checked(isinstance(value, list | tuple), value, "a list", place)
+    kinds = [of[0]] * len(value) if of[-1] is Ellipsis else list(of)
+    _checked(len(kinds) == len(value), value, f"a list of {len(kinds)}", place)
+    pairs = enumerate(zip(kinds, value, strict=True))
+    return tuple(from_json(kind, item, f"{place}[{index}]") for index, (kind, item) in pairs)
+
+
+def _mapping(of: tuple[Any, ...], value: Any, place: str) -> dict[Any, Any]:
+    _checked(isinstance(value, Mapping), value, "an object", place)
+    return {
+        _key_from_json(of[0], key): from_json(of[1], item, f"{place}.{key}")
+        for key, item in value.items()
+    }
+
+
+def _key_from_json(kind: Any, key: str) -> Any:
+    return float(key) if kind is float else key
+
+
+def _plain(kind: Any, value: Any, place: str) -> Any:
+    """A number, a string, a truth value, or one of some values."""
+    if get_origin(kind) is Literal or (isinstance(kind, type) and issubclass(kind, enum.Enum)):
+        known = get_args(kind) or tuple(kind)
+        _checked(value in known, value, f"one of {', '.join(map(str, known))}", place)
+        return value if get_args(kind) else kind(value)
+    if kind is float:
+        number = _INFINITIES.get(value, value) if isinstance(value, str) else value
+        is_number = isinstance(number, int | float) and not isinstance(number, bool)
+        return float(_checked(is_number, number, "a number", place))
+    if kind is int:
+        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        return _checked(is_whole, value, "a whole number", place)
+    names = {str: "a string", bool: "true or false"}
+    return _checked(isinstance(value, kind), value, names.get(kind, str(kind)), place)
+
+
+def _checked(is_right: bool, value: Any, expected: str, place: str) -> Any:
+    if not is_right:
+        raise ValueError(f"expected {expected}, got {str(value)[:60]!r} - at `{place}`")
+    return value
