@@ -24,6 +24,7 @@ from fl_audit.checks import AggregateLog, MechanismWatch
 from fl_audit.config import FedAvg
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.tff.compiled import LocalContext, local_runtime
+from fl_audit.engines.tff.local import local_of
 from fl_audit.formats.folders import RunFolder
 from fl_audit.run.attackers import attack_context, make_attackers
 from fl_audit.run.loop import LiveAudit
@@ -43,7 +44,7 @@ class RoundAudit:
         sizes, dim = run.task.classifier.variable_sizes, run.task.classifier.dim
         log = AggregateLog.at_round(0, folder / "aggregates.npy", ROUNDS, len(sizes))
         self._watch = MechanismWatch(sizes, log, 0)
-        context = attack_context(run, RunFolder(folder), 0)
+        context = attack_context(run, local_of(run), RunFolder(folder), 0)
         self._attackers = make_attackers(context)
         self._cosines, self._live = context.round_cosines, LiveAudit.of(context)
         self._model = np.zeros(dim, np.float32)

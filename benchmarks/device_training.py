@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from benchmarks.next_word import BATCH_SIZE, Sizes, classifier_of, made_up_clients
 from fl_audit.engines.tff.blocks import BlockTrainer, OptimizerSteps, pad_block
-from fl_audit.tasks.next_word import PADDING
+from fl_audit.tasks.text import PADDING
 
 _COMPARED = 2
 """Number of clients whose updates are compared with training one by one."""

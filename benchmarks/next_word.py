@@ -9,7 +9,8 @@ import numpy as np
 
 from fl_audit.tasks.classifier import Classifier
 from fl_audit.tasks.learning_task import Examples
-from fl_audit.tasks.next_word import Vocabulary, next_word_classifier
+from fl_audit.tasks.next_word import next_word_classifier
+from fl_audit.tasks.text import Vocabulary
 
 BATCH_SIZE = 16
 """Number of sentences in a step."""

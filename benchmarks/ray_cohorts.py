@@ -22,9 +22,9 @@ import numpy as np
 
 from benchmarks.timing import wall_time
 from fl_audit.config import Canaries, Config, FedAvg, GaussianFixed, RayCluster, Shuffle
-from fl_audit.engines.ray_cluster import place_of_this_process, ray_on_this_machine
+from fl_audit.engines.ray_cluster import node_of_this_process, ray_on_this_machine
 from fl_audit.engines.tff.ray.actors import Actors
-from fl_audit.engines.tff.ray.tree_sum import Node, OpenWork, TreeSum, shards_of
+from fl_audit.engines.tff.ray.tree_sum import OpenWork, Subtree, TreeSum, shards_of
 from fl_audit.engines.tff.ray.worker import Arrays, Sent, WorkerSetup
 from fl_audit.participation import Cohort
 from fl_audit.tasks.kinds import PythonTask
@@ -146,14 +146,14 @@ class SleepingWorker:
 
     def load(self, setup: WorkerSetup, has_gpus: bool) -> str:
         """Needs nothing; returns the place where it is."""
-        return place_of_this_process()
+        return node_of_this_process()
 
-    def total(self, sent: Sent, node: Node, shards: Sequence[Cohort]) -> tuple[Node, Arrays]:
+    def total(self, sent: Sent, node: Subtree, shards: Sequence[Cohort]) -> tuple[Subtree, Arrays]:
         """Sleeps, and adds arrays as the LSTM's shards are added."""
         tree = TreeSum[Arrays](sent.num_shards, add)
         for index, shard in zip(node.shards(sent.num_shards), shards, strict=True):
             time.sleep(SLEEP * len(shard.clients))
-            tree.add(Node(0, index), [np.ones_like(sent.prepared[0])])
+            tree.add(Subtree(0, index), [np.ones_like(sent.prepared[0])])
         return tree.single
 
     def merge(self, earlier: Arrays, later: Arrays) -> Arrays:

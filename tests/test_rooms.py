@@ -190,3 +190,52 @@ def test_long_private_functions_say_what_they_are():
         if length(function) > LONGEST_WITHOUT_DOCSTRING and ast.get_docstring(function) is None
     ]
     assert not silent
+
+
+TENSORFLOW = {"tensorflow", "tensorflow_federated", "tensorflow_privacy"}
+NAMES_TENSORFLOW = (
+    "engines/tff/",
+    # A model's functions for an engine stand beside each other, and so do a mechanism's.
+    "tasks/classifier.py",
+    "tasks/dense.py",
+    "tasks/images.py",
+    "tasks/next_word.py",
+    "tasks/own_task.py",
+    "tasks/tff_datasets.py",  # serialized tf.train.Example
+    "mechanisms/",
+)
+"""The only places of the package that import TensorFlow, a function's own imports included."""
+
+
+def imported_packages(module: Path) -> set[str]:
+    """The first parts of the names of all that a module imports, wherever in it."""
+    packages = set()
+    for node in ast.walk(ast.parse(module.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            packages.add((node.module or "").partition(".")[0])
+        elif isinstance(node, ast.Import):
+            packages |= {alias.name.partition(".")[0] for alias in node.names}
+    return packages
+
+
+def test_tensorflow_is_named_where_an_engine_of_it_is():
+    naming = {
+        str(module.relative_to(PACKAGE))
+        for module in modules()
+        if imported_packages(module) & TENSORFLOW
+    }
+    assert not {name for name in naming if not name.startswith(NAMES_TENSORFLOW)}
+    assert {place for place in NAMES_TENSORFLOW if any(n.startswith(place) for n in naming)} == set(
+        NAMES_TENSORFLOW
+    )
+
+
+def test_a_run_names_no_engine():
+    assert not [
+        f"{module.relative_to(PACKAGE)}:{node.lineno}"
+        for module in modules()
+        if room_of(module) == "run"
+        for node in ast.walk(ast.parse(module.read_text()))
+        if isinstance(node, ast.ImportFrom)
+        and (node.module or "").startswith(("fl_audit.engines.tff", "fl_audit.tasks.classifier"))
+    ]

@@ -9,9 +9,9 @@ import tensorflow_federated as tff
 from tensorflow_federated.python.simulation.baselines.stackoverflow import word_prediction_models
 
 from benchmarks.next_word import Sizes
-from fl_audit.engines.cohort import batches_of
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.tff.algorithms import functional_model
+from fl_audit.engines.tff.data_sets import batches_of
 from fl_audit.mechanisms import make_aggregator
 from fl_audit.tasks.classifier import Classifier
 

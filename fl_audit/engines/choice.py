@@ -7,11 +7,14 @@ without it.
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from fl_audit.engines.prepare import PreparedRun
-from fl_audit.engines.tff.runtime import Runtime
 from fl_audit.errors import InputError, nearest
 from fl_audit.registry import Registry
+
+if TYPE_CHECKING:  # a runtime's name is checked without any engine
+    from fl_audit.engines.engine import Engine
+    from fl_audit.engines.prepare import PreparedRun
 
 AUTO = "auto"
 """The name that asks for the first runtime that can run the process."""
@@ -36,11 +39,11 @@ class RuntimeKind:
     """
 
     name: str
-    make: Callable[["PreparedRun", Path, str], "Runtime"]
+    make: Callable[["PreparedRun", Path, str], "Engine"]
     takes_blocks: bool
 
 
-def _local(run: "PreparedRun", worker_log: Path, why: str) -> "Runtime":
+def _local(run: "PreparedRun", worker_log: Path, why: str) -> "Engine":
     from fl_audit.engines.tff.compiled import NotLocalError
     from fl_audit.engines.tff.local import make_local
 
@@ -51,13 +54,13 @@ def _local(run: "PreparedRun", worker_log: Path, why: str) -> "Runtime":
         raise CannotRunError(str(error)) from error
 
 
-def _native(run: "PreparedRun", worker_log: Path, why: str) -> "Runtime":
+def _native(run: "PreparedRun", worker_log: Path, why: str) -> "Engine":
     from fl_audit.engines.tff.native import make_native
 
     return make_native(run, worker_log, why)
 
 
-def _ray(run: "PreparedRun", worker_log: Path, why: str) -> "Runtime":
+def _ray(run: "PreparedRun", worker_log: Path, why: str) -> "Engine":
     from fl_audit.engines.tff.compiled import NotLocalError
     from fl_audit.engines.tff.ray.runtime import make_ray
 
@@ -91,7 +94,7 @@ def check_runtime_name(name: str, source: str) -> None:
         raise InputError(f"{source}: key `runtime`: unknown {name!r}; {nearest(name, known)}")
 
 
-def make_runtime(run: PreparedRun, worker_log: Path) -> Runtime:
+def make_runtime(run: "PreparedRun", worker_log: Path) -> "Engine":
     """The runtime that a config asks for; `auto` takes the first that can run the process.
 
     Args:
@@ -108,7 +111,7 @@ def make_runtime(run: PreparedRun, worker_log: Path) -> Runtime:
     return _asked_for(RUNTIMES[run.config.runtime], run, worker_log)
 
 
-def _asked_for(kind: RuntimeKind, run: PreparedRun, worker_log: Path) -> Runtime:
+def _asked_for(kind: RuntimeKind, run: "PreparedRun", worker_log: Path) -> "Engine":
     if run.config.clients_per_block is not None and not kind.takes_blocks:
         others = " or ".join(repr(other.name) for other in RUNTIMES.values() if other.takes_blocks)
         raise InputError(
@@ -120,7 +123,7 @@ def _asked_for(kind: RuntimeKind, run: PreparedRun, worker_log: Path) -> Runtime
         raise InputError(f"runtime: must be {NATIVE.name!r} for this process: {error}") from error
 
 
-def _first_that_can(run: PreparedRun, worker_log: Path) -> Runtime:
+def _first_that_can(run: "PreparedRun", worker_log: Path) -> "Engine":
     if run.config.ray is not None:
         raise InputError(f"runtime: must be {RAY.name!r} for [ray] to be used, is {AUTO!r}")
     refusals: list[str] = []

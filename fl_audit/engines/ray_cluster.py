@@ -195,12 +195,12 @@ def _guarded(folder: str) -> Iterator[None]:
             guard.wait(_GUARD_SECONDS)
 
 
-def place_of_this_process() -> str:
+def node_of_this_process() -> str:
     """The machine of the cluster on which an actor, or a program that is connected, runs."""
     import ray
 
-    place: str = ray.get_runtime_context().get_node_id()
-    return place
+    node: str = ray.get_runtime_context().get_node_id()
+    return node
 
 
 def end_with_parent() -> None:

@@ -8,18 +8,25 @@ from fl_audit.config.file import config_to_toml
 from fl_audit.engines.tff import environment
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.text_files import write_text
+from fl_audit.pipeline.attack_bases import (
+    Target,
+    attack_base,
+    choose_members,
+    make_report,
+    score_files,
+    write_results,
+)
 from fl_audit.pipeline.runs import at_work
+from fl_audit.report.attack import AttackReport
 from fl_audit.run.folder import check_new, check_resumable
 
 if TYPE_CHECKING:
     from fl_audit.engines.tff.shadow_models import AfterBlock
-    from fl_audit.pipeline.attacked_bases import Target
-    from fl_audit.report.attack import AttackReport
 
 
 def start_attack(
     config: AttackConfig | FederatedAttackConfig, out: Path, after_block: "AfterBlock"
-) -> "AttackReport":
+) -> AttackReport:
     """Trains and attacks in a new folder.
 
     Args:
@@ -36,7 +43,7 @@ def start_attack(
 
 def continue_attack(
     config: AttackConfig | FederatedAttackConfig, out: Path, after_block: "AfterBlock"
-) -> "AttackReport":
+) -> AttackReport:
     """Goes on with an interrupted attack; models that it has trained are not trained again.
 
     Args:
@@ -53,12 +60,9 @@ def continue_attack(
 
 def _attack(
     config: AttackConfig | FederatedAttackConfig, out: Path, after_block: "AfterBlock"
-) -> "AttackReport":
+) -> AttackReport:
     """Trains what is missing, then writes all results."""
     environment.set_defaults()
-    from fl_audit.pipeline.attack_results import make_report, score_files, write_results
-    from fl_audit.pipeline.attacked_bases import attack_base, choose_members
-
     models = out / "models"
     target = _target_of(config, models, after_block)
     with at_work(RunFolder(out)) as folder:
@@ -77,11 +81,11 @@ def _attack(
 
 def _target_of(
     config: AttackConfig | FederatedAttackConfig, models: Path, after_block: "AfterBlock"
-) -> "Target":
+) -> Target:
     if isinstance(config, FederatedAttackConfig):
-        from fl_audit.pipeline.attacked_clients import AttackedClients
+        from fl_audit.pipeline.attack_targets import AttackedClients
 
         return AttackedClients(config, models, after_block)
-    from fl_audit.pipeline.attacked_points import AttackedPoints
+    from fl_audit.pipeline.attack_targets import AttackedPoints
 
     return AttackedPoints(config, models, after_block)

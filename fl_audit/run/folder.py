@@ -7,7 +7,7 @@ length and checksum of every log at that time, so that a resume on changed logs 
 
 import tomllib
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -244,25 +244,22 @@ _FORMAT_VERSION = 3
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The state of a run between two rounds.
+    """What a file keeps of a run between two rounds.
 
     Attributes:
       completed_rounds: Number of completed rounds.
-      state: The state of the learning process after these rounds.
+      leaves: The parts of the engine's state after these rounds: arrays, NumPy scalars and bytes.
       seals: The seals of the files that grow with the rounds; none before the first round.
     """
 
     completed_rounds: int
-    state: Any
+    leaves: Sequence[Any]
     seals: Seals = field(default_factory=dict)
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     """Writes a checkpoint; the file appears whole or not at all."""
-    import tensorflow as tf
-
-    leaves = tf.nest.flatten(checkpoint.state)
-    arrays = {f"leaf_{i:04d}": np.asarray(leaf) for i, leaf in enumerate(leaves)}
+    arrays = {f"leaf_{i:04d}": np.asarray(leaf) for i, leaf in enumerate(checkpoint.leaves)}
     with atomic_writer(path) as file:
         np.savez(
             file,
@@ -276,13 +273,13 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         )
 
 
-def load_checkpoint(path: Path, initial_state: Any) -> Checkpoint:
+def load_checkpoint(path: Path, like: Sequence[Any]) -> Checkpoint:
     """Reads a checkpoint.
 
     Args:
       path: The file that `save_checkpoint` wrote.
-      initial_state: The initial state of the same learning process, which gives the structure,
-        shapes and dtypes.
+      like: The parts of the initial state of the same engine and model, which give number, shapes
+        and dtypes.
 
     Raises:
       InputError: The file is damaged or belongs to another process.
@@ -290,18 +287,13 @@ def load_checkpoint(path: Path, initial_state: Any) -> Checkpoint:
     arrays = read_arrays(path, "a checkpoint")
     if _number(path, arrays, "format_version") != _FORMAT_VERSION:
         raise InputError(f"{path}: is no checkpoint of format version {_FORMAT_VERSION}")
-    import tensorflow as tf
-
-    templates = tf.nest.flatten(initial_state)
-    names = [f"leaf_{i:04d}" for i in range(len(templates))]
+    names = [f"leaf_{i:04d}" for i in range(len(like))]
     if set(names) != {name for name in arrays if name.startswith("leaf_")}:
         raise InputError(f"{path}: belongs to another learning process: its state has other parts")
     leaves = [
-        _restore(arrays[name], template, path)
-        for name, template in zip(names, templates, strict=True)
+        _restore(arrays[name], template, path) for name, template in zip(names, like, strict=True)
     ]
-    state = tf.nest.pack_sequence_as(initial_state, leaves)
-    return Checkpoint(_number(path, arrays, "completed_rounds"), state, _seals(path, arrays))
+    return Checkpoint(_number(path, arrays, "completed_rounds"), leaves, _seals(path, arrays))
 
 
 def _number(path: Path, arrays: Mapping[str, npt.NDArray[Any]], name: str) -> int:
@@ -327,7 +319,7 @@ def _seals(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> Seals:
 
 
 def _restore(array: npt.NDArray[Any], template: Any, path: Path) -> Any:
-    """Restores a leaf as its template's type: TFF's states hold bytes, NumPy scalars and arrays."""
+    """Restores a part as its template's type: bytes, a NumPy scalar or an array."""
     if isinstance(template, bytes):
         if array.shape != () or array.dtype.kind != "S":
             raise InputError(f"{path}: belongs to another model: a part must be bytes")

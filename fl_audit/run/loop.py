@@ -8,12 +8,13 @@ import contextlib
 import signal
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, Self
 
 import numpy as np
 
-from fl_audit.array_types import Float32Array, IndexArray
+from fl_audit.array_types import IndexArray
 from fl_audit.attacks.attacker import Attacker, SeenRound
 from fl_audit.attacks.audit_table import Audit
 from fl_audit.attacks.live_test import LiveCanaries, LiveTest, ScoredRounds, why_no_live_test
@@ -25,16 +26,14 @@ from fl_audit.checks import (
     why_not_checked,
 )
 from fl_audit.engines.cohort import prefetched
+from fl_audit.engines.engine import Engine, ReadRound
 from fl_audit.engines.prepare import PreparedRun
-from fl_audit.engines.tff.measures import Evaluator
-from fl_audit.engines.tff.rounds import flatten_weights, model_weights, run_round
-from fl_audit.engines.tff.runtime import ReadRound, Runtime
 from fl_audit.errors import InputError, Interrupted
 from fl_audit.formats.folders import LiveRecord, RunFolder
 from fl_audit.formats.text_files import write_text
 from fl_audit.inner_products import euclidean_norm
 from fl_audit.run.attackers import TrainingContext
-from fl_audit.run.folder import Checkpoint, save_checkpoint, seal_logs
+from fl_audit.run.folder import Checkpoint, Seals, save_checkpoint, seal_logs
 from fl_audit.run.observers import (
     CanaryCosines,
     FinishedRound,
@@ -42,7 +41,6 @@ from fl_audit.run.observers import (
     RoundObserver,
     flush_rows,
 )
-from fl_audit.tasks.classifier import as_classifier
 from fl_audit.verdict.live import shared_confidence
 
 
@@ -235,6 +233,21 @@ class AggregateWatch:
 # The loop.
 
 
+@dataclass(frozen=True, eq=False)
+class ReachedRound:
+    """A run between two rounds.
+
+    Attributes:
+      completed_rounds: The number of completed rounds.
+      state: The state of the engine after these rounds.
+      seals: The seals of the files that grow with the rounds, at the last checkpoint.
+    """
+
+    completed_rounds: int
+    state: Any
+    seals: Seals = field(default_factory=dict)
+
+
 class RoundLoop:
     """Trains, scores and logs every round; evaluates and checkpoints at set intervals."""
 
@@ -242,13 +255,13 @@ class RoundLoop:
         self,
         run: PreparedRun,
         folder: RunFolder,
-        runtime: Runtime,
+        engine: Engine,
         *,
         attackers: Sequence[Attacker],
         live: LiveAudit,
         cosines: SharedCosines,
         observers: Sequence[RoundObserver],
-        start: Checkpoint,
+        start: ReachedRound,
         stop: StopRequest,
     ) -> None:
         """Opens the logs of a run folder, which are new or continue after a checkpoint.
@@ -256,43 +269,43 @@ class RoundLoop:
         Args:
           run: The prepared run.
           folder: The folder with this run's config and canaries.
-          runtime: The runtime that runs the rounds.
+          engine: What trains the rounds.
           attackers: The attackers that are shown every round.
           live: The test of the rounds so far, which may stop the run.
           cosines: The cosines that observers are shown.
           observers: The observers, who know that the run has started.
-          start: The checkpoint that the run starts from.
+          start: Where the run starts from.
           stop: The record of a signal that asked for a stop.
         """
         self._run = run
         self._folder = folder
-        self._runtime = runtime
+        self._engine = engine
         self._attackers = attackers
         self._live = live
         self._cosines = cosines
         self._observers = observers
         self._stop = stop
-        self._read = runtime.reader(run)
-        self._evaluator = Evaluator(as_classifier(run.task.classifier), run.task.held_out)
+        self._read = engine.reader(run)
+        self._accuracy_of = engine.evaluator(run)
         self._watch = AggregateWatch(run, folder, start.completed_rounds)
         self._seals = start.seals
         self._last = run.schedule.num_rounds
 
-    def run_rounds(self, start: Checkpoint) -> Checkpoint:
+    def run_rounds(self, start: ReachedRound) -> ReachedRound:
         """Runs the remaining rounds, or as many as a session or the live audit allow.
 
         Args:
-          start: The checkpoint before the first of these rounds.
+          start: What is reached before the first of these rounds.
 
         Returns:
-          The checkpoint after the last of these rounds.
+          What is reached after the last of these rounds.
 
         Raises:
           Interrupted: A signal asked for a stop; the state is saved.
           InputError: The training diverged.
         """
         state, first = start.state, start.completed_rounds
-        end = min(first + (self._runtime.rounds_per_session or self._last), self._last)
+        end = min(first + (self._engine.rounds_per_session or self._last), self._last)
         with prefetched(self._data, range(first, end)) as rounds:
             for index, data in enumerate(rounds, start=first):
                 state = self._round(state, data, index)
@@ -302,10 +315,10 @@ class RoundLoop:
                 if is_due or is_last or self._stop.signal_number:
                     self._save(completed, state)
                 if is_last:
-                    return Checkpoint(completed, state)
+                    return ReachedRound(completed, state, self._seals)
                 if self._stop.signal_number:
                     raise Interrupted(completed, self._stop.signal_number)
-        return Checkpoint(end, state)
+        return ReachedRound(end, state, self._seals)
 
     def _save(self, completed: int, state: Any) -> None:
         """Saves a checkpoint, after all that it counts has reached the disk."""
@@ -315,7 +328,8 @@ class RoundLoop:
         flush_rows(self._folder)
         audit, to_come = self._run.config.audit, range(completed, self._last)
         self._seals = seal_logs(self._folder, audit, to_come, self._seals)
-        save_checkpoint(self._folder.checkpoint, Checkpoint(completed, state, self._seals))
+        checkpoint = Checkpoint(completed, self._engine.leaves(state), self._seals)
+        save_checkpoint(self._folder.checkpoint, checkpoint)
 
     def _data(self, round_index: int) -> ReadRound:
         return self._read(self._run.schedule.cohort(round_index), round_index)
@@ -323,17 +337,8 @@ class RoundLoop:
     def _round(self, state: Any, data: ReadRound, index: int) -> Any:
         """Runs and logs one round; `index` counts from 0, the number in the metrics from 1."""
         started = time.perf_counter()
-        client_data = self._runtime.participants(state, data)
-        result = run_round(self._runtime.process, self._run.config.mechanism, state, client_data)
-        trained = time.perf_counter()
-        after = model_weights(result.state)
-        seen = SeenRound(
-            index=index,
-            before=flatten_weights(model_weights(state)),
-            aggregate=result.aggregate,
-            after=flatten_weights(after),
-            clip_norm=result.clip_norm,
-        )
+        result = self._engine.run_round(state, data, index)
+        trained, seen = time.perf_counter(), result.seen
         _check_finite(seen)
         self._watch.see_round(seen, participants=len(data.clients) + len(data.canaries))
         for attacker in self._attackers:
@@ -344,11 +349,11 @@ class RoundLoop:
             round=index + 1,
             num_clients=len(data.clients),
             num_canaries=len(data.canaries),
-            clip_norm=result.clip_norm,
+            clip_norm=seen.clip_norm,
             noise_stddev=result.noise_stddev,
-            aggregate_norm=euclidean_norm(result.aggregate),
+            aggregate_norm=euclidean_norm(seen.aggregate),
             train_loss=result.train_loss,
-            accuracy=self._accuracy(after, index + 1),
+            accuracy=self._accuracy(result.state, index + 1),
             seconds_training=trained - started,
             seconds_scoring=scored - trained,
             epsilon_proven=self._live.epsilon,
@@ -360,10 +365,10 @@ class RoundLoop:
             observer.round_finished(finished)
         return result.state
 
-    def _accuracy(self, weights: Sequence[Float32Array], completed: int) -> float | None:
+    def _accuracy(self, state: Any, completed: int) -> float | None:
         is_due = completed % self._run.config.log.evaluate_every == 0
         if is_due or completed == self._last or self._live.must_stop:
-            return self._evaluator.accuracy(weights)
+            return self._accuracy_of(self._engine.weights(state))
         return None
 
 

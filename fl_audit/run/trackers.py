@@ -1,14 +1,23 @@
 """Observers that log to TensorBoard, MLflow or Weights & Biases.
 
-TensorBoard gets scalars, histograms of cosines and the config as hparams, in every run.
+TensorBoard gets scalars, histograms of cosines and the config as hparams, in every run; its files
+are written without TensorFlow.
 """
 
 import contextlib
+import itertools
+import os
+import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO, Any
 
-import tensorflow as tf
-from tensorboard.plugins.hparams import api
+from tensorboard.compat.proto import event_pb2
+from tensorboard.plugins.histogram.summary_v2 import histogram_pb
+from tensorboard.plugins.hparams.summary_v2 import hparams_pb
+from tensorboard.plugins.scalar.summary_v2 import scalar_pb
+from tensorboard.summary.writer.record_writer import RecordWriter
 
 from fl_audit.errors import InputError
 from fl_audit.extras import import_extra
@@ -26,36 +35,57 @@ class TensorBoard(RoundObserver):
         """
         self._folder = run.folder.tensorboard
         with _refusing(self._folder):
-            self._events = tf.summary.create_file_writer(str(self._folder))
-            with self._events.as_default():
-                api.hparams(run.parameters, trial_id=run.name)
-            self._events.flush()
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._file = _new_event_file(self._folder)
+            self._write(event_pb2.Event(file_version="brain.Event:2"))
+            self._write(_event(hparams_pb(run.parameters, trial_id=run.name)))
 
     def round_finished(self, finished: FinishedRound) -> None:
         """Writes the numbers of a round, and its cosines as histograms."""
-        with _refusing(self._folder), self._events.as_default(step=finished.metrics.round):
+        step = finished.metrics.round
+        with _refusing(self._folder):
             for name, value in finished.numbers().items():
-                tf.summary.scalar(name, value)
+                self._write(_event(scalar_pb(name, value), step))
             if finished.cosines is not None:
-                tf.summary.histogram("cosines_in_round", finished.cosines.in_round)
-                tf.summary.histogram("cosines_excluded", finished.cosines.excluded)
-            self._events.flush()
+                for name, cosines in (
+                    ("cosines_in_round", finished.cosines.in_round),
+                    ("cosines_excluded", finished.cosines.excluded),
+                ):
+                    self._write(_event(histogram_pb(name, cosines), step))
+            self._file.flush()
 
     def run_ended(self, *, finished: bool) -> None:
         """Closes the event file."""
         del finished
         with _refusing(self._folder):
-            self._events.close()
+            self._file.close()
+
+    def _write(self, event: Any) -> None:
+        RecordWriter(self._file).write(event.SerializeToString())
+
+
+def _new_event_file(folder: Path) -> IO[bytes]:
+    """A new file under a name that TensorBoard looks for; names sort by time."""
+    now = time.time()
+    name = f"events.out.tfevents.{int(now)}.{socket.gethostname()}.{os.getpid()}"
+    for number in itertools.count():
+        with contextlib.suppress(FileExistsError):
+            return (folder / f"{name}.{number}.v2").open("xb")
+    raise AssertionError  # the count has no end
+
+
+def _event(summary: Any, step: int = 0) -> Any:
+    """An event of now; the summary is one of TensorBoard's."""
+    return event_pb2.Event(wall_time=time.time(), step=step, summary=summary)
 
 
 @contextlib.contextmanager
 def _refusing(folder: Path) -> Iterator[None]:
-    """Turns TensorFlow's errors about the event files into an `InputError`."""
+    """Turns errors about the event files into an `InputError`."""
     try:
         yield
-    except tf.errors.OpError as error:
-        reason = error.message.splitlines()[0]
-        raise InputError(f"{folder}: cannot be written: {reason}") from error
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be written: {error.strerror or error}") from error
 
 
 class MlflowObserver(RoundObserver):

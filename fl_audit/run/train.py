@@ -9,23 +9,21 @@ import datetime
 import importlib.metadata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from fl_audit.array_types import FloatArray
 from fl_audit.attacks.statistics import ComparedVectors, write_compared_vectors
 from fl_audit.attacks.threat_models import compared_by, scores_of, statistics_of
 from fl_audit.canaries.pool import pair_names
 from fl_audit.canaries.tables import coin_probability
+from fl_audit.checks import write_replay
+from fl_audit.engines.engine import Engine, as_vector
 from fl_audit.engines.prepare import PreparedRun
-from fl_audit.engines.tff.replay import replay_first_round
-from fl_audit.engines.tff.rounds import flatten_weights, model_weights
-from fl_audit.engines.tff.runtime import Runtime
 from fl_audit.formats.folders import LiveRecord, RunFolder, RunRecord, write_record, write_sources
 from fl_audit.formats.score_file import ScoreFile, write_score_file
-from fl_audit.progress import hint
+from fl_audit.progress import hint, warn
 from fl_audit.run.attackers import attack_context, make_attackers
-from fl_audit.run.folder import Checkpoint, check_logs, load_checkpoint
-from fl_audit.run.loop import LiveAudit, RoundLoop, SharedCosines, stop_request
+from fl_audit.run.folder import check_logs, load_checkpoint
+from fl_audit.run.loop import LiveAudit, ReachedRound, RoundLoop, SharedCosines, stop_request
 from fl_audit.run.observers import (
     FaultLines,
     MetricsCsv,
@@ -37,19 +35,13 @@ from fl_audit.run.observers import (
 )
 from fl_audit.run.trackers import TensorBoard
 
-_PACKAGES = (
-    "fl-audit",
-    "numpy",
-    "tensorflow",
-    "tensorflow-federated",
-    "tensorflow-privacy",
-    "dp-accounting",
-)
+_PACKAGES_BEFORE, _PACKAGES_AFTER = ("fl-audit", "numpy"), ("dp-accounting",)
+"""The packages whose versions every record has, before and after those of the engine."""
 
 
 def train(
     run: PreparedRun,
-    runtime: Runtime,
+    engine: Engine,
     folder: RunFolder,
     observers: Sequence[RoundObserver] = (),
 ) -> None:
@@ -57,7 +49,7 @@ def train(
 
     Args:
       run: The prepared run.
-      runtime: The runtime that runs the rounds.
+      engine: What trains the rounds.
       folder: The folder with this run's config and canaries.
       observers: The observers beside those of every run.
 
@@ -66,52 +58,75 @@ def train(
       InputError: The folder's checkpoint or a log is damaged or does not belong to this run, or
         the training diverged.
     """
-    words = "in the first round TensorFlow traces its graphs first, up to a minute"
-    hint(f"runtime: {runtime.description}; {words}")
-    replay_first_round(run, runtime, folder)
+    hint(f"runtime: {'; '.join(filter(None, (engine.description, engine.first_round)))}")
+    replay_first_round(run, engine, folder)
     with stop_request() as stop:
-        with runtime.session():
-            checkpoint = _starting_point(folder, runtime.process.initialize())
-        completed = checkpoint.completed_rounds
-        context = attack_context(run, folder, completed)
+        with engine.session():
+            reached = _starting_point(folder, engine)
+        context = attack_context(run, engine, folder, reached.completed_rounds)
         attackers, live = make_attackers(context), LiveAudit.of(context)
         everybody = (*observers_of_every(run), *observers)
         loop = RoundLoop(
             run,
             folder,
-            runtime,
+            engine,
             attackers=attackers,
             live=live,
             cosines=SharedCosines(context),
             observers=everybody,
-            start=checkpoint,
+            start=reached,
             stop=stop,
         )
-        started = StartedRun(folder, run.config, run.schedule.num_rounds, completed)
+        num_rounds = run.schedule.num_rounds
+        started = StartedRun(folder, run.config, num_rounds, reached.completed_rounds)
         with told(everybody, started):
-            while checkpoint.completed_rounds < run.schedule.num_rounds and not live.must_stop:
-                with runtime.session():
-                    checkpoint = loop.run_rounds(checkpoint)
-    final = flatten_weights(model_weights(checkpoint.state))
+            while reached.completed_rounds < num_rounds and not live.must_stop:
+                with engine.session():
+                    reached = loop.run_rounds(reached)
+    final = as_vector(engine.weights(reached.state))
     scores, compared = scores_of(attackers, final), compared_by(attackers, final)
-    done = _Done(checkpoint.completed_rounds, runtime.description, live.record)
+    done = _Done(reached.completed_rounds, engine, live.record)
     _write_results(run, folder, done, scores, compared)
 
 
-def _starting_point(folder: RunFolder, initial_state: Any) -> Checkpoint:
-    if folder.checkpoint.exists():
-        checkpoint = load_checkpoint(folder.checkpoint, initial_state)
-        check_logs(folder, checkpoint.seals)
-        return checkpoint
-    return Checkpoint(0, initial_state)
+def _starting_point(folder: RunFolder, engine: Engine) -> ReachedRound:
+    state = engine.begin()
+    if not folder.checkpoint.exists():
+        return ReachedRound(0, state)
+    checkpoint = load_checkpoint(folder.checkpoint, engine.leaves(state))
+    check_logs(folder, checkpoint.seals)
+    state = engine.from_leaves(state, checkpoint.leaves)
+    return ReachedRound(checkpoint.completed_rounds, state, checkpoint.seals)
+
+
+def replay_first_round(run: PreparedRun, engine: Engine, folder: RunFolder) -> None:
+    """Replays the first round where the config asks for it, and writes what was found.
+
+    What fails is printed on standard error and in the report; the run goes on.
+
+    Args:
+      run: The prepared run.
+      engine: The engine of the run.
+      folder: The folder of the run; what an earlier session found there is kept.
+    """
+    if not run.config.audit.replay or folder.replay.exists():
+        return
+    findings = engine.replay(run)
+    write_replay(folder.replay, findings)
+    wrong = [finding for finding in findings if not finding.passed]
+    for finding in wrong:
+        warn(f"replay of round 1: {finding}")
+    if not wrong:
+        told = [finding for finding in findings if finding.told]
+        hint(f"replay of round 1: {len(told)} of {len(findings)} questions: held")
 
 
 @dataclass(frozen=True)
 class _Done:
-    """The number of rounds that were trained, where, and what they proved."""
+    """The number of rounds that were trained, by what, and what they proved."""
 
     rounds: int
-    runtime: str
+    engine: Engine
     live: LiveRecord | None
 
 
@@ -143,9 +158,10 @@ def _write_results(
 
 def _record(run: PreparedRun, folder: RunFolder, done: _Done) -> RunRecord:
     rows = read_rows(folder.metrics)
+    packages = (*_PACKAGES_BEFORE, *done.engine.packages, *_PACKAGES_AFTER)
     return RunRecord(
         task=run.task.name,
-        runtime=done.runtime,
+        runtime=done.engine.description,
         dim=run.task.classifier.dim,
         num_clients=run.num_clients,
         num_canaries=run.num_canaries,
@@ -160,7 +176,7 @@ def _record(run: PreparedRun, folder: RunFolder, done: _Done) -> RunRecord:
         stopped_after=done.rounds if done.rounds < run.schedule.num_rounds else None,
         live=done.live,
         finished=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        versions={name: importlib.metadata.version(name) for name in _PACKAGES},
+        versions={name: importlib.metadata.version(name) for name in packages},
     )
 
 

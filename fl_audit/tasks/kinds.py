@@ -290,7 +290,7 @@ TASKS.register(TaskKind(NumbersTask, _without_data))
 
 _LOADERS: tuple[tuple[type[Table], str], ...] = (
     (DigitsTask, "dealt.load_digits_task"),
-    (TextTask, "text.load_text_task"),
+    (TextTask, "next_word.load_text_task"),
     (StackOverflowTask, "tff_datasets.load_stackoverflow_task"),
     (EmnistTask, "tff_datasets.load_emnist_task"),
     (PythonTask, "own_task.load_python_task"),

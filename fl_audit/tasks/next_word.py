@@ -1,95 +1,40 @@
 """The next-word LSTM of Reddi et al. 2020 ("Adaptive Federated Optimization", appendix C).
 
-A vocabulary turns words into tokens as TFF's Stack Overflow baseline lays them out.
-
 The layers are an embedding, one LSTM layer, a dense layer back to the embedding's width, and a
-dense layer to the vocabulary: 4,050,748 parameters at the paper's sizes. The steps are unrolled.
+dense layer to the vocabulary: 4,050,748 parameters at the paper's sizes. The steps are unrolled. A
+task of it is any `client_id,text` CSV (`fl_audit.tasks.text`).
 """
 
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
 
 from fl_audit.array_types import Float32Array
+from fl_audit.errors import InputError
 from fl_audit.seeds import Stream, generator
 from fl_audit.tasks.classifier import Classifier
 from fl_audit.tasks.dense import check_model_size, glorot_uniform, orthogonal, zeros
+from fl_audit.tasks.learning_task import LearningTask
+from fl_audit.tasks.text import (
+    PADDING,
+    Corpus,
+    SentencePopulation,
+    Vocabulary,
+    build_vocabulary,
+    collect,
+    corpus_of_arrays,
+    encode,
+    examples_of,
+    made_once,
+    read_sentences,
+)
 
 if TYPE_CHECKING:
-    from fl_audit.tasks.kinds import NextWordTask
-
-
-PADDING = 0
-"""The token of the positions behind a sentence's end."""
-
-_WORD = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
-
-
-def words_of(text: str) -> list[str]:
-    """Lower-case words, and punctuation marks as words of their own.
-
-    >>> words_of("Is't a verdict?")
-    ["is't", 'a', 'verdict', '?']
-    """
-    return _WORD.findall(text.lower())
-
-
-@dataclass(frozen=True)
-class Vocabulary:
-    """The tokens: 0 padding, 1 to `size` words, then unknown word, beginning, end of sentence.
-
-    Attributes:
-      size: The number of words that there is room for.
-      index: The token of each known word.
-    """
-
-    size: int
-    index: dict[str, int]
-
-    @property
-    def unknown(self) -> int:
-        """The token of a word outside the vocabulary."""
-        return self.size + 1
-
-    @property
-    def beginning(self) -> int:
-        """The token of the beginning of a sentence."""
-        return self.size + 2
-
-    @property
-    def end(self) -> int:
-        """The token of the end of a sentence."""
-        return self.size + 3
-
-    @property
-    def num_tokens(self) -> int:
-        """The number of tokens, words and special ones together."""
-        return self.size + 4
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The smallest unsigned integers that hold every token: uint16 for 257 to 65,536."""
-        return np.min_scalar_type(self.num_tokens - 1)
-
-    def tokens(self, words: Iterable[str]) -> list[int]:
-        """The tokens of words, known or not."""
-        token, unknown = self.index.get, self.unknown
-        return [token(word, unknown) for word in words]
-
-
-def vocabulary_of_words(words: Sequence[str], size: int) -> Vocabulary:
-    """A vocabulary of the first `size` of these words."""
-    return Vocabulary(size, {word: i for i, word in enumerate(words[:size], start=1)})
-
-
-def build_vocabulary(counts: Mapping[str, int], size: int) -> Vocabulary:
-    """A vocabulary of the `size` most frequent words; ties go to the alphabetically first."""
-    ranked = sorted(counts, key=lambda word: (-counts[word], word))
-    return vocabulary_of_words(ranked, size)
+    from fl_audit.tasks.kinds import NextWordTask, TextTask
 
 
 def next_word_logits(weights: Sequence[tf.Tensor], tokens: tf.Tensor) -> tf.Tensor:
@@ -151,6 +96,50 @@ def next_word_classifier(config: "NextWordTask", vocabulary: Vocabulary, seed: i
             "share of held-out words predicted, padding, end of sentence and words outside the "
             "vocabulary not counted"
         ),
+    )
+
+
+def load_text_task(config: "TextTask", seed: int) -> LearningTask:
+    """The task of a CSV's clients, with a vocabulary built from the training rows.
+
+    Args:
+      config: The file and the sizes of the model.
+      seed: The seed of the run; it decides the initial weights.
+
+    Raises:
+      InputError: The file cannot be read, lacks a column, has a client without a word, or too few
+        rows to hold any out.
+    """
+    path = Path(config.path)
+    corpus = _corpus(path, config.sequence_length)
+    if not corpus.num_held_out:
+        raise InputError(
+            f"{path}: no row can be held out: of the rows with words every tenth is, unless it is "
+            "its client's first; must have more rows"
+        )
+    vocabulary = build_vocabulary(corpus.word_counts, config.vocabulary_size)
+    rows = corpus.rows(vocabulary)
+    return LearningTask(
+        name=f"next word of {path.name}",
+        classifier=next_word_classifier(config, vocabulary, seed),
+        population=SentencePopulation(corpus.client_ids, rows, corpus.first_rows()),
+        held_out=examples_of(rows[: corpus.num_held_out]),
+        max_examples_per_client=config.max_sequences_per_client,
+        examples_of_sentences=lambda sentences: examples_of(
+            encode(sentences, vocabulary, config.sequence_length)
+        ),
+    )
+
+
+def _corpus(path: Path, length: int) -> Corpus:
+    """The corpus of a CSV, which the first run of a sweep reads for all of them.
+
+    Raises:
+      InputError: The file cannot be used.
+    """
+    settings = f"{path.suffix} {length}"
+    return corpus_of_arrays(
+        made_once("text", path, settings, lambda: collect(read_sentences(path), length).arrays())
     )
 
 

@@ -1,9 +1,9 @@
-"""Next-word prediction on any `client_id,text` CSV.
+"""Text of clients as rows of tokens, without TensorFlow.
 
-A file is read sentence by sentence into a `Corpus`, whose words are numbers; a `Vocabulary` of the
-most frequent ones, laid out as in TFF's Stack Overflow baseline, turns sentences into rows of
-tokens, cut or padded once and held in the smallest integers that fit. The runs of a sweep share the
-corpus.
+A `client_id,text` CSV is read sentence by sentence into a `Corpus`, whose words are numbers; a
+`Vocabulary` of the most frequent ones, laid out as in TFF's Stack Overflow baseline, turns
+sentences into rows of tokens, cut or padded once and held in the smallest integers that fit. The
+runs of a sweep share the corpus.
 """
 
 import contextlib
@@ -12,6 +12,7 @@ import gzip
 import hashlib
 import itertools
 import json
+import re
 import zlib
 from array import array
 from collections import Counter
@@ -28,13 +29,80 @@ from fl_audit.array_types import IndexArray
 from fl_audit.errors import InputError, nearest
 from fl_audit.formats.folders import in_turn
 from fl_audit.formats.npy_file import AnyArray, read_or_make
-from fl_audit.tasks.kinds import TextTask
-from fl_audit.tasks.learning_task import Examples, LearningTask, Population
-from fl_audit.tasks.next_word import Vocabulary, build_vocabulary, next_word_classifier, words_of
+from fl_audit.tasks.learning_task import Examples, Population
 from fl_audit.version import __version__
 
-# Sentences as rows of tokens.
+PADDING = 0
+"""The token of the positions behind a sentence's end."""
 
+
+_WORD = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
+
+
+def words_of(text: str) -> list[str]:
+    """Lower-case words, and punctuation marks as words of their own.
+
+    >>> words_of("Is't a verdict?")
+    ["is't", 'a', 'verdict', '?']
+    """
+    return _WORD.findall(text.lower())
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The tokens: 0 padding, 1 to `size` words, then unknown word, beginning, end of sentence.
+
+    Attributes:
+      size: The number of words that there is room for.
+      index: The token of each known word.
+    """
+
+    size: int
+    index: dict[str, int]
+
+    @property
+    def unknown(self) -> int:
+        """The token of a word outside the vocabulary."""
+        return self.size + 1
+
+    @property
+    def beginning(self) -> int:
+        """The token of the beginning of a sentence."""
+        return self.size + 2
+
+    @property
+    def end(self) -> int:
+        """The token of the end of a sentence."""
+        return self.size + 3
+
+    @property
+    def num_tokens(self) -> int:
+        """The number of tokens, words and special ones together."""
+        return self.size + 4
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The smallest unsigned integers that hold every token: uint16 for 257 to 65,536."""
+        return np.min_scalar_type(self.num_tokens - 1)
+
+    def tokens(self, words: Iterable[str]) -> list[int]:
+        """The tokens of words, known or not."""
+        token, unknown = self.index.get, self.unknown
+        return [token(word, unknown) for word in words]
+
+
+def vocabulary_of_words(words: Sequence[str], size: int) -> Vocabulary:
+    """A vocabulary of the first `size` of these words."""
+    return Vocabulary(size, {word: i for i, word in enumerate(words[:size], start=1)})
+
+
+def build_vocabulary(counts: Mapping[str, int], size: int) -> Vocabulary:
+    """A vocabulary of the `size` most frequent words; ties go to the alphabetically first."""
+    ranked = sorted(counts, key=lambda word: (-counts[word], word))
+    return vocabulary_of_words(ranked, size)
+
+
+# Sentences as rows of tokens.
 
 TokenRows = npt.NDArray[np.unsignedinteger[Any]]
 """Rows of shape (sentences, length + 1): inputs without the last column, labels without the first.
@@ -303,7 +371,7 @@ def _key(source: Path, settings: str) -> str:
     return digest.hexdigest()[:32]
 
 
-# The file and the task.
+# The file.
 
 
 def _sentences(path: Path, rows: "csv.DictReader[str]") -> Iterator[Sentence]:
@@ -359,47 +427,3 @@ def _opened(path: Path) -> TextIO:
     if path.suffix == ".gz":
         return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
     return path.open(encoding="utf-8-sig", newline="")
-
-
-def load_text_task(config: TextTask, seed: int) -> LearningTask:
-    """The task of a CSV's clients, with a vocabulary built from the training rows.
-
-    Args:
-      config: The file and the sizes of the model.
-      seed: The seed of the run; it decides the initial weights.
-
-    Raises:
-      InputError: The file cannot be read, lacks a column, has a client without a word, or too few
-        rows to hold any out.
-    """
-    path = Path(config.path)
-    corpus = _corpus(path, config.sequence_length)
-    if not corpus.num_held_out:
-        raise InputError(
-            f"{path}: no row can be held out: of the rows with words every tenth is, unless it is "
-            "its client's first; must have more rows"
-        )
-    vocabulary = build_vocabulary(corpus.word_counts, config.vocabulary_size)
-    rows = corpus.rows(vocabulary)
-    return LearningTask(
-        name=f"next word of {path.name}",
-        classifier=next_word_classifier(config, vocabulary, seed),
-        population=SentencePopulation(corpus.client_ids, rows, corpus.first_rows()),
-        held_out=examples_of(rows[: corpus.num_held_out]),
-        max_examples_per_client=config.max_sequences_per_client,
-        examples_of_sentences=lambda sentences: examples_of(
-            encode(sentences, vocabulary, config.sequence_length)
-        ),
-    )
-
-
-def _corpus(path: Path, length: int) -> Corpus:
-    """The corpus of a CSV, which the first run of a sweep reads for all of them.
-
-    Raises:
-      InputError: The file cannot be used.
-    """
-    settings = f"{path.suffix} {length}"
-    return corpus_of_arrays(
-        made_once("text", path, settings, lambda: collect(read_sentences(path), length).arrays())
-    )

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from fl_audit.canaries.families import GaussianFamily, RademacherFamily
 from fl_audit.config import (
@@ -147,9 +148,10 @@ def test_a_tree_goes_on_from_a_checkpoint(aggregation_of, tmp_path):
     initial = aggregation.state
     for _ in range(3):
         aggregation.run([])
-    save_checkpoint(tmp_path / "checkpoint.npz", Checkpoint(3, aggregation.state))
+    save_checkpoint(tmp_path / "checkpoint.npz", Checkpoint(3, tf.nest.flatten(aggregation.state)))
     rest = [aggregation.run([]) for _ in range(3)]
-    aggregation.state = load_checkpoint(tmp_path / "checkpoint.npz", initial).state
+    loaded = load_checkpoint(tmp_path / "checkpoint.npz", tf.nest.flatten(initial))
+    aggregation.state = tf.nest.pack_sequence_as(initial, loaded.leaves)
     # The noise to come is fixed by what the checkpoint holds.
     np.testing.assert_array_equal([aggregation.run([]) for _ in range(3)], rest)
 

@@ -7,7 +7,7 @@ import pytest
 from fl_audit.config.attack import Attack, AttackConfig
 from fl_audit.engines.shadow_recipe import guaranteed_epsilon, with_epsilon
 from fl_audit.pipeline.attack import start_attack
-from fl_audit.pipeline.attacked_points import recipe_of
+from fl_audit.pipeline.attack_targets import recipe_of
 from fl_audit.tasks.kinds import DigitsTask
 
 pytestmark = [pytest.mark.tff, pytest.mark.slow]

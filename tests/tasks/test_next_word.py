@@ -6,7 +6,8 @@ import tensorflow as tf
 
 from fl_audit.config import StackOverflowTask
 from fl_audit.tasks.classifier import Classifier
-from fl_audit.tasks.next_word import Vocabulary, next_word_classifier, next_word_logits
+from fl_audit.tasks.next_word import next_word_classifier, next_word_logits
+from fl_audit.tasks.text import Vocabulary
 
 SIZES = StackOverflowTask(vocabulary_size=11, sequence_length=6, embedding_size=5, lstm_size=4)
 VOCABULARY = Vocabulary(11, {f"w{i}": i for i in range(1, 12)})

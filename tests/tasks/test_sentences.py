@@ -3,8 +3,14 @@
 import numpy as np
 import pytest
 
-from fl_audit.tasks.next_word import Vocabulary, vocabulary_of_words
-from fl_audit.tasks.text import SentencePopulation, encode, examples_of, token_rows
+from fl_audit.tasks.text import (
+    SentencePopulation,
+    Vocabulary,
+    encode,
+    examples_of,
+    token_rows,
+    vocabulary_of_words,
+)
 
 # Words take tokens 1 to 4; 5 is the unknown word, 6 the beginning, 7 the end.
 FRUIT = Vocabulary(size=4, index={"fig": 1, "plum": 2, "pear": 3})

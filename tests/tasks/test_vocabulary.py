@@ -2,13 +2,7 @@
 
 import pytest
 
-from fl_audit.tasks.next_word import (
-    PADDING,
-    Vocabulary,
-    build_vocabulary,
-    vocabulary_of_words,
-    words_of,
-)
+from fl_audit.tasks.text import PADDING, Vocabulary, build_vocabulary, vocabulary_of_words, words_of
 
 # Words take tokens 1 to 4; 5 is the unknown word, 6 the beginning, 7 the end.
 FRUIT = Vocabulary(size=4, index={"fig": 1, "plum": 2, "pear": 3})

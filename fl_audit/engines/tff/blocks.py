@@ -19,8 +19,11 @@ import tensorflow as tf
 from tensorflow.python.client import device_lib
 
 from fl_audit.canaries.families import CanaryFamily
+from fl_audit.config import FedSgd
 from fl_audit.engines.cohort import RoundData
-from fl_audit.tasks.classifier import Classifier
+from fl_audit.engines.prepare import PreparedRun
+from fl_audit.engines.tff.algorithms import client_optimizer
+from fl_audit.tasks.classifier import Classifier, as_classifier
 from fl_audit.tasks.learning_task import Examples
 
 Weights = Sequence[tf.Tensor]
@@ -294,6 +297,20 @@ class BlockTrainer:
 def _repeat(leaf: Any, clients: tf.Tensor) -> tf.Tensor:
     tensor = tf.convert_to_tensor(leaf)
     return tf.broadcast_to(tensor, tf.concat([[clients], tf.shape(tensor)], 0))
+
+
+def block_trainer(run: PreparedRun) -> BlockTrainer:
+    """The trainer of blocks of a run's clients.
+
+    Raises:
+      NotVectorizedError: The model cannot be trained in blocks.
+    """
+    client = run.config.client
+    if isinstance(client, FedSgd):
+        return BlockTrainer(as_classifier(run.task.classifier), MeanGradient())
+    return BlockTrainer(
+        as_classifier(run.task.classifier), OptimizerSteps(client_optimizer(client))
+    )
 
 
 # The results of blocks as the participants of a round.

@@ -1,8 +1,61 @@
-"""Data sets of one participant of one round."""
+"""The participants of a round as a TFF process takes them: data sets."""
 
+import collections
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
+
+from fl_audit.canaries.families import CanaryFamily
+from fl_audit.engines.cohort import RoundData
+from fl_audit.tasks.learning_task import Examples
+
+
+@dataclass(frozen=True)
+class DataSets:
+    """Participants as a process of `build_process` takes them, each a pair of data sets.
+
+    Attributes:
+      batch_size: The number of examples in a step.
+      family: The family of the canaries that are vectors.
+      no_examples: Examples of the task's shapes, none of them, for canaries that are vectors.
+    """
+
+    batch_size: int
+    family: CanaryFamily
+    no_examples: Examples
+
+    def of(self, data: RoundData, canary_norm: float) -> Iterator[Any]:
+        """The data sets of real clients, then of canaries, each made when it is asked for.
+
+        Args:
+          data: The data of the participants.
+          canary_norm: The length of the update of a canary that is a vector.
+        """
+        # Participants without examples, or without a vector, share one empty data set.
+        no_vector = small_data_set(np.zeros((0, self.family.dim), np.float32))
+        no_batches = batches_of(self.no_examples, self.batch_size)
+        for examples in data.trained:
+            yield _participant(no_vector, batches_of(examples, self.batch_size))
+        for canary in data.vectors:
+            vector = self.family.vector(int(canary)) * np.float32(canary_norm)
+            yield _participant(small_data_set(vector[None, :]), no_batches)
+
+
+def batches_of(examples: Examples, batch_size: int) -> tf.data.Dataset:
+    """A client's batches, in order.
+
+    Args:
+      examples: The examples of the client.
+      batch_size: The number of examples in a step; the last batch may have fewer.
+    """
+    return small_data_set((examples.inputs, examples.labels)).batch(batch_size)
+
+
+def _participant(canary: tf.data.Dataset, examples: tf.data.Dataset) -> Any:
+    return collections.OrderedDict(canary=canary, examples=examples)
 
 
 def small_data_set(arrays: Any) -> tf.data.Dataset:

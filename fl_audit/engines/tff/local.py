@@ -8,24 +8,22 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from fl_audit.config import FedSgd, Mechanism
+from fl_audit.config import Mechanism
 from fl_audit.cores import num_cores
-from fl_audit.engines.cohort import DataSets, RoundData
+from fl_audit.engines.cohort import RoundData
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.tff.algorithms import (
     build_process,
     build_process_over_results,
-    client_optimizer,
 )
 from fl_audit.engines.tff.blocks import (
-    BlockTrainer,
-    MeanGradient,
     NotVectorizedError,
-    OptimizerSteps,
     TrainedBlocks,
+    block_trainer,
     default_clients_per_block,
 )
 from fl_audit.engines.tff.compiled import LocalContext, local_runtime
+from fl_audit.engines.tff.data_sets import DataSets
 from fl_audit.engines.tff.rounds import model_weights
 from fl_audit.engines.tff.runtime import Runtime, data_sets_of
 from fl_audit.errors import InputError
@@ -82,20 +80,6 @@ class LocalBlocks(Runtime):
         """The participants, trained block by block."""
         norm = canary_norm(self.mechanism, state.aggregator)
         return self.trained_blocks.of(model_weights(state), data, norm)
-
-
-def block_trainer(run: PreparedRun) -> BlockTrainer:
-    """The trainer of blocks of a run's clients.
-
-    Raises:
-      NotVectorizedError: The model cannot be trained in blocks.
-    """
-    client = run.config.client
-    if isinstance(client, FedSgd):
-        return BlockTrainer(as_classifier(run.task.classifier), MeanGradient())
-    return BlockTrainer(
-        as_classifier(run.task.classifier), OptimizerSteps(client_optimizer(client))
-    )
 
 
 def trained_blocks_of(run: PreparedRun) -> TrainedBlocks | None:

@@ -23,9 +23,10 @@ import tensorflow_federated as tff
 
 from fl_audit.config import Mechanism
 from fl_audit.cores import num_cores
-from fl_audit.engines.cohort import DataSets, RoundData
+from fl_audit.engines.cohort import RoundData
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.tff.algorithms import build_process
+from fl_audit.engines.tff.data_sets import DataSets
 from fl_audit.engines.tff.runtime import Runtime, data_sets_of
 from fl_audit.mechanisms import canary_norm
 from fl_audit.tasks.classifier import as_classifier

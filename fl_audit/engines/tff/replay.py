@@ -15,19 +15,17 @@ import tensorflow_federated as tff
 
 from fl_audit.accounting.noise_laws import SKELLAM
 from fl_audit.array_types import Float32Array
-from fl_audit.checks import Finding, Promise, Replay, replay_round, why_not_checked, write_replay
-from fl_audit.checks.trial_rounds import flat, untold
+from fl_audit.checks import Finding, Promise, Replay, replay_round, why_not_checked
+from fl_audit.checks.trial_rounds import flat
+from fl_audit.engines.engine import not_replayed
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.tff.blocks import as_leaves
 from fl_audit.engines.tff.canary_clients import canary_client_data
 from fl_audit.engines.tff.canary_process import released_aggregate
 from fl_audit.engines.tff.compiled import NotLocalError, SeededRounds
 from fl_audit.engines.tff.rounds import model_weights
-from fl_audit.engines.tff.runtime import Runtime
-from fl_audit.formats.folders import RunFolder
 from fl_audit.mechanisms import MECHANISMS, clip_and_noise
 from fl_audit.mechanisms.zeroing import zeroing_norm
-from fl_audit.progress import hint, warn
 
 _MOST_CLIENTS = 32
 """The number of clients of a replayed round, where memory allows so many."""
@@ -133,50 +131,30 @@ def _part(random: np.random.Generator, shape: tuple[int, ...], length: float) ->
 # The first round of a run.
 
 
-def replay_first_round(run: PreparedRun, runtime: Runtime, folder: RunFolder) -> None:
-    """Replays the first round where the config asks for it, and writes what was found.
-
-    What fails is printed on standard error and in the report; the run goes on.
+def replay_of(
+    run: PreparedRun, process: tff.templates.IterativeProcess, begin: Callable[[], Any]
+) -> tuple[Finding, ...]:
+    """Replays the first round of a run; what cannot be replayed is a finding that says why.
 
     Args:
       run: The prepared run.
-      runtime: The runtime of the run, whose process is replayed in this Python process.
-      folder: The folder of the run; what an earlier session found there is kept.
+      process: The learning process of its engine.
+      begin: A function that gives the state before the first round.
     """
-    if not run.config.audit.replay or folder.replay.exists():
-        return
-    findings = replay_of(run, runtime)
-    write_replay(folder.replay, findings)
-    wrong = [finding for finding in findings if not finding.passed]
-    for finding in wrong:
-        warn(f"replay of round 1: {finding}")
-    if not wrong:
-        told = [finding for finding in findings if finding.told]
-        hint(f"replay of round 1: {len(told)} of {len(findings)} questions: held")
-
-
-def replay_of(run: PreparedRun, runtime: Runtime) -> tuple[Finding, ...]:
-    """Replays the first round; what cannot be replayed is a finding that says why."""
     if MECHANISMS.of(run.config.mechanism).noise_law is SKELLAM:
-        return (_not_replayed("clients take the seed of their noise from the clock"),)
+        return (not_replayed("clients take the seed of their noise from the clock"),)
     try:
-        rounds = SeededRounds(runtime.process.next)
+        rounds = SeededRounds(process.next)
     except NotLocalError as error:
-        return (_not_replayed(str(error)),)
-    with runtime.session():
-        state = runtime.process.initialize()
+        return (not_replayed(str(error)),)
+    state = begin()
     return replay_vectors(
         rounds,
         state,
-        lambda vector: _client_data(runtime, state, vector),
+        lambda vector: _client_data(process, state, vector),
         promise_of(run, state),
         run.config.seed,
     ).findings
-
-
-def _not_replayed(why: str) -> Finding:
-    words = "the same round with the same seed releases the same"
-    return untold("repeatable", words, f"not replayed: {why}")
 
 
 def promise_of(run: PreparedRun, state: Any) -> Promise:
@@ -192,11 +170,11 @@ def promise_of(run: PreparedRun, state: Any) -> Promise:
     )
 
 
-def _client_data(runtime: Runtime, state: Any, vector: Float32Array) -> Any:
+def _client_data(process: tff.templates.IterativeProcess, state: Any, vector: Float32Array) -> Any:
     """A client's data for a process that trains clients, or for one over their results."""
-    data_type = runtime.process.next.type_signature.parameter[1].member
+    data_type = process.next.type_signature.parameter[1].member
     if "canary" in dir(data_type):
-        return canary_client_data(runtime.process, vector)
+        return canary_client_data(process, vector)
     shapes = [weights.shape for weights in model_weights(state)]
     update = tuple(as_leaves(-vector, shapes))
     metrics = collections.OrderedDict(loss=(np.float32(0), np.float32(0)))

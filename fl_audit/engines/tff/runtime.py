@@ -1,39 +1,48 @@
-"""The interface of a runtime, which runs rounds with the participants that it makes."""
+"""The engine on TensorFlow Federated: a learning process, and a runtime that runs it."""
 
 import abc
-import contextlib
-from collections.abc import Callable, Iterable, Sized
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
+import tensorflow as tf
 import tensorflow_federated as tff
 
-from fl_audit.array_types import IndexArray
-from fl_audit.engines.cohort import CohortData, DataSets
+from fl_audit.array_types import FloatArray
+from fl_audit.attacks.attacker import SeenRound
+from fl_audit.checks import Finding
+from fl_audit.config import Mechanism
+from fl_audit.engines.cohort import CohortData
+from fl_audit.engines.engine import (
+    CohortReader,
+    Engine,
+    Leaf,
+    TrainedRound,
+    UpdateProducts,
+    Weights,
+    as_vector,
+)
 from fl_audit.engines.prepare import PreparedRun
-from fl_audit.participation import Cohort
+from fl_audit.engines.tff.data_sets import DataSets
+from fl_audit.engines.tff.measures import Evaluator, MeanLosses, TrainedCanaries
+from fl_audit.engines.tff.replay import replay_of
+from fl_audit.engines.tff.rounds import model_weights, run_round
+from fl_audit.tasks.classifier import as_classifier
 
 
-class Runtime(abc.ABC):
+class Runtime(Engine):
     """A learning process and the means to run it.
 
     Attributes:
-      description: A line for people: which runtime, how, and why it was chosen.
       process: The learning process.
-      rounds_per_session: The largest number of rounds in a session; None for any number.
+      mechanism: The mechanism table of the config that the process was built from.
     """
 
-    description: str
     process: tff.templates.IterativeProcess
-    rounds_per_session: int | None = None
+    mechanism: Mechanism
 
-    @abc.abstractmethod
-    def session(self) -> contextlib.AbstractContextManager[None]:
-        """A block inside which TFF's computations run on this runtime."""
-
-    def reader(self, run: PreparedRun) -> "CohortReader":
-        """The reader of the data of a round's participants, which the loop asks ahead of time."""
-        return cohort_data_of(run).of
+    first_round = "in the first round TensorFlow traces its graphs first, up to a minute"
+    packages = ("tensorflow", "tensorflow-federated", "tensorflow-privacy")
 
     @abc.abstractmethod
     def participants(self, state: Any, data: Any) -> Iterable[Any]:
@@ -44,21 +53,60 @@ class Runtime(abc.ABC):
           data: What the reader gave for the round.
         """
 
+    def begin(self) -> Any:
+        """The initial state of the process."""
+        return self.process.initialize()
 
-class ReadRound(Protocol):
-    """What a reader gives for a round: at least who takes part."""
+    def reader(self, run: PreparedRun) -> CohortReader:
+        """The reader of all participants' data in this process."""
+        return cohort_data_of(run).of
 
-    @property
-    def clients(self) -> Sized:
-        """The real clients."""
+    def run_round(self, state: Any, data: Any, index: int) -> TrainedRound:
+        """Runs a round of the process."""
+        participants = self.participants(state, data)
+        result = run_round(self.process, self.mechanism, state, participants)
+        seen = SeenRound(
+            index=index,
+            before=as_vector(model_weights(state)),
+            aggregate=result.aggregate,
+            after=as_vector(model_weights(result.state)),
+            clip_norm=result.clip_norm,
+        )
+        return TrainedRound(result.state, seen, result.noise_stddev, result.train_loss)
 
-    @property
-    def canaries(self) -> IndexArray:
-        """The indices of the canaries in the pool."""
+    def weights(self, state: Any) -> Weights:
+        """The trainable weights in a state of the process."""
+        return model_weights(state)
 
+    def leaves(self, state: Any) -> list[Leaf]:
+        """The parts of a state, in TensorFlow's order."""
+        return list(tf.nest.flatten(state))
 
-CohortReader = Callable[[Cohort, int], ReadRound]
-"""A function from a cohort and the index of its round, from 0, to what the round needs of it."""
+    def from_leaves(self, like: Any, leaves: Sequence[Leaf]) -> Any:
+        """The state with these parts."""
+        return tf.nest.pack_sequence_as(like, list(leaves))
+
+    def evaluator(self, run: PreparedRun) -> Callable[[Weights], float]:
+        """The accuracy on the held-out examples."""
+        return Evaluator(as_classifier(run.task.classifier), run.task.held_out).accuracy
+
+    def replay(self, run: PreparedRun) -> tuple[Finding, ...]:
+        """Replays the first round in this process, see `fl_audit.engines.tff.replay`."""
+
+        def begin() -> Any:
+            with self.session():
+                return self.begin()
+
+        return replay_of(run, self.process, begin)
+
+    def losses(self, run: PreparedRun) -> Callable[[Weights], FloatArray]:
+        """The losses of canaries' examples, by their log-odds where labels have such."""
+        losses = MeanLosses(as_classifier(run.task.classifier), run.canary_examples)
+        return lambda weights: losses.of(weights).attacked
+
+    def update_products(self, run: PreparedRun) -> UpdateProducts:
+        """What canaries would send, trained in blocks; see `Engine.update_products`."""
+        return TrainedCanaries.of(run).products
 
 
 def cohort_data_of(run: PreparedRun) -> CohortData:

@@ -21,13 +21,14 @@ from fl_audit.config import (
 )
 from fl_audit.engines.cohort import CohortData
 from fl_audit.engines.prepare import prepare
-from fl_audit.engines.tff.local import block_trainer
+from fl_audit.engines.tff import measures
+from fl_audit.engines.tff.blocks import block_trainer
 from fl_audit.engines.tff.measures import MeanLosses
 from fl_audit.engines.tff.rounds import flatten_weights
+from fl_audit.engines.tff.runtime import Runtime
 from fl_audit.errors import InputError
 from fl_audit.estimators.epsilon_star import log_odds_losses
 from fl_audit.formats.folders import RunFolder
-from fl_audit.run import attackers
 from fl_audit.run.attackers import (
     FinalLossAttacker,
     LossDifferenceAttacker,
@@ -37,6 +38,13 @@ from fl_audit.run.attackers import (
 )
 
 CLIP = 0.4
+
+
+class OnlyQueried(Runtime):
+    """The engine without a process, which these attackers do not need."""
+
+    def participants(self, state, data):
+        raise AssertionError
 
 
 def run_of(task, canaries, client):
@@ -81,7 +89,7 @@ def run(request):
 @pytest.fixture(autouse=True)
 def _one_graph_a_model(monkeypatch):
     """Building a trainer takes longer than all that it does here."""
-    monkeypatch.setattr(attackers, "block_trainer", _trainer_of)
+    monkeypatch.setattr(measures, "block_trainer", _trainer_of)
 
 
 def _trainer_of(run):
@@ -125,9 +133,9 @@ def test_black_box_scores(run):
     initial = run.task.classifier.initial_weights
     before = np.array([mean_loss(run, initial, canary) for canary in run.canary_examples])
     after = np.array([mean_loss(run, final, canary) for canary in run.canary_examples])
-    score = FinalLossAttacker(run).scores(flatten_weights(final))
+    score = FinalLossAttacker(run, OnlyQueried()).scores(flatten_weights(final))
     np.testing.assert_allclose(score["final_loss"], -after, rtol=1e-5)
-    score = LossDifferenceAttacker(run).scores(flatten_weights(final))
+    score = LossDifferenceAttacker(run, OnlyQueried()).scores(flatten_weights(final))
     np.testing.assert_allclose(score["loss_difference"], before - after, rtol=1e-3, atol=1e-5)
 
 
@@ -155,7 +163,9 @@ def seen_round(run, index, clip_norm=CLIP):
 def attacker_of(run, folder, completed=0):
     (found,) = [
         attacker
-        for attacker in make_attackers(attack_context(run, RunFolder(folder), completed))
+        for attacker in make_attackers(
+            attack_context(run, OnlyQueried(), RunFolder(folder), completed)
+        )
         if isinstance(attacker, UpdateAttacker)
     ]
     return found
@@ -188,7 +198,7 @@ def test_a_score_does_not_know_the_coin(digits_run, tmp_path):
     for run in (digits_run, others):
         folder = tmp_path / str(len(found))
         folder.mkdir()
-        attackers = make_attackers(attack_context(run, RunFolder(folder), 0))
+        attackers = make_attackers(attack_context(run, OnlyQueried(), RunFolder(folder), 0))
         for attacker in attackers:
             attacker.see_round(seen_round(run, 0))
         found.append(scores_of(attackers, flatten_weights(other_weights(run, 7))))
@@ -221,7 +231,7 @@ def test_a_threat_model_that_is_not_asked_for_costs_nothing(digits_run, tmp_path
     audit = Audit(threat_models=("final_and_initial",))
     config = msgspec.structs.replace(digits_run.config, audit=audit)
     run = dataclasses.replace(digits_run, config=config)
-    attackers = make_attackers(attack_context(run, RunFolder(tmp_path), 0))
+    attackers = make_attackers(attack_context(run, OnlyQueried(), RunFolder(tmp_path), 0))
     assert [type(attacker) for attacker in attackers] == [LossDifferenceAttacker]
     assert not list(tmp_path.iterdir())
 
@@ -237,4 +247,4 @@ def test_a_model_that_cannot_train_in_blocks_is_refused(digits_run, tmp_path):
     task = dataclasses.replace(digits_run.task, classifier=classifier)
     with pytest.raises(InputError, match=r"^audit\.threat_models: 'all_iterates'[^\n]*Conv2D"):
         run = dataclasses.replace(digits_run, task=task)
-        make_attackers(attack_context(run, RunFolder(tmp_path), 0))
+        make_attackers(attack_context(run, OnlyQueried(), RunFolder(tmp_path), 0))

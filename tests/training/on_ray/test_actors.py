@@ -9,7 +9,7 @@ import pytest
 
 from fl_audit.config import RayCluster
 from fl_audit.engines.tff.ray.actors import Actors
-from fl_audit.engines.tff.ray.tree_sum import Node, TreeSum, shards_of
+from fl_audit.engines.tff.ray.tree_sum import Subtree, TreeSum, shards_of
 from fl_audit.engines.tff.ray.worker import Sent, WorkerSetup
 from fl_audit.errors import InputError
 from fl_audit.participation import Cohort
@@ -34,8 +34,8 @@ class StandIn:
 
     exceptions = types.SimpleNamespace(RayError=LostError, RayTaskError=ToldError)
 
-    def __init__(self, fails=lambda call, node: None, cpus=(8,), places=("here",)):
-        self.fails, self.cpus, self.places = fails, cpus, places
+    def __init__(self, fails=lambda call, subtree: None, cpus=(8,), on_nodes=("here",)):
+        self.fails, self.cpus, self.on_nodes = fails, cpus, on_nodes
         self.calls, self.started, self.killed, self.gone = [], 0, [], set()
 
     def get_runtime_context(self):
@@ -49,22 +49,22 @@ class StandIn:
         return lambda worker: types.SimpleNamespace(remote=self._start)
 
     def _start(self):
-        alive = [place for place in self.places if place not in self.gone]
-        place = alive[self.started % len(alive)]
+        alive = [node for node in self.on_nodes if node not in self.gone]
+        node = alive[self.started % len(alive)]
         self.started += 1
 
-        def total(sent, node, below):
+        def total(sent, subtree, below):
             del sent
-            sums = functools.cache(lambda: self._sums(node, below))
-            reached = self._called("total", node, place, lambda: sums()[0])
-            return reached, self._called("made", node, place, lambda: sums()[1])
+            sums = functools.cache(lambda: self._sums(subtree, below))
+            reached = self._called("total", subtree, node, lambda: sums()[0])
+            return reached, self._called("made", subtree, node, lambda: sums()[1])
 
         def merge(earlier, later):
             both = functools.cache(lambda: self.get(earlier) + self.get(later))
-            return self._called("merge", None, place, both)
+            return self._called("merge", None, node, both)
 
         return types.SimpleNamespace(
-            load=_method(lambda *_: self._called("load", None, place, lambda: place)),
+            load=_method(lambda *_: self._called("load", None, node, lambda: node)),
             total=types.SimpleNamespace(options=lambda num_returns: _method(total)),
             merge=_method(merge),
         )
@@ -82,17 +82,17 @@ class StandIn:
         return [first], [call for call in calls if call != first]
 
     def get(self, call):
-        kind, node, place, result = self.calls[call]
-        if error := self.fails(kind, node):
+        kind, subtree, node, result = self.calls[call]
+        if error := self.fails(kind, subtree):
             raise error
-        if place in self.gone:
+        if node in self.gone:
             raise LostError("its machine is gone")
         return result()
 
-    def _sums(self, node, below):
+    def _sums(self, subtree, below):
         tree = TreeSum(11, np.add)
-        for leaf, shard in zip(node.shards(11), below, strict=True):
-            tree.add(Node(0, leaf), np.float32(_value(shard)))
+        for leaf, shard in zip(subtree.shards(11), below, strict=True):
+            tree.add(Subtree(0, leaf), np.float32(_value(shard)))
         return tree.single
 
     def kill(self, actor):
@@ -125,7 +125,9 @@ def _total(ray, **keys):
 def _always_lost_first(times):
     """Loses the first calls of work, so many."""
     left = itertools.count()
-    return lambda kind, node: LostError("gone") if kind == "total" and next(left) < times else None
+    return lambda kind, subtree: (
+        LostError("gone") if kind == "total" and next(left) < times else None
+    )
 
 
 @pytest.mark.parametrize("actors", [1, 2, 5, 16])
@@ -133,25 +135,25 @@ def test_the_sum_does_not_depend_on_the_number_of_actors(actors):
     assert _total(StandIn(), actors=actors) == _total(StandIn(), actors=3)
 
 
-@pytest.mark.parametrize("places", [("a",), ("a", "b"), ("here", "a", "a"), ("a", "a", "b")])
-def test_nor_on_the_machines_where_they_are(places):
-    ray = StandIn(places=places)
+@pytest.mark.parametrize("nodes", [("a",), ("a", "b"), ("here", "a", "a"), ("a", "a", "b")])
+def test_nor_on_the_machines_where_they_are(nodes):
+    ray = StandIn(on_nodes=nodes)
     assert _total(ray, actors=5) == _total(StandIn(), actors=3)
     assert any(kind == "merge" for kind, *_ in ray.calls)
 
 
 def test_sums_that_are_lost_with_a_machine_are_made_again():
-    ray = StandIn(places=("a", "b"))
+    ray = StandIn(on_nodes=("a", "b"))
     merges = itertools.count()
 
-    def lose_a_machine(kind, node):
+    def lose_a_machine(kind, subtree):
         if kind == "merge" and next(merges) == 0:
             ray.gone.add("a")
 
     ray.fails = lose_a_machine
     assert _total(ray, actors=4) == _total(StandIn(), actors=1)
     assert ray.gone == {"a"}
-    whole = StandIn(places=("a", "b"))
+    whole = StandIn(on_nodes=("a", "b"))
     _total(whole, actors=4)
     assert _pieces(ray) > _pieces(whole)
 
@@ -159,11 +161,11 @@ def test_sums_that_are_lost_with_a_machine_are_made_again():
 def test_a_merging_that_is_lost_costs_no_client_anything():
     left = itertools.count()
     ray = StandIn(
-        lambda kind, node: LostError("gone") if kind == "merge" and next(left) == 0 else None,
-        places=("a",),
+        lambda kind, subtree: LostError("gone") if kind == "merge" and next(left) == 0 else None,
+        on_nodes=("a",),
     )
     assert _total(ray, actors=4) == _total(StandIn(), actors=1)
-    whole = StandIn(places=("a",))
+    whole = StandIn(on_nodes=("a",))
     _total(whole, actors=4)
     assert _pieces(ray) == _pieces(whole)
 
@@ -198,25 +200,27 @@ def test_when_all_are_lost_and_none_is_replaced_the_run_stops():
 
 
 def test_work_that_kills_every_actor_stops_the_run():
-    ray = StandIn(lambda kind, node: LostError("memory") if node == Node(0, 10) else None)
+    ray = StandIn(lambda kind, subtree: LostError("memory") if subtree == Subtree(0, 10) else None)
     with pytest.raises(InputError, match=r"^ray: 3 actors were lost at the same work: memory;"):
         _total(ray, actors=8)
 
 
 def test_actors_that_never_start_stop_the_run():
-    ray = StandIn(lambda kind, node: LostError("no") if kind == "load" else None)
+    ray = StandIn(lambda kind, subtree: LostError("no") if kind == "load" else None)
     with pytest.raises(InputError, match=r"^ray: 3 actors were lost as they started: no;"):
         _total(ray, actors=2)
 
 
 def test_the_run_waits_for_an_actor_as_long_as_it_is_told():
-    ray = StandIn(lambda kind, node: kind == "wait")
+    ray = StandIn(lambda kind, subtree: kind == "wait")
     with pytest.raises(InputError, match=r"\(0 lost, 1 not started; the cluster has room for 4 of"):
         _total(ray, actors=1, cpus_per_actor=2, wait_seconds=1e-9)
 
 
 def test_what_an_actor_says_is_raised_as_it_is():
-    ray = StandIn(lambda kind, node: ToldError(InputError("a.csv: is gone")) if node else None)
+    ray = StandIn(
+        lambda kind, subtree: ToldError(InputError("a.csv: is gone")) if subtree else None
+    )
     with pytest.raises(InputError, match=r"^a\.csv: is gone$"):
         _total(ray, actors=1)
 

@@ -11,7 +11,6 @@ from fl_audit.checks import Finding, read_replay, write_replay
 from fl_audit.cli import main
 from fl_audit.config.file import load_config
 from fl_audit.engines.prepare import prepare
-from fl_audit.engines.tff.replay import replay_of
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
 from fl_audit.report import write_report
@@ -100,7 +99,7 @@ def test_every_mechanism_is_replayed_or_says_why_not(config, mechanism):
         overrides = ["mechanism={kind='distributed',noise_multiplier=0.5}"]
     run = prepare(load_config(config, overrides))
     member = ZOO[0]
-    findings = replay_of(run, compiled_runtime(run, member.make_aggregator))
+    findings = compiled_runtime(run, member.make_aggregator).replay(run)
     assert all(finding.passed for finding in findings), findings
     assert (len(findings) == 1) is (mechanism == "distributed")
 
@@ -109,7 +108,7 @@ def test_every_mechanism_is_replayed_or_says_why_not(config, mechanism):
 def test_a_bug_in_the_aggregator_is_found(config):
     (member,) = [m for m in ZOO if m.name == "one upload in ten counted twice"]
     run = prepare(load_config(config))
-    findings = replay_of(run, compiled_runtime(run, member.make_aggregator))
+    findings = compiled_runtime(run, member.make_aggregator).replay(run)
     assert "every_client" in {finding.name for finding in findings if not finding.passed}
 
 

@@ -170,16 +170,21 @@ def test_every_algorithm_under_every_runtime(any_run, worker, name):
     _assert_same(_train_locally(run, 3), native, run)
 
 
+def _resumed(runtime, path):
+    initial = runtime.begin()
+    return runtime.from_leaves(initial, load_checkpoint(path, runtime.leaves(initial)).leaves)
+
+
 def test_a_checkpoint_of_one_runtime_goes_on_under_the_others(
     any_run, native_results, local, local_blocks, tmp_path
 ):
     path = tmp_path / "checkpoint.npz"
-    save_checkpoint(path, Checkpoint(2, native_results[1].state))
+    save_checkpoint(path, Checkpoint(2, local.leaves(native_results[1].state)))
     data = CohortData(any_run.task, any_run.config.client, any_run.config.seed)
     last = data.of(any_run.schedule.cohort(2), 2)
     for runtime in (local, local_blocks):
         with runtime.session():
-            state = load_checkpoint(path, runtime.process.initialize()).state
+            state = _resumed(runtime, path)
             participants = runtime.participants(state, last)
             result = run_round(runtime.process, runtime.mechanism, state, participants)
         _assert_same([result], native_results[2:], any_run)
@@ -190,10 +195,10 @@ def test_a_checkpoint_of_local_goes_on_under_native(any_run, native, local, work
     path = tmp_path / "checkpoint.npz"
     with local.session():
         results = _train(any_run, local)
-    save_checkpoint(path, Checkpoint(2, results[1].state))
+    save_checkpoint(path, Checkpoint(2, local.leaves(results[1].state)))
     data = CohortData(any_run.task, any_run.config.client, any_run.config.seed)
     with worker():
-        state = load_checkpoint(path, native.process.initialize()).state
+        state = _resumed(native, path)
         last = native.participants(state, data.of(any_run.schedule.cohort(2), 2))
         result = run_round(native.process, native.mechanism, state, last)
         _assert_same([result], results[2:], any_run)

@@ -8,7 +8,7 @@ from typing import Any
 
 from fl_audit.config import RayCluster
 from fl_audit.engines.ray_cluster import lost_part
-from fl_audit.engines.tff.ray.tree_sum import LyingSum, Node, Piece, RoundWork, TreeSum
+from fl_audit.engines.tff.ray.tree_sum import Piece, RemoteSum, RoundWork, Subtree, TreeSum
 from fl_audit.engines.tff.ray.worker import Arrays, ClientWorker, Sent, WorkerSetup
 from fl_audit.errors import InputError
 from fl_audit.participation import Cohort
@@ -24,10 +24,10 @@ Merge = Callable[[Any, Any], Any]
 
 @dataclass(frozen=True, eq=False)
 class _Actor:
-    """An actor, and the place where it is; "" until it has loaded the task."""
+    """An actor, and the node where it is; "" until it has loaded the task."""
 
     handle: Any
-    place: str = ""
+    node: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,18 +37,18 @@ class _Call:
     actor: _Actor | None = None
     piece: Piece | None = None
     made: Any = None
-    travelling: LyingSum | None = None
+    in_flight: RemoteSum | None = None
 
     @property
     def is_loading(self) -> bool:
-        return self.piece is None and self.travelling is None
+        return self.piece is None and self.in_flight is None
 
     @property
-    def node(self) -> Node | None:
-        """The node that is lost with the call; None where an actor was loading."""
-        if self.travelling is not None:
-            return self.travelling.node
-        return None if self.piece is None else self.piece.node
+    def subtree(self) -> Subtree | None:
+        """The subtree that is lost with the call; None where an actor was loading."""
+        if self.in_flight is not None:
+            return self.in_flight.subtree
+        return None if self.piece is None else self.piece.subtree
 
 
 class Actors:
@@ -84,7 +84,7 @@ class Actors:
         self._idle: list[_Actor] = []
         self._lost = 0
         self._lost_part = lost
-        self._own_place: str = ray.get_runtime_context().get_node_id()
+        self._own_node: str = ray.get_runtime_context().get_node_id()
         self._grow()
 
     def total(self, sent: Sent, shards: Sequence[Cohort], merge: Merge) -> Any:
@@ -102,10 +102,10 @@ class Actors:
         self._check_ray()
         if self._cluster.lost_actors == "replace":
             self._grow()
-        work, tree = RoundWork(len(shards), self._own_place), TreeSum[Any](len(shards), merge)
+        work, tree = RoundWork(len(shards), self._own_node), TreeSum[Any](len(shards), merge)
         put = self._ray.put(sent)
-        losses: Counter[Node | None] = Counter()
-        done: list[tuple[Node, Arrays]] = []
+        losses: Counter[Subtree | None] = Counter()
+        done: list[tuple[Subtree, Arrays]] = []
         while work.is_open or self._at_work:
             self._give_work(put, work, shards)
             # What has come is added while the actors work.
@@ -114,8 +114,8 @@ class Actors:
             call, result = self._next_end()
             if isinstance(result, BaseException):
                 self._fetch(self._after_loss(call, result, work, losses))
-            elif call.travelling is not None:
-                done.append((call.travelling.node, result))
+            elif call.in_flight is not None:
+                done.append((call.in_flight.subtree, result))
             else:
                 self._fetch(self._after_work(call, result, work))
         while done:
@@ -148,10 +148,10 @@ class Actors:
     def _at_work(self) -> bool:
         return not all(call.is_loading for call in self._busy.values())
 
-    def _crews(self) -> Counter[str]:
-        """The number of actors at each place, those that load counted at none."""
+    def _workers(self) -> Counter[str]:
+        """The number of actors on each node, those that load counted at none."""
         busy = [call.actor for call in self._busy.values() if call.actor is not None]
-        return Counter(actor.place for actor in (*self._idle, *busy))
+        return Counter(actor.node for actor in (*self._idle, *busy))
 
     def _grow(self) -> None:
         """Starts the actors that are missing."""
@@ -172,27 +172,27 @@ class Actors:
 
     def _give_work(self, sent: Any, work: RoundWork, shards: Sequence[Cohort]) -> None:
         """Gives every idle actor a piece, as far as there are any."""
-        while self._idle and (piece := work.take(self._idle[-1].place, self._crews())) is not None:
+        while self._idle and (piece := work.take(self._idle[-1].node, self._workers())) is not None:
             actor = self._idle.pop()
-            below = [shards[index] for index in piece.node.shards(len(shards))]
+            below = [shards[index] for index in piece.subtree.shards(len(shards))]
             total = actor.handle.total.options(num_returns=2)
-            reached, made = total.remote(sent, piece.node, below)
+            reached, made = total.remote(sent, piece.subtree, below)
             self._busy[reached] = _Call(actor, piece, made)
 
-    def _after_work(self, call: _Call, result: Any, work: RoundWork) -> list[LyingSum]:
-        """Notes what a call came to; returns the sums that are to travel now."""
+    def _after_work(self, call: _Call, result: Any, work: RoundWork) -> list[RemoteSum]:
+        """Notes what a call came to; returns the sums that are to be fetched now."""
         assert call.actor is not None
         if call.piece is None:
             self._idle.append(_Actor(call.actor.handle, result))
             return []
         self._idle.append(call.actor)
         merge_there = call.actor.handle.merge.remote
-        return work.made(call.piece, LyingSum(result, call.made), merge_there)
+        return work.made(call.piece, RemoteSum(result, call.made), merge_there)
 
-    def _fetch(self, sums: Sequence[LyingSum]) -> None:
+    def _fetch(self, sums: Sequence[RemoteSum]) -> None:
         """Has sums brought here."""
         for one in sums:
-            self._busy[one.reference] = _Call(travelling=one)
+            self._busy[one.reference] = _Call(in_flight=one)
 
     def _next_end(self) -> tuple[_Call, Any]:
         """The next call that ends, and its result, or the error by which its actor was lost.
@@ -236,9 +236,9 @@ class Actors:
         )
 
     def _after_loss(
-        self, call: _Call, error: BaseException, work: RoundWork, losses: Counter[Node | None]
-    ) -> list[LyingSum]:
-        """Opens lost work again, does what the config says; returns the sums that are to travel.
+        self, call: _Call, error: BaseException, work: RoundWork, losses: Counter[Subtree | None]
+    ) -> list[RemoteSum]:
+        """Opens lost work again, does what the config says; returns the sums to be fetched.
 
         Raises:
           InputError: The config says that the run stops, or this work has taken several actors.
@@ -247,14 +247,14 @@ class Actors:
         if call.actor is not None:
             self._lost += 1
             self._ray.kill(call.actor.handle)
-        losses[call.node] += 1
-        if losses[call.node] >= _LOSSES_IN_A_ROW:
-            at = "as they started" if call.node is None else "at the same work"
-            raise InputError(f"ray: {losses[call.node]} actors were lost {at}: {why}; {RESUME}")
+        losses[call.subtree] += 1
+        if losses[call.subtree] >= _LOSSES_IN_A_ROW:
+            at = "as they started" if call.subtree is None else "at the same work"
+            raise InputError(f"ray: {losses[call.subtree]} actors were lost {at}: {why}; {RESUME}")
         if self._cluster.lost_actors == "stop":
             raise InputError(f"ray: an actor was lost: {why}; {RESUME}")
         if self._cluster.lost_actors == "replace":
             self._grow()
-        if call.travelling is not None:
-            return work.lost_sum(call.travelling)
+        if call.in_flight is not None:
+            return work.lost_sum(call.in_flight)
         return [] if call.piece is None else work.lost(call.piece)

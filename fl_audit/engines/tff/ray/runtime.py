@@ -15,6 +15,7 @@ from fl_audit.array_types import IndexArray
 from fl_audit.config import Mechanism, RayCluster
 from fl_audit.config.file import config_to_toml
 from fl_audit.cores import num_cores
+from fl_audit.engines.engine import CohortReader
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.ray_cluster import check_ray, ray_at, ray_on_this_machine
 from fl_audit.engines.tff.compiled import (
@@ -28,7 +29,7 @@ from fl_audit.engines.tff.ray.actors import Actors
 from fl_audit.engines.tff.ray.tree_sum import shard_size, shards_of
 from fl_audit.engines.tff.ray.worker import CLIENT_PARTS, Arrays, Sent, WorkerSetup
 from fl_audit.engines.tff.rounds import model_weights
-from fl_audit.engines.tff.runtime import CohortReader, Runtime
+from fl_audit.engines.tff.runtime import Runtime
 from fl_audit.errors import InputError
 from fl_audit.mechanisms import canary_norm
 from fl_audit.participation import Cohort

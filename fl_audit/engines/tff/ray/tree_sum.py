@@ -37,28 +37,28 @@ def shards_of(cohort: Cohort, size: int) -> list[Cohort]:
 
 
 @dataclass(frozen=True, order=True)
-class Node:
-    """A node of the tree: the sum of the shards from `index` times 2^level on, 2^level of them.
+class Subtree:
+    """A subtree of the tree: the sum of the shards from `index` times 2^level on, 2^level of them.
 
     Attributes:
       level: The level; 0 for a single shard.
-      index: The number of the node in its level, from 0.
+      index: The number of the subtree in its level, from 0.
     """
 
     level: int
     index: int
 
     def shards(self, num_shards: int) -> range:
-        """The shards below the node, of so many in all."""
+        """The shards below the subtree, of so many in all."""
         end = min((self.index + 1) << self.level, num_shards)
         return range(self.index << self.level, end)
 
 
 class TreeSum(Generic[T]):
-    """A sum over shards in the order of the tree; nodes may come in any order."""
+    """A sum over shards in the order of the tree; subtrees may come in any order."""
 
     def __init__(self, num_shards: int, merge: Callable[[T, T], T]) -> None:
-        """Starts without any node.
+        """Starts without any subtree.
 
         Args:
           num_shards: The number of shards, at least 1.
@@ -66,56 +66,56 @@ class TreeSum(Generic[T]):
         """
         self._num_shards = num_shards
         self._merge = merge
-        self.parts: dict[Node, T] = {}
+        self.parts: dict[Subtree, T] = {}
 
-    def add(self, node: Node, total: T) -> None:
-        """Adds the sum of a node, and the sums of all nodes above it that are now known."""
-        while 1 << node.level < self._num_shards:
-            sibling = Node(node.level, node.index ^ 1)
+    def add(self, subtree: Subtree, total: T) -> None:
+        """Adds the sum of a subtree, and the sums of all subtrees above it that are now known."""
+        while 1 << subtree.level < self._num_shards:
+            sibling = Subtree(subtree.level, subtree.index ^ 1)
             if sibling.shards(self._num_shards):
                 if sibling not in self.parts:
                     break
                 other = self.parts.pop(sibling)
-                pair = (total, other) if node < sibling else (other, total)
+                pair = (total, other) if subtree < sibling else (other, total)
                 total = self._merge(*pair)
-            node = Node(node.level + 1, node.index >> 1)
-        self.parts[node] = total
+            subtree = Subtree(subtree.level + 1, subtree.index >> 1)
+        self.parts[subtree] = total
 
     @property
-    def single(self) -> tuple[Node, T]:
-        """The one node that all that was added belongs to, and its sum."""
+    def single(self) -> tuple[Subtree, T]:
+        """The one subtree that all that was added belongs to, and its sum."""
         (item,) = self.parts.items()
         return item
 
 
 class OpenWork:
-    """The nodes of a round that nobody works at: large ones first, single shards at the end."""
+    """The subtrees of a round that nobody works at: large ones first, single shards at the end."""
 
-    def __init__(self, num_shards: int, region: Node | None = None) -> None:
+    def __init__(self, num_shards: int, region: Subtree | None = None) -> None:
         """Starts with all shards.
 
         Args:
           num_shards: The number of the cohort's shards.
-          region: The node below which they are; None for the whole tree.
+          region: The subtree below which they are; None for the whole tree.
         """
         shards = range(num_shards) if region is None else region.shards(num_shards)
         self._begun, self._end = shards.start, shards.stop
-        self._returned: list[Node] = []
+        self._returned: list[Subtree] = []
 
     @property
     def is_open(self) -> bool:
         """Whether anything is left to give out."""
         return bool(self._returned) or self._begun < self._end
 
-    def take(self, num_workers: int, taking: int = 1) -> Node | None:
-        """The next node for some of so many workers; None where all are given out.
+    def take(self, num_workers: int, taking: int = 1) -> Subtree | None:
+        """The next subtree for some of so many workers; None where all are given out.
 
-        They get about half of their share of what is left, so that few sums travel and yet no
+        They get about half of their share of what is left, so that few sums are fetched and yet no
         worker waits long for the last one.
 
         Args:
           num_workers: The number of workers.
-          taking: The number of those who share the node.
+          taking: The number of those who share the subtree.
         """
         if self._returned:
             return self._returned.pop()
@@ -125,63 +125,63 @@ class OpenWork:
         level = max(left * taking // (2 * num_workers), 1).bit_length() - 1
         while self._begun % (1 << level):
             level -= 1
-        node = Node(level, self._begun >> level)
+        subtree = Subtree(level, self._begun >> level)
         self._begun += 1 << level
-        return node
+        return subtree
 
-    def give_back(self, node: Node) -> None:
-        """Takes back a node whose worker was lost."""
-        self._returned.append(node)
+    def give_back(self, subtree: Subtree) -> None:
+        """Takes back a subtree whose worker was lost."""
+        self._returned.append(subtree)
 
 
-# Work of a round. A machine of the cluster is called a place here, as nodes are those of the tree
-# of sums. A place with several actors is given a region, a node of the tree whose shards its actors
-# share; they merge among themselves, and one sum of the region travels. The program's own place
-# needs none: it has the sums of its actors in shared memory, and adds them as they come.
+# Work of a round. A node is a machine of the cluster. One with several actors is given a region, a
+# subtree whose shards its actors share; they merge among themselves, and one sum of the region is
+# fetched. The program's own node needs none: it has the sums of its actors in shared memory, and
+# adds them as they come.
 
 
 MergeThere = Callable[[Any, Any], Any]
-"""A function from references to the sums of earlier and of later shards, which lie at one place, to
-one to their sum, which an actor of that place makes."""
+"""A function from references to the sums of earlier and of later shards, which lie on one node, to
+one to their sum, which an actor of that node makes."""
 
 
 @dataclass(frozen=True, eq=False)
-class LyingSum:
-    """A sum that lies at the place where it was made, or is being made there.
+class RemoteSum:
+    """A sum that lies on the node where it was made, or is being made there.
 
     Attributes:
-      node: The node of the tree whose sum it is.
+      subtree: The subtree whose sum it is.
       reference: Ray's reference to it.
       made_of: The two sums that it is merged from; none where an actor made it of shards.
     """
 
-    node: Node
+    subtree: Subtree
     reference: Any
-    made_of: tuple["LyingSum", ...] = ()
+    made_of: tuple["RemoteSum", ...] = ()
 
 
 class Region:
-    """A node of the tree whose shards the actors of one place share.
+    """A subtree whose shards the actors of one node share.
 
     Attributes:
-      place: The place.
+      node: The node.
       work: What is open of it.
       at_work: The number of its pieces that actors work at.
       sums: What lies there of it: in the end one sum, unless others did some of its work.
     """
 
-    def __init__(self, place: str, node: Node, num_shards: int) -> None:
+    def __init__(self, node: str, subtree: Subtree, num_shards: int) -> None:
         """Starts with all its shards open.
 
         Args:
-          place: The place.
           node: The node.
+          subtree: The subtree.
           num_shards: The number of the cohort's shards.
         """
-        self.place = place
-        self.work = OpenWork(num_shards, node)
+        self.node = node
+        self.work = OpenWork(num_shards, subtree)
         self.at_work = 0
-        self.sums: list[LyingSum] = []
+        self.sums: list[RemoteSum] = []
         self._num_shards = num_shards
 
     @property
@@ -189,17 +189,17 @@ class Region:
         """Whether nobody has anything left to do in it."""
         return not (self.work.is_open or self.at_work)
 
-    def add(self, made: LyingSum, merge_there: MergeThere) -> None:
+    def add(self, made: RemoteSum, merge_there: MergeThere) -> None:
         """Adds a sum, and merges what has come to belong together."""
 
-        def merge(earlier: LyingSum, later: LyingSum) -> LyingSum:
-            parent = Node(earlier.node.level + 1, earlier.node.index >> 1)
+        def merge(earlier: RemoteSum, later: RemoteSum) -> RemoteSum:
+            parent = Subtree(earlier.subtree.level + 1, earlier.subtree.index >> 1)
             together = merge_there(earlier.reference, later.reference)
-            return LyingSum(parent, together, (earlier, later))
+            return RemoteSum(parent, together, (earlier, later))
 
-        tree = TreeSum[LyingSum](self._num_shards, merge)
+        tree = TreeSum[RemoteSum](self._num_shards, merge)
         for one in [*self.sums, made]:
-            tree.add(one.node, one)
+            tree.add(one.subtree, one)
         self.sums = list(tree.parts.values())
 
 
@@ -208,86 +208,86 @@ class Piece:
     """What an actor is given to do.
 
     Attributes:
-      node: The node.
-      place: The actor's place.
-      region: The region that the node is of; None where there is none.
+      subtree: The subtree.
+      node: The actor's node.
+      region: The region that the subtree is of; None where there is none.
     """
 
-    node: Node
-    place: str
+    subtree: Subtree
+    node: str
     region: Region | None = None
 
 
 class RoundWork:
-    """The pieces of a round: who is given which, and which sums travel."""
+    """The pieces of a round: who is given which, and which sums are fetched."""
 
-    def __init__(self, num_shards: int, own_place: str) -> None:
+    def __init__(self, num_shards: int, own_node: str) -> None:
         """Starts with all shards open.
 
         Args:
           num_shards: The number of the cohort's shards.
-          own_place: The place of the program.
+          own_node: The node of the program.
         """
         self._num_shards = num_shards
-        self._own_place = own_place
+        self._own_node = own_node
         self._work = OpenWork(num_shards)
-        self._regions: dict[str, Region] = {}  # the latest of each place
+        self._regions: dict[str, Region] = {}  # the latest of each node
 
     @property
     def is_open(self) -> bool:
         """Whether anything is left to give out."""
         return self._work.is_open or any(r.work.is_open for r in self._regions.values())
 
-    def take(self, place: str, crews: Mapping[str, int]) -> Piece | None:
+    def take(self, node: str, workers: Mapping[str, int]) -> Piece | None:
         """The next piece for an actor; None where all are given out.
 
         Args:
-          place: The actor's place.
-          crews: The number of actors at each place.
+          node: The actor's node.
+          workers: The number of actors on each node.
         """
-        crew = 1 if place == self._own_place else crews[place]
-        workers = sum(crews.values())
-        region = self._regions.get(place)
+        sharing = 1 if node == self._own_node else workers[node]
+        num_workers = sum(workers.values())
+        region = self._regions.get(node)
         if region is not None and region.work.is_open:
-            return self._of(region, place, crew)
-        node = self._work.take(workers, crew)
-        if node is None:
+            return self._of(region, node, sharing)
+        subtree = self._work.take(num_workers, sharing)
+        if subtree is None:
             open_regions = (r for r in self._regions.values() if r.work.is_open)
             region = next(open_regions, None)  # whose own actors are busy, or lost
-            return None if region is None else self._of(region, place, workers)
-        if crew == 1 or len(node.shards(self._num_shards)) == 1:
-            return Piece(node, place)
-        self._regions[place] = Region(place, node, self._num_shards)
-        return self._of(self._regions[place], place, crew)
+            return None if region is None else self._of(region, node, num_workers)
+        if sharing == 1 or len(subtree.shards(self._num_shards)) == 1:
+            return Piece(subtree, node)
+        self._regions[node] = Region(node, subtree, self._num_shards)
+        return self._of(self._regions[node], node, sharing)
 
-    def _of(self, region: Region, place: str, workers: int) -> Piece:
-        node = region.work.take(workers)
-        assert node is not None
+    def _of(self, region: Region, node: str, workers: int) -> Piece:
+        subtree = region.work.take(workers)
+        assert subtree is not None
         region.at_work += 1
-        return Piece(node, place, region)
+        return Piece(subtree, node, region)
 
-    def made(self, piece: Piece, made: LyingSum, merge_there: MergeThere) -> list[LyingSum]:
-        """Counts a piece as done; returns the sums that are to travel now."""
+    def made(self, piece: Piece, made: RemoteSum, merge_there: MergeThere) -> list[RemoteSum]:
+        """Counts a piece as done; returns the sums that are to be fetched now."""
         region = piece.region
         if region is None:
             return [made]
         region.at_work -= 1
-        if piece.place == region.place:
+        if piece.node == region.node:
             region.add(made, merge_there)
             return region.sums if region.is_done else []
         return [made, *(region.sums if region.is_done else [])]
 
-    def lost(self, piece: Piece) -> list[LyingSum]:
-        """Opens a piece again whose actor was lost; returns the sums that are to travel now."""
-        self._work.give_back(piece.node)
+    def lost(self, piece: Piece) -> list[RemoteSum]:
+        """Opens a piece again whose actor was lost; returns the sums that are to be fetched now."""
+        self._work.give_back(piece.subtree)
         region = piece.region
         if region is None:
             return []
         region.at_work -= 1
         return region.sums if region.is_done else []
 
-    def lost_sum(self, lost: LyingSum) -> list[LyingSum]:
-        """What is to travel in place of a sum that was lost; its shards are open again if none."""
+    def lost_sum(self, lost: RemoteSum) -> list[RemoteSum]:
+        """What is to be fetched in place of a lost sum; its shards are open again if none."""
         if not lost.made_of:
-            self._work.give_back(lost.node)
+            self._work.give_back(lost.subtree)
         return list(lost.made_of)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.engines.ray_cluster import end_with_parent, place_of_this_process
+from fl_audit.engines.ray_cluster import end_with_parent, node_of_this_process
 from fl_audit.engines.tff import environment
-from fl_audit.engines.tff.ray.tree_sum import Node, TreeSum
+from fl_audit.engines.tff.ray.tree_sum import Subtree, TreeSum
 from fl_audit.participation import Cohort
 
 Arrays = list[npt.NDArray[Any]]
@@ -65,7 +65,7 @@ class ClientWorker:
         environment.set_defaults()
 
     def load(self, setup: WorkerSetup, has_gpus: bool) -> str:
-        """Loads the task and the parts of the process; returns the place where the actor is.
+        """Loads the task and the parts of the process; returns the node where the actor is.
 
         Args:
           setup: What the actor is to do.
@@ -99,18 +99,20 @@ class ClientWorker:
         threads = clients_side_by_side(setup.num_threads)
         self._client_sum = LocalSum(parts.__getitem__, threads)
         self._merge = parts["merge"]
-        return place_of_this_process()
+        return node_of_this_process()
 
-    def total(self, sent: Sent, node: Node, shards: Sequence[Cohort]) -> tuple[Node, Arrays]:
-        """The sum over the shards of a node, in the order of the tree.
+    def total(
+        self, sent: Sent, subtree: Subtree, shards: Sequence[Cohort]
+    ) -> tuple[Subtree, Arrays]:
+        """The sum over the shards of a subtree, in the order of the tree.
 
         Args:
           sent: What the round sends to its clients.
-          node: The node.
+          subtree: The subtree.
           shards: Its shards.
 
         Returns:
-          The highest node whose sum this is, and the sum as parts in TFF's order.
+          The highest subtree whose sum this is, and the sum as parts in TFF's order.
         """
         import tensorflow as tf
 
@@ -119,9 +121,9 @@ class ClientWorker:
         prepared = [tf.constant(array) for array in sent.prepared]
         tree = TreeSum[list[Any]](sent.num_shards, lambda a, b: self._merge([*a, *b]))
         with prefetched(lambda shard: self._read(shard, sent.round_index), shards) as read:
-            for index, data in zip(node.shards(sent.num_shards), read, strict=True):
+            for index, data in zip(subtree.shards(sent.num_shards), read, strict=True):
                 participants = self._participants(sent, data)
-                tree.add(Node(0, index), self._client_sum(prepared, participants))
+                tree.add(Subtree(0, index), self._client_sum(prepared, participants))
         reached, total = tree.single
         return reached, [np.asarray(leaf) for leaf in total]
 

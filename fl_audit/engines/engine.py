@@ -1,0 +1,210 @@
+"""The seam between a run and what trains it.
+
+A run (`fl_audit.run`) knows its config, its participants, its canaries and its attackers. An engine
+knows how a model is trained. Between them stands `Engine`: it begins, runs a round of a cohort, and
+hands back the new state and what attackers see of the round. A run names no engine, so that one
+with another framework needs a class below `Engine` and one line that registers it:
+
+    from fl_audit.engines.choice import RUNTIMES, RuntimeKind
+
+    RUNTIMES.register(
+        RuntimeKind("toy", lambda run, worker_log, why: Toy(run), takes_blocks=False)
+    )
+
+`runtime = "toy"` in a config then trains with it. `tests/engines/test_toy_engine.py` has such an
+engine in NumPy: a mean of vectors with Gaussian noise.
+
+What every engine has to keep to:
+
+- The result of a round depends on the state, the cohort, the index of the round and the run's seed,
+  never on the time, on other rounds or on how many threads or machines there are. Noise alone is
+  drawn anew in every process.
+- A canary that is a vector sends `run.family.vector(canary)`, made long enough to be clipped, as
+  its update, in the direction in which the model moves. One that holds examples trains as a client.
+- `SeenRound.aggregate` is what the mechanism releases, noise included, before the server's
+  optimizer.
+"""
+
+import abc
+import contextlib
+from collections.abc import Callable, Sequence, Sized
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from fl_audit.array_types import Float32Array, FloatArray, IndexArray
+from fl_audit.attacks.attacker import SeenRound
+from fl_audit.checks import Finding
+from fl_audit.checks.trial_rounds import untold
+from fl_audit.engines.prepare import PreparedRun
+from fl_audit.errors import InputError
+from fl_audit.participation import Cohort
+from fl_audit.tasks.learning_task import Examples
+
+Weights = Sequence[Float32Array]
+"""The arrays of a model, in the order of `Model.initial_weights`."""
+
+Leaf = Any
+"""A part of a state as a checkpoint has it: an array, a NumPy scalar or bytes."""
+
+
+class ReadRound(Protocol):
+    """What a reader gives for a round: at least who participates."""
+
+    @property
+    def clients(self) -> Sized:
+        """The real clients."""
+
+    @property
+    def canaries(self) -> IndexArray:
+        """The indices of the canaries in the pool."""
+
+
+CohortReader = Callable[[Cohort, int], ReadRound]
+"""A function from a cohort and the index of its round, from 0, to what the round needs of it. It is
+called ahead of time, from another thread."""
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedRound:
+    """The result of a round.
+
+    Attributes:
+      state: The state of the engine after the round.
+      seen: What there is to see of the round: models, noised aggregate and clip norm.
+      noise_stddev: The standard deviation of the noise on each coordinate of the sum of updates;
+        under tree aggregation, of the noise of one node.
+      train_loss: The mean loss over the examples that the cohort trained on, in nats; 0 without
+        any.
+    """
+
+    state: Any
+    seen: SeenRound
+    noise_stddev: float
+    train_loss: float
+
+
+class UpdateProducts(Protocol):
+    """The inner products of what canaries would send in a round with the round's aggregate."""
+
+    def __call__(self, seen: SeenRound, examples: Callable[[int], Examples]) -> FloatArray:
+        """The inner product of each canary's clipped update with the aggregate.
+
+        Args:
+          seen: The round.
+          examples: The examples of a canary, by its index, in the order of this round.
+
+        Returns:
+          The products, float64 of shape (canaries,).
+        """
+
+
+class Engine(abc.ABC):
+    """What trains the rounds of a run.
+
+    Attributes:
+      description: A line for people: which engine, how, and why it was chosen.
+      first_round: A main clause on the first round, for people who wait; empty where it is as quick
+        as any other.
+      packages: The names of installed packages whose versions the record of a run has.
+      rounds_per_session: The largest number of rounds in a session; None for any number.
+    """
+
+    description: str
+    first_round: str = ""
+    packages: tuple[str, ...] = ()
+    rounds_per_session: int | None = None
+
+    def session(self) -> contextlib.AbstractContextManager[None]:
+        """A block inside which the engine works: `begin` and `run_round` are called in one."""
+        return contextlib.nullcontext()
+
+    @abc.abstractmethod
+    def begin(self) -> Any:
+        """The state before the first round."""
+
+    @abc.abstractmethod
+    def reader(self, run: PreparedRun) -> CohortReader:
+        """The reader of the data of a round's participants.
+
+        Args:
+          run: The run, whose model and denominator are those that the engine was made for.
+        """
+
+    @abc.abstractmethod
+    def run_round(self, state: Any, data: Any, index: int) -> TrainedRound:
+        """Runs a round.
+
+        Args:
+          state: The state at the round's start.
+          data: What the reader gave for the round.
+          index: The index of the round, from 0.
+        """
+
+    @abc.abstractmethod
+    def weights(self, state: Any) -> Weights:
+        """The model in a state."""
+
+    @abc.abstractmethod
+    def leaves(self, state: Any) -> list[Leaf]:
+        """The parts of a state, for a checkpoint; their number and order are always the same."""
+
+    @abc.abstractmethod
+    def from_leaves(self, like: Any, leaves: Sequence[Leaf]) -> Any:
+        """The state with these parts.
+
+        Args:
+          like: A state of this engine, such as the one it begins with.
+          leaves: The parts, whose shapes and dtypes are those of `like`.
+        """
+
+    @abc.abstractmethod
+    def evaluator(self, run: PreparedRun) -> Callable[[Weights], float]:
+        """A function from a model to its accuracy on the held-out examples, in [0, 1]."""
+
+    def replay(self, run: PreparedRun) -> tuple[Finding, ...]:
+        """Replays the first round with the same seed, a check of the mechanism before training.
+
+        Args:
+          run: The run, whose model and mechanism are those that the engine was made for.
+
+        Returns:
+          The findings; one that says why where the engine cannot replay a round.
+        """
+        del run
+        return (not_replayed("the engine draws noise that has no seed"),)
+
+    def losses(self, run: PreparedRun) -> Callable[[Weights], FloatArray]:
+        """A function from a model to its mean loss on each canary's examples, as attacks see it.
+
+        Raises:
+          InputError: The engine has no canaries that hold examples.
+        """
+        raise InputError(self._without_examples())
+
+    def update_products(self, run: PreparedRun) -> UpdateProducts:
+        """What each canary that holds examples would send in a round, against the aggregate.
+
+        Raises:
+          InputError: The engine has no canaries that hold examples, or not for this model.
+        """
+        raise InputError(self._without_examples())
+
+    def _without_examples(self) -> str:
+        return f"canaries.kind: 'examples' is not for this runtime ({self.description})"
+
+
+def not_replayed(why: str) -> Finding:
+    """The finding of a replay that cannot be made.
+
+    Args:
+      why: The reason, in words.
+    """
+    words = "the same round with the same seed releases the same"
+    return untold("repeatable", words, f"not replayed: {why}")
+
+
+def as_vector(weights: Weights) -> Float32Array:
+    """The arrays of a model as one float32 vector of shape (dim,), in their order."""
+    return np.concatenate([np.ravel(array) for array in weights])

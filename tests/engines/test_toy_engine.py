@@ -1,0 +1,130 @@
+"""An engine from outside the package, in NumPy, through the real loop to a scored run folder."""
+
+import contextlib
+import dataclasses
+import json
+import subprocess
+import sys
+
+import msgspec
+import numpy as np
+import pytest
+
+from fl_audit import continue_run, load_config, start_run
+from fl_audit.config import ExampleCanaries
+from fl_audit.engines.choice import RUNTIMES
+from fl_audit.engines.prepare import prepare
+from fl_audit.errors import InputError
+from fl_audit.formats.folders import RunFolder
+from fl_audit.run.attackers import attack_context, make_attackers
+from fl_audit.run.observers import RoundObserver
+from fl_audit.tasks.kinds import TASKS
+from tests.engines import toy_engine
+
+CONFIG = """
+runtime = "toy"
+seed = 1
+[task]
+kind = "vectors"
+[mechanism]
+kind = "gaussian_fixed"
+noise_multiplier = 0.5
+clip_norm = 0.5
+[participation]
+kind = "shuffle"
+rounds = 12
+clients_per_round = 10
+[canaries]
+count = 120
+family = "rademacher"
+[log]
+checkpoint_every = 5
+[audit]
+delta = 1e-3
+replay = true
+"""
+
+
+@pytest.fixture
+def config_path(tmp_path):
+    path = tmp_path / "config.toml"
+    path.write_text(CONFIG)
+    return path
+
+
+@pytest.fixture
+def _registered():
+    toy_engine.register()
+    yield
+    RUNTIMES.remove("toy")
+    TASKS.remove("vectors")
+
+
+@pytest.fixture
+def config(config_path, _registered):
+    return load_config(config_path)
+
+
+def test_a_run_without_tensorflow_ends_in_a_report(config_path, tmp_path):
+    out = tmp_path / "run"
+    module = "tests.engines.toy_engine"
+    program = [sys.executable, "-W", "ignore", "-m", module, str(config_path), str(out)]
+    subprocess.run(program, check=True)
+    report = json.loads((out / "report.json").read_text())
+    assert report["run"]["runtime"] == "toy, in NumPy"
+    assert "tensorflow" not in report["run"]["versions"]
+    assert report["arrival"]["state"] == "arrived"
+    by_name = {check["name"]: check for check in report["checks"]["results"]}
+    assert all(check["passed"] for check in by_name.values())
+    assert by_name.pop("replay_repeatable")["measured"].startswith("not replayed: the engine draws")
+    assert by_name.keys() == {
+        "enough_noise",
+        "fresh_noise",
+        "bounded_length",
+        "no_echo",
+        "once_a_round",
+    }
+    own_rounds = report["statistics"]["own_rounds"]["estimates"]
+    bounds = {method["method"]: method["epsilon"] for method in own_rounds}
+    assert 0.5 < bounds["threshold_valid"] < report["analytical_epsilon"]
+
+
+class _InterruptAfterRoundSeven(RoundObserver):
+    def round_finished(self, finished):
+        if finished.metrics.round == 7:
+            raise KeyboardInterrupt
+
+
+def test_an_interrupted_run_goes_on_from_the_engines_state(config, tmp_path):
+    start_run(config, tmp_path / "whole")
+    with contextlib.suppress(KeyboardInterrupt):
+        start_run(config, tmp_path / "resumed", [_InterruptAfterRoundSeven()])
+    assert not (tmp_path / "resumed" / "report.json").exists()
+    continue_run(config, tmp_path / "resumed")
+    whole, resumed = (RunFolder(tmp_path / name) for name in ("whole", "resumed"))
+    for statistic in ("final", "max", "own_rounds"):
+        assert whole.scores(statistic).read_bytes() == resumed.scores(statistic).read_bytes()
+
+
+def test_what_attackers_see_is_how_the_model_moves(config):
+    run = prepare(config)
+    engine = toy_engine.MeanOfVectors(run)
+    data = engine.reader(run)(run.schedule.cohort(0), 0)
+    trained = engine.run_round(engine.begin(), data, 0)
+    assert len(data.clients) == 10
+    assert len(data.canaries) > 0
+    moved = trained.seen.after - trained.seen.before
+    np.testing.assert_allclose(moved, trained.seen.aggregate, atol=1e-7)
+    np.testing.assert_array_equal(engine.weights(trained.state)[0], trained.seen.after)
+
+
+def test_what_an_engine_lacks_is_one_line(config, tmp_path):
+    run = prepare(config)
+    canaries = ExampleCanaries(source="in_distribution", count=4, examples_per_canary=1)
+    examples = msgspec.structs.replace(run.config, canaries=canaries)
+    engine = toy_engine.MeanOfVectors(run)
+    context = attack_context(
+        dataclasses.replace(run, config=examples), engine, RunFolder(tmp_path), 0
+    )
+    with pytest.raises(InputError, match=r"'examples' is not for this runtime \(toy, in NumPy\)"):
+        make_attackers(context)

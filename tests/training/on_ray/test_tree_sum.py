@@ -1,0 +1,160 @@
+"""Shards and the tree of their sums: the same result in any order, whoever does the work."""
+
+import itertools
+import random
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from fl_audit.engines.tff.ray.tree_sum import (
+    OpenWork,
+    RemoteSum,
+    RoundWork,
+    Subtree,
+    TreeSum,
+    shard_size,
+    shards_of,
+)
+from fl_audit.participation import Cohort
+from tests.training.on_ray.written_trees import merged, tree_of
+
+
+def _cohort(clients, canaries):
+    return Cohort(np.arange(clients), np.arange(100, 100 + canaries))
+
+
+@pytest.mark.parametrize(("clients", "canaries"), [(0, 0), (3, 0), (0, 5), (7, 2), (8, 4), (9, 13)])
+@pytest.mark.parametrize("size", [1, 4, 5])
+def test_shards_hold_everybody_once_in_order(clients, canaries, size):
+    shards = shards_of(_cohort(clients, canaries), size)
+    sizes = [len(shard.clients) + len(shard.canaries) for shard in shards]
+    assert all(count == size for count in sizes[:-1])
+    assert sum(sizes) == clients + canaries
+    assert [c for shard in shards for c in shard.clients] == list(range(clients))
+    assert [c for shard in shards for c in shard.canaries] == list(range(100, 100 + canaries))
+
+
+def test_shards_are_whole_blocks():
+    assert [shard_size(block) for block in (1, 2, 3, 4, 5, 64)] == [4, 4, 6, 4, 5, 64]
+
+
+@pytest.mark.parametrize("num_shards", range(1, 10))
+def test_a_sum_is_that_of_the_tree_in_any_order(num_shards):
+    order = list(range(num_shards))
+    for attempt in range(20):
+        random.Random(attempt).shuffle(order)
+        tree = TreeSum(num_shards, merged)
+        for leaf in order:
+            tree.add(Subtree(0, leaf), str(leaf))
+        assert tree.single[1] == tree_of(0, num_shards)
+
+
+@pytest.mark.parametrize(
+    ("num_shards", "workers"), itertools.product([1, 2, 7, 42, 133], [1, 2, 5])
+)
+def test_work_that_is_given_out_and_lost_gives_the_same_sum(num_shards, workers):
+    """Workers sum their subtrees by themselves, and every third loses its first."""
+    work, tree = OpenWork(num_shards), TreeSum(num_shards, merged)
+    taken = []
+    while work.is_open:
+        subtree = work.take(workers)
+        taken.append(subtree)
+        if len(taken) % 3 == 1 and taken.count(subtree) == 1:
+            work.give_back(subtree)
+            continue
+        below = TreeSum(num_shards, merged)
+        for shard in subtree.shards(num_shards):
+            below.add(Subtree(0, shard), str(shard))
+        tree.add(*below.single)
+    assert work.take(workers) is None
+    assert tree.single[1] == tree_of(0, num_shards)
+
+
+def test_the_last_pieces_of_work_are_single_shards():
+    work, sizes = OpenWork(1000), []
+    while (subtree := work.take(10)) is not None:
+        sizes.append(len(subtree.shards(1000)))
+    assert sum(sizes) == 1000
+    assert sizes[0] == 32
+    assert sizes[-19:] == [1] * 19
+    assert len(sizes) < 130
+
+
+# Sums are merged where they are made: the same tree, whoever works, and whoever is lost.
+
+
+def _round(num_shards, nodes, seed, loss=0.0):
+    """A round whose actors end in any order; the sum, and how many sums fetched.
+
+    A reference is the sum itself. Pieces and in_flight sums are lost with the probability `loss`,
+    the latter for all that comes after.
+    """
+    rng, workers = random.Random(seed), Counter(nodes)
+    work, tree = RoundWork(num_shards, "own"), TreeSum(num_shards, merged)
+    idle, busy, in_flight, fetched = list(nodes), [], [], 0
+    while work.is_open or busy or in_flight:
+        rng.shuffle(idle)
+        while idle and (piece := work.take(idle[-1], workers)) is not None:
+            busy.append((idle.pop(), piece))
+        if busy and (not in_flight or rng.random() < 0.7):
+            node, piece = busy.pop(rng.randrange(len(busy)))
+            idle.append(node)
+            if rng.random() < loss:
+                in_flight += work.lost(piece)
+                continue
+            below = TreeSum(num_shards, merged)
+            for shard in piece.subtree.shards(num_shards):
+                below.add(Subtree(0, shard), str(shard))
+            in_flight += work.made(piece, RemoteSum(*below.single), merged)
+        elif in_flight:
+            one = in_flight.pop(rng.randrange(len(in_flight)))
+            if rng.random() < loss:
+                in_flight += work.lost_sum(one)
+            else:
+                tree.add(one.subtree, one.reference)
+                fetched += 1
+    return tree.single[1], fetched
+
+
+_PLACES = [["own"] * 4, ["a"] * 4, ["a"] * 3 + ["b"] * 5, ["own", "a", "a", "b"], ["a", "b", "c"]]
+
+
+@pytest.mark.parametrize("num_shards", [1, 2, 7, 11, 42, 133])
+@pytest.mark.parametrize("nodes", _PLACES, ids="".join)
+@pytest.mark.parametrize("loss", [0.0, 0.2])
+def test_the_sum_is_that_of_the_tree(num_shards, nodes, loss):
+    expected = tree_of(0, num_shards)
+    for seed in range(10):
+        assert _round(num_shards, nodes, seed, loss)[0] == expected
+
+
+def test_less_is_fetched_where_actors_share_a_node():
+    apart = [f"{node}{number}" for node in "abcd" for number in range(16)]
+    together = [node[0] for node in apart]
+    assert _round(2000, together, 1)[1] < _round(2000, apart, 1)[1] / 5
+
+
+def test_the_programs_own_place_merges_nothing_there():
+    def nothing(earlier, later):
+        raise AssertionError
+
+    work, workers = RoundWork(20, "own"), Counter(own=3)
+    while (piece := work.take("own", workers)) is not None:
+        made = RemoteSum(piece.subtree, None)
+        assert work.made(piece, made, nothing) == [made]
+
+
+def test_the_work_of_a_place_that_is_lost_is_done_elsewhere():
+    work, workers = RoundWork(64, "own"), Counter(a=4, b=1)
+    first = work.take("a", workers)
+    assert first is not None
+    assert first.region is not None
+    workers = Counter(b=1)  # all of the other node's actors are gone
+    assert work.lost(first) == []
+    seen = set()
+    while (piece := work.take("b", workers)) is not None:
+        seen.update(piece.subtree.shards(64))
+        work.made(piece, RemoteSum(piece.subtree, None), merged)
+    assert seen == set(range(64))
+    assert not work.is_open
