@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow_federated as tff
 
-from fl_audit.accounting import NoisyRounds, account
+from fl_audit.accounting import account
 from fl_audit.config import Mechanism
 from fl_audit.engines.choice import make_runtime
 from fl_audit.engines.prepare import PreparedRun, canaries_csv
@@ -111,7 +111,7 @@ def audited_run(run: PreparedRun, runtime: LocalBlocks, path: Path) -> AuditedRu
     record = read_record(folder)
     finished = read_finished_run(folder)
     return AuditedRun(
-        claimed_epsilon=account(NoisyRounds.of(record)).canary.epsilon or math.inf,
+        claimed_epsilon=account(record.release, record.delta).canary.epsilon or math.inf,
         delta=record.delta,
         statistics=tuple(
             scored_statistic(s, finished.scores[s.name].canary_scores(), finished.facts)

@@ -30,7 +30,15 @@ from experiments.broken_mechanisms.servers import (
     zeros,
 )
 from fl_audit import CanaryPool, Claim, MechanismWatch, Promise, RoundScorer, replay_round
-from fl_audit.accounting import NoisyRounds, account
+from fl_audit.accounting import (
+    Denominator,
+    FixedRounds,
+    Party,
+    PoissonSampling,
+    Release,
+    account,
+)
+from fl_audit.accounting.accountants import GAUSSIAN
 from fl_audit.attacks import unflatten
 from fl_audit.checks.sampling import check_poisson
 from fl_audit.report.checks import folder_arrival
@@ -102,17 +110,15 @@ def audited(bug: Bug, seed: int) -> dict[str, Any]:
 @functools.cache
 def claimed_epsilon(is_sampled: bool) -> float:
     """The epsilon of the right mechanism to whoever takes part, in one round or in a sample."""
-    once = None if is_sampled else 1
-    facts = NoisyRounds(
+    party = Party(PoissonSampling(PROBABILITY) if is_sampled else FixedRounds(1))
+    release = Release(
         rounds=ROUNDS,
-        delta=DELTA,
-        noise_multiplier=NOISE,
-        sum_noise_multiplier=NOISE,
-        sampling_probability=PROBABILITY if is_sampled else None,
-        client_participations=once,
-        canary_participations=once,
+        noise=GAUSSIAN.noise(NOISE, NOISE),
+        denominator=Denominator("expected_cohort", DENOMINATOR),
+        client=party,
+        canary=party,
     )
-    return account(facts).canary.epsilon or math.inf
+    return account(release, DELTA).canary.epsilon or math.inf
 
 
 def _update(random: np.random.Generator) -> Arrays:

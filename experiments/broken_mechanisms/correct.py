@@ -101,7 +101,7 @@ def _with_claim(run: PreparedRun, is_tested_live: bool, seed: int) -> PreparedRu
     """The run with the analytical epsilon of a client as its claim."""
     audit = msgspec.structs.replace(
         run.config.audit,
-        claimed_epsilon=account(run.noisy_rounds).client.epsilon,
+        claimed_epsilon=account(run.release, run.delta).client.epsilon,
         stop_when_contradicted=is_tested_live,
         replay=seed <= REPLAYED,
     )

@@ -7,7 +7,6 @@ from fl_audit.config import Uniform
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.participation import Schedule
 from fl_audit.participation.patterns import Urn
-from fl_audit.participation.possible_rounds import Sampled
 from fl_audit.participation.schedule import Roster
 from fl_audit.seeds import Stream, generator
 
@@ -34,6 +33,6 @@ def with_replacement(run: PreparedRun) -> Schedule:
 
     return dataclasses.replace(
         run.schedule,
-        client_attendance=urn.client_attendance(draw, Sampled()),
-        canary_attendance=urn.canary_attendance(draw, Sampled()),
+        client_attendance=urn.client_attendance(draw, run.schedule.client_attendance.sampling),
+        canary_attendance=urn.canary_attendance(draw, run.schedule.canary_attendance.sampling),
     )

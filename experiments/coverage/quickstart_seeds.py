@@ -83,7 +83,7 @@ def main() -> None:
     for common in (0.0, 20.0):
         runs = [designed(seed) for seed in seeds]
         limits = [
-            attacker_bounds(one.noisy_rounds, one.noisy_rounds.canary).knowing_rounds.guarantee
+            attacker_bounds(one.release, one.release.canary, one.delta).knowing_rounds.guarantee
             for one in runs
         ]
         found = [estimates(one, common) for one in runs]

@@ -13,7 +13,8 @@ from experiments.dp_sgd.known_steps import (
     logits,
     losses,
 )
-from fl_audit.accounting import NoisyRounds, account
+from fl_audit.accounting import Denominator, Party, PoissonSampling, Release, account
+from fl_audit.accounting.accountants import GAUSSIAN
 from fl_audit.accounting.analytical import noise_multiplier_for
 from fl_audit.array_types import FloatArray
 from fl_audit.estimators import CanaryScores
@@ -64,8 +65,15 @@ def noise_multiplier(epsilon: float, steps: int, share: float) -> float:
     """The least noise multiplier of so many sampled steps that guarantees an epsilon."""
 
     def epsilon_of(multiplier: float) -> float | None:
-        rounds = NoisyRounds(steps, DELTA, multiplier, multiplier, sampling_probability=share)
-        return account(rounds).client.epsilon
+        point = Party(PoissonSampling(share))
+        release = Release(
+            rounds=steps,
+            noise=GAUSSIAN.noise(multiplier, multiplier),
+            denominator=Denominator("expected_cohort", 1.0),  # no epsilon depends on it
+            client=point,
+            canary=point,
+        )
+        return account(release, DELTA).client.epsilon
 
     return noise_multiplier_for(epsilon, epsilon_of)
 

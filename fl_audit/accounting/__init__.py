@@ -1,6 +1,18 @@
-"""The analytical epsilon of a run, which its noise guarantees against every attacker."""
+"""What a run released, and the analytical epsilon that its noise guarantees."""
 
-from fl_audit.accounting.analytical import ADD_OR_REMOVE, ZERO_OUT, Accounting, account
+from fl_audit.accounting.accountants import (
+    AccountedEpsilon,
+    Guarantee,
+    NoiseLaw,
+    SamplingAccountant,
+    noise_law_named,
+    none_known,
+    register_accountant,
+    register_noise_law,
+    remove_accountant,
+    remove_noise_law,
+)
+from fl_audit.accounting.analytical import Accounting, account
 from fl_audit.accounting.attacker_bounds import (
     AttackerBound,
     AttackerBounds,
@@ -10,14 +22,23 @@ from fl_audit.accounting.attacker_bounds import (
     canaries_to_prove,
     most_provable,
 )
-from fl_audit.accounting.guarantee import AccountedEpsilon, Guarantee, none_known
-from fl_audit.accounting.noise_laws import (
-    NoiseLaw,
-    noise_law_named,
-    register_noise_law,
-    remove_noise_law,
+from fl_audit.accounting.release import (
+    ADD_OR_REMOVE,
+    ZERO_OUT,
+    Denominator,
+    FixedRounds,
+    FixedSizeSampling,
+    Noise,
+    OncePerBlock,
+    OneGroup,
+    Party,
+    PoissonSampling,
+    RandomAllocation,
+    Release,
+    Sampling,
+    UnknownRounds,
+    effective_noise_multiplier,
 )
-from fl_audit.accounting.noisy_rounds import NoisyRounds, Party, effective_noise_multiplier
 
 __all__ = [
     "ADD_OR_REMOVE",
@@ -26,12 +47,23 @@ __all__ = [
     "Accounting",
     "AttackerBound",
     "AttackerBounds",
+    "Denominator",
+    "FixedRounds",
+    "FixedSizeSampling",
     "GaussianPair",
     "Guarantee",
+    "Noise",
     "NoiseLaw",
-    "NoisyRounds",
+    "OncePerBlock",
+    "OneGroup",
     "Party",
+    "PoissonSampling",
     "Provable",
+    "RandomAllocation",
+    "Release",
+    "Sampling",
+    "SamplingAccountant",
+    "UnknownRounds",
     "account",
     "attacker_bounds",
     "canaries_to_prove",
@@ -39,6 +71,8 @@ __all__ = [
     "most_provable",
     "noise_law_named",
     "none_known",
+    "register_accountant",
     "register_noise_law",
+    "remove_accountant",
     "remove_noise_law",
 ]

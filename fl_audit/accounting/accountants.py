@@ -1,27 +1,92 @@
-"""Epsilon of Gaussian mechanisms, by each accountant that applies.
+"""What accountants know: guarantees, epsilon by each accountant that applies, and laws of noise.
 
 Poisson sampling is accounted for by dp-accounting, as Renyi DP and as privacy loss distributions.
 Samples of fixed size are accounted for as Renyi DP, and exactly against an attacker who sees them.
 Without sampling, any number of releases is one Gaussian mechanism, whose epsilon is known exactly;
 the noised nodes of tree aggregation are such releases.
+
+Two registries connect this with a `Release`. A mechanism names the law of its noise, and a
+`NoiseLaw` says how it is accounted. Under Gaussian noise that every round draws anew, the way in
+which a party's rounds are drawn decides which accountant applies: a `SamplingAccountant` for each
+subclass of `Sampling` that hides who participates. To count on a way of one's own:
+
+    register_accountant(SamplingAccountant(MySampling, my_guarantee, my_assumption))
+
+dp-accounting takes a second to import and is imported where it is needed.
 """
 
 import math
-from collections.abc import Sequence
+import typing
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
 
-import dp_accounting
 import numpy as np
 import numpy.typing as npt
-from dp_accounting import NeighboringRelation
-from dp_accounting.pld import PLDAccountant
-from dp_accounting.rdp import RdpAccountant, compute_epsilon
 from scipy import special
 
-from fl_audit.accounting.guarantee import AccountedEpsilon
+from fl_audit.accounting.release import (
+    FixedSizeSampling,
+    Noise,
+    Party,
+    PoissonSampling,
+    Release,
+    Sampling,
+)
 from fl_audit.estimators.bisection import supremum
 from fl_audit.estimators.distributions import Gaussian
 from fl_audit.estimators.gaussian.fit import epsilon_over_all_regions
+from fl_audit.registry import Registry
+
+if typing.TYPE_CHECKING:
+    import dp_accounting
+
+
+@dataclass(frozen=True)
+class AccountedEpsilon:
+    """The epsilon of one accountant.
+
+    Attributes:
+      accountant: The name of the accountant, `none_known` where there is none.
+      epsilon: The epsilon, possibly infinite; None where the accountant gives none.
+      reason: The reason for which there is none, in words; None where there is one.
+    """
+
+    accountant: str
+    epsilon: float | None
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """The guarantee of the noise to one party.
+
+    Attributes:
+      participations: The largest number of rounds that the party takes part in; None where sampling
+        decides, or unknown.
+      by_accountant: The epsilons of the accountants, each of them an upper bound on the same
+        epsilon.
+    """
+
+    JSON_COMPUTED: ClassVar = ("epsilon",)
+
+    participations: int | None
+    by_accountant: tuple[AccountedEpsilon, ...]
+
+    @property
+    def epsilon(self) -> float | None:
+        """The tightest of the upper bounds; None where none is known."""
+        known = [by.epsilon for by in self.by_accountant if by.epsilon is not None]
+        return min(known, default=None)
+
+
+def none_known(participations: int | None, reason: str) -> Guarantee:
+    """The guarantee where no accountant applies, with the reason in words."""
+    return Guarantee(participations, (AccountedEpsilon("none_known", None, reason),))
+
+
+# Accountants of Gaussian noise.
+
 
 RDP_ORDERS: tuple[float, ...] = (
     *(1 + np.geomspace(0.0102, 1, 80, endpoint=False)).tolist(),
@@ -67,8 +132,10 @@ class SampledRounds:
     rounds: int
 
     @property
-    def event(self) -> dp_accounting.DpEvent:
+    def event(self) -> "dp_accounting.DpEvent":
         """The rounds in dp-accounting's terms."""
+        import dp_accounting
+
         gaussian = dp_accounting.GaussianDpEvent(self.noise_multiplier)
         sampled = dp_accounting.PoissonSampledDpEvent(self.probability, gaussian)
         return dp_accounting.SelfComposedDpEvent(sampled, self.rounds)
@@ -91,11 +158,13 @@ class FixedSizeRounds:
     rounds: int
 
     @property
-    def replacing_one(self) -> dp_accounting.DpEvent:
+    def replacing_one(self) -> "dp_accounting.DpEvent":
         """A round in dp-accounting's terms, where one client is replaced by any other.
 
         The sum then moves by up to two clip norms, which the noise is divided by.
         """
+        import dp_accounting
+
         gaussian = dp_accounting.GaussianDpEvent(self.noise_multiplier / 2)
         return dp_accounting.SampledWithoutReplacementDpEvent(
             self.sampled_from, self.sample_size, gaussian
@@ -117,6 +186,8 @@ def account_gaussian(
         part in.
       delta: The delta of the guarantee, in (0, 1).
     """
+    import dp_accounting
+
     event = dp_accounting.GaussianDpEvent(noise_multiplier)
     composed = dp_accounting.SelfComposedDpEvent(event, squared_sensitivity)
     shift = math.sqrt(squared_sensitivity) / noise_multiplier if noise_multiplier else math.inf
@@ -163,6 +234,9 @@ def epsilon_rdp_fixed_size(rounds: FixedSizeRounds, delta: float) -> float:
       rounds: The rounds that were released.
       delta: The delta of the guarantee, in (0, 1).
     """
+    from dp_accounting import NeighboringRelation
+    from dp_accounting.rdp import RdpAccountant
+
     if rounds.noise_multiplier == 0:
         return math.inf
     sampled, unsampled = (
@@ -223,7 +297,7 @@ def epsilon_seen_rounds(
 
 
 def epsilon_rdp(
-    event: dp_accounting.DpEvent, delta: float, orders: Sequence[float] = RDP_ORDERS
+    event: "dp_accounting.DpEvent", delta: float, orders: Sequence[float] = RDP_ORDERS
 ) -> float:
     """Epsilon by Renyi DP (Mironov et al. 2019, arXiv:1908.10530).
 
@@ -232,6 +306,8 @@ def epsilon_rdp(
       delta: The delta of the guarantee, in (0, 1).
       orders: The Renyi orders, each above 1, of which the best is taken.
     """
+    from dp_accounting.rdp import RdpAccountant
+
     accountant = RdpAccountant(orders=list(orders)).compose(event)
     return _epsilon_of_divergences(orders, accountant.rdp, delta)
 
@@ -239,6 +315,8 @@ def epsilon_rdp(
 def _epsilon_of_divergences(
     orders: Sequence[float], divergences: npt.NDArray[np.float64], delta: float
 ) -> float:
+    from dp_accounting.rdp import compute_epsilon
+
     above_rounding = np.maximum(divergences, _RDP_ROUNDING)
     epsilon, _ = compute_epsilon(np.asarray(orders), above_rounding, delta)
     return float(epsilon)
@@ -254,6 +332,8 @@ def epsilon_pld(rounds: SampledRounds, delta: float) -> AccountedEpsilon:
       rounds: The rounds that were released.
       delta: The delta of the guarantee, in (0, 1).
     """
+    from dp_accounting.pld import PLDAccountant
+
     if rounds.noise_multiplier == 0:
         return AccountedEpsilon("pld", math.inf)
     if delta < _PLD_SMALLEST_DELTA:
@@ -287,3 +367,224 @@ def _loss_width(rounds: SampledRounds) -> float:
     # Chernoff's bound as dp-accounting applies it: 2 sqrt(2 log 2e15) = 17 deviations of a sum
     # that is about Gaussian, and some ranges of a single loss where it is not.
     return 4 * float(np.ptp(losses)) + 17 * math.sqrt(rounds.rounds * variance)
+
+
+# The laws of noise.
+
+
+@dataclass(frozen=True)
+class NoiseLaw:
+    """The record of all that accounting knows of one law of noise.
+
+    Attributes:
+      name: The name of the law in run.json.
+      guarantee: The guarantee to a party of a release at a delta, zeroing left out.
+      counts_drawing: Whether the guarantee relies on nobody knowing who is drawn into a round,
+        where rounds are drawn.
+      release_assumptions: Sentences that say what counts as released.
+      noise_assumption: A sentence that says what has to hold of the noise.
+    """
+
+    name: str
+    guarantee: Callable[[Release, Party, float], Guarantee]
+    counts_drawing: bool
+    release_assumptions: tuple[str, ...]
+    noise_assumption: str
+
+    def noise(
+        self,
+        noise_multiplier: float,
+        sum_noise_multiplier: float,
+        count_noise_stddev: float = 0.0,
+    ) -> Noise:
+        """The noise of a round by this law; arguments as the attributes of `Noise`."""
+        return Noise(self.name, noise_multiplier, sum_noise_multiplier, count_noise_stddev)
+
+
+NOISE_LAWS = Registry[NoiseLaw]("noise law")
+"""All laws of noise, by their names in run.json."""
+
+register_noise_law = NOISE_LAWS.register
+remove_noise_law = NOISE_LAWS.remove
+
+
+def noise_law_named(name: str) -> NoiseLaw:
+    """The law with a name.
+
+    Raises:
+      ValueError: No law of this name is registered.
+    """
+    if name not in NOISE_LAWS:
+        raise ValueError(f"noise_law must be one of {', '.join(NOISE_LAWS)}, got {name!r}")
+    return NOISE_LAWS[name]
+
+
+def without_noise(party: Party, delta: float) -> Guarantee:
+    """The guarantee of no noise at all, whatever its law: epsilon is infinite."""
+    return Guarantee(party.participations, account_gaussian(0.0, 1, delta))
+
+
+# Gaussian noise that every round draws anew, by the way in which rounds are drawn.
+
+
+SamplingType = TypeVar("SamplingType", bound=Sampling)
+
+
+@dataclass(frozen=True)
+class SamplingAccountant(Generic[SamplingType]):
+    """The accountant of one way to draw rounds, under fresh Gaussian noise in each round.
+
+    Attributes:
+      sampling: The subclass of `Sampling`.
+      guarantee: The guarantee at a delta to a party whose rounds are drawn so, where nobody knows
+        the draw. `Sampling.neighbours` is the relation that it is about.
+      assumption: A sentence that says what has to hold of the draw.
+    """
+
+    sampling: type[SamplingType]
+    guarantee: Callable[[Release, SamplingType, float], Guarantee]
+    assumption: Callable[[SamplingType], str]
+
+    @property
+    def name(self) -> str:
+        """The name of the subclass."""
+        return self.sampling.__name__
+
+
+SAMPLING_ACCOUNTANTS = Registry[SamplingAccountant[Any]]("sampling accountant")
+"""The accountants of all ways to draw rounds that have one, by the name of the way's class."""
+
+register_accountant = SAMPLING_ACCOUNTANTS.register
+remove_accountant = SAMPLING_ACCOUNTANTS.remove
+
+
+def accountant_of(sampling: Sampling) -> SamplingAccountant[Any] | None:
+    """The accountant of a way to draw rounds; None where nothing is gained from the draw."""
+    accountant = SAMPLING_ACCOUNTANTS.get(type(sampling).__name__)
+    return accountant if accountant and accountant.sampling is type(sampling) else None
+
+
+def fixed_participation(release: Release, participations: int, delta: float) -> Guarantee:
+    """The guarantee of fresh Gaussian noise where an attacker may know the rounds of a party.
+
+    Args:
+      release: What was released.
+      participations: The largest number of the party's rounds.
+      delta: The delta of the guarantee, in (0, 1).
+    """
+    by_accountant = account_gaussian(release.noise.noise_multiplier, participations, delta)
+    return Guarantee(participations, by_accountant)
+
+
+def _independent(release: Release, party: Party, delta: float) -> Guarantee:
+    """The guarantee of Gaussian noise that every round draws anew."""
+    accountant = accountant_of(party.sampling)
+    if accountant is not None:
+        return accountant.guarantee(release, party.sampling, delta)
+    if party.participations is not None:
+        return fixed_participation(release, party.participations, delta)
+    return none_known(None, "the number of rounds that it takes part in is not known")
+
+
+def _poisson(release: Release, sampling: PoissonSampling, delta: float) -> Guarantee:
+    if sampling.probability == 1:
+        return fixed_participation(release, release.rounds, delta)
+    rounds = SampledRounds(sampling.probability, release.noise.noise_multiplier, release.rounds)
+    return Guarantee(None, account_sampled(rounds, delta))
+
+
+def _poisson_assumption(sampling: PoissonSampling) -> str:
+    return (
+        f"Each client is in each round with probability {sampling.probability:.3g}, "
+        "independently, and nobody sees who was."
+    )
+
+
+def _fixed_size(release: Release, sampling: FixedSizeSampling, delta: float) -> Guarantee:
+    if sampling.sample_size == sampling.sampled_from:
+        return fixed_participation(release, release.rounds, delta)
+    rounds = FixedSizeRounds(
+        sampling.sample_size, sampling.sampled_from, release.noise.noise_multiplier, release.rounds
+    )
+    return Guarantee(None, account_fixed_size(rounds, delta))
+
+
+def _fixed_size_assumption(sampling: FixedSizeSampling) -> str:
+    return (
+        f"Each round draws {sampling.sample_size} of {sampling.sampled_from} uniformly without "
+        "replacement. For Rényi DP nobody sees who was drawn, and a client may even be replaced by "
+        "any other; the other accountant lets the attacker see who was."
+    )
+
+
+register_accountant(SamplingAccountant(PoissonSampling, _poisson, _poisson_assumption))
+register_accountant(SamplingAccountant(FixedSizeSampling, _fixed_size, _fixed_size_assumption))
+
+
+# Other noise, and the laws by name.
+
+
+def _tree(release: Release, party: Party, delta: float) -> Guarantee:
+    """The guarantee of Gaussian noise on the nodes of trees, all of which are one release."""
+    if release.noise.noise_multiplier == 0:
+        return without_noise(party, delta)
+    if party.participations is None or party.squared_sensitivity is None:
+        return none_known(
+            party.participations,
+            "no accountant at hand counts noise that is correlated over rounds together with "
+            "rounds that are drawn at random",
+        )
+    by_accountant = account_gaussian(
+        release.noise.noise_multiplier, party.squared_sensitivity, delta
+    )
+    return Guarantee(party.participations, by_accountant)
+
+
+def _skellam(release: Release, party: Party, delta: float) -> Guarantee:
+    """The guarantee of Skellam noise under an adaptive clip norm."""
+    if release.noise.noise_multiplier == 0:
+        return without_noise(party, delta)
+    return none_known(
+        party.participations,
+        "neither dp-accounting nor TensorFlow Federated has an accountant for Skellam noise under "
+        "a clip norm that moves",
+    )
+
+
+GAUSSIAN = register_noise_law(
+    NoiseLaw(
+        name="gaussian",
+        guarantee=_independent,
+        counts_drawing=True,
+        release_assumptions=(),
+        noise_assumption=(
+            "Noise is exactly Gaussian: the limits of floating point are not counted."
+        ),
+    )
+)
+
+TREE = register_noise_law(
+    NoiseLaw(
+        name="tree",
+        guarantee=_tree,
+        counts_drawing=False,
+        release_assumptions=(
+            "Every noised node of a tree counts as released, which covers all sums that are made "
+            "of nodes; rounds are the worst that the schedule can give.",
+        ),
+        noise_assumption=(
+            "Noise is exactly Gaussian and cannot be guessed: neither the limits of floating point "
+            "nor that tensorflow-privacy takes the trees' seed from the clock are counted."
+        ),
+    )
+)
+
+SKELLAM = register_noise_law(
+    NoiseLaw(
+        name="skellam",
+        guarantee=_skellam,
+        counts_drawing=False,
+        release_assumptions=(),
+        noise_assumption="Noise is exactly Skellam, and every client adds its share.",
+    )
+)

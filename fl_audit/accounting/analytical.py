@@ -12,13 +12,16 @@ from typing import ClassVar, assert_never
 
 from scipy import optimize
 
-from fl_audit.accounting.guarantee import Guarantee, none_known
-from fl_audit.accounting.noise_laws import NoiseLaw, noise_law_named, without_noise
-from fl_audit.accounting.noisy_rounds import NoisyRounds, Party
+from fl_audit.accounting.accountants import (
+    Guarantee,
+    NoiseLaw,
+    accountant_of,
+    noise_law_named,
+    none_known,
+    without_noise,
+)
+from fl_audit.accounting.release import ZERO_OUT, Party, Release
 from fl_audit.errors import InputError
-
-ADD_OR_REMOVE = "one client more or less in the population (add or remove one)"
-ZERO_OUT = "one client replaced by one that sends nothing (zero-out); the schedule stays the same"
 
 _MOVING_ZEROING = (
     "the zeroing norm follows a quantile of the updates that is not noised, so that one client can "
@@ -56,93 +59,99 @@ class Accounting:
         return None if client is None or canary is None else max(client, canary)
 
 
-def account(run: NoisyRounds) -> Accounting:
-    """The analytical epsilon of a run, to a real client and to an included canary.
+def account(release: Release, delta: float) -> Accounting:
+    """The analytical epsilon of a release, to a real client and to an included canary.
+
+    Args:
+      release: What was released.
+      delta: The delta of the guarantee, in (0, 1).
 
     Raises:
-      ValueError: The run's noise law is not registered.
+      ValueError: The release's noise law is not registered, or delta is out of range.
     """
-    law = noise_law_named(run.noise_law)
-    client = guarantee_to(run, law, run.client)
+    check_delta(delta)
+    law = noise_law_named(release.noise.law)
+    client = guarantee_to(release, release.client, delta)
+    is_the_same = release.canary == release.client
     return Accounting(
-        delta=run.delta,
-        neighbours=_neighbours(run, law),
-        assumes=_assumptions(run, law),
+        delta=delta,
+        neighbours=_neighbours(release, law),
+        assumes=_assumptions(release, law),
         client=client,
-        canary=client if run.canary == run.client else guarantee_to(run, law, run.canary),
+        canary=client if is_the_same else guarantee_to(release, release.canary, delta),
     )
 
 
-def _neighbours(run: NoisyRounds, law: NoiseLaw) -> str:
-    """The two runs in words; under Poisson sampling a client that sends nothing is absent."""
-    all_drawn = run.client.participations is None and run.canary.participations is None
-    is_poisson = all_drawn and run.sampling_probability is not None
-    return ADD_OR_REMOVE if is_poisson and law.counts_drawing else ZERO_OUT
+def check_delta(delta: float) -> None:
+    """Raises a `ValueError` for a delta that is none."""
+    if not 0 < delta < 1:
+        raise ValueError(f"delta must be in (0, 1), got {delta}")
 
 
-def guarantee_to(run: NoisyRounds, law: NoiseLaw, party: Party) -> Guarantee:
+def guarantee_to(release: Release, party: Party, delta: float) -> Guarantee:
     """The guarantee to a party by the law of the noise, zeroing counted.
 
     Args:
-      run: The noisy rounds of the run.
-      law: The law of its noise.
+      release: What was released.
       party: One of its parties.
+      delta: The delta of the guarantee, in (0, 1).
+
+    Raises:
+      ValueError: The release's noise law is not registered.
     """
-    match run.zeroing:
+    match release.zeroing:
         case "none" | "fixed":
-            return law.guarantee(run, party)
-        case "adaptive" if run.noise_multiplier == 0:
-            return without_noise(run, party)
+            return noise_law_named(release.noise.law).guarantee(release, party, delta)
+        case "adaptive" if release.noise.noise_multiplier == 0:
+            return without_noise(party, delta)
         case "adaptive":
             return none_known(party.participations, _MOVING_ZEROING)
         case _:
-            assert_never(run.zeroing)
+            assert_never(release.zeroing)
 
 
-def _assumptions(run: NoisyRounds, law: NoiseLaw) -> tuple[str, ...]:
+def _neighbours(release: Release, law: NoiseLaw) -> str:
+    """The two runs in words, by the draw where the same relation goes with both parties'."""
+    relations = {party.sampling.neighbours for party in (release.client, release.canary)}
+    return relations.pop() if law.counts_drawing and len(relations) == 1 else ZERO_OUT
+
+
+def _assumptions(release: Release, law: NoiseLaw) -> tuple[str, ...]:
+    has_count = release.noise.count_noise_stddev != 0
     return (
         "The attacker sees the noised sum of every round"
-        + (" and the noised count that moves the clip norm" if run.count_noise_stddev else "")
+        + (" and the noised count that moves the clip norm" if has_count else "")
         + ", and the initial model; not a round's unnoised loss or accuracy.",
         *law.release_assumptions,
-        *_zeroing_assumptions(run),
-        *_participation_assumptions(run, law),
+        *_zeroing_assumptions(release),
+        *_participation_assumptions(release, law),
         law.noise_assumption,
     )
 
 
-def _zeroing_assumptions(run: NoisyRounds) -> tuple[str, ...]:
-    match run.zeroing:
+def _zeroing_assumptions(release: Release) -> tuple[str, ...]:
+    match release.zeroing:
         case "none" | "adaptive":
             return ()
         case "fixed":
             return ("Whether an update is zeroed depends on that update alone.",)
         case _:
-            assert_never(run.zeroing)
+            assert_never(release.zeroing)
 
 
-def _participation_assumptions(run: NoisyRounds, law: NoiseLaw) -> tuple[str, ...]:
+def _participation_assumptions(release: Release, law: NoiseLaw) -> tuple[str, ...]:
     """The conditions on the schedule, those on real clients first."""
-    client = _participation_assumption(run, law, run.client)
-    canary = _participation_assumption(run, law, run.canary)
+    client = _participation_assumption(law, release.client)
+    canary = _participation_assumption(law, release.canary)
     if client == canary:
         return (client,)
     return f"For real clients: {client}", f"For canaries: {canary}"
 
 
-def _participation_assumption(run: NoisyRounds, law: NoiseLaw, party: Party) -> str:
-    counts_drawing = party.participations is None and law.counts_drawing
-    if counts_drawing and run.sampling_probability is not None:
-        return (
-            "Each client is in each round with probability "
-            f"{run.sampling_probability:.3g}, independently, and nobody sees who was."
-        )
-    if counts_drawing and run.sample_size is not None:
-        return (
-            f"Each round draws {run.sample_size} of {run.sampled_from} uniformly without "
-            "replacement. For Rényi DP nobody sees who was drawn, and a client may even be "
-            "replaced by any other; the other accountant lets the attacker see who was."
-        )
+def _participation_assumption(law: NoiseLaw, party: Party) -> str:
+    accountant = accountant_of(party.sampling)
+    if law.counts_drawing and accountant is not None:
+        return accountant.assumption(party.sampling)
     return (
         "Nothing is gained from the order of clients being random: the attacker may know "
         "which rounds a client takes part in."

@@ -16,16 +16,35 @@ from typing import Protocol
 import numpy as np
 from scipy import special
 
-from fl_audit.accounting.analytical import guarantee_to
-from fl_audit.accounting.guarantee import AccountedEpsilon, Guarantee, none_known
-from fl_audit.accounting.noise_laws import GAUSSIAN, TREE, noise_law_named, without_noise
-from fl_audit.accounting.noisy_rounds import NoisyRounds, Party
+from fl_audit.accounting.accountants import (
+    GAUSSIAN,
+    TREE,
+    AccountedEpsilon,
+    Guarantee,
+    accountant_of,
+    epsilon_seen_rounds,
+    fixed_participation,
+    noise_law_named,
+    none_known,
+    without_noise,
+)
+from fl_audit.accounting.analytical import check_delta, guarantee_to
+from fl_audit.accounting.hidden_rounds import LARGEST_SHIFT, one_round_of_each, sampled_rounds
+from fl_audit.accounting.release import (
+    Blocks,
+    Party,
+    PoissonSampling,
+    RandomAllocation,
+    Release,
+)
 from fl_audit.estimators.optimal_tests import (
     OptimalTests,
     gaussian_tests,
     largest_provable,
     largest_provable_gaussian,
 )
+
+_RELIES_ON_DRAW = "the accountant relies on nobody knowing who is drawn into a round"
 
 _TESTS = 4_000
 """The number of thresholds to choose from."""
@@ -110,89 +129,80 @@ class AttackerBounds:
         return self.knowing_rounds if knows_rounds else self.not_knowing_rounds
 
 
-def attacker_bounds(run: NoisyRounds, party: Party) -> AttackerBounds:
+def attacker_bounds(release: Release, party: Party, delta: float) -> AttackerBounds:
     """The bounds for one party against both kinds of attacker.
 
     Args:
-      run: The noisy rounds of the run.
+      release: What was released.
       party: One of its parties.
+      delta: The delta of the guarantees, in (0, 1).
 
     Raises:
-      ValueError: The run's noise law is not registered.
+      ValueError: The release's noise law is not registered, or delta is out of range.
     """
-    if noise_law_named(run.noise_law) is GAUSSIAN and run.zeroing != "adaptive":
-        if run.noise_multiplier == 0:
-            plain = AttackerBound(without_noise(run, party), GaussianPair(math.inf))
+    check_delta(delta)
+    if noise_law_named(release.noise.law) is GAUSSIAN and release.zeroing != "adaptive":
+        if release.noise.noise_multiplier == 0:
+            plain = AttackerBound(without_noise(party, delta), GaussianPair(math.inf))
             return AttackerBounds(plain, plain)
-        known = _knowing(run, party)
-        return AttackerBounds(known, _not_knowing(run, party, known))
-    return _of_other_noise(run, party)
+        known = _knowing(release, party, delta)
+        return AttackerBounds(known, _not_knowing(release, party, known, delta))
+    return _of_other_noise(release, party, delta)
 
 
-def _of_other_noise(run: NoisyRounds, party: Party) -> AttackerBounds:
+def _of_other_noise(release: Release, party: Party, delta: float) -> AttackerBounds:
     """The bounds where rounds are not releases of fresh Gaussian noise: the same for both."""
-    law = noise_law_named(run.noise_law)
-    found, shift = guarantee_to(run, law, party), None
-    if run.noise_multiplier == 0:
+    law = noise_law_named(release.noise.law)
+    guarantee, shift = guarantee_to(release, party, delta), None
+    if release.noise.noise_multiplier == 0:
         shift = math.inf
-    elif law is TREE and run.zeroing != "adaptive" and party.squared_sensitivity is not None:
-        shift = math.sqrt(party.squared_sensitivity) / run.noise_multiplier
-    bound = AttackerBound(found, None if shift is None else GaussianPair(shift))
-    if law.counts_drawing and party.participations is None and found.epsilon is not None:
-        reason = "the accountant relies on nobody knowing who is drawn into a round"
-        return AttackerBounds(AttackerBound(none_known(None, reason), None), bound)
+    elif law is TREE and release.zeroing != "adaptive" and party.squared_sensitivity is not None:
+        shift = math.sqrt(party.squared_sensitivity) / release.noise.noise_multiplier
+    bound = AttackerBound(guarantee, None if shift is None else GaussianPair(shift))
+    if law.counts_drawing and party.participations is None and guarantee.epsilon is not None:
+        return AttackerBounds(AttackerBound(none_known(None, _RELIES_ON_DRAW), None), bound)
     return AttackerBounds(bound, bound)
 
 
-def _knowing(run: NoisyRounds, party: Party) -> AttackerBound:
+def _knowing(release: Release, party: Party, delta: float) -> AttackerBound:
     """The bound by the composition of the party's own rounds, without amplification."""
-    from fl_audit.accounting.accountants import epsilon_seen_rounds  # takes a second to import
-
-    law = noise_law_named(run.noise_law)
-    share = _share(run)
-    number = run.rounds if party.participations is None and share == 1 else party.participations
+    share, z = party.sampling.share, release.noise.noise_multiplier
+    number = release.rounds if share == 1 else party.participations
     if number is not None:
-        shift = math.sqrt(number) / run.noise_multiplier
-        return AttackerBound(guarantee_to(run, law, party), GaussianPair(shift))
-    if share is None:
-        return AttackerBound(guarantee_to(run, law, party), None)
-    epsilon = epsilon_seen_rounds(share, run.rounds, run.noise_multiplier, run.delta)
-    guarantee = Guarantee(None, (AccountedEpsilon("seen_samples", epsilon),))
-    return AttackerBound(guarantee, SeenRounds(share, run.rounds, run.noise_multiplier))
+        pair = GaussianPair(math.sqrt(number) / z)
+        return AttackerBound(fixed_participation(release, number, delta), pair)
+    if share is not None:
+        epsilon = epsilon_seen_rounds(share, release.rounds, z, delta)
+        guarantee = Guarantee(None, (AccountedEpsilon("seen_samples", epsilon),))
+        return AttackerBound(guarantee, SeenRounds(share, release.rounds, z))
+    if accountant_of(party.sampling) is None:
+        return AttackerBound(guarantee_to(release, party, delta), None)
+    return AttackerBound(none_known(None, _RELIES_ON_DRAW), None)
 
 
-def _share(run: NoisyRounds) -> float | None:
-    """The share of rounds of a party whose rounds are sampled; None where none are."""
-    if run.sample_size is not None and run.sampled_from is not None:
-        return run.sample_size / run.sampled_from
-    return run.sampling_probability
-
-
-def _not_knowing(run: NoisyRounds, party: Party, known: AttackerBound) -> AttackerBound:
+def _not_knowing(
+    release: Release, party: Party, known: AttackerBound, delta: float
+) -> AttackerBound:
     """The bound by hidden rounds where there is one, else the one against known rounds."""
-    from fl_audit.accounting.hidden_rounds import (
-        LARGEST_SHIFT,
-        one_round_of_each,
-        sampled_rounds,
-    )
-
-    z = run.noise_multiplier
-    guarantee = guarantee_to(run, noise_law_named(run.noise_law), party)
-    if party.participations is None:
-        q = run.sampling_probability
-        if q is None or q == 1 or 1 / z > LARGEST_SHIFT:
+    z = release.noise.noise_multiplier
+    guarantee = guarantee_to(release, party, delta)
+    match party.sampling:
+        case PoissonSampling(probability=q) if q < 1 and 1 / z <= LARGEST_SHIFT:
+            return AttackerBound(guarantee, sampled_rounds(z, q, release.rounds, delta))
+        case RandomAllocation(blocks=blocks) if _hides(blocks, z):
+            pair = one_round_of_each(z, blocks, delta)
+            amplified = AccountedEpsilon("random_allocation", pair.epsilon(delta))
+            by_accountant = (*guarantee.by_accountant, amplified)
+            return AttackerBound(Guarantee(party.participations, by_accountant), pair)
+        case _:
             return AttackerBound(guarantee, known.pair)
-        return AttackerBound(guarantee, sampled_rounds(z, q, run.rounds, run.delta))
-    blocks = party.blocks
-    if not blocks or all(length == 1 for length, _ in blocks):
-        return AttackerBound(guarantee, known.pair)
-    if math.sqrt(sum(count for _, count in blocks)) / z > LARGEST_SHIFT:
-        return AttackerBound(guarantee, known.pair)
-    pair = one_round_of_each(z, blocks, run.delta)
-    amplified = AccountedEpsilon("random_allocation", pair.epsilon(run.delta))
-    return AttackerBound(
-        Guarantee(party.participations, (*guarantee.by_accountant, amplified)), pair
-    )
+
+
+def _hides(blocks: Blocks, noise_multiplier: float) -> bool:
+    """Whether a round drawn in each block hides a party, and can be computed."""
+    if all(length == 1 for length, _ in blocks):
+        return False
+    return math.sqrt(sum(count for _, count in blocks)) / noise_multiplier <= LARGEST_SHIFT
 
 
 # How much of a guarantee an audit can prove at most.

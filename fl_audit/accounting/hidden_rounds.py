@@ -36,10 +36,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from fl_audit.accounting.release import Blocks
 from fl_audit.array_types import FloatArray
 from fl_audit.estimators.bisection import supremum
 from fl_audit.estimators.optimal_tests import OptimalTests
-from fl_audit.formats.folders import Blocks
 
 _ROUNDING = 1e-9
 """What floating point may change, relative to delta and in epsilon; 1e-11 as measured."""

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,10 +10,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.accounting import NoisyRounds
 from fl_audit.accounting.analytical import guarantee_to, noise_multiplier_for
-from fl_audit.accounting.guarantee import Guarantee
-from fl_audit.accounting.noise_laws import noise_law_named
+from fl_audit.accounting.release import Noise, Release
 from fl_audit.attacks.live_test import why_no_live_test
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.threat_models import check_rounds, check_threat_models
@@ -23,9 +20,7 @@ from fl_audit.canaries.tables import coin_probability, family_of
 from fl_audit.config.tables import Config
 from fl_audit.errors import InputError
 from fl_audit.estimators.scores import CanaryScores
-from fl_audit.formats.folders import Blocks
-from fl_audit.mechanisms import Mechanism, NoisyMechanism, RoundNoise, round_noise
-from fl_audit.mechanisms.noise_facts import noise_facts
+from fl_audit.mechanisms import MECHANISMS, Mechanism, NoisyMechanism, describe, round_noise
 from fl_audit.participation import Schedule, make_schedule
 
 
@@ -47,7 +42,7 @@ class RunDesign:
     num_clients: int
     included: npt.NDArray[np.bool_]
     schedule: Schedule
-    noise: RoundNoise
+    noise: Noise
 
     @property
     def num_rounds(self) -> int:
@@ -80,23 +75,9 @@ class RunDesign:
         return self.config.audit.delta or float(self.num_clients) ** -1.1
 
     @property
-    def noisy_rounds(self) -> NoisyRounds:
-        """The facts of the run that accounting needs."""
-        schedule = self.schedule
-        of_client, of_canary = schedule.client_participations, schedule.canary_participations
-        return NoisyRounds(
-            rounds=schedule.num_rounds,
-            delta=self.delta,
-            **dataclasses.asdict(self.noise),
-            sampling_probability=schedule.sampling_probability,
-            client_participations=of_client,
-            # Where there are no canaries, what is said of one is what is said of a client.
-            canary_participations=of_canary if self.num_canaries else of_client,
-            sample_size=schedule.sample_size,
-            sampled_from=schedule.sampled_from,
-            **dataclasses.asdict(noise_facts(self.config.mechanism, schedule)),
-            canary_blocks=_counted(schedule.canary_attendance.blocks),
-        )
+    def release(self) -> Release:
+        """What the run will release."""
+        return describe(self.config.mechanism, self.noise, self.schedule, self.num_canaries)
 
     @property
     def shared(self) -> dict[str, Any]:
@@ -108,14 +89,9 @@ def _with_noise(design: RunDesign, mechanism: Mechanism) -> RunDesign:
     """A design without noise, with the mechanism's, which may have to be found for an epsilon."""
     cohort = design.schedule.expected_cohort
     if mechanism.epsilon is not None:
-        mechanism = mechanism_for_epsilon(mechanism, cohort, design.noisy_rounds)
+        mechanism = mechanism_for_epsilon(mechanism, cohort, design.release, design.delta)
     config = msgspec.structs.replace(design.config, mechanism=mechanism)
     return dataclasses.replace(design, config=config, noise=round_noise(mechanism, cohort))
-
-
-def _counted(blocks: tuple[int, ...] | None) -> Blocks | None:
-    """The blocks by length, the longest ones first."""
-    return None if blocks is None else tuple(sorted(Counter(blocks).items(), reverse=True))
 
 
 def design_run(config: Config, client_ids: Sequence[str], num_canaries: int) -> RunDesign:
@@ -145,7 +121,7 @@ def design_run(config: Config, client_ids: Sequence[str], num_canaries: int) -> 
         num_clients=len(client_ids),
         included=included,
         schedule=schedule,
-        noise=RoundNoise(0.0, 0.0, 0.0),
+        noise=MECHANISMS.of(config.mechanism).noise_law.noise(0.0, 0.0),
     )
     design = _with_noise(design, config.mechanism)
     if config.audit.stop_when_contradicted:
@@ -170,29 +146,32 @@ def _check_live_verdict(design: RunDesign) -> None:
 
 
 def mechanism_for_epsilon(
-    mechanism: Mechanism, expected_cohort: float, rounds: NoisyRounds
+    mechanism: Mechanism, expected_cohort: float, release: Release, delta: float
 ) -> NoisyMechanism:
     """The mechanism with the least noise that guarantees clients the epsilon that it states.
 
     Args:
       mechanism: The mechanism table of a config, with an epsilon.
       expected_cohort: The expected number of clients and canaries in a round.
-      rounds: The facts of the run, whose noise does not count.
+      release: What the run releases; its noise does not count.
+      delta: The delta of the epsilon, in (0, 1).
 
     Raises:
       InputError: No epsilon is known of such a run, or no noise that its keys allow is enough.
     """
     if not isinstance(mechanism, NoisyMechanism) or mechanism.epsilon is None:
         raise InputError("mechanism.epsilon: this kind of mechanism has no noise to find")
-    _check_known(rounds)
+    law = MECHANISMS.of(mechanism).noise_law
+    _check_known(release.with_noise(law.noise(1.0, 1.0)), delta)
 
     def epsilon_of(multiplier: float) -> float | None:
         try:
             noise = round_noise(mechanism.with_multiplier(multiplier), expected_cohort)
         except InputError:
             # It cannot be added so; how much would be needed is said when it is refused.
-            noise = RoundNoise(multiplier, multiplier, 0.0)
-        return _to_client(rounds, noise).epsilon
+            noise = law.noise(multiplier, multiplier)
+        noised = release.with_noise(noise)
+        return guarantee_to(noised, noised.client, delta).epsilon
 
     try:
         found = mechanism.with_multiplier(noise_multiplier_for(mechanism.epsilon, epsilon_of))
@@ -202,14 +181,9 @@ def mechanism_for_epsilon(
     return found
 
 
-def _check_known(rounds: NoisyRounds) -> None:
+def _check_known(release: Release, delta: float) -> None:
     """Raises an `InputError` where no accountant knows the epsilon of any noise."""
-    guarantee = _to_client(rounds, RoundNoise(1.0, 1.0, 0.0))
+    guarantee = guarantee_to(release, release.client, delta)
     if guarantee.epsilon is None:
         reasons = "; ".join(by.reason for by in guarantee.by_accountant if by.reason)
         raise InputError(f"mechanism.epsilon: no analytical epsilon is known here: {reasons}")
-
-
-def _to_client(rounds: NoisyRounds, noise: RoundNoise) -> Guarantee:
-    noised = dataclasses.replace(rounds, **dataclasses.asdict(noise))
-    return guarantee_to(noised, noise_law_named(noised.noise_law), noised.client)

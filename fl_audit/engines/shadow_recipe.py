@@ -8,7 +8,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.accounting import NoisyRounds, account
+from fl_audit.accounting import Denominator, Party, PoissonSampling, Release, account
+from fl_audit.accounting.accountants import GAUSSIAN
 from fl_audit.accounting.analytical import noise_multiplier_for
 from fl_audit.array_types import Float32Array
 from fl_audit.errors import InputError
@@ -99,7 +100,7 @@ def guaranteed_epsilon(recipe: Recipe, delta: float) -> float:
     """
     if recipe.privacy is None:
         return math.inf
-    epsilon = account(_steps(recipe, recipe.privacy, delta)).epsilon
+    epsilon = account(_steps(recipe, recipe.privacy), delta).epsilon
     return math.inf if epsilon is None else epsilon
 
 
@@ -129,14 +130,16 @@ def with_epsilon(recipe: Recipe, epsilon: float, delta: float) -> Recipe:
     )
 
 
-def _steps(recipe: Recipe, privacy: DpSgd, delta: float) -> NoisyRounds:
+def _steps(recipe: Recipe, privacy: DpSgd) -> Release:
     """The steps as rounds of one-example clients, each drawn by a coin of its own."""
-    return NoisyRounds(
+    probability = min(1.0, recipe.batch_size / privacy.public_size)
+    point = Party(PoissonSampling(probability))
+    return Release(
         rounds=recipe.steps(privacy.public_size),
-        delta=delta,
-        noise_multiplier=privacy.sum_noise_multiplier,
-        sum_noise_multiplier=privacy.sum_noise_multiplier,
-        sampling_probability=min(1.0, recipe.batch_size / privacy.public_size),
+        noise=GAUSSIAN.noise(privacy.sum_noise_multiplier, privacy.sum_noise_multiplier),
+        denominator=Denominator("expected_cohort", recipe.batch_size),
+        client=point,
+        canary=point,
     )
 
 

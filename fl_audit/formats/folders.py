@@ -9,18 +9,37 @@ together, and `locked` keeps a second process out of a folder.
 import contextlib
 import dataclasses
 import fcntl
+import functools
 import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
+from fl_audit.accounting.release import (
+    Blocks,
+    Denominator,
+    Divisor,
+    FixedRounds,
+    FixedSizeSampling,
+    Noise,
+    OncePerBlock,
+    OneGroup,
+    Party,
+    PoissonSampling,
+    RandomAllocation,
+    Release,
+    Sampling,
+    UnknownRounds,
+    ZeroingKind,
+)
 from fl_audit.errors import InputError
 from fl_audit.formats.text_files import open_foreign, read_json, write_text
+from fl_audit.json_records import WRITTEN_IF_SET, fields_to_json
 
 
 @dataclass(frozen=True)
@@ -71,12 +90,6 @@ class ScoredFolder:
 
 
 FORMAT_VERSION = 1
-
-ZeroingKind = Literal["none", "fixed", "adaptive"]
-"""Whether updates are zeroed above a norm, and whether it adapts, without noise, to updates."""
-
-Blocks = tuple[tuple[int, int], ...]
-"""Blocks of consecutive rounds: pairs of a length and the number of blocks of that length."""
 
 
 @dataclass(frozen=True)
@@ -199,6 +212,24 @@ class LiveRecord:
 
 
 @dataclass(frozen=True)
+class NamedSampling:
+    """A `Sampling` as run.json has it.
+
+    Attributes:
+      kind: The name of its class.
+      fields: Its fields.
+    """
+
+    kind: str
+    fields: dict[str, Any]
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> "NamedSampling":
+        """The one that a JSON object holds."""
+        return cls(value["kind"], dict(value["fields"]))
+
+
+@dataclass(frozen=True)
 class RunRecord:
     """The facts of one training run that the report needs beyond scores and metrics.
 
@@ -241,6 +272,11 @@ class RunRecord:
       canary_squared_sensitivity: The same distance for an included canary.
       canary_blocks: The blocks of rounds of each of which a canary is in one, drawn uniformly and
         independently of all else; None where canaries' rounds are drawn otherwise.
+      client_sampling: The `Sampling` of a real client, where the fields above cannot say it. Left
+        out of the file where it is None, as are the next two.
+      canary_sampling: The same for an included canary.
+      divides_by: Whether the sum is divided by the expected or the actual number of participants,
+        where the noise law does not say it: by the actual number under Skellam noise.
       variable_sizes: The number of parameters in each variable of the model.
       stopped_after: The number of rounds after which the run stopped, as its claim was
         contradicted; None where all rounds were done.
@@ -276,6 +312,9 @@ class RunRecord:
     client_squared_sensitivity: int | None = None
     canary_squared_sensitivity: int | None = None
     canary_blocks: Blocks | None = None
+    client_sampling: NamedSampling | None = dataclasses.field(default=None, metadata=WRITTEN_IF_SET)
+    canary_sampling: NamedSampling | None = dataclasses.field(default=None, metadata=WRITTEN_IF_SET)
+    divides_by: Divisor | None = dataclasses.field(default=None, metadata=WRITTEN_IF_SET)
     variable_sizes: tuple[int, ...] = ()
     stopped_after: int | None = None
     live: LiveRecord | None = None
@@ -287,10 +326,122 @@ class RunRecord:
         """The number of rounds that were trained."""
         return self.rounds if self.stopped_after is None else self.stopped_after
 
+    @functools.cached_property
+    def release(self) -> Release:
+        """What the run released.
+
+        Raises:
+          ValueError: The numbers do not fit together.
+        """
+        drawn = self._drawn()
+        client = _read_sampling(self.client_sampling, self.client_participations, None, drawn)
+        canary = _read_sampling(
+            self.canary_sampling, self.canary_participations, self.canary_blocks, drawn
+        )
+        return Release(
+            rounds=self.rounds,
+            noise=Noise(
+                self.noise_law,
+                self.noise_multiplier,
+                self.sum_noise_multiplier,
+                self.count_noise_stddev,
+            ),
+            denominator=Denominator(
+                self.divides_by or _implied_divisor(self.noise_law), self.denominator
+            ),
+            client=Party(client, self.client_squared_sensitivity),
+            canary=Party(canary, self.canary_squared_sensitivity),
+            zeroing=self.zeroing,
+        )
+
+    def _drawn(self) -> Sampling:
+        """How the rounds of those are drawn whose participations are None."""
+        fixed_size = poisson = None
+        if self.sample_size is not None:
+            fixed_size = FixedSizeSampling(self.sample_size, self.sampled_from or 0)
+        if self.sampling_probability is not None:
+            poisson = PoissonSampling(self.sampling_probability)
+        return poisson or fixed_size or UnknownRounds()
+
+
+# A release in run.json: the fields of `RunRecord`, older than the record of a release, and more
+# where those cannot say how rounds are drawn.
+
+
+def _implied_divisor(noise_law: str) -> Divisor:
+    """The divisor of a record that does not say it."""
+    return "actual_cohort" if noise_law == "skellam" else "expected_cohort"
+
+
+def _read_sampling(
+    said: NamedSampling | None, participations: int | None, blocks: Blocks | None, drawn: Sampling
+) -> Sampling:
+    if said is not None:
+        return _sampling_named(said)
+    if participations is None:
+        return drawn
+    if blocks is not None:
+        return RandomAllocation(participations, blocks)
+    return FixedRounds(participations)
+
+
+def _sampling_named(said: NamedSampling) -> Sampling:
+    """A way to draw rounds by the name of its class; unknown where its module is not imported."""
+    kinds = [Sampling]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+    for kind in kinds:
+        if kind.__name__ == said.kind:
+            return msgspec.convert(said.fields, kind)
+    return UnknownRounds()
+
+
+def release_fields(release: Release) -> dict[str, Any]:
+    """The fields of a `RunRecord` that say what was released."""
+    client, canary = release.client.sampling, release.canary.sampling
+    both = (client, canary)
+    poisson = next((s for s in both if type(s) is PoissonSampling), None)
+    fixed_size = next((s for s in both if type(s) is FixedSizeSampling), None)
+    drawn: Sampling = poisson or fixed_size or UnknownRounds()
+    blocks = canary.blocks if isinstance(canary, RandomAllocation) else None
+    divisor = release.denominator.divisor
+    is_implied = divisor == _implied_divisor(release.noise.law)
+    return {
+        "rounds": release.rounds,
+        "noise_multiplier": release.noise.noise_multiplier,
+        "sum_noise_multiplier": release.noise.sum_noise_multiplier,
+        "count_noise_stddev": release.noise.count_noise_stddev,
+        "noise_law": release.noise.law,
+        "denominator": release.denominator.expected,
+        "divides_by": None if is_implied else divisor,
+        "zeroing": release.zeroing,
+        "sampling_probability": poisson and poisson.probability,
+        "sample_size": fixed_size and fixed_size.sample_size,
+        "sampled_from": fixed_size and fixed_size.sampled_from,
+        "client_participations": client.most,
+        "canary_participations": canary.most,
+        "canary_blocks": blocks,
+        "client_sampling": _named(client, drawn, FixedRounds, OncePerBlock, OneGroup),
+        "canary_sampling": _named(
+            canary, drawn, FixedRounds, OncePerBlock, OneGroup, RandomAllocation
+        ),
+        "client_squared_sensitivity": release.client.squared_sensitivity,
+        "canary_squared_sensitivity": release.canary.squared_sensitivity,
+    }
+
+
+def _named(
+    sampling: Sampling, drawn: Sampling, *said_by_participations: type[Sampling]
+) -> NamedSampling | None:
+    """What the other fields cannot say; None where they say all that accounting needs."""
+    if sampling == drawn or type(sampling) in said_by_participations:
+        return None
+    return NamedSampling(type(sampling).__name__, dataclasses.asdict(sampling))
+
 
 def write_record(folder: RunFolder, record: RunRecord) -> None:
     """Writes `run.json`."""
-    text = json.dumps(dataclasses.asdict(record), indent=2, allow_nan=False)
+    text = json.dumps(fields_to_json(record), indent=2, allow_nan=False)
     write_text(folder.record, text + "\n")
 
 
@@ -307,9 +458,14 @@ def read_record(folder: RunFolder) -> RunRecord:
             f"{folder.record}: format_version is {version!r}, must be {FORMAT_VERSION}"
         )
     try:
-        return msgspec.convert(fields, RunRecord)
+        record = msgspec.convert(fields, RunRecord)
     except msgspec.MsgspecError as error:
         raise InputError(f"{folder.record}: is not a run record: {error}") from error
+    try:
+        _ = record.release  # made once, so that nobody who reads the record has to catch it
+    except ValueError as error:
+        raise InputError(f"{folder.record}: {error}") from error
+    return record
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,10 @@ from fl_audit.mechanisms.kind import (
     Mechanism,
     MechanismKind,
     NoisyMechanism,
-    RoundNoise,
     fresh_in_each_round,
     made_to_be_clipped,
 )
+from fl_audit.mechanisms.released import describe
 from fl_audit.mechanisms.zeroing import AdaptiveZeroing, FixedZeroing, Zeroing, zeroing_kind
 
 __all__ = [
@@ -37,11 +37,11 @@ __all__ = [
     "MechanismKind",
     "NoPrivacy",
     "NoisyMechanism",
-    "RoundNoise",
     "TreeAggregation",
     "Zeroing",
     "canary_norm",
     "clip_and_noise",
+    "describe",
     "fresh_in_each_round",
     "made_to_be_clipped",
     "make_aggregator",

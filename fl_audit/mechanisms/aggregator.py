@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from fl_audit.accounting.release import Noise
 from fl_audit.errors import InputError
 from fl_audit.kinds.registry import Kinds
 from fl_audit.mechanisms.correlated import TREE_AGGREGATION
 from fl_audit.mechanisms.distributed import DISTRIBUTED
 from fl_audit.mechanisms.independent import GAUSSIAN_ADAPTIVE, GAUSSIAN_FIXED, NO_PRIVACY
-from fl_audit.mechanisms.kind import ClipAndNoise, Mechanism, MechanismKind, RoundNoise
+from fl_audit.mechanisms.kind import ClipAndNoise, Mechanism, MechanismKind
 from fl_audit.mechanisms.zeroing import inside_zeroing, zeroed, zeroing_norm
 
 if typing.TYPE_CHECKING:
@@ -38,7 +39,7 @@ _LEAST_NOISE, _MOST_NOISE = 1e-6, 1e6
 """Noise multipliers between which accounting is exact; below, epsilon is above 1e11."""
 
 
-def round_noise(table: Mechanism, expected_cohort: float) -> RoundNoise:
+def round_noise(table: Mechanism, expected_cohort: float) -> Noise:
     """The noise that a mechanism adds in a round; may import TFF.
 
     Args:
@@ -49,6 +50,7 @@ def round_noise(table: Mechanism, expected_cohort: float) -> RoundNoise:
       InputError: The noise multiplier is too small or too large to be told from none or to be
         computed with, the noise on the adaptive clip's count is too low for it, or the config asks
         for too few bits.
+      ValueError: The mechanism's noise is not by its own noise law.
     """
     multiplier = getattr(table, "noise_multiplier", 0.0)
     if multiplier and not _LEAST_NOISE <= multiplier <= _MOST_NOISE:
@@ -56,7 +58,11 @@ def round_noise(table: Mechanism, expected_cohort: float) -> RoundNoise:
             f"mechanism.noise_multiplier: must be 0, for no noise, or from {_LEAST_NOISE:g} to "
             f"{_MOST_NOISE:g}, got {multiplier:g}"
         )
-    return MECHANISMS.of(table).round_noise(table, expected_cohort)
+    kind = MECHANISMS.of(table)
+    noise = kind.round_noise(table, expected_cohort)
+    if noise.law != kind.noise_law.name:
+        raise ValueError(f"noise by {kind.noise_law.name!r} must say so, got {noise.law!r}")
+    return noise
 
 
 def make_aggregator(

@@ -3,7 +3,8 @@
 import typing
 from typing import Any
 
-from fl_audit.accounting.noise_laws import TREE
+from fl_audit.accounting.accountants import TREE
+from fl_audit.accounting.release import Noise
 from fl_audit.accounting.tree_nodes import Trees
 from fl_audit.formats.folders import RunRecord
 from fl_audit.kinds.table import PositiveFloat, PositiveInt
@@ -11,7 +12,6 @@ from fl_audit.mechanisms.kind import (
     ClipAndNoise,
     MechanismKind,
     NoisyMechanism,
-    RoundNoise,
     made_to_be_clipped,
 )
 from fl_audit.mechanisms.zeroing import Zeroing
@@ -41,8 +41,8 @@ class TreeAggregation(
     zeroing: Zeroing | None = None
 
 
-def _noise(table: TreeAggregation, expected_cohort: float) -> RoundNoise:
-    return RoundNoise(table.multiplier, table.multiplier, 0.0)
+def _noise(table: TreeAggregation, expected_cohort: float) -> Noise:
+    return TREE.noise(table.multiplier, table.multiplier)
 
 
 def _aggregator(
@@ -94,8 +94,10 @@ TREE_AGGREGATION = MechanismKind(
     clip_and_noise=_clip_and_noise,
     canary_norm=made_to_be_clipped,
     noise_law=TREE,
+    divides_by="expected_cohort",
     trees=_trees,
     why_not_checked="the noise of a tree's nodes is not fresh in each round",
+    why_not_replayed=None,
     clip_words=_clip_words,
     noise_words=_noise_words,
 )

@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from fl_audit.accounting.noise_laws import SKELLAM
+from fl_audit.accounting.accountants import SKELLAM
+from fl_audit.accounting.release import Noise
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunRecord
 from fl_audit.mechanisms.independent import (
@@ -19,7 +20,6 @@ from fl_audit.mechanisms.kind import (
     ClipAndNoise,
     MechanismKind,
     NoisyMechanism,
-    RoundNoise,
     fresh_in_each_round,
     made_to_be_clipped,
 )
@@ -45,10 +45,10 @@ class Distributed(NoisyMechanism, frozen=True, kw_only=True, tag_field="kind", t
     zeroing: Zeroing | None = None
 
 
-def _noise(table: Distributed, expected_cohort: float) -> RoundNoise:
+def _noise(table: Distributed, expected_cohort: float) -> Noise:
     cohort = _whole(expected_cohort)
     _check(table, cohort)
-    return noise_with_count(table.multiplier, cohort, None)
+    return noise_with_count(SKELLAM, table.multiplier, cohort, None)
 
 
 def _check(table: Distributed, cohort: int) -> None:
@@ -122,8 +122,10 @@ DISTRIBUTED = MechanismKind(
     clip_and_noise=_clip_and_noise,
     canary_norm=made_to_be_clipped,
     noise_law=SKELLAM,
+    divides_by="actual_cohort",
     trees=fresh_in_each_round,
     why_not_checked="each client adds a share of discrete noise, in rotated coordinates",
+    why_not_replayed="clients take the seed of their noise from the clock",
     clip_words=_clip_words,
     noise_words=_noise_words,
 )

@@ -8,7 +8,8 @@ import typing
 import warnings
 from typing import Any
 
-from fl_audit.accounting.noise_laws import GAUSSIAN
+from fl_audit.accounting.accountants import GAUSSIAN, NoiseLaw
+from fl_audit.accounting.release import Noise
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunRecord
 from fl_audit.kinds.table import NonNegativeFloat, PositiveFloat, Table
@@ -17,7 +18,6 @@ from fl_audit.mechanisms.kind import (
     Mechanism,
     MechanismKind,
     NoisyMechanism,
-    RoundNoise,
     fresh_in_each_round,
     made_to_be_clipped,
 )
@@ -68,8 +68,8 @@ class GaussianFixed(
     zeroing: Zeroing | None = None
 
 
-def _adaptive_noise(table: GaussianAdaptive, expected_cohort: float) -> RoundNoise:
-    return noise_with_count(table.multiplier, expected_cohort, table.clipped_count_stddev)
+def _adaptive_noise(table: GaussianAdaptive, expected_cohort: float) -> Noise:
+    return noise_with_count(GAUSSIAN, table.multiplier, expected_cohort, table.clipped_count_stddev)
 
 
 def _adaptive_aggregator(
@@ -99,8 +99,8 @@ def _adaptive_noise_words(table: GaussianAdaptive, record: RunRecord) -> str:
     return f"; {noise_with_count_words(record, 'Gaussian')}"
 
 
-def _fixed_noise(table: GaussianFixed, expected_cohort: float) -> RoundNoise:
-    return RoundNoise(table.multiplier, table.multiplier, 0.0)
+def _fixed_noise(table: GaussianFixed, expected_cohort: float) -> Noise:
+    return GAUSSIAN.noise(table.multiplier, table.multiplier)
 
 
 def _fixed_aggregator(
@@ -139,8 +139,10 @@ GAUSSIAN_ADAPTIVE = MechanismKind(
     clip_and_noise=_adaptive_clip_and_noise,
     canary_norm=made_to_be_clipped,
     noise_law=GAUSSIAN,
+    divides_by="expected_cohort",
     trees=fresh_in_each_round,
     why_not_checked=None,
+    why_not_replayed=None,
     clip_words=_adaptive_clip_words,
     noise_words=_adaptive_noise_words,
 )
@@ -152,8 +154,10 @@ GAUSSIAN_FIXED = MechanismKind(
     clip_and_noise=_fixed_clip_and_noise,
     canary_norm=made_to_be_clipped,
     noise_law=GAUSSIAN,
+    divides_by="expected_cohort",
     trees=fresh_in_each_round,
     why_not_checked=None,
+    why_not_replayed=None,
     clip_words=_fixed_clip_words,
     noise_words=_fixed_noise_words,
 )
@@ -167,11 +171,12 @@ COUNT_STDDEV_OF_COHORT = 0.05
 
 
 def noise_with_count(
-    noise_multiplier: float, expected_cohort: float, count_stddev: float | None
-) -> RoundNoise:
+    law: NoiseLaw, noise_multiplier: float, expected_cohort: float, count_stddev: float | None
+) -> Noise:
     """The noise of a round where a noised count moves the clip norm.
 
     Args:
+      law: The law of the noise.
       noise_multiplier: The effective noise multiplier.
       expected_cohort: The expected number of clients and canaries in a round.
       count_stddev: The standard deviation of the noise on the count, in clients; None for TFF's
@@ -195,7 +200,7 @@ def noise_with_count(
             f"clip's count for noise_multiplier {noise_multiplier}; must be more than "
             f"{noise_multiplier / 2:.3g}"
         ) from error
-    return RoundNoise(noise_multiplier, sum_noise, count_noise or 0.0)
+    return law.noise(noise_multiplier, sum_noise, count_noise or 0.0)
 
 
 def moving_clip_words(norm: float, quantile: float) -> str:
@@ -232,8 +237,8 @@ class NoPrivacy(Table, Mechanism, frozen=True, tag_field="kind", tag="none"):
     zeroing: Zeroing | None = None
 
 
-def _noise(table: NoPrivacy, expected_cohort: float) -> RoundNoise:
-    return RoundNoise(0.0, 0.0, 0.0)
+def _noise(table: NoPrivacy, expected_cohort: float) -> Noise:
+    return GAUSSIAN.noise(0.0, 0.0)
 
 
 def _aggregator(
@@ -272,8 +277,10 @@ NO_PRIVACY = MechanismKind(
     clip_and_noise=_clip_and_noise,
     canary_norm=_canary_norm,
     noise_law=GAUSSIAN,
+    divides_by="expected_cohort",
     trees=fresh_in_each_round,
     why_not_checked="nothing clips the updates, and no noise is added",
+    why_not_replayed=None,
     clip_words=_clip_words,
     noise_words=_noise_words,
 )

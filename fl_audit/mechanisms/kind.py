@@ -7,7 +7,8 @@ from typing import Any, Generic, Self, TypeVar
 
 import msgspec
 
-from fl_audit.accounting.noise_laws import NoiseLaw, noise_law_named
+from fl_audit.accounting.accountants import NoiseLaw, noise_law_named
+from fl_audit.accounting.release import Divisor, Noise
 from fl_audit.accounting.tree_nodes import Trees
 from fl_audit.formats.folders import RunRecord
 from fl_audit.kinds.table import NonNegativeFloat, PositiveFloat, Table
@@ -31,24 +32,6 @@ class Mechanism:
 
 
 MechanismTable = TypeVar("MechanismTable")
-
-
-@dataclass(frozen=True)
-class RoundNoise:
-    """The noise of one round.
-
-    Attributes:
-      noise_multiplier: The effective noise multiplier, which counts everything that the round
-        releases.
-      sum_noise_multiplier: The standard deviation of the noise on the sum of clipped updates, as a
-        multiple of the clip norm; under tree aggregation, of the noise on each node.
-      count_noise_stddev: The standard deviation of the noise on the number of unclipped updates, in
-        clients; 0 where no number is released.
-    """
-
-    noise_multiplier: float
-    sum_noise_multiplier: float
-    count_noise_stddev: float
 
 
 @dataclass(frozen=True)
@@ -81,13 +64,18 @@ class MechanismKind(Generic[MechanismTable]):
         aggregator's process when the round begins.
       canary_norm: The length that the table fixes for a canary's update; None where updates are
         clipped, so that a canary is made long enough to be clipped.
-      noise_law: The law of the noise, as it is registered with accounting.
+      noise_law: The law of the noise, as it is registered with accounting; it makes the `Noise` of
+        a round.
+      divides_by: Whether the sum is divided by the expected number of participants, which reveals
+        nothing, or by that of those who came.
       trees: The trees on whose nodes there is noise, for a table and a number of rounds; None where
         every round draws its own noise.
       why_not_checked: The reason, in words, for which the checks of aggregates do not know this
         mechanism; None where they do: each round's aggregate is then a sum of updates no longer
         than the clip norm, with fresh Gaussian noise on each coordinate, over the expected number
         of participants.
+      why_not_replayed: The reason, in words, for which a round cannot be repeated with one seed;
+        None where it can.
       clip_words: A main clause on clipping, for people, without a full stop.
       noise_words: The continuation of that clause on the noise of a run that has any.
 
@@ -96,15 +84,17 @@ class MechanismKind(Generic[MechanismTable]):
     """
 
     table: type[MechanismTable]
-    round_noise: Callable[[MechanismTable, float], RoundNoise]
+    round_noise: Callable[[MechanismTable, float], Noise]
     make_aggregator: Callable[
         [MechanismTable, float], "tff.aggregators.UnweightedAggregationFactory"
     ]
     clip_and_noise: Callable[[MechanismTable, Any], ClipAndNoise]
     canary_norm: Callable[[MechanismTable], float | None]
     noise_law: NoiseLaw
+    divides_by: Divisor
     trees: Callable[[MechanismTable, int], Trees | None]
     why_not_checked: str | None
+    why_not_replayed: str | None
     clip_words: Callable[[MechanismTable], str]
     noise_words: Callable[[MechanismTable, RunRecord], str]
 
@@ -119,7 +109,7 @@ def made_to_be_clipped(table: object) -> None:
 
 
 def fresh_in_each_round(table: object, num_rounds: int) -> None:
-    """The `trees` of a mechanism whose rounds draw their own noise, of which there are none."""
+    """Returns None: independent noise in each round uses no tree; a mechanism's `trees`."""
 
 
 # The keys that mechanisms with noise share: how much, or the epsilon that it is to guarantee.

@@ -6,7 +6,7 @@ from typing import Annotated, Any, assert_never
 
 from msgspec import Meta
 
-from fl_audit.formats.folders import ZeroingKind
+from fl_audit.accounting.release import ZeroingKind
 from fl_audit.kinds.table import NonNegativeFloat, PositiveFloat, Table
 
 if typing.TYPE_CHECKING:

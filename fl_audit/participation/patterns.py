@@ -18,8 +18,8 @@ looked at:
 >>> schedule.client_participations, schedule.canary_participations
 (2, 1)
 >>> schedule = bernoulli_schedule(Bernoulli(rounds=4, clients_per_round=2), 0, roster)
->>> round(schedule.sampling_probability, 3), schedule.client_participations
-(0.333, None)
+>>> schedule.client_attendance.sampling
+PoissonSampling(probability=0.3333333333333333)
 """
 
 import functools
@@ -28,6 +28,14 @@ from typing import Literal, assert_never
 
 import numpy as np
 
+from fl_audit.accounting.release import (
+    FixedRounds,
+    FixedSizeSampling,
+    OncePerBlock,
+    OneGroup,
+    PoissonSampling,
+    Sampling,
+)
 from fl_audit.array_types import IndexArray
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunRecord
@@ -39,13 +47,6 @@ from fl_audit.participation.placement import (
     once_per_epoch,
     place,
     placement_words,
-)
-from fl_audit.participation.possible_rounds import (
-    DrawnRounds,
-    OncePerBlock,
-    OneGroup,
-    PossibleRounds,
-    Sampled,
 )
 from fl_audit.participation.schedule import (
     Attendance,
@@ -95,7 +96,7 @@ def shuffle_schedule(config: Shuffle, seed: int, roster: Roster) -> Schedule:
         client_attendance=Attendance(
             of=_dealt(num_clients, rounds_per_epoch, seed),
             expected=expected_clients,
-            possible_rounds=OncePerBlock(rounds_per_epoch),
+            sampling=OncePerBlock.over(config.rounds, rounds_per_epoch),
         ),
         canary_attendance=(
             once_per_epoch(roster.pool, seed, config.rounds, rounds_per_epoch).of_canaries(
@@ -177,20 +178,19 @@ def bernoulli_schedule(config: Bernoulli, seed: int, roster: Roster) -> Schedule
             if config.canaries == "like_clients"
             else place(config, config.canaries, seed, roster, config.clients_per_round)
         ),
-        sampling_probability=probability,
     )
 
 
 def _sampled(members: IndexArray, probability: float, seed: int, stream: Stream) -> Attendance:
     coins = _coins(members, probability, seed, stream)
-    return Attendance(coins, probability * len(members), Sampled())
+    return Attendance(coins, probability * len(members), PoissonSampling(probability))
 
 
 def _sampled_canaries(roster: Roster, probability: float, seed: int) -> CanaryAttendance:
     dealt = _coins(roster.pool, probability, seed, Stream.CANARY_ROUNDS)
     expected = probability * int(roster.included.sum())
     attending = included_among(dealt, roster.included)
-    return CanaryAttendance(attending, expected, Sampled(), dealt)
+    return CanaryAttendance(attending, expected, PoissonSampling(probability), dealt)
 
 
 def _coins(members: IndexArray, probability: float, seed: int, stream: Stream) -> Draw:
@@ -253,12 +253,12 @@ class Urn:
         """The number of real clients and canaries in the urn."""
         return self.roster.num_clients + len(self.roster.included)
 
-    def client_attendance(self, draw: Draw, possible_rounds: PossibleRounds) -> Attendance:
+    def client_attendance(self, draw: Draw, sampling: Sampling) -> Attendance:
         """The real clients among those drawn.
 
         Args:
           draw: The function from a round to the numbers drawn from the urn.
-          possible_rounds: The rounds that may draw the same client.
+          sampling: The rounds that may draw the same client, and how they do.
         """
         num_clients = self.roster.num_clients
 
@@ -266,9 +266,9 @@ class Urn:
             drawn = draw(round_index)
             return drawn[drawn < num_clients]
 
-        return Attendance(of, self.sample_size * num_clients / self.size, possible_rounds)
+        return Attendance(of, self.sample_size * num_clients / self.size, sampling)
 
-    def canary_attendance(self, draw: Draw, possible_rounds: PossibleRounds) -> CanaryAttendance:
+    def canary_attendance(self, draw: Draw, sampling: Sampling) -> CanaryAttendance:
         """The canaries among those drawn; arguments as for `client_attendance`."""
         num_clients, included = self.roster.num_clients, self.roster.included
 
@@ -279,7 +279,7 @@ class Urn:
 
         expected = self.sample_size * int(included.sum()) / self.size
         attending = included_among(dealt, included)
-        return CanaryAttendance(attending, expected, possible_rounds, dealt)
+        return CanaryAttendance(attending, expected, sampling, dealt)
 
 
 def sample(random: np.random.Generator, members: IndexArray | int, size: int) -> IndexArray:
@@ -318,20 +318,20 @@ def uniform_schedule(config: Uniform, seed: int, roster: Roster) -> Schedule:
     is_shared = config.canaries == "like_clients"
     urn = Urn.of(roster if is_shared else roster.without_canaries, config.clients_per_round)
 
+    sampling = FixedSizeSampling(urn.sample_size, urn.size)
+
     def draw(round_index: int) -> IndexArray:
         random = generator(seed, Stream.CLIENT_ROUNDS, round_index)
         return sample(random, urn.size, urn.sample_size)
 
     return Schedule(
         num_rounds=config.rounds,
-        client_attendance=urn.client_attendance(draw, Sampled()),
+        client_attendance=urn.client_attendance(draw, sampling),
         canary_attendance=(
-            urn.canary_attendance(draw, Sampled())
+            urn.canary_attendance(draw, sampling)
             if config.canaries == "like_clients"
             else place(config, config.canaries, seed, roster, config.clients_per_round)
         ),
-        sample_size=urn.sample_size,
-        sampled_from=urn.size,
     )
 
 
@@ -394,7 +394,7 @@ def min_separation_schedule(config: MinSeparation, seed: int, roster: Roster) ->
     is_shared = config.canaries == "like_clients"
     urn = _urn(config, roster if is_shared else roster.without_canaries)
     draw = _drawn_from_groups(urn, config.separation, seed)
-    one_group = OneGroup(config.separation)
+    one_group = OneGroup.over(config.rounds, config.separation)
     return Schedule(
         num_rounds=config.rounds,
         client_attendance=urn.client_attendance(draw, one_group),
@@ -486,7 +486,7 @@ class EveryRound(Table, Participation, frozen=True, tag_field="kind", tag="every
 def every_round_schedule(config: EveryRound, seed: int, roster: Roster) -> Schedule:
     """Schedules each real client and each included canary in every round."""
     del seed  # nothing is drawn
-    always = DrawnRounds(config.rounds)
+    always = FixedRounds(config.rounds)
     canaries = np.flatnonzero(roster.included)
     return Schedule(
         num_rounds=config.rounds,

@@ -4,6 +4,7 @@ A `ParticipationPattern` is what a pattern registers. Its schedule is a function
 round alone, so that a resumed run has the cohorts of an uninterrupted one.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -11,12 +12,12 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from fl_audit.accounting.release import FixedRounds, RandomAllocation, Sampling
 from fl_audit.array_types import IndexArray
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunRecord
 from fl_audit.kinds import Kinds, Table
 from fl_audit.number_words import count
-from fl_audit.participation.possible_rounds import DrawnRounds, PossibleRounds, most_participations
 
 Draw = Callable[[int], IndexArray]
 """A function from a round, counted from 0, to the indices of those who take part in it."""
@@ -71,12 +72,13 @@ class Attendance:
       of: The function from a round to those who take part; may be called from any thread, in any
         order.
       expected: The expected number of them in a round, on average over rounds.
-      possible_rounds: The rounds that one of them may be in; accounting rests on it.
+      sampling: The rounds that one of them may be in, and how they are drawn; accounting rests on
+        it.
     """
 
     of: Draw
     expected: float
-    possible_rounds: PossibleRounds
+    sampling: Sampling
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,13 +91,9 @@ class CanaryAttendance(Attendance):
 
     Attributes:
       dealt: The function from a round to the canaries that it is dealt to, included or not.
-      blocks: The numbers of rounds of the blocks that make up the run, of each of which a canary is
-        in one round, drawn uniformly and independently of all else; None where rounds are drawn
-        otherwise.
     """
 
     dealt: Draw
-    blocks: tuple[int, ...] | None = None
 
 
 def included_among(dealt: Draw, included: npt.NDArray[np.bool_]) -> Draw:
@@ -125,19 +123,11 @@ class Schedule:
       num_rounds: The number of rounds of training.
       client_attendance: The rounds of the real clients.
       canary_attendance: The rounds of the canaries.
-      sampling_probability: The probability that one client takes part in one round under Poisson
-        sampling, valid for all whose participations are None; None under other patterns.
-      sample_size: The number of members that every round draws uniformly without replacement; None
-        under other patterns.
-      sampled_from: The number of members that `sample_size` are drawn from; None likewise.
     """
 
     num_rounds: int
     client_attendance: Attendance
     canary_attendance: CanaryAttendance
-    sampling_probability: float | None = None
-    sample_size: int | None = None
-    sampled_from: int | None = None
 
     @property
     def expected_clients(self) -> float:
@@ -157,12 +147,12 @@ class Schedule:
     @property
     def client_participations(self) -> int | None:
         """The largest number of rounds of a real client; None where sampling decides."""
-        return most_participations(self.client_attendance.possible_rounds, self.num_rounds)
+        return self.client_attendance.sampling.most
 
     @property
     def canary_participations(self) -> int | None:
         """The largest number of rounds of an included canary; None where sampling decides."""
-        return most_participations(self.canary_attendance.possible_rounds, self.num_rounds)
+        return self.canary_attendance.sampling.most
 
     def cohort(self, round_index: int) -> Cohort:
         """The cohort of one round."""
@@ -232,7 +222,9 @@ class Presentations:
           members: The index of who takes part, integers of shape (participations,).
           rounds: The round of each, in [0, num_rounds), integers of shape (participations,).
           num_rounds: The number of rounds of training.
-          blocks: See `CanaryAttendance`.
+          blocks: The numbers of rounds of the blocks that make up the run, of each of which a
+            member is in one round, drawn uniformly and independently of all else; None where rounds
+            are drawn otherwise.
         """
         order = np.lexsort((members, rounds))
         self._num_rounds = num_rounds
@@ -245,7 +237,7 @@ class Presentations:
     def attendance(self) -> Attendance:
         """The presentations as an `Attendance` of a schedule."""
         most = int(np.bincount(self._members).max(initial=0))
-        return Attendance(self.of, len(self._members) / self._num_rounds, DrawnRounds(most))
+        return Attendance(self.of, len(self._members) / self._num_rounds, FixedRounds(most))
 
     def of_canaries(self, included: npt.NDArray[np.bool_]) -> CanaryAttendance:
         """The presentations of a whole pool as a `CanaryAttendance` of a schedule.
@@ -255,10 +247,13 @@ class Presentations:
         """
         kept = included[self._members]
         attending = Presentations(self._members[kept], self._rounds[kept], self._num_rounds)
-        made = attending.attendance
-        return CanaryAttendance(
-            made.of, made.expected, made.possible_rounds, dealt=self.of, blocks=self._blocks
-        )
+        drawn = attending.attendance
+        sampling = drawn.sampling
+        if self._blocks is not None:
+            counted = Counter(self._blocks)
+            blocks = tuple(sorted(counted.items(), reverse=True))
+            sampling = RandomAllocation(sampling.most or 0, blocks)
+        return CanaryAttendance(drawn.of, drawn.expected, sampling, dealt=self.of)
 
     def of(self, round_index: int) -> IndexArray:
         """The indices of those who take part in one round, ascending."""

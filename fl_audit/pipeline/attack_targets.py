@@ -217,7 +217,7 @@ def _check_clients(num_clients: int, attack: FederatedAttack) -> None:
 
 def _guaranteed(run: PreparedRun) -> Guaranteed:
     """The analytical epsilon of a run to a real client; infinite where none is known."""
-    accounting = account(run.noisy_rounds)
+    accounting = account(run.release, run.delta)
     epsilon = accounting.client.epsilon
     return Guaranteed(
         epsilon=math.inf if epsilon is None else epsilon,

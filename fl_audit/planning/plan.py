@@ -126,7 +126,7 @@ def make_plan(config: Config, trials: int | None = None, task: TaskFacts | None 
     takes_long = run.num_canaries > _MANY_CANARIES
     few = min(trials or _TRIALS, _FEWEST_TRIALS if takes_long else _FEW_TRIALS)
     trials = trials or (_FEW_TRIALS if takes_long else _TRIALS)
-    rounds = run.noisy_rounds
+    release = run.release
     logged = [statistic.name for statistic in statistics_of(config.canaries, config.audit)]
     predictions = predict(run, trials)
     return Plan(
@@ -136,10 +136,10 @@ def make_plan(config: Config, trials: int | None = None, task: TaskFacts | None 
         predictions=predictions,
         not_predicted=tuple(n for n in logged if n not in {s.name for s in predicted}),
         variants=variants(run, few),
-        power=claim_power(run, rounds, few),
+        power=claim_power(run, release, few),
         cost=measure_cost(run),
         accuracy=accuracy_cost(run),
-        accounting=account(rounds),
+        accounting=account(release, run.delta),
         efficiency=planned_efficiency(run, predictions),
     )
 
@@ -209,7 +209,7 @@ def find_noise(config: Config) -> FoundNoise:
         not_covered = None
     except InputError as error:
         not_covered = str(error)
-    accounting = account(design.noisy_rounds)
+    accounting = account(design.release, design.delta)
     return FoundNoise(design.config, multiplier, design.num_canaries, accounting, task, not_covered)
 
 

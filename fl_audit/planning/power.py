@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from fl_audit.accounting import (
     AttackerBound,
-    NoisyRounds,
+    Release,
     attacker_bounds,
     canaries_to_prove,
     most_provable,
@@ -76,8 +76,8 @@ def planned_efficiency(
       run: The planned run.
       predictions: The predictions, one per statistic.
     """
-    rounds = run.noisy_rounds
-    bounds = attacker_bounds(rounds, rounds.canary)
+    release = run.release
+    bounds = attacker_bounds(release, release.canary, run.delta)
     needed = {
         knows: _needed(bounds.against(knows), run)
         for knows in {knows_rounds(made.statistic.threat_model) for made in predictions}
@@ -174,12 +174,12 @@ class ClaimPower:
         }
 
 
-def claim_power(run: PlannedRun, rounds: NoisyRounds, trials: int) -> ClaimPower | None:
+def claim_power(run: PlannedRun, release: Release, trials: int) -> ClaimPower | None:
     """Simulates the verdict on the config's claim; None where it claims nothing.
 
     Args:
       run: The planned run.
-      rounds: The noisy rounds of the run, as its record would have them.
+      release: What the run will release.
       trials: Number of simulated runs at every point of the range of the unknowns.
 
     Raises:
@@ -189,7 +189,7 @@ def claim_power(run: PlannedRun, rounds: NoisyRounds, trials: int) -> ClaimPower
     if audit.claimed_epsilon is None:
         return None
     claim = Claim(audit.claimed_epsilon, run.delta)
-    chosen = chosen_tests(run.config, rounds.client_participations)
+    chosen = chosen_tests(run.config, release.client.participations)
     statistics = _simulated(run.config, chosen)
     tests = RepeatedTests(claim, chosen.methods, chosen.level)
     simulated = _SimulatedTests(statistics, tests)
@@ -201,7 +201,7 @@ def claim_power(run: PlannedRun, rounds: NoisyRounds, trials: int) -> ClaimPower
     return ClaimPower(
         claim=claim,
         num_tests=len(chosen),
-        unfit=why_unfit(rounds),
+        unfit=why_unfit(release),
         faults=tuple(_fault_power(run, factor, simulated, trials) for factor in factors),
         ideal_epsilon=FACTOR * claim.epsilon,
         ideal_power=made.power,

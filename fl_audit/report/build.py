@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 
 from fl_audit.accounting import (
-    NoisyRounds,
+    Release,
     account,
     attacker_bounds,
     noise_law_named,
 )
-from fl_audit.accounting.noise_laws import SKELLAM
+from fl_audit.accounting.analytical import check_delta
 from fl_audit.attacks.audit_table import Audit
 from fl_audit.attacks.statistics import Statistic
 from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS, ThreatModel, threat_models_of
@@ -80,8 +80,10 @@ def build_report(run: FinishedRun, estimated: Report | None = None) -> Report:
     Raises:
       InputError: The record's noise does not add up, or no method can be applied to the scores.
     """
-    rounds = _noisy_rounds(run)
-    against_canary = attacker_bounds(rounds, rounds.canary)
+    release, delta = _release(run), run.record.delta
+    against_client, against_canary = (
+        attacker_bounds(release, party, delta) for party in (release.client, release.canary)
+    )
     checks = checks_of_run(run)
     arrival = run_arrival(run)
     if estimated is None:
@@ -98,11 +100,9 @@ def build_report(run: FinishedRun, estimated: Report | None = None) -> Report:
         arrival=arrival,
         checks=checks,
         faults=faults_of(run),
-        analytical=account(rounds),
-        attackers=guarantees_against(attacker_bounds(rounds, rounds.client), against_canary),
-        efficiency=efficiency_of(
-            against_canary, statistics, rounds.delta, run.config.audit.confidence
-        ),
+        analytical=account(release, delta),
+        attackers=guarantees_against(against_client, against_canary),
+        efficiency=efficiency_of(against_canary, statistics, delta, run.config.audit.confidence),
         run=run.record,
         config=run.config,
         fl_audit_version=__version__,
@@ -146,13 +146,14 @@ def _threat_model(run: FinishedRun, model: ThreatModel) -> SeenByAttacker:
     )
 
 
-def _noisy_rounds(run: FinishedRun) -> NoisyRounds:
+def _release(run: FinishedRun) -> Release:
     try:
-        rounds = NoisyRounds.of(run.record)
-        noise_law_named(rounds.noise_law)
+        check_delta(run.record.delta)
+        release = run.record.release
+        noise_law_named(release.noise.law)
     except ValueError as error:
         raise InputError(f"{run.folder.record}: {error}") from error
-    return rounds
+    return release
 
 
 def run_verdict(run: FinishedRun, checks: Checks, arrival: Arrival) -> Verdict | None:
@@ -210,7 +211,7 @@ def faults_of(run: FinishedRun) -> tuple[TrainingFault, ...]:
     return training_faults(
         curves,
         _num_classes(run.record.variable_sizes),
-        divides_by_actual=MECHANISMS.of(run.config.mechanism).noise_law is SKELLAM,
+        divides_by_actual=MECHANISMS.of(run.config.mechanism).divides_by == "actual_cohort",
     )
 
 

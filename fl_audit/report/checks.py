@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 
-from fl_audit.accounting.noise_laws import SKELLAM
 from fl_audit.array_types import FloatArray
 from fl_audit.attacks.logs import SeenLog, log_arrival
 from fl_audit.attacks.own_rounds import OwnRounds, RoundLengths, arrival_in_rounds
@@ -366,9 +365,8 @@ def _lengths(run: FinishedRun) -> RoundLengths:
     kind = MECHANISMS.of(run.config.mechanism)
     fixed = kind.canary_norm(run.config.mechanism) or math.nan
     clip_norm = np.where(np.isinf(run.rounds.clip_norm), fixed, run.rounds.clip_norm)
-    # Distributed noise is on a mean over those who took part, other noise on one over the expected.
-    takes_actual = kind.noise_law is SKELLAM
-    denominator = np.maximum(run.rounds.participants, 1) if takes_actual else run.record.denominator
+    came = np.maximum(run.rounds.participants, 1)
+    denominator = came if kind.divides_by == "actual_cohort" else run.record.denominator
     return RoundLengths(_measured(run), clip_norm / denominator)
 
 

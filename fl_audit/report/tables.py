@@ -353,7 +353,7 @@ def accounting_rows(report: Report) -> list[AccountingRow]:
         AccountingRow(
             party=party,
             participations=_participations(guarantee.participations),
-            accountant=ACCOUNTANT_TITLES[by.accountant],
+            accountant=ACCOUNTANT_TITLES.get(by.accountant, by.accountant),
             epsilon="–" if by.accountant == "none_known" else upper_bound_text(by.epsilon),
             reason=by.reason,
         )

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from fl_audit.accounting.noise_laws import SKELLAM
 from fl_audit.array_types import FloatArray
 from fl_audit.checks.training_faults import TrainingCurves, training_faults
 from fl_audit.config import Config
@@ -21,7 +20,6 @@ from fl_audit.errors import InputError
 from fl_audit.estimators.anytime import LARGEST_TESTED
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.text_files import read_csv, write_text
-from fl_audit.mechanisms import MECHANISMS
 from fl_audit.progress import Progress, warn
 
 if TYPE_CHECKING:
@@ -297,7 +295,7 @@ class FaultLines(RoundObserver):
         outputs = int(run.task.classifier.variable_sizes[-1])
         has_classes = outputs > 1 and run.task.held_out.labels.dtype.kind != "f"
         self._num_classes = outputs if has_classes else None
-        self._divides_by_actual = MECHANISMS.of(run.config.mechanism).noise_law is SKELLAM
+        self._divides_by_actual = run.release.denominator.divisor == "actual_cohort"
 
     def run_started(self, run: StartedRun) -> None:
         """Reads the rounds of earlier sessions, which metrics.csv has."""

@@ -4,7 +4,6 @@ If the process is killed, the run can be resumed from the last checkpoint.
 """
 
 import contextlib
-import dataclasses
 import datetime
 import importlib.metadata
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +17,14 @@ from fl_audit.canaries.tables import coin_probability
 from fl_audit.checks import write_replay
 from fl_audit.engines.engine import Engine, as_vector
 from fl_audit.engines.prepare import PreparedRun
-from fl_audit.formats.folders import LiveRecord, RunFolder, RunRecord, write_record, write_sources
+from fl_audit.formats.folders import (
+    LiveRecord,
+    RunFolder,
+    RunRecord,
+    release_fields,
+    write_record,
+    write_sources,
+)
 from fl_audit.formats.score_file import ScoreFile, write_score_file
 from fl_audit.progress import hint, warn
 from fl_audit.run.attackers import attack_context, make_attackers
@@ -166,8 +172,8 @@ def _record(run: PreparedRun, folder: RunFolder, done: _Done) -> RunRecord:
         num_clients=run.num_clients,
         num_canaries=run.num_canaries,
         num_included=int(run.included.sum()),
-        **dataclasses.asdict(run.noisy_rounds),
-        denominator=run.schedule.expected_cohort,
+        delta=run.delta,
+        **release_fields(run.release),
         variable_sizes=tuple(run.task.classifier.variable_sizes),
         accuracy=float(rows[-1]["accuracy"]),
         accuracy_description=run.task.classifier.accuracy_description,

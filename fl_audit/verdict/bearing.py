@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.accounting import NoisyRounds
+from fl_audit.accounting.release import Release, UnknownRounds
 from fl_audit.array_types import IndexArray
 from fl_audit.attacks.statistics import Statistic
 from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS
@@ -80,7 +80,7 @@ def bearing_of_run(
     return Bearing(
         counts_on_sampling=client is None,
         whom=_whom(_number_of_rounds(rounds, included)),
-        unfit=why_unfit(record),
+        unfit=why_unfit(record.release),
         not_covered=too_seldom or _rounds_left_out(rounds, included, range(record.rounds_done)),
     )
 
@@ -125,7 +125,7 @@ def bearing_of_log(
     )
 
 
-def why_unfit(record: RunRecord | NoisyRounds) -> str | None:
+def why_unfit(release: Release) -> str | None:
     """Why a bound on a canary does not bound a client's epsilon; None where it does.
 
     The bound carries over where a canary takes part no more often than a client may, and where one
@@ -133,13 +133,14 @@ def why_unfit(record: RunRecord | NoisyRounds) -> str | None:
     draw; the bound on a canary whose number of rounds is fixed does not.
 
     Args:
-      record: What the run did, or the rounds of a run that is planned.
+      release: What the run released, or will release.
     """
-    canary, client = record.canary_participations, record.client_participations
+    canary, client = release.canary.participations, release.client.participations
     if canary is not None and client is not None:
         return None if canary <= client else _too_often(canary, client)
-    is_sampled = record.sampling_probability is not None or record.sample_size is not None
-    if canary is None and client is None and is_sampled:
+    sampling = release.client.sampling
+    is_one_draw = sampling == release.canary.sampling and not isinstance(sampling, UnknownRounds)
+    if canary is None and client is None and is_one_draw:
         return None
     return (
         "the rounds of canaries are drawn by another law than those of clients: a bound for a "

@@ -2,47 +2,46 @@
 
 import dataclasses
 import math
-import types
 
 import pytest
 
 from fl_audit.accounting import (
     ADD_OR_REMOVE,
     ZERO_OUT,
-    NoisyRounds,
+    FixedRounds,
+    FixedSizeSampling,
+    Noise,
+    Party,
+    PoissonSampling,
+    Release,
+    UnknownRounds,
     account,
     effective_noise_multiplier,
 )
 from fl_audit.accounting.accountants import FixedSizeRounds, account_fixed_size, account_gaussian
+from tests.accounting.releases import release
+
+DELTA = 1e-5
 
 
-def poisson(noise_multiplier: float, probability: float = 0.1, rounds: int = 50) -> NoisyRounds:
-    return NoisyRounds(
-        rounds, 1e-5, noise_multiplier, noise_multiplier, sampling_probability=probability
-    )
+def poisson(noise_multiplier: float, probability: float = 0.1, rounds: int = 50) -> Release:
+    return release(noise_multiplier, PoissonSampling(probability), rounds=rounds)
 
 
-def shuffled(noise_multiplier: float, client: int | None, canary: int | None) -> NoisyRounds:
-    return NoisyRounds(
-        rounds=100,
-        delta=1e-5,
-        noise_multiplier=noise_multiplier,
-        sum_noise_multiplier=noise_multiplier,
-        client_participations=client,
-        canary_participations=canary,
-    )
+def shuffled(noise_multiplier: float, client: int, canary: int) -> Release:
+    return release(noise_multiplier, client, canary)
 
 
 def test_rdp_stands_in_where_pld_cannot_tell():
-    run = dataclasses.replace(poisson(0.3, 0.08, 1930), delta=8.2e-7)
-    rdp, pld = account(run).client.by_accountant
+    accounting = account(poisson(0.3, 0.08, 1930), 8.2e-7)
+    rdp, pld = accounting.client.by_accountant
     assert pld.epsilon is None
-    assert account(run).epsilon == rdp.epsilon
+    assert accounting.epsilon == rdp.epsilon
     assert 700 < rdp.epsilon < 800
 
 
 def test_poisson_takes_the_tightest_accountant_for_everybody():
-    accounting = account(poisson(0.2))
+    accounting = account(poisson(0.2), DELTA)
     rdp, pld = accounting.client.by_accountant
     assert (rdp.accountant, pld.accountant) == ("rdp", "pld")
     assert accounting.epsilon == pld.epsilon < rdp.epsilon
@@ -51,24 +50,24 @@ def test_poisson_takes_the_tightest_accountant_for_everybody():
 
 
 def test_poisson_with_probability_1_is_every_round():
-    everybody = account(poisson(5.0, probability=1.0, rounds=50))
-    assert everybody.epsilon == account(shuffled(5.0, 50, 50)).epsilon
+    everybody = account(poisson(5.0, probability=1.0, rounds=50), DELTA)
+    assert everybody.epsilon == account(shuffled(5.0, 50, 50), DELTA).epsilon
     assert everybody.client.participations == 50
     # And is the limit of probabilities below 1.
-    almost = account(poisson(5.0, probability=0.9999, rounds=50))
+    almost = account(poisson(5.0, probability=0.9999, rounds=50), DELTA)
     assert almost.epsilon == pytest.approx(everybody.epsilon, rel=1e-3)
 
 
 @pytest.mark.parametrize(("client", "canary"), [(1, 5), (5, 1), (3, 3)])
 def test_the_single_number_is_about_whoever_takes_part_most(client, canary):
-    accounting = account(shuffled(0.5, client, canary))
+    accounting = account(shuffled(0.5, client, canary), DELTA)
     _, most = account_gaussian(0.5, max(client, canary), 1e-5)
     assert accounting.epsilon == most.epsilon
     assert (accounting.client.epsilon > accounting.canary.epsilon) == (client > canary)
 
 
 def test_unknown_participation_is_no_number():
-    accounting = account(shuffled(1.0, None, 1))
+    accounting = account(release(1.0, UnknownRounds(), 1), DELTA)
     assert accounting.epsilon is None
     assert accounting.client.by_accountant[0].reason
     assert accounting.canary.by_accountant == account_gaussian(1.0, 1, 1e-5)
@@ -76,14 +75,14 @@ def test_unknown_participation_is_no_number():
 
 @pytest.mark.parametrize("run", [poisson(0.0), poisson(0.0, 1.0), shuffled(0.0, 4, 1)])
 def test_no_noise_is_infinite_by_every_accountant(run):
-    accounting = account(run)
+    accounting = account(run, DELTA)
     assert accounting.epsilon == math.inf
     assert all(by.epsilon == math.inf for by in accounting.client.by_accountant)
 
 
 def test_more_noise_is_more_private():
     for make in (poisson, lambda noise: shuffled(noise, 3, 1)):
-        epsilons = [account(make(noise)).epsilon for noise in (0.2, 1.0, 3.0)]
+        epsilons = [account(make(noise), DELTA).epsilon for noise in (0.2, 1.0, 3.0)]
         assert epsilons[0] > epsilons[1] > epsilons[2]
 
 
@@ -99,9 +98,9 @@ def test_parts_compose_to_what_tff_splits(noise_multiplier):
 
 
 def test_the_count_is_in_the_assumptions_only_where_it_is_released():
-    with_count = NoisyRounds(10, 1e-5, 1 / math.sqrt(2), 1.0, 0.5, client_participations=1)
-    assert "count" in account(with_count).assumes[0]
-    assert "count" not in account(shuffled(1.0, 1, 1)).assumes[0]
+    with_count = release(1 / math.sqrt(2), sum_noise=1.0, count_noise=0.5)
+    assert "count" in account(with_count, DELTA).assumes[0]
+    assert "count" not in account(shuffled(1.0, 1, 1), DELTA).assumes[0]
 
 
 @pytest.mark.parametrize(
@@ -112,43 +111,40 @@ def test_the_count_is_in_the_assumptions_only_where_it_is_released():
         ({"sum_noise_multiplier": 0.0}, "noise_multiplier must be 0,"),
         ({"sum_noise_multiplier": -1.0}, "noise on the sum must be .* got -1.0"),
         ({"count_noise_stddev": math.nan}, "noise on the count must be .* got nan"),
-        ({"delta": 0.0}, r"delta must be in \(0, 1\), got 0.0"),
-        ({"rounds": 0}, "rounds must be at least 1, got 0"),
-        ({"sampling_probability": 1.5}, "sampling_probability must be .* got 1.5"),
-        ({"sample_size": 0, "sampled_from": 9}, "sample_size must be .* is 9, got 0"),
-        ({"sample_size": 10, "sampled_from": 9}, "sample_size must be .* is 9, got 10"),
-        ({"sample_size": 1}, "sample_size must be .* is None, got 1"),
     ],
 )
-def test_a_run_that_does_not_add_up_is_refused(change, message):
+def test_noise_that_does_not_add_up_is_refused(change, message):
+    noise = dataclasses.replace(Noise("gaussian", 1.0, 1.0), **change)
     with pytest.raises(ValueError, match=message):
-        dataclasses.replace(shuffled(1.0, 1, 1), **change)
+        shuffled(1.0, 1, 1).with_noise(noise)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: account(shuffled(1.0, 1, 1), 0.0), r"delta must be in \(0, 1\), got 0.0"),
+        (lambda: release(1.0, rounds=0), "rounds must be at least 1, got 0"),
+        (lambda: PoissonSampling(1.5), "sampling_probability must be .* got 1.5"),
+        (lambda: FixedSizeSampling(0, 9), "sample_size must be .* is 9, got 0"),
+        (lambda: FixedSizeSampling(10, 9), "sample_size must be .* is 9, got 10"),
+    ],
+)
+def test_numbers_out_of_range_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
 
 
 def test_neighbours_are_named():
-    assert account(poisson(0.2)).neighbours == ADD_OR_REMOVE
-    assert account(shuffled(1.0, 1, 1)).neighbours == ZERO_OUT
+    assert account(poisson(0.2), DELTA).neighbours == ADD_OR_REMOVE
+    assert account(shuffled(1.0, 1, 1), DELTA).neighbours == ZERO_OUT
 
 
-def test_of_a_record_takes_every_field():
-    record = types.SimpleNamespace(**dataclasses.asdict(shuffled(0.5, 4, 1)), task="digits")
-    assert NoisyRounds.of(record) == shuffled(0.5, 4, 1)
-
-
-def fixed_size(noise_multiplier: float, canary: int | None = None, of: int = 300) -> NoisyRounds:
-    return NoisyRounds(
-        rounds=100,
-        delta=1e-5,
-        noise_multiplier=noise_multiplier,
-        sum_noise_multiplier=noise_multiplier,
-        canary_participations=canary,
-        sample_size=20,
-        sampled_from=of,
-    )
+def fixed_size(noise_multiplier: float, of: int = 300) -> Release:
+    return release(noise_multiplier, FixedSizeSampling(20, of))
 
 
 def test_fixed_size_samples_are_accounted_for_everybody_who_is_drawn():
-    accounting = account(fixed_size(1.0))
+    accounting = account(fixed_size(1.0), DELTA)
     expected = account_fixed_size(FixedSizeRounds(20, 300, 1.0, 100), 1e-5)
     assert accounting.client.by_accountant == accounting.canary.by_accountant == expected
     assert accounting.epsilon == min(by.epsilon for by in expected)
@@ -159,17 +155,17 @@ def test_fixed_size_samples_are_accounted_for_everybody_who_is_drawn():
 
 
 def test_a_sample_of_everybody_is_every_round():
-    accounting = account(fixed_size(5.0, of=20))
-    assert accounting.epsilon == account(shuffled(5.0, 100, 100)).epsilon
+    accounting = account(fixed_size(5.0, of=20), DELTA)
+    assert accounting.epsilon == account(shuffled(5.0, 100, 100), DELTA).epsilon
     assert accounting.client.participations == 100
 
 
 @pytest.mark.parametrize("run", [poisson(1.0), fixed_size(1.0)])
 def test_placed_canaries_are_not_sampled(run):
-    accounting = account(dataclasses.replace(run, canary_participations=7))
+    accounting = account(dataclasses.replace(run, canary=Party(FixedRounds(7))), DELTA)
     assert accounting.canary.by_accountant == account_gaussian(1.0, 7, 1e-5)
     assert accounting.canary.participations == 7
-    assert accounting.client == account(run).client
+    assert accounting.client == account(run, DELTA).client
     assert accounting.neighbours == ZERO_OUT
     client, canary = (text for text in accounting.assumes if text.startswith("For "))
     assert client.startswith("For real clients: Each ")
@@ -178,10 +174,10 @@ def test_placed_canaries_are_not_sampled(run):
 
 def test_plain_composition_is_one_gaussian_at_less_noise():
     # Every round, and every b-th round: T and ceil(T / b) releases.
-    accounting = account(shuffled(6.0, 100, 25))
-    assert accounting.client.epsilon == account(shuffled(0.6, 1, 1)).epsilon
-    assert accounting.canary.epsilon == pytest.approx(account(shuffled(1.2, 1, 1)).epsilon)
+    accounting = account(shuffled(6.0, 100, 25), DELTA)
+    assert accounting.client.epsilon == account(shuffled(0.6, 1, 1), DELTA).epsilon
+    assert accounting.canary.epsilon == pytest.approx(account(shuffled(1.2, 1, 1), DELTA).epsilon)
 
 
 def test_no_noise_guarantees_nothing_to_samples_of_fixed_size():
-    assert account(fixed_size(0.0)).epsilon == math.inf
+    assert account(fixed_size(0.0), DELTA).epsilon == math.inf

@@ -5,24 +5,19 @@ import math
 
 import pytest
 
-from fl_audit.accounting import ZERO_OUT, NoisyRounds, account
+from fl_audit.accounting import ZERO_OUT, Noise, Party, PoissonSampling, Release, account
 from fl_audit.accounting.accountants import account_gaussian
+from tests.accounting.releases import release
 
-TREE = NoisyRounds(
-    rounds=100,
-    delta=1e-5,
-    noise_multiplier=0.8,
-    sum_noise_multiplier=0.8,
-    client_participations=7,
-    canary_participations=1,
-    noise_law="tree",
-    client_squared_sensitivity=28,
-    canary_squared_sensitivity=4,
-)
+TREE = release(0.8, 7, 1, law="tree", client_squared=28, canary_squared=4)
+
+
+def by_law(law: str, made: Release = TREE) -> Release:
+    return made.with_noise(dataclasses.replace(made.noise, law=law))
 
 
 def test_a_tree_is_one_release_of_all_its_nodes():
-    accounting = account(TREE)
+    accounting = account(TREE, 1e-5)
     assert accounting.client.by_accountant == account_gaussian(0.8, 28, 1e-5)
     assert accounting.canary.by_accountant == account_gaussian(0.8, 4, 1e-5)
     assert accounting.client.participations == 7
@@ -31,41 +26,37 @@ def test_a_tree_is_one_release_of_all_its_nodes():
 
 
 def test_a_tree_under_sampling_has_no_epsilon():
-    drawn = dataclasses.replace(
-        TREE,
-        sampling_probability=0.1,
-        client_participations=None,
-        client_squared_sensitivity=None,
-    )
-    accounting = account(drawn)
+    drawn = dataclasses.replace(TREE, client=Party(PoissonSampling(0.1)))
+    accounting = account(drawn, 1e-5)
     assert accounting.epsilon is None
     (client,) = accounting.client.by_accountant
     assert (client.accountant, client.epsilon) == ("none_known", None)
     assert "drawn at random" in client.reason
-    assert accounting.canary == account(TREE).canary
+    assert accounting.canary == account(TREE, 1e-5).canary
     assert accounting.neighbours == ZERO_OUT
 
 
 @pytest.mark.parametrize(
-    ("change", "reason"),
+    ("law", "zeroing", "reason"),
     [
-        ({"noise_law": "skellam"}, "Skellam"),
-        ({"noise_law": "gaussian", "zeroing": "adaptive"}, "not noised"),
-        ({"zeroing": "adaptive"}, "not noised"),
-        ({"noise_law": "skellam", "zeroing": "adaptive"}, "not noised"),
+        ("skellam", "none", "Skellam"),
+        ("gaussian", "adaptive", "not noised"),
+        ("tree", "adaptive", "not noised"),
+        ("skellam", "adaptive", "not noised"),
     ],
 )
-def test_what_has_no_epsilon_says_why(change, reason):
-    run = dataclasses.replace(TREE, **change)
-    accounting = account(run)
+def test_what_has_no_epsilon_says_why(law, zeroing, reason):
+    run = dataclasses.replace(by_law(law), zeroing=zeroing)
+    accounting = account(run, 1e-5)
     assert accounting.epsilon is accounting.client.epsilon is accounting.canary.epsilon is None
     assert reason in accounting.client.by_accountant[0].reason
-    silent = dataclasses.replace(run, noise_multiplier=0.0, sum_noise_multiplier=0.0)
-    assert account(silent).epsilon == math.inf
+    silent = run.with_noise(Noise(law, 0.0, 0.0))
+    assert account(silent, 1e-5).epsilon == math.inf
 
 
 def test_zeroing_at_a_fixed_norm_changes_no_epsilon():
-    plain = dataclasses.replace(TREE, noise_law="gaussian")
+    plain = by_law("gaussian")
     fixed = dataclasses.replace(plain, zeroing="fixed")
-    assert account(fixed).client == account(plain).client
-    assert any("depends on that update alone" in sentence for sentence in account(fixed).assumes)
+    accounting = account(fixed, 1e-5)
+    assert accounting.client == account(plain, 1e-5).client
+    assert any("depends on that update alone" in sentence for sentence in accounting.assumes)

@@ -4,11 +4,12 @@ import math
 
 import pytest
 
-from fl_audit.accounting import NoisyRounds, account
+from fl_audit.accounting import account
 from fl_audit.accounting.analytical import noise_multiplier_for
 from fl_audit.engines.shadow_recipe import DpSgd, Recipe, guaranteed_epsilon, with_epsilon
 from fl_audit.errors import InputError
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_sigma
+from tests.accounting.releases import release
 
 
 @pytest.mark.parametrize("epsilon", [1e-3, 0.7, 8.0, 300.0])
@@ -21,8 +22,7 @@ def test_it_inverts_a_power(epsilon):
 @pytest.mark.parametrize("rounds", [1, 16])
 def test_several_releases_need_the_noise_of_one_that_is_longer(rounds):
     def epsilon(z):
-        run = NoisyRounds(20, 1e-5, z, z, client_participations=rounds, canary_participations=1)
-        return account(run).client.epsilon
+        return account(release(z, rounds, 1, rounds=20), 1e-5).client.epsilon
 
     found = noise_multiplier_for(2.0, epsilon)
     assert epsilon_of_sigma(found / math.sqrt(rounds), 1e-5) == pytest.approx(2.0, rel=1e-3)

@@ -6,25 +6,27 @@ from fl_audit.accounting import (
     ADD_OR_REMOVE,
     ZERO_OUT,
     NoiseLaw,
-    NoisyRounds,
+    PoissonSampling,
+    Release,
     account,
     noise_law_named,
     none_known,
     register_noise_law,
     remove_noise_law,
 )
+from tests.accounting.releases import release
 
 LAPLACE = NoiseLaw(
     name="laplace",
-    guarantee=lambda run, party: none_known(party.participations, f"{run.rounds} rounds"),
+    guarantee=lambda run, party, delta: none_known(party.participations, f"{run.rounds} rounds"),
     counts_drawing=True,
     release_assumptions=("Everything is released.",),
     noise_assumption="Noise is exactly Laplacian.",
 )
 
 
-def drawn(law: str) -> NoisyRounds:
-    return NoisyRounds(10, 1e-5, 1.0, 1.0, sampling_probability=0.1, noise_law=law)
+def drawn(law: str) -> Release:
+    return release(1.0, PoissonSampling(0.1), rounds=10, law=law)
 
 
 @pytest.fixture
@@ -35,7 +37,7 @@ def laplace():
 
 
 def test_a_law_from_outside(laplace):
-    accounting = account(drawn("laplace"))
+    accounting = account(drawn("laplace"), 1e-5)
     assert accounting.client.by_accountant[0].reason == "10 rounds"
     assert accounting.neighbours == ADD_OR_REMOVE
     assert accounting.assumes[1] == "Everything is released."
@@ -47,14 +49,14 @@ def test_a_law_from_outside(laplace):
 
 @pytest.mark.parametrize("law", ["tree", "skellam"])
 def test_laws_that_count_nothing_on_drawn_rounds(law):
-    accounting = account(drawn(law))
+    accounting = account(drawn(law), 1e-5)
     assert accounting.neighbours == ZERO_OUT
     assert any(said.startswith("Nothing is gained from the order") for said in accounting.assumes)
 
 
 def test_an_unknown_law_is_never_taken_for_gaussian():
     with pytest.raises(ValueError, match="must be one of gaussian, tree, skellam, got 'laplace'"):
-        account(drawn("laplace"))
+        account(drawn("laplace"), 1e-5)
 
 
 def test_names():

@@ -46,7 +46,7 @@ def test_clients_of_known_rounds(participation, rounds):
     design = designed(participation=participation)
     found = design.config.mechanism.multiplier
     assert found == pytest.approx(by_dp_accounting(composed(rounds)), rel=1e-3)
-    accounting = account(design.noisy_rounds)
+    accounting = account(design.release, design.delta)
     assert EPSILON * (1 - 1e-4) < accounting.client.epsilon <= EPSILON
     assert accounting.canary.epsilon <= EPSILON
     assert design.config.mechanism.epsilon is None
@@ -104,7 +104,7 @@ def test_poisson_samples():
 @pytest.mark.slow
 def test_samples_of_fixed_size():
     design = designed(participation={"kind": "uniform"})
-    epsilon = account(design.noisy_rounds).client.epsilon
+    epsilon = account(design.release, design.delta).client.epsilon
     assert EPSILON * (1 - 1e-3) < epsilon <= EPSILON
 
 

@@ -34,8 +34,8 @@ RECORD = RunRecord(
     canary_participations=None,
     sampling_probability=20 / 300,
     noise_multiplier=0.3,
-    sum_noise_multiplier=0.30000000000000004,
-    count_noise_stddev=1.1,
+    sum_noise_multiplier=0.31182069023261244,
+    count_noise_stddev=0.55,
     denominator=22.51,
     accuracy=0.94,
     accuracy_description="share of images right",
@@ -63,7 +63,7 @@ def test_record_is_json_for_other_programs(folder):
 
 
 def test_record_never_holds_nan(folder):
-    with pytest.raises(ValueError, match="not JSON compliant"):
+    with pytest.raises(ValueError, match="must be a number, got NaN"):
         write_record(folder, dataclasses.replace(RECORD, accuracy=float("nan")))
     assert not folder.record.exists()
 

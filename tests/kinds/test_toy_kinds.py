@@ -7,16 +7,15 @@ from typing import ClassVar, Literal
 import numpy as np
 import pytest
 
+from fl_audit.accounting import OneGroup, Release, account
 from fl_audit.accounting.accountants import account_gaussian
-from fl_audit.accounting.analytical import NoisyRounds, account
 from fl_audit.config.file import config_to_toml, load_config, parse_config
 from fl_audit.errors import InputError
-from fl_audit.formats.folders import RunRecord
+from fl_audit.formats.folders import RunRecord, release_fields
 from fl_audit.kinds.table import PositiveInt, Table
-from fl_audit.mechanisms.noise_facts import noise_facts
+from fl_audit.mechanisms import describe, round_noise
 from fl_audit.participation import PATTERNS, Participation, ParticipationPattern, make_schedule
 from fl_audit.participation.placement import spread
-from fl_audit.participation.possible_rounds import OneGroup
 from fl_audit.participation.schedule import Attendance, Roster, Schedule
 from fl_audit.report.words import run_facts
 from fl_audit.tasks import load_task
@@ -36,7 +35,9 @@ def schedule_of(config: OddAndEven, seed: int, roster: Roster) -> Schedule:
     return Schedule(
         num_rounds=config.rounds,
         client_attendance=Attendance(
-            lambda r: clients[(r + offset) % 2 :: 2], len(clients) / 2, OneGroup(2)
+            lambda r: clients[(r + offset) % 2 :: 2],
+            len(clients) / 2,
+            OneGroup.over(config.rounds, 2),
         ),
         canary_attendance=spread(roster.pool, seed, config.rounds, 1).of_canaries(roster.included),
     )
@@ -142,9 +143,13 @@ def test_the_task_is_loaded_and_the_rounds_are_the_patterns(config, tmp_path):
     assert sum(len(schedule.canaries(r)) for r in range(9)) == INCLUDED.sum()
 
 
-def record_of(config) -> RunRecord:
+def release_of(config) -> Release:
     schedule = scheduled(config)
-    facts = noise_facts(config.mechanism, schedule)
+    noise = round_noise(config.mechanism, schedule.expected_cohort)
+    return describe(config.mechanism, noise, schedule, POOL)
+
+
+def record_of(config) -> RunRecord:
     blank = dict.fromkeys(RunRecord.__dataclass_fields__)
     known = {
         "task": "letters",
@@ -152,21 +157,15 @@ def record_of(config) -> RunRecord:
         "num_clients": 10,
         "num_canaries": POOL,
         "num_included": int(INCLUDED.sum()),
-        "rounds": schedule.num_rounds,
         "delta": 1e-5,
-        "client_participations": schedule.client_participations,
-        "canary_participations": schedule.canary_participations,
-        "noise_multiplier": NOISE,
-        "sum_noise_multiplier": NOISE,
-        "count_noise_stddev": 0.0,
+        **release_fields(release_of(config)),
         "accuracy": 0.5,
-        **vars(facts),
     }
     return RunRecord(**blank | known)
 
 
 def test_accounting_takes_the_rounds_that_the_pattern_states(config):
-    accounting = account(NoisyRounds.of(record_of(config)))
+    accounting = account(release_of(config), 1e-5)
     # Rounds 0, 2, 4, 6, 8 of a tree of nine: in 5 leaves, in 4 nodes of two rounds once, in 2 of
     # four twice and in one of eight four times, 5 + 4 + 2 * 4 + 16 = 33.
     *_, exact = account_gaussian(NOISE / math.sqrt(33), 1, 1e-5)

@@ -3,14 +3,13 @@
 import contextlib
 from collections.abc import Iterator
 
-from fl_audit.accounting.noise_laws import GAUSSIAN
+from fl_audit.accounting.accountants import GAUSSIAN
 from fl_audit.kinds import Table
 from fl_audit.mechanisms import (
     MECHANISMS,
     ClipAndNoise,
     Mechanism,
     MechanismKind,
-    RoundNoise,
     fresh_in_each_round,
     made_to_be_clipped,
 )
@@ -36,15 +35,17 @@ def _clip_and_noise(table, state):
 
 PARTS = {
     "table": DoubledNoise,
-    "round_noise": lambda table, cohort: RoundNoise(
-        2 * table.noise_multiplier, 2 * table.noise_multiplier, 0.0
+    "round_noise": lambda table, cohort: GAUSSIAN.noise(
+        2 * table.noise_multiplier, 2 * table.noise_multiplier
     ),
     "make_aggregator": _aggregator,
     "clip_and_noise": _clip_and_noise,
     "canary_norm": made_to_be_clipped,
     "noise_law": GAUSSIAN,
+    "divides_by": "actual_cohort",
     "trees": fresh_in_each_round,
     "why_not_checked": "it is a toy",
+    "why_not_replayed": "it is a toy",
     "clip_words": lambda table: f"Toy clip at {table.clip_norm:g}",
     "noise_words": lambda table, record: f", toy noise of {record.noise_multiplier:g}",
 }

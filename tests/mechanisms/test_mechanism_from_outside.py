@@ -6,9 +6,8 @@ import sys
 import numpy as np
 import pytest
 
-from fl_audit.accounting import NoiseLaw, NoisyRounds, account
-from fl_audit.accounting.accountants import account_gaussian
-from fl_audit.accounting.noise_laws import GAUSSIAN
+from fl_audit.accounting import Denominator, Noise, NoiseLaw, account
+from fl_audit.accounting.accountants import GAUSSIAN, SKELLAM, account_gaussian
 from fl_audit.checks import why_not_checked
 from fl_audit.config import Canaries, EveryRound
 from fl_audit.config.file import config_to_toml, load_config
@@ -18,10 +17,10 @@ from fl_audit.mechanisms import (
     MechanismKind,
     canary_norm,
     clip_and_noise,
+    describe,
     make_aggregator,
     round_noise,
 )
-from fl_audit.mechanisms.noise_facts import noise_facts
 from fl_audit.participation import make_schedule
 from tests.mechanisms.doubled_noise import PARTS, DoubledNoise, doubled_noise
 
@@ -74,22 +73,20 @@ def test_its_noise_is_accounted(registered):
     schedule = make_schedule(
         participation, Canaries(count=4), 1, ["a", "b"], np.array([True, False, True, False])
     )
-    facts = noise_facts(table, schedule)
-    noise = round_noise(table, schedule.expected_cohort)
-    assert (facts.noise_law, facts.zeroing, noise.sum_noise_multiplier) == ("gaussian", "none", 1.4)
-    accounting = account(
-        NoisyRounds(
-            rounds=3,
-            delta=1e-5,
-            noise_multiplier=noise.noise_multiplier,
-            sum_noise_multiplier=noise.sum_noise_multiplier,
-            client_participations=schedule.client_participations,
-            canary_participations=schedule.canary_participations,
-            noise_law=facts.noise_law,
-            zeroing=facts.zeroing,
-        )
-    )
-    assert accounting.client.by_accountant == account_gaussian(1.4, 3, 1e-5)
+    release = describe(table, round_noise(table, schedule.expected_cohort), schedule, 4)
+    assert (release.noise, release.zeroing) == (Noise("gaussian", 1.4, 1.4), "none")
+    assert release.denominator == Denominator("actual_cohort", schedule.expected_cohort)
+    assert account(release, 1e-5).client.by_accountant == account_gaussian(1.4, 3, 1e-5)
+
+
+def test_noise_of_another_law_than_it_says_is_refused():
+    other = {**PARTS, "round_noise": lambda table, cohort: SKELLAM.noise(1.0, 1.0)}
+    MECHANISMS.register(MechanismKind(**other))
+    try:
+        with pytest.raises(ValueError, match="noise by 'gaussian' must say so, got 'skellam'"):
+            round_noise(DoubledNoise(noise_multiplier=0.7), 4.0)
+    finally:
+        MECHANISMS.remove("doubled_noise")
 
 
 def test_its_checks_are_its_own(registered):
@@ -115,10 +112,10 @@ def test_none_can_be_made_in_part(part):
 
 
 def test_its_law_must_be_known_to_accounting():
-    unknown = NoiseLaw("toy", lambda run, party: None, False, (), "Noise is a toy.")
+    unknown = NoiseLaw("toy", lambda run, party, delta: None, False, (), "Noise is a toy.")
     with pytest.raises(ValueError, match=r"noise_law must be one of .*, got 'toy'"):
         MechanismKind(**{**PARTS, "noise_law": unknown})
-    other = NoiseLaw(GAUSSIAN.name, lambda run, party: None, False, (), "Noise is a toy.")
+    other = NoiseLaw(GAUSSIAN.name, lambda run, party, delta: None, False, (), "Noise is a toy.")
     with pytest.raises(ValueError, match="another noise law 'gaussian' is registered"):
         MechanismKind(**{**PARTS, "noise_law": other})
 

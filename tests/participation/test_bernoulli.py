@@ -4,6 +4,7 @@ import attendance
 import numpy as np
 import pytest
 
+from fl_audit.accounting import PoissonSampling
 from fl_audit.config import Bernoulli
 from fl_audit.errors import InputError
 from fl_audit.participation import Schedule
@@ -56,7 +57,7 @@ def test_excluded_canaries_never():
 def test_what_it_says_of_itself():
     schedule = schedule_of(9, 12, 60)
     assert (schedule.num_rounds, schedule.expected_clients) == (9, 12.0)
-    assert schedule.sampling_probability == 0.2
+    assert schedule.client_attendance.sampling == PoissonSampling(0.2)
     assert schedule.expected_canaries == pytest.approx(0.2 * len(CANARIES))
     assert schedule.client_participations is None
     assert schedule.canary_participations is None

@@ -4,6 +4,7 @@ import attendance
 import numpy as np
 from attendance import INCLUDED, schedule_of
 
+from fl_audit.accounting import FixedRounds
 from fl_audit.config import EveryRound
 
 
@@ -15,5 +16,5 @@ def test_everybody_but_the_excluded_always():
     assert schedule.num_rounds == schedule.client_participations == 7
     assert schedule.canary_participations == 7
     assert schedule.expected_cohort == 20 + INCLUDED.sum()
-    assert schedule.sampling_probability is schedule.sample_size is None
+    assert schedule.client_attendance.sampling == FixedRounds(schedule.num_rounds)
     assert schedule.cohort(3).clients.dtype == np.int64

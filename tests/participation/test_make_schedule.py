@@ -108,7 +108,7 @@ def test_participations_are_not_exceeded(name):
     )
     for present, most in parties:
         if most is None:
-            assert schedule.sampling_probability or schedule.sample_size
+            assert schedule.client_attendance.sampling.share
         else:
             assert present.sum(axis=0).max() <= most
 

@@ -6,6 +6,7 @@ import pytest
 from attendance import INCLUDED, chi_square, schedule_of
 from scipy import stats
 
+from fl_audit.accounting import PoissonSampling
 from fl_audit.config import Bernoulli, Shuffle, Uniform
 from fl_audit.errors import InputError
 
@@ -105,7 +106,7 @@ def test_placed_canaries_leave_clients_to_their_sampling():
     for r in range(9):
         np.testing.assert_array_equal(schedule.clients(r), like_clients.clients(r))
     assert schedule.client_participations is None
-    assert schedule.sampling_probability == 4 / 30
+    assert schedule.client_attendance.sampling == PoissonSampling(4 / 30)
 
 
 @pytest.mark.parametrize(

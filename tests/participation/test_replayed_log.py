@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from attendance import INCLUDED, chi_square, schedule_of
 
+from fl_audit.accounting import FixedRounds
 from fl_audit.config import Replay
 from fl_audit.config.file import load_config
 from fl_audit.errors import InputError
@@ -38,7 +39,7 @@ def test_real_clients_are_where_the_log_says(tmp_path, first):
     assert schedule.num_rounds == 30
     assert schedule.expected_clients == pytest.approx(PRESENT.sum() / 30)
     assert schedule.client_participations == PRESENT.sum(axis=0).max() == 24
-    assert schedule.sampling_probability is schedule.sample_size is None
+    assert type(schedule.client_attendance.sampling) is FixedRounds
 
 
 def test_canaries_like_clients_have_the_rounds_of_one_of_the_log(tmp_path):

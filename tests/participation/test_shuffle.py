@@ -4,6 +4,7 @@ import attendance
 import numpy as np
 import pytest
 
+from fl_audit.accounting import OncePerBlock
 from fl_audit.config import Shuffle
 from fl_audit.errors import InputError
 from fl_audit.participation import Schedule
@@ -95,7 +96,7 @@ def test_participations_are_attained_and_not_exceeded(shape):
     schedule = schedule_of(shape)
     assert client_rounds(schedule, shape[3]).sum(axis=0).max() == schedule.client_participations
     assert set(canary_rounds(schedule).sum(axis=0)[CANARIES]) == {schedule.canary_participations}
-    assert schedule.sampling_probability is None
+    assert isinstance(schedule.client_attendance.sampling, OncePerBlock)
 
 
 @every_shape

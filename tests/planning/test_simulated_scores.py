@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from planned_runs import facts, planned, small_config
 
+from fl_audit.accounting import Noise
 from fl_audit.canaries.families import HadamardFamily
-from fl_audit.mechanisms import RoundNoise
 from fl_audit.planning.simulation import (
     MIDDLE,
     Unknowns,
@@ -129,7 +129,7 @@ def test_scores_have_the_moments_of_those_of_vectors(case):
 def test_the_comparison_finds_a_wrong_law():
     """Otherwise the test above could not fail: 10 % less noise is seen."""
     run = planned(small_config())
-    less = RoundNoise(0.2, 0.18, 0.0)
+    less = Noise("gaussian", 0.2, 0.18)
     apart = _compare(dataclasses.replace(run, noise=less), MIDDLE, by_vectors=run)
     assert max(abs(values).max() for values in apart.values()) > 6
 

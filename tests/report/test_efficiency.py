@@ -4,20 +4,23 @@ import math
 
 import pytest
 
-from fl_audit.accounting import NoisyRounds, attacker_bounds
+from fl_audit.accounting import PoissonSampling, RandomAllocation, attacker_bounds
 from fl_audit.report import statistics as report_statistics
 from fl_audit.report.tables import efficiency_rows
+from tests.accounting.releases import release
 from tests.report.made_reports import estimate, statistic
 
+DELTA = 1e-3
+ONCE = RandomAllocation(1, ((100, 1),))
 
-def made(**facts):
-    plain = {"rounds": 100, "delta": 1e-3, "noise_multiplier": 0.3, "sum_noise_multiplier": 0.3}
-    return NoisyRounds(**{**plain, "canary_participations": 1, **facts})
+
+def made(sampling, noise=0.3):
+    return release(noise, sampling)
 
 
 def efficiency_of(run, statistics):
     return report_statistics.efficiency_of(
-        attacker_bounds(run, run.canary), statistics, run.delta, 0.95
+        attacker_bounds(run, run.canary, DELTA), statistics, DELTA, 0.95
     )
 
 
@@ -36,7 +39,7 @@ STATISTICS = {
 
 
 def test_each_statistic_is_compared_with_what_its_own_attacker_could_prove():
-    found = efficiency_of(made(canary_blocks=((100, 1),)), STATISTICS)
+    found = efficiency_of(made(ONCE), STATISTICS)
     hidden, known = found["max"], found["own_rounds"]
     assert (hidden.proven, hidden.proven_by) == (6.0, "threshold_valid")
     assert hidden.guaranteed == pytest.approx(10.548, abs=1e-3)
@@ -51,28 +54,27 @@ def test_each_statistic_is_compared_with_what_its_own_attacker_could_prove():
 
 
 def test_an_attacker_who_knows_the_rounds_is_compared_without_amplification():
-    run = made(canary_participations=None, sampling_probability=1 / 15)
+    run = made(PoissonSampling(1 / 15))
     found = efficiency_of(run, STATISTICS)
     assert found["own_rounds"].guaranteed == pytest.approx(96.70, abs=0.01)
     assert found["max"].guaranteed == pytest.approx(59.14, abs=0.01)
-    known = report_statistics.guarantees_against(
-        attacker_bounds(run, run.client), attacker_bounds(run, run.canary)
-    )["knows_rounds"]
+    client, canary = (attacker_bounds(run, party, DELTA) for party in (run.client, run.canary))
+    known = report_statistics.guarantees_against(client, canary)["knows_rounds"]
     assert known.client.epsilon == known.canary.epsilon == found["own_rounds"].guaranteed
 
 
 def test_an_unknown_threat_model_may_know_the_rounds():
     other = {"x": statistic(threat_model="x", num_included=9)}
-    found = efficiency_of(made(canary_blocks=((100, 1),)), other)["x"]
+    found = efficiency_of(made(ONCE), other)["x"]
     assert found.knows_rounds
     assert found.proven is None
 
 
 def test_the_page_has_a_row_per_statistic():
-    hidden, known = efficiency_rows(efficiency_of(made(canary_blocks=((100, 1),)), STATISTICS))
+    hidden, known = efficiency_rows(efficiency_of(made(ONCE), STATISTICS))
     assert (hidden.proven, hidden.guaranteed, hidden.note) == ("6.00", "10.6", "")
     assert known.note == "if Gaussian: 13.9 of 14.5"
-    none = made(noise_multiplier=0.0, sum_noise_multiplier=0.0)
+    none = made(1, noise=0.0)
     without = efficiency_of(none, STATISTICS)
     assert without["max"].guaranteed == math.inf
     assert efficiency_rows(without)[0].guaranteed == "∞"

@@ -1,6 +1,5 @@
 """The two reports of a run: what they hold, and that they say nothing they should not."""
 
-import dataclasses
 import json
 import math
 import re
@@ -15,6 +14,7 @@ from fl_audit.estimators import anderson_darling, estimate
 from fl_audit.estimators.null import Null
 from fl_audit.formats.folders import read_record
 from fl_audit.formats.score_file import read_score_file
+from fl_audit.json_records import fields_to_json
 from fl_audit.report import report_to_json, write_report
 from fl_audit.report.headline import headline
 
@@ -43,7 +43,7 @@ def test_report_json_is_what_the_contract_asks_for(reported):
     assert set(report["statistics"]) == set(STATISTICS)
     assert report["accuracy"] == 0.9432
     assert report["verdict"] is None
-    record = dataclasses.asdict(read_record(reported.folder))
+    record = fields_to_json(read_record(reported.folder))
     assert report["run"] == {**record, "variable_sizes": [90_000, 9_990, 10]}
     assert report["config"]["task"] == {"kind": "digits", "num_clients": 300, "hidden": [512, 256]}
     # 4 participations at noise multiplier 0.3 are one at 0.15, for a real client; canaries: 1.

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import tensorflow_federated as tff
 
-from fl_audit.accounting.noise_laws import SKELLAM
 from fl_audit.array_types import Float32Array
 from fl_audit.checks import Finding, Promise, Replay, replay_round, why_not_checked
 from fl_audit.checks.trial_rounds import flat
@@ -141,8 +140,9 @@ def replay_of(
       process: The learning process of its engine.
       begin: A function that gives the state before the first round.
     """
-    if MECHANISMS.of(run.config.mechanism).noise_law is SKELLAM:
-        return (not_replayed("clients take the seed of their noise from the clock"),)
+    why_not = MECHANISMS.of(run.config.mechanism).why_not_replayed
+    if why_not is not None:
+        return (not_replayed(why_not),)
     try:
         rounds = SeededRounds(process.next)
     except NotLocalError as error:

@@ -19,18 +19,19 @@ from fl_audit.config import (
     TreeAggregation,
     Uniform,
 )
-from fl_audit.mechanisms.noise_facts import noise_facts
+from fl_audit.mechanisms import MECHANISMS, describe
 from fl_audit.participation import make_schedule
 
 ROUNDS, CLIENTS = 23, 40
 TREE = TreeAggregation(noise_multiplier=1.0, clip_norm=1.0, restart_every=9)
 
 
-def facts_of(participation, mechanism=TREE):
+def described(participation, mechanism=TREE):
     included = np.arange(30) % 2 == 0
     ids = [f"client-{i}" for i in range(CLIENTS)]
     schedule = make_schedule(participation, Canaries(count=30), 1, ids, included)
-    return noise_facts(mechanism, schedule), schedule
+    noise = MECHANISMS.of(mechanism).noise_law.noise(1.0, 1.0)
+    return describe(mechanism, noise, schedule, num_canaries=30), schedule
 
 
 def largest_seen(draw):
@@ -52,12 +53,12 @@ def largest_seen(draw):
     ],
 )
 def test_nobody_moves_the_trees_further(participation):
-    facts, schedule = facts_of(participation)
-    assert facts.noise_law == "tree"
-    assert largest_seen(schedule.clients) <= facts.client_squared_sensitivity
-    assert largest_seen(schedule.canaries) <= facts.canary_squared_sensitivity
+    release, schedule = described(participation)
+    assert release.noise.law == "tree"
+    assert largest_seen(schedule.clients) <= release.client.squared_sensitivity
+    assert largest_seen(schedule.canaries) <= release.canary.squared_sensitivity
     # With forty clients somebody meets the worst rounds or nearly.
-    assert facts.client_squared_sensitivity <= 1.3 * largest_seen(schedule.clients)
+    assert release.client.squared_sensitivity <= 1.3 * largest_seen(schedule.clients)
 
 
 def test_every_round_and_replay_are_exact(tmp_path):
@@ -66,20 +67,20 @@ def test_every_round_and_replay_are_exact(tmp_path):
     rows = [f"{r},client-{c}" for r in range(ROUNDS) for c in (*taken.get(r, ()), 10 + r)]
     log.write_text("\n".join(["round,client_id", *rows]) + "\n")
     for participation in (EveryRound(rounds=ROUNDS), Replay(path=str(log))):
-        facts, schedule = facts_of(participation)
-        assert facts.client_squared_sensitivity == largest_seen(schedule.clients)
-        assert facts.canary_squared_sensitivity == largest_seen(schedule.canaries)
+        release, schedule = described(participation)
+        assert release.client.squared_sensitivity == largest_seen(schedule.clients)
+        assert release.canary.squared_sensitivity == largest_seen(schedule.canaries)
 
 
 @pytest.mark.parametrize("kind", [Bernoulli, Uniform])
 def test_drawn_rounds_have_no_worst_but_placed_canaries_do(kind):
-    facts, _ = facts_of(kind(rounds=ROUNDS, clients_per_round=7))
-    assert (facts.client_squared_sensitivity, facts.canary_squared_sensitivity) == (None, None)
+    release, _ = described(kind(rounds=ROUNDS, clients_per_round=7))
+    assert (release.client.squared_sensitivity, release.canary.squared_sensitivity) == (None, None)
     placed = kind(rounds=ROUNDS, clients_per_round=7, canaries="repeats")
-    facts, schedule = facts_of(placed)
-    assert facts.client_squared_sensitivity is None
+    release, schedule = described(placed)
+    assert release.client.squared_sensitivity is None
     # One of nine rounds of a tree: in four nodes at most.
-    assert facts.canary_squared_sensitivity == largest_seen(schedule.canaries) <= 4
+    assert release.canary.squared_sensitivity == largest_seen(schedule.canaries) <= 4
 
 
 @pytest.mark.parametrize(
@@ -91,6 +92,6 @@ def test_drawn_rounds_have_no_worst_but_placed_canaries_do(kind):
     ],
 )
 def test_other_mechanisms_have_no_trees(mechanism, law, zeroing):
-    facts, _ = facts_of(EveryRound(rounds=ROUNDS), mechanism)
-    assert (facts.noise_law, facts.zeroing) == (law, zeroing)
-    assert (facts.client_squared_sensitivity, facts.canary_squared_sensitivity) == (None, None)
+    release, _ = described(EveryRound(rounds=ROUNDS), mechanism)
+    assert (release.noise.law, release.zeroing) == (law, zeroing)
+    assert (release.client.squared_sensitivity, release.canary.squared_sensitivity) == (None, None)

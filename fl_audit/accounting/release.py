@@ -1,0 +1,315 @@
+"""What a run released: one frozen description, made once and read by all, that computes nothing.
+
+A schedule and a mechanism make a `Release`. Accountants, the bounds on attackers, the verdict,
+plans and reports read it. It says
+
+- how many rounds there are, and what noise each of them adds;
+- who could participate in which round, and how that was drawn: a `Sampling` for the real clients
+  and one for the canaries;
+- what the noised sum is divided by, and whether updates are zeroed before they are clipped.
+
+Lengths are in clip norms throughout. So the clip norm itself, which may move from round to round,
+is no part of it: what is released is as private at any clip norm.
+
+The description and the arithmetic are apart, as in dp-accounting, whose `DpEvent`s are composed by
+accountants that know them:
+
+>>> from fl_audit.accounting import account
+>>> release = Release(
+...     rounds=100,
+...     noise=Noise("gaussian", noise_multiplier=1.0, sum_noise_multiplier=1.0),
+...     denominator=Denominator("expected_cohort", 22.0),
+...     client=Party(FixedRounds(7)),  # as in seven shuffled epochs
+...     canary=Party(FixedRounds(1)),
+... )
+>>> accounting = account(release, delta=1e-5)
+>>> round(accounting.client.epsilon, 2), round(accounting.canary.epsilon, 2)
+(14.19, 4.38)
+>>> sampled = Party(PoissonSampling(0.1))
+>>> drawn = dataclasses.replace(release, client=sampled, canary=sampled)
+>>> accounting = account(drawn, delta=1e-5)
+>>> round(accounting.epsilon, 2), accounting.neighbours
+(7.05, 'one client more or less in the population (add or remove one)')
+
+A new way to draw rounds is a subclass of `Sampling` beside its pattern, and an accountant for it
+(`accountants.register_accountant`). Noise that is correlated over rounds is a noise law of its own
+(`accountants.NoiseLaw`); what a party's rounds amount to under it is its `squared_sensitivity`.
+"""
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+ADD_OR_REMOVE = "one client more or less in the population (add or remove one)"
+ZERO_OUT = "one client replaced by one that sends nothing (zero-out); the schedule stays the same"
+
+ZeroingKind = Literal["none", "fixed", "adaptive"]
+"""Whether updates are zeroed above a norm, and whether it adapts, without noise, to updates."""
+
+Divisor = Literal["expected_cohort", "actual_cohort"]
+"""Whether a sum is divided by the expected number of participants, or by that of those who came."""
+
+Blocks = tuple[tuple[int, int], ...]
+"""Blocks of consecutive rounds: pairs of a length and the number of blocks of that length."""
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """The rounds that a party may be in, and how they are drawn: the base of all ways.
+
+    A subclass of one's own is a frozen dataclass, whose fields are what run.json keeps of it; they
+    are of types that JSON has.
+    """
+
+    neighbours: ClassVar[str] = ZERO_OUT
+    """The neighbouring relation, in words, of accountants that count on the draw."""
+
+    @property
+    def most(self) -> int | None:
+        """The largest number of rounds; None where only chance bounds it."""
+        return None
+
+    @property
+    def share(self) -> float | None:
+        """The probability of each round, independent of the others; None where they are not."""
+        return None
+
+
+@dataclass(frozen=True)
+class FixedRounds(Sampling):
+    """Rounds that an attacker may know: exactly those that the schedule draws.
+
+    Attributes:
+      at_most: The largest number of rounds of any member of the party.
+    """
+
+    at_most: int
+
+    @property
+    def most(self) -> int:
+        """See `Sampling`."""
+        return self.at_most
+
+
+@dataclass(frozen=True)
+class OncePerBlock(FixedRounds):
+    """Any one round of each block, such as an epoch in which every client has one round.
+
+    Attributes:
+      at_most: The number of blocks.
+      length: The number of rounds of a block, at least 1. The first block starts with the first
+        round; the last one may have fewer.
+    """
+
+    length: int
+
+    @classmethod
+    def over(cls, rounds: int, length: int) -> "OncePerBlock":
+        """The blocks of a length in so many rounds."""
+        return cls(-(-rounds // length), length)
+
+
+@dataclass(frozen=True)
+class OneGroup(FixedRounds):
+    """Any rounds of one group, where groups take the rounds in turn.
+
+    Attributes:
+      at_most: The largest number of rounds of a group.
+      separation: The number of groups, at least 1, which is also the number of rounds from one turn
+        of a group to its next.
+    """
+
+    separation: int
+
+    @classmethod
+    def over(cls, rounds: int, separation: int) -> "OneGroup":
+        """So many groups in so many rounds."""
+        return cls(-(-rounds // separation), separation)
+
+
+@dataclass(frozen=True)
+class RandomAllocation(FixedRounds):
+    """One round of each block, drawn uniformly and independently of all else.
+
+    Attributes:
+      at_most: The largest number of rounds of any member of the party: the number of blocks, or 0
+        where it has no member.
+      blocks: The blocks, by length.
+    """
+
+    blocks: Blocks
+
+
+@dataclass(frozen=True)
+class PoissonSampling(Sampling):
+    """Every round by an independent coin, where a client that sends nothing is absent.
+
+    Attributes:
+      probability: The probability of a round, in (0, 1].
+    """
+
+    neighbours: ClassVar[str] = ADD_OR_REMOVE
+
+    probability: float
+
+    def __post_init__(self) -> None:
+        """Checks the probability."""
+        if not 0 < self.probability <= 1:
+            raise ValueError(f"sampling_probability must be in (0, 1], got {self.probability}")
+
+    @property
+    def share(self) -> float:
+        """See `Sampling`."""
+        return self.probability
+
+
+@dataclass(frozen=True)
+class FixedSizeSampling(Sampling):
+    """Every round draws a new sample of fixed size, uniformly without replacement.
+
+    Attributes:
+      sample_size: The number that a round draws.
+      sampled_from: The number that these are drawn from.
+    """
+
+    sample_size: int
+    sampled_from: int
+
+    def __post_init__(self) -> None:
+        """Checks the numbers."""
+        if not 0 < self.sample_size <= self.sampled_from:
+            raise ValueError(
+                f"sample_size must be from 1 to sampled_from, which is {self.sampled_from}, got "
+                f"{self.sample_size}"
+            )
+
+    @property
+    def share(self) -> float:
+        """See `Sampling`."""
+        return self.sample_size / self.sampled_from
+
+
+@dataclass(frozen=True)
+class UnknownRounds(Sampling):
+    """Rounds of which nothing is known, such as those of a pattern that is not at hand."""
+
+
+@dataclass(frozen=True)
+class Party:
+    """A real client or an included canary.
+
+    Attributes:
+      sampling: The rounds that it may be in, and how they are drawn.
+      squared_sensitivity: The squared distance, in clip norms, by which its rounds move everything
+        that correlated noise is added to, such as the nodes of all trees; None where its rounds are
+        random, and under noise that every round draws anew.
+    """
+
+    sampling: Sampling
+    squared_sensitivity: int | None = None
+
+    @property
+    def participations(self) -> int | None:
+        """The largest number of rounds that it participates in; None if only chance bounds it."""
+        return self.sampling.most
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The noise of one round.
+
+    Attributes:
+      law: The name of the noise law, one that is registered with accounting.
+      noise_multiplier: The effective noise multiplier, which counts everything that the round
+        releases; of one node under tree aggregation.
+      sum_noise_multiplier: The standard deviation of the noise on the sum of clipped updates, as a
+        multiple of the clip norm; under tree aggregation, of the noise on each node.
+      count_noise_stddev: The standard deviation of the noise on the number of unclipped updates,
+        which moves an adaptive clip norm, in clients; 0 where no number is released.
+    """
+
+    law: str
+    noise_multiplier: float
+    sum_noise_multiplier: float
+    count_noise_stddev: float = 0.0
+
+
+@dataclass(frozen=True)
+class Denominator:
+    """What the noised sum of a round is divided by.
+
+    Attributes:
+      divisor: Whether that is the expected or the actual number of participants.
+      expected: The expected number of clients and canaries in a round.
+    """
+
+    divisor: Divisor
+    expected: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """What a run released.
+
+    Attributes:
+      rounds: The number of rounds of training.
+      noise: The noise of each round.
+      denominator: What sums are divided by.
+      client: A real client.
+      canary: An included canary.
+      zeroing: The kind of zeroing of updates before they are clipped.
+
+    Raises:
+      ValueError: A number is out of range, or the effective noise multiplier is not that of its
+        parts.
+    """
+
+    rounds: int
+    noise: Noise
+    denominator: Denominator
+    client: Party
+    canary: Party
+    zeroing: ZeroingKind = "none"
+
+    def __post_init__(self) -> None:
+        """Checks the fields, so that no accountant has to."""
+        if self.rounds < 1:
+            raise ValueError(f"rounds must be at least 1, got {self.rounds}")
+        noise = self.noise
+        parts = effective_noise_multiplier(noise.sum_noise_multiplier, noise.count_noise_stddev)
+        if not math.isclose(parts, noise.noise_multiplier, rel_tol=1e-6):
+            raise ValueError(
+                f"noise_multiplier must be {parts:.6g}, the effective one of its parts "
+                f"(sum_noise_multiplier {noise.sum_noise_multiplier:.6g}, count_noise_stddev "
+                f"{noise.count_noise_stddev:.6g}), got {noise.noise_multiplier:.6g}"
+            )
+
+    def with_noise(self, noise: Noise) -> "Release":
+        """The same rounds with other noise."""
+        return dataclasses.replace(self, noise=noise)
+
+
+def effective_noise_multiplier(sum_noise_multiplier: float, count_noise_stddev: float) -> float:
+    """The noise multiplier of a round that releases a noised sum and a noised count.
+
+    z^-2 = z_sum^-2 + (2 s)^-2, because the count has sensitivity 1/2 (Andrew et al. 2021,
+    arXiv:1905.03871, theorem 1).
+
+    Args:
+      sum_noise_multiplier: The noise multiplier z_sum: the noise on the sum over the clip norm.
+      count_noise_stddev: The standard deviation s of the noise on the count in clients; 0 where no
+        count is released.
+
+    Raises:
+      ValueError: Either number is negative or not finite.
+
+    >>> round(effective_noise_multiplier(1.0, 0.5), 6)  # both as noisy as z = 1
+    0.707107
+    """
+    for name, value in (("sum", sum_noise_multiplier), ("count", count_noise_stddev)):
+        if not 0 <= value < math.inf:
+            raise ValueError(f"noise on the {name} must be finite and at least 0, got {value}")
+    if count_noise_stddev == 0 or sum_noise_multiplier == 0:
+        return sum_noise_multiplier
+    return 1 / math.hypot(1 / sum_noise_multiplier, 1 / (2 * count_noise_stddev))
