@@ -2,6 +2,10 @@
 
 Mixtures, several models and tests of fit are in experiments/negoescu2024_appendix_b.
 
+>>> members, others = [0.1, 0.2, 0.2, 0.9], [0.3, 0.8, 0.9, 1.1]
+>>> round(empirical_epsilon_star(members, others, delta=1e-5).epsilon, 3)  # log(0.75 / 0.25)
+1.099
+
 The definition of Epsilon*: the largest of four ratios of error rates, over loss thresholds.
 
 Negoescu et al. (2024), Definition 2. A point is called a member if its loss is at most a

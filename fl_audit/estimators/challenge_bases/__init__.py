@@ -1,7 +1,12 @@
-"""The posterior of epsilon from the error counts of attacks on several challenge bases.
+"""MCMC-DP-Est: the posterior of epsilon from error counts on several challenge bases.
 
 Yıldırım, Kaya, Yıldırım & Savaş (2025), "MCMC for Bayesian Estimation of Differential Privacy from
 Membership Inference Attacks".
+
+>>> counts = ChallengeCounts(fp=[10, 5], n0=[100, 100], fn=[10, 20], n1=[100, 100])
+>>> found = posterior(counts, delta=1e-5)
+>>> round(found.epsilon.mean, 1)
+3.4
 """
 
 from fl_audit.estimators.challenge_bases.mhaar import ChainSettings

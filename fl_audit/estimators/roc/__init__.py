@@ -1,4 +1,10 @@
-"""Measures of how well scores tell members from others, as attack papers report it: no bounds."""
+"""Measures of how well scores tell members from others, as attack papers report it: no bounds.
+
+>>> from fl_audit.estimators import CanaryScores
+>>> scores = CanaryScores(included=[0.3, 0.4, 0.9], excluded=[0.1, 0.2, 0.5])
+>>> round(auc(scores), 3), round(balanced_accuracy(scores), 3)
+(0.778, 0.833)
+"""
 
 from fl_audit.estimators.roc.curve import (
     ApproximateInterval,
