@@ -9,8 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.array_types import FloatArray
-from fl_audit.estimators.counts.confusion import ConfusionCounts
-from fl_audit.estimators.counts.posterior import EpsilonPosterior, RateLaws, corner_mass
+from fl_audit.estimators.counts.intervals import (
+    ConfusionCounts,
+    EpsilonPosterior,
+    RateLaws,
+    corner_mass,
+)
 from fl_audit.estimators.result import Estimate
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting

@@ -15,7 +15,7 @@ from scipy import special
 from fl_audit.array_types import FloatArray
 from fl_audit.errors import InputError
 from fl_audit.estimators.arguments import check_confidence
-from fl_audit.estimators.counts.confusion import ConfusionCounts
+from fl_audit.estimators.counts.intervals import ConfusionCounts
 from fl_audit.estimators.gaussian.fit import Guess
 from fl_audit.estimators.roc.curve import (
     ApproximateInterval,

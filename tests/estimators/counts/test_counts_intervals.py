@@ -18,7 +18,7 @@ from fl_audit.estimators.counts import (
     epsilon_of_rates,
     intervals,
 )
-from fl_audit.estimators.counts.confusion import Interval
+from fl_audit.estimators.counts.intervals import Interval
 from fl_audit.estimators.privacy_region import log_ratio
 from fl_audit.estimators.threshold.error_rates import clopper_pearson_upper, jeffreys_upper
 

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from fl_audit.errors import InputError
-from fl_audit.estimators.counts.confusion import ConfusionCounts
+from fl_audit.estimators.counts.intervals import ConfusionCounts
 from fl_audit.estimators.roc import (
     auc,
     auc_interval,
