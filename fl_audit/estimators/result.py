@@ -14,152 +14,6 @@ from fl_audit.errors import InputError
 from fl_audit.json_records import fields_from_json, fields_to_json, numbers_from_json
 from fl_audit.number_words import epsilon_text, lower_bound_text
 
-
-@dataclass(frozen=True)
-class MethodGroup:
-    """Methods whose numbers may be relied on to the same degree.
-
-    Attributes:
-      title: Title of the group.
-      meaning: How far the numbers of the group may be relied on.
-      kinds: Pairs of the kind of an estimate and the mechanisms for which it is valid.
-    """
-
-    title: str
-    meaning: str
-    kinds: frozenset[tuple[str, str | None]]
-
-    def has(self, kind: str, valid_for: str | None) -> bool:
-        """Whether an estimate of this kind, valid for these mechanisms, belongs to this group."""
-        return (kind, valid_for) in self.kinds
-
-
-METHOD_GROUPS = (
-    MethodGroup(
-        "Lower bounds that hold",
-        "At their confidence, although thresholds and numbers of guesses were chosen on the same "
-        "scores: one_run_valid whatever was trained, threshold_valid if the scores of different "
-        "canaries are independent.",
-        frozenset({("lower_bound", "any mechanism"), ("lower_bound", "independent scores")}),
-    ),
-    MethodGroup(
-        "Lower bounds that hold if the mechanism is Gaussian",
-        "As the first, but only where the noise makes the trade-off of error rates a Gaussian "
-        "one; where it does, they are mostly tighter.",
-        frozenset({("lower_bound", "Gaussian mechanisms")}),
-    ),
-    MethodGroup(
-        "Lower bounds as published",
-        "The best threshold or number of guesses, or the round after which a run was stopped, is "
-        "chosen on the same scores, which makes them too high more often than their confidence "
-        "says.",
-        frozenset({("lower_bound", None)}),
-    ),
-    MethodGroup(
-        "Intervals that hold",
-        "Both ends at their confidence, whatever was trained.",
-        frozenset({("interval", "any mechanism"), ("interval", "independent scores")}),
-    ),
-    MethodGroup(
-        "Intervals that hold if the mechanism is Gaussian",
-        "Both ends at their confidence, but only where the noise makes the trade-off of error "
-        "rates a Gaussian one.",
-        frozenset({("interval", "Gaussian mechanisms")}),
-    ),
-    MethodGroup(
-        "Estimates and intervals",
-        "Neither upper nor lower bounds: another attack may find more, or this one less.",
-        frozenset(
-            {
-                ("interval", None),
-                ("estimate", None),
-                ("estimate", "any mechanism"),
-                ("estimate", "independent scores"),
-                ("estimate", "Gaussian mechanisms"),
-            }
-        ),
-    ),
-)
-"""The groups, from what may be relied on to what is only an estimate; every method is in one."""
-
-
-# Estimates as rows of a data frame, and as tables in a notebook.
-
-
-Record = dict[str, object]
-"""A row: the names of columns and their values, infinities as floats."""
-
-
-def record_of(estimate: "Estimate") -> Record:
-    """An estimate as a row, without the method's own numbers (`details`)."""
-    return {
-        "method": estimate.method,
-        "kind": estimate.kind,
-        "epsilon": estimate.epsilon,
-        "lower": estimate.lower,
-        "upper": estimate.upper,
-        "valid_for": estimate.valid_for,
-        "assumes": estimate.assumes,
-        "guarantee": estimate.guarantee,
-        "source": estimate.source,
-    }
-
-
-def data_frame(records: Sequence[Mapping[str, object]]) -> Any:
-    """The rows as a `pandas.DataFrame`.
-
-    Raises:
-      InputError: pandas is not installed.
-    """
-    try:
-        import pandas as pd
-    except ModuleNotFoundError as error:
-        raise InputError(
-            "this needs pandas, which is not installed: `pip install pandas`; records() gives the "
-            "same rows as a list"
-        ) from error
-    return pd.DataFrame(records)
-
-
-def html_table(estimates: Sequence["Estimate"]) -> str:
-    """The estimates as a table in HTML, those that may be relied on most first."""
-    rows = "".join(_group_rows(estimates))
-    return f"<table><tr><th>method</th><th>ε</th><th>interval</th></tr>{rows}</table>"
-
-
-def html_of(estimate: "Estimate") -> str:
-    """One estimate in HTML: its row, and what it guarantees and assumes."""
-    words = f"{estimate.guarantee} Assumes: {estimate.assumes}. {estimate.source}."
-    return f"{html_table([estimate])}<p>{escape(words)}</p>"
-
-
-def _group_rows(estimates: Sequence["Estimate"]) -> Iterator[str]:
-    for group in METHOD_GROUPS:
-        found = [made for made in estimates if group.has(made.kind, made.valid_for)]
-        if found:
-            heading = f"<b>{escape(group.title)}.</b> {escape(group.meaning)}"
-            yield f'<tr><td colspan="3" style="text-align: left">{heading}</td></tr>'
-        yield from map(_row, found)
-
-
-def estimate_text(estimate: "Estimate") -> str:
-    """The number of an estimate: a bound with its sign, an interval by its ends."""
-    if estimate.kind == "lower_bound":
-        return f"≥ {lower_bound_text(estimate.epsilon)}"
-    if estimate.kind == "interval":
-        return f"{epsilon_text(estimate.lower)} … {epsilon_text(estimate.upper)}"
-    return epsilon_text(estimate.epsilon)
-
-
-def _row(estimate: "Estimate") -> str:
-    is_interval = estimate.kind == "interval"
-    middle = epsilon_text(estimate.epsilon) if is_interval else estimate_text(estimate)
-    cells = (estimate.method, middle, estimate_text(estimate) if is_interval else "")
-    style = "text-align: left; white-space: nowrap"
-    aligned = "".join(f'<td style="{style}">{escape(cell)}</td>' for cell in cells)
-    return f'<tr title="{escape(estimate.guarantee)}">{aligned}</tr>'
-
-
 Kind = Literal["estimate", "lower_bound", "interval"]
 ValidFor = Literal["any mechanism", "independent scores", "Gaussian mechanisms"]
 """Where a lower bound holds at its confidence: for any mechanism; for any under which the scores of
@@ -172,6 +26,9 @@ _WORDS = ("valid_for", "assumes", "guarantee", "source")
 """What stands among an estimate's details in JSON."""
 
 Detail = float | int | str | None | Mapping[str, "Detail"]
+
+Record = dict[str, object]
+"""A row: the names of columns and their values, infinities as floats."""
 
 
 @dataclass(frozen=True)
@@ -245,3 +102,144 @@ class Estimate:
         details = dict(fields["details"])
         words = {name: details.pop(name, None) for name in _WORDS}
         return fields_from_json(cls, {**fields, **words}, details=numbers_from_json(details))
+
+
+@dataclass(frozen=True)
+class MethodGroup:
+    """Methods whose numbers may be relied on to the same degree.
+
+    Attributes:
+      title: Title of the group.
+      meaning: How far the numbers of the group may be relied on.
+      kinds: Pairs of the kind of an estimate and the mechanisms for which it is valid.
+    """
+
+    title: str
+    meaning: str
+    kinds: frozenset[tuple[str, str | None]]
+
+    def has(self, kind: str, valid_for: str | None) -> bool:
+        """Whether an estimate of this kind, valid for these mechanisms, belongs to this group."""
+        return (kind, valid_for) in self.kinds
+
+
+METHOD_GROUPS = (
+    MethodGroup(
+        "Lower bounds that hold",
+        "At their confidence, although thresholds and numbers of guesses were chosen on the same "
+        "scores: one_run_valid whatever was trained, threshold_valid if the scores of different "
+        "canaries are independent.",
+        frozenset({("lower_bound", "any mechanism"), ("lower_bound", "independent scores")}),
+    ),
+    MethodGroup(
+        "Lower bounds that hold if the mechanism is Gaussian",
+        "As the first, but only where the noise makes the trade-off of error rates a Gaussian "
+        "one; where it does, they are mostly tighter.",
+        frozenset({("lower_bound", "Gaussian mechanisms")}),
+    ),
+    MethodGroup(
+        "Lower bounds as published",
+        "The best threshold or number of guesses, or the round after which a run was stopped, is "
+        "chosen on the same scores, which makes them too high more often than their confidence "
+        "says.",
+        frozenset({("lower_bound", None)}),
+    ),
+    MethodGroup(
+        "Intervals that hold",
+        "Both ends at their confidence, whatever was trained.",
+        frozenset({("interval", "any mechanism"), ("interval", "independent scores")}),
+    ),
+    MethodGroup(
+        "Intervals that hold if the mechanism is Gaussian",
+        "Both ends at their confidence, but only where the noise makes the trade-off of error "
+        "rates a Gaussian one.",
+        frozenset({("interval", "Gaussian mechanisms")}),
+    ),
+    MethodGroup(
+        "Estimates and intervals",
+        "Neither upper nor lower bounds: another attack may find more, or this one less.",
+        frozenset(
+            {
+                ("interval", None),
+                ("estimate", None),
+                ("estimate", "any mechanism"),
+                ("estimate", "independent scores"),
+                ("estimate", "Gaussian mechanisms"),
+            }
+        ),
+    ),
+)
+"""The groups, from what may be relied on to what is only an estimate; every method is in one."""
+
+
+# Estimates as rows of a data frame, and as tables in a notebook.
+
+
+def record_of(estimate: "Estimate") -> Record:
+    """An estimate as a row, without the method's own numbers (`details`)."""
+    return {
+        "method": estimate.method,
+        "kind": estimate.kind,
+        "epsilon": estimate.epsilon,
+        "lower": estimate.lower,
+        "upper": estimate.upper,
+        "valid_for": estimate.valid_for,
+        "assumes": estimate.assumes,
+        "guarantee": estimate.guarantee,
+        "source": estimate.source,
+    }
+
+
+def data_frame(records: Sequence[Mapping[str, object]]) -> Any:
+    """The rows as a `pandas.DataFrame`.
+
+    Raises:
+      InputError: pandas is not installed.
+    """
+    try:
+        import pandas as pd
+    except ModuleNotFoundError as error:
+        raise InputError(
+            "this needs pandas, which is not installed: `pip install pandas`; records() gives the "
+            "same rows as a list"
+        ) from error
+    return pd.DataFrame(records)
+
+
+def html_table(estimates: Sequence["Estimate"]) -> str:
+    """The estimates as a table in HTML, those that may be relied on most first."""
+    rows = "".join(_group_rows(estimates))
+    return f"<table><tr><th>method</th><th>ε</th><th>interval</th></tr>{rows}</table>"
+
+
+def html_of(estimate: "Estimate") -> str:
+    """One estimate in HTML: its row, and what it guarantees and assumes."""
+    words = f"{estimate.guarantee} Assumes: {estimate.assumes}. {estimate.source}."
+    return f"{html_table([estimate])}<p>{escape(words)}</p>"
+
+
+def _group_rows(estimates: Sequence["Estimate"]) -> Iterator[str]:
+    for group in METHOD_GROUPS:
+        found = [made for made in estimates if group.has(made.kind, made.valid_for)]
+        if found:
+            heading = f"<b>{escape(group.title)}.</b> {escape(group.meaning)}"
+            yield f'<tr><td colspan="3" style="text-align: left">{heading}</td></tr>'
+        yield from map(_row, found)
+
+
+def estimate_text(estimate: "Estimate") -> str:
+    """The number of an estimate: a bound with its sign, an interval by its ends."""
+    if estimate.kind == "lower_bound":
+        return f"≥ {lower_bound_text(estimate.epsilon)}"
+    if estimate.kind == "interval":
+        return f"{epsilon_text(estimate.lower)} … {epsilon_text(estimate.upper)}"
+    return epsilon_text(estimate.epsilon)
+
+
+def _row(estimate: "Estimate") -> str:
+    is_interval = estimate.kind == "interval"
+    middle = epsilon_text(estimate.epsilon) if is_interval else estimate_text(estimate)
+    cells = (estimate.method, middle, estimate_text(estimate) if is_interval else "")
+    style = "text-align: left; white-space: nowrap"
+    aligned = "".join(f'<td style="{style}">{escape(cell)}</td>' for cell in cells)
+    return f'<tr title="{escape(estimate.guarantee)}">{aligned}</tr>'
