@@ -12,6 +12,10 @@ needs_python = $(1) -c "import ensurepip, sys; sys.exit(sys.version_info[:2] != 
 # A worker a core; tests of one file share what they compile.
 SIDE_BY_SIDE := -n auto --dist loadfile
 
+# Where Python is told to keep no bytecode, every worker and every program that a test starts would
+# compile the package and the tests anew: ten seconds of a core each.
+test test-light test-all: export PYTHONDONTWRITEBYTECODE =
+
 # Where a newer Python works, the light layer is tested on it.
 NEWER_PYTHON := $(shell for v in 3.13 3.12; do \
 	python$$v -c "import ensurepip" 2>/dev/null && echo python$$v && break; done)
