@@ -1,7 +1,5 @@
 """Sweeps: many runs of one base config, side by side on Ray, each in a run folder of its own."""
 
-from fl_audit.sweeps.grid import SweepRun, read_grid
-from fl_audit.sweeps.states import RunState, sweep_json
-from fl_audit.sweeps.sweep import plan_sweep, run_sweep
+from fl_audit.sweeps.sweep import RunState, SweepRun, plan_sweep, read_grid, run_sweep, sweep_json
 
 __all__ = ["RunState", "SweepRun", "plan_sweep", "read_grid", "run_sweep", "sweep_json"]

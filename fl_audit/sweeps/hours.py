@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from fl_audit.config import Config
 from fl_audit.formats.folders import RunFolder, read_record
 from fl_audit.number_words import count, duration, significant
-from fl_audit.sweeps.grid import SweepRun
-from fl_audit.sweeps.states import RunState
+from fl_audit.sweeps.sweep import RunState, SweepRun
 
 
 @dataclass(frozen=True)

@@ -1,18 +1,460 @@
-"""A sweep from its file to the comparison of its runs."""
+"""Many runs of one config, side by side on Ray, from the grid to the comparison.
 
+`read_grid` reads a sweep's file into runs; the state of each is told by its folder. Runs that are
+not finished are made by tasks of Ray on this machine, so many at a time, eight in a process;
+sweep.json follows every end, and the page that compares them is written last.
+"""
+
+import copy
+import dataclasses
+import itertools
+import json
+import math
+import os
+import re
 import shutil
-from collections.abc import Sequence
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
 
 from fl_audit.comparison import compare, render_comparison
-from fl_audit.engines.ray_cluster import check_ray
-from fl_audit.formats.folders import locked
-from fl_audit.formats.text_files import unfinished_files, write_text
-from fl_audit.progress import Progress, bar
-from fl_audit.sweeps.grid import SweepRun, read_grid
-from fl_audit.sweeps.on_ray import run_on_ray
-from fl_audit.sweeps.progress import count_run, rounds_at_work
-from fl_audit.sweeps.states import RunState, found_state, write_states
+from fl_audit.config import Config
+from fl_audit.config.file import config_of_table, config_to_toml, parse_config, set_key
+from fl_audit.cores import num_cores
+from fl_audit.engines.ray_cluster import check_ray, end_with_parent, lost_part, ray_on_this_machine
+from fl_audit.errors import InputError, nearest, one_line
+from fl_audit.formats.folders import RunFolder, locked
+from fl_audit.formats.text_files import read_foreign, read_toml, unfinished_files, write_text
+from fl_audit.kinds.table import NonNegativeInt, Table
+from fl_audit.pipeline import continue_run, start_run
+from fl_audit.progress import Progress, bar, warn
+from fl_audit.run.folder import check_new, check_same_config
+from fl_audit.tasks.kinds import PythonTask
+
+_LONGEST_NAME = 120
+
+
+class Variant(Table, frozen=True):
+    """One named change of the base config.
+
+    Attributes:
+      name: The beginning of its runs' names.
+      set: The values of the keys that it changes, by `section.key`.
+    """
+
+    name: str
+    set: dict[str, Any] = {}  # noqa: RUF012 - msgspec copies it
+
+
+class GridFile(Table, frozen=True):
+    """A sweep's file.
+
+    Attributes:
+      base: The config that all runs start from; a relative path starts at the sweep's file.
+      seeds: The seeds of every setting; none leaves the base config's.
+      grid: The values of each `section.key`; all combinations are run.
+      variant: The named changes that are combined with the grid.
+    """
+
+    base: str
+    seeds: tuple[NonNegativeInt, ...] = ()
+    grid: dict[str, list[Any]] = {}  # noqa: RUF012 - msgspec copies it
+    variant: tuple[Variant, ...] = ()
+
+
+@dataclass(frozen=True)
+class SweepRun:
+    """One run of a sweep.
+
+    Attributes:
+      name: The name of its folder.
+      settings: The keys that it changes in the base config.
+      config: Its resolved config.
+    """
+
+    name: str
+    settings: Mapping[str, Any]
+    config: Config
+
+
+def read_grid(path: Path) -> tuple[SweepRun, ...]:
+    """Reads a sweep's file and the configs of all its runs.
+
+    Args:
+      path: The TOML file.
+
+    Raises:
+      InputError: The file or its base config cannot be used, a combination describes no run, or two
+        runs would have one name.
+    """
+    grid = _read(path)
+    base = path.parent / grid.base
+    table = read_toml(base)
+    runs = tuple(
+        _run(table, base, name, settings, path)
+        for name, settings in bar(list(_combinations(grid)), "configs", "run", delay=1)
+    )
+    name, times = Counter(run.name for run in runs).most_common(1)[0]
+    if times > 1:
+        raise InputError(
+            f"{path}: {times} runs would be named {name!r}; no value or name may stand twice, "
+            "and long values need [[variant]] tables with names"
+        )
+    return runs
+
+
+def _read(path: Path) -> GridFile:
+    table = read_toml(path)
+    _check_keys(table, GridFile, f"{path}:", "")
+    for variant in table.get("variant", ()):
+        if isinstance(variant, Mapping):
+            _check_keys(variant, Variant, f"{path}:", "variant.")
+    try:
+        grid = msgspec.convert(table, GridFile)
+    except msgspec.ValidationError as error:
+        raise InputError(f"{path}: {error}") from error
+    _check(grid, path)
+    return grid
+
+
+def _check_keys(table: Mapping[str, Any], kind: type[Table], name: str, prefix: str) -> None:
+    known = kind.__struct_fields__
+    for key in table:
+        if key not in known:
+            raise InputError(f"{name} unknown key `{prefix}{key}`; {nearest(key, known)}")
+
+
+def _check(grid: GridFile, path: Path) -> None:
+    """Raises an `InputError` where the parts of a sweep's file do not fit together."""
+    if not (grid.seeds or grid.grid or grid.variant):
+        raise InputError(f"{path}: has one run alone; must have `seeds`, [grid] or [[variant]]")
+    for key, values in grid.grid.items():
+        if not values:
+            raise InputError(f"{path}: key `grid.{key}`: must have a value, got an empty list")
+    for variant in grid.variant:
+        if not re.fullmatch(r"[\w.-]+", variant.name, re.ASCII) or variant.name.strip(".") == "":
+            raise InputError(
+                f"{path}: key `variant.name`: must be letters, digits, `_`, `-` and `.`, as it "
+                f"names a folder, got {variant.name!r}"
+            )
+        if both := sorted(variant.set.keys() & grid.grid.keys()):
+            raise InputError(f"{path}: key `{both[0]}` stands in [grid] and in {variant.name!r}")
+    is_set = "seed" in grid.grid or any("seed" in variant.set for variant in grid.variant)
+    if grid.seeds and is_set:
+        raise InputError(f"{path}: key `seed` stands beside `seeds`; leave out one of them")
+
+
+def _combinations(grid: GridFile) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The name and the settings of every run: by variant, then by the grid's keys, then by seed."""
+    short = _short_names(list(grid.grid))
+    axes = [[(key, value) for value in values] for key, values in grid.grid.items()]
+    seeds = [[("seed", seed) for seed in grid.seeds]] if grid.seeds else []
+    for variant in grid.variant or (Variant(name=""),):
+        for chosen in itertools.product(*axes, *seeds):
+            parts = (f"{short.get(key, key)}_{_value_name(value)}" for key, value in chosen)
+            name = "-".join([*([variant.name] if variant.name else []), *parts])
+            yield name, {**variant.set, **dict(chosen)}
+
+
+def _short_names(keys: Sequence[str]) -> dict[str, str]:
+    """The last word of each key, or all words where two keys end alike."""
+    lasts = Counter(key.rpartition(".")[2] for key in keys)
+    return {
+        key: last if lasts[last := key.rpartition(".")[2]] == 1 else key.replace(".", "_")
+        for key in keys
+    }
+
+
+def _value_name(value: Any) -> str:
+    """A value as a part of a folder's name: `0.1`, `true`, `min_separation`."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and math.isfinite(value):
+        return f"{value:g}" if float(f"{value:g}") == value else repr(value)
+    return re.sub(r"[^\w.-]+", "_", str(value), flags=re.ASCII)
+
+
+def _run(
+    table: Mapping[str, Any], base: Path, name: str, settings: dict[str, Any], path: Path
+) -> SweepRun:
+    if len(name) > _LONGEST_NAME:
+        raise InputError(
+            f"{path}: run {name[:40]}…: the name has {len(name)} characters, at most "
+            f"{_LONGEST_NAME} fit; put the values into [[variant]] tables with names"
+        )
+    changed = copy.deepcopy(dict(table))
+    label = f"{path}: run {name}"
+    for key, value in settings.items():
+        set_key(changed, key, value, label)
+    config = config_of_table(changed, base, label)
+    if config.runtime == "ray":
+        raise InputError(
+            f"{label}: key `runtime`: must not be 'ray' in a sweep, whose runs are tasks of Ray "
+            "themselves; 'local' does the same here"
+        )
+    return SweepRun(name, settings, config)
+
+
+# How far each run is, and sweep.json, which says it.
+
+
+State = Literal["planned", "finished", "failed"]
+
+
+@dataclass(frozen=True)
+class RunState:
+    """One run of a sweep and how far it is.
+
+    Attributes:
+      name: The name of the run.
+      settings: The keys that it changes in the base config.
+      state: `finished` with a report, `failed` where it ended without one, else `planned`: not
+        begun, at work or interrupted.
+      folder: Its run folder.
+      error: Why it failed, in one line; None where it did not.
+    """
+
+    name: str
+    settings: Mapping[str, Any]
+    state: State
+    folder: Path
+    error: str | None = None
+
+    def ended(self, error: str | None) -> "RunState":
+        """The state after the run's end: failed with an error, else finished."""
+        state: State = "finished" if error is None else "failed"
+        return dataclasses.replace(self, state=state, error=error)
+
+
+def found_state(run: SweepRun, out: Path) -> RunState:
+    """The state of a run before the sweep starts it, recognised by its resolved config.
+
+    Args:
+      run: The run.
+      out: The sweep's folder.
+
+    Raises:
+      InputError: The run's folder is taken by something else, such as a run of another config.
+    """
+    folder = RunFolder(out / "runs" / run.name)
+    if folder.config.exists() or folder.report_json.exists():
+        check_same_config(folder, run.config)
+    else:
+        check_new(folder.path)
+    state: State = "finished" if folder.report_json.exists() else "planned"
+    return RunState(run.name, run.settings, state, folder.path)
+
+
+def sweep_json(states: Sequence[RunState]) -> dict[str, object]:
+    """The object of sweep.json."""
+    return {"runs": [{**dataclasses.asdict(s), "folder": str(s.folder)} for s in states]}
+
+
+def write_states(states: Sequence[RunState], out: Path) -> None:
+    """Writes sweep.json, which appears whole."""
+    text = json.dumps(sweep_json(states), indent=1, default=str)
+    write_text(out / "sweep.json", text + "\n")
+
+
+# One display over all runs, on standard error.
+
+
+def count_run(progress: Progress, state: RunState) -> None:
+    """Counts a run that has ended, and says at once if it failed."""
+    progress.advance()
+    if state.error is not None:
+        warn(f"{state.name} failed: {state.error}")
+
+
+def rounds_at_work(runs: Sequence[SweepRun], at_work: Sequence[RunState]) -> str:
+    """How many rounds the runs at work have behind them, in words.
+
+    Args:
+      runs: All runs of the sweep.
+      at_work: The runs that are at work.
+    """
+    rounds = {run.name: run.config.participation.rounds for run in runs}
+    return ", ".join(f"{state.name} {_completed(state, rounds)}" for state in at_work)
+
+
+def _completed(state: RunState, rounds: Mapping[str, int | None]) -> str:
+    completed, of = _rows(RunFolder(state.folder).metrics), rounds[state.name]
+    return f"{completed}" if of is None else f"{completed}/{of}"
+
+
+def _rows(metrics: Path) -> int:
+    """The rounds that a run's metrics count so far."""
+    try:
+        return max(read_foreign(metrics).count(b"\n") - 1, 0)
+    except OSError:
+        return 0  # not begun
+
+
+# One run, in a process of Ray's.
+
+
+def one_run(config_toml: str, out: str, shared: str, cores: int, gpu_share: float) -> str | None:
+    """Starts a run, or goes on with an interrupted one; returns why it failed, None if it did not.
+
+    Args:
+      config_toml: The resolved config.
+      out: The run's folder.
+      shared: The folder of what the sweep's runs read alike.
+      cores: The number of cores that it may use.
+      gpu_share: The GPUs that it may use; below 1 it shares one with other runs.
+    """
+    from fl_audit.tasks.text import sharing_parts  # TensorFlow, which a dry run does not need
+
+    end_with_parent()  # a run may be killed at any time: it goes on from its last checkpoint
+    os.environ["OMP_NUM_THREADS"] = str(cores)
+    if 0 < gpu_share < 1:
+        os.environ["TF_FORCE_GPU_ALLOW_GROWTH"] = "true"
+    folder = Path(out)
+    try:
+        config = parse_config(tomllib.loads(config_toml), out)
+        go = continue_run if RunFolder(folder).config.exists() else start_run
+        with sharing_parts(Path(shared)):
+            go(config, folder)
+    except MemoryError as error:
+        return one_line(f"needs more memory than there is: {error}")
+    except ValueError as error:  # an InputError is one, and its line says it all
+        return one_line(str(error))
+    except Exception as error:
+        return one_line(f"{type(error).__name__}: {error}")
+    return None
+
+
+# Runs as tasks of Ray.
+
+
+MEMORY_OF_A_RUN = 2 * 2**30
+"""The memory that a run is taken to need where `--jobs` does not say how many run at a time."""
+
+RUNS_OF_A_PROCESS = 8
+"""The runs that a process makes one after another. All but the first find TensorFlow imported; then
+a new process takes over, as the memory of graphs is not given back (80 MB a quickstart)."""
+
+_CALL_AGAIN = "the same command makes the runs that are left, and goes on with those at work"
+_SECONDS_BETWEEN_LOOKS = 0.5
+_OBJECT_STORE = 80 * 2**20  # what travels is a config and a line; this is Ray's least
+
+Work = tuple[SweepRun, RunState]
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one run of a sweep may use of the machine.
+
+    Attributes:
+      jobs: The number of runs at a time.
+      cores: The number of cores of each, at least 1.
+      gpus: The number of GPUs of each; a part of one where runs share it, 0 without a GPU.
+    """
+
+    jobs: int
+    cores: int
+    gpus: float
+
+
+def share_of(jobs: int | None, cores: int, gpus: int, memory: int, runs: int) -> Share:
+    """What each run may use.
+
+    Args:
+      jobs: The number of runs at a time; None takes one a GPU, or without a GPU one a core, as far
+        as the memory goes.
+      cores: The cores of the machine.
+      gpus: Its GPUs.
+      memory: Its free memory, in bytes.
+      runs: The number of runs to come.
+    """
+    most = max(1, min(gpus or cores, memory // MEMORY_OF_A_RUN))
+    at_a_time = min(most if jobs is None else jobs, max(runs, 1))
+    is_shared = gpus < at_a_time
+    gpu_share = int(gpus / at_a_time * 1e4) / 1e4 if is_shared else float(gpus // at_a_time)
+    return Share(at_a_time, max(1, cores // at_a_time), gpu_share)
+
+
+def runs_of_a_process(work: Sequence[Work], gpus: int) -> int:
+    """How many runs a process makes; the next one is then made by a new process.
+
+    TensorFlow keeps a GPU's memory until its process ends, and what a module of the user's own
+    keeps from one run to the next is not known: there each run has a process of its own.
+
+    Args:
+      work: The runs to come, and their states.
+      gpus: The GPUs of the machine.
+    """
+    has_own_code = any(
+        bool(run.config.plugins) or isinstance(run.config.task, PythonTask) for run, _ in work
+    )
+    return 1 if gpus or has_own_code else RUNS_OF_A_PROCESS
+
+
+def run_on_ray(
+    work: Sequence[Work],
+    shared: Path,
+    jobs: int | None,
+    ended: Callable[[RunState], None],
+    look: Callable[[Sequence[RunState]], None],
+) -> None:
+    """Runs all that is given, `jobs` at a time; a run that fails does not keep others from going.
+
+    Args:
+      work: The runs, and their states.
+      shared: The folder of what they read alike.
+      jobs: The number of runs at a time; None lets the machine decide.
+      ended: A function that is called with the state of each run as it ends.
+      look: A function that is called every half second with the runs that are at work.
+
+    Raises:
+      InputError: Ray itself has come to an end.
+    """
+    cores = num_cores()
+    with ray_on_this_machine(max(cores, jobs or 1), _OBJECT_STORE) as ray:
+        resources = ray.cluster_resources()
+        gpus, memory = (int(resources.get(kind, 0)) for kind in ("GPU", "memory"))
+        share = share_of(jobs, cores, gpus, memory, len(work))
+        task = ray.remote(
+            num_cpus=share.cores,
+            num_gpus=share.gpus,
+            max_calls=runs_of_a_process(work, gpus),
+            max_retries=0,
+        )(one_run)
+        waiting = list(reversed(work))
+        at_work: dict[Any, RunState] = {}
+        while waiting or at_work:
+            while waiting and len(at_work) < share.jobs:
+                run, state = waiting.pop()
+                config, places = config_to_toml(run.config), (state.folder, shared)
+                folders = [str(place.resolve()) for place in places]
+                future = task.remote(config, *folders, share.cores, share.gpus)
+                at_work[future] = state
+            done, _ = ray.wait(list(at_work), num_returns=1, timeout=_SECONDS_BETWEEN_LOOKS)
+            if (part := lost_part()) is not None:
+                raise InputError(f"Ray cannot go on, as {part} has ended; {_CALL_AGAIN}")
+            for future in done:
+                state = at_work.pop(future)
+                ended(state.ended(_error_of(ray, future)))
+            look(list(at_work.values()))
+
+
+def _error_of(ray: Any, future: Any) -> str | None:
+    """Why a run failed; None where it did not."""
+    try:
+        error: str | None = ray.get(future)
+    except ray.exceptions.RayError as lost:
+        first = str(lost).strip().splitlines()[0]
+        return f"its process ended before the run did: {first}"
+    return error
+
+
+# The sweep.
+
 
 _SHARED = "shared"
 """The folder of what the runs read alike, such as a parsed text, until all are finished."""

@@ -13,7 +13,7 @@ from fl_audit.cli import main
 from fl_audit.config.file import config_to_toml
 from fl_audit.errors import InputError
 from fl_audit.sweeps import plan_sweep, read_grid, run_sweep, sweep_json
-from fl_audit.sweeps.on_ray import (
+from fl_audit.sweeps.sweep import (
     MEMORY_OF_A_RUN,
     RUNS_OF_A_PROCESS,
     Share,
