@@ -49,7 +49,7 @@ test-light: .venv-light/.synced
 # What starts Ray, in an environment of its own: a large package that `make test` does not need, and
 # each of these tests starts processes that import TensorFlow for themselves.
 test-ray: .venv-ray/.synced
-	.venv-ray/bin/python -m pytest -m "" tests/training/on_ray tests/sweeps
+	.venv-ray/bin/python -m pytest -m "" tests/engines/tff/ray tests/sweeps
 
 .venv-ray/.synced: uv.lock pyproject.toml setup.cfg $(STAMP)
 	UV_PROJECT_ENVIRONMENT=.venv-ray $(BIN)/uv sync --frozen --compile-bytecode --extra training --extra report \

@@ -12,10 +12,11 @@ collect_ignore = (
         "attacks/test_same_as_run.py",
         "benchmarks",
         "canaries/test_hadamard.py",
+        "engines",
         "experiments",
         "mechanisms/test_aggregators.py",
         "pipeline",
         "tasks",
-        "training",
+        "run",
     ]
 )

@@ -1,11 +1,24 @@
-"""Loss and accuracy: which positions count."""
+"""Loss and accuracy: which positions count; the losses against float64 arithmetic."""
+
+import math
+from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
 import tensorflow as tf
+import tensorflow_federated as tff
 
-from fl_audit.tasks.classifier import Classifier
+from fl_audit.errors import InputError
+from fl_audit.estimators.epsilon_star import log_odds_losses
+from fl_audit.tasks.classifier import (
+    Classifier,
+    cross_entropy,
+    cross_entropy_in_blocks,
+    log_odds_loss,
+)
+from fl_audit.tasks.dense import dense_classifier
 from fl_audit.tasks.learning_task import NO_CLASS, Examples, InMemoryPopulation
+from fl_audit.tasks.own_task import OwnTask, learning_task
 
 NUM_CLASSES = 6
 PADDING, UNKNOWN, END = 0, 4, 5
@@ -130,3 +143,264 @@ def test_population_in_memory():
     assert [population.num_examples(c) for c in (0, 1)] == [2, 3]
     assert population.take(1, np.array([2, 0])).labels.tolist() == [9, 7]
     assert population.examples(1).inputs[:, 0].tolist() == [7, 8, 9]
+
+
+# The cross-entropy's value and gradient, against float64 NumPy and TensorFlow's own.
+
+
+def losses_and_gradient(logits, labels, d_losses, kernel=cross_entropy):
+    logits = tf.constant(logits, tf.float32)
+    with tf.GradientTape() as tape:
+        tape.watch(logits)
+        losses = kernel(logits, tf.constant(labels, tf.int32))
+        total = tf.reduce_sum(losses * tf.constant(d_losses, tf.float32))
+    return losses.numpy(), tape.gradient(total, logits).numpy()
+
+
+def built_in(logits, labels):
+    return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+
+
+def expected_losses(logits, labels):
+    """Log-sum-exp minus the label's logit, float64."""
+    logits = logits.astype(np.float64)
+    largest = logits.max(axis=-1, keepdims=True)
+    log_sum = np.log(np.exp(logits - largest).sum(axis=-1)) + largest[..., 0]
+    return log_sum - np.take_along_axis(logits, labels[..., None], axis=-1)[..., 0]
+
+
+def problem(seed, shape, num_classes):
+    random = np.random.default_rng(seed)
+    logits = random.normal(0, 3, (*shape, num_classes)).astype(np.float32)
+    labels = random.integers(0, num_classes, shape).astype(np.int32)
+    return logits, labels, random.normal(size=shape).astype(np.float32)
+
+
+BOTH = pytest.mark.parametrize("kernel", [cross_entropy, cross_entropy_in_blocks])
+
+
+@BOTH
+@pytest.mark.parametrize("num_classes", [1, 2, 10, 10_004])
+@pytest.mark.parametrize("shape", [(13,), (3, 5), (2, 1, 3)])
+def test_equals_numpy_and_the_built_in(shape, num_classes, kernel):
+    logits, labels, d_losses = problem(1, shape, num_classes)
+    losses, gradient = losses_and_gradient(logits, labels, d_losses, kernel)
+    np.testing.assert_allclose(losses, expected_losses(logits, labels), rtol=1e-6, atol=1e-6)
+    _, automatic = losses_and_gradient(logits, labels, d_losses, built_in)
+    np.testing.assert_allclose(gradient, automatic, atol=1e-6)
+
+
+def test_gradient_equals_differences_of_losses():
+    """Central differences of the float64 losses: their error is of the order of step**2."""
+    logits, labels, d_losses = problem(2, (4, 3), 7)
+    _, gradient = losses_and_gradient(logits, labels, d_losses)
+    exact, step = logits.astype(np.float64), 1e-5
+    for index in np.ndindex(exact.shape):
+        change = np.zeros_like(exact)
+        change[index] = step
+        moved = [np.sum(expected_losses(exact + by * change, labels) * d_losses) for by in (1, -1)]
+        assert gradient[index] == pytest.approx((moved[0] - moved[1]) / (2 * step), abs=1e-6)
+
+
+EXTREME = {
+    "all equal": [3.0, 3.0, 3.0, 3.0],
+    "large": [1e4, 1e4 - 1, 1e4 - 2, 0.0],
+    "large and negative": [-1e4, -1e4 - 1, -1e4 - 2, -2e4],
+    "far apart": [200.0, 0.0, -200.0, 99.0],
+    "beyond exp": [1e30, 0.0, -1e30, 1.0],
+    "impossible class": [1.0, 2.0, -np.inf, 0.5],
+}
+
+
+@BOTH
+@pytest.mark.parametrize("label", range(4))
+@pytest.mark.parametrize("name", EXTREME)
+def test_extreme_logits(name, label, kernel):
+    logits, labels = np.array([EXTREME[name]], np.float32), np.array([label])
+    losses, gradient = losses_and_gradient(logits, labels, [1.0], kernel)
+    np.testing.assert_allclose(losses, expected_losses(logits, labels), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(
+        gradient, losses_and_gradient(logits, labels, [1.0], built_in)[1], atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 5)])
+def test_no_rows(shape):
+    losses, gradient = losses_and_gradient(np.zeros((*shape, 6)), np.zeros(shape), np.zeros(shape))
+    assert losses.shape == shape
+    assert gradient.shape == (*shape, 6)
+
+
+def test_rows_with_and_without_a_likely_label_in_one_batch():
+    """One unlikely label sends all rows the other way; nobody's loss or gradient changes."""
+    logits, labels, d_losses = problem(3, (6,), 11)
+    alone = losses_and_gradient(logits, labels, d_losses)
+    with_one = [np.concatenate([array, array[:1]]) for array in (logits, labels, d_losses)]
+    with_one[0][-1, with_one[1][-1]] = -500.0
+    found = losses_and_gradient(*with_one)
+    assert found[0][-1] > 400
+    for part, expected in zip(found, alone, strict=True):
+        np.testing.assert_allclose(part[:-1], expected, rtol=1e-6, atol=1e-6)
+
+
+def test_a_gradient_taken_twice_is_the_same_twice():
+    """It is made in place: what it is made in must be nobody else's."""
+    logits, labels, d_losses = (tf.constant(array) for array in problem(5, (6,), 11))
+
+    @tf.function
+    def twice():
+        with tf.GradientTape(persistent=True) as tape:
+            tape.watch(logits)
+            total = tf.reduce_sum(cross_entropy(logits, labels) * d_losses)
+        return tape.gradient(total, logits), tape.gradient(total, logits)
+
+    expected = losses_and_gradient(logits, labels, d_losses)[1]
+    for gradient in twice():
+        np.testing.assert_array_equal(gradient, expected)
+
+
+def test_a_block_of_clients_gets_the_gradients_of_each():
+    arrays = problem(3, (4, 3, 5), 11)
+
+    def of_one(one):
+        logits, labels, d_losses = one
+        with tf.GradientTape() as tape:
+            tape.watch(logits)
+            losses = cross_entropy_in_blocks(logits, labels)
+            total = tf.reduce_sum(losses * d_losses)
+        return losses, tape.gradient(total, logits)
+
+    @tf.function
+    def of_all(*stacked):
+        return tf.vectorized_map(of_one, stacked, fallback_to_while_loop=False)
+
+    block = of_all(*(tf.constant(array) for array in arrays))
+    for client in range(4):
+        expected = losses_and_gradient(*(array[client] for array in arrays))
+        for found, alone in zip(block, expected, strict=True):
+            np.testing.assert_allclose(found[client], alone, rtol=1e-6, atol=1e-6)
+
+
+def test_survives_serialisation():
+    """The graph that TFF stores for its runtimes, with unknown numbers of rows, run again."""
+    logits, labels, d_losses = problem(4, (3, 5), 11)
+
+    @tff.tensorflow.computation(
+        tff.TensorType(np.float32, [None, 5, 11]),
+        tff.TensorType(np.int32, [None, 5]),
+        tff.TensorType(np.float32, [None, 5]),
+    )
+    @tf.function
+    def gradient_of(logits, labels, d_losses):
+        with tf.GradientTape() as tape:
+            tape.watch(logits)
+            total = tf.reduce_sum(cross_entropy(logits, labels) * d_losses)
+        return tape.gradient(total, logits)
+
+    graph_def = tf.compat.v1.GraphDef()
+    proto = tff.framework.serialize_computation(gradient_of)
+    proto.tensorflow.graph_def.Unpack(graph_def)
+    fed = [e.tensor.tensor_name for e in proto.tensorflow.parameter.struct.element]
+    with tf.Graph().as_default() as graph, tf.compat.v1.Session(graph=graph) as session:
+        tf.graph_util.import_graph_def(graph_def, name="")
+        found = session.run(
+            proto.tensorflow.result.tensor.tensor_name,
+            dict(zip(fed, (logits, labels, d_losses), strict=True)),
+        )
+    expected = losses_and_gradient(logits, labels, d_losses)[1]
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+
+
+# The loss that attacks look at, against float64 and exact arithmetic.
+
+
+def exact(logits, label):
+    """log(1 - p) - log(p) of the softmax, to 60 digits."""
+    with localcontext() as context:
+        context.prec = 400
+        terms = [Decimal(float(z)).exp() for z in logits]
+        p = terms[label] / sum(terms)
+        return float((1 - p).ln() - p.ln())
+
+
+def drawn(shape, scale, seed=1):
+    random = np.random.default_rng(seed)
+    logits = (scale * random.standard_normal(shape)).astype(np.float32)
+    return logits, random.integers(shape[-1], size=shape[:-1]).astype(np.int32)
+
+
+@pytest.mark.parametrize("scale", [0.1, 3, 60])
+@pytest.mark.parametrize("classes", [2, 10])
+def test_both_are_the_log_odds(scale, classes):
+    logits, labels = drawn((20, classes), scale)
+    expected = [exact(row, label) for row, label in zip(logits, labels, strict=True)]
+    np.testing.assert_allclose(log_odds_losses(logits, labels), expected, rtol=1e-12, atol=1e-13)
+    by_tensorflow = log_odds_loss(tf.constant(logits), tf.constant(labels)).numpy()
+    np.testing.assert_allclose(by_tensorflow, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_several_positions_of_an_example():
+    logits, labels = drawn((3, 4, 5), 2.0)
+    expected = log_odds_losses(logits, labels)
+    assert expected.shape == (3, 4)
+    got = tf.function(log_odds_loss)(tf.constant(logits), tf.constant(labels)).numpy()
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_what_cross_entropy_rounds_to_zero_is_kept():
+    logits = tf.constant([[20.0, 0.0], [40.0, 0.0], [-200.0, 0.0]])
+    assert log_odds_loss(logits, tf.zeros(3, tf.int32)).numpy().tolist() == [-20.0, -40.0, 200.0]
+
+
+def test_cross_entropy_orders_examples_alike():
+    """With q = log-odds loss, the cross-entropy is log(1 + exp(q))."""
+    logits, labels = drawn((50, 7), 2.0)
+    cross_entropy = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits).numpy()
+    np.testing.assert_allclose(
+        np.logaddexp(0, log_odds_losses(logits, labels)), cross_entropy, rtol=1e-4, atol=1e-6
+    )
+
+
+def test_one_class_tells_nothing():
+    got = log_odds_loss(tf.constant([[3.0], [4.0]]), tf.constant([0, 0]))
+    assert got.numpy().tolist() == [0.0, 0.0]
+    with pytest.raises(InputError, match="at least two classes"):
+        log_odds_losses([[3.0]], [0])
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [([0], "the labels' shape"), ([0, 2], "from 0 to 1"), ([0.0, 1.0], "whole numbers")],
+)
+def test_bad_labels(labels, message):
+    with pytest.raises(InputError, match=message):
+        log_odds_losses([[0.0, 1.0], [math.pi, 0.0]], labels)
+
+
+def test_a_labels_loss_keeps_the_digits_of_a_probability_near_1():
+    classifier = dense_classifier([2, 2], 0, "")
+    logits, labels = tf.constant([[40.0, 0.0], [0.0, 3.0], [1.0, 2.0]]), tf.constant([0, 1, -1])
+    losses, counts = classifier.label_loss_by_example(logits, labels)
+    np.testing.assert_allclose(losses, [math.exp(-40), math.log1p(math.exp(-3)), 0], rtol=1e-6)
+    assert counts.numpy().tolist() == [1, 1, 0]
+
+
+@pytest.mark.parametrize("has_log_odds", [True, False])
+def test_a_task_of_ones_own_gives_its_loss_or_its_labels_probability(has_log_odds):
+    inputs, labels = np.array([[1.0], [3.0]], np.float32), np.array([0, 1])
+    task = OwnTask(
+        initial_weights=[np.ones((1, 1))],
+        predict=lambda weights, inputs: inputs @ weights[0],
+        loss=lambda outputs, labels: outputs[:, 0] - 5.0,
+        correct=lambda outputs, labels: outputs[:, 0] > 0,
+        client_ids=["a"],
+        client_data=lambda _: (inputs, labels),
+        held_out=(inputs, labels),
+        log_odds=(lambda outputs, labels: outputs[:, 0]) if has_log_odds else None,
+    )
+    classifier = learning_task(task, "here").classifier
+    assert classifier.has_log_odds == has_log_odds
+    losses, counts = classifier.label_loss_by_example(tf.constant(inputs), tf.constant([0, 1]))
+    expected = np.log1p(np.exp([-1.0, -3.0])) if has_log_odds else [-4.0, -2.0]
+    np.testing.assert_allclose(losses, expected, rtol=1e-6)
+    assert counts.numpy().tolist() == [1, 1]

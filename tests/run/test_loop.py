@@ -1,6 +1,8 @@
-"""What a run logs of its aggregates, and that correct mechanisms pass their checks with it."""
+"""Signals that stop a run, and what it logs of its aggregates."""
 
 import dataclasses
+import os
+import signal
 
 import numpy as np
 import pytest
@@ -9,7 +11,19 @@ from fl_audit.attacks.attacker import SeenRound
 from fl_audit.checks import measure, read_autocorrelation
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
-from fl_audit.run.loop import AggregateWatch
+from fl_audit.run.loop import AggregateWatch, stop_request
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_is_remembered_and_then_no_longer_caught(number):
+    before = signal.getsignal(number)
+    with stop_request() as request:
+        assert request.signal_number is None
+        os.kill(os.getpid(), number)
+        assert request.signal_number == number
+        assert signal.getsignal(number) is signal.SIG_DFL
+    assert signal.getsignal(number) is before
+
 
 CLIP_NORM, PARTICIPANTS = 0.5, 4
 

@@ -13,7 +13,7 @@ from fl_audit.formats.score_file import read_score_file
 
 pytestmark = pytest.mark.tff
 
-DOCS = Path(__file__).parent.parent.parent.parent / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 def blocks(page: str, language: str) -> list[str]:

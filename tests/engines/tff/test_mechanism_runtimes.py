@@ -13,7 +13,7 @@ from fl_audit.config import (
 )
 from fl_audit.engines.tff.compiled import LocalContext, local_runtime
 from fl_audit.mechanisms import clip_and_noise
-from tests.training.aggregation import Aggregation
+from tests.engines.tff.aggregation import Aggregation
 
 pytestmark = pytest.mark.tff
 

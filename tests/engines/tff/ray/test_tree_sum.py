@@ -17,7 +17,7 @@ from fl_audit.engines.tff.ray.tree_sum import (
     shards_of,
 )
 from fl_audit.participation import Cohort
-from tests.training.on_ray.written_trees import merged, tree_of
+from tests.engines.tff.ray.written_trees import merged, tree_of
 
 
 def _cohort(clients, canaries):

@@ -1,0 +1,293 @@
+"""A run's folder: whose it is, the seals of its logs, and checkpoints."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from fl_audit.attacks.audit_table import Audit
+from fl_audit.config import Canaries, Config, DigitsTask, GaussianFixed, Shuffle
+from fl_audit.errors import InputError
+from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.round_logs import create_log
+from fl_audit.formats.text_files import write_text
+from fl_audit.run.folder import (
+    Checkpoint,
+    Seal,
+    check_logs,
+    check_new,
+    check_resumable,
+    check_same_canaries,
+    load_checkpoint,
+    save_checkpoint,
+    seal_logs,
+    write_identity,
+)
+
+_CONFIG = Config(
+    task=DigitsTask(),
+    mechanism=GaussianFixed(noise_multiplier=0.1, clip_norm=1.0),
+    participation=Shuffle(rounds=5, clients_per_round=3),
+    canaries=Canaries(count=10),
+)
+
+
+def _interrupted(path):
+    path.mkdir(exist_ok=True)
+    write_identity(RunFolder(path), _CONFIG, "canary_id,included,rounds\n")
+
+
+def test_new_folders_may_be_missing_or_empty(tmp_path):
+    assert check_new(tmp_path / "a" / "b").path == tmp_path / "a" / "b"
+    assert not (tmp_path / "a").exists()
+    check_new(tmp_path)
+
+
+def test_taken_folders_are_refused(tmp_path):
+    (tmp_path / "file").write_text("something")
+    with pytest.raises(InputError, match="must be a new or empty folder"):
+        check_new(tmp_path)
+    with pytest.raises(InputError, match="must be a new or empty folder"):
+        check_new(tmp_path / "file")
+    _interrupted(tmp_path / "run")
+    with pytest.raises(InputError, match="continue it with --resume"):
+        check_new(tmp_path / "run")
+
+
+def test_a_finished_run_is_neither_overwritten_nor_resumed(tmp_path):
+    _interrupted(tmp_path)
+    RunFolder(tmp_path).report_json.write_text("{}")
+    with pytest.raises(InputError, match="already holds a finished run"):
+        check_new(tmp_path)
+    with pytest.raises(InputError, match="already holds a finished run"):
+        check_resumable(tmp_path, _CONFIG)
+
+
+def test_resuming_needs_the_same_config(tmp_path):
+    with pytest.raises(InputError, match="holds no run to resume"):
+        check_resumable(tmp_path, _CONFIG)
+    _interrupted(tmp_path)
+    assert check_resumable(tmp_path, _CONFIG).path == tmp_path
+    other = msgspec.structs.replace(_CONFIG, seed=3)
+    with pytest.raises(InputError, match="another config: `seed` was 0 and is now 3"):
+        check_resumable(tmp_path, other)
+    longer = msgspec.structs.replace(_CONFIG, participation=Shuffle(rounds=6, clients_per_round=3))
+    with pytest.raises(InputError, match=r"`participation\.rounds` was 5 and is now 6"):
+        check_resumable(tmp_path, longer)
+
+
+def test_a_run_with_other_rounds_is_not_resumed(tmp_path):
+    folder = RunFolder(tmp_path)
+    older = "canary_id,included,rounds\n0,1,3\n1,0,\n"
+    write_text(folder.canaries, older)
+    check_same_canaries(folder, older)
+    with pytest.raises(InputError, match=r"canaries\.csv: has other canaries or rounds than this"):
+        check_same_canaries(folder, older.replace("1,0,", "1,0,2"))
+    folder.canaries.unlink()
+    folder.checkpoint.touch()
+    with pytest.raises(InputError, match=r"canaries\.csv: cannot be read"):
+        check_same_canaries(folder, older)
+
+
+def test_a_kill_between_config_and_canaries_leaves_a_run_to_resume(tmp_path):
+    folder = RunFolder(tmp_path)
+    _interrupted(tmp_path)
+    folder.canaries.unlink()
+    check_resumable(tmp_path, _CONFIG)
+    check_same_canaries(folder, "canary_id,included,rounds\n")
+    assert folder.canaries.read_text() == "canary_id,included,rounds\n"
+
+
+def test_what_a_killed_process_leaves_does_not_take_a_folder(tmp_path):
+    (tmp_path / ".lock").touch()
+    (tmp_path / ".config.toml.0a1b2c3d.part").touch()
+    check_new(tmp_path)
+
+
+def test_a_link_to_nothing_is_refused(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "none")
+    with pytest.raises(InputError, match="is a link to nothing"):
+        check_new(tmp_path / "link")
+
+
+_AUDIT = Audit(threat_models=["checkpoints"], release_every=2)
+_ROUNDS = 5
+
+
+def _folder(path):
+    folder = RunFolder(path)
+    logs = {
+        folder.round_cosines: create_log(folder.round_cosines, np.float32, (_ROUNDS, 3)),
+        folder.aggregates: create_log(folder.aggregates, np.float64, (_ROUNDS, 2, 2)),
+        folder.release_cosines: create_log(folder.release_cosines, np.float32, (3, 3)),
+    }
+    folder.metrics.write_text("round\n")
+    return folder, logs
+
+
+def _write(folder, logs, completed):
+    """Writes the rows of the round before `completed`."""
+    logs[folder.round_cosines][completed - 1] = completed
+    logs[folder.aggregates][completed - 1] = completed
+    if completed % 2 == 0 or completed == _ROUNDS:
+        logs[folder.release_cosines][(completed - 1) // 2] = completed
+    with folder.metrics.open("a") as file:
+        file.write(f"{completed}\n")
+
+
+def test_seals_grow_with_the_rounds_and_allow_for_later_rows(tmp_path):
+    folder, logs = _folder(tmp_path)
+    seals = {}
+    for completed in range(1, _ROUNDS + 1):
+        _write(folder, logs, completed)
+        seals = seal_logs(folder, _AUDIT, range(completed, _ROUNDS), seals)
+        assert seals == seal_logs(folder, _AUDIT, range(completed, _ROUNDS), {})
+        check_logs(folder, seals)
+        if completed == 3:
+            at_three = seals
+    check_logs(folder, at_three)
+    assert seals["release_cosines.npy"].length == folder.release_cosines.stat().st_size
+    lengths = [at_three[name].length for name in ("round_cosines.npy", "release_cosines.npy")]
+    assert lengths == [128 + 3 * 12, 128 + 1 * 12]
+
+
+@pytest.mark.parametrize(
+    "name", ["round_cosines.npy", "aggregates.npy", "release_cosines.npy", "metrics.csv"]
+)
+def test_a_file_that_is_cut_changed_or_gone_is_refused(tmp_path, name):
+    folder, logs = _folder(tmp_path)
+    for completed in (1, 2, 3):
+        _write(folder, logs, completed)
+    seals = seal_logs(folder, _AUDIT, range(3, _ROUNDS), {})
+    del logs
+    path = tmp_path / name
+    content = path.read_bytes()
+    length = seals[name].length
+    path.write_bytes(content[: length - 1])
+    with pytest.raises(InputError, match=f"{name}: has {length - 1} bytes, had at least {length}"):
+        check_logs(folder, seals)
+    changed = bytearray(content)
+    changed[length - 2] ^= 1
+    path.write_bytes(changed)
+    with pytest.raises(InputError, match=f"{name}: its first {length} bytes have changed"):
+        check_logs(folder, seals)
+    path.unlink()
+    with pytest.raises(InputError, match=f"{name}: is not what the checkpoint goes with: No such"):
+        check_logs(folder, seals)
+
+
+def test_a_flipped_bit_in_a_sum_of_directions_or_a_released_model_is_refused(tmp_path):
+    folder, logs = _folder(tmp_path)
+    for completed in (1, 2, 3):
+        _write(folder, logs, completed)
+    sums = [folder.direction_sum("sum", count) for count in (2, 3)]  # of two checkpoints
+    kept = [*sums, folder.direction_sum("checkpoints_sum", 1), folder.released_model(2)]
+    for path in kept:
+        np.save(path, np.ones(4))
+    seals = seal_logs(folder, _AUDIT, range(3, _ROUNDS), {})
+    sums[0].unlink()  # as before the next checkpoint
+    check_logs(folder, seals)
+    for path in kept[1:]:
+        content = path.read_bytes()
+        path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+        with pytest.raises(InputError, match=f"{path.name}: its first .* bytes have changed"):
+            check_logs(folder, seals)
+        path.write_bytes(content)
+
+
+def test_a_model_that_the_next_checkpoint_does_without_is_not_sealed(tmp_path):
+    folder, logs = _folder(tmp_path)
+    for completed in (1, 2, 3, 4):
+        _write(folder, logs, completed)
+    np.save(folder.released_model(2), np.ones(4))
+    np.save(folder.released_model(4), np.ones(4))  # of a run that was killed
+    seals = seal_logs(folder, _AUDIT, range(4, _ROUNDS), {})
+    assert not any("released" in name for name in seals)
+
+
+def _leaves(scale: float) -> list[Any]:
+    """The parts of a state: all that TFF's states are made of."""
+    return [
+        np.float32(scale),
+        b"dp_accounting.dp_event",
+        np.bool_(True),
+        np.int32(7),
+        np.full((2, 3), scale, np.float32),
+        np.zeros(0, np.float32),
+    ]
+
+
+def test_a_checkpoint_gives_back_the_same_leaves(tmp_path):
+    path = tmp_path / "checkpoint.npz"
+    save_checkpoint(path, Checkpoint(12, _leaves(0.1), {"metrics.csv": Seal(10, 2**32 - 1)}))
+    loaded = load_checkpoint(path, _leaves(0.0))
+    assert loaded.seals == {"metrics.csv": Seal(10, 2**32 - 1)}
+    assert loaded.completed_rounds == 12
+    for leaf, expected in zip(loaded.leaves, _leaves(0.1), strict=True):
+        np.testing.assert_array_equal(leaf, expected)
+        assert np.asarray(leaf).dtype == np.asarray(expected).dtype
+    assert type(loaded.leaves[1]) is bytes
+
+
+def test_only_the_last_checkpoint_stays(tmp_path):
+    path = tmp_path / "checkpoint.npz"
+    save_checkpoint(path, Checkpoint(1, _leaves(0.1)))
+    save_checkpoint(path, Checkpoint(2, _leaves(0.2)))
+    assert load_checkpoint(path, _leaves(0.0)).completed_rounds == 2
+    assert [file.name for file in tmp_path.iterdir()] == ["checkpoint.npz"]
+
+
+@pytest.mark.parametrize("keep", [0, 10, 200])
+def test_a_damaged_checkpoint_is_refused(tmp_path, keep):
+    path = tmp_path / "checkpoint.npz"
+    save_checkpoint(path, Checkpoint(1, _leaves(0.1)))
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(InputError, match=r"checkpoint\.npz: is not a checkpoint"):
+        load_checkpoint(path, _leaves(0.0))
+
+
+def test_a_pickle_is_never_loaded(tmp_path):
+    path = tmp_path / "checkpoint.npz"
+    np.savez(path, format_version=np.array([{"a": 1}], dtype=object))
+    with pytest.raises(InputError, match="is not a checkpoint"):
+        load_checkpoint(path, _leaves(0.0))
+
+
+def test_another_model_is_refused(tmp_path):
+    path = tmp_path / "checkpoint.npz"
+    save_checkpoint(path, Checkpoint(1, _leaves(0.1)))
+    other = _leaves(0.0)
+    other[4] = np.zeros((3, 3), np.float32)
+    with pytest.raises(InputError, match="belongs to another model"):
+        load_checkpoint(path, other)
+    with pytest.raises(InputError, match="belongs to another learning process"):
+        load_checkpoint(path, [np.float32(1)])
+
+
+def _damaged(path: Path, changes: dict[str, Any]) -> None:
+    """A checkpoint whose arrays are replaced, or left out where None stands for them."""
+    save_checkpoint(path, Checkpoint(1, _leaves(0.1), {"metrics.csv": Seal(10, 7)}))
+    with np.load(path) as file:
+        arrays = {name: file[name] for name in file.files} | changes
+    np.savez(path, **{name: array for name, array in arrays.items() if array is not None})
+
+
+@pytest.mark.parametrize("value", [None, np.zeros(2), np.array("x"), np.float64(1), -np.ones((1,))])
+@pytest.mark.parametrize(
+    "field",
+    ["format_version", "completed_rounds", "sealed_files", "seals", "leaf_0002", "leaf_0003"],
+)
+def test_a_field_that_is_missing_or_of_another_kind_is_one_line(tmp_path, field, value):
+    path = tmp_path / "checkpoint.npz"
+    _damaged(path, {field: value})
+    with pytest.raises(InputError, match=r"checkpoint\.npz: (is|belongs)"):
+        load_checkpoint(path, _leaves(0.0))
+
+
+def test_a_seal_names_a_file_of_the_folder(tmp_path):
+    path = tmp_path / "checkpoint.npz"
+    _damaged(path, {"sealed_files": np.array(["../metrics.csv"])})
+    with pytest.raises(InputError, match="has no checksums"):
+        load_checkpoint(path, _leaves(0.0))

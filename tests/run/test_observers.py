@@ -1,0 +1,260 @@
+"""Observers: metrics.csv, standard error, lines that name a fault, and who is told of what."""
+
+import dataclasses
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from fl_audit.config import GaussianAdaptive
+from fl_audit.errors import InputError
+from fl_audit.estimators.anytime import LARGEST_TESTED
+from fl_audit.formats.folders import RunFolder
+from fl_audit.run.observers import (
+    FaultLines,
+    FinishedRound,
+    MetricsCsv,
+    ProgressDisplay,
+    RoundMetrics,
+    RoundObserver,
+    StartedRun,
+    VerdictLine,
+    read_metrics,
+    read_rows,
+)
+from fl_audit.run.train import told
+from fl_audit.tasks.learning_task import Examples
+
+_METRICS = RoundMetrics(
+    round=1,
+    num_clients=10,
+    num_canaries=2,
+    clip_norm=0.1,
+    noise_stddev=0.05,
+    aggregate_norm=0.02,
+    train_loss=2.3,
+    accuracy=None,
+    seconds_training=0.4,
+    seconds_scoring=0.01,
+)
+
+
+def _write(folder, rounds, completed=0):
+    log = MetricsCsv()
+    log.run_started(StartedRun(folder, config=None, num_rounds=4, completed_rounds=completed))
+    for number in rounds:
+        accuracy = 0.5 if number == 3 else None
+        log.round_finished(
+            FinishedRound(dataclasses.replace(_METRICS, round=number, accuracy=accuracy))
+        )
+
+
+def test_a_row_per_round(tmp_path):
+    folder = RunFolder(tmp_path)
+    _write(folder, [1, 2, 3])
+    rows = read_rows(folder.metrics)
+    assert [row["round"] for row in rows] == ["1", "2", "3"]
+    assert [row["accuracy"] for row in rows] == ["", "", "0.5"]
+
+
+def test_rounds_behind_the_checkpoint_are_dropped(tmp_path):
+    folder = RunFolder(tmp_path)
+    _write(folder, [1, 2, 3, 4])
+    with folder.metrics.open("a") as file:
+        file.write("5,10,2")  # the line that a kill has torn
+    _write(folder, [3], completed=2)
+    assert [row["round"] for row in read_rows(folder.metrics)] == ["1", "2", "3"]
+
+
+def test_a_file_with_other_columns_is_refused(tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.metrics.write_text("round,loss\n1,2\n")
+    with pytest.raises(InputError, match="has no column 'num_clients'"):
+        read_rows(folder.metrics)
+    with pytest.raises(InputError, match="columns must be round,num_clients"):
+        _write(folder, [], completed=1)
+
+
+def test_rows_that_the_checkpoint_counts_must_be_there(tmp_path):
+    folder = RunFolder(tmp_path)
+    _write(folder, [1, 2])
+    with pytest.raises(InputError, match=r"has 2 rows, must have one for each of the 3 rounds"):
+        _write(folder, [], completed=3)
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe", None])
+def test_a_damaged_file_is_one_line(tmp_path, content):
+    folder = RunFolder(tmp_path)
+    if content is not None:
+        folder.metrics.write_bytes(content)
+    with pytest.raises(InputError, match=r"metrics\.csv: (columns must|cannot be read)"):
+        _write(folder, [], completed=1)
+
+
+def finished(number, accuracy=None, epsilon=None, contradicted_at=0.0):
+    metrics = RoundMetrics(number, 9, 1, 1.0, 0.5, 0.1, 2.34567, accuracy, 0.4, 0.01, epsilon)
+    return FinishedRound(metrics, contradicted_at=contradicted_at)
+
+
+def started(rounds, completed=0, claim=None):
+    config = SimpleNamespace(audit=SimpleNamespace(claimed_epsilon=claim))
+    return SimpleNamespace(
+        name="first", num_rounds=rounds, completed_rounds=completed, config=config
+    )
+
+
+def show(observer, run, rounds):
+    observer.run_started(run)
+    for one in rounds:
+        observer.round_finished(one)
+    observer.run_ended(finished=True)
+
+
+def test_a_line_for_each_tenth_of_a_run(capsys):
+    rounds = [finished(n, 0.5 if n == 10 else None, 1.234) for n in range(1, 101)]
+    show(ProgressDisplay(), started(100), rounds)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 10
+    assert lines[0] == "first: 10 of 100 rounds, loss 2.346, accuracy 0.500, epsilon at least 1.23"
+    assert lines[-1].startswith("first: 100 of 100 rounds, ")
+
+
+def test_the_largest_epsilon_that_is_tested_is_said_to_be_that(capsys):
+    show(ProgressDisplay(), started(10), [finished(n, None, LARGEST_TESTED) for n in range(1, 11)])
+    assert "epsilon at least 296, the largest tested\n" in capsys.readouterr().err
+
+
+def test_a_resumed_run_counts_on(capsys):
+    show(ProgressDisplay(), started(30, completed=17), [finished(n) for n in range(18, 31)])
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split()[1] for line in lines] == ["18", "21", "24", "27", "30"]
+
+
+def test_a_short_run_has_a_line_per_round(capsys):
+    show(ProgressDisplay(), started(3), [finished(n) for n in range(1, 4)])
+    assert len(capsys.readouterr().err.splitlines()) == 3
+
+
+def test_a_run_that_its_claim_ends_says_so(capsys):
+    rounds = [finished(1), finished(2, contradicted_at=2.5)]
+    show(VerdictLine(), started(9, claim=2.0), rounds)
+    assert capsys.readouterr().err == (
+        "round 2: the claim of epsilon 2 is contradicted, at least 2.5 is proven; the run stops\n"
+    )
+
+
+# Faults of a training are said once while it runs, also of rounds before an interruption.
+
+
+ROUNDS = 200
+
+
+def diverging(number: int) -> RoundMetrics:
+    """The clip norm doubles every four rounds, the loss is fine."""
+    return RoundMetrics(
+        round=number,
+        num_clients=10,
+        num_canaries=2,
+        clip_norm=0.1 * 2 ** (number / 4),
+        noise_stddev=0.05,
+        aggregate_norm=0.02,
+        train_loss=2.3 / number,
+        accuracy=0.9 if number % 10 == 0 else None,
+        seconds_training=0.4,
+        seconds_scoring=0.01,
+    )
+
+
+def written(folder, rounds) -> RunFolder:
+    """A run folder whose metrics.csv has these rounds."""
+    run = RunFolder(folder)
+    log = MetricsCsv()
+    log.run_started(StartedRun(run, None, ROUNDS, 0))
+    for number in rounds:
+        log.round_finished(FinishedRound(diverging(number)))
+    return run
+
+
+def watch(folder, earlier=range(0)) -> FaultLines:
+    classifier = SimpleNamespace(variable_sizes=(100, 10))
+    held_out = Examples(np.zeros((3, 2), np.float32), np.zeros(3, np.int32))
+    mechanism = GaussianAdaptive(noise_multiplier=1.0, clip_norm=0.1)
+    run = SimpleNamespace(
+        task=SimpleNamespace(classifier=classifier, held_out=held_out),
+        config=SimpleNamespace(mechanism=mechanism),
+    )
+    lines = FaultLines(run)
+    lines.run_started(StartedRun(written(folder, earlier), None, ROUNDS, len(earlier)))
+    return lines
+
+
+def test_a_fault_is_said_once(tmp_path, capsys):
+    watching = watch(tmp_path)
+    for number in range(1, ROUNDS + 1):
+        watching.round_finished(FinishedRound(diverging(number)))
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("round 19: clip norm runs away: The clip norm grew from")
+
+
+def test_rounds_before_an_interruption_count(tmp_path, capsys):
+    watch(tmp_path, range(1, 40)).round_finished(FinishedRound(diverging(40)))
+    assert "round 40: clip norm runs away" in capsys.readouterr().err
+    watch(tmp_path).round_finished(FinishedRound(diverging(40)))
+    assert not capsys.readouterr().err
+
+
+def test_a_few_rounds_are_not_looked_at(tmp_path, capsys):
+    watching = watch(tmp_path)
+    for number in range(1, 10):
+        bad = dataclasses.replace(diverging(number), train_loss=float("inf"))
+        watching.round_finished(FinishedRound(bad))
+    assert not capsys.readouterr().err
+
+
+def test_metrics_are_read_as_they_were_written(tmp_path):
+    folder = written(tmp_path, (1, 2, 10))
+    for read, number in zip(read_metrics(folder.metrics), (1, 2, 10), strict=True):
+        assert dataclasses.asdict(read) == pytest.approx(dataclasses.asdict(diverging(number)))
+    folder.metrics.write_text(folder.metrics.read_text().replace("0.02", "nothing"))
+    with pytest.raises(InputError, match=r"metrics\.csv: holds what is no number"):
+        read_metrics(folder.metrics)
+
+
+# Observers are told of a run's start, of its rounds and of its end, whatever ends it.
+
+
+class Listener(RoundObserver):
+    def __init__(self, heard, name):
+        self.heard, self.name = heard, name
+
+    def run_started(self, run):
+        self.heard.append((self.name, run))
+
+    def run_ended(self, *, finished):
+        self.heard.append((self.name, finished))
+
+
+def test_everybody_hears_start_and_end():
+    heard = []
+    with told([Listener(heard, "a"), Listener(heard, "b"), RoundObserver()], "run"):
+        heard.append("rounds")
+    assert heard == [("a", "run"), ("b", "run"), "rounds", ("b", True), ("a", True)]
+
+
+def test_an_interrupted_run_ends_unfinished():
+    heard = []
+    with pytest.raises(KeyboardInterrupt), told([Listener(heard, "a")], "run"):
+        raise KeyboardInterrupt
+    assert heard[-1] == ("a", False)
+
+
+def test_who_started_also_ends_where_another_cannot_start():
+    heard = []
+
+    class Refusing(RoundObserver):
+        def run_started(self, run):
+            raise InputError("no")
+
+    with pytest.raises(InputError), told([Listener(heard, "a"), Refusing()], "run"):
+        raise AssertionError
+    assert heard == [("a", "run"), ("a", False)]
