@@ -85,7 +85,7 @@ def train(
         )
         num_rounds = run.schedule.num_rounds
         started = StartedRun(folder, run.config, num_rounds, reached.completed_rounds)
-        with told(everybody, started):
+        with observing(everybody, started):
             while reached.completed_rounds < num_rounds and not live.must_stop:
                 with engine.session():
                     reached = loop.run_rounds(reached)
@@ -195,7 +195,7 @@ def observers_of_every(run: PreparedRun) -> tuple[RoundObserver, ...]:
 
 
 @contextlib.contextmanager
-def told(observers: Sequence[RoundObserver], run: StartedRun) -> Iterator[None]:
+def observing(observers: Sequence[RoundObserver], run: StartedRun) -> Iterator[None]:
     """Tells observers that a run starts and, whatever happens in the block, that it has ended."""
     is_finished = False
 

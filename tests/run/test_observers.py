@@ -22,7 +22,7 @@ from fl_audit.run.observers import (
     read_metrics,
     read_rows,
 )
-from fl_audit.run.train import told
+from fl_audit.run.train import observing
 from fl_audit.tasks.learning_task import Examples
 
 _METRICS = RoundMetrics(
@@ -236,14 +236,14 @@ class Listener(RoundObserver):
 
 def test_everybody_hears_start_and_end():
     heard = []
-    with told([Listener(heard, "a"), Listener(heard, "b"), RoundObserver()], "run"):
+    with observing([Listener(heard, "a"), Listener(heard, "b"), RoundObserver()], "run"):
         heard.append("rounds")
     assert heard == [("a", "run"), ("b", "run"), "rounds", ("b", True), ("a", True)]
 
 
 def test_an_interrupted_run_ends_unfinished():
     heard = []
-    with pytest.raises(KeyboardInterrupt), told([Listener(heard, "a")], "run"):
+    with pytest.raises(KeyboardInterrupt), observing([Listener(heard, "a")], "run"):
         raise KeyboardInterrupt
     assert heard[-1] == ("a", False)
 
@@ -255,6 +255,6 @@ def test_who_started_also_ends_where_another_cannot_start():
         def run_started(self, run):
             raise InputError("no")
 
-    with pytest.raises(InputError), told([Listener(heard, "a"), Refusing()], "run"):
+    with pytest.raises(InputError), observing([Listener(heard, "a"), Refusing()], "run"):
         raise AssertionError
     assert heard == [("a", "run"), ("a", False)]

@@ -288,7 +288,7 @@ def train_models(
         is_new = not path.exists()
         shapes = {"margins": part.shape, "correct": part.shape}
         train = functools.partial(_trained, job, part, first + start)
-        outputs.append(kept_arrays(path, shapes, train))
+        outputs.append(cached_arrays(path, shapes, train))
         after_block(len(part), len(part) if is_new else 0)
     return ModelOutputs(
         np.concatenate([block["margins"] for block in outputs]),
@@ -363,7 +363,7 @@ def name_of(common: "hashlib._Hash", training: npt.NDArray[np.bool_], first: int
     return f"{first:06d}-{digest.hexdigest()[:24]}.npz"
 
 
-def kept_arrays(
+def cached_arrays(
     path: Path, shapes: Shapes, make: Callable[[], Mapping[str, AnyArray]]
 ) -> Mapping[str, AnyArray]:
     """The arrays of a file, which is written first where there is none.

@@ -28,7 +28,7 @@ from fl_audit.engines.tff.local import clients_side_by_side, local_of
 from fl_audit.engines.tff.measures import Evaluator, MeanLosses
 from fl_audit.engines.tff.rounds import model_weights
 from fl_audit.engines.tff.runtime import cohort_data_of
-from fl_audit.engines.tff.shadow_models import AfterBlock, digest_of, kept_arrays, name_of
+from fl_audit.engines.tff.shadow_models import AfterBlock, cached_arrays, digest_of, name_of
 from fl_audit.errors import InputError
 from fl_audit.formats.npy_file import AnyArray
 from fl_audit.membership.outputs import margin_of_loss
@@ -109,7 +109,7 @@ class FederatedRuns:
             path = folder / f"run-{name_of(self._digest, mask[None], number)}"
             is_new = not path.exists()
             outputs.append(
-                kept_arrays(path, shapes, functools.partial(self._outputs, mask, number))
+                cached_arrays(path, shapes, functools.partial(self._outputs, mask, number))
             )
             after_run(1, int(is_new))
         margins, losses, accuracy = (np.stack([one[name] for one in outputs]) for name in shapes)
