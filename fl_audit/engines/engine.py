@@ -11,8 +11,8 @@ with another framework needs a class below `Engine` and one line that registers 
         RuntimeKind("toy", lambda run, worker_log, why: Toy(run), takes_blocks=False)
     )
 
-`runtime = "toy"` in a config then trains with it. `tests/engines/test_toy_engine.py` has such an
-engine in NumPy: a mean of vectors with Gaussian noise.
+`runtime = "toy"` in a config whose `plugins` name that module then trains with it (docs/plugins.md).
+`tests/engines/toy_engine.py` is such an engine in NumPy: a mean of vectors with Gaussian noise.
 
 What every engine has to keep to:
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from fl_audit import continue_run, load_config, start_run
+from fl_audit.cli import main
 from fl_audit.config import ExampleCanaries
 from fl_audit.engines.choice import RUNTIMES
 from fl_audit.engines.prepare import prepare
@@ -87,6 +88,20 @@ def test_a_run_without_tensorflow_ends_in_a_report(config_path, tmp_path):
     own_rounds = report["statistics"]["own_rounds"]["estimates"]
     bounds = {method["method"]: method["epsilon"] for method in own_rounds}
     assert 0.5 < bounds["threshold_valid"] < report["analytical_epsilon"]
+
+
+def test_the_command_line_finds_it_as_a_plugin(tmp_path, capsys):
+    (tmp_path / "my_engine.py").write_text(
+        "from tests.engines.toy_engine import register\n\nregister()\n"
+    )
+    config = tmp_path / "config.toml"
+    config.write_text('plugins = ["my_engine"]\n' + CONFIG)
+    try:
+        assert main(["run", str(config), "--out", str(tmp_path / "run"), "--json"]) == 0
+    finally:
+        RUNTIMES.remove("toy")
+        TASKS.remove("vectors")
+    assert json.loads(capsys.readouterr().out)["run"]["runtime"] == "toy, in NumPy"
 
 
 class _InterruptAfterRoundSeven(RoundObserver):
