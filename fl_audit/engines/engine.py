@@ -11,7 +11,7 @@ with another framework needs a class below `Engine` and one line that registers 
         RuntimeKind("toy", lambda run, worker_log, why: Toy(run), takes_blocks=False)
     )
 
-`runtime = "toy"` in a config whose `plugins` name that module then trains with it (docs/plugins.md).
+`runtime = "toy"` in a config whose `plugins` name that module trains with it (docs/plugins.md).
 `tests/engines/toy_engine.py` is such an engine in NumPy: a mean of vectors with Gaussian noise.
 
 What every engine has to keep to:
