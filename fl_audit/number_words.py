@@ -88,8 +88,8 @@ def count(number: int, noun: str) -> str:
 def duration(seconds: float) -> str:
     """A duration, in the two largest of its units from a minute on.
 
-    >>> [duration(seconds) for seconds in (3.21, 754.0, 7384.0, 200_000.0)]
-    ['3.2 s', '12 min 34 s', '2 h 3 min', '2 days 7 h']
+    >>> [duration(seconds) for seconds in (3.21, 420.0, 754.0, 7384.0, 200_000.0)]
+    ['3.2 s', '7 min', '12 min 34 s', '2 h 3 min', '2 days 7 h']
     """
     if seconds < 60:
         return f"{significant(seconds, 2)} s"
@@ -98,4 +98,4 @@ def duration(seconds: float) -> str:
     (name, length), (smaller, part) = units[first : first + 2]
     whole, rest = divmod(round(seconds), length)
     name = "day" if name == "days" and whole == 1 else name
-    return f"{whole} {name} {rest // part} {smaller}"
+    return f"{whole} {name}" + (f" {rest // part} {smaller}" if rest >= part else "")

@@ -114,7 +114,7 @@ def _said(run: PreparedRun, runtime: LocalBlocks, path: Path) -> dict[str, Any]:
     assert report.verdict is not None, "the config has a claim"
     live = report.run.live
     return {
-        "claim": report.verdict.claimed_epsilon,
+        "claim": report.verdict.claim.epsilon,
         "outcome": report.verdict.outcome,
         "together": report.verdict.epsilon_lower,
         "alone": {

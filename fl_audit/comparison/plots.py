@@ -2,20 +2,18 @@
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
 
 from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
 from fl_audit.attacks.threat_models import title_of
 from fl_audit.comparison.comparison import FRONT_METHOD, Comparison
 from fl_audit.comparison.settings import Setting, Spread
-from fl_audit.number_words import significant
+from fl_audit.report.chart import LogAxis
 from fl_audit.report.figure import BLUE, FAINT, ORANGE, draw
 
 _COLOURS = (BLUE, ORANGE, "#009e73", "#cc79a7", "#b58900", "#56b4e9", "#5c5c5c")
@@ -60,99 +58,6 @@ def pattern_legend(patterns: Sequence[str]) -> Markup:
 def _handles(patterns: Sequence[str]) -> Iterator[Line2D]:
     for pattern, style in pattern_styles(patterns).items():
         yield Line2D([], [], color=style.colour, marker=style.marker, ls="", ms=5.5, label=pattern)
-
-
-_LINEAR_UP_TO = 10.0
-"""Largest epsilon that is still drawn on a linear axis."""
-
-_FIRST_DECADE = 0.1
-"""A logarithmic axis is linear below this epsilon, so that zero has a place."""
-
-_FIRST_POWER = 1e6
-"""Ticks from here on are powers of ten."""
-
-
-@dataclass(frozen=True)
-class EpsilonAxis:
-    """One scale for all panels of a plot, so that they may be compared.
-
-    Attributes:
-      largest: The largest finite epsilon to draw, positive.
-      has_infinity: Whether an infinite epsilon is to be drawn.
-    """
-
-    largest: float
-    has_infinity: bool
-
-    @classmethod
-    def holding(cls, epsilons: Iterable[float]) -> "EpsilonAxis":
-        """The axis on which all given epsilons fit."""
-        values = list(epsilons)
-        largest = max((value for value in values if math.isfinite(value)), default=0.0)
-        return cls(largest or 1.0, math.inf in values)
-
-    @property
-    def is_logarithmic(self) -> bool:
-        """Whether the epsilons span decades."""
-        return self.largest > _LINEAR_UP_TO
-
-    @property
-    def infinity(self) -> float:
-        """The position of an infinite epsilon."""
-        return 10 ** (self._top_power + 0.9) if self.is_logarithmic else 1.2 * self.largest
-
-    def position(self, epsilon: float) -> float:
-        """The position of an epsilon, finite or not."""
-        return epsilon if math.isfinite(epsilon) else self.infinity
-
-    @property
-    def _top_power(self) -> int:
-        return math.ceil(math.log10(self.largest))
-
-    def scale(self, axes: Axes, direction: Literal["x", "y"], most_ticks: int) -> None:
-        """Sets the scale, the limits and the ticks of one axis of a panel.
-
-        Args:
-          axes: The panel.
-          direction: Which of the panel's two axes shows epsilon.
-          most_ticks: The largest number of ticks.
-        """
-        axis = axes.yaxis if direction == "y" else axes.xaxis
-        limits = axes.set_ylim if direction == "y" else axes.set_xlim
-        edge_line = axes.axhline if direction == "y" else axes.axvline
-        ticks = self._ticks(most_ticks)
-        if self.is_logarithmic:
-            scale = axes.set_yscale if direction == "y" else axes.set_xscale
-            scale("symlog", linthresh=_FIRST_DECADE, linscale=0.5)
-        axis.set_major_locator(FixedLocator(ticks))
-        axis.set_minor_locator(NullLocator())
-        axis.set_ticklabels([self._label(tick) for tick in ticks])
-        if self.has_infinity:
-            edge_line(self.infinity, color=FAINT, lw=0.6, ls=(0, (2, 3)), zorder=0)
-        limits(*self._limits())
-
-    def _ticks(self, most: int) -> list[float]:
-        infinity = [self.infinity] if self.has_infinity else []
-        if self.is_logarithmic:
-            decades = range(-1, self._top_power + 1)
-            step = math.ceil(len(decades) / (most - 2))
-            return [0.0, *(10.0**power for power in decades[::step]), *infinity]
-        located = MaxNLocator(nbins=most - 2).tick_values(0, self.largest)
-        return [*(float(tick) for tick in located if tick <= self.largest), *infinity]
-
-    def _label(self, tick: float) -> str:
-        """The label of a tick: its number, or the sign of infinity."""
-        if tick == self.infinity:
-            return "∞"
-        return f"{tick:,g}" if tick < _FIRST_POWER else significant(tick, 1).removeprefix("1 × ")
-
-    def _limits(self) -> tuple[float, float]:
-        """The ends of the axis: a little below zero, and a little above the last value drawn."""
-        if self.is_logarithmic:
-            last = self.infinity if self.has_infinity else 10.0**self._top_power
-            return -0.4 * _FIRST_DECADE, 10**0.3 * last
-        last = self.infinity if self.has_infinity else self.largest
-        return -0.05 * last, 1.08 * last
 
 
 @dataclass(frozen=True)
@@ -230,9 +135,13 @@ def _points(
 
 
 def _plot(points: list[_Point], axes: Axes) -> None:
-    shown = ((*point.epsilon.values, *point.ends) for point in points)
-    axis = EpsilonAxis.holding(value for values in shown for value in values)
-    axis.scale(axes, "x", most_ticks=6)
+    shown = [value for point in points for value in (*point.epsilon.values, *point.ends)]
+    axis = LogAxis.around(shown)
+    ticks = axis.ticks(shown)
+    axes.set_xticks([tick.place for tick in ticks], [tick.text for tick in ticks])
+    axes.set_xlim(-3, 103)
+    if math.inf in shown:
+        axes.axvline(axis.place(math.inf), color=FAINT, lw=0.6, ls=(0, (2, 3)), zorder=0)
     _draw_front(axes, [point for point in points if point.is_on_front], axis)
     for point in points:
         _draw_point(axes, point, axis)
@@ -242,20 +151,20 @@ def _plot(points: list[_Point], axes: Axes) -> None:
     axes.locator_params(axis="y", nbins=5)
 
 
-def _draw_front(axes: Axes, front: list[_Point], axis: EpsilonAxis) -> None:
+def _draw_front(axes: Axes, front: list[_Point], axis: LogAxis) -> None:
     """Draws the front in steps, the best accuracy up to each epsilon, if no intervals overlap."""
     ordered = sorted(front, key=lambda point: point.epsilon.mean)
     if any(first.ends[1] > second.ends[0] for first, second in itertools.pairwise(ordered)):
         return
-    x = [axis.position(point.epsilon.mean) for point in ordered]
+    x = [axis.place(point.epsilon.mean) for point in ordered]
     y = [point.accuracy.mean for point in ordered]
     axes.step(x, y, where="post", color=FAINT, lw=1.0, zorder=1)
 
 
-def _draw_point(axes: Axes, point: _Point, axis: EpsilonAxis) -> None:
+def _draw_point(axes: Axes, point: _Point, axis: LogAxis) -> None:
     """Draws a mean with its interval and range, hollow if it is not on the front."""
-    x, y = axis.position(point.epsilon.mean), point.accuracy.mean
-    ends = [axis.position(end) for end in point.ends]
+    x, y = axis.place(point.epsilon.mean), point.accuracy.mean
+    ends = [axis.place(end) for end in point.ends]
     colour = point.style.colour
     axes.plot(ends, [y, y], color=colour, lw=0.9, alpha=0.6, zorder=2)
     heights = [point.accuracy.smallest, point.accuracy.largest]

@@ -15,7 +15,7 @@ from scipy import special
 from fl_audit.array_types import FloatArray
 from fl_audit.estimators import Gaussian
 from fl_audit.estimators.scores import CanaryScores
-from fl_audit.number_words import epsilon_text, lower_bound_text, upper_bound_text
+from fl_audit.number_words import epsilon_text, lower_bound_text, significant, upper_bound_text
 from fl_audit.report.finished_run import Rounds
 from fl_audit.report.headline import Headline, headline_on, strongest_first
 from fl_audit.report.report import NOT_KNOWN, Report
@@ -264,6 +264,16 @@ _FIRST, _LAST = 5.0, 93.0
 """Places of the axis' ends in percent of the width; 0 is left of them, and infinity right."""
 
 _MOST_DECADES = 5
+_FIRST_POWER = 1e6
+"""Numbers on an axis from here on are powers of ten."""
+
+
+@dataclass(frozen=True)
+class Tick:
+    """A number on the axis, at its place in percent."""
+
+    place: float
+    text: str
 
 
 @dataclass(frozen=True)
@@ -311,13 +321,25 @@ class LogAxis:
         found = [step * 10.0**decade for decade in decades for step in steps]
         return [number for number in found if self.low <= number <= self.high]
 
+    def ticks(self, shown: Iterable[float]) -> list[Tick]:
+        """The numbers on the axis, with 0 and infinity where they are among what is shown.
 
-@dataclass(frozen=True)
-class Tick:
-    """A number on the axis, at its place in percent."""
+        >>> [tick.text for tick in LogAxis(0.3, 7.0).ticks([0.0, 2.5, math.inf])]
+        ['0', '0.5', '1', '2', '5', '∞']
+        """
+        values = set(shown)
+        between = [Tick(self.place(number), _tick_text(number)) for number in self.numbers()]
+        zero = [Tick(self.place(0.0), "0")] if 0 in values else []
+        return [*zero, *between, *([Tick(self.place(math.inf), "∞")] if math.inf in values else [])]
 
-    place: float
-    text: str
+
+def _tick_text(number: float) -> str:
+    """A number on an axis; a power of ten where it is long.
+
+    >>> _tick_text(0.5), _tick_text(2000.0), _tick_text(1e8)
+    ('0.5', '2,000', '10⁸')
+    """
+    return f"{number:,g}" if number < _FIRST_POWER else significant(number, 1).removeprefix("1 × ")
 
 
 @dataclass(frozen=True)
@@ -393,7 +415,7 @@ def bars_of(
     return EpsilonBars(
         by=by,
         bars=bars,
-        ticks=tuple(_ticks(axis, shown, any(bar.is_open for bar in bars))),
+        ticks=tuple(axis.ticks([*shown, *(math.inf for bar in bars if bar.is_open)])),
         claim=None if claimed is None else axis.place(claimed),
         claimed="" if claimed is None else f"{claimed:g}",
     )
@@ -442,10 +464,3 @@ def _bar(title: str, made: Headline, axis: LogAxis) -> Bar:
         estimate=None if estimate is None else axis.place(estimate),
         interval=None if interval is None else (axis.place(interval[0]), axis.place(interval[1])),
     )
-
-
-def _ticks(axis: LogAxis, shown: Sequence[float], is_open: bool) -> list[Tick]:
-    zero = [Tick(axis.place(0.0), "0")] if min(shown) == 0 else []
-    infinity = [Tick(axis.place(math.inf), "∞")] if is_open or math.inf in shown else []
-    between = [Tick(axis.place(number), f"{number:g}") for number in axis.numbers()]
-    return [*zero, *between, *infinity]

@@ -69,3 +69,7 @@ def test_the_axis_holds_any_numbers():
         axis = LogAxis.around(values)
         assert all(0 <= axis.place(value) <= 100 for value in values)
         assert 1 <= len(axis.numbers()) <= 10
+        ticks = axis.ticks(values)
+        assert [tick.place for tick in ticks] == sorted({tick.place for tick in ticks})
+        assert (ticks[0].text == "0") is (0.0 in values)
+        assert (ticks[-1].text == "∞") is (math.inf in values)
