@@ -85,6 +85,7 @@ def test_grid_agrees_with_importance_sampling(counts, delta, prior):
         )
 
 
+@pytest.mark.slow
 def test_strong_attacks_of_figure_3_by_both_methods():
     """The figure's axes are not printed; the authors' program has delta = 0.01 there."""
     grid = posterior(STRONG, 0.01)
@@ -97,6 +98,7 @@ def test_strong_attacks_of_figure_3_by_both_methods():
     assert np.all(np.abs(six(chain) - six(grid)) < 0.6 * deviation)
 
 
+@pytest.mark.slow
 def test_correlated_chain_agrees_with_importance_sampling():
     """Equation 7 by its covariance matrix, everything drawn from the prior or the unit square."""
     counts = ChallengeCounts([3, 1], [12, 10], [4, 5], [12, 10])

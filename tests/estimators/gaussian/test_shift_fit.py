@@ -87,7 +87,15 @@ def test_interval_for_one_vector_is_students_where_canaries_differ():
 
 
 @pytest.mark.parametrize(
-    ("rounds", "epsilon", "runs"), [(1, 0.5, 200), (1, 16, 200), (20, 4, 40), (100, 16, 40)]
+    ("rounds", "epsilon", "runs"),
+    [
+        (1, 16, 40),
+        (20, 4, 40),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in ((1, 0.5, 200), (1, 16, 200), (100, 16, 40))
+        ),
+    ],
 )
 def test_interval_covers_the_truth(rounds, epsilon, runs):
     # Failure below 1e-6: fewer than 171 of 200 or 28 of 40 at 95 %.

@@ -57,7 +57,9 @@ def gaussian_tail(mu, m, r, v):
 
 
 @pytest.mark.parametrize("mu", [0.3, 1.0, 3.0])
-@pytest.mark.parametrize(("m", "r"), [(4, 4), (8, 3), (30, 30), (30, 8)])
+@pytest.mark.parametrize(
+    ("m", "r"), [(4, 4), (8, 3), (30, 30), pytest.param(30, 8, marks=pytest.mark.slow)]
+)
 def test_never_below_the_exact_law_of_the_gaussian_mechanism(mu, m, r):
     for v in range(1, r + 1):
         bound = f_dp_p_value(gaussian_trade_off(mu), m, r, v)

@@ -228,7 +228,8 @@ def limit(runs: int) -> float:
 
 @pytest.mark.parametrize(("mechanism", "epsilon", "delta"), MECHANISMS)
 def test_covers_epsilon(mechanism, epsilon, delta):
-    assert failures(mechanism, epsilon, delta, runs=100, m=60) <= limit(100)
+    # 30 runs find a bound with 99 % that fails in 56 % of them; many runs are slow.
+    assert failures(mechanism, epsilon, delta, runs=30, m=60) <= limit(30)
 
 
 @pytest.mark.slow
@@ -239,6 +240,7 @@ def test_covers_epsilon_in_many_runs(mechanism, epsilon, delta, m):
     assert failures(mechanism, epsilon, delta, runs, m) <= limit(runs)
 
 
+@pytest.mark.slow
 def test_level_is_nearly_spent_on_randomised_response():
     # If 5 % fail, 3 or fewer of 400 runs have probability below 5e-6; a bound that is far from
     # tight would fail less often.
