@@ -25,7 +25,7 @@ RUN_ELSEWHERE = {
     "README.md": "tests/test_docs_blocks.py",  # the loop of docs/any_process.md, see below
     "docs/any_process.md": "tests/engines/tff/test_canary_clients.py",
     "docs/checks.md": "tests/checks/test_measured_rounds.py",
-    "docs/logs.md": "tests/attacks/test_logs_doc.py",
+    "docs/logs.md": "tests/attacks/test_logs.py",
     "docs/membership.md": "tests/pipeline/test_attack.py",
     "docs/own_task.md": "tests/run/test_own_tasks.py",
     "docs/plugins.md": "tests/kinds/test_plugins.py",

@@ -7,13 +7,18 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fl_audit.attacks import CanaryPool, RoundScorer
+from fl_audit.attacks import CanaryPool, RoundScorer, directions
+from fl_audit.attacks.directions import RoundDirections
 from fl_audit.attacks.own_rounds import OwnRounds, sums_in_own_rounds
+from fl_audit.attacks.statistics import WITHOUT_A_LAW, read_compared_vectors
+from fl_audit.canaries.families import FAMILIES
 from fl_audit.errors import InputError
+from fl_audit.estimators import AuditSetting
+from fl_audit.estimators.null import AtMostNull
 from fl_audit.estimators.threshold.valid import threshold_gdp, threshold_valid
 from fl_audit.report.folder import AuditedFolder, folder_statistics
 
-FAMILIES = ["gaussian", "rademacher", "hadamard"]
+KNOWN_FAMILIES = ["gaussian", "rademacher", "hadamard"]
 
 
 def own(*rounds):
@@ -29,7 +34,7 @@ def test_scores_by_hand():
     assert sums_in_own_rounds([], own([2], [])).totals.tolist() == [0, 0]
 
 
-def audited(folder, family, noise, seed, *, pool_size=400, dim=3000, num_rounds=20):
+def audited_once(folder, family, noise, seed, *, pool_size=400, dim=3000, num_rounds=20):
     """A log of noised sums of unit canaries, each in one round: Gaussian mechanisms."""
     pool = CanaryPool(seed, pool_size, dim, family)
     random = np.random.default_rng(seed)
@@ -44,9 +49,9 @@ def audited(folder, family, noise, seed, *, pool_size=400, dim=3000, num_rounds=
     return pool
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", KNOWN_FAMILIES)
 def test_a_log_with_rounds_proves_most_of_what_noise_guarantees(tmp_path, family):
-    audited(tmp_path / "log", family, 0.3, 5)
+    audited_once(tmp_path / "log", family, 0.3, 5)
     scored = {s.name: s for s in folder_statistics(AuditedFolder(tmp_path / "log"))}["own_rounds"]
     assert scored.null.kind == "closed_form"
     setting = scored.setting(1e-5, 0.95)
@@ -56,11 +61,18 @@ def test_a_log_with_rounds_proves_most_of_what_noise_guarantees(tmp_path, family
     assert "refuted_null" not in valid.details
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    "family",
+    [
+        pytest.param("gaussian", marks=pytest.mark.slow),
+        "rademacher",
+        pytest.param("hadamard", marks=pytest.mark.slow),
+    ],
+)
 def test_bounds_hold_for_a_gaussian_mechanism(tmp_path, family):
     exceeded = 0
     for seed in range(20):
-        audited(tmp_path / str(seed), family, 1.0, seed, pool_size=200, dim=500, num_rounds=10)
+        audited_once(tmp_path / str(seed), family, 1.0, seed, pool_size=200, dim=500, num_rounds=10)
         found = folder_statistics(AuditedFolder(tmp_path / str(seed)))
         (scored,) = (s for s in found if s.name == "own_rounds")
         exceeded += threshold_gdp(scored.setting(1e-3, 0.95)).details["mu"] > 1.0
@@ -128,3 +140,153 @@ def test_the_bound_holds_for_the_worst_of_the_rounds(tmp_path):
         s for s in folder_statistics(AuditedFolder(tmp_path / "log")) if s.name == "own_rounds"
     )
     assert threshold_valid(scored.setting(1e-5, 0.95)).epsilon == 0
+
+
+# Own rounds of canaries with several: lengths by hand, every way to the scores, and coverage.
+
+
+WITH_A_LAW = [family for family in FAMILIES if family not in WITHOUT_A_LAW]
+WHOLE, SKETCHED = 1 << 29, 4 * 12 * 600
+
+
+def rounds_of(random: np.random.Generator, pool_size: int, num_rounds: int, each: int):
+    """Own rounds of every canary, without repeats, from 1."""
+    dealt = [random.choice(num_rounds, each, replace=False) for _ in range(pool_size)]
+    return [sorted(int(index) + 1 for index in own) for own in dealt]
+
+
+def audited(folder, pool, rounds, noise, num_rounds, *, drift=0.0, leak=True):
+    """A log of noised sums of canaries at a clip norm that wanders, all rounds alike by `drift`."""
+    random = np.random.default_rng(pool.seed)
+    common = random.standard_normal(pool.dim)
+    clip_norm = 1.0
+    scorer = RoundScorer.create(folder, pool, num_rounds, rounds)
+    for number in range(1, num_rounds + 1):
+        total = noise * (random.standard_normal(pool.dim) + drift * common)
+        for canary in np.flatnonzero(pool.included) if leak else ():
+            if number in rounds[canary]:
+                total += pool.vector(int(canary))
+        scorer.score_round(number, (clip_norm * total).astype(np.float32))
+        clip_norm *= math.exp(0.3 * random.standard_normal())
+    scorer.finish()
+    return scorer
+
+
+def own_rounds_of(folder):
+    return {s.name: s for s in folder_statistics(AuditedFolder(folder))}["own_rounds"]
+
+
+@pytest.mark.parametrize("family", WITH_A_LAW)
+def test_the_score_is_the_cosine_with_the_sum_of_own_directions(tmp_path, family):
+    pool = CanaryPool(3, 60, 500, family)
+    random = np.random.default_rng(1)
+    aggregates = random.standard_normal((4, 500)) + 0.5
+    rounds = [[1, 2], [1, 3, 4], [], [2]] * 15
+    scorer = RoundScorer.create(tmp_path / "log", pool, 4, rounds)
+    for number, aggregate in enumerate(aggregates, start=1):
+        scorer.score_round(number, aggregate)
+    scorer.score_round(2, aggregates[1])  # a server that goes back to its checkpoint
+    with scorer.finish()["own_rounds"].open() as file:
+        scores = [float(row["score"]) for row in csv.DictReader(file)]
+    directions = aggregates / np.linalg.norm(aggregates, axis=1, keepdims=True)
+    for canary, own in enumerate(rounds):
+        total = directions[np.array(own or [1]) - 1].sum(axis=0)
+        expected = pool.cosines(total.astype(np.float32))[canary]
+        assert scores[canary] == pytest.approx(expected, abs=1e-6)
+    known = read_compared_vectors(scorer.folder.compared_vectors)["own_rounds"]
+    assert not known.is_limit
+    assert own_rounds_of(tmp_path / "log").null.kind == "closed_form"
+    # The same aggregates as files of another system.
+    other = tmp_path / "other"
+    (other / "aggregates").mkdir(parents=True)
+    for name in ("pool.json", "canaries.csv"):
+        (other / name).write_bytes((tmp_path / "log" / name).read_bytes())
+    for number, aggregate in enumerate(aggregates, start=1):
+        np.save(other / "aggregates" / f"round_{number}.npy", aggregate)
+    own = own_rounds_of(other)
+    np.testing.assert_allclose(
+        np.sort(np.concatenate([own.scores.included, own.scores.excluded])),
+        np.sort(scores),
+        atol=1e-6,
+    )
+    assert own.null.kind == "closed_form"
+
+
+def test_a_round_whose_direction_is_lost_leaves_the_empirical_null(tmp_path):
+    pool = CanaryPool(3, 40, 400)
+    scorer = RoundScorer.create(tmp_path / "log", pool, 2, [[1, 2]] * 40)
+    random = np.random.default_rng(1)
+    for number in (1, 2):
+        scorer.score_round(number, random.standard_normal(400))
+    # As after a kill between the cosines and the direction of round 2.
+    directions = RoundDirections.open(scorer.folder.round_directions, 2, pool.seed, pool.dim)
+    directions.forget(1)
+    directions.flush()
+    scorer.finish()
+    assert "own_rounds" not in read_compared_vectors(scorer.folder.compared_vectors)
+    assert own_rounds_of(tmp_path / "log").null.kind == "empirical"
+    RoundScorer.open(tmp_path / "log").score_round(2, random.standard_normal(400))
+    scorer.finish()
+    assert "own_rounds" in read_compared_vectors(scorer.folder.compared_vectors)
+
+
+def test_rounds_that_cancel_leave_the_empirical_null(tmp_path):
+    scorer = RoundScorer.create(tmp_path / "log", CanaryPool(3, 40, 400), 2, [[1, 2]] * 40)
+    one = np.random.default_rng(1).standard_normal(400)
+    scorer.score_round(1, one)
+    scorer.score_round(2, -one)
+    scorer.finish()
+    assert "own_rounds" not in read_compared_vectors(scorer.folder.compared_vectors)
+
+
+@pytest.mark.parametrize("most_bytes", [WHOLE, SKETCHED])
+@pytest.mark.parametrize("family", WITH_A_LAW)
+def test_excluded_scores_are_within_the_null_where_rounds_are_alike(
+    tmp_path, monkeypatch, family, most_bytes
+):
+    monkeypatch.setattr(directions, "_MOST_BYTES", most_bytes)
+    pool = CanaryPool(3, 600, 2000, family)
+    rounds = rounds_of(np.random.default_rng(2), 600, 12, 4)
+    audited(tmp_path / "log", pool, rounds, 1.0, 12, drift=1.0, leak=False)
+    scored = own_rounds_of(tmp_path / "log")
+    tail = scored.setting(1e-5, 0.95).null.tail
+    assert isinstance(tail, AtMostNull) == (most_bytes == SKETCHED)
+    # Nobody's vector is in an aggregate. P-values are at most uniform; fails by chance with 1e-6.
+    scores = np.concatenate([scored.scores.included, scored.scores.excluded])
+    p_values = np.exp(tail.log_tail_upper(scores))
+    assert stats.kstest(p_values, "uniform", alternative="greater").pvalue > 1e-6
+
+
+@pytest.mark.parametrize(
+    ("family", "most_bytes"),
+    [
+        pytest.param(family, most_bytes, marks=() if family == "gaussian" else pytest.mark.slow)
+        for family in WITH_A_LAW
+        for most_bytes in (WHOLE, SKETCHED)
+    ],
+)
+def test_bounds_of_several_rounds_hold_for_a_gaussian_mechanism(
+    tmp_path, monkeypatch, family, most_bytes
+):
+    monkeypatch.setattr(directions, "_MOST_BYTES", most_bytes)
+    mu, exceeded, proven = math.sqrt(4) / 1.0, 0, []
+    for seed in range(12):
+        pool = CanaryPool(seed, 120, 1500, family)
+        rounds = rounds_of(np.random.default_rng(seed), 120, 12, 4)
+        audited(tmp_path / str(seed), pool, rounds, 1.0, 12, drift=0.2)
+        setting = own_rounds_of(tmp_path / str(seed)).setting(1e-3, 0.95)
+        proven.append(threshold_gdp(setting).details["mu"])
+        exceeded += proven[-1] > mu
+    # 12 audits at 5 %: 7 or more by chance with probability 5e-7.
+    assert exceeded < 7
+    assert np.median(proven) > (0.55 if most_bytes == WHOLE else 0.25) * mu
+
+
+def test_several_known_rounds_prove_more_than_excluded_canaries_do(tmp_path):
+    pool = CanaryPool(3, 300, 5000, "gaussian")
+    rounds = rounds_of(np.random.default_rng(2), 300, 10, 4)
+    audited(tmp_path / "log", pool, rounds, 0.5, 10)
+    setting = own_rounds_of(tmp_path / "log").setting(1e-5, 0.95)
+    known = threshold_valid(setting).epsilon
+    compared = AuditSetting(setting.scores, 1e-5, 0.95)
+    assert known > threshold_valid(compared).epsilon + 3

@@ -82,7 +82,15 @@ def sparse(random: np.random.Generator, dim: int, nonzeros: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("family", list(FAMILIES))
-@pytest.mark.parametrize(("dim", "nonzeros"), [(64, 1), (100, 2), (1_000, 4), (300, 300)])
+@pytest.mark.parametrize(
+    ("dim", "nonzeros"),
+    [
+        (64, 1),
+        pytest.param(100, 2, marks=pytest.mark.slow),
+        pytest.param(1_000, 4, marks=pytest.mark.slow),
+        (300, 300),
+    ],
+)
 def test_bounds_on_pure_noise_hold_for_every_statistic(tmp_path, family, dim, nonzeros):
     """No canary takes part, so that every bound above 0 is an error, of probability 5 %.
 

@@ -1,12 +1,18 @@
 """Folders that another system writes."""
 
 import json
+import re
+import shlex
+from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from fl_audit.attacks import CanaryPool, RoundScorer
-from fl_audit.attacks.logs import read_log, score_log
+from fl_audit.attacks.logs import chance_of_split, read_log, score_log
+from fl_audit.canaries.pool import read_pool
+from fl_audit.cli import main
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import LogFolder
 
@@ -170,3 +176,65 @@ def test_files_are_read_once_however_many_ask(folder):
     assert [number for number, _ in rows] == [0, 1, 9]
     np.testing.assert_array_equal(np.max([row for _, row in rows], axis=0), first)
     assert gone_through == ["round_000001.npy", "round_2.npy", "round_10.npy"]
+
+
+# Whether who has rounds knows the coins, against SciPy's hypergeometric law.
+
+
+@pytest.mark.parametrize(
+    ("total", "included", "drawn", "observed"),
+    [(40, 20, 20, 20), (40, 20, 20, 10), (200, 99, 120, 70), (30, 30, 5, 5), (2000, 990, 7, 0)],
+)
+def test_the_chance_is_twice_the_smaller_hypergeometric_tail(total, included, drawn, observed):
+    law = stats.hypergeom(total, included, drawn)
+    expected = 2 * min(law.cdf(observed), law.sf(observed - 1))
+    assert chance_of_split(total, included, drawn, observed) == pytest.approx(expected, rel=1e-9)
+
+
+# The examples of docs/logs.md, run as they stand there.
+
+
+TEXT = (Path(__file__).parent.parent.parent / "docs" / "logs.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", TEXT, re.M | re.S)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory) -> Path:
+    """Where the Python of the page has run, from top to bottom."""
+    served = tmp_path_factory.mktemp("doc")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(served)
+        names: dict[str, object] = {}
+        for block in blocks("python"):
+            exec(compile(block, "docs/logs.md", "exec"), names)
+    return served
+
+
+def test_the_server_scored_every_round(served):
+    scorer = RoundScorer.open(served / "audit")
+    assert scorer.scored_rounds == list(range(1, 31))
+    assert {path.name for path in (served / "audit").glob("scores_*.csv")} == {
+        f"scores_{name}.csv" for name in ("final", "final_minus_initial", "max", "sum")
+    }
+
+
+def test_the_folder_by_hand_is_of_the_same_pool(served):
+    written = read_pool(served / "log" / "pool.json")
+    assert written == read_pool(served / "audit" / "pool.json")
+    (line,) = re.findall(r'`(\{"format_version".*?\})`', TEXT)
+    assert written == CanaryPool(**{k: v for k, v in json.loads(line).items() if k[:6] != "format"})
+
+
+def test_the_commands_work(served, monkeypatch, capsys):
+    monkeypatch.chdir(served)
+    commands = [line for block in blocks("bash") for line in block.splitlines()]
+    assert len(commands) == 3
+    for command in commands:
+        program, *argv = shlex.split(command)
+        assert program == "fl-audit"
+        # 3: a canary that takes part in every third round, under little noise, is found.
+        assert main(argv) in ((0, 3) if "--claimed-epsilon" in argv else (0,))
+        assert "max" in capsys.readouterr().out
