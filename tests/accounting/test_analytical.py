@@ -19,6 +19,10 @@ from fl_audit.accounting import (
     effective_noise_multiplier,
 )
 from fl_audit.accounting.accountants import FixedSizeRounds, account_fixed_size, account_gaussian
+from fl_audit.accounting.analytical import noise_multiplier_for
+from fl_audit.engines.shadow_recipe import DpSgd, Recipe, guaranteed_epsilon, with_epsilon
+from fl_audit.errors import InputError
+from fl_audit.estimators.gaussian.mechanism import epsilon_of_sigma
 from tests.accounting.releases import release
 
 DELTA = 1e-5
@@ -181,3 +185,108 @@ def test_plain_composition_is_one_gaussian_at_less_noise():
 
 def test_no_noise_guarantees_nothing_to_samples_of_fixed_size():
     assert account(fixed_size(0.0), DELTA).epsilon == math.inf
+
+
+# The analytical epsilon by mechanism: where one is known, and the reason where none is.
+
+
+TREE = release(0.8, 7, 1, law="tree", client_squared=28, canary_squared=4)
+
+
+def by_law(law: str, made: Release = TREE) -> Release:
+    return made.with_noise(dataclasses.replace(made.noise, law=law))
+
+
+def test_a_tree_is_one_release_of_all_its_nodes():
+    accounting = account(TREE, 1e-5)
+    assert accounting.client.by_accountant == account_gaussian(0.8, 28, 1e-5)
+    assert accounting.canary.by_accountant == account_gaussian(0.8, 4, 1e-5)
+    assert accounting.client.participations == 7
+    assert accounting.epsilon == accounting.client.epsilon
+    assert any("node of a tree" in sentence for sentence in accounting.assumes)
+
+
+def test_a_tree_under_sampling_has_no_epsilon():
+    drawn = dataclasses.replace(TREE, client=Party(PoissonSampling(0.1)))
+    accounting = account(drawn, 1e-5)
+    assert accounting.epsilon is None
+    (client,) = accounting.client.by_accountant
+    assert (client.accountant, client.epsilon) == ("none_known", None)
+    assert "drawn at random" in client.reason
+    assert accounting.canary == account(TREE, 1e-5).canary
+    assert accounting.neighbours == ZERO_OUT
+
+
+@pytest.mark.parametrize(
+    ("law", "zeroing", "reason"),
+    [
+        ("skellam", "none", "Skellam"),
+        ("gaussian", "adaptive", "not noised"),
+        ("tree", "adaptive", "not noised"),
+        ("skellam", "adaptive", "not noised"),
+    ],
+)
+def test_what_has_no_epsilon_says_why(law, zeroing, reason):
+    run = dataclasses.replace(by_law(law), zeroing=zeroing)
+    accounting = account(run, 1e-5)
+    assert accounting.epsilon is accounting.client.epsilon is accounting.canary.epsilon is None
+    assert reason in accounting.client.by_accountant[0].reason
+    silent = run.with_noise(Noise(law, 0.0, 0.0))
+    assert account(silent, 1e-5).epsilon == math.inf
+
+
+def test_zeroing_at_a_fixed_norm_changes_no_epsilon():
+    plain = by_law("gaussian")
+    fixed = dataclasses.replace(plain, zeroing="fixed")
+    accounting = account(fixed, 1e-5)
+    assert accounting.client == account(plain, 1e-5).client
+    assert any("depends on that update alone" in sentence for sentence in accounting.assumes)
+
+
+# Noise for a target epsilon: closed forms, and targets that cannot be met.
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 0.7, 8.0, 300.0])
+def test_it_inverts_a_power(epsilon):
+    found = noise_multiplier_for(epsilon, lambda z: 3 / z**2)
+    assert found == pytest.approx(math.sqrt(3 / epsilon), rel=1e-4)
+    assert 3 / found**2 <= epsilon
+
+
+@pytest.mark.parametrize("rounds", [1, 16])
+def test_several_releases_need_the_noise_of_one_that_is_longer(rounds):
+    def epsilon(z):
+        return account(release(z, rounds, 1, rounds=20), 1e-5).client.epsilon
+
+    found = noise_multiplier_for(2.0, epsilon)
+    assert epsilon_of_sigma(found / math.sqrt(rounds), 1e-5) == pytest.approx(2.0, rel=1e-3)
+
+
+def test_epsilons_that_are_infinite_or_zero_somewhere_are_met():
+    assert noise_multiplier_for(1.0, lambda z: math.inf if z < 5 else 0.0) == pytest.approx(
+        5.0, rel=1e-4
+    )
+
+
+def test_what_cannot_be_met_is_refused():
+    with pytest.raises(InputError, match="finite number above 0"):
+        noise_multiplier_for(0.0, lambda z: 1 / z)
+    with pytest.raises(InputError, match=r"no noise gives epsilon 0\.5"):
+        noise_multiplier_for(0.5, lambda z: 1.0)
+    with pytest.raises(InputError, match="no accountant"):
+        noise_multiplier_for(0.5, lambda z: None)
+
+
+def test_the_guarantee_of_models():
+    plain = Recipe(2, 10, 0.1)
+    assert guaranteed_epsilon(plain, 1e-5) == math.inf
+    with pytest.raises(InputError, match="only DP-SGD"):
+        with_epsilon(plain, 1.0, 1e-5)
+    # Every step takes every point: one Gaussian mechanism of two steps.
+    full = with_epsilon(Recipe(2, 10, 0.1, privacy=DpSgd(1.0, 0.0, 10)), 1.0, 1e-5)
+    parts = DpSgd(1.0, 2 * full.privacy.noise_multiplier, 10, microbatches=5)
+    assert guaranteed_epsilon(Recipe(2, 10, 0.1, privacy=parts), 1e-5) == guaranteed_epsilon(
+        full, 1e-5
+    )
+    expected = epsilon_of_sigma(full.privacy.noise_multiplier / math.sqrt(2), 1e-5)
+    assert expected == pytest.approx(1.0, rel=1e-2)
