@@ -68,6 +68,17 @@ _VALUES_OF_TASK: Mapping[str, Mapping[str, _Values]] = {
 experiments/ has Stack Overflow, EMNIST and a text. A linear model of wines has 42 parameters, too
 few for the directions of a thousand canaries to differ."""
 
+_NOTES: Mapping[tuple[str, str], str] = {
+    ("participation", "canaries"): (
+        'For a verdict on clients write "once_per_epoch": canaries then take part as often as '
+        "clients do, and a claim can be called consistent with the audit. With fewer rounds than "
+        "clients have, it can only be contradicted. The price is that every included canary is in "
+        "a round of every epoch: longer rounds, a little accuracy, and a smaller count where they "
+        "would outnumber clients."
+    ),
+}
+"""What a starting point says of a key beside its meaning, by table and key."""
+
 _LEFT_OUT = {field.name for field in msgspec.structs.fields(Config) if field.default is None}
 """The tables that a run has only where it needs them: [ray] is refused beside another runtime."""
 
@@ -108,7 +119,7 @@ def _file_section(
         others = [str(t.kind) for t in tables if t.name == table.name and t.kind != table.kind]
         yield f'kind = "{table.kind}"' + (f"  # or {', '.join(others)}" if others else "")
     for key in table.keys:
-        yield from _comment(key.meaning)
+        yield from _comment(" ".join([key.meaning, _NOTES.get((table.name, key.name), "")]).strip())
         yield _line(key, values.get(table.name, {}))
 
 

@@ -135,3 +135,24 @@ def test_numbers_are_for_plan_alone(tmp_path, monkeypatch, capsys):
     assert "for `fl-audit plan config.toml` alone" in capsys.readouterr().out
     assert main(["run", "config.toml", "--out", "run"]) == 2
     assert "it is for `fl-audit plan`" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("canaries", "outcome"), [("once_per_epoch", "consistent"), ("repeats", "inconclusive")]
+)
+def test_a_claim_is_consistent_where_canaries_take_part_as_clients_do(
+    canaries, outcome, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    assert main(["init", "digits"]) == 0
+    assert 'write "once_per_epoch"' in " ".join(Path("config.toml").read_text().split("\n# "))
+    # Three epochs of 15 rounds each; the claim is what accounting guarantees to a client.
+    settings = ("participation.rounds=45", f"participation.canaries={canaries}", "audit.delta=1e-3")
+    changes = [word for setting in settings for word in ("--set", setting)]
+    capsys.readouterr()
+    assert main(["run", "config.toml", "--out", "run", "--json", *changes]) == 0
+    json.loads(capsys.readouterr().out)
+    claim = ["--delta", "1e-3", "--claimed-epsilon", "34"]
+    assert main(["estimate", "run", *claim, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["verdict"]["outcome"] == outcome
