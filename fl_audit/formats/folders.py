@@ -283,6 +283,8 @@ class RunRecord:
       live: What was proven round by round; None where that is not possible.
       finished: The time when the training was over, in UTC as ISO 8601 to the second; empty in runs
         of older versions.
+      labels: The kind of the labels: classes, of which a guess hits one in so many, or numbers, as
+        in a regression, for which the accuracy has no chance level. Older runs do not say.
     """
 
     task: str
@@ -319,6 +321,7 @@ class RunRecord:
     stopped_after: int | None = None
     live: LiveRecord | None = None
     finished: str = ""
+    labels: Literal["classes", "numbers"] = "classes"
     format_version: int = FORMAT_VERSION
 
     @property

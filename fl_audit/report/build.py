@@ -24,6 +24,7 @@ from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS, ThreatMode
 from fl_audit.checks.canary_check import Arrival
 from fl_audit.checks.training_faults import TrainingCurves, TrainingFault, training_faults
 from fl_audit.errors import InputError
+from fl_audit.formats.folders import RunRecord
 from fl_audit.formats.participation_files import read_participation
 from fl_audit.mechanisms import MECHANISMS
 from fl_audit.report.checks import (
@@ -210,15 +211,15 @@ def faults_of(run: FinishedRun) -> tuple[TrainingFault, ...]:
     )
     return training_faults(
         curves,
-        _num_classes(run.record.variable_sizes),
+        _num_classes(run.record),
         divides_by_actual=MECHANISMS.of(run.config.mechanism).divides_by == "actual_cohort",
     )
 
 
-def _num_classes(variable_sizes: Sequence[int]) -> int | None:
-    """The classes, by the last bias of the model; None for one output, which names no class."""
-    outputs = variable_sizes[-1] if variable_sizes else 1
-    return outputs if outputs > 1 else None
+def _num_classes(record: RunRecord) -> int | None:
+    """The classes, by the last bias of the model; None for a regression, or for one output."""
+    outputs = record.variable_sizes[-1] if record.variable_sizes else 1
+    return outputs if outputs > 1 and record.labels == "classes" else None
 
 
 # The report of scores that no config of ours stands behind.

@@ -293,7 +293,7 @@ class FaultLines(RoundObserver):
         self._next_look = _FIRST_LOOK
         self._said: set[str] = set()
         outputs = int(run.task.classifier.variable_sizes[-1])
-        has_classes = outputs > 1 and run.task.held_out.labels.dtype.kind != "f"
+        has_classes = outputs > 1 and run.task.labels == "classes"
         self._num_classes = outputs if has_classes else None
         self._divides_by_actual = run.release.denominator.divisor == "actual_cohort"
 

@@ -181,6 +181,7 @@ def _record(run: PreparedRun, folder: RunFolder, done: _Done) -> RunRecord:
         scoring_seconds=sum(float(row["seconds_scoring"]) for row in rows),
         stopped_after=done.rounds if done.rounds < run.schedule.num_rounds else None,
         live=done.live,
+        labels=run.task.labels,
         finished=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         versions={name: importlib.metadata.version(name) for name in packages},
     )

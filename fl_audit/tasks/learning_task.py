@@ -3,7 +3,7 @@
 import abc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -166,3 +166,8 @@ class LearningTask:
     held_out: Examples
     max_examples_per_client: int | None = None
     examples_of_sentences: ExamplesOfSentences | None = None
+
+    @property
+    def labels(self) -> Literal["classes", "numbers"]:
+        """The kind of the labels: numbers in a regression, else classes."""
+        return "numbers" if self.held_out.labels.dtype.kind == "f" else "classes"

@@ -81,7 +81,7 @@ def test_show_of_a_folder_without_a_run_is_one_line(capsys, tmp_path):
 def test_completion_knows_every_option(capsys):
     assert main(["completion", "bash"]) == 0
     script = capsys.readouterr().out
-    assert 'estimate) words="--help --delta' in script
+    assert 'estimate) words="--help --verbosity --delta' in script
     checked = subprocess.run(["bash", "-n"], input=script, text=True, check=False)
     assert checked.returncode == 0
     typed = f"{script}\nCOMP_WORDS=(fl-audit run --res); COMP_CWORD=2; _fl_audit; echo $COMPREPLY"

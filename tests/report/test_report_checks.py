@@ -145,3 +145,16 @@ def test_a_canary_twice_in_a_round(run_folder):
     (failed,) = [r for r in write_report(run_folder).checks.results if not r.passed]
     assert (failed.name, failed.round, failed.p_value) == ("once_a_round", 3, 0.0)
     assert "twice in round 3" in run_folder.report_html.read_text()
+
+
+@pytest.mark.parametrize(("labels", "names"), [("classes", 1), ("numbers", 0)])
+def test_the_accuracy_of_a_regression_with_several_outputs_is_no_chance_level(
+    labels, names, run_folder, change_record
+):
+    change_record(labels=labels)
+    rows = run_folder.metrics.read_text().splitlines()
+    last = rows[-1].split(",")
+    last[rows[0].split(",").index("accuracy")] = "0"
+    run_folder.metrics.write_text("\n".join([*rows[:-1], ",".join(last)]) + "\n")
+    faults = write_report(run_folder).faults
+    assert [fault.name for fault in faults].count("accuracy at chance") == names
