@@ -9,6 +9,7 @@ after each round, a sum over rounds (`LoggedTotal`).
 import math
 import os
 import tempfile
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ import numpy.typing as npt
 
 from fl_audit.array_types import Float32Array, FloatArray, IndexArray
 from fl_audit.errors import InputError
-from fl_audit.formats.npy_file import next_array, opened, read_header
+from fl_audit.formats.npy_file import AnyArray, next_array, opened, read_header
 from fl_audit.formats.text_files import atomic_writer
 
 MappedArray: TypeAlias = "np.memmap[Any, np.dtype[Any]]"
@@ -404,6 +405,8 @@ class LoggedTotal:
         with opened(self._path, what) as file:
             rounds = next_array(file)
             total = next_array(file) if len(rounds) else self.total
+            at, end = file.tell(), os.fstat(file.fileno()).st_size
+            seal = next_array(file) if len(rounds) and at < end else None  # older ones have none
         if rounds.dtype != np.int64 or rounds.ndim != 1:
             raise InputError(f"{self._path}: must begin with the rounds, int64 of shape (rounds,)")
         if total.dtype != np.float64 or total.shape != self.total.shape:
@@ -411,12 +414,24 @@ class LoggedTotal:
                 f"{self._path}: holds {total.dtype} of shape {total.shape}, must be float64 of "
                 f"shape {self.total.shape}"
             )
+        if seal is not None and not np.array_equal(seal, _seal(rounds, total)):
+            raise InputError(
+                f"{self._path}: is damaged: its checksum is another; without the file, statistics "
+                "take what is known of any sum"
+            )
         self.rounds, self.total = set(rounds.tolist()), total
 
 
 def _write(path: Path, rounds: set[int], total: FloatArray | None) -> None:
-    """Writes the rounds, then the sum, as two arrays in one file."""
+    """Writes the rounds, the sum and the checksum of both, as three arrays in one file."""
+    numbers = np.array(sorted(rounds), dtype=np.int64)
     with atomic_writer(path) as file:
-        np.save(file, np.array(sorted(rounds), dtype=np.int64))
+        np.save(file, numbers)
         if total is not None:
             np.save(file, total)
+            np.save(file, _seal(numbers, total))
+
+
+def _seal(rounds: AnyArray, total: AnyArray) -> AnyArray:
+    """The checksum (CRC-32) of both arrays, by which a flipped bit is seen; int64 of shape (1,)."""
+    return np.array([zlib.crc32(total.data, zlib.crc32(rounds.data))], np.int64)

@@ -10,7 +10,14 @@ import pytest
 
 from fl_audit.attacks.aggregates import over_rounds
 from fl_audit.errors import InputError
-from fl_audit.formats.round_logs import CosineLog, DirectionLog, create_log, open_log, unnamed_log
+from fl_audit.formats.round_logs import (
+    CosineLog,
+    DirectionLog,
+    LoggedTotal,
+    create_log,
+    open_log,
+    unnamed_log,
+)
 
 
 def test_a_new_log_is_empty_and_keeps_what_is_written(tmp_path):
@@ -156,3 +163,21 @@ def test_a_log_of_another_run_is_refused(tmp_path):
     path.write_bytes(b"no array")
     with pytest.raises(InputError, match="is not a log of cosines"):
         CosineLog.open(path, 3, 4)
+
+
+def test_a_flipped_bit_of_a_sum_is_seen_and_older_sums_without_a_checksum_are_read(tmp_path):
+    path = tmp_path / "direction_sum.npy"
+    LoggedTotal.create(path)
+    total = LoggedTotal(path, 50, "a sum of directions")
+    total.add(3, lambda found: found.__iadd__(np.arange(50.0)))
+    written = path.read_bytes()
+    assert LoggedTotal(path, 50, "a sum of directions").rounds == {3}
+    damaged = bytearray(written)
+    damaged[len(written) // 2] ^= 1
+    path.write_bytes(damaged)
+    with pytest.raises(InputError, match=r"direction_sum\.npy: is damaged: its checksum"):
+        LoggedTotal(path, 50, "a sum of directions")
+    with path.open("wb") as file:
+        np.save(file, np.array([3]))
+        np.save(file, np.arange(50.0))
+    np.testing.assert_array_equal(LoggedTotal(path, 50, "a sum").total, np.arange(50.0))
