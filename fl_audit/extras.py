@@ -11,6 +11,7 @@ EXTRA_OF = {
     "pyarrow": "parquet",
     "ray": "ray",
     "sklearn": "training",
+    "tensorboard": "training",
     "tensorflow": "training",
     "tensorflow_federated": "training",
     "tensorflow_privacy": "training",

@@ -105,6 +105,11 @@ def design_run(config: Config, client_ids: Sequence[str], num_canaries: int) -> 
     Raises:
       InputError: The parts of the config do not fit together.
     """
+    if len(client_ids) < 2 and config.audit.delta is None:
+        raise InputError(
+            f"audit.delta: by default it is N^-1.1, which is no probability below 1 for "
+            f"{len(client_ids)} client{'s'[: len(client_ids) != 1]}; set it, such as to 1e-3"
+        )
     if num_canaries == 0 and config.audit.claimed_epsilon is not None:
         raise InputError("audit.claimed_epsilon: nothing tests a claim where canaries.count is 0")
     canaries = config.canaries

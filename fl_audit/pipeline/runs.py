@@ -58,17 +58,25 @@ def start_run(config: Config, out: Path, observers: "Sequence[RoundObserver]" = 
 def continue_run(config: Config, out: Path, observers: "Sequence[RoundObserver]" = ()) -> "Report":
     """Continues an interrupted run from its last checkpoint and returns the report.
 
+    A finished run is left as it is, so that a job may be started again until it has ended.
+
     Args:
       config: The config that the run was started with.
       out: The run's folder.
       observers: Those who are told of every round from now on.
 
     Raises:
-      InputError: The folder holds no interrupted run of this config.
+      InputError: The folder holds no run of this config.
       Interrupted: A signal asked to stop again.
     """
-    from fl_audit.run.folder import check_resumable, check_same_canaries
+    from fl_audit.run.folder import check_resumable, check_same_canaries, check_same_config
 
+    if RunFolder(out).report_json.exists():
+        from fl_audit.comparison import read_report
+
+        check_same_config(RunFolder(out), config)
+        hint(f"{out}: holds the finished run; nothing is left to do")
+        return read_report(RunFolder(out))
     with at_work(check_resumable(out, config)) as folder:
         if folder.record.exists():
             return _report(folder)

@@ -52,6 +52,13 @@ def test_clients_of_known_rounds(participation, rounds):
     assert design.config.mechanism.epsilon is None
 
 
+def test_one_client_has_no_delta_by_default():
+    with pytest.raises(
+        InputError, match=r"^audit\.delta: .* for 1 client; set it, such as to 1e-3$"
+    ):
+        design_run(small_config({"audit": {"delta": None}}), CLIENTS[:1], 40)
+
+
 def test_every_round():
     design = design_run(
         small_config(

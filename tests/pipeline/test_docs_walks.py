@@ -88,6 +88,7 @@ _FEW_CLIENTS = ("participation.clients_per_round=2", "participation.rounds=4", "
 
 WALKS = {
     "README.md": Walk(_log),
+    "docs/any_process.md": Walk(_log),
     "docs/checks.md": Walk(_config),
     "docs/logs.md": Walk(_log),
     "docs/own_task.md": Walk(_own_task, changes=()),

@@ -292,9 +292,15 @@ def test_a_log_that_the_disk_has_no_room_for_leaves_nothing(
 
 def test_a_finished_run_stays_as_it_is(config_path, noiseless, capsys):
     before = {path: path.stat().st_mtime_ns for path in noiseless.iterdir()}
-    for resume in ([], ["--resume"]):
-        assert main(["run", str(config_path), "--out", str(noiseless), *resume]) == 2
-        assert "already holds a finished run" in capsys.readouterr().err
+    run = ["run", str(config_path), "--out", str(noiseless), "--json"]
+    assert main(run) == 2
+    assert "already holds a finished run" in capsys.readouterr().err
+    assert main([*run, "--resume"]) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out) == json.loads((noiseless / "report.json").read_text())
+    assert "nothing is left to do" in said.err
+    assert main([*run, "--resume", "--set", "seed=77"]) == 2
+    assert "holds a run of another config: seed" in capsys.readouterr().err
     assert {path: path.stat().st_mtime_ns for path in noiseless.iterdir()} == before
 
 
