@@ -44,7 +44,7 @@ from fl_audit.checks.sampling import check_poisson
 from fl_audit.report.checks import folder_arrival
 from fl_audit.report.folder import AuditedFolder, folder_statistics
 from fl_audit.verdict import ClaimTests, ScoredStatistic
-from fl_audit.verdict.p_value import p_value
+from fl_audit.verdict.claim_tests import p_value
 
 ROUNDS, CLIENTS, CANARIES, DELTA = 20, 100, 600, 1e-3
 PROBABILITY = 1 / ROUNDS

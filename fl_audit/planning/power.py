@@ -26,8 +26,7 @@ from fl_audit.planning.simulation import ENDS, MIDDLE, DrawnScores, Unknowns
 from fl_audit.report.statistics import knows_rounds
 from fl_audit.verdict import ChosenTests, Claim, ScoredStatistic, chosen_tests, scored_statistic
 from fl_audit.verdict.bearing import why_unfit
-from fl_audit.verdict.power import FACTOR, RepeatedTests, SimulatedAudit
-from fl_audit.verdict.standard_null import hardest, standard_null
+from fl_audit.verdict.power import FACTOR, RepeatedTests, SimulatedAudit, hardest, standard_null
 
 _SHARES = (0.8, 0.95)
 

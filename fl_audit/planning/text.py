@@ -26,8 +26,8 @@ from fl_audit.planning.prediction import (
 from fl_audit.planning.simulation import ENDS, FACTOR
 from fl_audit.report.headline import ESTIMATE
 from fl_audit.text_table import TextTable
+from fl_audit.verdict.decision import detectable_words
 from fl_audit.verdict.power import ENOUGH_POWER
-from fl_audit.verdict.tested import detectable_words
 
 _WIDTH = 100
 

@@ -20,8 +20,8 @@ from fl_audit.report.report import NOT_KNOWN, Guarantees, Report, StatisticRepor
 from fl_audit.report.tables import Note
 from fl_audit.verdict import Verdict
 from fl_audit.verdict.bearing import is_about_sampling
+from fl_audit.verdict.decision import detectable_words
 from fl_audit.verdict.power import ENOUGH_POWER
-from fl_audit.verdict.tested import detectable_words
 
 ESTIMATE = "shift_fit"
 """The method of the estimate."""

@@ -10,8 +10,7 @@ from fl_audit.verdict.chosen_tests import (
     chosen_tests,
     scored_statistic,
 )
-from fl_audit.verdict.claim import LARGEST_EPSILON, Claim
-from fl_audit.verdict.claim_tests import ClaimTests, ScoredStatistic
+from fl_audit.verdict.claim_tests import LARGEST_EPSILON, Claim, ClaimTests, ScoredStatistic
 from fl_audit.verdict.decision import Verdict, after_checks, reach_verdict
 from fl_audit.verdict.separation import separation
 

@@ -1,7 +1,13 @@
-"""The tests of a verdict: valid methods on statistics, with one joint confidence."""
+"""A claim that is made of a run, its tests by valid methods, and their p-value.
 
+Every method on every statistic is a test; together their bounds hold at one joint confidence, by
+the union bound. The p-value is the smallest level at which they contradict the claim.
+"""
+
+import functools
 import itertools
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from fl_audit.attacks.audit_table import LEAST_CONFIDENCE
@@ -15,8 +21,41 @@ from fl_audit.estimators import (
     Null,
     valid_methods,
 )
-from fl_audit.estimators.arguments import check_confidence
+from fl_audit.estimators.arguments import check_confidence, check_delta
 from fl_audit.estimators.null import EMPIRICAL
+
+LARGEST_EPSILON = 300.0
+"""The largest epsilon of a claim: twice it is simulated, and e^700 is about the largest float."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """The claim that a run is (epsilon, delta)-private for a client.
+
+    Neighbouring runs differ in one client, which is there or not, or which sends nothing. A canary
+    is such a client, so that a lower bound for a canary bounds the client's epsilon too, as long as
+    a canary takes part no more often than a client may. A canary that takes part less often is
+    better protected, so that a claim for the client holds for it as well.
+
+    Attributes:
+      epsilon: The claimed epsilon, in (0, LARGEST_EPSILON].
+      delta: The delta of the claim, in [0, 1).
+
+    Raises:
+      InputError: A number is out of range.
+    """
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        """Checks the fields."""
+        if not 0 < self.epsilon <= LARGEST_EPSILON:
+            raise InputError(
+                f"claimed epsilon must be above 0 and at most {LARGEST_EPSILON:g}, "
+                f"got {self.epsilon}"
+            )
+        check_delta(self.delta)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,3 +163,56 @@ class ClaimTests:
 def level_of_each(confidence: float, num_tests: int) -> float:
     """The probability with which each test may fail, so that all hold at the confidence."""
     return (1 - confidence) / num_tests
+
+
+SMALLEST_LEVEL = 1e-9
+"""The smallest level of a single bound that is tried."""
+
+_LARGEST_LEVEL = 0.999
+_PRECISION = 0.02
+
+
+def p_value(tests: ClaimTests, bounds: Sequence[Bound], claim: Claim) -> float:
+    """The smallest alpha at which the bounds, together at confidence 1 - alpha, exceed the claim.
+
+    This is m times the smallest level at which one of the m bounds exceeds the claim, at most 1,
+    found by bisection to a relative 2 % from above. It is at most 1 - confidence if and only if the
+    claim is contradicted at `tests.confidence`, on which a verdict rests. Smaller p-values are
+    approximate for a method whose tests depend on the level, such as `one_run_valid` with its
+    numbers of guesses.
+
+    Args:
+      tests: The tests of the claim.
+      bounds: The bounds that `tests` prove, the largest first.
+      claim: The claim, which is the null hypothesis.
+
+    Returns:
+      The p-value, at least m times SMALLEST_LEVEL: smaller ones are not resolved.
+    """
+    above = [bound.test for bound in bounds if bound.estimate.epsilon > claim.epsilon]
+    if above:
+        smallest = _smallest(above, claim, SMALLEST_LEVEL, tests.level)
+    else:
+        smallest = _smallest([bound.test for bound in bounds], claim, tests.level, _LARGEST_LEVEL)
+    return min(len(tests) * smallest, 1.0)
+
+
+def _smallest(tests: Sequence[ClaimTest], claim: Claim, low: float, high: float) -> float:
+    """The smallest level above `low` at which any test rejects the claim; 1 if none at `high`."""
+    found = 1.0
+    for test in tests:
+        rejects = functools.partial(test.rejects, claim.epsilon, claim.delta)
+        if rejects(min(found, high)):
+            found = _smallest_level(rejects, low, min(found, high))
+    return found
+
+
+def _smallest_level(rejects: Callable[[float], bool], low: float, high: float) -> float:
+    """The smallest level up to `high` at which a test rejects, to _PRECISION from above."""
+    while high > low * (1 + _PRECISION):
+        middle = math.sqrt(low * high)
+        if rejects(middle):
+            high = middle
+        else:
+            low = middle
+    return high

@@ -3,7 +3,7 @@
 from fl_audit.attacks.audit_table import Audit
 from fl_audit.formats.folders import LiveRecord, RunRecord
 from fl_audit.number_words import lower_bound_text
-from fl_audit.verdict.claim import Claim
+from fl_audit.verdict.claim_tests import Claim
 from fl_audit.verdict.decision import Outcome, Verdict
 
 LIVE_ASSUMES = (

@@ -27,7 +27,7 @@ from fl_audit.estimators.result import WHATEVER_LAW
 from fl_audit.number_words import lower_bound_text
 from fl_audit.verdict import Claim, ClaimTests, ScoredStatistic, reach_verdict, separation
 from fl_audit.verdict.bearing import Bearing
-from fl_audit.verdict.p_value import p_value
+from fl_audit.verdict.claim_tests import p_value
 
 DELTA = 1e-3
 

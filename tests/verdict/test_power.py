@@ -17,8 +17,7 @@ from fl_audit.estimators.gaussian.mechanism import sigma_of_epsilon
 from fl_audit.estimators.known_mechanisms import gaussian
 from fl_audit.estimators.null import Null
 from fl_audit.verdict import Claim, ScoredStatistic
-from fl_audit.verdict.power import Shown, SimulatedAudit
-from fl_audit.verdict.standard_null import SIMULATED_DIM, hardest, standard_null
+from fl_audit.verdict.power import SIMULATED_DIM, Shown, SimulatedAudit, hardest, standard_null
 
 OF_ONE = GaussianCanaryNull(SIMULATED_DIM)
 
