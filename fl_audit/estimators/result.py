@@ -84,6 +84,7 @@ class Estimate:
         Raises:
           ValueError: If a detail is NaN.
 
+        >>> import math
         >>> flat = Estimate("m", "lower_bound", math.inf, "a", "g", "s", lower=math.inf)
         >>> flat.to_json()["epsilon"], flat.to_json()["upper"]
         ('inf', None)

@@ -180,7 +180,7 @@ def watch(folder, earlier=range(0)) -> FaultLines:
     held_out = Examples(np.zeros((3, 2), np.float32), np.zeros(3, np.int32))
     mechanism = GaussianAdaptive(noise_multiplier=1.0, clip_norm=0.1)
     run = SimpleNamespace(
-        task=SimpleNamespace(classifier=classifier, held_out=held_out),
+        task=SimpleNamespace(classifier=classifier, held_out=held_out, labels="classes"),
         config=SimpleNamespace(mechanism=mechanism),
     )
     lines = FaultLines(run)
