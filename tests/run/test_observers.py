@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from fl_audit.config import GaussianAdaptive
+from fl_audit.accounting import Denominator
 from fl_audit.errors import InputError
 from fl_audit.estimators.anytime import LARGEST_TESTED
 from fl_audit.formats.folders import RunFolder
@@ -178,10 +178,9 @@ def written(folder, rounds) -> RunFolder:
 def watch(folder, earlier=range(0)) -> FaultLines:
     classifier = SimpleNamespace(variable_sizes=(100, 10))
     held_out = Examples(np.zeros((3, 2), np.float32), np.zeros(3, np.int32))
-    mechanism = GaussianAdaptive(noise_multiplier=1.0, clip_norm=0.1)
     run = SimpleNamespace(
         task=SimpleNamespace(classifier=classifier, held_out=held_out, labels="classes"),
-        config=SimpleNamespace(mechanism=mechanism),
+        release=SimpleNamespace(denominator=Denominator("expected_cohort", 20.0)),
     )
     lines = FaultLines(run)
     lines.run_started(StartedRun(written(folder, earlier), None, ROUNDS, len(earlier)))
