@@ -40,6 +40,7 @@ def test_our_round_is_the_unaudited_one(run, ours):
     training.check_models(run, ours().state, UnauditedRound(run)())
 
 
+@pytest.mark.slow
 def test_another_cohort_gives_another_model(run, ours):
     with pytest.raises(SystemExit):
         training.check_models(run, ours().state, ours(2).state)

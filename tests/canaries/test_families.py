@@ -456,7 +456,9 @@ def test_null_of_signs_holds_on_real_updates(family_type, update, seed, request)
     assert_null_holds(family_type(seed, 2000, target.size), target, variance)
 
 
-@pytest.mark.parametrize("update", ["digits_update", "embedding_update"])
+@pytest.mark.parametrize(
+    "update", ["digits_update", pytest.param("embedding_update", marks=pytest.mark.slow)]
+)
 def test_null_of_the_sphere_holds_on_real_updates(update, request):
     target = request.getfixturevalue(update)
     dim = target.size

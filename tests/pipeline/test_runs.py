@@ -213,6 +213,7 @@ def test_killed_and_resumed_is_as_never_killed(config_path, noiseless, tmp_path,
     np.testing.assert_array_equal(killed[compared, 1], whole[compared, 1])
 
 
+@pytest.mark.slow
 def test_native_in_several_workers_is_as_local(config_path, noiseless, tmp_path, monkeypatch):
     """12 rounds in sessions of 5; each session of `native` is a worker of its own."""
 

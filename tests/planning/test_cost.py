@@ -218,6 +218,7 @@ def test_bad_numbers_are_one_line_before_anything_is_loaded(config, capsys, aske
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_numbers_alone_plan_as_the_task_does(config, capsys):
     def plan(*sets):
         changed = [part for entry in sets for part in ("--set", entry)]

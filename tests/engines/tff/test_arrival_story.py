@@ -133,6 +133,7 @@ def test_short_canaries_are_held_against_the_longest_client(process):
     assert probe(process_with(mean), 0.1).state == "arrived"  # nothing limits what is longer
 
 
+@pytest.mark.slow
 def test_a_probe_finds_a_length_where_the_state_shows_no_clip_norm():
     mean = tff.aggregators.MeanFactory()
     found = probe(process_with(tff.aggregators.clipping_factory(1.0, mean)))

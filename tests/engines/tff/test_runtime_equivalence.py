@@ -154,6 +154,7 @@ def test_in_blocks(any_run, native_results, local_blocks, clients_per_block):
     _assert_same(results, native_results, any_run)
 
 
+@pytest.mark.slow
 def test_another_algorithm_in_blocks(dense_run):
     run = _with_algorithm(dense_run, "fed_sgd, yogi")
     _assert_same(_train_locally(run, 3), _train_locally(run, 1), run)
