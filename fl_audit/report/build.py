@@ -26,7 +26,6 @@ from fl_audit.checks.training_faults import TrainingCurves, TrainingFault, train
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunRecord
 from fl_audit.formats.participation_files import read_participation
-from fl_audit.mechanisms import MECHANISMS
 from fl_audit.report.checks import (
     checks_of_run,
     failed_checks,
@@ -212,7 +211,7 @@ def faults_of(run: FinishedRun) -> tuple[TrainingFault, ...]:
     return training_faults(
         curves,
         _num_classes(run.record),
-        divides_by_actual=MECHANISMS.of(run.config.mechanism).divides_by == "actual_cohort",
+        divides_by_actual=run.record.release.denominator.divisor == "actual_cohort",
     )
 
 

@@ -366,7 +366,8 @@ def _lengths(run: FinishedRun) -> RoundLengths:
     fixed = kind.canary_norm(run.config.mechanism) or math.nan
     clip_norm = np.where(np.isinf(run.rounds.clip_norm), fixed, run.rounds.clip_norm)
     came = np.maximum(run.rounds.participants, 1)
-    denominator = came if kind.divides_by == "actual_cohort" else run.record.denominator
+    divisor = run.record.release.denominator
+    denominator = came if divisor.divisor == "actual_cohort" else divisor.expected
     return RoundLengths(_measured(run), clip_norm / denominator)
 
 

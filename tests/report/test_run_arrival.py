@@ -1,6 +1,7 @@
 """The share of canaries that arrives in a run, for the mechanisms whose aggregates have no log."""
 
 import csv
+import json
 import math
 
 import numpy as np
@@ -34,6 +35,9 @@ def train(folder, kind: str, share: float) -> None:
     """Leaves cosines and norms of a run in which canaries arrive at a share of their length."""
     table = {"kind": kind, **MECHANISMS[kind]}
     folder.config.write_text(config_to_toml(parse_config({**CONFIG, "mechanism": table}, "c")))
+    if kind == "distributed":  # what the sum was divided by stands in run.json
+        record = json.loads(folder.record.read_text())
+        folder.record.write_text(json.dumps({**record, "divides_by": "actual_cohort"}))
     included = read_score_file(folder.scores("max")).included
     rng = np.random.default_rng(5)
     norms = 1.5 * promised(kind) * rng.uniform(1, 2, ROUNDS)
