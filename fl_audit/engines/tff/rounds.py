@@ -9,6 +9,7 @@ import numpy.typing as npt
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from fl_audit.engines.engine import as_vector
 from fl_audit.mechanisms import Mechanism, clip_and_noise
 
 
@@ -36,7 +37,7 @@ class RoundResult:
 
 def flatten_weights(weights: Any) -> npt.NDArray[np.float32]:
     """A structure of arrays as one float32 vector of shape (dim,), in the structure's order."""
-    return np.concatenate([np.ravel(leaf) for leaf in tf.nest.flatten(weights)])
+    return as_vector(tf.nest.flatten(weights))
 
 
 def model_weights(state: Any) -> list[npt.NDArray[np.float32]]:
