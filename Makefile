@@ -22,23 +22,28 @@ NEWER_PYTHON := $(shell for v in 3.13 3.12; do \
 LIGHT_PYTHON ?= $(or $(NEWER_PYTHON),$(PYTHON))
 LIGHT_BIN := .venv-light/bin
 
-.PHONY: quickstart test test-all test-light test-ray test-flower test-nvflare docs bench experiments-small lint setup lock
+# What another Python, NumPy and SciPy, and no TensorFlow, may change: the numbers of every recorded
+# call, commands, files, and what is in the wheel. All that needs no TensorFlow runs under test-all.
+LIGHT_TESTS := $(LIGHT_BIN)/python -m pytest $(SIDE_BY_SIDE) tests/commands tests/config \
+	tests/formats tests/outside tests/recorded tests/test_wheel.py
+
+.PHONY: quickstart test test-all test-light test-jax test-ray test-flower test-nvflare docs bench experiments-small lint setup lock
 
 quickstart: $(STAMP)
 	$(BIN)/fl-audit quickstart
 
-test: $(STAMP) lint test-light
+# Types are checked on one core while the other makes the light environment.
+test: $(STAMP)
+	@$(MAKE) --no-print-directory --jobs=2 .venv-light/.synced lint
+	$(LIGHT_TESTS)
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE)
 
 test-all: $(STAMP) .venv-light/.synced lint
 	$(LIGHT_BIN)/python -m pytest $(SIDE_BY_SIDE)
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m ""
 
-# What another Python, NumPy and SciPy, and no TensorFlow, may change: the numbers of every recorded
-# call, commands, files, and what is in the wheel. All that needs no TensorFlow runs under test-all.
 test-light: .venv-light/.synced
-	$(LIGHT_BIN)/python -m pytest $(SIDE_BY_SIDE) tests/commands tests/config tests/formats \
-		tests/outside tests/recorded tests/test_wheel.py
+	$(LIGHT_TESTS)
 
 .venv-light/.synced: requirements-light.lock setup.cfg pyproject.toml
 	$(LIGHT_PYTHON) -m venv .venv-light
@@ -46,10 +51,21 @@ test-light: .venv-light/.synced
 	$(LIGHT_BIN)/python -m pip install --quiet --no-deps -e .
 	touch $@
 
+# The engine in JAX, in an environment that has no TensorFlow; on a newer Python where there is one.
+test-jax: .venv-jax/.synced
+	.venv-jax/bin/python -m pytest tests/engines tests/test_rooms.py -m ""
+
+.venv-jax/.synced: requirements-jax.lock setup.cfg pyproject.toml
+	$(LIGHT_PYTHON) -m venv .venv-jax
+	.venv-jax/bin/python -m pip install --quiet --require-hashes -r requirements-jax.lock
+	.venv-jax/bin/python -m pip install --quiet --no-deps -e .
+	touch $@
+
 # What starts Ray, in an environment of its own: a large package that `make test` does not need, and
 # each of these tests starts processes that import TensorFlow for themselves.
 test-ray: .venv-ray/.synced
-	.venv-ray/bin/python -m pytest -m "" tests/engines/tff/ray tests/sweeps
+	.venv-ray/bin/python -m pytest -m "" tests/engines/tff/ray tests/sweeps \
+		tests/kinds/test_plugins_on_ray.py
 
 .venv-ray/.synced: uv.lock pyproject.toml setup.cfg $(STAMP)
 	UV_PROJECT_ENVIRONMENT=.venv-ray $(BIN)/uv sync --frozen --compile-bytecode --extra training --extra report \
@@ -70,7 +86,7 @@ test-flower test-nvflare: test-%: .venv-%/.synced
 
 # docs/ and the docstrings as a site with search, in site/; a warning is an error.
 docs: .venv-docs/.synced
-	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
 	@echo "the site: site/index.html; with search: $(PYTHON) -m http.server --directory site"
 
 .venv-docs/.synced: docs/requirements.lock
@@ -79,7 +95,7 @@ docs: .venv-docs/.synced
 	touch $@
 
 # Ratios against peers; no test, no network, and for an idle machine: about a quarter of an hour on
-# two cores. A machine with a GPU: `python benchmarks/gpu.py`, which needs TensorFlow alone.
+# two cores. A machine with a GPU: `python benchmarks/gpu.py`, which needs JAX and NumPy alone.
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks.estimators
 	$(BIN)/python -m benchmarks.canaries
@@ -93,7 +109,11 @@ experiments-small: $(STAMP)
 	$(BIN)/python -m experiments.steinke2023_figures.run $(PICTURES)/steinke2023_figures.png
 	$(BIN)/python -m experiments.zanella_beguelin2023_figures.run $(PICTURES)/zanella_beguelin2023_figures.png
 	$(BIN)/python -m experiments.dp_sgd.known_steps
+	$(BIN)/python -m experiments.dp_sgd.known_steps --clip 1
+	$(BIN)/python -m experiments.dp_sgd.known_steps --scale 3
 	$(BIN)/python -m experiments.dp_sgd.known_steps --source noise
+	$(BIN)/python -m experiments.dp_sgd.known_steps --source noise --clip 1
+	$(BIN)/python experiments/pure_noise/run.py
 	$(BIN)/python experiments/negoescu2024_appendix_b/run.py 2
 	$(BIN)/python -m experiments.negoescu2024_appendix_b.figures $(PICTURES)/negoescu2024_figures_3_to_5.png
 	$(BIN)/python -m experiments.yildirim2025_table1.artificial $(PICTURES)/yildirim2025_figures_2_3.png
@@ -121,6 +141,8 @@ lock: $(STAMP)
 		-o requirements.lock
 	$(BIN)/uv pip compile --quiet --generate-hashes --python-version 3.11 --extra report \
 		--extra parquet --extra test pyproject.toml -o requirements-light.lock
+	$(BIN)/uv pip compile --quiet --no-config --generate-hashes --python-version 3.11 --extra jax \
+		--extra report --extra test pyproject.toml -o requirements-jax.lock
 	for system in flower nvflare; do \
 		$(BIN)/uv pip compile --quiet --generate-hashes --python-version 3.11 \
 			examples/$$system/requirements.in -o examples/$$system/requirements.lock; done

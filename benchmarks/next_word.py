@@ -1,16 +1,20 @@
 """The next-word LSTM at any size, and clients with made-up sentences instead of a data set.
 
-Only TensorFlow and NumPy are needed, so that a machine without other packages can train it.
+Sizes and clients need NumPy alone, so that a machine without other packages can train it.
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fl_audit.tasks.classifier import Classifier
 from fl_audit.tasks.learning_task import Examples
+from fl_audit.tasks.network import NetworkModel
 from fl_audit.tasks.next_word import next_word_classifier
 from fl_audit.tasks.text import Vocabulary
+
+if TYPE_CHECKING:
+    from fl_audit.tasks.tf.classifier import Classifier
 
 BATCH_SIZE = 16
 """Number of sentences in a step."""
@@ -66,9 +70,16 @@ GROWING = (
 """Models of 10^5 to 10^8 parameters."""
 
 
-def classifier_of(sizes: Sizes) -> Classifier:
-    """The classifier of a model of these sizes."""
+def model_of(sizes: Sizes) -> NetworkModel:
+    """A model of these sizes."""
     return next_word_classifier(sizes, Vocabulary(sizes.vocabulary_size, {}), seed=0)
+
+
+def classifier_of(sizes: Sizes) -> "Classifier":
+    """A model of these sizes in TensorFlow."""
+    from fl_audit.tasks.tf.networks import as_classifier
+
+    return as_classifier(model_of(sizes))
 
 
 def made_up_clients(sizes: Sizes, count: int, batches: int) -> list[Examples]:

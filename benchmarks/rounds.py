@@ -21,8 +21,7 @@ from fl_audit.engines.choice import make_runtime
 from fl_audit.engines.cohort import RoundData
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.tff.rounds import RoundResult, run_round
-from fl_audit.tasks.classifier import Classifier
-from fl_audit.tasks.learning_task import Examples, InMemoryPopulation, LearningTask
+from fl_audit.tasks.learning_task import Examples, InMemoryPopulation, LearningTask, Model
 
 CANARIES = Canaries(count=2000, family="hadamard")
 
@@ -30,7 +29,7 @@ ROUNDS = 500
 """Number of rounds; as half of the canaries are included, once each, a round has two of them."""
 
 
-def in_memory(name: str, classifier: Classifier, clients: Sequence[Examples]) -> LearningTask:
+def in_memory(name: str, classifier: Model, clients: Sequence[Examples]) -> LearningTask:
     """A task with these clients and no held-out data."""
     ids = [f"client-{i}" for i in range(len(clients))]
     nothing = clients[0].take(np.zeros(0, np.int64))

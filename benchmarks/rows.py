@@ -3,8 +3,6 @@
 import time
 from collections.abc import Callable
 
-import tensorflow as tf
-
 
 class Rows:
     """Prints rows while there is time.
@@ -31,9 +29,11 @@ class Rows:
             return self._failed("not begun: the time is up")
         try:
             return make()
-        except (MemoryError, tf.errors.ResourceExhaustedError):
+        except MemoryError:
             return self._failed("out of memory")
-        except (tf.errors.OpError, SystemExit) as error:
+        except (RuntimeError, SystemExit) as error:  # JAX's errors are RuntimeErrors
+            if "RESOURCE_EXHAUSTED" in str(error):
+                return self._failed("out of memory")
             return self._failed(f"no number: {(str(error).splitlines() or [repr(error)])[0]}")
 
     def _failed(self, why: str) -> str:

@@ -11,6 +11,7 @@ import time
 import numpy as np
 
 from fl_audit.engines.tff import environment
+from fl_audit.tasks.tf.networks import as_classifier
 
 environment.set_defaults()
 
@@ -55,7 +56,7 @@ def main():
     """Asserts equal logits, then prints both speeds and accuracies."""
     images, labels = load_digits(return_X_y=True)
     points = Examples((images / 16).astype(np.float32), labels.astype(np.int32))
-    classifier = dense_classifier([64, HIDDEN, 10], 0, "")
+    classifier = as_classifier(dense_classifier([64, HIDDEN, 10], 0, ""))
     rng = np.random.default_rng(0)
     members = [np.sort(rng.permutation(len(labels))[:900]) for _ in range(MODELS)]
     batches = [batches_of_model(m, RECIPE, 0, i) for i, m in enumerate(members)]

@@ -39,7 +39,8 @@ from fl_audit.config import DigitsTask, FedAvg
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.tff.native import native_runtime
 from fl_audit.engines.tff.rounds import flatten_weights, model_weights
-from fl_audit.tasks.dealt import load_digits_task
+from fl_audit.tasks.partitioned import load_digits_task
+from fl_audit.tasks.tf.networks import as_classifier
 
 COHORT, BATCHES = 10, 4
 AUDITED_COHORT = 50
@@ -73,8 +74,9 @@ def against_stock(folder: Path) -> None:
     print(f"of 16 x 20 words. Digits: {digits.task.classifier.dim:,} parameters, 100 clients of 3")
     print("batches of 5, in blocks of 8.")
     print(f"{'':58}{'ours':>10}  {'stock':>10}  how many times as fast (range)")
-    keras_lstm = variable_model(lambda: keras_next_word(PAPER), lstm.task.classifier)
-    keras_digits = variable_model(lambda: keras_dense([64, 512, 256, 10]), digits.task.classifier)
+    of_lstm, of_digits = (as_classifier(run.task.classifier) for run in (lstm, digits))
+    keras_lstm = variable_model(lambda: keras_next_word(PAPER), of_lstm)
+    keras_digits = variable_model(lambda: keras_dense([64, 512, 256, 10]), of_digits)
     with native_runtime(folder / "worker.log", os.cpu_count() or 1):
         ours = OurRound(lstm)
         show_race(

@@ -1,11 +1,14 @@
 """The command line: `fl-audit COMMAND`, see each command's --help."""
 
 import argparse
+import itertools
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from fl_audit.commands import (
     attack,
+    commit,
     compare,
     completion,
     counts,
@@ -16,9 +19,11 @@ from fl_audit.commands import (
     one_run,
     plan,
     quickstart,
+    release,
     run,
     show,
     sweep,
+    verify,
 )
 from fl_audit.commands.parser import Parser
 from fl_audit.commands.process import (
@@ -34,27 +39,23 @@ from fl_audit.errors import InputError, Interrupted, one_line
 from fl_audit.extras import missing_extra
 from fl_audit.progress import set_verbosity
 
+if TYPE_CHECKING:
+    from fl_audit.commands.parser import Commands
+
 EXIT_BAD_INPUT = 2
 EXIT_BROKEN_PIPE = 141
 """The exit status that a shell reports where a closed pipe ended a program (128 + SIGPIPE)."""
 
-_COMMANDS = (
-    estimate,
-    counts,
-    one_run,
-    mcmc,
-    mechanism,
-    init,
-    plan,
-    run,
-    attack,
-    show,
-    sweep,
-    compare,
-    quickstart,
-    completion,
-)
-"""The commands in the order of --help."""
+_GROUPS = {
+    "start": (quickstart, init, completion),
+    "train": (plan, run, sweep),
+    "audit": (estimate, show, release),
+    "verify": (commit, verify),
+    "compare": (compare,),
+    "attack": (attack,),
+    "low level": (counts, one_run, mcmc, mechanism),
+}
+"""The commands by what they are for, in the order of --help."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -131,17 +132,32 @@ def _refuse(message: str) -> int:
     return EXIT_BAD_INPUT
 
 
+_USAGE = "fl-audit [-h] [--version] COMMAND ..."
+_DESCRIPTION = (
+    "Audit the privacy of a federated training run. `fl-audit COMMAND --help` shows the options of "
+    "a command, their defaults and an example."
+)
+
+
 def _parser() -> Parser:
-    parser = Parser(
-        prog="fl-audit",
-        description="Audit the privacy of a federated training run.",
-        allow_abbrev=False,
-    )
+    parser = Parser(prog="fl-audit", usage=_USAGE, allow_abbrev=False)
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and end")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for command in _COMMANDS:
-        command.add(commands)
+    commands = parser.add_subparsers(
+        metavar="COMMAND", required=True, prog="fl-audit", help=argparse.SUPPRESS
+    )
+    for group in _GROUPS.values():
+        for command in group:
+            command.add(commands)
+    parser.description = "\n\n".join([_DESCRIPTION, *_group_texts(commands)])
     return parser
+
+
+def _group_texts(commands: "Commands") -> Iterator[str]:
+    """The commands of each group, a line for each, in the order in which they were added."""
+    width = max(map(len, commands.choices))
+    lines = iter([f"  {name:<{width}}  {made.summary}" for name, made in commands.choices.items()])
+    for title, group in _GROUPS.items():
+        yield "\n".join([f"{title}:", *itertools.islice(lines, len(group))])
 
 
 if __name__ == "__main__":

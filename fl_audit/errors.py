@@ -29,13 +29,57 @@ class Interrupted(Exception):  # noqa: N818 - it is no error
         self.signal_number = signal_number
 
 
+_TERMS = {
+    "bernoulli": ("Poisson sampling", "poisson poisson_sampling"),
+    "poisson": ("each client with the same probability", "bernoulli poisson_sampling"),
+    "uniform": (
+        "a fixed number of clients, sampled without replacement",
+        "fixed_size without_replacement random",
+    ),
+    "fixed_size": ("sampled without replacement", "uniform without_replacement"),
+    "shuffle": ("each client once an epoch", "permutation epoch epochs random_reshuffling"),
+    "every_round": ("full participation", "full all always full_batch full_participation"),
+    "replay": ("the participation that a log lists", "log logged trace"),
+    "gaussian_fixed": ("a fixed clip norm", "gaussian dp_sgd dpsgd dp_fedavg"),
+    "tree_aggregation": ("DP-FTRL with a tree", "ftrl dp_ftrl dpftrl tree binary_tree"),
+    "distributed": ("each client adds noise", "secagg secure_aggregation skellam ddgauss"),
+    "noise_multiplier": (
+        "standard deviation of the noise, divided by the clip norm",
+        "sigma noise z std stddev noise_scale",
+    ),
+    "clip_norm": (
+        "the largest norm of an update",
+        "clip clipping c s l2_norm_clip max_grad_norm sensitivity",
+    ),
+    "clients_per_round": ("the cohort's size", "cohort cohort_size"),
+    "learning_rate": ("the step size", "lr eta step_size"),
+    "rademacher": ("random signs", "sign signs random_signs"),
+    "hadamard": ("orthogonal random signs", "walsh walsh_hadamard orthogonal"),
+    "dirac": ("one coordinate each", "one_hot coordinate basis standard_basis"),
+    "gaussian": ("a normalised standard normal vector", "normal"),
+    "final": ("the final model alone", "black_box last_iterate final_model hidden_state"),
+    "all_iterates": ("the noised aggregate of every round", "central all_rounds iterates"),
+    "one_run_valid": ("Steinke et al.", "steinke one_shot"),
+    "gaussian_fit": ("Andrew et al.", "andrew"),
+    "one_run_fdp": ("Mahloujifar et al.", "f_dp fdp mahloujifar"),
+    "bayes": ("Zanella-Béguelin et al.", "zanella_beguelin bayesian"),
+}
+"""The field's words for names of ours: what each name is, and the words that are looked for."""
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint naming the known name closest to `name`, else listing all of them.
+    """A hint naming the known name that the field calls so, or the closest, else all of them.
 
     >>> nearest("noise_multipler", ["noise_multiplier", "clip_norm"])
     "did you mean 'noise_multiplier'?"
+    >>> nearest("poisson", ["shuffle", "bernoulli", "cyclic_poisson"])
+    "did you mean 'bernoulli' (Poisson sampling)?"
     """
     names = sorted(known)
+    word = name.casefold().replace("-", "_").replace(" ", "_")
+    for ours, (meaning, terms) in _TERMS.items():
+        if ours in names and word in terms.split():
+            return f"did you mean {ours!r} ({meaning})?"
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     if close:
         return f"did you mean {close[0]!r}?"

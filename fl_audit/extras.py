@@ -6,6 +6,7 @@ from types import ModuleType
 from fl_audit.errors import InputError
 
 EXTRA_OF = {
+    "jax": "jax",
     "matplotlib": "report",
     "mlflow": "mlflow",
     "pyarrow": "parquet",
@@ -22,7 +23,8 @@ EXTRA_OF = {
 _HOW_TO_INSTALL = {
     "training": (
         "it is installed by `make setup` or `uv sync --frozen --extra training` in a checkout, on "
-        "Python 3.11 (pip alone cannot resolve TensorFlow Federated's jaxlib)"
+        "Python 3.11 (pip alone cannot resolve TensorFlow Federated's jaxlib); runtime 'jax' "
+        "trains without it, after `pip install '.[jax]'`, on Python 3.11 to 3.13"
     ),
 }
 

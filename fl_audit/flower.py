@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fl_audit.attacks.arrays import flatten
-from fl_audit.attacks.guest import GuestAudit, is_floating, moved_along, widened
+from fl_audit.attacks.framework_adapter import AdapterAudit, is_floating, moved_along, widened
 from fl_audit.attacks.logs import read_vector
 from fl_audit.attacks.scorer import RoundScorer
 from fl_audit.canaries.pool import CanaryPool
@@ -77,7 +77,7 @@ class ScoredStrategy:
         self._model = model
         self._rounds_before = rounds_before
         self._noise = noise
-        self._guest = GuestAudit()
+        self._audit = AdapterAudit()
         self._before: Any = None
 
     def __getattr__(self, name: str) -> Any:
@@ -112,13 +112,13 @@ class ScoredStrategy:
         return after, metrics
 
     def _harmless(self, what: str) -> contextlib.AbstractContextManager[None]:
-        return self._guest.harmless(what, self.scorer.folder.path)
+        return self._audit.errors_logged(what, self.scorer.folder.path)
 
     def _audited(self, record: Any) -> list[Any]:
         """The audited arrays of a record of arrays, in its order."""
         arrays = {name: record[name].numpy() for name in record}
         types = arrays if self._model is None else dict(zip(arrays, self._model, strict=True))
-        return [widened(arrays[name]) for name in self._guest.audited(types)]
+        return [widened(arrays[name]) for name in self._audit.audited_arrays(types)]
 
     def _keep_initial(self, initial_arrays: Any) -> None:
         """Keeps the model before the first round, which a restart does not know any more."""

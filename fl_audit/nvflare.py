@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fl_audit.array_types import Float32Array
-from fl_audit.attacks.guest import GuestAudit, moved_along, widened
+from fl_audit.attacks.framework_adapter import AdapterAudit, moved_along, widened
 from fl_audit.attacks.scorer import RoundScorer, ToldRound
 from fl_audit.canaries.pool import CanaryPool
 from fl_audit.errors import InputError
@@ -81,7 +81,7 @@ class ScoredAggregator(ModelAggregator):
         self._told = ToldRound(canary_length, noise_stddev, norm_bound)
         self._check()
         self._dealt = spread(np.arange(count), seed, num_rounds, repeats)
-        self._guest = GuestAudit()
+        self._audit = AdapterAudit()
         self._answer: Any = None
         self._scorer: RoundScorer | None = None
         self._is_over = False
@@ -124,11 +124,11 @@ class ScoredAggregator(ModelAggregator):
 
     def _audited(self, answer: Any) -> tuple[str, ...]:
         """The names of the variables that are audited, sorted, as sites may order them anyhow."""
-        return self._guest.audited(dict(sorted(answer.params.items())))
+        return self._audit.audited_arrays(dict(sorted(answer.params.items())))
 
     def _harmless(self, what: str) -> contextlib.AbstractContextManager[None]:
         number = getattr(self._answer, "current_round", None)
-        return self._guest.harmless(f"{what} (current_round {number})", self.folder)
+        return self._audit.errors_logged(f"{what} (current_round {number})", self.folder)
 
     def _opened(self, answer: Any) -> RoundScorer:
         """The scorer of a new audit, or of this one before the server was started again.

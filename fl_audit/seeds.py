@@ -22,6 +22,7 @@ class Stream(enum.IntEnum):
     WRONG_LABELS = 11
     CANARY_ORDER = 12
     SKETCH = 13
+    CANARY_ARMS = 14
     MODEL_WEIGHTS = 20
     MODEL_ORDER = 21
     MODEL_NOISE = 22

@@ -4,6 +4,11 @@ import os
 # Before anything imports TensorFlow: its C++ log tells of devices and graph passes.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+# Before JAX looks for its devices: four, whatever the machine has, each of one thread.
+os.environ.setdefault(
+    "XLA_FLAGS", "--xla_force_host_platform_device_count=4 --xla_cpu_multi_thread_eigen=false"
+)
+
 # The light layer has no TensorFlow: there the tests of what trains are left out.
 collect_ignore = (
     []
@@ -12,7 +17,7 @@ collect_ignore = (
         "attacks/test_same_as_run.py",
         "benchmarks",
         "canaries/test_hadamard.py",
-        "engines",
+        "engines/tff",
         "experiments",
         "mechanisms/test_aggregators.py",
         "pipeline",

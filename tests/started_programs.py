@@ -20,14 +20,20 @@ what a test starts. These words undo it.
 
 def left_of(mark: Path) -> list[str]:
     """The processes, but this one, whose environment or command line names a path."""
+    return [line for _, line in processes_of(mark)]
+
+
+def processes_of(mark: Path) -> list[tuple[int, str]]:
+    """Their numbers and command lines, whose words end with a zero character."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            text = (process / "environ").read_bytes() + (process / "cmdline").read_bytes()
+            line = (process / "cmdline").read_bytes()
+            text = (process / "environ").read_bytes() + line
         except OSError:
             continue
         if str(mark).encode() in text and int(process.name) != os.getpid():
-            found.append((process / "cmdline").read_text())
+            found.append((int(process.name), line.decode(errors="replace")))
     return found
 
 

@@ -28,8 +28,9 @@ RUN_ELSEWHERE = {
     "docs/logs.md": "tests/attacks/test_logs.py",
     "docs/membership.md": "tests/pipeline/test_attack.py",
     "docs/own_task.md": "tests/run/test_own_tasks.py",
-    "docs/plugins.md": "tests/kinds/test_plugins.py",
+    "docs/plugins.md": "tests/kinds/plugins_page.py",
     "docs/replay.md": "tests/checks/test_replay.py",
+    "docs/sweeps.md": "tests/comparison/test_exports.py",
 }
 """Pages whose Python another test runs."""
 
@@ -164,11 +165,12 @@ def test_the_loop_in_the_readme_is_that_of_any_process():
         return [line.partition("  #")[0].strip() for line in text.splitlines()]
 
     (short,) = blocks((ROOT / "README.md").read_text(), "python")
-    long = lines(blocks((ROOT / "docs/any_process.md").read_text(), "python")[2])
+    long = lines(blocks((ROOT / "docs/any_process.md").read_text(), "python")[0])
     pasted = short.replace("cohort(round_number)", "cohort")
-    assert [line for line in lines(pasted) if line not in long] == [
-        "scorer.finish(initial=initial, final=model_weights(state))"
-    ]
+    pasted = pasted.replace("num_rounds=20", "num_rounds=ROUNDS").replace(
+        "(1, 21)", "(1, ROUNDS + 1)"
+    )
+    assert not [line for line in lines(pasted) if line not in long]
 
 
 @pytest.mark.parametrize(
@@ -188,11 +190,16 @@ def test_configs_of_a_page_have_keys_that_are_known(page):
             assert isinstance(values, dict) or ("", section) in KEYS, section
 
 
+def test_a_recipe_in_yaml_is_run_elsewhere():
+    pages = [page for page in PAGES if blocks(page.read_text(encoding="utf-8"), "yaml")]
+    assert [_name(page) for page in pages] == ["docs/ci.md"]  # tests/pipeline/test_ci_recipe.py
+
+
 def test_every_block_has_a_language_that_is_checked():
     unknown = [
         (_name(page), language)
         for page in PAGES
         for language in re.findall(r"^```(.*)\n(?:.*\n)*?```$", page.read_text(), re.M)
-        if language not in ("python", "toml", "bash", "text")
+        if language not in ("python", "toml", "bash", "text", "yaml")
     ]
     assert not unknown

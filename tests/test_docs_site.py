@@ -18,6 +18,19 @@ def test_the_navigation_names_pages_that_are_there_once():
     assert not [page for page in named if not (ROOT / page).exists()]
 
 
+def test_three_users_come_first_and_the_rest_is_folded():
+    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    entries = re.findall(r"^  - (.*):(?: (.*))?$", text.partition("\nnav:\n")[2], re.MULTILINE)
+    pages = [page for _, page in entries if page]
+    assert pages == [
+        "README.md",
+        *(f"docs/{user}.md" for user in ("research", "release", "patterns")),
+    ]
+    assert [page for _, page in entries[: len(pages)]] == pages
+    assert len(entries) - len(pages) <= 8
+    assert "navigation.sections" not in text  # which unfolds all of them
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not MKDOCS.exists(), reason="`make docs` sets up .venv-docs")
 def test_it_builds_without_a_warning(tmp_path):

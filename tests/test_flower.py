@@ -15,6 +15,7 @@ from fl_audit.formats.score_file import read_score_file
 from fl_audit.report.checks import folder_arrival, folder_checks
 from fl_audit.report.folder import AuditedFolder, folder_statistics
 from fl_audit.verdict import Claim, ClaimTests, reach_verdict
+from fl_audit.verification import verify_folder
 
 POOL = CanaryPool(seed=1, count=40, dim=210)
 SHAPES = (20, 10), (10,)
@@ -90,6 +91,7 @@ def test_rounds_are_scored_and_the_scores_are_there_at_the_end(tmp_path, skipped
     # All included canaries at once, each about 1 / sqrt(20) of their mean; others are noise.
     assert found.score[found.included].mean() > 0.15
     assert abs(found.score[~found.included].mean()) < 0.08
+    assert verify_folder(scorer.folder.path).held
 
 
 class NoisyMean(Strategy):

@@ -16,6 +16,7 @@ from fl_audit.nvflare import ScoredAggregator
 from fl_audit.report.checks import folder_arrival, folder_checks
 from fl_audit.report.folder import AuditedFolder, folder_statistics
 from fl_audit.verdict import Claim, ClaimTests, reach_verdict
+from fl_audit.verification import verify_folder
 
 ROUNDS, NUM_CANARIES, CLIP_NORM, DENOMINATOR = 10, 400, 0.5, 30
 
@@ -103,6 +104,7 @@ def test_an_aggregator_is_audited(tmp_path, shrunk, state, outcome):
     # One release with noise 0.5 is (8.4, 1e-3)-private, so that the claim holds.
     tests = ClaimTests([s for s in found if s.name == "own_rounds"], 0.95, ["threshold_valid"])
     assert str(reach_verdict(Claim(9.0, 1e-3), tests, arrival=arrival).outcome) == outcome
+    assert verify_folder(folder.path).held
 
 
 @pytest.mark.parametrize(("multiplier", "passed"), [(0.5, True), (0.6, False)])

@@ -8,6 +8,7 @@ PAGES = sorted(
     {
         *ROOT.glob("*.md"),
         *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / "benchmarks").rglob("*.md"),
         *(ROOT / "experiments").rglob("*.md"),
         *(ROOT / "examples").rglob("*.md"),
     }

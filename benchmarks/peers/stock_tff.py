@@ -13,7 +13,8 @@ from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.tff.algorithms import functional_model
 from fl_audit.engines.tff.data_sets import batches_of
 from fl_audit.mechanisms import make_aggregator
-from fl_audit.tasks.classifier import Classifier
+from fl_audit.tasks.tf.classifier import Classifier
+from fl_audit.tasks.tf.networks import as_classifier
 
 Model = Callable[[], tff.learning.models.VariableModel] | tff.learning.models.FunctionalModel
 
@@ -63,14 +64,16 @@ def fed_avg(
         model,
         sgd(config.client.learning_rate),
         sgd(config.server.learning_rate, config.server.momentum),
-        model_aggregator=make_aggregator(config.mechanism, run.schedule.expected_cohort),
+        model_aggregator=make_aggregator(
+            config.mechanism, run.schedule.expected_cohort, run.num_rounds
+        ),
         **options,
     )
 
 
 def fed_avg_of_ours(run: PreparedRun, **options: Any) -> tff.learning.templates.LearningProcess:
     """TFF's federated averaging with our model."""
-    return fed_avg(functional_model(run.task.classifier), run, **options)
+    return fed_avg(functional_model(as_classifier(run.task.classifier)), run, **options)
 
 
 class StockRound:

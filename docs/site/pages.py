@@ -1,8 +1,8 @@
 """MkDocs hook: the site has the pages of the repository where they lie, and what they link to.
 
-README.md, docs/, experiments/ and examples/ link to each other by relative paths, which the code
-host follows. The site keeps these paths, so that the same links hold in both. A link to a room of
-the package leads to a page with its docstrings.
+README.md, docs/, benchmarks/, experiments/ and examples/ link to each other by relative paths,
+which the code host follows. The site keeps these paths, so that the same links hold in both. A
+link to a room of the package leads to a page with its docstrings.
 """
 
 import ast
@@ -21,6 +21,7 @@ _PAGES = (
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "docs/*.md",
+    "benchmarks/*.md",
     "examples/*/*.md",
     "experiments/*.md",
     "experiments/*/*.md",
@@ -31,13 +32,17 @@ _ROOM = re.compile(r"\.\./(fl_audit(?:/\w+)*?)(?:/__init__)?\.py")
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """The navigation with pages that it does not name, and a page for every room of the API."""
-    sections = {title: pages for section in config.nav or () for title, pages in section.items()}
-    named = {path for pages in sections.values() for page in pages for path in page.values()}
+    entries = {title: entry for part in config.nav or () for title, entry in part.items()}
+    sections = {title: pages for title, pages in entries.items() if isinstance(pages, list)}
+    top = {entry for entry in entries.values() if isinstance(entry, str)}
+    named = top.union(
+        path for pages in sections.values() for page in pages for path in page.values()
+    )
     for page in _pages():
         source = page.relative_to(ROOT).as_posix()
         if source not in named:
             is_experiment = source.startswith("experiments/")
-            sections["Papers and experiments" if is_experiment else "Guides"].append(source)
+            sections["Papers and experiments" if is_experiment else "Reference"].append(source)
     rooms = [{room: f"docs/api/{room}.md"} for room in _rooms()]
     api = {"Python API": ["docs/api.md", *rooms]}
     reference = sections["Reference"]

@@ -19,7 +19,8 @@ from fl_audit.engines.prepare import PreparedRun, canaries_csv
 from fl_audit.engines.tff import algorithms as process_module
 from fl_audit.engines.tff.local import LocalBlocks
 from fl_audit.engines.tff.rounds import flatten_weights
-from fl_audit.formats.folders import RunFolder, read_record
+from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.run_record import read_record
 from fl_audit.json_records import to_json
 from fl_audit.report.checks import checks_of_run
 from fl_audit.report.finished_run import read_finished_run
@@ -27,8 +28,8 @@ from fl_audit.run.folder import write_identity
 from fl_audit.run.train import train
 from fl_audit.verdict import ScoredStatistic, scored_statistic
 
-MakeAggregator = Callable[[Mechanism, float], tff.aggregators.UnweightedAggregationFactory]
-"""A function with the signature of `make_aggregator`: config's mechanism and expected cohort."""
+MakeAggregator = Callable[[Mechanism, float, int], tff.aggregators.UnweightedAggregationFactory]
+"""A function with the signature of `make_aggregator`: mechanism, expected cohort, rounds."""
 
 Aggregates = list[npt.NDArray[np.float32]]
 

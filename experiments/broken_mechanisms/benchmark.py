@@ -4,7 +4,7 @@ Usage: python -m experiments.broken_mechanisms.benchmark RESULTS.jsonl [RIGHT RU
 
 One run each: 20 rounds, 100 clients and 600 canaries of which coins include half, each in one
 round. The module adds a line of JSON per run, continues where an earlier call stopped, and prints
-the table of docs/broken_mechanisms.md.
+the table of README.md.
 """
 
 import copy
@@ -40,13 +40,16 @@ from fl_audit.accounting import (
 )
 from fl_audit.accounting.accountants import GAUSSIAN
 from fl_audit.attacks import unflatten
+from fl_audit.attacks.threat_models import STATISTICS
 from fl_audit.checks.sampling import check_poisson
 from fl_audit.report.checks import folder_arrival
 from fl_audit.report.folder import AuditedFolder, folder_statistics
-from fl_audit.verdict import ClaimTests, ScoredStatistic
+from fl_audit.verdict import ClaimTests, ScoredStatistic, curve_tests, reach_curve_verdict
 from fl_audit.verdict.claim_tests import p_value
+from fl_audit.verdict.claims import configured_claim
 
 ROUNDS, CLIENTS, CANARIES, DELTA = 20, 100, 600, 1e-3
+LEVEL = 0.05
 PROBABILITY = 1 / ROUNDS
 """The probability of a member in a round where Poisson sampling is claimed."""
 
@@ -101,6 +104,7 @@ def audited(bug: Bug, seed: int) -> dict[str, Any]:
         **_by_sampling(bug, cohorts, pool),
         **_by_replay(bug, state, seed),
         **_by_canaries(statistics, claim, bug.is_broken),
+        "configured_p": _by_configured(statistics, bug.sampler is not None),
         "live": live,
         "arrival": arrival.state,
         "others": others(statistics) if bug.is_broken else {},
@@ -110,15 +114,18 @@ def audited(bug: Bug, seed: int) -> dict[str, Any]:
 @functools.cache
 def claimed_epsilon(is_sampled: bool) -> float:
     """The epsilon of the right mechanism to whoever takes part, in one round or in a sample."""
+    return account(_right_release(is_sampled), DELTA).canary.epsilon or math.inf
+
+
+def _right_release(is_sampled: bool) -> Release:
     party = Party(PoissonSampling(PROBABILITY) if is_sampled else FixedRounds(1))
-    release = Release(
+    return Release(
         rounds=ROUNDS,
         noise=GAUSSIAN.noise(NOISE, NOISE),
         denominator=Denominator("expected_cohort", DENOMINATOR),
         client=party,
         canary=party,
     )
-    return account(release, DELTA).canary.epsilon or math.inf
 
 
 def _update(random: np.random.Generator) -> Arrays:
@@ -190,6 +197,14 @@ def _by_canaries(
     }
 
 
+def _by_configured(statistics: Sequence[ScoredStatistic], is_sampled: bool) -> float | None:
+    """The p-value of the configured noise as a claim; None where the scores allow no test of it."""
+    known = [STATISTICS[str(one.name)] for one in statistics]
+    claim = configured_claim(_right_release(is_sampled), DELTA, known, is_stated=True)
+    assert claim is not None
+    return reach_curve_verdict(curve_tests(claim, statistics, 0.95)).p_value
+
+
 def others(statistics: Sequence[ScoredStatistic]) -> dict[str, float]:
     """The largest bound by jax_privacy's auditor over the statistics; nothing without the package.
 
@@ -218,8 +233,8 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
     """The table of bugs, and a line about the right runs."""
     of = {row["name"]: row for row in rows}
     lines = [
-        "| bug | checks | replay | canaries: bound, p | jax_privacy |",
-        "|---|---|---|---|---|",
+        "| bug | checks | replay | canaries: bound, p | configured noise: p | jax_privacy |",
+        "|---|---|---|---|---|---|",
     ]
     for bug in BUGS:
         if bug.name in of:
@@ -239,11 +254,15 @@ def _about(right: Sequence[Mapping[str, Any]]) -> str:
     replays = min(row["replay_p"] for row in right)
     bounds = max(row["bound"] / row["claim"] for row in right)
     live = [row["live"] / row["claim"] for row in right if row.get("live") is not None]
+    configured = [p for row in right if (p := row["configured_p"]) is not None]
+    fallen = sum(p <= LEVEL for p in configured)
     lost = sum(row.get("arrival") == "not_arrived" for row in right)
     return (
         f"{sum(map(is_found, right))} of {len(right)} right runs called broken; smallest p of a "
         f"check {checks:.2g}, of a replay {replays:.2g}; largest bound over the claim "
-        f"{bounds:.2f}, at any round {max(live, default=math.nan):.2f}; {lost} said to be lost"
+        f"{bounds:.2f}, at any round {max(live, default=math.nan):.2f}; {lost} said to be lost; "
+        f"the configured noise contradicted in {fallen} of {len(configured)}, smallest p "
+        f"{min(configured):.2g}"
     )
 
 
@@ -259,7 +278,11 @@ def _line(bug: Bug, row: Mapping[str, Any]) -> str:
     bound = f"{row['bound']:.3g}"
     bound = f"**{bound}**" if row["contradicted"] else bound
     other = f"{row['others']['jax_privacy']:.3g}" if row["others"] else ""
-    return f"| {name} | {checks} | {replay} | {bound}, {row['canaries_p']:.1g} | {other} |"
+    p = row["configured_p"]
+    configured = "–" if p is None else f"{p:.1g}"
+    configured = f"**{configured}**" if p is not None and p <= LEVEL else configured
+    cells = (name, checks, replay, f"{bound}, {row['canaries_p']:.1g}", configured, other)
+    return f"| {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Correct mechanisms under every kind of participation, whose claims are their analytical epsilon.
 
-All have digits of 40 clients, a model of 2,410 parameters, 200 canaries and 10 rounds.
+All have digits of 40 clients and 10 rounds; the models have 610, 2,410 or 4,810 parameters, and
+there are 100, 200 or 300 canaries.
 """
 
 from collections.abc import Iterator
@@ -12,12 +13,15 @@ from fl_audit.config import (
     Bernoulli,
     Canaries,
     Config,
+    CyclicPoisson,
     DigitsTask,
+    Distributed,
     EveryRound,
     FedAvg,
     GaussianAdaptive,
     GaussianFixed,
     Log,
+    MatrixFactorisation,
     Mechanism,
     MinSeparation,
     Participation,
@@ -30,6 +34,7 @@ ROUNDS = 10
 CLIP = 0.3
 
 Family = Literal["gaussian", "rademacher", "hadamard"]
+Strategy = Literal["banded_sqrt", "sqrt", "blt"]
 
 
 @dataclass(frozen=True)
@@ -58,21 +63,29 @@ EVERY = EveryRound(rounds=ROUNDS)
 
 def variants() -> Iterator[Variant]:
     """All of them, first those that are tested live; the others' claims are about 2."""
-    families: tuple[Family, ...] = ("rademacher", "hadamard", "gaussian")
-    for family in families:
-        yield _variant("one presentation", ONCE, _fixed(1.43), family)
-        yield _variant("one presentation", ONCE, _adaptive(0.5), family)
+    yield _variant("one presentation", ONCE, _fixed(1.43), "rademacher")
+    yield _variant("one presentation", ONCE, _fixed(0.5), "hadamard", count=300, width=8)
+    yield _variant("one presentation", ONCE, _fixed(1.43), "gaussian")
+    yield _variant("one presentation", ONCE, _adaptive(0.5), "rademacher", width=64)
+    yield _variant("one presentation", ONCE, _adaptive(1.0), "hadamard", count=100)
+    yield _variant("one presentation", ONCE, _adaptive(0.5), "gaussian")
     yield _variant("one presentation", ONCE, _tree(2.9), "rademacher")
+    yield _variant("one presentation", ONCE, _matrix("banded_sqrt", bands=4), "rademacher")
+    yield _variant("one presentation", ONCE, _matrix("blt", buffers=2), "hadamard", width=8)
+    yield _variant("one presentation", ONCE, _distributed(1.5), "rademacher", count=300)
     yield _variant("two epochs", TWO_EPOCHS, _fixed(2.0), "rademacher")
-    yield _variant("two epochs", TWO_EPOCHS, _adaptive(2.0), "hadamard")
-    yield _variant("every round", EVERY, _fixed(4.5), "gaussian")
+    yield _variant("two epochs", TWO_EPOCHS, _adaptive(2.0), "hadamard", width=64)
+    yield _variant("two epochs", TWO_EPOCHS, _matrix("sqrt", noise=2.5), "rademacher")
+    yield _variant("every round", EVERY, _fixed(4.5), "gaussian", count=100)
     yield _variant("every round", EVERY, _tree(16.0), "rademacher")
     drawn = {"rounds": ROUNDS, "clients_per_round": 8}
     yield _variant("bernoulli", Bernoulli(**drawn), _adaptive(1.3), "rademacher")
-    yield _variant("uniform", Uniform(**drawn), _fixed(2.4), "hadamard")
-    yield _variant(
-        "min. separation", MinSeparation(**drawn, separation=4), _adaptive(2.5), "gaussian"
-    )
+    yield _variant("bernoulli", Bernoulli(**drawn), _fixed(1.0), "hadamard", count=300)
+    yield _variant("uniform", Uniform(**drawn), _fixed(2.4), "hadamard", width=8)
+    cyclic = CyclicPoisson(rounds=ROUNDS, clients_per_round=4, separation=5)
+    yield _variant("cyclic_poisson", cyclic, _matrix("banded_sqrt", bands=4), "rademacher")
+    apart = MinSeparation(**drawn, separation=4)
+    yield _variant("min. separation", apart, _adaptive(2.5), "gaussian", count=100)
 
 
 def _fixed(noise: float) -> Mechanism:
@@ -87,14 +100,28 @@ def _tree(noise: float) -> Mechanism:
     return TreeAggregation(noise_multiplier=noise, clip_norm=CLIP)
 
 
+def _matrix(strategy: Strategy, *, noise: float = 1.8, **keys: int) -> Mechanism:
+    return MatrixFactorisation(noise_multiplier=noise, clip_norm=CLIP, strategy=strategy, **keys)
+
+
+def _distributed(noise: float) -> Mechanism:
+    return Distributed(noise_multiplier=noise)
+
+
 def _variant(
-    pattern: str, participation: Participation, mechanism: Mechanism, family: Family
+    pattern: str,
+    participation: Participation,
+    mechanism: Mechanism,
+    family: Family,
+    *,
+    count: int = 200,
+    width: int = 32,
 ) -> Variant:
     config = Config(
-        task=DigitsTask(num_clients=40, hidden=(32,)),
+        task=DigitsTask(num_clients=40, hidden=(width,)),
         mechanism=mechanism,
         participation=participation,
-        canaries=Canaries(count=200, family=family),
+        canaries=Canaries(count=count, family=family),
         client=FedAvg(learning_rate=0.1, batch_size=20),
         audit=Audit(delta=1e-3),
         log=Log(checkpoint_every=ROUNDS, evaluate_every=ROUNDS),

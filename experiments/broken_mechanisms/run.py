@@ -1,4 +1,4 @@
-"""Audits of every member of the zoo in one run each; docs/broken_mechanisms.md has the table.
+"""Audits of every member of the zoo in one run each; README.md has the tables.
 
 Usage: python -m experiments.broken_mechanisms.run RESULTS.jsonl [SEED, 1 by default] [MINUTES]
 
@@ -28,7 +28,7 @@ from fl_audit.config.file import load_config
 from fl_audit.engines.prepare import PreparedRun, prepare
 from fl_audit.estimators import CanaryScores
 from fl_audit.estimators.null import EMPIRICAL
-from fl_audit.formats.folders import release_fields
+from fl_audit.formats.run_record import RecordedRelease
 from fl_audit.verdict import ScoredStatistic
 
 FOLDER = Path(__file__).parent
@@ -117,13 +117,13 @@ def results_of(audited: AuditedRun, run: PreparedRun) -> dict[str, Any]:
 
 def _what_was_claimed(run: PreparedRun) -> dict[str, Any]:
     """The facts of the correct mechanism that `truth.py` needs."""
-    fields = release_fields(run.release)
+    recorded = RecordedRelease.of(run.release)
     return {
         "delta": run.delta,
         "rounds": run.schedule.num_rounds,
         "cohort": run.schedule.expected_cohort,
-        "sample_size": fields["sample_size"],
-        "sampled_from": fields["sampled_from"],
+        "sample_size": recorded.sample_size,
+        "sampled_from": recorded.sampled_from,
         "noise_multiplier": run.noise.noise_multiplier,
         "sum_noise_multiplier": run.noise.sum_noise_multiplier,
         "count_noise_stddev": run.noise.count_noise_stddev,

@@ -1,4 +1,4 @@
-"""The tables of docs/broken_mechanisms.md, from the results of `run.py`.
+"""The tables of README.md, from the results of `run.py`.
 
 Usage: python -m experiments.broken_mechanisms.table RESULTS.jsonl
 """

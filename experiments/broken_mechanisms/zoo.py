@@ -31,7 +31,8 @@ class Member:
 
     Attributes:
       name: Name in tables.
-      make_aggregator: Makes the aggregator from a config's mechanism and the expected cohort.
+      make_aggregator: Makes the aggregator from a config's mechanism, the expected cohort and the
+        number of rounds.
       is_broken: Whether the mechanism is broken; False for the correct ones.
       overrides: Changes of the config that the mechanism is run with.
       configs: Names of the config files that the mechanism is run with.
@@ -60,7 +61,9 @@ def _mean(
 def _with_sum(make_query: Callable[[float, float, float], tfp.GaussianSumQuery]) -> MakeAggregator:
     """An aggregator over a query, made from clip norm, standard deviation and expected cohort."""
 
-    def make(mechanism: Mechanism, cohort: float) -> tff.aggregators.UnweightedAggregationFactory:
+    def make(
+        mechanism: Mechanism, cohort: float, num_rounds: int
+    ) -> tff.aggregators.UnweightedAggregationFactory:
         assert isinstance(mechanism, GaussianFixed)
         stddev = mechanism.noise_multiplier * mechanism.clip_norm
         return _mean(make_query(mechanism.clip_norm, stddev, cohort), cohort)
@@ -69,7 +72,7 @@ def _with_sum(make_query: Callable[[float, float, float], tfp.GaussianSumQuery])
 
 
 def _unscaled_noise(
-    mechanism: Mechanism, cohort: float
+    mechanism: Mechanism, cohort: float, num_rounds: int
 ) -> tff.aggregators.UnweightedAggregationFactory:
     assert isinstance(mechanism, GaussianAdaptive)
     noise = round_noise(mechanism, cohort)

@@ -152,22 +152,31 @@ def _trained(
 def bounds(cell: Cell, seed: int) -> Mapping[str, float]:
     """What each method proves of one run, and the live test at its end."""
     run = simulated(cell, seed)
+    scores, null = scored(cell, run)
+    setting = AuditSetting(scores, DELTA, CONFIDENCE, null)
+    found = {}
+    for method in BOUNDS:
+        made = METHODS[method](setting)
+        found[method] = made.epsilon if made.lower is None else made.lower
+    if cell.own == 1:
+        # Claims are on a grid, so that the test proves at most the one below the truth.
+        test = LiveTest(live_canaries(cell, run), DELTA, cell.epsilon)
+        see_all_rounds(test, cell, run)
+        found["live"] = test.epsilon(CONFIDENCE, at_least=cell.epsilon)
+    return found
+
+
+def scored(cell: Cell, run: Audited) -> tuple[CanaryScores, Null]:
+    """The scores in own rounds, and what is known of excluded ones."""
     cosines = run.cosines()
     if cell.own == 1:
         scores, compared = cosines[:, 0], any_one_of(_rows(run.directions))
     else:
         scores, compared = _of_several(cell, run, cosines)
     assert compared is not None
-    found = {}
     tail = compared.null_tail(cell.family, cell.dim)
     canaries = CanaryScores(scores[run.included], scores[~run.included])
-    setting = AuditSetting(canaries, DELTA, CONFIDENCE, Null(tail=tail, dim=cell.dim))
-    for method in BOUNDS:
-        made = METHODS[method](setting)
-        found[method] = made.epsilon if made.lower is None else made.lower
-    if cell.own == 1:
-        found["live"] = _live(cell, run, cosines[:, 0])
-    return found
+    return canaries, Null(tail=tail, dim=cell.dim)
 
 
 def _rows(directions: FloatArray) -> FloatArray:
@@ -202,11 +211,15 @@ class _Rounds:
         return ScoredRound(self.scores, any_one_of(row[None]))
 
 
-def _live(cell: Cell, run: Audited, scores: FloatArray) -> float:
-    """The epsilon proven at any round; claims on a grid, so at most the one below the truth."""
-    test = LiveTest(LiveCanaries(run.included, run.own, cell.family, cell.dim), DELTA, cell.epsilon)
-    test.add(_Rounds(run, scores.astype(np.float32)), range(cell.rounds))
-    return test.epsilon(CONFIDENCE, at_least=cell.epsilon)
+def live_canaries(cell: Cell, run: Audited) -> LiveCanaries:
+    """The canaries of a run for a live test."""
+    return LiveCanaries(run.included, run.own, cell.family, cell.dim)
+
+
+def see_all_rounds(test: LiveTest, cell: Cell, run: Audited) -> None:
+    """Shows a live test all rounds of a run in which canaries have one round each."""
+    scores = run.cosines()[:, 0].astype(np.float32)
+    test.add(_Rounds(run, scores), range(cell.rounds))
 
 
 def worlds() -> Iterator[Cell]:

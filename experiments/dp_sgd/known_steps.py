@@ -206,16 +206,21 @@ def losses(weights: list[FloatArray], x: FloatArray, y: FloatArray) -> FloatArra
     return others - np.sum(found * y, axis=1)
 
 
+def row(setting: Setting) -> str:
+    """The row of README.md: for each attack its bounds, in the order of `BOUNDS`."""
+    cells = []
+    for scores in simulate(setting).values():
+        audit = AuditSetting(scores, DELTA, 0.95)
+        cells.append(" / ".join(f"{METHODS[method](audit).epsilon:.3g}" for method in BOUNDS))
+    return f"| {' | '.join(cells)} |"
+
+
 def main() -> None:
-    """Prints a row of bounds for each attack."""
+    """Prints the bounds of each attack."""
     parser = argparse.ArgumentParser(description=__doc__)
     for field in fields(Setting):
         parser.add_argument(f"--{field.name}", type=type(field.default), default=field.default)
-    setting = Setting(**vars(parser.parse_args()))
-    for name, scores in simulate(setting).items():
-        audit = AuditSetting(scores, DELTA, 0.95)
-        cells = [f"{METHODS[method](audit).epsilon:.3g}" for method in BOUNDS]
-        sys.stdout.write(f"| {name} | {' | '.join(cells)} |\n")
+    sys.stdout.write(f"{row(Setting(**vars(parser.parse_args())))}\n")
 
 
 if __name__ == "__main__":

@@ -15,8 +15,9 @@ from fl_audit.estimators.epsilon_star import (
 )
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting
-from fl_audit.tasks.classifier import cross_entropy
 from fl_audit.tasks.dense import dense_classifier
+from fl_audit.tasks.tf.classifier import cross_entropy
+from fl_audit.tasks.tf.networks import as_classifier
 
 MEMBERS, BATCH, RATE, DELTA = 1000, 20, 0.1, 1e-5
 EPOCHS = (10, 30, 100, 300)
@@ -28,7 +29,7 @@ def main(seed: int) -> None:
     random = np.random.default_rng(seed)
     order = random.permutation(len(labels))
     inputs, classes = (images / 16).astype(np.float32)[order], labels.astype(np.int32)[order]
-    model = dense_classifier([64, 512, 10], seed, "")
+    model = as_classifier(dense_classifier([64, 512, 10], seed, ""))
     weights = [tf.Variable(array) for array in model.initial_weights]
 
     @tf.function

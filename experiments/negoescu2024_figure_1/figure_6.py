@@ -9,6 +9,7 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+import numpy as np
 
 from experiments.negoescu2024_appendix_b.mixtures import kolmogorov_smirnov_table
 from experiments.negoescu2024_figure_1.run import private, trained, training_set
@@ -41,15 +42,18 @@ def main() -> None:
             num_samples=SIZES,
             seed=1,
         )
-        drawn = axis.pcolormesh(SIZES, COMPONENTS, table.p_values, vmin=0, vmax=1)
-        axis.contour(SIZES, COMPONENTS, table.p_values, levels=[0.05], colors="red")
+        drawn = axis.pcolormesh(SIZES, COMPONENTS, table.p_values, vmin=0, vmax=1, cmap="Greys_r")
+        rejected = np.argwhere(table.p_values < 0.05)
+        at = [np.array(values)[rejected[:, side]] for values, side in ((SIZES, 1), (COMPONENTS, 0))]
+        axis.scatter(*at, marker="x", s=16, linewidths=1.2, color="red", label="below 0.05")
         axis.set(
             title=name, xlabel="held-out losses", ylabel="components", yticks=[1, 5, 10, 15, 20]
         )
         shares = table.not_rejected()
         sys.stdout.write(f"| {name} | {shares[0]:.0%} | {shares.mean():.0%} |\n")
     figure.colorbar(drawn, ax=axes, label="p-value")
-    figure.savefig(arguments.picture, dpi=70)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center")
+    figure.savefig(arguments.picture, dpi=80)
 
 
 if __name__ == "__main__":

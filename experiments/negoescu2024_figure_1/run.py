@@ -40,7 +40,6 @@ class Strategy:
 
     Attributes:
       name: The name of the way, with all that was varied.
-      label: What the picture calls it.
       is_private: Whether it is DP-SGD.
       epsilon_star: Epsilon* of each model, parametric, float64 of shape (models,).
       empirical: The same from the empirical distributions.
@@ -48,7 +47,6 @@ class Strategy:
     """
 
     name: str
-    label: str
     is_private: bool
     epsilon_star: FloatArray
     empirical: FloatArray
@@ -63,9 +61,9 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="+", choices=list(TASKS), default=list(TASKS))
     arguments = parser.parse_args()
     arguments.models.mkdir(parents=True, exist_ok=True)
-    width = 5.5 * len(arguments.tasks)
+    width = 5 * len(arguments.tasks) + 2.4
     figure, axes = plt.subplots(
-        1, len(arguments.tasks), figsize=(width, 4.6), constrained_layout=True, squeeze=False
+        1, len(arguments.tasks), figsize=(width, 4.8), constrained_layout=True, squeeze=False
     )
     for axis, name in zip(axes[0], arguments.tasks, strict=True):
         strategies = []
@@ -74,7 +72,9 @@ def main() -> None:
             sys.stdout.write(f"| {name} | {_row(strategy)} |\n")
             sys.stdout.flush()
         _plot(axis, name, strategies)
-    figure.savefig(arguments.picture, dpi=70)
+    lines, names = axes[0, 0].get_legend_handles_labels()
+    figure.legend(lines, names, loc="outside right center", fontsize=8)
+    figure.savefig(arguments.picture, dpi=80)
 
 
 def _strategies(task: PlottedTask, folder: Path) -> Iterator[Strategy]:
@@ -84,7 +84,7 @@ def _strategies(task: PlottedTask, folder: Path) -> Iterator[Strategy]:
     for epochs in EPOCHS:
         recipe = replace(task.recipe, epochs=epochs)
         outputs = trained(task, recipe, members, folder)
-        yield _measured(f"{epochs} epochs", outputs, members, is_private=False)
+        yield _measured(f"{epochs} epoch{'s' * (epochs > 1)}", outputs, members, is_private=False)
     for parts in MICROBATCHES:
         for epsilon in EPSILONS:
             recipe = private(task.recipe, epsilon, size, parts)
@@ -127,7 +127,6 @@ def _measured(
     ]
     return Strategy(
         name,
-        name.removesuffix(" epochs").replace("DP-SGD, ", "").replace(", 32 micro-batches", "*"),
         is_private,
         np.array([epsilon_star(setting).epsilon for setting in settings]),
         np.array([epsilon_star_empirical(setting).epsilon for setting in settings]),
@@ -179,29 +178,47 @@ def _is_below(left: int, middle: int, right: int, x: FloatArray, y: FloatArray) 
 
 def _plot(axes: Axes, name: str, strategies: Sequence[Strategy]) -> None:
     """Means with the ranges over models, and the hull."""
-    for one in strategies:
+    for one, (colour, marker) in zip(strategies, looks(strategies), strict=True):
         x, y = one.epsilon_star, 100 * one.accuracy
         axes.errorbar(
             x.mean(),
             y.mean(),
             xerr=[[x.mean() - x.min()], [x.max() - x.mean()]],
             yerr=[[y.mean() - y.min()], [y.max() - y.mean()]],
-            fmt="s" if one.is_private else "o",
-            color="tab:blue" if one.is_private else "tab:orange",
-            markersize=4,
-            linewidth=0.8,
+            fmt=marker,
+            color=colour,
+            ecolor=(*colour[:3], 0.45),
+            markeredgecolor="black",
+            markeredgewidth=0.5,
+            markersize=7,
+            linewidth=1,
+            label=one.name,
         )
-        colour = "tab:blue" if one.is_private else "tab:orange"
-        place = (4, 3) if one.is_private else (4, -9)
-        at = (x.mean(), y.mean())
-        axes.annotate(one.label, at, place, textcoords="offset points", fontsize=7, color=colour)
     means = np.array([(one.epsilon_star.mean(), 100 * one.accuracy.mean()) for one in strategies])
-    axes.plot(*means[convex_hull(*means.T)].T, color="0.5", linewidth=1, zorder=0)
-    axes.set(
-        title=f"{name}: epochs, or DP-SGD (* micro-batches)",
-        xlabel="ε*",
-        ylabel="accuracy on other points (%)",
-    )
+    hull = means[convex_hull(*means.T)]
+    axes.plot(*hull.T, color="0.5", linewidth=1, zorder=0, label="convex hull")
+    axes.set(title=name, xlabel="ε*", ylabel="accuracy on other points (%)")
+
+
+_FAMILIES = {False: ("Oranges", "o"), True: ("Blues", "s")}
+_MICROBATCHED = ("Greens", "^")
+
+
+def looks(strategies: Sequence[Strategy]) -> list[tuple[tuple[float, ...], str]]:
+    """The colour and marker of each strategy: one hue a family, darker from one to the next.
+
+    Plain SGD is orange, DP-SGD blue, DP-SGD in micro-batches green.
+    """
+    families = [
+        _MICROBATCHED if "micro-batches" in one.name else _FAMILIES[one.is_private]
+        for one in strategies
+    ]
+    made = []
+    for index, (hue, marker) in enumerate(families):
+        place = families[:index].count((hue, marker))
+        shade = 0.3 + 0.65 * place / max(families.count((hue, marker)) - 1, 1)
+        made.append((tuple(map(float, plt.get_cmap(hue)(shade))), marker))
+    return made
 
 
 if __name__ == "__main__":

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from fl_audit.engines.shadow_recipe import Recipe
 from fl_audit.tasks import load_task
-from fl_audit.tasks.classifier import Classifier
 from fl_audit.tasks.kinds import BreastCancerTask, DigitsTask
 from fl_audit.tasks.learning_task import Examples, LearningTask
+from fl_audit.tasks.tf.classifier import Classifier
+from fl_audit.tasks.tf.networks import as_classifier
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,13 +31,13 @@ class PlottedTask:
 def _digits() -> PlottedTask:
     task = load_task(DigitsTask(hidden=(64,)), 1)
     recipe = Recipe(epochs=20, batch_size=64, learning_rate=0.1, momentum=0.9)
-    return PlottedTask("digits", task.classifier, _points(task), recipe)
+    return PlottedTask("digits", as_classifier(task.classifier), _points(task), recipe)
 
 
 def _breast_cancer() -> PlottedTask:
     task = load_task(BreastCancerTask(hidden=(64,)), 1)
     recipe = Recipe(epochs=20, batch_size=32, learning_rate=0.1, momentum=0.9)
-    return PlottedTask("breast cancer", task.classifier, _points(task), recipe)
+    return PlottedTask("breast cancer", as_classifier(task.classifier), _points(task), recipe)
 
 
 def _points(task: LearningTask) -> Examples:

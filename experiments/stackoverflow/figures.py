@@ -28,6 +28,7 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from scipy import stats
 
+from experiments.stackoverflow.tables import PAPER
 from fl_audit.attacks.final_model import FINAL
 from fl_audit.comparison import read_report
 from fl_audit.errors import InputError
@@ -38,7 +39,7 @@ from fl_audit.formats.score_file import read_score_file
 
 Floats = npt.NDArray[np.float64]
 
-PAPER_TABLE_3 = {0.0: (5.49, 3.91), 0.1023: (1.22, 1.01), 0.2344: (0.675, 0.478)}
+PAPER_TABLE_3 = {noise: (row.estimate_final, row.bound_final) for noise, row in PAPER.items()}
 """Estimate and bound of one presentation, from the final model, by noise multiplier."""
 
 PAPER_TABLE_4 = {

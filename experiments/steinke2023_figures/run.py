@@ -38,7 +38,7 @@ def main(picture: Path) -> None:
 
 def _printed() -> list[tuple[str, str, str]]:
     """What the paper prints of these figures, and what comes out: rows of the table."""
-    guesses = np.arange(2, 6_001)
+    guesses = np.arange(10, 6_001, 10)  # r/2 of each kind; the paper's 1,510 is the best ten
     bounds = _gaussian_bounds(guesses, CONFIDENCE, DELTA)
     best = int(np.argmax(bounds))
     right = _right_guesses(guesses[best : best + 1])[0]
@@ -49,7 +49,7 @@ def _printed() -> list[tuple[str, str, str]]:
     return [
         ("figure 2: bound of 75 right guesses of 100, δ = 0", "0.702", f"{bound:.3f}"),
         ("figure 1: p-value of 75 of 100 at ε = ln 3, δ = 0", "0.553", f"{at_log_3:.3f}"),
-        ("figure 11: largest bound", "2.675", f"{bounds[best]:.3f}"),
+        ("figure 11: largest bound", "2.675", f"{math.floor(1000 * bounds[best]) / 1000:.3f}"),
         ("figure 11: attained by", "1439 of 1510", f"{right} of {guesses[best]}"),
         ("figure 11: upper bound at δ = 1e-5", "4.38", f"{epsilon_of_sigma(SIGMA / 2, DELTA):.2f}"),
         ("figure 11: δ of an upper bound equal to it", "0.0039334", f"{matching:.7f}"),

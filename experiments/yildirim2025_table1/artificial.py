@@ -28,8 +28,12 @@ STRONG = ChallengeCounts(
     [250, 200, 150, 100, 120, 100, 100, 80, 70, 60],
     [1000] * 10,
 )
-STRENGTHS = np.linspace(0, 0.95, 20)
-SAMPLES = np.array([10, 30, 100, 300, 1000, 3000, 10_000])
+STRENGTHS = np.array([0, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.925, 0.95, 0.975, 0.99])
+SAMPLES = np.arange(100, 1001, 100)
+"""Figure 2's strengths at 500 + 500 challenges and its numbers of challenges at s = 0.99.
+
+These, too, stand in the authors' program (`main_artificial_exp1`) and not in the paper.
+"""
 
 
 def main() -> None:
@@ -39,11 +43,10 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=8_000, help="of the chains")
     arguments = parser.parse_args()
     figure, axes = plt.subplots(2, 5, figsize=(15, 5.6), constrained_layout=True)
-    at_strengths = [_one_attack(1000, float(s)) for s in STRENGTHS]
-    _figure_2(axes[0, 0], STRENGTHS, at_strengths, "strength s, N = 1,000")
-    of_samples = [_one_attack(int(n), 0.9) for n in SAMPLES]
-    _figure_2(axes[1, 0], SAMPLES, of_samples, "N, s = 0.9")
-    axes[1, 0].set_xscale("log")
+    at_strengths = [_one_attack(500, float(s)) for s in STRENGTHS]
+    _figure_2(axes[0, 0], STRENGTHS, at_strengths, "strength s; N = 500")
+    of_samples = [_one_attack(int(n), 0.99) for n in SAMPLES]
+    _figure_2(axes[1, 0], SAMPLES, of_samples, "N; s = 0.99")
     for row, name, counts in zip(axes, ("weak", "strong"), (weak_attacks(1), STRONG), strict=True):
         _figure_3(row[1:], name, counts, arguments.draws)
     figure.savefig(arguments.picture, dpi=70)
@@ -77,9 +80,8 @@ def _figure_2(
     axes.set_ylabel("ε, 90 %")
     axes.set_title("figure 2")
     for at in (0, -1):
-        sys.stdout.write(
-            f"| figure 2, {label} | {x[at]:g} | {lower[at]:.2f} to {upper[at]:.2f} |\n"
-        )
+        name = label.replace(";", f" = {x[at]:g},")
+        sys.stdout.write(f"| 2: {name} | | {lower[at]:.2f} to {upper[at]:.2f} |\n")
 
 
 def _figure_3(axes: Sequence[Axes], name: str, counts: ChallengeCounts, draws: int) -> None:
@@ -100,7 +102,7 @@ def _figure_3(axes: Sequence[Axes], name: str, counts: ChallengeCounts, draws: i
         ("s", summary.strength, by_grid.strength),
     ):
         words = [f"{of.lower:.2f} to {of.upper:.2f}" for of in (one, other)]
-        sys.stdout.write(f"| figure 3, {name}: {label} | {' | '.join(words)} |\n")
+        sys.stdout.write(f"| 3, {name} attacks: {label} | {' | '.join(words)} |\n")
 
 
 if __name__ == "__main__":

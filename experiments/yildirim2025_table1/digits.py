@@ -10,9 +10,10 @@ from fl_audit.array_types import FloatArray
 from fl_audit.engines.shadow_recipe import Recipe, batches_of_model, initial_weights, stacked
 from fl_audit.engines.tff.shadow_models import ModelBlockTrainer
 from fl_audit.membership.outputs import margin
-from fl_audit.tasks.classifier import Classifier
 from fl_audit.tasks.dense import dense_classifier
 from fl_audit.tasks.learning_task import Examples
+from fl_audit.tasks.tf.classifier import Classifier
+from fl_audit.tasks.tf.networks import as_classifier
 
 SIZE, HIDDEN = 300, 32
 RECIPE = Recipe(epochs=60, batch_size=50, learning_rate=0.1, momentum=0.9)
@@ -88,7 +89,7 @@ class _Block:
 
 
 def _classifier(seed: int) -> Classifier:
-    return dense_classifier([64, HIDDEN, 10], seed, "")
+    return as_classifier(dense_classifier([64, HIDDEN, 10], seed, ""))
 
 
 def _losses(

@@ -1,6 +1,7 @@
 """Figures 1 to 5 and 7 of Zanella-Béguelin et al. (2022) and its Table 2; see README.md."""
 
 import argparse
+import itertools
 import json
 import sys
 from collections.abc import Callable
@@ -12,6 +13,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 from scipy import stats
 
 from fl_audit.estimators.counts import (
@@ -26,6 +28,12 @@ from fl_audit.estimators.threshold.error_rates import clopper_pearson_upper, jef
 from fl_audit.formats.score_file import read_score_file
 
 METHODS = ("clopper_pearson", "jeffreys", "bayes")
+COLOURS = {"clopper_pearson": "tab:green", "jeffreys": "tab:blue", "bayes": "tab:orange"}
+"""The colour of each method in every figure."""
+
+TRAININGS = ("tab:purple", "tab:red", "tab:brown", "tab:pink")
+"""Colours of trainings in figure 1, none of them that of a method."""
+
 CONFIDENCE, DELTA = 0.9, 1e-5
 EXAMPLE = ConfusionCounts(35, 65, 25, 75)
 RATES = np.linspace(0.05, 0.45, 9)
@@ -37,12 +45,12 @@ def main() -> None:
     parser.add_argument("picture", type=Path)
     parser.add_argument("attacks", type=Path, nargs="*", help="folders of fl-audit attack")
     arguments = parser.parse_args()
-    figure, axes = plt.subplots(2, 3, figsize=(11, 6.4), constrained_layout=True)
+    figure, axes = plt.subplots(2, 3, figsize=(12, 6.4), constrained_layout=True)
     draws = (_figure_1, _figure_2, _figure_3, _figure_4, _figure_5, _figure_7)
     for axis, draw in zip(axes.ravel(), draws, strict=True):
         draw(axis, arguments.attacks)
-        axis.set_title(draw.__name__.removeprefix("_").replace("_", " "), fontsize=9)
-    figure.savefig(arguments.picture, dpi=70)
+        axis.set_title(draw.__name__.removeprefix("_").replace("_", " "), fontsize=10)
+    figure.savefig(arguments.picture, dpi=80)
     for row in [*_printed(), *(row for folder in arguments.attacks for row in _table_2(folder))]:
         sys.stdout.write(f"| {' | '.join(row)} |\n")
 
@@ -53,14 +61,18 @@ def _printed() -> list[tuple[str, str, str]]:
     samples = {method: _enough_samples(method) for method in METHODS}
     widths = np.array([[_widths(fnr, fpr) for fpr in RATES] for fnr in RATES])
     shares = 1 - widths[..., 2:] / widths[..., :2]
-    ranges = [f"{share.min():.0%} to {share.max():.0%}" for share in np.moveaxis(shares, -1, 0)]
+    ranges = [
+        f"{100 * share.min():.0f} % to {100 * share.max():.0f} %"
+        for share in np.moveaxis(shares, -1, 0)
+    ]
     return [
         ("section 3.2: credible interval", "[0.522, 1.268]", _words(found.bayes, 3)),
         ("section 3.2: Jeffreys", "[0.321, 1.456]", _words(found.jeffreys, 3)),
         ("figure 4: samples to ±0.15, Clopper-Pearson", "about 1,500", f"{samples[METHODS[0]]:,}"),
-        ("figure 4: Bayes", "just over 500", f"{samples['bayes']:,}"),
-        ("figure 5: narrower than Clopper-Pearson by", "36 % to 52 %", ranges[0]),
-        ("figure 5: narrower than Jeffreys by", "20 % to 32 %", ranges[1]),
+        ("figure 4: samples to ±0.15, Jeffreys", "marginally fewer", f"{samples['jeffreys']:,}"),
+        ("figure 4: samples to ±0.15, Bayes", "just over 500", f"{samples['bayes']:,}"),
+        ("figure 5: Bayes narrower than Clopper-Pearson by", "36 % to 52 %", ranges[0]),
+        ("figure 5: Bayes narrower than Jeffreys by", "20 % to 32 %", ranges[1]),
     ]
 
 
@@ -77,8 +89,8 @@ def _widths(fnr: float, fpr: float) -> list[float]:
 
 
 def _enough_samples(method: str) -> int:
-    """The least number of samples, in tens, from which an interval is at most 0.3 wide."""
-    for samples in range(100, 4000, 10):
+    """The least number of samples, half of them members, with an interval at most 0.3 wide."""
+    for samples in range(100, 4000, 2):
         found = getattr(intervals(_counts(samples, 0.4, 0.4), DELTA, CONFIDENCE), method)
         if found.upper - found.lower <= 0.3:
             return samples
@@ -117,14 +129,17 @@ def _words(interval: Interval, digits: int) -> str:
 def _figure_1(axes: Axes, attacks: list[Path]) -> None:
     """Posterior densities at LiRA's best threshold, and what the accountant guarantees."""
     grid = np.linspace(0.01, 14, 300)
-    for folder in attacks:
+    for folder, colour in zip(attacks, itertools.cycle(TRAININGS), strict=False):
+        name = folder.name.replace("_", " ")
         density = EpsilonPosterior(_best_of(folder), DELTA).pdf(grid)
-        (line,) = axes.plot(grid, density, label=folder.name)
+        axes.plot(grid, density, color=colour, label=f"{name}: posterior")
         guaranteed = json.loads((folder / "report.json").read_text())["analytical_epsilon"]
         if guaranteed != "inf":
-            axes.axvline(guaranteed, color=line.get_color(), linestyle=":", label="its accountant")
+            axes.axvline(guaranteed, color=colour, linestyle=":", label=f"{name}: accountant")
     axes.set_xlabel("ε")
-    axes.legend(fontsize=7)
+    axes.set_ylabel("density")
+    if attacks:
+        axes.legend(fontsize=8)
 
 
 def _figure_2(axes: Axes, attacks: list[Path]) -> None:
@@ -132,8 +147,13 @@ def _figure_2(axes: Axes, attacks: list[Path]) -> None:
     del attacks
     rates = np.linspace(0, 1, 301)
     x, y = np.meshgrid(rates, rates)
-    found = axes.contour(x, y, epsilon_of_rates(x, y, 0.05), levels=[0.5, 1, 2, 3])
-    axes.clabel(found, fontsize=7)
+    levels = [0.5, 1, 2, 3]
+    colours = plt.get_cmap("viridis")(np.linspace(0, 0.85, len(levels)))
+    axes.contour(x, y, epsilon_of_rates(x, y, 0.05), levels=levels, colors=colours)
+    lines = [Line2D([], [], color=colour) for colour in colours]
+    names = [f"{level:g}" for level in levels]
+    beside = {"bbox_to_anchor": (1.02, 1), "loc": "upper left"}
+    axes.legend(lines, names, title="ε at δ = 0.05", fontsize=8, title_fontsize=8, **beside)
     axes.set_xlabel("FNR")
     axes.set_ylabel("FPR")
 
@@ -147,12 +167,17 @@ def _figure_3(axes: Axes, attacks: list[Path]) -> None:
     axes.contour(x, y, fnr.pdf(x) * fpr.pdf(y), colors="grey", linewidths=0.6)
     found = intervals(EXAMPLE, 0.05, 0.95)
     epsilon = epsilon_of_rates(x, y, 0.05)
-    for interval, colour in ((found.bayes, "tab:orange"), (found.jeffreys, "tab:blue")):
-        axes.contour(x, y, epsilon, levels=[interval.lower, interval.upper], colors=colour)
+    for method in ("bayes", "jeffreys"):
+        interval = getattr(found, method)
+        levels = [interval.lower, interval.upper]
+        axes.contour(x, y, epsilon, levels=levels, colors=COLOURS[method])
     tail = (1 - np.sqrt(0.95)) / 2
     low, high = [fnr.ppf(tail), fpr.ppf(tail)], [fnr.ppf(1 - tail), fpr.ppf(1 - tail)]
     width, height = high[0] - low[0], high[1] - low[1]
-    axes.add_patch(plt.Rectangle(low, width, height, fill=False, color="tab:blue"))
+    axes.add_patch(plt.Rectangle(low, width, height, fill=False, color=COLOURS["jeffreys"]))
+    told = {"joint posterior": "grey", "bayes": COLOURS["bayes"], "jeffreys": COLOURS["jeffreys"]}
+    lines = [Line2D([], [], color=colour) for colour in told.values()]
+    axes.legend(lines, [*told], fontsize=8, loc="upper right")
     axes.set_xlabel("FNR")
     axes.set_ylabel("FPR")
 
@@ -161,16 +186,16 @@ def _figure_4(axes: Axes, attacks: list[Path]) -> None:
     """Interval ends against samples where FNR = FPR = 40 %."""
     del attacks
     samples = range(100, 2001, 50)
-    for method, colour in zip(METHODS, ("tab:green", "tab:blue", "tab:orange"), strict=True):
+    for method in METHODS:
         all_three = [intervals(_counts(n, 0.4, 0.4), DELTA, CONFIDENCE) for n in samples]
         found = [getattr(of, method) for of in all_three]
         for end in ("lower", "upper"):
             label = method.replace("_", " ") if end == "lower" else None
-            axes.plot(samples, [getattr(i, end) for i in found], color=colour, label=label)
-    axes.axhspan(np.log(1.5) - 0.15, np.log(1.5) + 0.15, color="0.9")
+            axes.plot(samples, [getattr(i, end) for i in found], color=COLOURS[method], label=label)
+    axes.axhspan(np.log(1.5) - 0.15, np.log(1.5) + 0.15, color="0.9", label="±0.15")
     axes.set_xlabel("samples")
     axes.set_ylabel("ε")
-    axes.legend(fontsize=7)
+    axes.legend(fontsize=8)
 
 
 def _figure_5(axes: Axes, attacks: list[Path]) -> None:
@@ -178,21 +203,25 @@ def _figure_5(axes: Axes, attacks: list[Path]) -> None:
     del attacks
     widths = np.array([_widths(rate, rate) for rate in RATES])
     for column, method in enumerate(METHODS):
-        axes.plot(RATES, widths[:, column], label=method.replace("_", " "))
+        name = method.replace("_", " ")
+        axes.plot(RATES, widths[:, column], color=COLOURS[method], label=name)
     axes.set_xlabel("FNR = FPR")
     axes.set_ylabel("width of the interval")
-    axes.legend(fontsize=7)
+    axes.legend(fontsize=8)
 
 
 def _figure_7(axes: Axes, attacks: list[Path]) -> None:
     """The posterior density of ε as samples grow, FNR = FPR = 40 %."""
     del attacks
     grid = np.linspace(0.005, 2, 300)
-    for samples in (10, 40, 200, 1000, 4000):
+    numbers = (10, 40, 200, 1000, 4000)
+    shades = plt.get_cmap("viridis")(np.linspace(0, 0.85, len(numbers)))
+    for samples, shade in zip(numbers, shades, strict=True):
         posterior = EpsilonPosterior(_counts(samples, 0.4, 0.4), DELTA)
-        axes.plot(grid, posterior.pdf(grid), label=f"{samples:,}")
+        axes.plot(grid, posterior.pdf(grid), color=shade, label=f"{samples:,}")
     axes.set_xlabel("ε")
-    axes.legend(fontsize=7, title="samples", title_fontsize=7)
+    axes.set_ylabel("density")
+    axes.legend(fontsize=8, title="samples", title_fontsize=8)
 
 
 if __name__ == "__main__":

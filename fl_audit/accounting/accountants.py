@@ -15,10 +15,11 @@ subclass of `Sampling` that hides who participates. To count on a way of one's o
 dp-accounting takes a second to import and is imported where it is needed.
 """
 
+import functools
 import math
 import typing
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -26,6 +27,7 @@ import numpy.typing as npt
 from scipy import special
 
 from fl_audit.accounting.release import (
+    CyclicPoissonSampling,
     FixedSizeSampling,
     Noise,
     Party,
@@ -33,9 +35,11 @@ from fl_audit.accounting.release import (
     Release,
     Sampling,
 )
+from fl_audit.accounting.toeplitz import Toeplitz
 from fl_audit.estimators.bisection import supremum
 from fl_audit.estimators.distributions import Gaussian
 from fl_audit.estimators.gaussian.fit import epsilon_over_all_regions
+from fl_audit.json_records import WRITTEN_IF_SET
 from fl_audit.registry import Registry
 
 if typing.TYPE_CHECKING:
@@ -66,12 +70,15 @@ class Guarantee:
         decides, or unknown.
       by_accountant: The epsilons of the accountants, each of them an upper bound on the same
         epsilon.
+      at_least: A lower bound on that epsilon, to which one attacker comes; None where none was
+        computed.
     """
 
     JSON_COMPUTED: ClassVar = ("epsilon",)
 
     participations: int | None
     by_accountant: tuple[AccountedEpsilon, ...]
+    at_least: float | None = field(default=None, compare=False, metadata=WRITTEN_IF_SET)
 
     @property
     def epsilon(self) -> float | None:
@@ -172,7 +179,7 @@ class FixedSizeRounds:
 
 
 def account_gaussian(
-    noise_multiplier: float, squared_sensitivity: int, delta: float
+    noise_multiplier: float, squared_sensitivity: float, delta: float
 ) -> tuple[AccountedEpsilon, ...]:
     """Epsilon of releases without sampling, which are together one release at less noise.
 
@@ -186,18 +193,14 @@ def account_gaussian(
         part in.
       delta: The delta of the guarantee, in (0, 1).
     """
-    import dp_accounting
-
-    event = dp_accounting.GaussianDpEvent(noise_multiplier)
-    composed = dp_accounting.SelfComposedDpEvent(event, squared_sensitivity)
     shift = math.sqrt(squared_sensitivity) / noise_multiplier if noise_multiplier else math.inf
-    exact = math.inf
+    renyi = exact = math.inf
     if math.isfinite(shift):
+        # Mironov 2017, arXiv:1702.07476, proposition 7: order over twice the squared shift.
+        divergences = squared_sensitivity * (np.array(RDP_ORDERS) / (2 * noise_multiplier**2))
+        renyi = epsilon_of_divergences(RDP_ORDERS, divergences, delta)
         exact = epsilon_over_all_regions(Gaussian(0.0, 1.0), Gaussian(shift, 1.0), delta)
-    return (
-        AccountedEpsilon("rdp", epsilon_rdp(composed, delta)),
-        AccountedEpsilon("analytic_gaussian", exact),
-    )
+    return AccountedEpsilon("rdp", renyi), AccountedEpsilon("analytic_gaussian", exact)
 
 
 def account_sampled(rounds: SampledRounds, delta: float) -> tuple[AccountedEpsilon, ...]:
@@ -234,17 +237,22 @@ def epsilon_rdp_fixed_size(rounds: FixedSizeRounds, delta: float) -> float:
       rounds: The rounds that were released.
       delta: The delta of the guarantee, in (0, 1).
     """
+    if rounds.noise_multiplier == 0:
+        return math.inf
+    return epsilon_of_divergences(RDP_ORDERS, _divergences_fixed_size(rounds), delta)
+
+
+@functools.lru_cache(maxsize=4)
+def _divergences_fixed_size(rounds: FixedSizeRounds) -> npt.NDArray[np.float64]:
+    """The Renyi divergences of all rounds, by order; they take a second, and serve any delta."""
     from dp_accounting import NeighboringRelation
     from dp_accounting.rdp import RdpAccountant
 
-    if rounds.noise_multiplier == 0:
-        return math.inf
     sampled, unsampled = (
         RdpAccountant(list(RDP_ORDERS), NeighboringRelation.REPLACE_ONE).compose(event)
         for event in (rounds.replacing_one, rounds.replacing_one.event)
     )
-    divergences = rounds.rounds * np.minimum(sampled.rdp, unsampled.rdp)
-    return _epsilon_of_divergences(RDP_ORDERS, divergences, delta)
+    return np.asarray(rounds.rounds * np.minimum(sampled.rdp, unsampled.rdp))
 
 
 def epsilon_seen_samples(rounds: FixedSizeRounds, delta: float) -> float:
@@ -285,15 +293,27 @@ def epsilon_seen_rounds(
     shifts = np.sqrt(counts) / noise_multiplier
 
     def exceeds(epsilon: float) -> bool:
-        log_p = special.log_ndtr(shifts / 2 - epsilon / shifts)
-        log_q = special.log_ndtr(-shifts / 2 - epsilon / shifts)
-        # Rounding sets to 0 only deltas that are negligible in the sum.
-        log_ratio = np.minimum(epsilon + log_q - log_p, 0.0)
-        with np.errstate(divide="ignore"):
-            log_deltas = log_p + np.log(-np.expm1(log_ratio))
+        log_deltas = log_gaussian_deltas(shifts, epsilon)
         return bool(special.logsumexp(log_masses + log_deltas) > math.log(delta))
 
     return supremum(exceeds)
+
+
+def log_gaussian_deltas(
+    shifts: npt.NDArray[np.float64], epsilon: float | npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """The logs of the smallest deltas of Gaussian releases at an epsilon (Balle & Wang, theorem 8).
+
+    Args:
+      shifts: How far a release is moved, in standard deviations, each above 0, of shape (n,).
+      epsilon: The epsilon, at least 0, or one for each release.
+    """
+    log_p = special.log_ndtr(shifts / 2 - epsilon / shifts)
+    log_q = special.log_ndtr(-shifts / 2 - epsilon / shifts)
+    # Rounding sets to 0 only deltas that are negligible in a sum.
+    log_ratio = np.minimum(epsilon + log_q - log_p, 0.0)
+    with np.errstate(divide="ignore"):
+        return np.asarray(log_p + np.log(-np.expm1(log_ratio)))
 
 
 def epsilon_rdp(
@@ -309,12 +329,13 @@ def epsilon_rdp(
     from dp_accounting.rdp import RdpAccountant
 
     accountant = RdpAccountant(orders=list(orders)).compose(event)
-    return _epsilon_of_divergences(orders, accountant.rdp, delta)
+    return epsilon_of_divergences(orders, accountant.rdp, delta)
 
 
-def _epsilon_of_divergences(
+def epsilon_of_divergences(
     orders: Sequence[float], divergences: npt.NDArray[np.float64], delta: float
 ) -> float:
+    """The epsilon of Renyi divergences, by the best of their orders, each above 1."""
     from dp_accounting.rdp import compute_epsilon
 
     above_rounding = np.maximum(divergences, _RDP_ROUNDING)
@@ -439,11 +460,17 @@ class SamplingAccountant(Generic[SamplingType]):
       guarantee: The guarantee at a delta to a party whose rounds are drawn so, where nobody knows
         the draw. `Sampling.neighbours` is the relation that it is about.
       assumption: A sentence that says what has to hold of the draw.
+      under_matrix: The same guarantee under noise that a matrix correlates, to a party whose
+        squared sensitivity is known; None where nothing is gained from the draw then.
+      least: A lower bound on the epsilon of fresh noise, to hold the guarantee against; None where
+        none was computed.
     """
 
     sampling: type[SamplingType]
     guarantee: Callable[[Release, SamplingType, float], Guarantee]
     assumption: Callable[[SamplingType], str]
+    under_matrix: Callable[[Release, Party, float], Guarantee] | None = None
+    least: Callable[[Release, SamplingType, float], float] | None = None
 
     @property
     def name(self) -> str:
@@ -517,6 +544,58 @@ def _fixed_size_assumption(sampling: FixedSizeSampling) -> str:
     )
 
 
+def cyclic_rounds(release: Release, sampling: CyclicPoissonSampling) -> SampledRounds | None:
+    """The rounds on Poisson samples that are as private as those of a group that takes turns.
+
+    Under independent noise these are the rounds of the group. So they are under the noise of a
+    matrix with no more bands than groups: rounds of one group then move what is released in
+    separate places, each by as much as a column is long, and any two rounds may depend on earlier
+    ones (Choquette-Choo et al. 2023, arXiv:2306.08153, algorithm 2 and theorem 4).
+
+    Returns:
+      None where each coin says yes, so that nothing is hidden, and where nothing is proven.
+    """
+    length = 1.0
+    match release.correlation:
+        case Toeplitz() as strategy:
+            if strategy.bands > sampling.separation:
+                return None
+            length = math.sqrt(strategy.min_separation(1, 1))
+        case None:
+            pass
+        case _:
+            return None
+    if sampling.probability == 1:
+        return None
+    multiplier = release.noise.noise_multiplier / length
+    return SampledRounds(sampling.probability, multiplier, sampling.turns)
+
+
+def _cyclic(release: Release, sampling: CyclicPoissonSampling, delta: float) -> Guarantee:
+    rounds = cyclic_rounds(release, sampling)
+    if rounds is None:
+        return fixed_participation(release, sampling.turns, delta)
+    return Guarantee(None, account_sampled(rounds, delta))
+
+
+def _cyclic_under_matrix(release: Release, party: Party, delta: float) -> Guarantee:
+    rounds = cyclic_rounds(release, typing.cast(CyclicPoissonSampling, party.sampling))
+    if rounds is None:
+        return Guarantee(None, of_known_rounds(release, party, delta))
+    return Guarantee(None, account_sampled(rounds, delta))
+
+
+def _cyclic_assumption(sampling: CyclicPoissonSampling) -> str:
+    return (
+        f"Each client is in each round of its group, one of {sampling.separation} that take turns, "
+        f"with probability {sampling.probability:.3g}, independently, and nobody sees who was; "
+        "its group may be known."
+    )
+
+
+register_accountant(
+    SamplingAccountant(CyclicPoissonSampling, _cyclic, _cyclic_assumption, _cyclic_under_matrix)
+)
 register_accountant(SamplingAccountant(PoissonSampling, _poisson, _poisson_assumption))
 register_accountant(SamplingAccountant(FixedSizeSampling, _fixed_size, _fixed_size_assumption))
 
@@ -524,31 +603,38 @@ register_accountant(SamplingAccountant(FixedSizeSampling, _fixed_size, _fixed_si
 # Other noise, and the laws by name.
 
 
-def _tree(release: Release, party: Party, delta: float) -> Guarantee:
-    """The guarantee of Gaussian noise on the nodes of trees, all of which are one release."""
+def _correlated(release: Release, party: Party, delta: float) -> Guarantee:
+    """The guarantee of Gaussian noise on what rounds are made of, all of which is one release."""
     if release.noise.noise_multiplier == 0:
         return without_noise(party, delta)
-    if party.participations is None or party.squared_sensitivity is None:
+    if party.squared_sensitivity is None:
         return none_known(
             party.participations,
             "no accountant at hand counts noise that is correlated over rounds together with "
             "rounds that are drawn at random",
         )
-    by_accountant = account_gaussian(
-        release.noise.noise_multiplier, party.squared_sensitivity, delta
-    )
-    return Guarantee(party.participations, by_accountant)
+    return Guarantee(party.participations, of_known_rounds(release, party, delta))
 
 
-def _skellam(release: Release, party: Party, delta: float) -> Guarantee:
-    """The guarantee of Skellam noise under an adaptive clip norm."""
-    if release.noise.noise_multiplier == 0:
-        return without_noise(party, delta)
-    return none_known(
-        party.participations,
-        "neither dp-accounting nor TensorFlow Federated has an accountant for Skellam noise under "
-        "a clip norm that moves",
-    )
+def of_known_rounds(release: Release, party: Party, delta: float) -> tuple[AccountedEpsilon, ...]:
+    """The epsilons of correlated noise where an attacker may know the rounds of a party.
+
+    Args:
+      release: What was released, with noise.
+      party: The party, whose squared sensitivity is known.
+      delta: The delta of the guarantee, in (0, 1).
+    """
+    squared = party.squared_sensitivity or 0.0
+    return account_gaussian(release.noise.noise_multiplier, squared, delta)
+
+
+def _matrix(release: Release, party: Party, delta: float) -> Guarantee:
+    """The guarantee of noise that a matrix correlates, with the sampling that it allows for."""
+    accountant = accountant_of(party.sampling)
+    has_noise = release.noise.noise_multiplier > 0
+    if has_noise and accountant is not None and accountant.under_matrix is not None:
+        return accountant.under_matrix(release, party, delta)
+    return _correlated(release, party, delta)
 
 
 GAUSSIAN = register_noise_law(
@@ -566,7 +652,7 @@ GAUSSIAN = register_noise_law(
 TREE = register_noise_law(
     NoiseLaw(
         name="tree",
-        guarantee=_tree,
+        guarantee=_correlated,
         counts_drawing=False,
         release_assumptions=(
             "Every noised node of a tree counts as released, which covers all sums that are made "
@@ -579,12 +665,18 @@ TREE = register_noise_law(
     )
 )
 
-SKELLAM = register_noise_law(
+MATRIX = register_noise_law(
     NoiseLaw(
-        name="skellam",
-        guarantee=_skellam,
-        counts_drawing=False,
-        release_assumptions=(),
-        noise_assumption="Noise is exactly Skellam, and every client adds its share.",
+        name="matrix",
+        guarantee=_matrix,
+        counts_drawing=True,
+        release_assumptions=(
+            "All rounds together are one Gaussian release of the strategy matrix times the rounds’ "
+            "sums; rounds are the worst that the schedule can give.",
+        ),
+        noise_assumption=(
+            "Noise is exactly Gaussian and cannot be guessed: the limits of floating point are not "
+            "counted."
+        ),
     )
 )

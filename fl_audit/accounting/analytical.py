@@ -3,6 +3,7 @@
 And the other way round: the noise that a target epsilon needs, whatever decides who participates.
 """
 
+import dataclasses
 import decimal
 import functools
 import math
@@ -13,6 +14,7 @@ from typing import ClassVar, assert_never
 from scipy import optimize
 
 from fl_audit.accounting.accountants import (
+    GAUSSIAN,
     Guarantee,
     NoiseLaw,
     accountant_of,
@@ -20,6 +22,7 @@ from fl_audit.accounting.accountants import (
     none_known,
     without_noise,
 )
+from fl_audit.accounting.allocation import least_of
 from fl_audit.accounting.release import ZERO_OUT, Party, Release
 from fl_audit.errors import InputError
 
@@ -73,12 +76,18 @@ def account(release: Release, delta: float) -> Accounting:
     law = noise_law_named(release.noise.law)
     client = guarantee_to(release, release.client, delta)
     is_the_same = release.canary == release.client
+    canary = client if is_the_same else guarantee_to(release, release.canary, delta)
+    if release.zeroing != "adaptive" and law is GAUSSIAN:
+        client, canary = (
+            dataclasses.replace(guarantee, at_least=least_of(release, party, delta))
+            for guarantee, party in ((client, release.client), (canary, release.canary))
+        )
     return Accounting(
         delta=delta,
         neighbours=_neighbours(release, law),
         assumes=_assumptions(release, law),
         client=client,
-        canary=client if is_the_same else guarantee_to(release, release.canary, delta),
+        canary=canary,
     )
 
 

@@ -18,16 +18,20 @@ from scipy import special
 
 from fl_audit.accounting.accountants import (
     GAUSSIAN,
+    MATRIX,
     TREE,
     AccountedEpsilon,
     Guarantee,
     accountant_of,
     epsilon_seen_rounds,
     fixed_participation,
+    log_gaussian_deltas,
     noise_law_named,
     none_known,
+    of_known_rounds,
     without_noise,
 )
+from fl_audit.accounting.allocation import hidden_pair
 from fl_audit.accounting.analytical import check_delta, guarantee_to
 from fl_audit.accounting.hidden_rounds import LARGEST_SHIFT, one_round_of_each, sampled_rounds
 from fl_audit.accounting.release import (
@@ -37,6 +41,7 @@ from fl_audit.accounting.release import (
     RandomAllocation,
     Release,
 )
+from fl_audit.array_types import FloatArray
 from fl_audit.estimators.optimal_tests import (
     OptimalTests,
     gaussian_tests,
@@ -49,12 +54,18 @@ _RELIES_ON_DRAW = "the accountant relies on nobody knowing who is drawn into a r
 _TESTS = 4_000
 """The number of thresholds to choose from."""
 
+_NO_SHIFT = 1e-9
+"""The shift that stands for none, which would be divided by."""
+
 
 class DominatingPair(Protocol):
     """Two laws that are at least as easy to tell apart as what an attacker sees."""
 
     def optimal_tests(self) -> OptimalTests:
         """The tests that tell them apart."""
+
+    def deltas(self, epsilon: float) -> tuple[float, float]:
+        """The smallest deltas with which (P, Q) and (Q, P) are (epsilon, delta)-close."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +80,13 @@ class GaussianPair:
             one = np.ones(1)
             return OptimalTests(log_fpr=-math.inf * one, tpr=one, tnr=one, fnr=0 * one)
         return gaussian_tests(self.shift)
+
+    def deltas(self, epsilon: float) -> tuple[float, float]:
+        """See `DominatingPair`."""
+        if math.isinf(self.shift):
+            return 1.0, 1.0
+        (delta,) = np.exp(log_gaussian_deltas(np.array([max(self.shift, _NO_SHIFT)]), epsilon))
+        return float(delta), float(delta)
 
 
 @dataclass(frozen=True)
@@ -87,12 +105,7 @@ class SeenRounds:
 
     def optimal_tests(self) -> OptimalTests:
         """See `DominatingPair`."""
-        from scipy import stats  # here, for it takes half a second
-
-        numbers = np.arange(self.rounds + 1)
-        masses = stats.binom.pmf(numbers, self.rounds, self.share)
-        numbers, masses = numbers[masses > 0], masses[masses > 0]
-        shifts = np.maximum(np.sqrt(numbers), 1e-9) / self.noise_multiplier
+        shifts, masses = self._shifts()
         reach = shifts[-1] * (shifts[-1] / 2 + 8)
         ratios = np.linspace(-reach, reach, _TESTS)[:, None]
         above, below = ratios / shifts + shifts / 2, ratios / shifts - shifts / 2
@@ -102,6 +115,21 @@ class SeenRounds:
             tnr=special.ndtr(above) @ masses,
             fnr=special.ndtr(below) @ masses,
         )
+
+    def deltas(self, epsilon: float) -> tuple[float, float]:
+        """See `DominatingPair`."""
+        shifts, masses = self._shifts()
+        delta = float(np.exp(log_gaussian_deltas(shifts, epsilon)) @ masses)
+        return delta, delta
+
+    def _shifts(self) -> tuple[FloatArray, FloatArray]:
+        """The shifts by the number of rounds, of shape (numbers,), and their probabilities."""
+        from scipy import stats  # here, for it takes half a second
+
+        numbers = np.arange(self.rounds + 1)
+        masses = stats.binom.pmf(numbers, self.rounds, self.share)
+        numbers, masses = numbers[masses > 0], masses[masses > 0]
+        return np.maximum(np.sqrt(numbers) / self.noise_multiplier, _NO_SHIFT), masses
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +169,9 @@ def attacker_bounds(release: Release, party: Party, delta: float) -> AttackerBou
       ValueError: The release's noise law is not registered, or delta is out of range.
     """
     check_delta(delta)
-    if noise_law_named(release.noise.law) is GAUSSIAN and release.zeroing != "adaptive":
+    law = noise_law_named(release.noise.law)
+    is_one_release = law in (TREE, MATRIX) and party.squared_sensitivity is not None
+    if (law is GAUSSIAN or is_one_release) and release.zeroing != "adaptive":
         if release.noise.noise_multiplier == 0:
             plain = AttackerBound(without_noise(party, delta), GaussianPair(math.inf))
             return AttackerBounds(plain, plain)
@@ -151,14 +181,11 @@ def attacker_bounds(release: Release, party: Party, delta: float) -> AttackerBou
 
 
 def _of_other_noise(release: Release, party: Party, delta: float) -> AttackerBounds:
-    """The bounds where rounds are not releases of fresh Gaussian noise: the same for both."""
+    """The bounds where what is released is not known to be Gaussian: the same for both."""
     law = noise_law_named(release.noise.law)
-    guarantee, shift = guarantee_to(release, party, delta), None
-    if release.noise.noise_multiplier == 0:
-        shift = math.inf
-    elif law is TREE and release.zeroing != "adaptive" and party.squared_sensitivity is not None:
-        shift = math.sqrt(party.squared_sensitivity) / release.noise.noise_multiplier
-    bound = AttackerBound(guarantee, None if shift is None else GaussianPair(shift))
+    guarantee = guarantee_to(release, party, delta)
+    without = release.noise.noise_multiplier == 0
+    bound = AttackerBound(guarantee, GaussianPair(math.inf) if without else None)
     if law.counts_drawing and party.participations is None and guarantee.epsilon is not None:
         return AttackerBounds(AttackerBound(none_known(None, _RELIES_ON_DRAW), None), bound)
     return AttackerBounds(bound, bound)
@@ -167,7 +194,10 @@ def _of_other_noise(release: Release, party: Party, delta: float) -> AttackerBou
 def _knowing(release: Release, party: Party, delta: float) -> AttackerBound:
     """The bound by the composition of the party's own rounds, without amplification."""
     share, z = party.sampling.share, release.noise.noise_multiplier
-    number = release.rounds if share == 1 else party.participations
+    if party.squared_sensitivity is not None:
+        guarantee = Guarantee(party.participations, of_known_rounds(release, party, delta))
+        return AttackerBound(guarantee, GaussianPair(math.sqrt(party.squared_sensitivity) / z))
+    number = release.rounds if share == 1 else party.sampling.most_drawn
     if number is not None:
         pair = GaussianPair(math.sqrt(number) / z)
         return AttackerBound(fixed_participation(release, number, delta), pair)
@@ -186,6 +216,9 @@ def _not_knowing(
     """The bound by hidden rounds where there is one, else the one against known rounds."""
     z = release.noise.noise_multiplier
     guarantee = guarantee_to(release, party, delta)
+    hidden = hidden_pair(release, party, delta)
+    if hidden is not None or party.squared_sensitivity is not None:
+        return AttackerBound(guarantee, hidden or known.pair)
     match party.sampling:
         case PoissonSampling(probability=q) if q < 1 and 1 / z <= LARGEST_SHIFT:
             return AttackerBound(guarantee, sampled_rounds(z, q, release.rounds, delta))

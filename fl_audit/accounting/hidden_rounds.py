@@ -23,7 +23,7 @@ move. A value between two points of the grid goes to both, in the proportion tha
 value below the grid goes to 0 and to the lowest point, one above it to the highest point and to
 infinity. The convex order is kept by weighted sums and by products of independent ratios, as a sum
 or a product is convex in each one while the others stand still, so that it holds for what these
-operations make of rounded distributions too. docs/threat_models.md has the argument in full.
+operations make of rounded distributions too.
 
 All masses are positive and are only added and multiplied, without a Fourier transform, so that
 each keeps its relative precision however small it is.

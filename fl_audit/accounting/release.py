@@ -33,13 +33,17 @@ accountants that know them:
 
 A new way to draw rounds is a subclass of `Sampling` beside its pattern, and an accountant for it
 (`accountants.register_accountant`). Noise that is correlated over rounds is a noise law of its own
-(`accountants.NoiseLaw`); what a party's rounds amount to under it is its `squared_sensitivity`.
+(`accountants.NoiseLaw`): a release says by what trees or matrix it is correlated, and what the
+rounds of a party amount to under it is its `squared_sensitivity`.
 """
 
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, TypeAlias
+
+from fl_audit.accounting.toeplitz import Toeplitz
+from fl_audit.accounting.tree_nodes import Trees
 
 ADD_OR_REMOVE = "one client more or less in the population (add or remove one)"
 ZERO_OUT = "one client replaced by one that sends nothing (zero-out); the schedule stays the same"
@@ -49,6 +53,9 @@ ZeroingKind = Literal["none", "fixed", "adaptive"]
 
 Divisor = Literal["expected_cohort", "actual_cohort"]
 """Whether a sum is divided by the expected number of participants, or by that of those who came."""
+
+Correlation: TypeAlias = Trees | Toeplitz
+"""What correlates noise over rounds: trees with noise on their nodes, or a matrix."""
 
 Blocks = tuple[tuple[int, int], ...]
 """Blocks of consecutive rounds: pairs of a length and the number of blocks of that length."""
@@ -67,8 +74,13 @@ class Sampling:
 
     @property
     def most(self) -> int | None:
-        """The largest number of rounds; None where only chance bounds it."""
+        """The largest number of rounds, which no draw hides; None where one decides."""
         return None
+
+    @property
+    def most_drawn(self) -> int | None:
+        """The largest number of rounds that a draw can give; None where all rounds are possible."""
+        return self.most
 
     @property
     def share(self) -> float | None:
@@ -142,6 +154,77 @@ class RandomAllocation(FixedRounds):
 
 
 @dataclass(frozen=True)
+class BallsInBinsSampling(Sampling):
+    """All rounds of one group, where groups take turns and each member draws its own.
+
+    Attributes:
+      bins: The number of groups, at least 1, of which a member draws one uniformly and
+        independently of all else; also the number of rounds from one turn of it to its next.
+      rounds: The number of rounds of training.
+    """
+
+    neighbours: ClassVar[str] = ADD_OR_REMOVE
+
+    bins: int
+    rounds: int
+
+    @property
+    def most_drawn(self) -> int:
+        """See `Sampling`."""
+        return -(-self.rounds // self.bins)
+
+
+@dataclass(frozen=True)
+class AllocatedRounds(Sampling):
+    """So many rounds of the run, drawn uniformly without replacement, independently of all else.
+
+    Attributes:
+      number: The number of rounds of each member, from 1 to `rounds`.
+      rounds: The number of rounds of training that they are drawn from.
+    """
+
+    neighbours: ClassVar[str] = ADD_OR_REMOVE
+    separation: ClassVar[int] = 1
+    """The least distance of two rounds of a member."""
+
+    number: int
+    rounds: int
+
+    @property
+    def most_drawn(self) -> int:
+        """See `Sampling`."""
+        return self.number
+
+
+@dataclass(frozen=True)
+class MinSeparationSampling(Sampling):
+    """Every round by an independent coin, but for those who were in one of the last rounds.
+
+    Attributes:
+      probability: The probability of a round for a member that does not rest, in (0, 1].
+      separation: The least distance of two rounds of a member, at least 1: it rests for one less.
+        Before the first round members rest as often as later on average.
+      rounds: The number of rounds of training.
+    """
+
+    neighbours: ClassVar[str] = ADD_OR_REMOVE
+
+    probability: float
+    separation: int
+    rounds: int
+
+    def __post_init__(self) -> None:
+        """Checks the probability."""
+        if not 0 < self.probability <= 1:
+            raise ValueError(f"sampling_probability must be in (0, 1], got {self.probability}")
+
+    @property
+    def most_drawn(self) -> int:
+        """See `Sampling`."""
+        return -(-self.rounds // self.separation)
+
+
+@dataclass(frozen=True)
 class PoissonSampling(Sampling):
     """Every round by an independent coin, where a client that sends nothing is absent.
 
@@ -162,6 +245,63 @@ class PoissonSampling(Sampling):
     def share(self) -> float:
         """See `Sampling`."""
         return self.probability
+
+
+@dataclass(frozen=True)
+class TruncatedPoissonSampling(Sampling):
+    """Poisson sampling, of whose samples a uniform part is kept where they are too large.
+
+    Attributes:
+      probability: The probability of a round before samples are cut, in (0, 1].
+      members: The number of members that a round samples from.
+      largest: The largest sample that is kept whole.
+    """
+
+    neighbours: ClassVar[str] = ZERO_OUT
+
+    probability: float
+    members: int
+    largest: int
+
+    def __post_init__(self) -> None:
+        """Checks the probability."""
+        if not 0 < self.probability <= 1:
+            raise ValueError(f"sampling_probability must be in (0, 1], got {self.probability}")
+
+    @property
+    def share(self) -> float:
+        """See `Sampling`; an upper bound."""
+        return self.probability
+
+
+@dataclass(frozen=True)
+class CyclicPoissonSampling(Sampling):
+    """Groups take the rounds in turn, and of a group's round each member joins by its own coin.
+
+    The groups are no secret; the coins are, and a client that sends nothing is absent.
+
+    Attributes:
+      probability: The probability of each round of the member's group, in (0, 1].
+      separation: The number of groups, at least 1, which is also the number of rounds from one turn
+        of a group to its next.
+      turns: The largest number of rounds of a group.
+    """
+
+    neighbours: ClassVar[str] = ADD_OR_REMOVE
+
+    probability: float
+    separation: int
+    turns: int
+
+    def __post_init__(self) -> None:
+        """Checks the probability."""
+        if not 0 < self.probability <= 1:
+            raise ValueError(f"sampling_probability must be in (0, 1], got {self.probability}")
+
+    @property
+    def most_drawn(self) -> int:
+        """See `Sampling`."""
+        return self.turns
 
 
 @dataclass(frozen=True)
@@ -202,17 +342,31 @@ class Party:
     Attributes:
       sampling: The rounds that it may be in, and how they are drawn.
       squared_sensitivity: The squared distance, in clip norms, by which its rounds move everything
-        that correlated noise is added to, such as the nodes of all trees; None where its rounds are
-        random, and under noise that every round draws anew.
+        that the independent noise behind correlated noise is added to, such as the nodes of all
+        trees, or a strategy times the rounds; None where its rounds are random, and under noise
+        that every round draws anew.
     """
 
     sampling: Sampling
-    squared_sensitivity: int | None = None
+    squared_sensitivity: float | None = None
 
     @property
     def participations(self) -> int | None:
         """The largest number of rounds that it participates in; None if only chance bounds it."""
         return self.sampling.most
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The grid of integers to which clients round their updates before these are summed.
+
+    Attributes:
+      cells: The clip norm in steps of the grid, or less.
+      norm_inflation: The share by which rounding lengthens an update at most.
+    """
+
+    cells: float
+    norm_inflation: float
 
 
 @dataclass(frozen=True)
@@ -222,17 +376,21 @@ class Noise:
     Attributes:
       law: The name of the noise law, one that is registered with accounting.
       noise_multiplier: The effective noise multiplier, which counts everything that the round
-        releases; of one node under tree aggregation.
+        releases; of one node under tree aggregation, and of the independent noise that a matrix
+        correlates.
       sum_noise_multiplier: The standard deviation of the noise on the sum of clipped updates, as a
         multiple of the clip norm; under tree aggregation, of the noise on each node.
       count_noise_stddev: The standard deviation of the noise on the number of unclipped updates,
         which moves an adaptive clip norm, in clients; 0 where no number is released.
+      grid: The grid of sums of integers; None where sums are of real numbers, and where the grid is
+        not known because it follows a clip norm that moves.
     """
 
     law: str
     noise_multiplier: float
     sum_noise_multiplier: float
     count_noise_stddev: float = 0.0
+    grid: Grid | None = None
 
 
 @dataclass(frozen=True)
@@ -259,6 +417,9 @@ class Release:
       client: A real client.
       canary: An included canary.
       zeroing: The kind of zeroing of updates before they are clipped.
+      correlation: What correlates the noise over rounds; None where every round draws its own.
+      fewest: The smallest number of participants of any round, where each of them adds its share of
+        the noise; None where the server adds it.
 
     Raises:
       ValueError: A number is out of range, or the effective noise multiplier is not that of its
@@ -271,6 +432,8 @@ class Release:
     client: Party
     canary: Party
     zeroing: ZeroingKind = "none"
+    correlation: Correlation | None = None
+    fewest: int | None = None
 
     def __post_init__(self) -> None:
         """Checks the fields, so that no accountant has to."""

@@ -17,7 +17,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fl_audit.array_types import IndexArray
+from fl_audit.array_types import FloatArray, IndexArray
+
+_LARGEST_PRECISION = 4096
+"""The largest number of rounds of a tree for which a matrix over pairs of rounds is made."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,54 @@ class Trees:
         """The number of rounds of a whole tree."""
         return min(self.restart_every or self.num_rounds, self.num_rounds)
 
+    def until(self, num_rounds: int) -> "Trees":
+        """The same trees over the first rounds alone."""
+        return Trees(num_rounds, self.restart_every)
+
+    def weights(self, presences: FloatArray) -> FloatArray:
+        """The weights of rounds' aggregates that show a party best.
+
+        The aggregates are the differences of released sums, whose noise has a covariance S over the
+        rounds of a tree. With A the matrix of ones below the diagonal, A^T S^-1 A times the
+        presences are the weights of generalised least squares. Rounds of trees of more than 4,096
+        rounds are left as they are.
+
+        Args:
+          presences: How often each party is in each round, float64 of shape (parties, num_rounds).
+        """
+        weights = presences.copy()
+        for start in range(0, self.num_rounds, self.period):
+            tree = slice(start, min(start + self.period, self.num_rounds))
+            size = tree.stop - tree.start
+            if size <= _LARGEST_PRECISION:
+                weights[:, tree] = presences[:, tree] @ _precision(size)
+        return weights
+
+    def once_per_block(self, length: int) -> int:
+        """The largest squared sensitivity of a party that is in one round of each block.
+
+        Args:
+          length: The number of rounds of a block, such as an epoch that deals every client into one
+            of its rounds. Blocks start with the first round; the last one may have fewer.
+        """
+        best = {False: 0}  # by whether the open block has had its round
+        for start, height in self.roots():
+            best = _with_root(best, start, height, length)
+        return max(best.values())
+
+    def one_group(self, separation: int) -> int:
+        """The largest squared sensitivity to all rounds of one group, where groups take turns.
+
+        Args:
+          separation: The number of groups.
+        """
+        rounds = np.arange(self.num_rounds)
+        return self.worst_of(rounds % separation, rounds)
+
+    def worst_of(self, members: IndexArray, rounds: IndexArray) -> int:
+        """The largest of `squared_sensitivities`; 0 for no party."""
+        return int(squared_sensitivities(members, rounds, self).max(initial=0))
+
     def roots(self) -> Iterator[tuple[int, int]]:
         """The complete nodes that are part of no other: first round and height, in order.
 
@@ -50,6 +101,38 @@ class Trees:
                 height = (end - first).bit_length() - 1
                 yield first, height
                 first += 1 << height
+
+
+@functools.lru_cache(maxsize=4)
+def _precision(size: int) -> FloatArray:
+    """The inverse covariance of the aggregates' noise in a tree, float64 of shape (size, size)."""
+    noise = _noise_of_sums(size)
+    until = np.tri(size)
+    return np.asarray(until.T @ np.linalg.solve(noise @ noise.T, until))
+
+
+def _noise_of_sums(size: int) -> FloatArray:
+    """The released sums' noise as made of nodes' noise, float64 of shape (size, nodes).
+
+    A node's estimate weighs its own noise, of variance 1, and the sum of its children's estimates
+    by their inverse variances (Honaker 2015), so that it has the variance 1 / (2 - 2^-height).
+    """
+    nodes = 2 * size
+    estimates: list[tuple[int, FloatArray]] = []
+    rows, used = [], 0
+    for _ in range(size):
+        height, estimate = 0, np.zeros(nodes)
+        estimate[used] = 1.0
+        used += 1
+        while estimates and estimates[-1][0] == height:
+            height, left = height + 1, estimates.pop()[1]
+            variance = 1 / (2 - 2.0**-height)
+            estimate = (1 - variance) * (left + estimate)
+            estimate[used] = variance
+            used += 1
+        estimates.append((height, estimate))
+        rows.append(sum(part for _, part in estimates))
+    return np.stack(rows)
 
 
 def squared_sensitivities(members: IndexArray, rounds: IndexArray, trees: Trees) -> IndexArray:
@@ -77,20 +160,6 @@ def squared_sensitivities(members: IndexArray, rounds: IndexArray, trees: Trees)
         )
         np.add.at(total, keys // trees.num_rounds, counts**2)
     return total
-
-
-def largest_squared_sensitivity(block: int, trees: Trees) -> int:
-    """The largest squared sensitivity of a party that is in one round of each block.
-
-    Args:
-      block: The number of rounds of a block, such as an epoch that deals every client into one of
-        its rounds. Blocks start with the first round; the last one may have fewer.
-      trees: The trees of the run.
-    """
-    best = {False: 0}  # by whether the open block has had its round
-    for start, height in trees.roots():
-        best = _with_root(best, start, height, block)
-    return max(best.values())
 
 
 def _with_root(best: dict[bool, int], start: int, height: int, block: int) -> dict[bool, int]:

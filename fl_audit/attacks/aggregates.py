@@ -1,4 +1,10 @@
-"""Attackers who see noised aggregates: of all rounds (`all_iterates`), or of some (`window`)."""
+"""Attackers who see noised aggregates: of all rounds (`all_iterates`), or of some (`window`).
+
+For one unknown round of T the likelihood ratio log mean_t exp(m_t z_t - m_t^2 / 2), with m_t the
+expected shift of z_t = sqrt(d) cos(c, u_t), is optimal, and an e-value. It is not computed: with
+500 canaries and T = 100 it proved less than `max` with its union bound at every noise multiplier
+from 0.2 to 1, as an e-value's tail P(score >= x) <= exp(-x) is loose.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -180,7 +186,7 @@ class AllIteratesAttacker(LargestAndSumAttacker):
 ALL_ITERATES = ThreatModel(
     name="all_iterates",
     title="All iterates",
-    sees=lambda audit: "the noised update of every round",
+    sees=lambda audit: "all noisy aggregates",
     attackers=(AllIteratesAttacker,),
     knows=Knowledge.EVERY_ROUND,
 )

@@ -10,6 +10,7 @@ from typing import ClassVar, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
+from fl_audit.accounting.release import Correlation
 from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.audit_table import Audit
 from fl_audit.attacks.own_rounds import OwnRounds
@@ -64,6 +65,7 @@ class AttackContext:
         so that nothing is known of their null law.
       canary_rounds: The rounds of every canary; None where they are not known.
       seed: The seed of the run or of the pool.
+      correlation: What correlates the noise over rounds; None where it is independent or not known.
     """
 
     canaries: ScoredCanaries
@@ -77,6 +79,7 @@ class AttackContext:
     family: str | None = None
     canary_rounds: OwnRounds | None = None
     seed: int = 0
+    correlation: Correlation | None = None
 
     @property
     def own_rounds(self) -> OwnRounds:

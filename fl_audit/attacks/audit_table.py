@@ -1,43 +1,70 @@
 """The config table [audit]: what a run is audited for."""
 
-from typing import Annotated
+import math
+from collections.abc import Sequence
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
-from fl_audit.kinds.table import OpenUnitFloat, PositiveInt, Table
+from fl_audit.errors import InputError
+from fl_audit.kinds.table import OpenUnitFloat, PositiveFloat, PositiveInt, Table
 
 LEAST_CONFIDENCE = 0.5
 """The confidence below which a verdict that contradicts may more likely be wrong than right."""
 
 
+MOST_POINTS = 1_000
+"""The most points of a claimed privacy profile."""
+
+_CLAIMS = ("claimed_epsilon", "claimed_mu", "claimed_rho", "claimed_profile", "claim")
+
+
+def check_profile(points: Sequence[tuple[float, float]]) -> None:
+    """Checks the points of a claimed privacy profile.
+
+    Args:
+      points: Pairs of an epsilon and the delta at it.
+
+    Raises:
+      InputError: There are none or too many of them, or a number is out of range.
+    """
+    if not 1 <= len(points) <= MOST_POINTS:
+        raise InputError(f"claimed profile must have 1 to {MOST_POINTS} points, got {len(points)}")
+    for number, (epsilon, delta) in enumerate(points, start=1):
+        if not (0 <= epsilon < math.inf and 0 <= delta <= 1):
+            raise InputError(
+                f"claimed profile, point {number}: needs an epsilon of at least 0 and a delta in "
+                f"[0, 1], got epsilon {epsilon:g} and delta {delta:g}"
+            )
+
+
 class Audit(Table, frozen=True):
-    """The parameters of the estimates, and the claim that they are compared with.
+    """The parameters of the estimates, and the claim to test.
 
     Attributes:
-      delta: The delta of (epsilon, delta)-DP; by default `claimed_delta`, else N^-1.1 for N real
-        clients (Andrew et al. section 5).
-      confidence: The confidence of each lower bound, and of the verdict as a whole.
-      threat_models: The names of what attackers see: `final`, the final model alone;
-        `final_and_initial`, both models; `all_iterates`, every round's noised aggregate;
-        `known_rounds`, the same, and who is online when; `checkpoints`, a model every
-        `release_every` rounds; `window`, the noised aggregates of some rounds.
-      release_every: The number of rounds between the models that `checkpoints` sees: the initial
-        one, the one after so many rounds and so on, and the final one. How often a run saves its
-        own state is `log.checkpoint_every`.
-      window_first_round: The first round that `window` sees; rounds count from 1.
-      window_last_round: The last round that `window` sees.
-      claimed_epsilon: The epsilon that the run is said to guarantee to a client; without it there
-        is no verdict.
-      claimed_delta: The delta of the claim; by default `delta`. A bound at another delta says
-        nothing about the claim, so the two may not differ.
-      verdict_statistic: The only statistic that the verdict uses, or `all` for all of the run's.
-      verdict_method: The only method that the verdict uses, or `all` for all methods that hold for
-        any mechanism.
-      replay: Whether the first round is replayed before it is trained, as a check of the mechanism
+      delta: Delta of (epsilon, delta)-DP; by default `claimed_delta`, else N^-1.1 for N real
+        clients.
+      confidence: Confidence of each lower bound, and of the verdict as a whole.
+      threat_models: What attackers see (docs/threat_models.md): any of `final`,
+        `final_and_initial`, `all_iterates`, `known_rounds`, `checkpoints`, `window`.
+      release_every: Rounds between the models that `checkpoints` sees; it also sees the initial and
+        the final one.
+      window_first_round: First round that `window` sees, from 1.
+      window_last_round: Last round that `window` sees.
+      claimed_epsilon: Claimed epsilon of a client.
+      claimed_mu: Claimed mu of Gaussian DP.
+      claimed_rho: Claimed rho of zero-concentrated DP.
+      claimed_profile: Claimed privacy profile, pairs of epsilon and delta.
+      claim: `configured` claims the configured noise, for a canary; `none` tests nothing. By
+        default the configured noise is tested at 99.9 %.
+      claimed_delta: Delta of the claim; by default `delta`, from which it may not differ.
+      verdict_statistic: The only statistic that the verdict uses, or `all`.
+      verdict_method: The only method that the verdict uses, or `all` that hold for any mechanism.
+      replay: Whether to replay the first round before training, as a check of the mechanism
         (docs/replay.md).
-      stop_when_contradicted: Whether the claim is tested after every round too, and a run that
-        contradicts it stops there.
+      stop_when_contradicted: Whether to test the claim after every round, and stop when it is
+        contradicted.
     """
 
     delta: OpenUnitFloat | None = None
@@ -52,6 +79,10 @@ class Audit(Table, frozen=True):
     window_first_round: PositiveInt | None = None
     window_last_round: PositiveInt | None = None
     claimed_epsilon: Annotated[float, Meta(gt=0, le=300)] | None = None
+    claimed_mu: PositiveFloat | None = None
+    claimed_rho: PositiveFloat | None = None
+    claimed_profile: tuple[tuple[float, float], ...] | None = None
+    claim: Literal["configured", "none"] | None = None
     claimed_delta: OpenUnitFloat | None = None
     verdict_statistic: str = "all"
     verdict_method: str = "all"
@@ -64,13 +95,26 @@ class Audit(Table, frozen=True):
         Whether the threat models are known and have their keys is checked by
         `check_threat_models`, which a run calls and a reader of its folder does not.
         """
-        if self.claimed_epsilon is None:
+        claims = [key for key in _CLAIMS if getattr(self, key) is not None]
+        if len(claims) > 1:
+            raise ValueError(f"{' and '.join(claims)} are two claims; make one of them")
+        if not self.is_claimed:
             for key in ("claimed_delta", "verdict_statistic", "verdict_method"):
                 if getattr(self, key) not in (None, "all"):
-                    raise ValueError(f"{key} needs claimed_epsilon")
+                    raise ValueError(
+                        f"{key} needs a claim: claimed_epsilon, claimed_mu, claimed_rho, "
+                        "claimed_profile or claim = 'configured'"
+                    )
         elif self.confidence < LEAST_CONFIDENCE:
             raise ValueError(
-                f"confidence must be at least {LEAST_CONFIDENCE} for a verdict on claimed_epsilon"
+                f"confidence must be at least {LEAST_CONFIDENCE} for a verdict on a claim"
+            )
+        if self.claimed_profile is not None:
+            check_profile(self.claimed_profile)
+        if self.claimed_epsilon is None and self.verdict_method != "all":
+            raise ValueError(
+                f"verdict_method {self.verdict_method!r} tests claimed_epsilon; a curve is tested "
+                "by all scores at once"
             )
         if self.stop_when_contradicted:
             self._check_live_verdict()
@@ -83,10 +127,15 @@ class Audit(Table, frozen=True):
             )
         msgspec.structs.force_setattr(self, "delta", self.claimed_delta)
 
+    @property
+    def is_claimed(self) -> bool:
+        """Whether somebody makes a claim, which a verdict with an exit status is about."""
+        return any(getattr(self, key) not in (None, "none") for key in _CLAIMS)
+
     def _check_live_verdict(self) -> None:
         """Checks that there is a claim, and that the verdict may use what tests it live."""
-        if self.claimed_epsilon is None:
-            raise ValueError("stop_when_contradicted needs claimed_epsilon")
+        if not self.is_claimed:
+            raise ValueError("stop_when_contradicted needs a claim, such as claimed_epsilon")
         if "known_rounds" not in self.threat_models:
             raise ValueError("stop_when_contradicted needs 'known_rounds' in threat_models")
         for name in ("checkpoints", "window"):

@@ -41,7 +41,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.array_types import Float32Array, FloatArray, IndexArray
-from fl_audit.attacks.own_rounds import OwnRounds
+from fl_audit.attacks.own_rounds import OwnRounds, RoundWeights
 from fl_audit.attacks.statistics import ComparedVectors, one_vector
 from fl_audit.errors import InputError
 from fl_audit.estimators.random_signs import Concentration, concentration_of
@@ -214,8 +214,10 @@ def largest_lengths(
 
     Args:
       squares: The squared lengths of the sums' images, float64 of shape (sums,).
-      fourth_norms: The sums of the directions' 4-norms, float64 of shape (sums,).
-      counts: The numbers of directions, float64 of shape (sums,).
+      fourth_norms: The sums of the directions' 4-norms, times their absolute weights, float64 of
+        shape (sums,).
+      counts: The numbers of directions, or the sums of their absolute weights, float64 of shape
+        (sums,).
       width: The length of an image.
     """
     spread = 6 * np.log(max(len(squares), 1) / FAILURE)
@@ -331,47 +333,45 @@ class RoundDirections:
           at: Their rows in the log, int64 of shape (n,).
 
         Returns:
-          None where the direction of a round that counts is not known, a round has none, or the
-          directions of a canary's rounds cancel.
+          As `weighted_sums` does; None without rounds.
+        """
+        if len(rounds) == 0:
+            return None
+        return self.weighted_sums(RoundWeights.of_presences(own, rounds), at)
+
+    def weighted_sums(self, weights: RoundWeights, at: IndexArray) -> OwnSums | None:
+        """The sums of every canary's weighted directions.
+
+        Args:
+          weights: The weights, the largest of each set about 1.
+          at: The rows of the rounds in the log, int64 of shape (scored rounds,).
+
+        Returns:
+          None where the direction of a round is not known, a round has none, or the directions of a
+          canary's rounds cancel.
         """
         norms = self._log.fourth_norms()[at]
-        if len(rounds) == 0 or not (norms > 0).all():
+        if not (norms > 0).all():
             return None
-        takes_part, set_of = _round_sets(own, rounds)
-        squares, cubes, fourth_powers = self._moments(at, takes_part)
+        squares, cubes, fourth_powers = self._moments(at, weights.of_set)
         if self._is_exact:
             lengths = np.sqrt(squares)
         else:
-            counts = takes_part.sum(axis=1)
-            lengths = largest_lengths(squares, takes_part @ norms, counts, self._log.width)
+            sizes = np.abs(weights.of_set)
+            lengths = largest_lengths(squares, sizes @ norms, sizes.sum(axis=1), self._log.width)
         if lengths.min() < CANCELLED:
             return None
         worst = _worst(squares, cubes, fourth_powers) if self._is_exact else None
-        return OwnSums(lengths[set_of], self._is_exact, worst)
+        return OwnSums(lengths[weights.set_of], self._is_exact, worst)
 
-    def _moments(self, at: IndexArray, takes_part: FloatArray) -> FloatArray:
-        """Sums of second, third and fourth absolute powers of summed images, by set of rounds."""
-        moments = np.zeros((3, len(takes_part)))
+    def _moments(self, at: IndexArray, weights: FloatArray) -> FloatArray:
+        """Sums of second, third and fourth absolute powers of weighted images, by set."""
+        moments = np.zeros((3, len(weights)))
         for columns in self._log.columns(at):
-            sums = np.abs(takes_part @ columns)
+            sums = np.abs(weights @ columns)
             squares = sums * sums
             moments += squares.sum(axis=1), (squares * sums).sum(axis=1), (squares**2).sum(axis=1)
         return moments
-
-
-def _round_sets(own: OwnRounds, rounds: IndexArray) -> tuple[FloatArray, IndexArray]:
-    """The different sets of own rounds among those that are scored, and the set of each canary.
-
-    Returns:
-      Whether each set has each scored round, float64 of shape (sets, scored rounds), and the set of
-      each canary, int64 of shape (num_canaries,).
-    """
-    takes_part = np.zeros((len(own.of_canary), len(rounds)), bool)
-    for canary, its_rounds in enumerate(own.of_canary):
-        takes_part[canary] = np.isin(rounds, its_rounds)
-    takes_part[~takes_part.any(axis=1), 0] = True
-    sets, set_of = np.unique(takes_part, axis=0, return_inverse=True)
-    return sets.astype(np.float64), set_of.reshape(-1)
 
 
 def _worst(squares: FloatArray, cubes: FloatArray, fourth_powers: FloatArray) -> Concentration:

@@ -3,17 +3,25 @@
 This is the attacker that accounting without amplification guards against: the order of clients is
 not secret. Sampling hides nothing from it, so a bound may exceed an epsilon that relies on
 sampling.
+
+Why directions are summed with equal weights: in each of its rounds an included canary adds S_t / n
+of its vector to an aggregate u_t of norm z S_t sqrt(d) / n under noise z. So sqrt(d) cos(c, u_t) is
+N(1 / z, 1) whatever the clip norm S_t, and N(0, 1) if the canary is excluded. By Neyman and Pearson
+the sum of these is the best statistic: R rounds are one with noise z / sqrt(R).
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Self
 
 import numpy as np
 
+from fl_audit.accounting.release import Correlation
 from fl_audit.array_types import Float32Array, FloatArray, IndexArray
 from fl_audit.attacks.attacker import AttackContext, Attacker, SeenRound
 from fl_audit.attacks.directions import OwnSums, RoundDirections
-from fl_audit.attacks.own_rounds import OwnRounds, sums_in_own_rounds
+from fl_audit.attacks.own_rounds import OwnRounds, RoundWeights, sums_in_own_rounds
 from fl_audit.attacks.round_cosines import RoundCosines
 from fl_audit.attacks.statistics import (
     ONE_VECTOR,
@@ -24,7 +32,9 @@ from fl_audit.attacks.statistics import (
     named,
 )
 from fl_audit.attacks.threat_models import Knowledge, ThreatModel
+from fl_audit.errors import InputError
 from fl_audit.estimators.null import EMPIRICAL, Null
+from fl_audit.formats.text_files import read_csv
 
 
 def _law(facts: RunFacts) -> Null:
@@ -39,7 +49,9 @@ OWN_ROUNDS = Statistic(
     meaning=(
         "Cosine with the noised update of the very round that the canary takes part in, or would "
         "have taken part in were it included; of several rounds, the cosine with the sum of these "
-        "updates’ directions. The attacker sees every round, and knows when the canary is online."
+        "updates’ directions. The attacker sees every round, and knows when the canary is online. "
+        "Where noise is correlated over rounds, all rounds count, each by the weight that shows "
+        "the canary best."
     ),
     threat_model="known_rounds",
     canaries="vectors",
@@ -48,13 +60,43 @@ OWN_ROUNDS = Statistic(
 )
 
 
+@dataclass(frozen=True)
+class CorrelatedRounds:
+    """What an attacker knows of noise that is correlated over the rounds of a run.
+
+    Attributes:
+      correlation: What correlates it.
+      metrics: The run's metrics.csv, which has the lengths of aggregates when training is over.
+    """
+
+    correlation: Correlation
+    metrics: Path
+
+    def weights(self, presences: RoundWeights, rounds: IndexArray) -> RoundWeights:
+        """The weights of scored rounds' directions, by who was present.
+
+        Raises:
+          InputError: The file of metrics is damaged.
+        """
+        try:
+            rows = read_csv(self.metrics, ("aggregate_norm",))
+            lengths = np.array([float(row["aggregate_norm"]) for row in rows])[rounds]
+        except (ValueError, IndexError) as error:
+            raise InputError(f"{self.metrics}: lacks the length of an aggregate") from error
+        return presences.whitened(self.correlation, rounds, lengths)
+
+
 class KnownRoundsAttacker(Attacker):
     """An attacker who sees every round's noised aggregate, and knows each canary's rounds."""
 
     statistics = (OWN_ROUNDS,)
 
     def __init__(
-        self, cosines: RoundCosines, own: OwnRounds, directions: RoundDirections | None = None
+        self,
+        cosines: RoundCosines,
+        own: OwnRounds,
+        directions: RoundDirections | None = None,
+        correlated: "CorrelatedRounds | None" = None,
     ) -> None:
         """Attacks a pool of canaries.
 
@@ -62,18 +104,22 @@ class KnownRoundsAttacker(Attacker):
           cosines: The cosines of every canary with every aggregate, which attackers share.
           own: The rounds of the pool.
           directions: The log of the rounds' directions; None for a log, which may have its own, and
-            where no canary has several rounds.
+            where no canary has several rounds and noise is independent.
+          correlated: What is known of correlated noise; None where noise is independent. It needs
+            directions.
         """
         self._cosines = cosines
         self._own = own
         self._directions = directions
+        self._correlated = correlated
         self._sums: OwnSums | None = None
 
     @classmethod
     def of(cls, context: AttackContext) -> Self:
         """See `Attacker.of`."""
-        own, directions = context.own_rounds, None
-        if context.folder is not None and context.family is not None and own.most > 1:
+        own, directions, correlated = context.own_rounds, None, None
+        needs_directions = own.most > 1 or context.correlation is not None
+        if context.folder is not None and context.family is not None and needs_directions:
             directions = RoundDirections.at_round(
                 context.completed,
                 context.folder.round_directions,
@@ -81,7 +127,9 @@ class KnownRoundsAttacker(Attacker):
                 context.seed,
                 len(context.initial_model),
             )
-        return cls(context.round_cosines, own, directions)
+            if context.correlation is not None:
+                correlated = CorrelatedRounds(context.correlation, context.folder.metrics)
+        return cls(context.round_cosines, own, directions, correlated)
 
     def see_round(self, seen: SeenRound) -> None:
         """Logs each canary's cosine with the aggregate, and the aggregate's direction."""
@@ -100,8 +148,17 @@ class KnownRoundsAttacker(Attacker):
 
         Where the lengths of these sums are not known, sums are divided by the root of the number of
         rounds, which is their length where the directions are orthogonal.
+
+        Under noise that is correlated over rounds it is the cosine with a weighted sum of the
+        aggregates of all rounds. Its weights depend on what was released and on the canary's
+        rounds. Both are independent of an excluded canary's vector, whose cosine with the sum so
+        has the null distribution of one vector, whatever the weights.
         """
         del final
+        if self._correlated is not None and self._directions is not None:
+            whitened = self._whitened(self._directions, self._correlated)
+            if whitened is not None:
+                return {OWN_ROUNDS.name: whitened}
         summed = sums_in_own_rounds(self._cosines.numbered_rows(), self._own)
         if self._own.most > 1:
             self._sums = self._own_sums(summed.rounds)
@@ -109,6 +166,20 @@ class KnownRoundsAttacker(Attacker):
             return {OWN_ROUNDS.name: summed.over_roots()}
         cosines = summed.totals / self._sums.lengths
         return {OWN_ROUNDS.name: np.clip(cosines, -1, 1)}
+
+    def _whitened(
+        self, directions: RoundDirections, correlated: "CorrelatedRounds"
+    ) -> FloatArray | None:
+        """The cosines with weighted sums; None where a sum has no direction."""
+        rounds = np.array([index for index, _ in self._cosines.numbered_rows()], np.int64)
+        if len(rounds) == 0:
+            return None
+        weights = correlated.weights(RoundWeights.of_presences(self._own, rounds), rounds)
+        self._sums = directions.weighted_sums(weights, rounds)
+        if self._sums is None:
+            return None
+        totals = weights.totals(self._cosines.numbered_rows())
+        return np.clip(totals / self._sums.lengths, -1, 1)
 
     def _own_sums(self, rounds: IndexArray) -> OwnSums | None:
         if self._directions is None:
@@ -118,10 +189,9 @@ class KnownRoundsAttacker(Attacker):
     def compared_vectors(self, final: Float32Array | None) -> Mapping[str, ComparedVectors]:
         """The one vector that every canary is compared with, a single aggregate or a sum."""
         del final
-        if self._own.most <= 1:
-            return named({OWN_ROUNDS: self._cosines.any_one()})
         if self._sums is None:
-            return {}
+            one = self._cosines.any_one() if self._own.most <= 1 else None
+            return named({OWN_ROUNDS: one})
         vector = Vectors(1, self._sums.concentration)
         return {OWN_ROUNDS.name: ComparedVectors((vector,), is_limit=not self._sums.are_exact)}
 
@@ -129,7 +199,7 @@ class KnownRoundsAttacker(Attacker):
 KNOWN_ROUNDS = ThreatModel(
     name="known_rounds",
     title="Known rounds",
-    sees=lambda audit: "the noised update of every round and knows when each client is online",
+    sees=lambda audit: "all noisy aggregates and the participation schedule",
     attackers=(KnownRoundsAttacker,),
     knows=Knowledge.EVERY_ROUND_AND_SCHEDULE,
     is_about_sampling=False,

@@ -9,9 +9,11 @@ import numpy.typing as npt
 from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.statistics import ComparedVectors
-from fl_audit.estimators.anytime import AnytimeBound
+from fl_audit.estimators.anytime import AnytimeBound, deviates
+from fl_audit.estimators.curve_tests import CurveWealth
 from fl_audit.estimators.null import too_large_p_value
 from fl_audit.estimators.threshold.null_choice import REFUTED_BELOW
+from fl_audit.estimators.trade_off import TradeOff
 
 KNOWN_FAMILIES = ("gaussian", "rademacher", "hadamard")
 """Families of canaries whose cosine with one vector has a known null law."""
@@ -88,14 +90,22 @@ class LiveTest:
       bound: The bound of the rounds so far.
     """
 
-    def __init__(self, canaries: LiveCanaries, delta: float, claim: float | None = None) -> None:
+    def __init__(
+        self,
+        canaries: LiveCanaries,
+        delta: float,
+        claim: float | None = None,
+        curve: TradeOff | None = None,
+    ) -> None:
         """Starts before the first round.
 
         Args:
           canaries: The canaries.
           delta: The delta of differential privacy.
           claim: The claimed epsilon; None for none.
+          curve: The claimed curve; None for none.
         """
+        self._wealth = None if curve is None else CurveWealth(curve)
         self.bound = AnytimeBound(delta, claim)
         self._canaries = canaries
         self._members = canaries.own.members()
@@ -117,6 +127,10 @@ class LiveTest:
         """The p-value of the claim, see `AnytimeBound.p_value`; 1 where the null is refuted."""
         return 1.0 if self._is_refuted else self.bound.p_value(claim)
 
+    def p_value_of_curve(self) -> float:
+        """The p-value of the claimed curve; 1 where there is none, or the null is refuted."""
+        return 1.0 if self._is_refuted or self._wealth is None else self._wealth.p_value
+
     def _add(self, index: int, scored: ScoredRound) -> None:
         members = self._members.get(index, _NOBODY)
         if len(members) == 0:
@@ -124,6 +138,8 @@ class LiveTest:
         is_included = self._canaries.included[members]
         log_tails = self._log_tails(scored, members)
         self.bound.add_round(log_tails[is_included])
+        if self._wealth is not None:
+            self._wealth.add(deviates(log_tails[is_included]))
         self._excluded.append(log_tails[~is_included])
         self._is_refuted = self._is_refuted or _refute(np.concatenate(self._excluded))
 

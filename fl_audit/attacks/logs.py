@@ -39,9 +39,10 @@ from fl_audit.checks import (
     read_variables,
 )
 from fl_audit.errors import InputError, refuse_misspelt
-from fl_audit.formats.folders import LogFolder, read_sources, write_sources
+from fl_audit.formats.folders import LogFolder
 from fl_audit.formats.npy_file import read_array
 from fl_audit.formats.participation_files import canaries_text, read_canaries
+from fl_audit.formats.round_chain import ChainWriter, Scored, digests_of
 from fl_audit.formats.round_logs import ConcentrationLog, CosineLog, LoggedTotal, open_log
 from fl_audit.formats.score_file import ScoreFile, write_score_file
 from fl_audit.formats.text_files import write_text
@@ -136,7 +137,11 @@ def _log_choose(n: int, k: IndexArray | int) -> FloatArray:
 
 
 def write_listed(
-    folder: LogFolder, pool: CanaryPool, rounds: Sequence[Sequence[int]], num_rounds: int
+    folder: LogFolder,
+    pool: CanaryPool,
+    rounds: Sequence[Sequence[int]],
+    num_rounds: int,
+    arms: Sequence[str] = (),
 ) -> None:
     """Writes a log's canaries.csv; the file appears whole.
 
@@ -145,9 +150,11 @@ def write_listed(
       pool: The canaries.
       rounds: The rounds of each canary, included or not, from 1.
       num_rounds: The number of rounds that there is room for.
+      arms: The arm of each canary; nothing where there are none.
 
     Raises:
-      InputError: There are rounds of more or fewer canaries, or a round is out of range.
+      InputError: There are rounds or arms of more or fewer canaries, a round is out of range, or an
+        arm has a name that a CSV file cannot hold.
     """
     if len(rounds) != pool.count:
         raise InputError(
@@ -159,8 +166,14 @@ def write_listed(
                 f"canary_rounds: those of canary {canary} must be in 1 to {num_rounds} "
                 f"(num_rounds), got {list(own)[:5]}"
             )
+    if arms and len(arms) != pool.count:
+        raise InputError(
+            f"canary_arms: must have the arms of {pool.count} canaries, got {len(arms)}"
+        )
+    if any(not arm or set(arm) & set(',"\r\n') for arm in arms):
+        raise InputError("canary_arms: must be names without commas, quotes and line ends")
     counted_from_0 = [[number - 1 for number in own] for own in rounds]
-    write_text(folder.canaries, canaries_text(pool.included, counted_from_0))
+    write_text(folder.canaries, canaries_text(pool.included, counted_from_0, arms))
 
 
 # What a log shows.
@@ -250,7 +263,7 @@ def check_pool(folder: LogFolder) -> None:
     Raises:
       InputError: They were, and the message names the file.
     """
-    known = read_sources(folder.sources)
+    known = folder.together()
     pool = (folder.pool.name, folder.canaries.name)
     for name in [] if known is None else known.changed(folder.path, pool):
         raise InputError(
@@ -471,16 +484,18 @@ def write_scores(
     files: Mapping[str, ScoreFile],
     compared: Mapping[str, ComparedVectors],
     num_rounds: int,
+    chain: ChainWriter,
 ) -> None:
-    """Replaces the scores of a folder; what says that files belong together is written last.
+    """Replaces the scores of a folder; the line of the chain with their digests is written last.
 
     Args:
       folder: The folder, with the log of cosines.
       files: The scores by statistic.
       compared: What is known of the vectors behind them, by statistic.
       num_rounds: The number of rounds that are scored.
+      chain: The chain of the folder.
     """
-    write_sources(folder.sources, 0, [folder.pool, folder.canaries])
+    chain.add(Scored(rounds=0, files={}))
     for name in STATISTICS:
         folder.scores(name).unlink(missing_ok=True)
     folder.compared_vectors.unlink(missing_ok=True)
@@ -488,8 +503,11 @@ def write_scores(
         write_score_file(folder.scores(statistic), scored)
     write_compared_vectors(folder.compared_vectors, compared)
     written = [folder.scores(statistic) for statistic in files]
-    behind = [folder.pool, folder.canaries, folder.round_cosines, folder.compared_vectors]
-    write_sources(folder.sources, num_rounds, [*written, *behind])
+    behind = [folder.compared_vectors, folder.direction_sum, folder.coordinate_lengths]
+    told = [folder.path / name for name in folder.told()]
+    files_of_scores = digests_of([*written, *behind, folder.autocorrelation, *told])
+    chain.add(Scored(rounds=num_rounds, files=files_of_scores))
+    chain.flush()
 
 
 def log_arrival(log: SeenLog) -> Arrival | None:
@@ -526,3 +544,35 @@ def _lengths(folder: LogFolder, measured: FloatArray) -> RoundLengths:
     known = np.flatnonzero(np.isfinite(measured))
     of_aggregate[known] = measured[known]
     return RoundLengths(of_aggregate, of_client)
+
+
+def told_shift(log: SeenLog) -> float | None:
+    """By how many deviations of its noise a canary shifts its round, as the log tells of both.
+
+    It is the length of a canary in the aggregate of its round over the standard deviation of the
+    noise there, the largest of all rounds of canaries.
+
+    Args:
+      log: The log.
+
+    Returns:
+      None where a round has no noise or is not told of, where the rounds of canaries are not known,
+        or where a canary has several, whose noise may depend on each other.
+
+    Raises:
+      InputError: A file is damaged.
+    """
+    own = log.listed.own_rounds
+    if own is None or own.most != 1:
+        return None
+    scored = {index for index, _ in log.cosines.numbered_rows()}
+    indices = np.array(sorted(scored & own.members().keys()), np.int64)
+    found = log.cosines.measured_aggregates()
+    if found is None or not len(indices):
+        return None
+    numbers = found.numbers or range(1, len(found.stddev) + 1)
+    stddev_of = dict(zip(numbers, found.stddev.tolist(), strict=True))
+    _, clients = _lengths(log.folder, log.cosines.measured_lengths()).at(indices)
+    stddevs = np.array([stddev_of.get(number, np.nan) for number in (indices + 1).tolist()])
+    is_told = np.isfinite(clients) & (clients > 0) & np.isfinite(stddevs) & (stddevs > 0)
+    return float(np.max(clients / stddevs)) if is_told.all() else None

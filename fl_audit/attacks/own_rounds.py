@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from fl_audit.accounting.release import Correlation
 from fl_audit.array_types import FloatArray, IndexArray
 from fl_audit.checks import Arrival, Presentations, canary_arrival
 
@@ -37,6 +38,61 @@ class OwnRounds:
         order = np.argsort(rounds, kind="stable")
         found, starts = np.unique(rounds[order], return_index=True)
         return dict(zip(found.tolist(), np.split(canaries[order], starts[1:]), strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class RoundWeights:
+    """The weights with which canaries' cosines count in rounds; canaries of a set have the same.
+
+    Attributes:
+      of_set: The weights of each set, float64 of shape (sets, scored rounds).
+      set_of: The set of each canary, int64 of shape (num_canaries,).
+    """
+
+    of_set: FloatArray
+    set_of: IndexArray
+
+    @classmethod
+    def of_presences(cls, own: OwnRounds, rounds: IndexArray) -> "RoundWeights":
+        """One for each of a canary's own rounds; one for the first where none of them is scored.
+
+        Args:
+          own: The rounds of the pool.
+          rounds: The rounds that were scored, counted from 0, in order, int64 of shape (n,).
+        """
+        takes_part = np.zeros((len(own.of_canary), len(rounds)), bool)
+        for canary, its_rounds in enumerate(own.of_canary):
+            takes_part[canary] = np.isin(rounds, its_rounds)
+        takes_part[~takes_part.any(axis=1), 0] = True
+        sets, set_of = np.unique(takes_part, axis=0, return_inverse=True)
+        return cls(sets.astype(np.float64), set_of.reshape(-1))
+
+    def whitened(
+        self, correlation: Correlation, rounds: IndexArray, lengths: FloatArray
+    ) -> "RoundWeights":
+        """The weights of these presences' directions under noise that is correlated over rounds.
+
+        Generalised least squares weighs the aggregates by the inverse of their noise's covariance
+        over rounds, times the presences. A direction stands for an aggregate of its length.
+
+        Args:
+          correlation: What correlates the noise.
+          rounds: The rounds that were scored, as for `of_presences`.
+          lengths: The aggregates' lengths in these rounds, positive, float64 of shape (n,); they
+            decide how good the weights are, and not whether the null distribution holds.
+        """
+        until = int(rounds[-1]) + 1
+        presences = np.zeros((len(self.of_set), until))
+        presences[:, rounds] = self.of_set
+        weights = correlation.until(until).weights(presences)[:, rounds] * lengths
+        return RoundWeights(weights / np.abs(weights).max(axis=1, keepdims=True), self.set_of)
+
+    def totals(self, rows: Iterable[NumberedRow]) -> FloatArray:
+        """The weighted sums of canaries' scores in the scored rounds, of shape (num_canaries,)."""
+        total = np.zeros(len(self.set_of))
+        for weights, (_, row) in zip(self.of_set.T, rows, strict=True):
+            total += weights[self.set_of] * row
+        return total
 
 
 @dataclass(frozen=True, eq=False)

@@ -172,7 +172,23 @@ class RoundLog(_LoggedRounds):
         del own
 
 
-class FinishedRounds(_LoggedRounds):
+class _RoundsOver(RoundCosines):
+    """Rounds that are over: none is shown any more, and there is nothing to write."""
+
+    def see_aggregate(self, index: int, aggregate: Float32Array) -> None:
+        """Raises an error, as no round is shown to a log.
+
+        Raises:
+          ValueError: The rounds of a log are over.
+        """
+        del aggregate
+        raise ValueError(f"round {index} is shown, and the rounds of a log are over")
+
+    def flush(self) -> None:
+        """Does nothing, as there is nothing to write."""
+
+
+class FinishedRounds(_RoundsOver, _LoggedRounds):
     """The cosines of rounds that are over, in a log's file."""
 
     def __init__(
@@ -196,18 +212,6 @@ class FinishedRounds(_LoggedRounds):
         self._total = total
         self._directions = directions
         self._measured = measured
-
-    def see_aggregate(self, index: int, aggregate: Float32Array) -> None:
-        """Raises an error, as no round is shown to a log.
-
-        Raises:
-          ValueError: The rounds of a log are over.
-        """
-        del aggregate
-        raise ValueError(f"round {index} is shown, and the rounds of a log are over")
-
-    def flush(self) -> None:
-        """Does nothing, as there is nothing to write."""
 
     def total(self) -> ComparedVectors | None:
         """See `RoundCosines.total`."""
@@ -282,7 +286,7 @@ _MOST_ROUNDS = 10_000_000
 """The number of a round up to which its aggregate's length is kept, in an array of all rounds."""
 
 
-class AggregateFiles(RoundCosines):
+class AggregateFiles(_RoundsOver):
     """Scores canaries against the files of aggregates while it reads them, once.
 
     The first `rows` goes through the files, and what is known of the aggregates is complete after
@@ -329,18 +333,6 @@ class AggregateFiles(RoundCosines):
         self._measure = measure
         self._measured: ToldRounds | None = None
         self._cosines: Float32Array | None = None
-
-    def see_aggregate(self, index: int, aggregate: Float32Array) -> None:
-        """Raises an error, as no round is shown to a log.
-
-        Raises:
-          ValueError: The rounds of a log are over.
-        """
-        del aggregate
-        raise ValueError(f"round {index} is shown, and the rounds of a log are over")
-
-    def flush(self) -> None:
-        """Does nothing, as there is nothing to write."""
 
     def rows(self, rounds: range | None = None) -> Rows:
         """See `RoundCosines.rows`.

@@ -30,8 +30,9 @@ from fl_audit.checks import MeasuredRounds, checked_variables, write_variables
 from fl_audit.checks.measured_rounds import check_noise
 from fl_audit.errors import InputError
 from fl_audit.estimators.arguments import check_confidence, check_delta
-from fl_audit.formats.folders import LogFolder, write_sources
+from fl_audit.formats.folders import LogFolder
 from fl_audit.formats.participation_files import Participation, write_participation
+from fl_audit.formats.round_chain import ChainWriter, Scored, Scoring, Sources, read_chain
 from fl_audit.formats.round_logs import (
     ConcentrationLog,
     CosineLog,
@@ -110,6 +111,7 @@ class RoundScorer:
         self._lengths = length_log(folder, log.num_rounds)
         self._sum = LoggedTotal(folder.direction_sum, pool.dim, LOGGED_SUM)
         self._measured = MeasuredRounds(folder, log.num_rounds, pool.dim)
+        self._chain = self._open_chain()
 
     @classmethod
     def create(
@@ -122,6 +124,7 @@ class RoundScorer:
         variable_sizes: Sequence[int] | None = None,
         frozen: Sequence[int] = (),
         participation: Participation | None = None,
+        canary_arms: Sequence[str] = (),
     ) -> "RoundScorer":
         """Starts an audit in a new or empty folder, which appears whole.
 
@@ -138,6 +141,8 @@ class RoundScorer:
           frozen: The variables, from 1, that are not trained and have no noise.
           participation: How clients may take part, and whether a claim counts on it; without it a
             claim may count on sampling, and `own_rounds` has no say in a verdict.
+          canary_arms: The name of the arm that each canary was dealt to at random, where there are
+            several ways to participate; with `canary_rounds` the report compares them.
 
         Raises:
           InputError: The folder is not empty, all coins are the same, the number of rounds is below
@@ -171,12 +176,12 @@ class RoundScorer:
             if participation is not None:
                 write_participation(made.participation, participation)
             if canary_rounds is not None:
-                write_listed(made, pool, canary_rounds, num_rounds)
+                write_listed(made, pool, canary_rounds, num_rounds, canary_arms)
                 if any(len(set(rounds)) > 1 for rounds in canary_rounds):
                     RoundDirections.create(
                         made.round_directions, num_rounds, pool.seed, pool.dim
                     ).flush()
-            write_sources(made.sources, 0, [made.pool, made.canaries])
+            ChainWriter.begin(made.chain, made.identity())
             made.path.rename(path)
         return cls.open(path)
 
@@ -192,6 +197,30 @@ class RoundScorer:
         check_pool(at)
         num_rounds = CosineLog.read(at.round_cosines, pool.count).num_rounds
         return cls(at, pool, CosineLog.open(at.round_cosines, num_rounds, pool.count))
+
+    def _open_chain(self) -> ChainWriter:
+        """The chain of the folder; a round that a kill has cut short is chained as it is.
+
+        In a folder of an older version, which has none, it begins with the rounds that are there.
+        """
+        path = self.folder.chain
+        if path.exists():
+            chain, read = ChainWriter.go_on(path), read_chain(path)
+            cut = read.lines[-1]
+            if isinstance(cut, Scoring):
+                changed = {row.round for row in read.changed_rows(self.folder.path)}
+                for number in sorted({cut.round, *(n for n in changed if n > cut.round)}):
+                    chain.log_round(number, self.folder.round_logs())
+            return chain
+        older = self.folder.together()
+        rounds = self.scored_rounds
+        chain = ChainWriter.begin(path, self.folder.identity(), unchained=len(rounds))
+        for number in rounds:
+            chain.log_round(number, self.folder.round_logs())
+        if isinstance(older, Sources):
+            chain.add(Scored(rounds=older.rounds, files=older.files))
+            self.folder.sources.unlink()
+        return chain
 
     def score_round(
         self,
@@ -239,19 +268,26 @@ class RoundScorer:
         name = f"aggregate of round {round_number}"
         vector = flatten(aggregate, self.pool.dim, name)
         cosines = self.pool.cosines(vector)
-        self._write(round_number - 1, vector, cosines, told)
+        self._chain.add(Scoring(round=round_number))
+        touched = self._write(round_number - 1, vector, cosines, told)
         if noise_stddev is not None:
             arrays = [aggregate] if isinstance(aggregate, np.ndarray) else aggregate
             sizes = [size for part in arrays if (size := np.size(part))]
             self._measured.write(round_number - 1, vector, sizes, noise_stddev, norm_bound)
+        for index in (round_number - 1, *touched):
+            self._chain.log_round(index + 1, self.folder.round_logs())
         return cosines
 
     def _write(
         self, index: int, vector: Float32Array, cosines: FloatArray, told: ToldRound
-    ) -> None:
-        """Writes a round in an order such that no crash pairs its cosines with another vector."""
+    ) -> list[int]:
+        """Writes a round in an order such that no crash pairs its cosines with another vector.
+
+        Returns:
+          The rounds behind it, from 0, whose rows have changed, too.
+        """
         self._sum.forget(index)
-        self._measured.forget(index)
+        touched = self._measured.forget(index)
         self._lengths[index] = np.nan
         self._lengths.flush()
         if self._concentrations is not None:
@@ -270,6 +306,7 @@ class RoundScorer:
         self._lengths[index] = euclidean_norm(vector), promised
         self._lengths.flush()
         self._sum.add(index, functools.partial(add_direction, vector=vector))
+        return touched
 
     @property
     def scored_rounds(self) -> list[int]:
@@ -339,5 +376,5 @@ class RoundScorer:
         if not seen.scores:
             raise InputError(f"{self.folder.path}: no round is scored yet")
         files = score_files(self.pool, listed.included, seen.scores)
-        write_scores(self.folder, files, seen.compared, len(self.scored_rounds))
+        write_scores(self.folder, files, seen.compared, len(self.scored_rounds), self._chain)
         return {statistic: self.folder.scores(statistic) for statistic in files}

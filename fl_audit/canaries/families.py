@@ -385,7 +385,7 @@ def _walsh_hadamard(values: FloatArray) -> FloatArray:
     NumPy does, because importing TensorFlow takes seconds, and a server without it scores too. In
     float64, as in float32 the seventh digit of a cosine depends on the device.
     """
-    arrays = sys.modules.get("tensorflow", np)
+    arrays = sys.modules.get("tensorflow") or np
     log_size = values.size.bit_length() - 1
     sizes = [1 << ((log_size + axis) // 3) for axis in range(3)]
     first, middle, last = (_sylvester(size) for size in sizes)

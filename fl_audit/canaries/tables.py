@@ -11,25 +11,23 @@ _PoolSize = Annotated[int, Meta(ge=2, le=10_000_000)]
 
 
 class Canaries(Table, frozen=True, tag_field="kind", tag="vectors"):
-    """A pool of canary vectors, about half of which take part in training.
+    """Canaries that are random vectors; about half are included in training.
 
     Attributes:
-      count: The size of the pool, included and excluded together; 0 trains without canaries and
-        audits nothing, as a baseline for accuracy.
-      max_per_round: The number of canaries that a round may hold on average. Each is an update as
-        long as the model, and where they outnumber the real clients the model learns little.
-      family: The law of the vectors.
-      inclusion: How it is decided which canaries take part: `coins`, by a fair coin each (Steinke
-        et al. Algorithm 1), which all methods allow; `unequal_coins`, by a coin each of another
-        probability (Proposition 5.7); `pairs`, one of each two by a fair coin (appendix A); or
-        `fixed_half`, half of them drawn at random (Andrew et al. section 5). What a method's proof
-        does not cover is left out.
-      inclusion_probability: The probability with which `unequal_coins` include a canary, other than
-        0.5, which is that of all other ways.
-      store: The place where gaussian vectors are kept, rounded to 16 bits a coordinate, instead of
-        being made anew for every score; 2 x count x parameters bytes.
-      store_path: The file of a store on disk; an existing one is used if it is of this pool. A
-        relative path starts at the config file's folder.
+      count: Number of canaries, included and excluded; 0 for a baseline.
+      max_per_round: Most canaries in a round, on average. Where they outnumber real clients, the
+        model learns little.
+      family: Distribution of the vectors.
+      inclusion: How canaries are included (docs/canaries.md). `coins`: by a fair coin each, which
+        every method allows; `unequal_coins`: by coins of another probability; `pairs`: one of each
+        two; `fixed_half`: a random half.
+      inclusion_probability: Inclusion probability of `unequal_coins`, other than 0.5.
+      store: Where `gaussian` vectors are cached at 16 bits a coordinate, instead of being generated
+        for every score: 2 x count x parameters bytes.
+      store_path: File of a store on disk; reused if it holds these canaries.
+      arms: Two ways or more to participate, to which canaries are assigned at random in place of
+        what `[participation]` says of canaries: `once`, `repeats:N`, `each_epoch:E`, `poisson:Q`,
+        `min_separation:B`, `late:R`, `every_round`. The report compares them.
     """
 
     path_keys: ClassVar[tuple[str, ...]] = ("store_path",)
@@ -41,38 +39,37 @@ class Canaries(Table, frozen=True, tag_field="kind", tag="vectors"):
     inclusion_probability: OpenUnitFloat | None = None
     store: Literal["none", "memory", "disk"] = "none"
     store_path: str | None = None
+    arms: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Checks that there are two canaries to compare, or none."""
         if self.count == 1:
             raise ValueError("count must be at least 2, or 0 for no canaries, got 1")
         check_inclusion(self.inclusion, coin_probability(self))
+        if len(self.arms) == 1 or len(set(self.arms)) < len(self.arms):
+            raise ValueError("arms must be two different ones or more, or left out")
+        if self.arms and self.inclusion == "pairs":
+            raise ValueError("arms do not go with inclusion 'pairs', whose two have to be alike")
 
 
 class ExampleCanaries(Table, frozen=True, tag_field="kind", tag="examples"):
-    """A pool of canaries that hold data and train on it as clients do (Steinke et al. section 6).
+    """Canaries that hold data and train on it as clients do (Steinke et al. 2023, section 6).
 
     Attributes:
-      source: The source of the data: `in_distribution` takes examples of clients drawn at random,
-        who are then no real clients; `mislabelled` takes the same with each label drawn uniformly
-        from the wrong classes; `file` takes a user's own.
-      count: The size of the pool, included and excluded together. Under `file` the default is all
-        clients of the file, and this key takes the first so many of them.
-      examples_per_canary: The number of examples of a canary; by default all those of one client.
-        Under `file` the file decides it.
-      path: The user's own file under `file`: for next-word tasks a CSV with the columns `client_id`
-        and `text`, one sentence in each row; for images an NPZ file with the arrays `inputs`,
-        `labels` and optionally `client_id`, or a CSV with the columns `client_id` and `label` and
-        one column for each number of an input. A canary is all the rows of one client. A relative
-        path starts at the config file's folder.
-      max_per_round: The number of canaries that a round may hold on average.
-      inclusion: How it is decided which canaries take part: `coins`, by a fair coin each (Steinke
-        et al. Algorithm 1), which all methods allow; `unequal_coins`, by a coin each of another
-        probability (Proposition 5.7); `pairs`, one of each two by a fair coin (appendix A); or
-        `fixed_half`, half of them drawn at random (Andrew et al. section 5). What a method's proof
-        does not cover is left out.
-      inclusion_probability: The probability with which `unequal_coins` include a canary, other than
-        0.5, which is that of all other ways.
+      source: `in_distribution`: examples of random clients, who are then no real clients.
+        `mislabelled`: the same, each with a random wrong label. `file`: `path`.
+      count: Number of canaries, included and excluded. Under `file`: the first so many clients, by
+        default all.
+      examples_per_canary: Examples per canary; by default all of one client's. Not with `file`.
+      path: The file under `source = "file"`; the rows of one client are a canary. Next-word tasks:
+        CSV with `client_id` and `text`, a sentence per row. Images: NPZ with `inputs`, `labels` and
+        optionally `client_id`, or CSV with `client_id`, `label` and a column per input number.
+      max_per_round: Most canaries in a round, on average. Where they outnumber real clients, the
+        model learns little.
+      inclusion: How canaries are included (docs/canaries.md). `coins`: by a fair coin each, which
+        every method allows; `unequal_coins`: by coins of another probability; `pairs`: one of each
+        two; `fixed_half`: a random half.
+      inclusion_probability: Inclusion probability of `unequal_coins`, other than 0.5.
     """
 
     path_keys: ClassVar[tuple[str, ...]] = ("path",)

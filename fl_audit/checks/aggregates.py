@@ -64,8 +64,8 @@ def log_p_longer(squared_length: FloatArray, dof: FloatArray, norm_bound: FloatA
     Returns:
       Logarithms, at most 0.
     """
-    noncentrality = norm_bound**2
-    above = np.maximum(squared_length - dof - noncentrality, 0)
+    noncentrality = _square(norm_bound)
+    above = _excess(squared_length, dof + noncentrality)
     linear = np.asarray(2 * np.sqrt(dof + 2 * noncentrality))
     return -(_root(2.0, linear, above) ** 2)
 
@@ -88,17 +88,31 @@ def log_p_autocorrelation(
     Returns:
       Logarithms, at most 0.
     """
-    above = np.maximum(np.abs(product) - norm_bound**2, 0)
+    above = _excess(np.abs(product), _square(np.asarray(norm_bound)))
     linear = np.asarray(np.sqrt(8.0) * norm_bound + np.sqrt(2 * num_pairs))
     root = _root(2.0, linear, above)
     # The factor 4 stands for two parts times two signs.
     return np.asarray(np.minimum(np.log(4) - root**2, 0))
 
 
+def _square(norm: FloatArray) -> FloatArray:
+    """The square; infinite beyond the range of floats, as under noise of next to nothing."""
+    with np.errstate(over="ignore"):
+        return np.asarray(norm * norm)
+
+
+def _excess(value: FloatArray, bound: FloatArray) -> FloatArray:
+    """What a value has above a bound, at least 0; nothing is above an infinite bound."""
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isinf(bound), 0.0, np.maximum(value - bound, 0.0))
+
+
 def _root(quadratic: float, linear: FloatArray, value: FloatArray) -> FloatArray:
     """The solution r >= 0 of quadratic r^2 + linear r = value."""
     # This form avoids the difference of two nearly equal numbers.
-    root = 2 * value / (linear + np.sqrt(linear**2 + 4 * quadratic * np.minimum(value, 1e300)))
+    root = (
+        2 * value / (linear + np.hypot(linear, np.sqrt(4 * quadratic * np.minimum(value, 1e300))))
+    )
     return np.asarray(np.where(np.isinf(value), np.inf, root))
 
 
@@ -236,8 +250,9 @@ def strongest_autocorrelation(
     if not 1 < dim <= MOST_COORDINATES:
         return None
     # In units of the noise, which keeps float32's range whatever the clip norm is. A length that
-    # only a broken clip leaves may still overflow; another check finds that.
-    with np.errstate(over="ignore", invalid="ignore"):
+    # only a broken clip leaves may still overflow, which another check finds; so may any length
+    # over noise of next to nothing.
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         products = _products_by_lag(aggregate / np.float32(stddev))
     if not np.isfinite(products).all():
         return None
@@ -448,7 +463,14 @@ class _Rounds:
 
 def _enough_noise(rounds: _Rounds) -> Check:
     """The check that no variable is shorter than its noise."""
-    return _long_enough("enough_noise", rounds, rounds.squared / rounds.noise**2, rounds.sizes)
+    lengths = _over_noise(rounds.squared, rounds.noise)
+    return _long_enough("enough_noise", rounds, lengths, rounds.sizes)
+
+
+def _over_noise(squared: FloatArray, noise: FloatArray) -> FloatArray:
+    """Squared lengths over the noise's variance; infinite beyond the range of floats."""
+    with np.errstate(divide="ignore", over="ignore"):
+        return np.asarray((np.sqrt(squared) / noise) ** 2)
 
 
 def _fresh_noise(rounds: _Rounds) -> Check:
@@ -461,7 +483,7 @@ def _fresh_noise(rounds: _Rounds) -> Check:
     can_be_seen = np.sqrt(dof) * noise[1:] > _RESOLUTION * np.sqrt(squared[1:])
     lengths = np.full_like(squared, np.nan)
     is_tested = (rounds.sizes > 1) & can_be_seen
-    lengths[1:] = np.where(is_tested, unexplained / noise[1:] ** 2, np.nan)
+    lengths[1:] = np.where(is_tested, _over_noise(unexplained, noise[1:]), np.nan)
     return _long_enough("fresh_noise", rounds, lengths, dof)
 
 
@@ -505,12 +527,16 @@ def _noise_everywhere(run: RunAggregates, coordinates: CoordinateLengths) -> Che
 def _bounded_length(rounds: _Rounds) -> Check:
     """The check that no variable is longer than clipped updates and their noise can be.
 
-    Without noise chance plays no part.
+    Chance plays no part without noise, nor with so little that floats cannot hold the square of
+    its ratio to the bound.
     """
     squared, bound = rounds.squared, _ROUNDING * rounds.norm_bound
     noise = (1 + _OFF) * rounds.noise
     sizes = np.broadcast_to(rounds.sizes, squared.shape)
-    likely = log_p_longer(squared / noise**2, sizes, np.broadcast_to(bound / noise, squared.shape))
+    with np.errstate(divide="ignore", over="ignore"):
+        norm_bound = np.broadcast_to(bound / noise, squared.shape)
+    likely = log_p_longer(_over_noise(squared, noise), sizes, norm_bound)
+    is_certain = (rounds.stddev == 0) | np.isinf(_square(norm_bound))
     certain = np.where(np.sqrt(squared) <= bound, 0.0, -np.inf)
     certain = np.where(np.isnan(squared + bound), np.nan, certain)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -518,7 +544,7 @@ def _bounded_length(rounds: _Rounds) -> Check:
         ratio = np.where(squared > 0, np.sqrt(squared / expected), 0.0)
     return _worst(
         "bounded_length",
-        np.where(rounds.stddev == 0, certain, likely),
+        np.where(is_certain, certain, likely),
         ratio,
         badness=ratio,
         numbers=rounds.numbers,

@@ -321,8 +321,11 @@ def _best(included: Presentations, null: float) -> tuple[float, float]:
     for _ in range(_STEPS):
         whole, gone = _parted(kept, _log_ratios(included, null, share), lost)
         is_kept = np.exp(whole - np.logaddexp(whole, gone))
+        of_kept = is_kept * weights
+        if np.sum(of_kept) == 0:
+            break  # every canary is lost beyond doubt, and none is left to move the share
         kept = float(np.clip(np.mean(is_kept), 1e-6, 1 - 1e-6))
-        share = float(np.sum(is_kept * weights * included.along) / np.sum(is_kept * weights))
+        share = float(np.sum(of_kept * included.along) / np.sum(of_kept))
     return kept, share
 
 
@@ -490,7 +493,7 @@ class _FirstRounds:
         if mixture is not None:
             return f"{_in_part(mixture)} ({LOST})"
         if found.ratio > 1:
-            return f"they count for more than a client may ({_LONGER})"
+            return f"they are longer than a client may be ({_LONGER})"
         return self._shortfall()
 
     def _elsewhere(self, shifted: Mapping[int, Presentations]) -> str | None:
@@ -505,7 +508,7 @@ class _FirstRounds:
     def _shortfall(self) -> str:
         """A guess at whether all of them are shorter, or a part of them is lost."""
         if self.found.ratio <= self.found.deviation(ARRIVED):
-            return f"they do not arrive ({_GONE})"
+            return f"they are missing ({_GONE})"
         leaning = looks_lost(self.shown, self.found) if self.shown.knows_tails else 0.0
         if leaning > _LEANING:
             return f"it looks as if about {100 * (1 - self.found.ratio):.2g} % were lost ({LOST})"
@@ -532,8 +535,8 @@ def _excluded_cause(excluded: Presentations, included: Coefficient) -> str | Non
         else "the coins are inverted, or of another pool"
     )
     return (
-        f"excluded canaries, which send nothing, are in the aggregates of their rounds at "
-        f"{_share(found)} of a client's length, and included ones at {_share(included)}: {who}"
+        f"in the aggregates of their rounds, excluded canaries, which send nothing, have "
+        f"{_share(found)} × the expected norm, and included ones {_share(included)} ×: {who}"
     )
 
 
@@ -558,8 +561,8 @@ def _doubt(
 
 def _in_part(mixture: Mixture) -> str:
     return (
-        f"about {100 * (1 - mixture.kept):.2g} % of them are lost, and the others are "
-        f"{mixture.share:.2g} times as long as a client may be"
+        f"about {100 * (1 - mixture.kept):.2g} % of them are lost, and the others have "
+        f"{mixture.share:.2g} × the expected norm"
     )
 
 
@@ -578,13 +581,13 @@ def _left_over(shifted: Mapping[int, Presentations]) -> str | None:
 
 def _words(found: Coefficient) -> str:
     return (
-        f"included canaries are in the aggregates of their rounds at {_share(found)} of the length "
-        f"that clip norm and denominator allow a client ({found.count:,} presentations)"
+        f"in the aggregates of their rounds, included canaries have {_share(found)} × the expected "
+        f"norm, clip norm / denominator ({found.count:,} presentations)"
     )
 
 
 def _fault_words(found: Coefficient) -> str:
-    return f"canaries are {_share(found)} times as long in the aggregates as a client may be"
+    return f"canaries have {_share(found)} × the expected norm in the aggregates"
 
 
 def _share(found: Coefficient) -> str:
@@ -600,10 +603,10 @@ def _unclear(found: Coefficient) -> str:
     if found.standard_error > _WANTED_ERROR:
         enough = math.ceil(found.count * (found.standard_error / _WANTED_ERROR) ** 2)
         return (
-            f"{_words(found)}, and the noise hides whether they arrive; about {_rounded(enough)} "
-            "presentations would show it"
+            f"{_words(found)}; the noise is too large to tell, and about {_rounded(enough)} "
+            "presentations would be enough"
         )
-    return f"{_words(found)}, which is too far from 1 to say that they arrive as promised"
+    return f"{_words(found)}, too far from 1 for the check to pass"
 
 
 def _rounded(number: int) -> str:

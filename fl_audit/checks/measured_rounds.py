@@ -421,15 +421,18 @@ class MeasuredRounds:
         self._measured = _continued(self._folder.round_measures, shape, "measures")
         self._coordinates = LoggedTotal(self._folder.coordinate_lengths, self._dim, _COORDINATES)
 
-    def forget(self, index: int) -> None:
+    def forget(self, index: int) -> list[int]:
         """Takes out a round, counted from 0, before it is scored, perhaps again.
 
         The round behind it was compared with the aggregate that is replaced; that is taken out too.
+
+        Returns:
+          The round behind it, if its row has changed.
         """
         if self._last is not None and self._last[0] >= index:
             self._last = None
         if self._variables is None:
-            return
+            return []
         if index == 0:
             self._folder.autocorrelation.unlink(missing_ok=True)
         behind = index + 1 + np.flatnonzero(~np.isnan(self._measured[index + 1 :, 0, 0]))
@@ -439,6 +442,7 @@ class MeasuredRounds:
         self._measured.flush()
         self._told.flush()
         self._coordinates.restart_without(index)
+        return [int(number) for number in behind[:1]]
 
     def write(
         self,

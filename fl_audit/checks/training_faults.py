@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fl_audit.accounting.release import Denominator
 from fl_audit.array_types import FloatArray
 from fl_audit.number_words import significant
 
@@ -63,7 +64,7 @@ class TrainingFault:
 
 
 def training_faults(
-    curves: TrainingCurves, num_classes: int | None, *, divides_by_actual: bool
+    curves: TrainingCurves, num_classes: int | None, denominator: Denominator
 ) -> tuple[TrainingFault, ...]:
     """The faults that the rounds so far show.
 
@@ -71,10 +72,9 @@ def training_faults(
       curves: The rounds so far.
       num_classes: The number of classes, one of which a guess hits; None where labels are no
         classes, as in a regression, whose accuracy has no chance level.
-      divides_by_actual: Whether the sum of updates is divided by the number of participants, as
-        under `distributed`.
+      denominator: What the sum of updates is divided by.
     """
-    found = [*_empty_rounds(curves, divides_by_actual)]
+    found = [*_empty_rounds(curves, denominator)]
     if len(curves.clip_norm) >= _FEWEST_ROUNDS:
         found += [
             *_clip_norm(curves.clip_norm),
@@ -85,9 +85,9 @@ def training_faults(
     return tuple(found)
 
 
-def _empty_rounds(curves: TrainingCurves, divides_by_actual: bool) -> Iterator[TrainingFault]:
+def _empty_rounds(curves: TrainingCurves, denominator: Denominator) -> Iterator[TrainingFault]:
     empty = np.flatnonzero(curves.clients + curves.canaries == 0)
-    if divides_by_actual and len(empty):
+    if denominator.divisor == "actual_cohort" and len(empty):
         yield TrainingFault(
             "empty round",
             f"Nobody took part in round {empty[0] + 1}"

@@ -17,12 +17,13 @@ def add(commands: "Commands") -> None:
         commands,
         _attack,
         name="attack",
-        summary="train many models, tell those with its worst point or client from those without",
+        summary="shadow models, and membership attacks on a task or its clients",
         description=(
             "Train shadow models of a task, choose the points that they give away, and tell models "
             "trained with such a point from models trained without it. With the config of a run, "
             "the models are whole federated runs, and the points are clients."
         ),
+        example="fl-audit attack attack.toml --out runs/attack",
     )
     add_config_arguments(parser, "the task, or the run, and how it is attacked")
     parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="the folder")
@@ -48,8 +49,9 @@ def _attack(arguments: argparse.Namespace) -> int:
         bayes, valid = result.estimates[:2]
         print(
             f"{name:<7} credible interval of epsilon {bayes.lower:.4g} to {bayes.upper:.4g}, "
-            f"proven {valid.lower:.4g}"
+            f"lower bound {valid.lower:.4g}"
         )
-    print(f"guaranteed: epsilon {report.guaranteed.epsilon:.4g} at delta {report.delta:g}")
+    most = f"{report.guaranteed.epsilon:.4g} at delta {report.delta:g}"
+    print(f"upper bound from accounting: epsilon {most}")
     print(f"report: {arguments.out / 'report.html'}")
     return 0

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from fl_audit.commands.printing import (
 
 if TYPE_CHECKING:
     from fl_audit.commands.parser import Commands
+    from fl_audit.comparison import Comparison
 
 
 def add(commands: "Commands") -> None:
@@ -24,31 +26,38 @@ def add(commands: "Commands") -> None:
         commands,
         _compare,
         name="compare",
-        summary="a table and plots side by side over finished runs",
+        summary="tables and plots over finished runs",
         description=(
             "Lay finished runs side by side: participation patterns, noise levels. Runs are named "
             "by the config keys that differ; runs that differ in their seed alone are repetitions."
         ),
+        example="fl-audit compare runs/grid/runs/* --out compare.html --csv results.csv",
     )
     parser.add_argument(
         "folders",
         metavar="DIR",
         type=Path,
         nargs="+",
-        help="of a finished run, a log, or scores_*.csv",
+        help="folder of a finished run, of a log, or with scores_*.csv",
     )
     parser.add_argument(
         "--delta",
         type=float,
-        help="of estimates from folders that are no runs; default: that of the runs",
+        help="delta of estimates from folders that are no runs; default: that of the runs",
     )
     parser.add_argument("--out", metavar="FILE.html", type=Path, help="write a page with plots")
+    parser.add_argument(
+        "--csv", metavar="FILE", type=Path, help="write a row for each run, statistic and method"
+    )
+    parser.add_argument(
+        "--latex", metavar="FILE", type=Path, help="write a table for LaTeX, with booktabs"
+    )
     add_verbose(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def _compare(arguments: argparse.Namespace) -> int:
-    from fl_audit.comparison import compare, comparison_json, render_comparison
+    from fl_audit.comparison import compare, comparison_json
     from fl_audit.comparison.tables import brief_lines, comparison_lines
 
     comparison = compare(arguments.folders, arguments.delta, scoring_progress)
@@ -57,8 +66,21 @@ def _compare(arguments: argparse.Namespace) -> int:
     else:
         lines = comparison_lines if arguments.verbose else brief_lines
         print_lines(lines(comparison))
-    if arguments.out is not None:
-        sys.stdout.flush()
-        write_page(render_comparison(comparison), arguments.out)
-        print(f"page: {arguments.out}", file=sys.stderr if arguments.json else sys.stdout)
+    sys.stdout.flush()
+    _write_files(comparison, arguments)
     return 0
+
+
+def _write_files(comparison: "Comparison", arguments: argparse.Namespace) -> None:
+    """Writes the page and the tables that are asked for, and says where they are."""
+    from fl_audit.comparison import csv_text, latex_table, render_comparison
+
+    files: tuple[tuple[str, str, Path | None, Callable[[], str]], ...] = (
+        ("page", "--out", arguments.out, lambda: render_comparison(comparison)),
+        ("table", "--csv", arguments.csv, lambda: csv_text(comparison.records())),
+        ("table", "--latex", arguments.latex, lambda: latex_table(comparison)),
+    )
+    for name, option, path, text in files:
+        if path is not None:
+            write_page(text(), path, option)
+            print(f"{name}: {path}", file=sys.stderr if arguments.json else sys.stdout)

@@ -31,8 +31,9 @@ def add(commands: "Commands") -> None:
         commands,
         functools.partial(_completion, commands),
         name="completion",
-        summary="print a script that completes commands and options in a shell",
+        summary="completion of commands and options in a shell",
         description='Completion in this shell: eval "$(fl-audit completion bash)".',
+        example="fl-audit completion bash > ~/.local/share/bash-completion/completions/fl-audit",
     )
     parser.add_argument("shell", choices=sorted(_BEFORE))
 

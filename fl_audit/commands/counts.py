@@ -21,6 +21,7 @@ def add(commands: "Commands") -> None:
             "Two-sided intervals on epsilon from the counts of a membership inference attack "
             "(Zanella-Béguelin et al. 2022)."
         ),
+        example="fl-audit counts --fn 35 --tp 65 --fp 25 --tn 75 --delta 0.05 --confidence 0.95",
     )
     for option, meaning in (
         ("--fn", "members guessed to be non-members"),
@@ -30,7 +31,7 @@ def add(commands: "Commands") -> None:
     ):
         parser.add_argument(option, type=int, required=True, help=meaning)
     parser.add_argument("--delta", type=float, required=True, help="in [0, 1)")
-    parser.add_argument("--confidence", type=float, default=0.9, help="of each interval")
+    parser.add_argument("--confidence", type=float, default=0.9, help="confidence of each interval")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 

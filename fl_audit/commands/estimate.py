@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from fl_audit.commands.parser import add_command
 from fl_audit.commands.printing import (
+    add_junit,
     add_require,
     add_verbose,
     check_required,
@@ -15,6 +16,7 @@ from fl_audit.commands.printing import (
     print_json,
     print_report,
     verdict_status,
+    write_junit,
 )
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from fl_audit.report.folder import AuditedFolder
     from fl_audit.report.report import Report
     from fl_audit.verdict import ScoredStatistic
+    from fl_audit.verdict.claims import Claim, CurveClaim, ProfileClaim
 
 
 def add(commands: "Commands") -> None:
@@ -32,12 +35,13 @@ def add(commands: "Commands") -> None:
         commands,
         _estimate,
         name="estimate",
-        summary="epsilon from the scores of canaries",
+        summary="epsilon from the scores of canaries, a log or a finished run",
         description=(
             "Estimate epsilon from a file of canary scores (CSV or .parquet), or from a folder: a "
             "production system's log (docs/logs.md) or a finished run. Exits with status 3 where "
-            "the scores contradict --claimed-epsilon."
+            "the scores contradict the claim."
         ),
+        example="fl-audit estimate scores.csv --delta 1e-5 --dim 167178",
     )
     parser.add_argument(
         "scores",
@@ -45,47 +49,81 @@ def add(commands: "Commands") -> None:
         type=Path,
         help="a file with canary_id, included, score; or a folder with pool.json or scores_*.csv",
     )
-    parser.add_argument("--delta", type=float, required=True, help="in [0, 1)")
+    parser.add_argument(
+        "--delta", type=float, help="in [0, 1); default: that of a run's folder, else needed"
+    )
     parser.add_argument(
         "--statistic", metavar="NAME", help="the one statistic of a folder to look at; default: all"
     )
     parser.add_argument(
-        "--dim", type=int, help="number of trainable parameters; a folder's is in it"
+        "--dim", type=int, help="number of trainable parameters; a folder names its own"
     )
     parser.add_argument(
         "--canaries",
         choices=("gaussian", "rademacher", "hadamard"),
         help="family of the canaries whose cosines with one vector the scores are; needs --dim. "
-        "With gaussian bounds take the exact law of an excluded score; else they take what holds "
-        "for all families and any vector. A folder's is in it",
+        "With gaussian, bounds use the exact distribution of an excluded score; else a bound on "
+        "its tail that holds for every family. A folder names its own",
     )
-    parser.add_argument("--confidence", type=float, default=0.95, help="of each bound")
-    parser.add_argument("--methods", metavar="a,b,...", help="default: all that apply")
+    parser.add_argument("--confidence", type=float, default=0.95, help="confidence of each bound")
+    parser.add_argument(
+        "--methods", metavar="a,b,...", help="the methods to use; default: all that apply"
+    )
     parser.add_argument(
         "--null",
         choices=("closed_form", "empirical"),
-        help="law of an excluded score; default: closed_form with --dim, else empirical; in a "
-        "folder: what is known of each statistic",
+        help="null distribution of an excluded score; default: closed_form with --dim, else "
+        "empirical; in a folder: what is known of each statistic",
     )
-    parser.add_argument(
-        "--claimed-epsilon",
-        metavar="E",
-        type=float,
-        help="give a verdict on the claim of (E, delta)-privacy for whom the canaries stand for",
-    )
+    _add_claims(parser)
     add_require(parser)
+    add_junit(parser)
     parser.add_argument("--out", metavar="FILE.html", type=Path, help="write a page, as runs have")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_verbose(parser)
+
+
+def _add_claims(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of claims, of which a call makes one at most."""
+    claims = parser.add_argument_group("claim, at most one").add_mutually_exclusive_group()
+    claims.add_argument(
+        "--claimed-epsilon",
+        metavar="E",
+        type=float,
+        help="test the claim that training is (E, delta)-private",
+    )
+    claims.add_argument(
+        "--claimed-mu",
+        metavar="MU",
+        type=float,
+        help="test the claim that training is MU-GDP, as a whole trade-off curve",
+    )
+    claims.add_argument(
+        "--claimed-rho", metavar="RHO", type=float, help="test the claim of RHO-zCDP, likewise"
+    )
+    claims.add_argument(
+        "--claimed-noise",
+        metavar="Z",
+        type=float,
+        help="test the claim of Gaussian noise with this multiplier, for canaries of one round",
+    )
+    claims.add_argument(
+        "--claimed-profile",
+        metavar="FILE.csv",
+        type=Path,
+        help="test the claim of a privacy profile, with columns epsilon and delta, likewise",
+    )
 
 
 def _estimate(arguments: argparse.Namespace) -> int:
     from fl_audit.commands.printing import scoring_progress
     from fl_audit.report.folder import AuditedFolder
 
-    is_claimed = arguments.claimed_epsilon is not None
+    is_claimed = any(getattr(arguments, name) is not None for name in _CLAIMS)
     check_required(arguments.require, is_claimed=is_claimed, how="give --claimed-epsilon")
     source = AuditedFolder(arguments.scores, scoring_progress)
+    if arguments.delta is None:
+        arguments.delta = _recorded_delta(arguments.scores)
     audit = _of_folder if arguments.scores.is_dir() else _of_file
     report, scored = audit(source, arguments)
     if arguments.json:
@@ -96,8 +134,22 @@ def _estimate(arguments: argparse.Namespace) -> int:
         sys.stdout.flush()
         _write_page(report, scored, source, arguments.out)
         print(f"page: {arguments.out}", file=sys.stderr if arguments.json else sys.stdout)
-    outcome = None if report.verdict is None else report.verdict.outcome
-    return verdict_status(outcome, arguments.require)
+    write_junit(report, arguments.junit, arguments.require)
+    return verdict_status(report.verdict, arguments.require)
+
+
+def _recorded_delta(scores: Path) -> float:
+    """The delta that a folder records.
+
+    Raises:
+      InputError: It records none.
+    """
+    from fl_audit.errors import InputError
+    from fl_audit.report.folder import recorded_delta
+
+    if (delta := recorded_delta(scores)) is None:
+        raise InputError(f"--delta: is required, as {scores} records none, such as --delta 1e-5")
+    return delta
 
 
 def _json(report: "Report", is_folder: bool) -> dict[str, object]:
@@ -175,8 +227,44 @@ def _asked(arguments: argparse.Namespace) -> "Asked":
         delta=arguments.delta,
         confidence=arguments.confidence,
         methods=None if methods is None else [name.strip() for name in methods.split(",")],
-        claimed_epsilon=arguments.claimed_epsilon,
+        claim=_claim(arguments),
     )
+
+
+_CLAIMS = ("claimed_epsilon", "claimed_mu", "claimed_rho", "claimed_noise", "claimed_profile")
+
+
+def _claim(arguments: argparse.Namespace) -> "Claim | CurveClaim | None":
+    from fl_audit.verdict.claims import (
+        Claim,
+        GaussianClaim,
+        NoiseClaim,
+        ZeroConcentratedClaim,
+    )
+
+    if arguments.claimed_epsilon is not None:
+        return Claim(arguments.claimed_epsilon, arguments.delta)
+    if arguments.claimed_mu is not None:
+        return GaussianClaim(arguments.claimed_mu, arguments.delta)
+    if arguments.claimed_rho is not None:
+        return ZeroConcentratedClaim(arguments.claimed_rho, arguments.delta)
+    if arguments.claimed_noise is not None:
+        return NoiseClaim(arguments.claimed_noise, arguments.delta)
+    if arguments.claimed_profile is not None:
+        return _profile_claim(arguments.claimed_profile, arguments.delta)
+    return None
+
+
+def _profile_claim(path: Path, delta: float) -> "ProfileClaim":
+    from fl_audit.errors import InputError
+    from fl_audit.formats.profile_file import read_profile
+    from fl_audit.verdict.claims import ProfileClaim
+
+    points = read_profile(path)
+    try:
+        return ProfileClaim(points, delta)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
 
 
 def _write_page(

@@ -19,6 +19,7 @@ def add(commands: "Commands") -> None:
         name="init",
         summary="write a commented config to start from",
         description="Write a config for a task, with every key, its default and its meaning.",
+        example="fl-audit init digits --out config.toml",
     )
     parser.add_argument("task", metavar="TASK", help="the kind of the task, such as digits or text")
     parser.add_argument(

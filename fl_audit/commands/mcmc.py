@@ -37,26 +37,29 @@ def add(commands: "Commands") -> None:
         commands,
         _mcmc,
         name="mcmc",
-        summary="the posterior of epsilon from error counts of several challenge bases",
+        summary="the posterior of epsilon from counts of several challenge bases",
         description=(
             "Posterior of epsilon and of the attacks' strength from error counts "
             "(Yıldırım et al. 2025, MCMC-DP-Est)."
         ),
+        example="fl-audit mcmc runs/attack/counts.csv --delta 1e-5",
     )
-    parser.add_argument("counts", metavar="COUNTS.csv", type=Path, help="fp, n0, fn, n1")
+    parser.add_argument(
+        "counts", metavar="COUNTS.csv", type=Path, help="a file with the columns fp, n0, fn, n1"
+    )
     parser.add_argument("--delta", type=float, required=True, help="in [0, 1)")
-    parser.add_argument("--confidence", type=float, default=0.9, help="of each interval")
+    parser.add_argument("--confidence", type=float, default=0.9, help="confidence of each interval")
     parser.add_argument(
         "--correlated",
         action="store_true",
-        help="decisions on one base share shadow models (equation 7); needs mhaar, its default",
+        help="decisions on one base share shadow models (equation 7); needs mhaar",
     )
     parser.add_argument(
         "--alpha-prior",
         default="strength",
         metavar="NAME",
         help=(
-            "error rates given epsilon: strength (default; the strength is unknown), uniform, "
+            "error rates given epsilon: strength (the strength is unknown), uniform, "
             "strongest, a fixed strength in [0, 1], or beta:A,B"
         ),
     )
@@ -65,16 +68,17 @@ def add(commands: "Commands") -> None:
         metavar="V",
         type=float,
         default=10.0,
-        help="of the normal law that, cut to [0, inf), is epsilon's prior; default: 10",
+        help="variance of the half-normal prior of epsilon",
     )
     parser.add_argument(
         "--method",
         choices=("grid", "mhaar"),
-        help="grid: without Monte Carlo (default); mhaar: the paper's Markov chain",
+        help="grid: without Monte Carlo; mhaar: the paper's Markov chain; default: grid, or mhaar "
+        "with --correlated",
     )
     for flag, help_text in _CHAIN_FLAGS.items():
         parser.add_argument(flag, metavar="N", type=int, help=help_text)
-    parser.add_argument("--seed", type=int, default=0, help="of mhaar")
+    parser.add_argument("--seed", type=int, default=0, help="seed of mhaar")
     parser.add_argument("--out", metavar="FILE.html", type=Path, help="write a page with plots")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 

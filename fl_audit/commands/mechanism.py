@@ -16,8 +16,12 @@ def add(commands: "Commands") -> None:
         commands,
         _mechanism,
         name="mechanism",
-        summary="one-shot audit of one Gaussian mechanism release",
+        summary="one-shot audits of one release of a Gaussian mechanism",
         description="Audit single releases of a Gaussian mechanism (Andrew et al. 2023, Table 1).",
+        example=(
+            "fl-audit mechanism --epsilon 1 --delta 1e-5 --dim 10000 --canaries 1000 --trials 9 "
+            "--seed 1"
+        ),
     )
     parser.add_argument("--epsilon", type=float, required=True, help="true one, which sets sigma")
     parser.add_argument("--delta", type=float, required=True, help="in (0, 1)")

@@ -18,12 +18,35 @@ if TYPE_CHECKING:
 _LARGEST = 2**63 - 1
 
 
+class _Help(argparse.HelpFormatter):
+    """Help with every default, and with indented lines as they are."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        has_none = action.default is None or isinstance(action.default, bool | list)
+        is_told = "default:" in (action.help or "") or action.default is argparse.SUPPRESS
+        if has_none or is_told:
+            return action.help
+        return f"{action.help}; default: %(default)s"
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return "\n\n".join(
+            part if "\n  " in part else super(_Help, self)._fill_text(part, width, indent)
+            for part in text.split("\n\n")
+        )
+
+
 class Parser(argparse.ArgumentParser):
-    """A parser that reports an error in one line, with the nearest known option."""
+    """A parser that reports an error in one line, with the nearest known option.
+
+    Attributes:
+      summary: What the command is for, in a line; empty for the program's own parser.
+    """
+
+    summary = ""
 
     def __init__(self, *args, **kwargs) -> None:  # type: ignore[no-untyped-def]
         """Makes whole numbers and paths of all commands be checked as they are read."""
-        super().__init__(*args, **kwargs)
+        super().__init__(*args, **{"formatter_class": _Help, **kwargs})
         self.register("type", int, _whole_number)
         self.register("type", Path, _path)
 
@@ -32,13 +55,14 @@ class Parser(argparse.ArgumentParser):
         raise InputError(message)
 
     def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
-        """Parses arguments; an unknown option is refused before missing arguments are reported."""
+        """Parses arguments; unknown commands and options are refused before missing arguments."""
         self._refuse_unknown_options(sys.argv[1:] if args is None else args)
         return super().parse_known_args(args, namespace)
 
     def _refuse_unknown_options(self, args: Sequence[str]) -> None:
         for token in args:
             if self._subparsers is not None and not token.startswith("-"):
+                self._refuse_unknown_command(token)
                 return  # what follows belongs to the command, whose own parser checks it
             if token == "--":
                 return
@@ -46,6 +70,12 @@ class Parser(argparse.ArgumentParser):
             if name.startswith("--") and name not in self._option_string_actions:
                 hint = nearest(name, [o for o in self._option_string_actions if o[:2] == "--"])
                 self.error(f"unknown option {name!r}: {hint}")
+
+    def _refuse_unknown_command(self, name: str) -> None:
+        assert self._subparsers is not None
+        known = self._subparsers._group_actions[0].choices or ()
+        if name not in known:
+            self.error(f"unknown command {name!r}: {nearest(name, map(str, known))}")
 
 
 def _whole_number(text: str) -> int:
@@ -68,6 +98,7 @@ def add_command(
     name: str,
     summary: str,
     description: str,
+    example: str,
 ) -> Parser:
     """Adds a command and returns its parser.
 
@@ -77,8 +108,12 @@ def add_command(
       name: Name of the command.
       summary: One line for the list of commands.
       description: Text for the command's own --help.
+      example: A command line that does something useful, for the end of the command's --help.
     """
-    parser = commands.add_parser(name, help=summary, description=description, allow_abbrev=False)
+    parser = commands.add_parser(
+        name, description=description, epilog=f"example:\n  {example}", allow_abbrev=False
+    )
+    parser.summary = summary
     parser.set_defaults(command=command)
     parser.add_argument(
         "--verbosity",
@@ -110,7 +145,7 @@ def add_config_arguments(parser: "Parser", summary: str) -> None:
         dest="overrides",
         action="append",
         default=[],
-        help="change one key of the config; may be repeated",
+        help="change a key of the config, such as mechanism.noise_multiplier=0.5; may be repeated",
     )
 
 

@@ -26,12 +26,13 @@ def add(commands: "Commands") -> None:
         commands,
         _plan,
         name="plan",
-        summary="what an audit would say, can tell and costs, before anything is trained",
+        summary="what an audit can show and what it costs, before training",
         description=(
             "Predict the estimates of a run by simulation of its aggregates alone: how they depend "
             "on canaries, repeats, noise and clip norm, what the audit can tell of a claim, and "
             "what it costs. No client is trained."
         ),
+        example="fl-audit plan config.toml --set mechanism.noise_multiplier=0.5",
     )
     add_config_arguments(parser, "what would be run")
     parser.add_argument(
@@ -46,15 +47,23 @@ def add(commands: "Commands") -> None:
     add_calibrate(
         parser, "train the first rounds for so long, by default a minute, and predict hours"
     )
-    parser.add_argument("--runs", metavar="N", type=int, default=1, help="such runs, for hours")
-    parser.add_argument("--machines", metavar="N", type=int, default=1, help="that share the runs")
+    parser.add_argument(
+        "--runs", metavar="N", type=int, default=1, help="number of runs to estimate hours for"
+    )
+    parser.add_argument(
+        "--machines",
+        metavar="N",
+        type=int,
+        default=1,
+        help="number of machines that share the runs",
+    )
     add_verbose(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def _plan(arguments: argparse.Namespace) -> int:
     config = config_of(arguments)
-    hint("loading the task; the plan takes about a minute, and longer for 10,000 rounds or more")
+    hint("loading the task; the plan takes some seconds, and longer for 10,000 rounds or more")
     from fl_audit.engines.tff import environment
 
     environment.set_defaults()

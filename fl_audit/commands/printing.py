@@ -12,6 +12,7 @@ from fl_audit.progress import bar, hint
 
 if TYPE_CHECKING:
     from fl_audit.report import Report
+    from fl_audit.verdict import Verdict
 
 
 def add_verbose(parser: argparse.ArgumentParser) -> None:
@@ -69,8 +70,13 @@ def print_json(value: dict[str, object]) -> None:
     print(json.dumps(value, allow_nan=False))
 
 
-def write_page(html: str, path: Path) -> None:
-    """Writes a page, which appears whole.
+def write_page(html: str, path: Path, option: str = "--out") -> None:
+    """Writes a page or a table, which appears whole.
+
+    Args:
+      html: The text.
+      path: The file.
+      option: The option that names it, for the message of an error.
 
     Raises:
       InputError: The file cannot be written.
@@ -80,7 +86,7 @@ def write_page(html: str, path: Path) -> None:
     try:
         write_text(path, html)
     except OSError as error:
-        raise InputError(f"--out {path}: cannot be written: {error.strerror}") from error
+        raise InputError(f"{option} {path}: cannot be written: {error.strerror}") from error
 
 
 def scoring_progress(paths: list[Path]) -> Iterator[Path]:
@@ -118,13 +124,41 @@ def check_required(required: str | None, *, is_claimed: bool, how: str) -> None:
         raise InputError(f"--require {required}: needs a claim; {how}")
 
 
-def verdict_status(outcome: str | None, required: str | None = None) -> int:
+def add_junit(parser: argparse.ArgumentParser) -> None:
+    """Adds the option that writes what a CI system shows."""
+    parser.add_argument(
+        "--junit",
+        metavar="FILE.xml",
+        type=Path,
+        help="write the verdict and the checks as JUnit XML, which CI systems show as tests",
+    )
+
+
+def write_junit(report: "Report", path: Path | None, required: str | None) -> None:
+    """Writes the verdict and the checks for a CI system.
+
+    Args:
+      report: The report.
+      path: The file; None for nothing.
+      required: What --require asks for; None for nothing.
+
+    Raises:
+      InputError: The file cannot be written.
+    """
+    if path is not None:
+        from fl_audit.report.junit import junit_xml
+
+        write_page(junit_xml(report, required), path, "--junit")
+
+
+def verdict_status(verdict: "Verdict | None", required: str | None = None) -> int:
     """The exit status: 3 for a contradicted claim, 4 for one that is not as required, else 0.
 
     Args:
-      outcome: The outcome of the verdict; None without a claim.
+      verdict: The verdict; None where nothing was tested. One on what nobody claims sets no status.
       required: What --require asks for; None for nothing.
     """
+    outcome = None if verdict is None or not verdict.claim.is_stated else verdict.outcome
     if outcome == "contradicted":
         return EXIT_CONTRADICTED
     return EXIT_NOT_CONSISTENT if required is not None and outcome != required else 0

@@ -17,8 +17,9 @@ def add(commands: "Commands") -> None:
         commands,
         _quickstart,
         name="quickstart",
-        summary="the main job end to end on a small real task, in minutes, no download",
+        summary="two small audits end to end, in minutes, no download",
         description="Audit two small runs, one without noise and one with, and report on both.",
+        example="fl-audit quickstart",
     )
     parser.add_argument(
         "--out", metavar="DIR", type=Path, help="default: the first free runs/quickstart-N"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from fl_audit.commands.parser import add_command, add_config_arguments, config_of
 from fl_audit.commands.printing import (
+    add_junit,
     add_require,
     add_verbose,
     check_required,
@@ -14,6 +15,7 @@ from fl_audit.commands.printing import (
     print_json,
     print_report,
     verdict_status,
+    write_junit,
 )
 
 if TYPE_CHECKING:
@@ -29,13 +31,21 @@ def add(commands: "Commands") -> None:
         summary="train with canaries, score them, estimate epsilon, report",
         description=(
             "Train with canary clients, score them, estimate epsilon and write a report. Exits "
-            "with status 3 where the config's audit.claimed_epsilon is contradicted."
+            "with status 3 where the config's claim is contradicted."
         ),
+        example="fl-audit run config.toml --out runs/first",
     )
     add_config_arguments(parser, "what to run")
     parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="the run folder")
     parser.add_argument("--resume", action="store_true", help="go on from DIR's last checkpoint")
+    parser.add_argument(
+        "--commitment",
+        metavar="FILE",
+        type=Path,
+        help="refuse any other config than `fl-audit commit` wrote FILE for, and note it in DIR",
+    )
     add_require(parser)
+    add_junit(parser)
     parser.add_argument("--json", action="store_true", help="print report.json")
     add_verbose(parser)
 
@@ -46,16 +56,15 @@ def _run(arguments: argparse.Namespace) -> int:
     from fl_audit.report import report_to_json
 
     config = config_of(arguments)
-    is_claimed = config.audit.claimed_epsilon is not None
     how = "set audit.claimed_epsilon in the config"
-    check_required(arguments.require, is_claimed=is_claimed, how=how)
+    check_required(arguments.require, is_claimed=config.audit.is_claimed, how=how)
     go = continue_run if arguments.resume else start_run
-    report = go(config, arguments.out)
+    report = go(config, arguments.out, commitment=arguments.commitment)
     if arguments.json:
         print_json(report_to_json(report))
     else:
         print_report(
             report, in_full if arguments.verbose else in_brief, RunFolder(arguments.out).report_html
         )
-    outcome = None if report.verdict is None else report.verdict.outcome
-    return verdict_status(outcome, arguments.require)
+    write_junit(report, arguments.junit, arguments.require)
+    return verdict_status(report.verdict, arguments.require)

@@ -21,6 +21,7 @@ def add(commands: "Commands") -> None:
         name="show",
         summary="print the report of a finished run, or open its page",
         description="Print what `run` printed at its end, from the folder of a finished run.",
+        example="fl-audit show runs/first --verbose",
     )
     parser.add_argument("folder", metavar="RUN", type=Path, help="the folder of a finished run")
     add_verbose(parser)

@@ -23,11 +23,12 @@ def add(commands: "Commands") -> None:
         commands,
         _sweep,
         name="sweep",
-        summary="many runs of one config, side by side on Ray, and their comparison",
+        summary="many runs of one config, side by side, and their comparison",
         description=(
             "Run all combinations of a grid, some side by side in processes; finished runs are not "
             "run again, interrupted ones go on. Exits with status 1 where a run failed."
         ),
+        example="fl-audit sweep grid.toml --out runs/grid --dry-run",
     )
     parser.add_argument(
         "grid", metavar="GRID.toml", type=Path, help="the base config, and what changes in it"
@@ -101,6 +102,8 @@ def _lines(states: "Sequence[RunState]", out: Path, is_dry: bool) -> list[str]:
     )
     if is_dry:
         return lines
+    if counts["finished"]:
+        lines.append(f"table: {out / 'results.csv'}")
     if counts["finished"] >= 2:
         return [*lines, f"page: {out / 'compare.html'}"]
     return [*lines, "no page: a comparison needs two finished runs"]

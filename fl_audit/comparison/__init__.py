@@ -3,9 +3,15 @@
 It reads report.json of each run and nothing else; nothing here imports TensorFlow.
 """
 
-from fl_audit.comparison.comparison import Comparison, compare, comparison_json
+from fl_audit.comparison.comparison import (
+    Comparison,
+    compare,
+    comparison_json,
+    comparison_of,
+)
+from fl_audit.comparison.exports import csv_text, latex_table
 from fl_audit.comparison.page import render_comparison
-from fl_audit.comparison.reported_run import ReportedRun, read_report
+from fl_audit.comparison.reported_run import ReportedRun, read_report, read_reported_runs
 from fl_audit.comparison.tables import comparison_lines
 
 __all__ = [
@@ -14,6 +20,10 @@ __all__ = [
     "compare",
     "comparison_json",
     "comparison_lines",
+    "comparison_of",
+    "csv_text",
+    "latex_table",
     "read_report",
+    "read_reported_runs",
     "render_comparison",
 ]

@@ -13,6 +13,8 @@ from fl_audit.attacks.logs import Progress
 from fl_audit.attacks.threat_models import STATISTICS, title_of
 from fl_audit.comparison.reported_run import PARTIES, Party, ReportedRun, read_reported_runs
 from fl_audit.comparison.settings import Setting, Spread, group_by_setting, value_text
+from fl_audit.errors import InputError
+from fl_audit.estimators.result import Record, data_frame
 from fl_audit.number_words import significant
 from fl_audit.report.checks import failed_checks
 
@@ -89,6 +91,32 @@ class Comparison:
         """The settings on the Pareto front of accuracy and the analytical epsilon."""
         return self._front([_range(setting.guarantee(party)) for setting in self.settings])
 
+    def records(self, folder: Path | None = None) -> list[Record]:
+        """A row for each run, statistic and method, as `pandas.DataFrame` takes them.
+
+        A run without canaries, which is there for its accuracy, has one row without a method.
+
+        Args:
+          folder: The folder that the runs' folders are named from; None names them as given.
+        """
+        labels = {run: setting.label for setting in self.settings for run in setting.runs}
+        rows: list[Record] = []
+        for run in self.runs:
+            place = run.folder if folder is None else run.folder.relative_to(folder)
+            keys = {key: _cell(run.config.get(key)) for key in ("seed", *self.differing)}
+            start = {"run": str(place), "setting": labels[run]} | keys | _facts(run)
+            made = run.report.records() or [dict.fromkeys(_WITHOUT_CANARIES)]
+            rows += [start | row for row in made]
+        return rows
+
+    def to_pandas(self) -> Any:
+        """The rows of `records` as a `pandas.DataFrame`.
+
+        Raises:
+          InputError: pandas is not installed.
+        """
+        return data_frame(self.records())
+
     def _front(self, ranges: Sequence[tuple[float, float] | None]) -> tuple[Setting, ...]:
         """The Pareto front by mean accuracy, of the settings with an epsilon and an accuracy."""
         known = [
@@ -99,6 +127,29 @@ class Comparison:
         numbers = np.array([row[1:] for row in known]).reshape(-1, 3)
         is_on_front = pareto_front(*numbers.T)
         return tuple(row[0] for row, is_on in zip(known, is_on_front, strict=True) if is_on)
+
+
+_WITHOUT_CANARIES = ("statistic", "threat_model", "method", "kind", "epsilon", "lower", "upper")
+"""The columns that are empty in the row of a run without canaries."""
+
+
+def _cell(value: object) -> object:
+    """A value of a config as one cell: that of a list is text."""
+    return " ".join(map(str, value)) if isinstance(value, list | tuple) else value
+
+
+def _facts(run: ReportedRun) -> Record:
+    """What is known of a run beside its estimates; None where it is not."""
+    record = run.record
+    return {
+        "noise_multiplier": None if record is None else record.release.noise.noise_multiplier,
+        "rounds": run.report.num_rounds,
+        "presentations": run.presentations,
+        "num_canaries": run.report.num_canaries,
+        "accuracy": None if record is None else record.accuracy,
+        "accounting_client": run.guarantee("client"),
+        "accounting_canary": run.guarantee("canary"),
+    }
 
 
 def _range(spread: Spread | None) -> tuple[float, float] | None:
@@ -119,7 +170,13 @@ def compare(
       InputError: Fewer than two folders are given, one is given twice, one has neither a finished
         run nor scores, or delta is not given and the runs do not have one delta.
     """
-    runs = read_reported_runs(folders, delta, progress)
+    if len(folders) < 2:
+        raise InputError(f"compare needs at least two run folders, got {len(folders)}")
+    return comparison_of(read_reported_runs(folders, delta, progress))
+
+
+def comparison_of(runs: Sequence[ReportedRun]) -> Comparison:
+    """The comparison of runs that were read; of a single one it is a table without a comparison."""
     settings = tuple(group_by_setting(runs))
     return Comparison(
         runs=tuple(runs),
@@ -233,9 +290,9 @@ _MUST_AGREE = (
         "raise it",
     ),
     _MustAgree(
-        "neighbours of the analytical ε",
+        "neighbouring relation",
         lambda run: run.report.analytical and run.report.analytical.neighbours,
-        "the analytical ε promise different things",
+        "these upper bounds from accounting are not comparable",
     ),
     _MustAgree(
         "fl-audit version",
@@ -283,7 +340,7 @@ def _disagreement(fact: _MustAgree, runs: Sequence[ReportedRun]) -> Iterable[str
 
 
 def _cohorts(runs: Sequence[ReportedRun]) -> Iterable[str]:
-    sizes = [run.record.denominator for run in runs if run.record is not None]
+    sizes = [run.record.release.denominator.expected for run in runs if run.record is not None]
     if sizes and max(sizes) > _SAME_COHORT * min(sizes):
         yield (
             f"Cohorts hold from {significant(min(sizes))} to {significant(max(sizes))} clients and "

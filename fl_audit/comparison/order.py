@@ -165,8 +165,9 @@ def _against_accounting(groups: Sequence[Group]) -> Iterator[str]:
     for less, more in itertools.pairwise(groups):
         if less.guaranteed and more.guaranteed and less.guaranteed[0] > more.guaranteed[1]:
             yield (
-                f"Accounting has {less.names} above {more.names}: this attack found less of what "
-                "the noise allows there, which does not show that less leaks."
+                "Accounting orders them the other way round: its upper bound for "
+                f"{less.names} is larger than for {more.names}. This attack found a smaller "
+                "share of it there, which does not show that less leaks."
             )
 
 
@@ -175,6 +176,7 @@ def _not_compared(alike: Sequence[Sequence[Setting]]) -> Iterator[str]:
     if len(alike) > 1:
         parts = [f"{rounds_words(g[0]) or 'an unknown number'} in {_listed(g)}" for g in alike]
         yield (
-            f"Not compared, as canaries take part differently often: {'; '.join(parts)}. More "
-            "rounds leak more under any pattern; `participation.canaries` sets how many."
+            f"Not compared, because canaries participate in different numbers of rounds: "
+            f"{'; '.join(parts)}. More rounds leak more under any pattern; "
+            "`participation.canaries` sets how many."
         )

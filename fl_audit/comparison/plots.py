@@ -98,7 +98,7 @@ def tradeoff_panels(comparison: Comparison) -> dict[str, Markup]:
         )
         for name in comparison.statistics
     }
-    panels["Guarantee to a real client"] = list(
+    panels["Upper bound for a client"] = list(
         _points(
             comparison,
             partial(Setting.guarantee, party="client"),

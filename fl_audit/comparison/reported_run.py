@@ -13,12 +13,14 @@ from typing import Any, Literal
 
 import msgspec
 
+from fl_audit.accounting.release import FixedSizeSampling, PoissonSampling
 from fl_audit.attacks.logs import Progress
 from fl_audit.config.file import flat_keys
 from fl_audit.errors import InputError
 from fl_audit.estimators import Estimate
-from fl_audit.formats.folders import FORMAT_VERSION, LogFolder, RunFolder, RunRecord, read_record
+from fl_audit.formats.folders import LogFolder, RunFolder
 from fl_audit.formats.participation_files import read_canaries
+from fl_audit.formats.run_record import FORMAT_VERSION, RunRecord, read_record
 from fl_audit.formats.text_files import decode_json, read_foreign
 from fl_audit.report.build import Asked, report_on_folder
 from fl_audit.report.finished_run import check_together
@@ -68,13 +70,13 @@ class ReportedRun:
         listed = [len(row.rounds) for row in included if row.rounds is not None]
         if listed:
             return statistics.fmean(listed)
-        record = self.record
-        if record is None or record.canary_participations is not None:
-            return None if record is None else float(record.canary_participations or 0)
-        if record.sampling_probability is not None:
-            return record.rounds * record.sampling_probability
-        if record.sample_size is not None and record.sampled_from is not None:
-            return record.rounds * record.sample_size / record.sampled_from
+        if self.record is None:
+            return None
+        sampling = self.record.release.canary.sampling
+        if sampling.most is not None:
+            return float(sampling.most)
+        if isinstance(sampling, PoissonSampling | FixedSizeSampling):
+            return self.record.rounds * sampling.share
         return None
 
     @property
@@ -123,7 +125,7 @@ class ReportedRun:
 def read_reported_runs(
     folders: Sequence[Path], delta: float | None = None, progress: Progress = iter
 ) -> list[ReportedRun]:
-    """Reads the reports of finished runs and estimates from other scores, at least two together.
+    """Reads the reports of finished runs and estimates from other scores.
 
     Args:
       folders: The folders of the runs, of logs and of other scores.
@@ -131,11 +133,9 @@ def read_reported_runs(
       progress: A function that goes through the files of aggregates that are scored.
 
     Raises:
-      InputError: Fewer than two folders are given, one is given twice, one has neither a finished
-        run nor scores, or delta is not given and the runs do not have one delta.
+      InputError: One folder is given twice, one has neither a finished run nor scores, or delta is
+        not given and the runs do not have one delta.
     """
-    if len(folders) < 2:
-        raise InputError(f"compare needs at least two run folders, got {len(folders)}")
     first_by_place: dict[Path, Path] = {}
     for folder in folders:
         first = first_by_place.setdefault(Path(os.path.realpath(folder)), folder)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fl_audit.comparison.reported_run import Party, ReportedRun
+from fl_audit.config import ReleaseStatement
 from fl_audit.errors import visible
 from fl_audit.json_records import to_json
 from fl_audit.number_words import significant
@@ -86,18 +87,24 @@ CHANCE_OR_MEANS = frozenset(
         "canaries.store",
         "canaries.store_path",
         "audit.threat_models",
+        "audit.claim",
         "audit.claimed_epsilon",
+        "audit.claimed_mu",
+        "audit.claimed_rho",
+        "audit.claimed_profile",
         "audit.claimed_delta",
         "audit.verdict_statistic",
         "audit.verdict_method",
         "audit.replay",
         "log.checkpoint_every",
         "log.evaluate_every",
+        *(f"release.{key}" for key in ReleaseStatement.__struct_fields__),
     }
 )
 """Keys that do not distinguish settings.
 
-They are the seed, how a run is computed and logged, which attackers are scored, what is claimed.
+They are the seed, how a run is computed and logged, which attackers are scored, what is claimed
+and what is stated of a release.
 """
 
 OF_ONE_ATTACKER = frozenset(
@@ -146,7 +153,9 @@ class Setting:
 
         None where it is not known.
         """
-        return Spread.of(run.record.denominator for run in self.runs if run.record is not None)
+        return Spread.of(
+            run.record.release.denominator.expected for run in self.runs if run.record is not None
+        )
 
     def epsilon(self, statistic: str, method: str) -> Spread | None:
         """Epsilon by one method on one statistic, over runs; None where all left it out."""
@@ -290,10 +299,11 @@ def _setting(runs: Sequence[ReportedRun], differing: Sequence[str]) -> Setting:
     config = _effective(runs[0].config)
     keys = {key: config[key] for key in differing if key in config}
     record = runs[0].record
+    noise = None if record is None else record.release.noise
     return Setting(
         pattern=_label(keys, lambda key: key != NOISE) or "all runs",
         # The effective multiplier is solved from its parts, exact only up to rounding.
-        noise_multiplier=None if record is None else float(f"{record.noise_multiplier:.6g}"),
+        noise_multiplier=None if noise is None else float(f"{noise.noise_multiplier:.6g}"),
         label=_label(keys, lambda key: True) or "all runs",
         keys=keys,
         runs=tuple(runs),

@@ -63,7 +63,7 @@ def has_faults(comparison: Comparison) -> bool:
 def verdict_cell(setting: Setting) -> str:
     """The verdicts on the claims that the configs of the runs make."""
     said = [
-        LEFT_OUT if v is None else f"ε ≤ {v.claim.epsilon:g}: {v.outcome}"
+        f"{v.claim.short}: {v.outcome}" if v is not None and v.claim.is_stated else LEFT_OUT
         for v in (run.report.verdict for run in setting.runs)
     ]
     return "; ".join(
@@ -100,8 +100,9 @@ def has_repetitions(comparison: Comparison) -> bool:
 
 
 def has_verdicts(comparison: Comparison) -> bool:
-    """Whether any run has a verdict on a claim."""
-    return any(run.report.verdict is not None for run in comparison.runs)
+    """Whether any run has a verdict on a claim that somebody made."""
+    found = (run.report.verdict for run in comparison.runs)
+    return any(verdict is not None and verdict.claim.is_stated for verdict in found)
 
 
 def title(comparison: Comparison) -> str:
@@ -200,13 +201,13 @@ def _table(
 
 def _explanation(comparison: Comparison) -> list[str]:
     lines = [
-        "of a canary: rounds in which a canary takes part, on average. cohort: expected clients",
-        "and canaries a round. ε client, ε canary: what the noise guarantees against any attacker.",
-        "threshold_valid, one_run_valid: lower bounds, each holds at its confidence by itself.",
-        "shift_fit: an estimate, no bound.",
+        "of a canary: mean number of rounds in which a canary participates. cohort: expected",
+        "clients and canaries per round. ε client, ε canary: upper bounds from accounting.",
+        "threshold_valid, one_run_valid: lower bounds; each holds at its confidence by itself.",
+        "shift_fit: an estimate, not a bound.",
         f"*: on the Pareto front: no setting is as accurate whose {FRONT_METHOD} is smaller beyond",
         "noise, by intervals that do not overlap.",
     ]
     if has_repetitions(comparison):
-        lines.append("mean (smallest … largest) over runs; a mean of bounds is no bound.")
+        lines.append("mean (smallest … largest) over runs; a mean of bounds is not a bound.")
     return lines

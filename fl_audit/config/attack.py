@@ -32,8 +32,8 @@ class Judging(Table, frozen=True):
     """The keys of every attack that say how its models are judged.
 
     Attributes:
-      confidence: The confidence of every bound and interval.
-      false_positive_rate: The rate alpha* that the attack behind counts.csv aims at.
+      confidence: Confidence of every bound and interval.
+      false_positive_rate: Target false positive rate of the attack behind counts.csv.
     """
 
     confidence: OpenUnitFloat = 0.9
@@ -41,30 +41,28 @@ class Judging(Table, frozen=True):
 
 
 class Attack(Judging, frozen=True):
-    """How many models are trained, how, and how they are attacked.
+    """Shadow models of central training, and how they are attacked.
 
     Attributes:
-      num_shadow: The number of models on random halves of the points, of which SelectWorst finds
-        the points to attack.
-      num_points: The number of points to attack, each with a base of its own.
-      num_base_shadow: The number of shadow models on each base, half of them with the point.
-      num_challenges: The number of attacked models on each base, each with the point by a fair
-        coin.
-      epochs: The number of passes over the training points.
-      batch_size: The number of points in a step; under DP-SGD its expectation.
-      learning_rate: The learning rate of SGD.
-      momentum: The momentum of SGD.
-      clip_norm: The largest norm of an example's gradient under DP-SGD; without it there is none.
-      noise_multiplier: The deviation of DP-SGD's noise over clip_norm.
-      microbatches: The number of micro-batches whose mean gradients DP-SGD clips in place of
-        examples' gradients, at most batch_size; the same noise then guarantees less.
-      epsilon: The analytical epsilon that DP-SGD's noise is chosen for; it stands instead of
-        noise_multiplier.
-      output_noise: The deviation of noise on the weights of every trained model.
-      initial_weights: `random`, or `same` for all models.
-      models_per_block: The number of models that train at once; by default 32 small ones, and on a
-        CPU one that is large.
-      delta: The delta of the estimates.
+      num_shadow: Models on random halves of the points, for SelectWorst to choose the points to
+        attack.
+      num_points: Points to attack, each with its own base.
+      num_base_shadow: Shadow models per base, half of them with the point.
+      num_challenges: Attacked models per base, each with the point by a fair coin.
+      epochs: Passes over the training points.
+      batch_size: Points in a step; under DP-SGD the expected number.
+      learning_rate: Learning rate of SGD.
+      momentum: Momentum of SGD.
+      clip_norm: Clip norm of an example's gradient under DP-SGD; default: none.
+      noise_multiplier: Standard deviation of DP-SGD's noise, in clip norms.
+      microbatches: Number of micro-batches (at most `batch_size`) whose mean gradients are clipped,
+        in place of examples' gradients; the same noise then guarantees less.
+      epsilon: Target epsilon of DP-SGD from accounting, in place of `noise_multiplier`.
+      output_noise: Standard deviation of noise on trained weights.
+      initial_weights: `random`, or the `same` for all models.
+      models_per_block: Models that train at once; by default 32 small ones, or on a CPU one large
+        one.
+      delta: Delta of the estimates.
     """
 
     num_shadow: _Shadows = 128
@@ -108,17 +106,15 @@ class Attack(Judging, frozen=True):
 
 
 class FederatedAttack(Judging, frozen=True):
-    """How `fl-audit attack` attacks the clients of a run; `run` itself does not use it.
+    """How `fl-audit attack` attacks the clients of a run; `run` ignores it.
 
     Attributes:
-      num_shadow: The number of runs with a random half of the clients, of which SelectWorst finds
-        the clients to attack.
-      num_clients: The number of clients to attack.
-      num_base_shadow: The number of shadow runs for each of them, half of them with the client, all
-        with all others.
-      num_challenges: The number of attacked runs for each of them, each with the client by a fair
-        coin, all with all others.
-      initial_weights: `same` for all runs, as a server's initial model is known to clients, or
+      num_shadow: Runs with a random half of the clients, for SelectWorst to choose the clients to
+        attack.
+      num_clients: Clients to attack.
+      num_base_shadow: Shadow runs per client, half of them with the client.
+      num_challenges: Attacked runs per client, each with the client by a fair coin.
+      initial_weights: The `same` for all runs, as clients know a server's initial model, or
         `random`.
     """
 
@@ -151,7 +147,7 @@ class AttackConfig(Table, frozen=True):
 
     Attributes:
       seed: The seed of everything that is drawn.
-      plugins: The modules that register kinds of your own, as in the config of a run.
+      plugins: Modules that register custom kinds, as in the config of a run.
     """
 
     task: Task

@@ -16,12 +16,13 @@ from fl_audit.attacks.live_test import why_no_live_test
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.threat_models import check_rounds, check_threat_models
 from fl_audit.canaries.pool import draw_included
-from fl_audit.canaries.tables import coin_probability, family_of
+from fl_audit.canaries.tables import Canaries, coin_probability, family_of
 from fl_audit.config.tables import Config
 from fl_audit.errors import InputError
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.mechanisms import MECHANISMS, Mechanism, NoisyMechanism, describe, round_noise
 from fl_audit.participation import Schedule, make_schedule
+from fl_audit.participation.arms import arm_names
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,11 +71,18 @@ class RunDesign:
         return OwnRounds(tuple(self.schedule.rounds_of_canaries(self.num_canaries)))
 
     @property
+    def arms(self) -> tuple[str, ...]:
+        """The arm of every canary; nothing where the pool is not dealt to arms."""
+        canaries = self.config.canaries
+        texts = canaries.arms if isinstance(canaries, Canaries) else ()
+        return arm_names(texts, self.num_canaries, self.config.seed)
+
+    @property
     def delta(self) -> float:
         """The audit's delta: the config's, else N^-1.1 for N clients (Andrew et al. section 5)."""
         return self.config.audit.delta or float(self.num_clients) ** -1.1
 
-    @property
+    @functools.cached_property
     def release(self) -> Release:
         """What the run will release."""
         return describe(self.config.mechanism, self.noise, self.schedule, self.num_canaries)
@@ -110,8 +118,8 @@ def design_run(config: Config, client_ids: Sequence[str], num_canaries: int) -> 
             f"audit.delta: by default it is N^-1.1, which is no probability below 1 for "
             f"{len(client_ids)} client{'s'[: len(client_ids) != 1]}; set it, such as to 1e-3"
         )
-    if num_canaries == 0 and config.audit.claimed_epsilon is not None:
-        raise InputError("audit.claimed_epsilon: nothing tests a claim where canaries.count is 0")
+    if num_canaries == 0 and config.audit.is_claimed:
+        raise InputError("audit: nothing tests a claim where canaries.count is 0")
     canaries = config.canaries
     included = draw_included(
         canaries.inclusion, config.seed, num_canaries, coin_probability(canaries)
@@ -167,7 +175,7 @@ def mechanism_for_epsilon(
     if not isinstance(mechanism, NoisyMechanism) or mechanism.epsilon is None:
         raise InputError("mechanism.epsilon: this kind of mechanism has no noise to find")
     law = MECHANISMS.of(mechanism).noise_law
-    _check_known(release.with_noise(law.noise(1.0, 1.0)), delta)
+    _check_known(release.with_noise(_of_one(mechanism, expected_cohort)), delta)
 
     def epsilon_of(multiplier: float) -> float | None:
         try:
@@ -184,6 +192,14 @@ def mechanism_for_epsilon(
     except InputError as error:
         raise InputError(f"mechanism.epsilon: {mechanism.epsilon:g}: {error}") from error
     return found
+
+
+def _of_one(mechanism: NoisyMechanism, expected_cohort: float) -> Noise:
+    """The noise of a multiplier of 1, by which accountants see what kind of noise it is."""
+    try:
+        return round_noise(mechanism.with_multiplier(1.0), expected_cohort)
+    except InputError:
+        return MECHANISMS.of(mechanism).noise_law.noise(1.0, 1.0)
 
 
 def _check_known(release: Release, delta: float) -> None:

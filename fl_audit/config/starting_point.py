@@ -12,7 +12,7 @@ from fl_audit.tasks.kinds import TASKS
 
 _FILE_HEAD = """\
 # A run of fl_audit: what it trains, how, and what it is audited for. A key that is commented out
-# shows its default.
+# shows its default. Paths are relative to this file's folder.
 """
 
 _KINDS = {
@@ -70,16 +70,19 @@ few for the directions of a thousand canaries to differ."""
 
 _NOTES: Mapping[tuple[str, str], str] = {
     ("participation", "canaries"): (
-        'For a verdict on clients write "once_per_epoch": canaries then take part as often as '
-        "clients do, and a claim can be called consistent with the audit. With fewer rounds than "
-        "clients have, it can only be contradicted. The price is that every included canary is in "
-        "a round of every epoch: longer rounds, a little accuracy, and a smaller count where they "
-        "would outnumber clients."
+        'For a verdict on clients write "once_per_epoch": canaries then participate as often as '
+        "clients, and a claim can be consistent with the audit. With fewer rounds it can only be "
+        "contradicted. Each included canary then joins a round of every epoch: rounds take longer, "
+        "accuracy falls a little, and there must be fewer canaries where they outnumber clients."
     ),
 }
 """What a starting point says of a key beside its meaning, by table and key."""
 
-_LEFT_OUT = {field.name for field in msgspec.structs.fields(Config) if field.default is None}
+_LEFT_OUT = {
+    field.name
+    for field in msgspec.structs.fields(Config)
+    if field.default is None or field.default is msgspec.UNSET
+}
 """The tables that a run has only where it needs them: [ray] is refused beside another runtime."""
 
 

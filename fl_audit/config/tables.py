@@ -26,12 +26,12 @@ class LocalSteps(Table, frozen=True, kw_only=True):
     """The keys that all clients have that take steps on their own examples.
 
     Attributes:
-      learning_rate: The learning rate of the local steps.
-      batch_size: The number of examples in a step.
-      epochs: The number of passes over the client's examples.
-      optimizer: The optimizer of the local steps, without a memory of earlier rounds; the
-        parameters of an adaptive one beside its learning rate are TFF's defaults.
-      momentum: The momentum of `sgd`.
+      learning_rate: Learning rate of local steps.
+      batch_size: Examples in a step.
+      epochs: Passes over the client's examples.
+      optimizer: Optimizer of local steps, reset in every round; other parameters of adaptive ones
+        are TFF's defaults.
+      momentum: Momentum of `sgd`.
     """
 
     learning_rate: PositiveFloat = 0.1
@@ -47,28 +47,26 @@ class LocalSteps(Table, frozen=True, kw_only=True):
 
 
 class FedAvg(LocalSteps, frozen=True, kw_only=True, tag_field="kind", tag="fed_avg"):
-    """A client that takes steps on its own loss (McMahan et al. 2017, algorithm 1)."""
+    """Clients take steps on their own loss (McMahan et al. 2017, algorithm 1)."""
 
 
 class FedProx(LocalSteps, frozen=True, kw_only=True, tag_field="kind", tag="fed_prox"):
-    """A client whose loss grows with the distance from the round's model (Li et al. 2020).
+    """FedAvg with a penalty on the distance from the round's model (Li et al. 2020).
 
     Attributes:
-      proximal_strength: The factor mu in mu/2 times the squared distance, which is added to the
-        loss.
+      proximal_strength: mu of the penalty mu/2 x squared distance.
     """
 
     proximal_strength: PositiveFloat
 
 
 class FedSgd(Table, frozen=True, kw_only=True, tag_field="kind", tag="fed_sgd"):
-    """A client that sends the gradient at the round's model, the mean over its examples.
+    """Clients send the mean gradient over their examples at the round's model.
 
     McMahan et al. 2017, section 2. The server's learning rate is the only one.
 
     Attributes:
-      batch_size: The number of examples whose gradient is computed at once; it changes only
-        rounding and memory.
+      batch_size: Examples per gradient computation; affects rounding and memory only.
     """
 
     batch_size: PositiveInt = 16
@@ -83,11 +81,11 @@ Client = FedAvg | FedProx | FedSgd
 
 
 class ServerSgd(Table, frozen=True, kw_only=True, tag_field="kind", tag="sgd"):
-    """A server that adds the aggregate, with momentum where it is not 0.
+    """The server adds the aggregate, with optional momentum.
 
     Attributes:
-      learning_rate: The factor of the aggregate.
-      momentum: The share of the last step that is added to a step.
+      learning_rate: Factor of the aggregate.
+      momentum: Share of the last step that is added to a step.
     """
 
     learning_rate: PositiveFloat = 1.0
@@ -98,10 +96,8 @@ class AdaptiveServer(Table, frozen=True, kw_only=True):
     """The keys that adaptive servers have in common (Reddi et al. 2020, algorithm 2).
 
     Attributes:
-      learning_rate: The server's learning rate eta.
-      tau: The degree of adaptivity tau; the smaller, the more the server adapts. Coordinates whose
-        past aggregates are far below it move in proportion to the aggregate, those far above it all
-        alike.
+      learning_rate: Server learning rate.
+      tau: Degree of adaptivity; a smaller tau adapts more.
     """
 
     learning_rate: PositiveFloat = 0.01
@@ -109,15 +105,15 @@ class AdaptiveServer(Table, frozen=True, kw_only=True):
 
 
 class ServerAdagrad(AdaptiveServer, frozen=True, kw_only=True, tag_field="kind", tag="adagrad"):
-    """FedAdagrad: aggregates over the root of tau^2 plus the sum of all squares so far."""
+    """FedAdagrad: aggregate / root of (tau^2 + the sum of squares)."""
 
 
 class ServerAdam(AdaptiveServer, frozen=True, kw_only=True, tag_field="kind", tag="adam"):
-    """FedAdam, with the correction of the first rounds' bias that TFF's Adam has.
+    """FedAdam, with the bias correction of TFF's Adam.
 
     Attributes:
-      beta_1: The decay of the running mean of aggregates.
-      beta_2: The decay of the running mean of their squares.
+      beta_1: Decay of the running mean.
+      beta_2: Decay of the second moment.
     """
 
     beta_1: Decay = 0.9
@@ -125,11 +121,11 @@ class ServerAdam(AdaptiveServer, frozen=True, kw_only=True, tag_field="kind", ta
 
 
 class ServerYogi(AdaptiveServer, frozen=True, kw_only=True, tag_field="kind", tag="yogi"):
-    """FedYogi, with the correction of the first rounds' bias that TFF's Yogi has.
+    """FedYogi, with the bias correction of TFF's Yogi.
 
     Attributes:
-      beta_1: The decay of the running mean of aggregates.
-      beta_2: The decay of their squares, which grow and shrink by at most 1 - beta_2 of the newest.
+      beta_1: Decay of the running mean.
+      beta_2: Decay of the second moment.
     """
 
     beta_1: Decay = 0.9
@@ -140,20 +136,18 @@ Server = ServerSgd | ServerAdagrad | ServerAdam | ServerYogi
 
 
 class RayCluster(Table, frozen=True, kw_only=True):
-    """Where the clients' work is done under runtime `ray`, and what happens when actors are lost.
+    """Workers of runtime `ray`, and what happens when one is lost.
 
     Attributes:
-      address: The head of a Ray cluster, `host:port`, or `auto` for the one that this machine is
-        part of; `local` starts Ray on this machine for the run and ends it with the run.
-      actors: The number of processes that do the clients' work; by default as many as there is room
-        for, which is looked at anew before every round.
-      cpus_per_actor: The CPUs of an actor, and the number of clients that it trains side by side.
-      gpus_per_actor: The GPUs of an actor, of which a part may be given; above 0,
-        `clients_per_block` must be set.
-      lost_actors: What is done when an actor or its node is lost; its work of the round is done
-        again by others in any case. `replace` starts another one where there is room,
-        `do_without` goes on with the rest, `stop` ends the run, which `--resume` continues.
-      wait_seconds: How long a run waits, in seconds, while it has no actor at all.
+      address: Head of a Ray cluster, `host:port`; `auto` for the cluster of this machine; `local`
+        starts Ray for the run.
+      actors: Number of worker processes; by default as many as fit, checked before every round.
+      cpus_per_actor: CPUs of a worker, and clients that it trains side by side.
+      gpus_per_actor: GPUs of a worker, possibly a fraction; above 0, set `clients_per_block`.
+      lost_actors: When a worker is lost, others repeat its work. `replace` starts another one if
+        there is room; `do_without` continues with the rest; `stop` ends the run, which `--resume`
+        continues.
+      wait_seconds: Longest wait without any worker, in seconds.
     """
 
     address: str = "local"
@@ -165,32 +159,61 @@ class RayCluster(Table, frozen=True, kw_only=True):
 
 
 class Log(Table, frozen=True):
-    """The numbers of rounds after which a run writes something down.
+    """How often a run writes.
 
     Attributes:
-      checkpoint_every: The number of rounds between checkpoints.
-      evaluate_every: The number of rounds between evaluations on held-out data.
+      checkpoint_every: Rounds between checkpoints.
+      evaluate_every: Rounds between evaluations on held-out data.
     """
 
     checkpoint_every: PositiveInt = 10
     evaluate_every: PositiveInt = 10
 
 
+class ReleaseStatement(Table, frozen=True):
+    """What only you know of a release; `fl-audit release` prints it as stated by the operator.
+
+    Attributes:
+      name: Name of what is released.
+      released: What is released beside the model, and what is not.
+      released_to: Who receives it.
+      data: Whose data the model was trained on, and since when.
+      unit: What a client is (device, person, hospital), and how many a person may be.
+      trust_model: Who is trusted with what before noise is added.
+      earlier_runs: Earlier runs and tuning on the same data, and what for.
+      metrics: Numbers without noise that leave your hands.
+      assumptions: Who checked that production follows the schedule and adds this noise, and how.
+      risks: Known risks that are not covered.
+      contact: Whom to ask.
+    """
+
+    name: str | None = None
+    released: str | None = None
+    released_to: str | None = None
+    data: str | None = None
+    unit: str | None = None
+    trust_model: str | None = None
+    earlier_runs: str | None = None
+    metrics: str | None = None
+    assumptions: str | None = None
+    risks: str | None = None
+    contact: str | None = None
+
+
 class Config(Table, frozen=True):
     """Everything that defines a run.
 
     Attributes:
-      seed: The seed of everything that is drawn but the noise: cohorts, coins, canaries, data and
-        initial weights.
-      runtime: The runtime of TFF's process: `local` in this Python process, on a GPU where there is
-        one; `native` in TFF's C++ worker, on CPUs; `ray` as `local`, with the clients' work done by
-        processes of Ray, as [ray] says; `auto` is `local` where it can run the process. The program
-        that runs the config checks the name, as others may be registered.
-      clients_per_block: The number of real clients that train at once under `local` and `ray`; by
-        default as many as suit the device and the model. More than 1 trains in batched operations,
-        with the same updates up to rounding.
-      plugins: The modules that register kinds of your own (docs/plugins.md), each the name of a
-        module in the config's folder or where Python looks, or a path without `.py` to one.
+      seed: Seed of all randomness but the noise: cohorts, coins, canaries, data, initial weights.
+      runtime: What runs the rounds (docs/runtimes.md). `local`: TFF in this process, on a GPU if
+        there is one; `native`: TFF's C++ worker, on CPUs; `ray`: `local`, with clients on Ray
+        workers; `jax`: JAX on all its devices, without TensorFlow; `auto`: `local`, or `jax`
+        without TFF.
+      clients_per_block: Real clients that train at once under `local` and `ray`, and per device
+        under `jax`; default by device and model. More than 1 trains in batched operations, with
+        equal updates up to rounding.
+      plugins: Modules that register custom kinds, as names or paths without `.py`
+        (docs/plugins.md).
     """
 
     task: Task
@@ -206,3 +229,4 @@ class Config(Table, frozen=True):
     audit: Audit = Audit()
     log: Log = Log()
     ray: RayCluster | None = None
+    release: ReleaseStatement | UnsetType = UNSET

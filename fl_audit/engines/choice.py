@@ -4,6 +4,7 @@ Nothing here imports an engine before a runtime is made, so that the name in a c
 without it.
 """
 
+import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,11 +37,19 @@ class RuntimeKind:
         does not have.
       takes_blocks: Whether the runtime can train clients in blocks; where it cannot, a config that
         asks for it by name and sets `clients_per_block` is refused.
+      package: The package that has to be installed for it, by the name under which Python imports
+        it; `auto` passes over runtimes whose package is not. None where there is none.
     """
 
     name: str
     make: Callable[["PreparedRun", Path, str], "Engine"]
     takes_blocks: bool
+    package: str | None = None
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether its package is installed."""
+        return self.package is None or importlib.util.find_spec(self.package) is not None
 
 
 def _local(run: "PreparedRun", worker_log: Path, why: str) -> "Engine":
@@ -71,14 +80,28 @@ def _ray(run: "PreparedRun", worker_log: Path, why: str) -> "Engine":
         raise CannotRunError(str(error)) from error
 
 
-LOCAL = RuntimeKind("local", _local, takes_blocks=True)
-NATIVE = RuntimeKind("native", _native, takes_blocks=False)
-RAY = RuntimeKind("ray", _ray, takes_blocks=True)
+def _jax(run: "PreparedRun", worker_log: Path, why: str) -> "Engine":
+    from fl_audit.extras import import_extra
+
+    del worker_log, why  # it has no worker, and is chosen where it is all there is
+    import_extra("jax")
+    from fl_audit.engines.jax.engine import make_jax
+
+    return make_jax(run)
+
+
+_TFF = "tensorflow_federated"
+
+LOCAL = RuntimeKind("local", _local, takes_blocks=True, package=_TFF)
+NATIVE = RuntimeKind("native", _native, takes_blocks=False, package=_TFF)
+JAX = RuntimeKind("jax", _jax, takes_blocks=True, package="jax")
+RAY = RuntimeKind("ray", _ray, takes_blocks=True, package=_TFF)
 
 RUNTIMES = Registry[RuntimeKind]("runtime")
-"""All runtimes, in the order in which `auto` tries them; `native` can run any process."""
+"""All runtimes, in the order in which `auto` tries them. `native` can run any process of TensorFlow
+Federated, so that `jax` is taken where that is not installed."""
 
-for _kind in (LOCAL, NATIVE, RAY):
+for _kind in (LOCAL, NATIVE, JAX, RAY):
     RUNTIMES.register(_kind)
 
 
@@ -126,8 +149,15 @@ def _asked_for(kind: RuntimeKind, run: "PreparedRun", worker_log: Path) -> "Engi
 def _first_that_can(run: "PreparedRun", worker_log: Path) -> "Engine":
     if run.config.ray is not None:
         raise InputError(f"runtime: must be {RAY.name!r} for [ray] to be used, is {AUTO!r}")
+    installed = [kind for kind in RUNTIMES.values() if kind.is_installed]
+    if not installed:
+        raise InputError(
+            "runtime: nothing that trains is installed; `pip install 'fl-audit[jax]'` trains on "
+            "Python 3.11 to 3.13, `make setup` in a checkout brings TensorFlow Federated on 3.11 "
+            "(docs/install.md)"
+        )
     refusals: list[str] = []
-    for kind in RUNTIMES.values():
+    for kind in installed:
         try:
             return kind.make(run, worker_log, "; ".join(refusals))
         except CannotRunError as error:

@@ -78,10 +78,10 @@ def canaries_csv(run: PreparedRun) -> str:
     """The pool as CSV text with the columns `canary_id,included,rounds`.
 
     Rounds count from 1 and are separated by blanks. An excluded canary's rounds are those that it
-    would have taken part in.
+    would have taken part in. A pool that is dealt to arms has a column `arm`.
     """
     rounds = run.schedule.rounds_of_canaries(run.num_canaries)
-    return canaries_text(run.included, rounds)
+    return canaries_text(run.included, rounds, run.arms)
 
 
 # Canaries that hold examples.

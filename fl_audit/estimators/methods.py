@@ -3,6 +3,7 @@
 A method of another package is one function and one call of `register_method`.
 """
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
@@ -12,21 +13,24 @@ import numpy as np
 from fl_audit.array_types import BoolArray
 from fl_audit.estimators.counts.bayes import bayes
 from fl_audit.estimators.epsilon_star import epsilon_star, epsilon_star_empirical
-from fl_audit.estimators.gaussian.fit import gaussian_fit
+from fl_audit.estimators.gaussian.fit import gaussian_fit, gaussian_fit_epsilon
 from fl_audit.estimators.gaussian.mechanism import gdp_fit
-from fl_audit.estimators.gaussian.shift_fit import shift_fit
+from fl_audit.estimators.gaussian.shift_fit import shift_fit, shift_fit_epsilon
 from fl_audit.estimators.one_run.f_dp import one_run_fdp
 from fl_audit.estimators.one_run.guesses import one_run
-from fl_audit.estimators.one_run.valid import one_run_rejection, one_run_valid
+from fl_audit.estimators.one_run.valid import one_run_epsilons, one_run_rejection, one_run_valid
 from fl_audit.estimators.result import WHATEVER_LAW, Estimate, Kind, ValidFor
 from fl_audit.estimators.scores import Inclusion
-from fl_audit.estimators.setting import AuditSetting, NotApplicableError
+from fl_audit.estimators.setting import AuditSetting, NotApplicableError, where_applicable
 from fl_audit.estimators.threshold.published import threshold_clopper_pearson, threshold_jeffreys
 from fl_audit.estimators.threshold.valid import threshold_gdp, threshold_rejection, threshold_valid
 from fl_audit.registry import Registry
 
 Rejection = Callable[[Sequence[AuditSetting]], BoolArray]
 """Whether each of some samples rejects what a test is made for, bool of shape (samples,)."""
+
+Epsilons = Callable[[Sequence[AuditSetting]], Sequence[float | None]]
+"""The epsilon of each of some samples alone; None where the scores do not allow the method."""
 
 _HERE: Mapping[Inclusion, str] = {
     "coins": "each had one",
@@ -51,6 +55,8 @@ class Method:
         lower bound at confidence 1 - level and at delta exceeds epsilon; for simulations, whose
         settings have that delta and confidence, and a null that is true. None where they make the
         bound and compare.
+      fast_epsilons: A quick way to the epsilons of many samples of one delta and one confidence,
+        without the rest of their estimates; for simulations. None where they make the estimates.
       proven_for: The ways of including canaries for which the method may be used; scores of others
         are refused.
 
@@ -63,6 +69,7 @@ class Method:
     kind: Kind
     valid_for: ValidFor | None = None
     fast_rejection: Callable[[float, float, float], Rejection] | None = None
+    fast_epsilons: Epsilons | None = None
     proven_for: tuple[Inclusion, ...] = get_args(Inclusion)
 
     def __post_init__(self) -> None:
@@ -111,6 +118,14 @@ class Method:
             )
         return made
 
+    def epsilons(self, settings: Sequence[AuditSetting]) -> Sequence[float | None]:
+        """The epsilon of each sample; None where its scores do not allow the method."""
+        if self.fast_epsilons is not None and all(
+            self.allows(one.scores.inclusion) for one in settings
+        ):
+            return self.fast_epsilons(settings)
+        return where_applicable(lambda setting: self(setting).epsilon, settings)
+
     def rejection(self, epsilon: float, delta: float, level: float) -> Rejection:
         """The test, for many samples, of whether the bound at 1 - level and delta exceeds epsilon.
 
@@ -129,9 +144,19 @@ class Method:
 
 
 _OWN = (
-    Method("gaussian_fit", gaussian_fit, "estimate"),
+    Method(
+        "gaussian_fit",
+        gaussian_fit,
+        "estimate",
+        fast_epsilons=functools.partial(where_applicable, gaussian_fit_epsilon),
+    ),
     Method("gdp_fit", gdp_fit, "estimate"),
-    Method("shift_fit", shift_fit, "interval"),
+    Method(
+        "shift_fit",
+        shift_fit,
+        "interval",
+        fast_epsilons=functools.partial(where_applicable, shift_fit_epsilon),
+    ),
     Method("threshold_jeffreys", threshold_jeffreys, "lower_bound"),
     Method("threshold_clopper_pearson", threshold_clopper_pearson, "lower_bound"),
     Method(
@@ -149,6 +174,7 @@ _OWN = (
         "lower_bound",
         "any mechanism",
         fast_rejection=one_run_rejection,
+        fast_epsilons=one_run_epsilons,
         proven_for=("coins", "unequal_coins", "pairs"),
     ),
     Method(

@@ -126,34 +126,33 @@ class MethodGroup:
 
 METHOD_GROUPS = (
     MethodGroup(
-        "Lower bounds that hold",
-        "At their confidence, although thresholds and numbers of guesses were chosen on the same "
-        "scores: one_run_valid whatever was trained, threshold_valid if the scores of different "
-        "canaries are independent.",
+        "Valid lower bounds",
+        "They hold at their confidence although thresholds and numbers of guesses are chosen on "
+        "the same scores: one_run_valid for any mechanism, threshold_valid if the scores of "
+        "different canaries are independent.",
         frozenset({("lower_bound", "any mechanism"), ("lower_bound", "independent scores")}),
     ),
     MethodGroup(
-        "Lower bounds that hold if the mechanism is Gaussian",
-        "As the first, but only where the noise makes the trade-off of error rates a Gaussian "
-        "one; where it does, they are mostly tighter.",
+        "Valid lower bounds if the mechanism is Gaussian",
+        "They hold only if the trade-off of error rates is that of a Gaussian mechanism, and are "
+        "then mostly tighter.",
         frozenset({("lower_bound", "Gaussian mechanisms")}),
     ),
     MethodGroup(
-        "Lower bounds as published",
-        "The best threshold or number of guesses, or the round after which a run was stopped, is "
-        "chosen on the same scores, which makes them too high more often than their confidence "
-        "says.",
+        "Lower bounds as published, not valid after selection",
+        "The threshold, the number of guesses or the last round is chosen on the same scores, so "
+        "they are too high more often than their confidence says.",
         frozenset({("lower_bound", None)}),
     ),
     MethodGroup(
-        "Intervals that hold",
-        "Both ends at their confidence, whatever was trained.",
+        "Valid intervals",
+        "Both ends hold at their confidence, for any mechanism.",
         frozenset({("interval", "any mechanism"), ("interval", "independent scores")}),
     ),
     MethodGroup(
-        "Intervals that hold if the mechanism is Gaussian",
-        "Both ends at their confidence, but only where the noise makes the trade-off of error "
-        "rates a Gaussian one.",
+        "Valid intervals if the mechanism is Gaussian",
+        "Both ends hold at their confidence if the trade-off of error rates is that of a Gaussian "
+        "mechanism.",
         frozenset({("interval", "Gaussian mechanisms")}),
     ),
     MethodGroup(

@@ -1,5 +1,6 @@
 """The arguments that all estimators share: scores, delta, confidence and null distribution."""
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +18,7 @@ class NotApplicableError(InputError):
     """The error that a method cannot be applied to these scores; a default one is left out."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class AuditSetting:
     """The common arguments of all estimators, checked.
 
@@ -83,3 +84,16 @@ class AuditSetting:
                 "the closed_form null needs cosines, in [-1, 1], "
                 f"got a score of magnitude {largest:g} (use the empirical null)"
             )
+
+
+def where_applicable(
+    epsilon: Callable[[AuditSetting], float], settings: Iterable[AuditSetting]
+) -> list[float | None]:
+    """The epsilons of settings, one by one; None where the scores do not allow the method."""
+    found: list[float | None] = []
+    for setting in settings:
+        try:
+            found.append(epsilon(setting))
+        except NotApplicableError:
+            found.append(None)
+    return found

@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -21,19 +21,26 @@ _MOST_DIGITS = 10
 """Digits that the number of a round may have: it stays far within 64 bits."""
 
 
-def canaries_text(included: Iterable[bool], rounds: Iterable[Iterable[int]]) -> str:
+def canaries_text(
+    included: Iterable[bool], rounds: Iterable[Iterable[int]], arms: Sequence[str] = ()
+) -> str:
     """The file's text, with the columns `canary_id,included,rounds` and a row per canary.
 
     Args:
       included: Whether each canary took part in training.
       rounds: The rounds of each canary from 0, those that an excluded one would have taken part in
         too. In the file they count from 1 and are separated by blanks.
+      arms: The arm of each canary, for a column `arm`; nothing where there are none.
     """
     lines = [
         f"{canary},{int(is_in)},{' '.join(str(index + 1) for index in own)}"
         for canary, (is_in, own) in enumerate(zip(included, rounds, strict=True))
     ]
-    return "\n".join(["canary_id,included,rounds", *lines]) + "\n"
+    header = "canary_id,included,rounds"
+    if arms:
+        header += ",arm"
+        lines = [f"{line},{arm}" for line, arm in zip(lines, arms, strict=True)]
+    return "\n".join([header, *lines]) + "\n"
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,10 +51,12 @@ class CanaryRow:
       included: Whether the canary took part in training.
       rounds: The rounds of the canary from 0, int64 of shape (n,); None where the file has no
         column `rounds`.
+      arm: The arm of the canary; empty where the file has no column `arm`.
     """
 
     included: bool
     rounds: IndexArray | None
+    arm: str = ""
 
 
 def read_canaries(path: Path) -> dict[str, CanaryRow]:
@@ -58,7 +67,7 @@ def read_canaries(path: Path) -> dict[str, CanaryRow]:
         holds a value that is not valid; the message names the file and the row or canary.
     """
     found: dict[str, CanaryRow] = {}
-    rows = read_csv(path, ("canary_id", "included"), optional=("rounds",))
+    rows = read_csv(path, ("canary_id", "included"), optional=("rounds", "arm"))
     for number, row in enumerate(rows, start=1):
         name = row["canary_id"]
         if name in found:
@@ -68,7 +77,7 @@ def read_canaries(path: Path) -> dict[str, CanaryRow]:
                 f"{path}, row {number}: included must be 0 or 1, got {row['included']!r}"
             )
         rounds = _rounds(path, name, row["rounds"]) if "rounds" in row else None
-        found[name] = CanaryRow(included, rounds)
+        found[name] = CanaryRow(included, rounds, row.get("arm", ""))
     return found
 
 

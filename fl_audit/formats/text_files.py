@@ -16,6 +16,7 @@ fit raises an `InputError` of one line that names the file. What fl_audit writes
 import contextlib
 import csv
 import errno
+import fcntl
 import io
 import os
 import re
@@ -25,8 +26,6 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, TypeVar
-
-import msgspec
 
 from fl_audit.errors import InputError, nearest, refuse_misspelt
 
@@ -170,6 +169,21 @@ def write_text(path: Path, text: str) -> None:
         file.write(text.encode("utf-8", errors="backslashreplace"))
 
 
+@contextlib.contextmanager
+def in_turn(path: Path) -> Iterator[None]:
+    """Waits for the lock of a file, and holds it while the block runs.
+
+    Args:
+      path: The file, which is made and stays.
+
+    Raises:
+      OSError: The file cannot be written.
+    """
+    with path.open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # given up as the file is closed
+        yield
+
+
 def unfinished_files(folder: Path) -> list[Path]:
     """The files in a folder that a killed program was writing and nobody reads."""
     return [path for path in folder.glob(".*") if _UNFINISHED.fullmatch(path.name)]
@@ -269,6 +283,8 @@ def decode_json(content: bytes, kind: type[Read], name: str, what: str) -> Read:
     Raises:
       InputError: The text is not JSON, or something else.
     """
+    import msgspec  # `benchmarks/gpu.py` reads this module where TensorFlow alone is installed
+
     try:
         return msgspec.json.decode(content, type=kind)
     except RecursionError as error:

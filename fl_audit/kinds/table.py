@@ -5,7 +5,10 @@ from typing import Annotated, ClassVar
 import msgspec
 from msgspec import Meta
 
-PositiveInt = Annotated[int, Meta(ge=1, le=1_000_000_000)]
+LARGEST_INT = 1_000_000_000
+"""The largest number that a key takes where nothing about it says another limit."""
+
+PositiveInt = Annotated[int, Meta(ge=1, le=LARGEST_INT)]
 NumRounds = Annotated[int, Meta(ge=1, le=1_000_000)]
 NonNegativeInt = Annotated[int, Meta(ge=0)]
 PositiveFloat = Annotated[float, Meta(gt=0)]

@@ -1,7 +1,7 @@
 """Mechanisms, one module each: what is done to updates before anybody sees them.
 
-To add one, write a module like `gaussian.py` and register its `MechanismKind` in `MECHANISMS`, here
-or in a package of your own. Nothing here imports TensorFlow before an aggregator is made.
+To add one, write a module like `correlated.py` and register its `MechanismKind` in `MECHANISMS`,
+here or in a package of your own. Nothing here imports TensorFlow before an aggregator is made.
 """
 
 from fl_audit.mechanisms.aggregator import (
@@ -22,6 +22,7 @@ from fl_audit.mechanisms.kind import (
     fresh_in_each_round,
     made_to_be_clipped,
 )
+from fl_audit.mechanisms.matrix import MatrixFactorisation
 from fl_audit.mechanisms.released import describe
 from fl_audit.mechanisms.zeroing import AdaptiveZeroing, FixedZeroing, Zeroing, zeroing_kind
 
@@ -33,6 +34,7 @@ __all__ = [
     "FixedZeroing",
     "GaussianAdaptive",
     "GaussianFixed",
+    "MatrixFactorisation",
     "Mechanism",
     "MechanismKind",
     "NoPrivacy",

@@ -1,16 +1,22 @@
 """Aggregations that TFF and tensorflow-privacy do not offer; imports both.
 
-Queries over the expected cohort, trees with restarts, and sums in the clear, which stand for secure
-aggregation in a simulation. TFF describes a secure sum and leaves the protocol to the platform.
+Queries over the expected cohort, trees with restarts, noise that a matrix correlates, and sums in
+the clear, which stand for secure aggregation in a simulation. TFF describes a secure sum and leaves
+the protocol to the platform.
 Neither of TFF's runtimes in the Python package has one: both refuse a process with such a sum.
 Secure aggregation releases the sum and nothing else, so an attacker who sees results alone sees the
 same in both cases.
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
+import dp_accounting
+import tensorflow as tf
 import tensorflow_federated as tff
 import tensorflow_privacy as tfp
+
+from fl_audit.mechanisms.noise_stream import NoiseStream
 
 
 def mean_over_expected_cohort(
@@ -64,6 +70,133 @@ class TreeFactory(tff.aggregators.UnweightedAggregationFactory):
         return mean_over_expected_cohort(query, self._expected_cohort).create(value_type)
 
 
+class MatrixSumQuery(tfp.SumAggregationDPQuery):
+    """A sum of clipped records with noise C^-1 z, where each call is one row.
+
+    Fresh noise is drawn by a counter-based generator whose key is drawn when the state is, from the
+    operating system's entropy. So a state fixes all noise to come, on any runtime and after any
+    restart, and whoever sees it can take the noise off.
+    """
+
+    class GlobalState(NamedTuple):
+        """The state between two calls.
+
+        Attributes:
+          key: The key of the generator, int64 of shape (2,).
+          calls: The number of calls so far, int64.
+          kept: The kept vectors of the stream, stacked, one tensor for each of the record.
+        """
+
+        key: Any
+        calls: Any
+        kept: Any
+
+    def __init__(
+        self, clip_norm: float, stddev: float, stream: NoiseStream, record_specs: Any
+    ) -> None:
+        """Takes the numbers of the mechanism.
+
+        Args:
+          clip_norm: The L2 norm that records are clipped to.
+          stddev: The standard deviation of each coordinate of z.
+          stream: How noise is made of fresh noise.
+          record_specs: The `tf.TensorSpec`s of a record.
+        """
+        self._clip_norm = clip_norm
+        self._stddev = stddev
+        self._stream = stream
+        self._record_specs = record_specs
+
+    def initial_global_state(self) -> "MatrixSumQuery.GlobalState":
+        """See `tfp.DPQuery`."""
+        number = len(self._stream.weights)
+        return self.GlobalState(
+            key=tf.random.uniform([2], tf.int64.min, tf.int64.max, tf.int64),
+            calls=tf.constant(0, tf.int64),
+            kept=tf.nest.map_structure(
+                lambda spec: tf.zeros([number, *spec.shape], spec.dtype), self._record_specs
+            ),
+        )
+
+    def derive_sample_params(self, global_state: "MatrixSumQuery.GlobalState") -> Any:
+        """See `tfp.DPQuery`; the clip norm."""
+        del global_state
+        return tf.constant(self._clip_norm, tf.float32)
+
+    def preprocess_record(self, params: Any, record: Any) -> Any:
+        """See `tfp.DPQuery`; clips the record."""
+        clipped, _ = tf.clip_by_global_norm(tf.nest.flatten(record), params)
+        return tf.nest.pack_sequence_as(record, clipped)
+
+    def get_noised_result(
+        self, sample_state: Any, global_state: "MatrixSumQuery.GlobalState"
+    ) -> tuple[Any, "MatrixSumQuery.GlobalState", dp_accounting.DpEvent]:
+        """See `tfp.DPQuery`; adds the next row of noise."""
+        key = tf.random.experimental.stateless_fold_in(global_state.key, global_state.calls)
+        sums = tf.nest.flatten(sample_state)
+        noised, kept = [], []
+        for number, (value, vectors) in enumerate(
+            zip(sums, tf.nest.flatten(global_state.kept), strict=True)
+        ):
+            seed = tf.random.experimental.stateless_fold_in(key, number)
+            fresh = self._stddev * tf.random.stateless_normal(value.shape, seed, dtype=value.dtype)
+            noise, moved_on = self._next(fresh, vectors)
+            noised.append(value + noise)
+            kept.append(moved_on)
+        state = self.GlobalState(
+            key=global_state.key,
+            calls=global_state.calls + 1,
+            kept=tf.nest.pack_sequence_as(global_state.kept, kept),
+        )
+        result = tf.nest.pack_sequence_as(sample_state, noised)
+        return result, state, dp_accounting.UnsupportedDpEvent()
+
+    def _next(self, fresh: tf.Tensor, kept: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """The noise of a call, and the vectors that are kept after it."""
+        stream = self._stream
+        noise = stream.fresh * fresh
+        if not stream.weights:
+            return noise, kept
+        noise += tf.tensordot(tf.constant(stream.weights, kept.dtype), kept, 1)
+        if stream.decays is None:
+            newest = fresh if stream.keeps_fresh else noise
+            return noise, tf.concat([newest[None], kept[:-1]], axis=0)
+        shape = [len(stream.decays), *[1] * fresh.shape.rank]
+        return noise, tf.constant(stream.decays, kept.dtype, shape) * kept + noise
+
+
+class MatrixFactory(tff.aggregators.UnweightedAggregationFactory):
+    """A factory of sums with noise that a matrix correlates over rounds, over the cohort."""
+
+    def __init__(
+        self,
+        *,
+        noise_multiplier: float,
+        clip_norm: float,
+        stream: NoiseStream,
+        expected_cohort: float,
+    ) -> None:
+        """Takes the numbers that the query will be made of.
+
+        Args:
+          noise_multiplier: The standard deviation of the independent noise, as a multiple of the
+            clip norm.
+          clip_norm: The L2 norm that updates are clipped to.
+          stream: How noise is made of independent noise.
+          expected_cohort: The number that sums are divided by.
+        """
+        self._stddev = noise_multiplier * clip_norm
+        self._clip_norm = clip_norm
+        self._stream = stream
+        self._expected_cohort = expected_cohort
+
+    def create(self, value_type: tff.Type) -> tff.templates.AggregationProcess:
+        """The process for updates of a type."""
+        specs = tff.types.type_to_tf_tensor_specs(value_type)
+        query = MatrixSumQuery(self._clip_norm, self._stddev, self._stream, specs)
+        return mean_over_expected_cohort(query, self._expected_cohort).create(value_type)
+
+
 class WithPlainSums(tff.aggregators.UnweightedAggregationFactory):
     """An aggregation whose secure sums are replaced by sums in the clear."""
 
@@ -84,6 +217,29 @@ class WithPlainSums(tff.aggregators.UnweightedAggregationFactory):
         summed = tff.backends.test.replace_secure_intrinsics_with_bodies(flat)
         next_fn = _with_containers(summed, process.next.type_signature)
         return tff.templates.AggregationProcess(process.initialize, next_fn)
+
+
+class WithCheckedSize(tff.aggregators.UnweightedAggregationFactory):
+    """An aggregation that depends on the number of parameters being right."""
+
+    def __init__(
+        self, factory: tff.aggregators.UnweightedAggregationFactory, check: Callable[[int], None]
+    ) -> None:
+        """Wraps an aggregation.
+
+        Args:
+          factory: The factory.
+          check: A function of the number of parameters, which raises an `InputError` for a wrong
+            one.
+        """
+        self._factory = factory
+        self._check = check
+
+    def create(self, value_type: tff.Type) -> tff.templates.AggregationProcess:
+        """The process for values of a type."""
+        specs = tf.nest.flatten(tff.types.type_to_tf_tensor_specs(value_type))
+        self._check(sum(spec.shape.num_elements() for spec in specs))
+        return self._factory.create(value_type)
 
 
 def _with_containers(computation: tff.Computation, signature: tff.FunctionType) -> tff.Computation:

@@ -5,9 +5,11 @@ releases. Under an adaptive clip a round releases two things, the noised sum of 
 noised count that moves the clip norm. The noise multiplier *of the sum* is then larger than the
 effective one, so that both releases together are as private as one release at the effective
 multiplier (Andrew et al. 2021, theorem 1: z^-2 = z_sum^-2 + (2 s)^-2 for count noise of standard
-deviation s). Under tree aggregation each of them describes a node of the tree.
+deviation s). Under tree aggregation each of them describes a node of the tree, and under matrix
+factorisation the independent noise that the matrix correlates.
 """
 
+import math
 import typing
 from typing import Any
 
@@ -20,6 +22,7 @@ from fl_audit.mechanisms.correlated import TREE_AGGREGATION
 from fl_audit.mechanisms.distributed import DISTRIBUTED
 from fl_audit.mechanisms.independent import GAUSSIAN_ADAPTIVE, GAUSSIAN_FIXED, NO_PRIVACY
 from fl_audit.mechanisms.kind import ClipAndNoise, Mechanism, MechanismKind
+from fl_audit.mechanisms.matrix import MATRIX_FACTORISATION
 from fl_audit.mechanisms.zeroing import inside_zeroing, zeroed, zeroing_norm
 
 if typing.TYPE_CHECKING:
@@ -31,6 +34,7 @@ MECHANISMS = Kinds[MechanismKind[Any]]("mechanism", Mechanism)
 MECHANISMS.register(GAUSSIAN_ADAPTIVE)
 MECHANISMS.register(GAUSSIAN_FIXED)
 MECHANISMS.register(TREE_AGGREGATION)
+MECHANISMS.register(MATRIX_FACTORISATION)
 MECHANISMS.register(DISTRIBUTED)
 MECHANISMS.register(NO_PRIVACY)
 
@@ -66,7 +70,7 @@ def round_noise(table: Mechanism, expected_cohort: float) -> Noise:
 
 
 def make_aggregator(
-    table: Mechanism, expected_cohort: float
+    table: Mechanism, expected_cohort: float, num_rounds: int
 ) -> "tff.aggregators.UnweightedAggregationFactory":
     """The aggregation that zeroes, clips, sums, adds noise and divides; imports TFF.
 
@@ -75,8 +79,9 @@ def make_aggregator(
       expected_cohort: The expected number of clients and canaries in a round. The sum is divided by
         it whatever the actual number is, so that the divisor reveals nothing; `distributed` alone
         divides by the actual number.
+      num_rounds: The number of rounds of training, which a matrix is made for.
     """
-    factory = MECHANISMS.of(table).make_aggregator(table, expected_cohort)
+    factory = MECHANISMS.of(table).make_aggregator(table, expected_cohort, num_rounds)
     return factory if table.zeroing is None else zeroed(table.zeroing, factory)
 
 
@@ -99,6 +104,20 @@ def clip_and_noise(table: Mechanism, aggregator_state: Any) -> ClipAndNoise:
 
 
 def canary_norm(table: Mechanism, aggregator_state: Any) -> float:
+    """The length of a canary's update in the round that starts from a state; see `canary_length`.
+
+    Args:
+      table: The mechanism table of a config.
+      aggregator_state: The state of the process of `make_aggregator`'s factory when the round
+        begins.
+    """
+    if table.zeroing is None:
+        return canary_length(table, math.inf, math.inf)
+    clip_norm = clip_and_noise(table, aggregator_state).clip_norm
+    return canary_length(table, clip_norm, zeroing_norm(table.zeroing, aggregator_state))
+
+
+def canary_length(table: Mechanism, clip_norm: float, zeroing_norm: float) -> float:
     """The length of a canary's update before a round zeroes and clips it.
 
     The update is long enough to be clipped to the round's clip norm (Andrew et al. Algorithm 1,
@@ -108,14 +127,12 @@ def canary_norm(table: Mechanism, aggregator_state: Any) -> float:
 
     Args:
       table: The mechanism table of a config.
-      aggregator_state: The state of the process of `make_aggregator`'s factory when the round
-        begins.
+      clip_norm: The norm that the round clips to; not read without zeroing.
+      zeroing_norm: The largest coordinate that an update may have in the round; likewise.
     """
     fixed = MECHANISMS.of(table).canary_norm(table)
     if fixed is not None:
         return fixed
     if table.zeroing is None:
         return _CLIPPED_NORM
-    clip_norm = clip_and_noise(table, aggregator_state).clip_norm
-    longest = zeroing_norm(table.zeroing, aggregator_state)
-    return float(np.clip(longest, _JUST_CLIPPED * clip_norm, _SURELY_CLIPPED * clip_norm))
+    return float(np.clip(zeroing_norm, _JUST_CLIPPED * clip_norm, _SURELY_CLIPPED * clip_norm))

@@ -6,7 +6,7 @@ from typing import Any
 from fl_audit.accounting.accountants import TREE
 from fl_audit.accounting.release import Noise
 from fl_audit.accounting.tree_nodes import Trees
-from fl_audit.formats.folders import RunRecord
+from fl_audit.formats.run_record import RunRecord
 from fl_audit.kinds.table import PositiveFloat, PositiveInt
 from fl_audit.mechanisms.kind import (
     ClipAndNoise,
@@ -24,15 +24,13 @@ if typing.TYPE_CHECKING:
 class TreeAggregation(
     NoisyMechanism, frozen=True, kw_only=True, tag_field="kind", tag="tree_aggregation"
 ):
-    """Noise that is correlated over rounds by binary trees: DP-FTRL (Kairouz et al. 2021).
+    """Noise correlated over rounds by binary trees: DP-FTRL (Kairouz et al. 2021).
 
     Attributes:
-      noise_multiplier: The standard deviation of the noise on each node of a tree, as a multiple of
-        the clip norm.
-      clip_norm: The L2 norm that updates are clipped to.
-      restart_every: The number of rounds of a tree, after which a new one is started; by default
-        one tree spans the run. For one tree in each epoch of shuffled clients it is the number of
-        clients over the clients per round, rounded up.
+      noise_multiplier: Standard deviation of the noise on each tree node, in clip norms.
+      clip_norm: L2 norm to which updates are clipped.
+      restart_every: Rounds per tree; by default one tree spans the run. For one tree per shuffled
+        epoch: clients / clients per round, rounded up.
       zeroing: The zeroing of updates before they are clipped; none by default.
     """
 
@@ -46,7 +44,7 @@ def _noise(table: TreeAggregation, expected_cohort: float) -> Noise:
 
 
 def _aggregator(
-    table: TreeAggregation, expected_cohort: float
+    table: TreeAggregation, expected_cohort: float, num_rounds: int
 ) -> "tff.aggregators.UnweightedAggregationFactory":
     from fl_audit.mechanisms.aggregations import TreeFactory
 
@@ -75,9 +73,10 @@ def _clip_words(table: TreeAggregation) -> str:
 
 
 def _noise_words(table: TreeAggregation, record: RunRecord) -> str:
+    multiplier = record.release.noise.noise_multiplier
     return (
-        f"; tree aggregation (DP-FTRL) adds Gaussian noise of {record.noise_multiplier:g} clip "
-        f"norms to every node of a binary tree over {_rounds_of_tree(table, record)}"
+        f"; tree aggregation (DP-FTRL) adds Gaussian noise of {multiplier:g} clip norms "
+        f"to every node of a binary tree over {_rounds_of_tree(table, record)}"
     )
 
 
@@ -95,7 +94,7 @@ TREE_AGGREGATION = MechanismKind(
     canary_norm=made_to_be_clipped,
     noise_law=TREE,
     divides_by="expected_cohort",
-    trees=_trees,
+    correlation=_trees,
     why_not_checked="the noise of a tree's nodes is not fresh in each round",
     why_not_replayed=None,
     clip_words=_clip_words,

@@ -1,15 +1,18 @@
 """Skellam noise that clients add themselves, under secure aggregation (Agarwal et al. 2021)."""
 
+import dataclasses
 import math
 import typing
 from typing import Annotated, Any
 
 from msgspec import Meta
+from scipy import special
 
-from fl_audit.accounting.accountants import SKELLAM
-from fl_audit.accounting.release import Noise
+from fl_audit.accounting.release import Grid, Noise
+from fl_audit.accounting.skellam import SKELLAM
 from fl_audit.errors import InputError
-from fl_audit.formats.folders import RunRecord
+from fl_audit.formats.run_record import RunRecord
+from fl_audit.kinds.table import PositiveFloat
 from fl_audit.mechanisms.independent import (
     COUNT_STDDEV_OF_COHORT,
     moving_clip_words,
@@ -32,29 +35,70 @@ if typing.TYPE_CHECKING:
 class Distributed(NoisyMechanism, frozen=True, kw_only=True, tag_field="kind", tag="distributed"):
     """Skellam noise added by the clients, under secure aggregation (Agarwal et al. 2021).
 
-    The aggregation is that of `tff.learning.ddp_secure_aggregator`: the clip norm starts at 0.1 and
-    follows the median of the updates' norms.
+    The aggregation is that of `tff.learning.ddp_secure_aggregator`, with a fixed `clip_norm` where
+    one is set. Then accounting knows the grid of integers, and an epsilon.
 
     Attributes:
-      noise_multiplier: The effective total noise multiplier, as under `gaussian_adaptive`.
+      noise_multiplier: The noise multiplier at a fixed clip norm; else the effective total one, as
+        under `gaussian_adaptive`.
+      clip_norm: The L2 norm that updates are clipped to. None for a clip norm that starts at 0.1
+        and follows the median of the updates' norms.
       bits: The number of bits of an integer that secure aggregation sums, modulo 2^bits.
+      norm_inflation: The share by which rounding to integers may lengthen an update at a fixed clip
+        norm. Accounting counts it, and a model for which it is not enough is refused.
       zeroing: The zeroing of updates before they are clipped; none by default.
     """
 
+    clip_norm: PositiveFloat | None = None
     bits: Annotated[int, Meta(ge=1, le=22)] = 20
+    norm_inflation: Annotated[float, Meta(gt=0, le=1)] = 0.01
     zeroing: Zeroing | None = None
 
 
 def _noise(table: Distributed, expected_cohort: float) -> Noise:
     cohort = _whole(expected_cohort)
     _check(table, cohort)
-    return noise_with_count(SKELLAM, table.multiplier, cohort, None)
+    if table.clip_norm is None:
+        return noise_with_count(SKELLAM, table.multiplier, cohort, None)
+    noise = SKELLAM.noise(table.multiplier, table.multiplier)
+    grid = Grid(_least_cells(table, table.clip_norm, cohort), table.norm_inflation)
+    return dataclasses.replace(noise, grid=grid)
+
+
+_LARGEST_SCALE = 1e6
+"""The largest number by which TFF multiplies updates before it rounds them."""
+
+_WRAPPING = 1e-4
+"""The chance that a coordinate wraps around, by which TFF chooses that number."""
+
+
+def _least_cells(table: Distributed, clip_norm: float, cohort: int) -> float:
+    """The clip norm in steps of the grid, for the model in which it is least: of one parameter."""
+    return clip_norm * scale_factor(table, clip_norm, cohort, 1)
+
+
+def scale_factor(table: Distributed, clip_norm: float, cohort: int, dim: int) -> float:
+    """The number by which TFF multiplies updates before it rounds them to integers.
+
+    With it 2^bits is 2 k standard deviations of a coordinate of the sum, where k belongs to
+    `_WRAPPING` (Kairouz, Liu & Steinke 2021, arXiv:2102.06387, section 4.4).
+
+    Args:
+      table: The mechanism.
+      clip_norm: The clip norm.
+      cohort: The expected number of participants.
+      dim: The number of coordinates of a rotated update.
+    """
+    deviations = -float(special.ndtri(_WRAPPING / 2))
+    spread = clip_norm * math.hypot(cohort / math.sqrt(dim), table.multiplier)
+    room = math.sqrt(4.0**table.bits - cohort * deviations**2) / (2 * deviations * spread)
+    return min(room, _LARGEST_SCALE)
 
 
 def _check(table: Distributed, cohort: int) -> None:
     """Raises an `InputError` that names the config's keys for values that TFF refuses."""
     most_noise = 2 * COUNT_STDDEV_OF_COHORT * cohort
-    if table.multiplier >= most_noise:
+    if table.clip_norm is None and table.multiplier >= most_noise:
         raise InputError(
             f"mechanism.noise_multiplier: {table.multiplier} is more than the noise on the "
             f"clip's count allows, {COUNT_STDDEV_OF_COHORT} of a cohort of {cohort}; must be less "
@@ -70,20 +114,57 @@ def _check(table: Distributed, cohort: int) -> None:
 
 
 def _aggregator(
-    table: Distributed, expected_cohort: float
+    table: Distributed, expected_cohort: float, num_rounds: int
 ) -> "tff.aggregators.UnweightedAggregationFactory":
-    from fl_audit.mechanisms.aggregations import WithPlainSums
+    from fl_audit.mechanisms.aggregations import WithCheckedSize, WithPlainSums
 
-    return WithPlainSums(_secure_aggregator(table, _whole(expected_cohort)))
+    cohort = _whole(expected_cohort)
+    factory = WithPlainSums(_secure_aggregator(table, cohort))
+    if table.clip_norm is None:
+        return factory
+    clip_norm = table.clip_norm
+
+    def check(dim: int) -> None:
+        padded = 1 << (dim - 1).bit_length()
+        cells = clip_norm * scale_factor(table, clip_norm, cohort, padded)
+        inflation = math.sqrt(padded) / cells
+        if inflation > table.norm_inflation:
+            raise InputError(
+                f"mechanism.norm_inflation: rounding {dim:,} parameters to integers of "
+                f"{table.bits} bits may make an update {inflation:.3g} longer than the clip norm; "
+                f"must be at least that, or mechanism.bits larger, got {table.norm_inflation:g}"
+            )
+
+    return WithCheckedSize(factory, check)
 
 
 def _secure_aggregator(
     table: Distributed, cohort: int
 ) -> "tff.aggregators.UnweightedAggregationFactory":
+    """The aggregation at the table's clip norm, or at one that moves, with secure sums."""
     import tensorflow_federated as tff
 
-    return tff.learning.ddp_secure_aggregator(
-        table.multiplier, cohort, bits=table.bits, zeroing=False
+    if table.clip_norm is None:
+        return tff.learning.ddp_secure_aggregator(
+            table.multiplier, cohort, bits=table.bits, zeroing=False
+        )
+    # What `tff.learning.ddp_secure_aggregator` is made of, which TFF does not export by itself.
+    from tensorflow_federated.python.aggregators import distributed_dp
+
+    of_sum = distributed_dp.DistributedDpSumFactory(
+        noise_multiplier=table.multiplier,
+        expected_clients_per_round=cohort,
+        bits=table.bits,
+        l2_clip=table.clip_norm,
+        modclip_prob=_WRAPPING,
+        mechanism="distributed_skellam",
+        rotation_type="hd",
+    )
+    return tff.aggregators.UnweightedMeanFactory(
+        value_sum_factory=of_sum,
+        count_sum_factory=tff.aggregators.SecureSumFactory(
+            upper_bound_threshold=1, lower_bound_threshold=0
+        ),
     )
 
 
@@ -94,6 +175,8 @@ def _whole(expected_cohort: float) -> int:
 
 def _clip_and_noise(table: Distributed, state: Any) -> ClipAndNoise:
     """The clip norm and noise in the nested states of mean, rotation, clip, rounding and query."""
+    if table.clip_norm is not None:
+        return ClipAndNoise(table.clip_norm, table.multiplier * table.clip_norm)
     (clip, _), _ = state
     quantile, _ = clip["clipping_norm"]
     discrete = clip["inner_agg"]
@@ -105,12 +188,20 @@ def _clip_and_noise(table: Distributed, state: Any) -> ClipAndNoise:
 
 
 def _clip_words(table: Distributed) -> str:
+    if table.clip_norm is not None:
+        return f"Updates are clipped to norm {table.clip_norm:g}"
     return moving_clip_words(0.1, 0.5)
 
 
 def _noise_words(table: Distributed, record: RunRecord) -> str:
+    multiplier = record.release.noise.noise_multiplier
+    noise = (
+        noise_with_count_words(record, "Skellam")
+        if table.clip_norm is None
+        else f"Skellam noise of {multiplier:g} clip norms is added to their sum"
+    )
     return (
-        f"; {noise_with_count_words(record, 'Skellam')}. Each participant adds its share of the "
+        f"; {noise}. Each participant adds its share of the "
         f"noise before secure aggregation, whose sums of {table.bits} bits are simulated"
     )
 
@@ -123,7 +214,7 @@ DISTRIBUTED = MechanismKind(
     canary_norm=made_to_be_clipped,
     noise_law=SKELLAM,
     divides_by="actual_cohort",
-    trees=fresh_in_each_round,
+    correlation=fresh_in_each_round,
     why_not_checked="each client adds a share of discrete noise, in rotated coordinates",
     why_not_replayed="clients take the seed of their noise from the clock",
     clip_words=_clip_words,

@@ -5,13 +5,12 @@ An adaptive clip norm follows a noised count, which is released beside the noise
 
 import math
 import typing
-import warnings
 from typing import Any
 
 from fl_audit.accounting.accountants import GAUSSIAN, NoiseLaw
 from fl_audit.accounting.release import Noise
 from fl_audit.errors import InputError
-from fl_audit.formats.folders import RunRecord
+from fl_audit.formats.run_record import RunRecord
 from fl_audit.kinds.table import NonNegativeFloat, PositiveFloat, Table
 from fl_audit.mechanisms.kind import (
     ClipAndNoise,
@@ -31,17 +30,16 @@ if typing.TYPE_CHECKING:
 class GaussianAdaptive(
     NoisyMechanism, frozen=True, kw_only=True, tag_field="kind", tag="gaussian_adaptive"
 ):
-    """Gaussian noise and a clip norm that follows a quantile (Andrew et al. 2021).
+    """Gaussian noise; the clip norm follows a quantile of update norms (Andrew et al. 2021).
 
     Attributes:
-      noise_multiplier: The *effective total* noise multiplier: the noise on the sum of updates is
-        somewhat larger, to pay for the noised count that moves the clip norm. 0 means no noise at
-        all.
-      clip_norm: The first round's clip norm.
-      target_quantile: The share of updates that should be below the clip norm.
-      clip_learning_rate: The learning rate of the geometric update of the clip norm.
-      clipped_count_stddev: The standard deviation of the noise on the count, in clients; by default
-        0.05 of the cohort.
+      noise_multiplier: *Effective total* noise multiplier: the noise on the sum is slightly larger,
+        to pay for the noisy count that moves the clip norm.
+      clip_norm: Clip norm of the first round.
+      target_quantile: Target share of updates below the clip norm.
+      clip_learning_rate: Learning rate of the clip norm's geometric update.
+      clipped_count_stddev: Standard deviation of that count's noise, in clients; default: 0.05
+        cohorts.
       zeroing: The zeroing of updates before they are clipped; none by default.
     """
 
@@ -58,9 +56,8 @@ class GaussianFixed(
     """Gaussian noise at a fixed clip norm.
 
     Attributes:
-      noise_multiplier: The standard deviation of the noise on the sum of updates, as a multiple of
-        the clip norm.
-      clip_norm: The L2 norm that updates are clipped to.
+      noise_multiplier: Standard deviation of the noise on the sum, in clip norms.
+      clip_norm: L2 norm to which updates are clipped.
       zeroing: The zeroing of updates before they are clipped; none by default.
     """
 
@@ -73,7 +70,7 @@ def _adaptive_noise(table: GaussianAdaptive, expected_cohort: float) -> Noise:
 
 
 def _adaptive_aggregator(
-    table: GaussianAdaptive, expected_cohort: float
+    table: GaussianAdaptive, expected_cohort: float, num_rounds: int
 ) -> "tff.aggregators.UnweightedAggregationFactory":
     import tensorflow_federated as tff
 
@@ -104,7 +101,7 @@ def _fixed_noise(table: GaussianFixed, expected_cohort: float) -> Noise:
 
 
 def _fixed_aggregator(
-    table: GaussianFixed, expected_cohort: float
+    table: GaussianFixed, expected_cohort: float, num_rounds: int
 ) -> "tff.aggregators.UnweightedAggregationFactory":
     import tensorflow_federated as tff
 
@@ -129,7 +126,8 @@ def _fixed_clip_words(table: GaussianFixed) -> str:
 
 
 def _fixed_noise_words(table: GaussianFixed, record: RunRecord) -> str:
-    return f"; Gaussian noise of {record.noise_multiplier:g} clip norms is added to their sum"
+    multiplier = record.release.noise.noise_multiplier
+    return f"; Gaussian noise of {multiplier:g} clip norms is added to their sum"
 
 
 GAUSSIAN_ADAPTIVE = MechanismKind(
@@ -140,7 +138,7 @@ GAUSSIAN_ADAPTIVE = MechanismKind(
     canary_norm=made_to_be_clipped,
     noise_law=GAUSSIAN,
     divides_by="expected_cohort",
-    trees=fresh_in_each_round,
+    correlation=fresh_in_each_round,
     why_not_checked=None,
     why_not_replayed=None,
     clip_words=_adaptive_clip_words,
@@ -155,7 +153,7 @@ GAUSSIAN_FIXED = MechanismKind(
     canary_norm=made_to_be_clipped,
     noise_law=GAUSSIAN,
     divides_by="expected_cohort",
-    trees=fresh_in_each_round,
+    correlation=fresh_in_each_round,
     why_not_checked=None,
     why_not_replayed=None,
     clip_words=_fixed_clip_words,
@@ -175,6 +173,10 @@ def noise_with_count(
 ) -> Noise:
     """The noise of a round where a noised count moves the clip norm.
 
+    The count moves by one half with a client, so that both noises together are worth
+    (z^-2 + (2 b)^-2)^-1/2 for noise multipliers z on the sum and deviation b on the count, which is
+    the one asked for (Andrew et al. 2021, arXiv:1905.03871, theorem 1, as TFF has it).
+
     Args:
       law: The law of the noise.
       noise_multiplier: The effective noise multiplier.
@@ -185,22 +187,17 @@ def noise_with_count(
     Raises:
       InputError: The noise on the count is too low for the noise multiplier.
     """
-    import tensorflow_federated as tff
-
-    noise_params = tff.aggregators.differential_privacy.adaptive_clip_noise_params
-    try:
-        with warnings.catch_warnings(action="ignore"):  # plan and report say the noise of the sum
-            sum_noise, count_noise = noise_params(
-                noise_multiplier, float(expected_cohort), count_stddev
-            )
-    except ValueError as error:
-        noise = count_stddev or COUNT_STDDEV_OF_COHORT * expected_cohort
+    if noise_multiplier == 0:
+        return law.noise(noise_multiplier, 0.0, count_stddev or 0.0)
+    count_noise = COUNT_STDDEV_OF_COHORT * expected_cohort if count_stddev is None else count_stddev
+    if noise_multiplier >= 2 * count_noise:
         raise InputError(
-            f"mechanism.clipped_count_stddev: {noise:.3g} clients is too little noise on the "
+            f"mechanism.clipped_count_stddev: {count_noise:.3g} clients is too little noise on the "
             f"clip's count for noise_multiplier {noise_multiplier}; must be more than "
             f"{noise_multiplier / 2:.3g}"
-        ) from error
-    return law.noise(noise_multiplier, sum_noise, count_noise or 0.0)
+        )
+    sum_noise = (noise_multiplier**-2 - (2 * count_noise) ** -2) ** -0.5
+    return law.noise(noise_multiplier, sum_noise, count_noise)
 
 
 def moving_clip_words(norm: float, quantile: float) -> str:
@@ -213,10 +210,11 @@ def moving_clip_words(norm: float, quantile: float) -> str:
 
 def noise_with_count_words(record: RunRecord, law: str) -> str:
     """A clause on noise of a law, Gaussian or other, on the sum and on the count."""
+    noise = record.release.noise
     return (
-        f"the effective noise multiplier is {record.noise_multiplier:g}, made of {law} noise of "
-        f"{significant(record.sum_noise_multiplier)} clip norms on the sum of updates and of "
-        f"{significant(record.count_noise_stddev)} clients on the count that moves the clip norm"
+        f"the effective noise multiplier is {noise.noise_multiplier:g}, made of {law} noise of "
+        f"{significant(noise.sum_noise_multiplier)} clip norms on the sum of updates and of "
+        f"{significant(noise.count_noise_stddev)} clients on the count that moves the clip norm"
     )
 
 
@@ -224,12 +222,11 @@ def noise_with_count_words(record: RunRecord, law: str) -> str:
 
 
 class NoPrivacy(Table, Mechanism, frozen=True, tag_field="kind", tag="none"):
-    """The table of a run without clipping and without noise.
+    """A run without clipping and without noise.
 
     Attributes:
-      canary_norm: The length of a canary's update, which nothing limits here. With a length like
-        that of real clients the audit measures what a client leaks; with a longer one, what an
-        attacker could insert.
+      canary_norm: Norm of a canary's update: that of real updates to measure a client's leakage,
+        larger for what an attacker could insert.
       zeroing: The zeroing of updates; none by default.
     """
 
@@ -242,7 +239,7 @@ def _noise(table: NoPrivacy, expected_cohort: float) -> Noise:
 
 
 def _aggregator(
-    table: NoPrivacy, expected_cohort: float
+    table: NoPrivacy, expected_cohort: float, num_rounds: int
 ) -> "tff.aggregators.UnweightedAggregationFactory":
     import tensorflow_privacy as tfp
 
@@ -266,7 +263,7 @@ def _clip_words(table: NoPrivacy) -> str:
 def _noise_words(table: NoPrivacy, record: RunRecord) -> typing.NoReturn:
     raise InputError(
         "run.json: noise_multiplier must be 0 under mechanism 'none', got "
-        f"{record.noise_multiplier:g}"
+        f"{record.release.noise.noise_multiplier:g}"
     )
 
 
@@ -278,7 +275,7 @@ NO_PRIVACY = MechanismKind(
     canary_norm=_canary_norm,
     noise_law=GAUSSIAN,
     divides_by="expected_cohort",
-    trees=fresh_in_each_round,
+    correlation=fresh_in_each_round,
     why_not_checked="nothing clips the updates, and no noise is added",
     why_not_replayed=None,
     clip_words=_clip_words,

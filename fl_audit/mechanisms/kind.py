@@ -8,9 +8,8 @@ from typing import Any, Generic, Self, TypeVar
 import msgspec
 
 from fl_audit.accounting.accountants import NoiseLaw, noise_law_named
-from fl_audit.accounting.release import Divisor, Noise
-from fl_audit.accounting.tree_nodes import Trees
-from fl_audit.formats.folders import RunRecord
+from fl_audit.accounting.release import Correlation, Divisor, Noise
+from fl_audit.formats.run_record import RunRecord
 from fl_audit.kinds.table import NonNegativeFloat, PositiveFloat, Table
 from fl_audit.mechanisms.zeroing import Zeroing
 
@@ -41,7 +40,7 @@ class ClipAndNoise:
     Attributes:
       clip_norm: The norm that this round's updates are clipped to; infinite without clipping.
       stddev: The standard deviation of the noise on each coordinate of the sum of updates; under
-        tree aggregation, of a node.
+        tree aggregation, of a node; of the independent noise that a matrix correlates.
     """
 
     clip_norm: float
@@ -58,8 +57,8 @@ class MechanismKind(Generic[MechanismTable]):
       table: The config table.
       round_noise: The noise of a round, for a table and the expected number of participants. The
         function may raise an `InputError` for numbers that do not fit together.
-      make_aggregator: TFF's aggregation, for a table and the expected number of participants; the
-        function imports TFF when it is called.
+      make_aggregator: TFF's aggregation, for a table, the expected number of participants and the
+        number of rounds; the function imports TFF when it is called.
       clip_and_noise: The clip norm and noise of a round, for a table and the state of the
         aggregator's process when the round begins.
       canary_norm: The length that the table fixes for a canary's update; None where updates are
@@ -68,8 +67,8 @@ class MechanismKind(Generic[MechanismTable]):
         a round.
       divides_by: Whether the sum is divided by the expected number of participants, which reveals
         nothing, or by that of those who came.
-      trees: The trees on whose nodes there is noise, for a table and a number of rounds; None where
-        every round draws its own noise.
+      correlation: The trees or the matrix that correlate noise over rounds, for a table and a
+        number of rounds; None where every round draws its own noise.
       why_not_checked: The reason, in words, for which the checks of aggregates do not know this
         mechanism; None where they do: each round's aggregate is then a sum of updates no longer
         than the clip norm, with fresh Gaussian noise on each coordinate, over the expected number
@@ -86,13 +85,13 @@ class MechanismKind(Generic[MechanismTable]):
     table: type[MechanismTable]
     round_noise: Callable[[MechanismTable, float], Noise]
     make_aggregator: Callable[
-        [MechanismTable, float], "tff.aggregators.UnweightedAggregationFactory"
+        [MechanismTable, float, int], "tff.aggregators.UnweightedAggregationFactory"
     ]
     clip_and_noise: Callable[[MechanismTable, Any], ClipAndNoise]
     canary_norm: Callable[[MechanismTable], float | None]
     noise_law: NoiseLaw
     divides_by: Divisor
-    trees: Callable[[MechanismTable, int], Trees | None]
+    correlation: Callable[[MechanismTable, int], Correlation | None]
     why_not_checked: str | None
     why_not_replayed: str | None
     clip_words: Callable[[MechanismTable], str]
@@ -109,7 +108,7 @@ def made_to_be_clipped(table: object) -> None:
 
 
 def fresh_in_each_round(table: object, num_rounds: int) -> None:
-    """Returns None: independent noise in each round uses no tree; a mechanism's `trees`."""
+    """Returns None, the `correlation` of a mechanism whose rounds draw independent noise."""
 
 
 # The keys that mechanisms with noise share: how much, or the epsilon that it is to guarantee.
@@ -119,9 +118,9 @@ class NoisyMechanism(Table, Mechanism, frozen=True, kw_only=True):
     """A mechanism whose noise is stated, or solved for once the clients are known.
 
     Attributes:
-      noise_multiplier: The noise multiplier; 0 means no noise.
-      epsilon: The analytical epsilon that clients are to have, at the audit's delta. It stands
-        instead of `noise_multiplier`: the least noise that guarantees it is added.
+      noise_multiplier: Noise multiplier; 0 means no noise.
+      epsilon: Target epsilon of a client from accounting, at the audit's delta, in place of
+        `noise_multiplier`: the least sufficient noise is used.
     """
 
     noise_multiplier: NonNegativeFloat | None = None

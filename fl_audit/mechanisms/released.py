@@ -3,8 +3,13 @@
 import numpy as np
 
 from fl_audit.accounting.release import (
+    AllocatedRounds,
+    BallsInBinsSampling,
+    Correlation,
+    CyclicPoissonSampling,
     Denominator,
     FixedRounds,
+    MinSeparationSampling,
     Noise,
     OncePerBlock,
     OneGroup,
@@ -12,7 +17,9 @@ from fl_audit.accounting.release import (
     RandomAllocation,
     Release,
 )
-from fl_audit.accounting.tree_nodes import Trees, largest_squared_sensitivity, squared_sensitivities
+from fl_audit.accounting.skellam import SKELLAM
+from fl_audit.accounting.tree_nodes import Trees
+from fl_audit.array_types import IndexArray
 from fl_audit.mechanisms.aggregator import MECHANISMS
 from fl_audit.mechanisms.kind import Mechanism
 from fl_audit.mechanisms.zeroing import zeroing_kind
@@ -30,55 +37,70 @@ def describe(mechanism: Mechanism, noise: Noise, schedule: Schedule, num_canarie
         of a client.
     """
     kind = MECHANISMS.of(mechanism)
-    trees = kind.trees(mechanism, schedule.num_rounds)
-    client = _party(schedule.client_attendance, trees)
+    correlation = kind.correlation(mechanism, schedule.num_rounds)
+    client = _party(schedule.client_attendance, correlation)
     return Release(
         rounds=schedule.num_rounds,
         noise=noise,
         denominator=Denominator(kind.divides_by, schedule.expected_cohort),
         client=client,
-        canary=_party(schedule.canary_attendance, trees) if num_canaries else client,
+        canary=_party(schedule.canary_attendance, correlation) if num_canaries else client,
         zeroing=zeroing_kind(mechanism.zeroing),
+        correlation=correlation,
+        fewest=_fewest(schedule) if noise.law == SKELLAM.name else None,
     )
 
 
-def _party(attendance: Attendance, trees: Trees | None) -> Party:
-    return Party(
-        attendance.sampling, None if trees is None else squared_sensitivity(attendance, trees)
-    )
+def _fewest(schedule: Schedule) -> int:
+    """The smallest number of clients and canaries in a round."""
+    cohorts = map(schedule.cohort, range(schedule.num_rounds))
+    return min(len(cohort.clients) + len(cohort.canaries) for cohort in cohorts)
 
 
-def squared_sensitivity(attendance: Attendance, trees: Trees) -> int | None:
-    """The squared sensitivity of trees to the worst rounds of one member, in squared clip norms.
+def _party(attendance: Attendance, correlation: Correlation | None) -> Party:
+    if correlation is None:
+        return Party(attendance.sampling)
+    return Party(attendance.sampling, squared_sensitivity(attendance, correlation))
+
+
+def squared_sensitivity(attendance: Attendance, correlation: Correlation) -> float | None:
+    """The squared sensitivity to the worst rounds of one member, in squared clip norms.
 
     Args:
       attendance: The rounds of the real clients, or of the canaries.
-      trees: The trees over all rounds of the run.
+      correlation: The trees or the matrix over all rounds of the run.
 
     Returns:
-      The largest of `squared_sensitivities`; None where a member's rounds are sampled, so that it
-        may be in any.
+      The largest of any member, or an upper bound where the matrix knows no more, as if all coins
+        said yes; None where each round samples from all, so that a member may be in any, and where
+        nothing is at hand for trees.
     """
     match attendance.sampling:
         case OncePerBlock(length=length):
-            return largest_squared_sensitivity(length, trees)
-        case OneGroup(separation=separation):
-            return _of_groups(separation, trees)
+            return correlation.once_per_block(length)
+        case (
+            OneGroup(separation=groups)
+            | CyclicPoissonSampling(separation=groups)
+            | BallsInBinsSampling(bins=groups)
+        ):
+            return correlation.one_group(groups)
+        case AllocatedRounds() | MinSeparationSampling() as drawn:
+            return _separated(drawn.most_drawn, drawn.separation, correlation)
         case FixedRounds() | RandomAllocation():
-            return _of_drawn(attendance.of, trees)
+            return correlation.worst_of(*_drawn(attendance.of, correlation.num_rounds))
         case _:
             return None
 
 
-def _of_groups(separation: int, trees: Trees) -> int:
-    """The squared sensitivity to a member who is in all rounds of the worst group."""
-    rounds = np.arange(trees.num_rounds)
-    return int(squared_sensitivities(rounds % separation, rounds, trees).max())
+def _separated(number: int, separation: int, correlation: Correlation) -> float | None:
+    """The squared sensitivity to so many rounds so far apart; None for trees."""
+    return (
+        None if isinstance(correlation, Trees) else correlation.min_separation(number, separation)
+    )
 
 
-def _of_drawn(draw: Draw, trees: Trees) -> int:
-    """The largest squared sensitivity to any member, by the rounds that are drawn."""
-    cohorts = [draw(index) for index in range(trees.num_rounds)]
-    rounds = np.repeat(np.arange(trees.num_rounds), [len(cohort) for cohort in cohorts])
-    members = np.concatenate(cohorts).astype(np.int64)
-    return int(squared_sensitivities(members, rounds, trees).max(initial=0))
+def _drawn(draw: Draw, num_rounds: int) -> tuple[IndexArray, IndexArray]:
+    """The members and the rounds of all participations that are drawn."""
+    cohorts = [draw(index) for index in range(num_rounds)]
+    rounds = np.repeat(np.arange(num_rounds), [len(cohort) for cohort in cohorts])
+    return np.concatenate(cohorts).astype(np.int64), rounds

@@ -16,28 +16,28 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 
 
 class FixedZeroing(Table, frozen=True, tag_field="kind", tag="fixed"):
-    """Zeroing of updates that have a coordinate larger than a fixed number.
+    """Zeroing of updates with a coordinate above a fixed number.
 
     Attributes:
-      norm: The largest absolute coordinate that an update may have.
+      norm: Largest absolute coordinate allowed.
     """
 
     norm: PositiveFloat
 
 
 class AdaptiveZeroing(Table, frozen=True, tag_field="kind", tag="adaptive"):
-    """Zeroing at a norm that follows a quantile of the updates' largest coordinates.
+    """Zeroing above a quantile of the updates' largest coordinates.
 
     The defaults are those of `tff.learning.dp_aggregator`. The quantile is *not* noised, so that no
     analytical epsilon is known for a mechanism with it. The zeroing norm is `multiplier` times the
     estimate, plus `increment`.
 
     Attributes:
-      initial_estimate: The estimate of the quantile in the first round.
-      target_quantile: The share of updates that should be below the estimate.
-      learning_rate: The learning rate of the geometric update of the estimate.
-      multiplier: The factor of the estimate in the zeroing norm.
-      increment: The number that is added to that product.
+      initial_estimate: Estimate of the quantile in the first round.
+      target_quantile: Target share of updates below the estimate.
+      learning_rate: Learning rate of the estimate's geometric update.
+      multiplier: Factor of the estimate in the zeroing norm.
+      increment: Number added to that product.
     """
 
     initial_estimate: PositiveFloat = 10.0

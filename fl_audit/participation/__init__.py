@@ -1,12 +1,24 @@
 """Participation: which real clients and which canaries take part in which round."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.canaries.tables import AnyCanaries
+from fl_audit.canaries.tables import AnyCanaries, Canaries
+from fl_audit.participation.arms import arms_attendance
+from fl_audit.participation.own_draws import (
+    B_MIN_SEP,
+    BALLS_IN_BINS,
+    CYCLIC_POISSON,
+    RANDOM_ALLOCATION,
+    BallsInBins,
+    BMinSep,
+    CyclicPoisson,
+    RandomAllocation,
+)
 from fl_audit.participation.patterns import (
     BERNOULLI,
     EVERY_ROUND,
@@ -33,13 +45,17 @@ from fl_audit.participation.schedule import (
 
 __all__ = [
     "PATTERNS",
+    "BMinSep",
+    "BallsInBins",
     "Bernoulli",
     "Cohort",
+    "CyclicPoisson",
     "DrawnParticipation",
     "EveryRound",
     "MinSeparation",
     "Participation",
     "ParticipationPattern",
+    "RandomAllocation",
     "Replay",
     "Schedule",
     "Shuffle",
@@ -53,6 +69,10 @@ _BUILT_IN: tuple[ParticipationPattern[Any], ...] = (
     UNIFORM,
     EVERY_ROUND,
     MIN_SEPARATION,
+    CYCLIC_POISSON,
+    BALLS_IN_BINS,
+    RANDOM_ALLOCATION,
+    B_MIN_SEP,
     REPLAY,
 )
 for _pattern in _BUILT_IN:
@@ -80,6 +100,12 @@ def make_schedule(
         rounds, or the rounds cannot hold the canaries.
       TypeError: No pattern is registered for the table.
     """
-    schedule = PATTERNS.of(config).schedule(config, seed, Roster(client_ids, included))
+    roster = Roster(client_ids, included)
+    arms = canaries.arms if isinstance(canaries, Canaries) else ()
+    of_clients = roster.without_canaries if arms else roster
+    schedule = PATTERNS.of(config).schedule(config, seed, of_clients)
+    if arms:
+        of_arms = arms_attendance(arms, seed, roster, schedule.num_rounds)
+        schedule = dataclasses.replace(schedule, canary_attendance=of_arms)
     check_room_for_canaries(schedule.expected_canaries, canaries.max_per_round)
     return schedule

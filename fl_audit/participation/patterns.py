@@ -6,9 +6,9 @@
 - `min_separation`: groups take turns, so that a client rests after each participation;
 - `every_round`: full participation.
 
-A pattern is a config table, a function from the table, a seed and a roster to a `Schedule`, and the
-words of the report; `fl_audit.participation` registers them. Schedules need no training to be
-looked at:
+Those in which every client draws its own rounds are in `own_draws`. A pattern is a config table, a
+function from the table, a seed and a roster to a `Schedule`, and the words of the report;
+`fl_audit.participation` registers them. Schedules need no training to be looked at:
 
 >>> from fl_audit.participation.schedule import Roster
 >>> roster = Roster([f"client-{i}" for i in range(6)], included=np.array([True, False]))
@@ -22,6 +22,7 @@ looked at:
 PoissonSampling(probability=0.3333333333333333)
 """
 
+import dataclasses
 import functools
 from dataclasses import dataclass
 from typing import Literal, assert_never
@@ -35,10 +36,11 @@ from fl_audit.accounting.release import (
     OneGroup,
     PoissonSampling,
     Sampling,
+    TruncatedPoissonSampling,
 )
 from fl_audit.array_types import IndexArray
 from fl_audit.errors import InputError
-from fl_audit.formats.folders import RunRecord
+from fl_audit.formats.run_record import RunRecord
 from fl_audit.kinds.table import NumRounds, PositiveInt, Table
 from fl_audit.number_words import count, significant
 from fl_audit.participation.placement import (
@@ -65,14 +67,13 @@ from fl_audit.seeds import Stream, generator
 
 
 class Shuffle(DrawnParticipation, frozen=True, kw_only=True, tag_field="kind", tag="shuffle"):
-    """Shuffled epochs, with each real client in one round of each (Andrew et al. 2023, section 5).
+    """Shuffled epochs: each client participates once per epoch (Andrew et al. 2023, section 5).
 
     Attributes:
-      clients_per_round: The largest size of the real cohort; an epoch has as few rounds as that
-        allows, and their sizes differ by at most one.
-      canaries: How included canaries take part: `repeats`, each `canary_repeats` times in the run;
-        `once_per_epoch`, once in every epoch of the real clients; `last_rounds`, a Poisson number
-        of times at the end.
+      clients_per_round: Largest cohort of real clients; cohorts of an epoch differ by at most one.
+      canaries: Rounds of included canaries. `repeats`: `canary_repeats` random rounds;
+        `last_rounds`: a Poisson number of participations at the end. `once_per_epoch`: one round of
+        every epoch, like clients.
     """
 
     canaries: Literal["repeats", "once_per_epoch", "last_rounds"] = "repeats"
@@ -144,16 +145,19 @@ SHUFFLE = ParticipationPattern(
 
 
 class Bernoulli(DrawnParticipation, frozen=True, kw_only=True, tag_field="kind", tag="bernoulli"):
-    """Poisson sampling: each client takes part in each round by an independent coin.
+    """Poisson sampling: each client participates in each round by an independent coin.
+
+    Under `largest_round` and `like_clients` excluded canaries count too, and send nothing.
 
     Attributes:
-      clients_per_round: The expected size of the real cohort; a coin's probability is this over
-        the number of real clients.
-      canaries: How included canaries take part: `like_clients`, by coins of the same probability;
-        `repeats`, each `canary_repeats` times in the run; `last_rounds`, each a Poisson number of
-        times at the end.
+      clients_per_round: Expected cohort of real clients.
+      largest_round: Truncated Poisson sampling: a larger round keeps a uniform sample of this size.
+      canaries: Rounds of canaries. `like_clients`: sampled as clients are. `repeats`:
+        `canary_repeats` random rounds; `last_rounds`: a Poisson number of participations at the
+        end.
     """
 
+    largest_round: PositiveInt | None = None
     canaries: Literal["like_clients", "repeats", "last_rounds"] = "like_clients"
 
 
@@ -169,6 +173,8 @@ def bernoulli_schedule(config: Bernoulli, seed: int, roster: Roster) -> Schedule
     check_placement(config, config.canaries)
     check_cohort_size(config.clients_per_round, roster.num_clients)
     probability = config.clients_per_round / roster.num_clients
+    if config.largest_round is not None:
+        return _truncated_schedule(config, seed, roster, config.largest_round)
     clients = np.arange(roster.num_clients)
     return Schedule(
         num_rounds=config.rounds,
@@ -202,10 +208,11 @@ def _coins(members: IndexArray, probability: float, seed: int, stream: Stream) -
 
 
 def _bernoulli_client_rounds(record: RunRecord, config: Bernoulli) -> str:
-    probability = significant(record.sampling_probability or 0.0)
+    probability = significant(config.clients_per_round / record.num_clients)
+    limit = "" if config.largest_round is None else f" and {config.largest_round} at most"
     return (
         f"Clients are Poisson-sampled: each joins each round with probability {probability}, "
-        f"{count(config.clients_per_round, 'client')} a round on average."
+        f"{count(config.clients_per_round, 'client')} a round on average{limit}."
     )
 
 
@@ -282,6 +289,43 @@ class Urn:
         return CanaryAttendance(attending, expected, sampling, dealt)
 
 
+def _truncated_schedule(config: Bernoulli, seed: int, roster: Roster, largest: int) -> Schedule:
+    """Schedules by coins from the urn, or from real clients if canaries are placed, up to a limit.
+
+    Raises:
+      InputError: The limit is below the expected number of clients.
+    """
+    if largest < config.clients_per_round:
+        raise InputError(
+            f"participation.largest_round: {largest} is less than clients_per_round, "
+            f"{config.clients_per_round}, the expected size before the limit; must be larger"
+        )
+    is_shared = config.canaries == "like_clients"
+    urn = Urn(roster if is_shared else roster.without_canaries, largest)
+    probability = config.clients_per_round / roster.num_clients
+
+    def draw(round_index: int) -> IndexArray:
+        random = generator(seed, Stream.CLIENT_ROUNDS, round_index)
+        drawn = np.flatnonzero(random.random(urn.size) < probability)
+        return drawn if len(drawn) <= largest else sample(random, drawn, largest)
+
+    sampling = TruncatedPoissonSampling(probability, urn.size, largest)
+    return Schedule(
+        num_rounds=config.rounds,
+        client_attendance=dataclasses.replace(
+            urn.client_attendance(draw, sampling), expected=probability * roster.num_clients
+        ),
+        canary_attendance=(
+            dataclasses.replace(
+                urn.canary_attendance(draw, sampling),
+                expected=probability * int(roster.included.sum()),
+            )
+            if config.canaries == "like_clients"
+            else place(config, config.canaries, seed, roster, config.clients_per_round)
+        ),
+    )
+
+
 def sample(random: np.random.Generator, members: IndexArray | int, size: int) -> IndexArray:
     """A uniform sample without replacement of `members`, or of `range(members)`, ascending."""
     drawn: IndexArray = random.choice(members, size, replace=False, shuffle=False)
@@ -293,15 +337,16 @@ def sample(random: np.random.Generator, members: IndexArray | int, size: int) ->
 
 
 class Uniform(DrawnParticipation, frozen=True, kw_only=True, tag_field="kind", tag="uniform"):
-    """A cohort of fixed size in each round, drawn uniformly without replacement.
+    """A uniform sample of fixed size in each round, without replacement.
+
+    Under `like_clients` the sample is from clients and canaries together, and an excluded canary in
+    it sends nothing.
 
     Attributes:
-      clients_per_round: The size of the real cohort; with `like_clients` its expected size, because
-        the draw is from real clients and canaries together.
-      canaries: How canaries take part: `like_clients`, drawn from the same urn, of which every
-        round takes the same number, where an excluded canary that is drawn sends nothing;
-        `repeats`, each included canary `canary_repeats` times in the run; `last_rounds`, a Poisson
-        number of times at the end.
+      clients_per_round: Cohort of real clients; under `like_clients` its expected size.
+      canaries: Rounds of canaries. `like_clients`: sampled as clients are. `repeats`:
+        `canary_repeats` random rounds; `last_rounds`: a Poisson number of participations at the
+        end.
     """
 
     canaries: Literal["like_clients", "repeats", "last_rounds"] = "like_clients"
@@ -336,9 +381,12 @@ def uniform_schedule(config: Uniform, seed: int, roster: Roster) -> Schedule:
 
 
 def _uniform_client_rounds(record: RunRecord, config: Uniform) -> str:
-    del config  # the record has the facts
-    drawn = f"{record.sample_size or 0:,} of {record.sampled_from or 0:,}"
-    if record.sampled_from == record.num_clients:
+    del config  # the release has the facts
+    sampling = record.release.client.sampling
+    if not isinstance(sampling, FixedSizeSampling):
+        return "Each round draws clients uniformly without replacement."
+    drawn = f"{sampling.sample_size:,} of {sampling.sampled_from:,}"
+    if sampling.sampled_from == record.num_clients:
         return f"Each round draws {drawn} clients, uniformly without replacement."
     return (
         f"Each round draws {drawn} clients and canaries, uniformly without replacement; "
@@ -363,19 +411,19 @@ UNIFORM = ParticipationPattern(
 
 
 class MinSeparation(Table, Participation, frozen=True, tag_field="kind", tag="min_separation"):
-    """A client checks in at most every `separation` rounds, as DP-FTRL and banded matrices assume.
+    """A client participates at most every `separation` rounds, as DP-FTRL assumes.
 
     Clients are split at random into `separation` groups, once; the groups take turns, and a round
     draws from its group uniformly without replacement (Choquette-Choo et al. 2023,
-    arXiv:2306.08153, algorithm 2, with a cohort of fixed size).
+    arXiv:2306.08153, algorithm 2, with a cohort of fixed size). Under `like_clients` the sample is
+    from clients and canaries together, and an excluded canary in it sends nothing.
 
     Attributes:
-      rounds: The number of rounds of training.
-      clients_per_round: The size of the real cohort; with `like_clients` its expected size, because
-        the draw is from real clients and canaries together.
-      separation: The least number of rounds from one participation to the next; 1 for no rest.
-      canaries: How canaries take part: `like_clients`, drawn from the same groups, where an
-        excluded canary that is drawn sends nothing; `most_frequent`, in every round of a group.
+      rounds: Number of training rounds.
+      clients_per_round: Cohort of real clients; under `like_clients` its expected size.
+      separation: Least distance of a client's participations, in rounds; 1 for no limit.
+      canaries: Rounds of canaries. `like_clients`: sampled as clients are. `most_frequent`: every
+        round of a group.
     """
 
     rounds: NumRounds
@@ -390,7 +438,7 @@ def min_separation_schedule(config: MinSeparation, seed: int, roster: Roster) ->
     Raises:
       InputError: The groups are smaller than the cohort.
     """
-    _check_room(config, roster.num_clients)
+    check_groups(config.clients_per_round, config.separation, roster.num_clients)
     is_shared = config.canaries == "like_clients"
     urn = _urn(config, roster if is_shared else roster.without_canaries)
     draw = _drawn_from_groups(urn, config.separation, seed)
@@ -406,12 +454,13 @@ def min_separation_schedule(config: MinSeparation, seed: int, roster: Roster) ->
     )
 
 
-def _check_room(config: MinSeparation, num_clients: int) -> None:
-    check_cohort_size(config.clients_per_round, num_clients)
-    largest = num_clients // config.clients_per_round
-    if config.separation > largest:
+def check_groups(clients_per_round: int, separation: int, num_clients: int) -> None:
+    """Raises an `InputError` if so many groups of so many clients are more than there are."""
+    check_cohort_size(clients_per_round, num_clients)
+    largest = num_clients // clients_per_round
+    if separation > largest:
         raise InputError(
-            f"participation.separation: {config.separation} groups of {config.clients_per_round} "
+            f"participation.separation: {separation} groups of {clients_per_round} "
             f"clients (participation.clients_per_round) are more than the {num_clients} real "
             f"clients; must be at most {largest}"
         )
@@ -474,10 +523,10 @@ MIN_SEPARATION = ParticipationPattern(
 
 
 class EveryRound(Table, Participation, frozen=True, tag_field="kind", tag="every_round"):
-    """Full participation of real clients and included canaries.
+    """Every client and every included canary participates in every round.
 
     Attributes:
-      rounds: The number of rounds of training.
+      rounds: Number of training rounds.
     """
 
     rounds: NumRounds

@@ -18,15 +18,13 @@ class DrawnParticipation(Table, Participation, frozen=True, kw_only=True):
     """The keys shared by patterns whose canaries may take part otherwise than real clients.
 
     Attributes:
-      rounds: The number of rounds of training.
-      clients_per_round: The size of the real cohort.
-      canary_repeats: The number of presentations of each included canary under
-        `canaries = "repeats"`: one, at a round drawn at random, in each of that many equal parts of
-        the run (Andrew et al. section 5.3).
-      canary_last_rounds: The number of last rounds under `canaries = "last_rounds"`.
-      canary_mean_repeats: The mean of the Poisson number of presentations under
-        `canaries = "last_rounds"`; by default the rounds that a real client takes part in on
-        average.
+      rounds: Number of training rounds.
+      clients_per_round: Size of the real cohort.
+      canary_repeats: Rounds of each included canary under `repeats`: one random round in each of so
+        many equal parts of the run.
+      canary_last_rounds: Number of last rounds under `last_rounds`.
+      canary_mean_repeats: Mean of the Poisson number of participations under `last_rounds`; by
+        default the mean number of a real client's rounds.
     """
 
     rounds: NumRounds

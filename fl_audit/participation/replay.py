@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from fl_audit.array_types import IndexArray
 from fl_audit.errors import InputError, nearest
-from fl_audit.formats.folders import RunRecord
+from fl_audit.formats.run_record import RunRecord
 from fl_audit.formats.text_files import text_lines
 from fl_audit.kinds.table import NumRounds, Table
 from fl_audit.participation.schedule import (
@@ -151,16 +151,14 @@ def _check_once_a_round(path: Path, log: ReplayLog, first: int, client_ids: Sequ
 
 
 class Replay(Table, Participation, frozen=True, tag_field="kind", tag="replay"):
-    """Participation of real clients as a production log lists it.
+    """Real clients participate as in a production log.
 
     Attributes:
-      path: The path of a CSV file with the columns `round`, contiguous from 0 or 1, and
-        `client_id`, as the task names its clients; a relative path starts at the config file's
-        folder.
-      rounds: The number of the log's first rounds to use; by default all.
-      canaries: How canaries take part: `like_clients`, each in the rounds of a client drawn at
-        random from those of the log; `most_frequent`, in the rounds of the client that takes part
-        most often, drawn at random where several do.
+      path: CSV with the columns `round`, contiguous from 0 or 1, and `client_id`, as the task names
+        clients.
+      rounds: Number of the log's first rounds to use; default all.
+      canaries: Rounds of canaries. `like_clients`: those of a random client of the log;
+        `most_frequent`: those of the most frequent client.
     """
 
     path_keys: ClassVar[tuple[str, ...]] = ("path",)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from fl_audit.accounting.release import FixedRounds, RandomAllocation, Sampling
 from fl_audit.array_types import IndexArray
 from fl_audit.errors import InputError
-from fl_audit.formats.folders import RunRecord
+from fl_audit.formats.run_record import RunRecord
 from fl_audit.kinds import Kinds, Table
 from fl_audit.number_words import count
 
@@ -330,4 +330,4 @@ def canary_rounds(participation: Participation) -> str:
 
 def most_rounds_of_a_client(record: RunRecord) -> str:
     """The end of a sentence, for patterns that bound how often a client takes part."""
-    return f"each client in at most {count(record.client_participations or 0, 'round')}"
+    return f"each client in at most {count(record.release.client.participations or 0, 'round')}"

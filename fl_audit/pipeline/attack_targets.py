@@ -18,8 +18,8 @@ from fl_audit.membership.outputs import loss_of_margin
 from fl_audit.pipeline.attack_bases import BoolArray, MemberOutputs, Target
 from fl_audit.report.attack import AttackedMember, AttackWords, Guaranteed
 from fl_audit.tasks import load_task
-from fl_audit.tasks.classifier import as_classifier
 from fl_audit.tasks.learning_task import Examples, LearningTask
+from fl_audit.tasks.tf.networks import as_classifier
 
 _WORDS = AttackWords(
     models="models",

@@ -64,8 +64,8 @@ def comparison(reports: "Mapping[float, Report]") -> str:
     accuracies = [report.run.accuracy for report in reports.values() if report.run is not None]
     rows = [
         ["accuracy", *(f"{accuracy:.3f}" for accuracy in accuracies)],
-        ["guaranteed to a canary", *(upper_bound_text(one.guaranteed) for one in found)],
-        ["proven", *(lower_bound_text(one.proven_epsilon()) for one in found)],
-        ["estimated", *(_estimate(one) for one in found)],
+        ["upper bound, canary", *(upper_bound_text(one.guaranteed) for one in found)],
+        ["lower bound", *(lower_bound_text(one.proven_epsilon()) for one in found)],
+        ["estimate", *(_estimate(one) for one in found)],
     ]
     return "\n".join(TextTable(["", *(f"noise {noise:g}" for noise in reports)], rows).lines())

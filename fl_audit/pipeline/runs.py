@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fl_audit.config import Config
+from fl_audit.config.commitment import begin_try, check_committed, check_same_try
 from fl_audit.engines.tff import environment
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder, locked
+from fl_audit.formats.round_chain import ChainWriter, Reported, digests_of
 from fl_audit.formats.text_files import unfinished_files
 from fl_audit.progress import hint
+from fl_audit.version import code_digest
 
 if TYPE_CHECKING:
     from fl_audit.report import Report
@@ -23,22 +26,29 @@ _MANY_ROUNDS = 100_000
 """Rounds whose cohorts take seconds to draw."""
 
 
-def start_run(config: Config, out: Path, observers: "Sequence[RoundObserver]" = ()) -> "Report":
+def start_run(
+    config: Config,
+    out: Path,
+    observers: "Sequence[RoundObserver]" = (),
+    commitment: Path | None = None,
+) -> "Report":
     """Runs a config in a new folder and returns the report.
 
     Args:
       config: The config of the run.
       out: A folder that is new or empty.
       observers: Those who are told of every round, see docs/observers.md.
+      commitment: The file of `fl-audit commit` that the run is made under, see docs/verify.md.
 
     Raises:
-      InputError: The folder is taken, or the config or its data cannot be used; nothing is written
-        then.
+      InputError: The folder is taken, the config or its data cannot be used, or another config was
+        committed to; nothing is written then.
       Interrupted: A signal asked to stop; `continue_run` goes on.
     """
     from fl_audit.run.folder import check_new, write_identity
 
     folder = check_new(out)
+    opened = None if commitment is None else check_committed(commitment, config)
     environment.set_defaults()
     _say_what_takes_so_long(config)
     from fl_audit.engines.choice import make_runtime
@@ -51,11 +61,25 @@ def start_run(config: Config, out: Path, observers: "Sequence[RoundObserver]" = 
         check_new(out)  # another process may have been faster
         with _emptied_if_refused(folder):
             write_identity(folder, config, canaries_csv(run))
-            train(run, runtime, folder, observers)
+            if commitment is not None and opened is not None:
+                begin_try(commitment, opened, folder)
+            train(run, runtime, folder, [*_listed(commitment), *observers])
         return _report(folder)
 
 
-def continue_run(config: Config, out: Path, observers: "Sequence[RoundObserver]" = ()) -> "Report":
+def _listed(commitment: Path | None) -> "list[RoundObserver]":
+    """Who lists the run under its commitment; nobody where there is none."""
+    from fl_audit.run.tries import TryLister
+
+    return [] if commitment is None else [TryLister(commitment)]
+
+
+def continue_run(
+    config: Config,
+    out: Path,
+    observers: "Sequence[RoundObserver]" = (),
+    commitment: Path | None = None,
+) -> "Report":
     """Continues an interrupted run from its last checkpoint and returns the report.
 
     A finished run is left as it is, so that a job may be started again until it has ended.
@@ -64,13 +88,17 @@ def continue_run(config: Config, out: Path, observers: "Sequence[RoundObserver]"
       config: The config that the run was started with.
       out: The run's folder.
       observers: Those who are told of every round from now on.
+      commitment: The commitment that the run was begun under; None leaves it as it was.
 
     Raises:
-      InputError: The folder holds no run of this config.
+      InputError: The folder holds no run of this config, or one that was not begun under it.
       Interrupted: A signal asked to stop again.
     """
     from fl_audit.run.folder import check_resumable, check_same_canaries, check_same_config
 
+    opened = None if commitment is None else check_committed(commitment, config)
+    if commitment is not None and opened is not None and RunFolder(out).chain.exists():
+        check_same_try(commitment, opened, RunFolder(out))
     if RunFolder(out).report_json.exists():
         from fl_audit.comparison import read_report
 
@@ -88,14 +116,17 @@ def continue_run(config: Config, out: Path, observers: "Sequence[RoundObserver]"
 
         run = prepare(config)
         check_same_canaries(folder, canaries_csv(run))
-        train(run, make_runtime(run, folder.worker_log), folder, observers)
+        if commitment is not None and opened is not None and not folder.chain.exists():
+            begin_try(commitment, opened, folder)  # the process was killed before it did
+        runtime = make_runtime(run, folder.worker_log)
+        train(run, runtime, folder, [*_listed(commitment), *observers])
         return _report(folder)
 
 
 def _say_what_takes_so_long(config: Config) -> None:
     if "tensorflow_federated" not in sys.modules:
         hint("loading TensorFlow Federated, about ten seconds")
-    rounds = getattr(config.participation, "rounds", 0)  # a replayed log has its own
+    rounds = config.participation.rounds or 0  # a replayed log has its own
     if rounds >= _MANY_ROUNDS:
         hint(f"drawing the cohorts of {rounds:,} rounds, which takes a while")
 
@@ -107,7 +138,12 @@ def _report(folder: RunFolder) -> "Report":
     for path in folder.direction_sums():
         path.unlink()
     folder.round_directions.unlink(missing_ok=True)
-    return write_report(folder)
+    report = write_report(folder)
+    if folder.chain.exists():  # an older version left none
+        chain = ChainWriter.go_on(folder.chain)
+        files = digests_of([folder.report_html, folder.report_json])
+        chain.add(Reported(files=files, code=code_digest()))
+    return report
 
 
 @contextlib.contextmanager

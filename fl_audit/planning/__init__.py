@@ -1,7 +1,7 @@
 """Plans of audits before any training: what they would report, can detect and cost.
 
-Rounds are simulated in law: a canary's inner product with a noised sum is drawn directly, without
-vectors or clients. docs/plan.md has the formulas.
+A canary's inner product with a noised sum is drawn from its distribution, without vectors or
+clients: `simulation` has the formulas.
 """
 
 from fl_audit.planning.plan import (

@@ -1,5 +1,6 @@
 """The whole plan of a run, and the noise that it needs for a stated epsilon; nothing is trained."""
 
+import functools
 import math
 from dataclasses import dataclass
 
@@ -20,13 +21,22 @@ from fl_audit.planning.planned_run import (
     load_task_facts,
     plan_run,
 )
-from fl_audit.planning.power import ClaimPower, PlannedEfficiency, claim_power, planned_efficiency
+from fl_audit.planning.power import (
+    ClaimPower,
+    CurvePower,
+    PlannedEfficiency,
+    claim_power,
+    curve_power,
+    planned_efficiency,
+)
 from fl_audit.planning.prediction import (
+    Samples,
     StatisticPrediction,
     Variant,
     coverage,
     predict,
     predicted_statistics,
+    sample_middle,
     variants,
 )
 
@@ -50,14 +60,18 @@ _MANY_CANARIES = 10_000
 class Plan:
     """What is known of a run before it is trained.
 
+    Predictions over the whole range of the unknowns and variants are simulated where they are first
+    asked for: the answer in a few lines takes one prediction and no variant.
+
     Attributes:
       run: The run as its config fixes it.
       trials: Number of simulated runs at every point of the range of the unknowns.
       variant_trials: Number of simulated runs of each variant.
-      predictions: The predictions, one per statistic.
+      middle: The epsilons of simulated runs in the middle of the unknowns.
       not_predicted: Names of the run's statistics whose law is not simulated.
-      variants: Predictions with one key of the config changed.
-      power: Power against the config's claim; None where it claims nothing.
+      power: Power against the config's claim of an epsilon; None where it makes none.
+      detectable: What would be noticed of a claimed curve, or of the configured noise; None where
+        an epsilon is claimed, or that is not known.
       cost: Cost of the audit beside the training.
       accuracy: Effect of canaries on the model.
       accounting: The analytical epsilon.
@@ -67,14 +81,36 @@ class Plan:
     run: PlannedRun
     trials: int
     variant_trials: int
-    predictions: tuple[StatisticPrediction, ...]
+    middle: Samples
     not_predicted: tuple[str, ...]
-    variants: tuple[Variant, ...]
     power: ClaimPower | None
+    detectable: CurvePower | None
     cost: Cost
     accuracy: AccuracyCost
     accounting: Accounting
     efficiency: tuple[PlannedEfficiency, ...]
+
+    @functools.cached_property
+    def predictions(self) -> tuple[StatisticPrediction, ...]:
+        """The predictions, one per statistic."""
+        statistics = predicted_statistics(self.run.config)
+        return predict(self.run, self.trials, self.middle, statistics)
+
+    @functools.cached_property
+    def variants(self) -> tuple[Variant, ...]:
+        """Predictions with one key of the config changed."""
+        return variants(self.run, self.variant_trials)
+
+    @property
+    def best(self) -> PlannedEfficiency:
+        """The statistic that would prove most."""
+        return max(self.efficiency, key=lambda made: made.proven or 0.0)
+
+    def prediction_of(self, name: str) -> StatisticPrediction:
+        """The prediction for the statistic of a name, alone."""
+        statistics = [s for s in predicted_statistics(self.run.config) if s.name == name]
+        (made,) = predict(self.run, self.trials, self.middle, statistics)
+        return made
 
     def to_json(self) -> dict[str, object]:
         """The JSON object that `fl-audit plan --json` prints."""
@@ -97,6 +133,7 @@ class Plan:
             "variant_trials": self.variant_trials,
             "variants": [made.to_json() for made in self.variants],
             "power": self.power and self.power.to_json(),
+            "detectable": self.detectable and self.detectable.to_json(),
             "cost": self.cost.to_json(),
             "accuracy": self.accuracy.to_json(),
             "analytical": {
@@ -128,19 +165,19 @@ def make_plan(config: Config, trials: int | None = None, task: TaskFacts | None 
     trials = trials or (_FEW_TRIALS if takes_long else _TRIALS)
     release = run.release
     logged = [statistic.name for statistic in statistics_of(config.canaries, config.audit)]
-    predictions = predict(run, trials)
+    middle = sample_middle(run, trials)
     return Plan(
         run=run,
         trials=trials,
         variant_trials=few,
-        predictions=predictions,
+        middle=middle,
         not_predicted=tuple(n for n in logged if n not in {s.name for s in predicted}),
-        variants=variants(run, few),
         power=claim_power(run, release, few),
+        detectable=curve_power(run, release),
         cost=measure_cost(run),
         accuracy=accuracy_cost(run),
         accounting=account(release, run.delta),
-        efficiency=planned_efficiency(run, predictions),
+        efficiency=planned_efficiency(run, middle),
     )
 
 

@@ -5,7 +5,8 @@ that it contradicts its claim with noise as configured, halved, or absent.
 """
 
 import dataclasses
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from fl_audit.accounting import (
@@ -15,18 +16,49 @@ from fl_audit.accounting import (
     canaries_to_prove,
     most_provable,
 )
-from fl_audit.attacks.statistics import Statistic
+from fl_audit.attacks.known_rounds import OWN_ROUNDS
+from fl_audit.attacks.statistics import ANY_VECTOR, Statistic
+from fl_audit.canaries.tables import coin_probability
 from fl_audit.config import Config
 from fl_audit.errors import InputError
 from fl_audit.estimators import valid_methods
+from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu, sigma_of_epsilon
 from fl_audit.json_records import to_json
 from fl_audit.planning.planned_run import PlannedRun
-from fl_audit.planning.prediction import StatisticPrediction, predicted_statistics, simulated_trials
+from fl_audit.planning.prediction import (
+    Samples,
+    median_of,
+    predicted_statistics,
+    simulated_trials,
+)
 from fl_audit.planning.simulation import ENDS, MIDDLE, DrawnScores, Unknowns
 from fl_audit.report.statistics import knows_rounds
-from fl_audit.verdict import ChosenTests, Claim, ScoredStatistic, chosen_tests, scored_statistic
-from fl_audit.verdict.bearing import why_unfit
-from fl_audit.verdict.power import FACTOR, RepeatedTests, SimulatedAudit, hardest, standard_null
+from fl_audit.verdict import (
+    ChosenTests,
+    Claim,
+    ScoredStatistic,
+    chosen_tests,
+    curve_tests,
+    scored_statistic,
+)
+from fl_audit.verdict.claims import CurveClaim, claim_of, claim_to_json
+from fl_audit.verdict.curve_claim_tests import UNSTATED_CONFIDENCE, CurveTest
+from fl_audit.verdict.curve_power import (
+    SumPower,
+    included_needed,
+    noticed_words,
+    with_less_noise,
+)
+from fl_audit.verdict.decision import Detectable
+from fl_audit.verdict.power import (
+    FACTOR,
+    RepeatedTests,
+    Shown,
+    SimulatedAudit,
+    hardest,
+    standard_null,
+)
+from fl_audit.verdict.scope import why_unfit
 
 _SHARES = (0.8, 0.95)
 
@@ -66,25 +98,24 @@ class PlannedEfficiency:
         }
 
 
-def planned_efficiency(
-    run: PlannedRun, predictions: Sequence[StatisticPrediction]
-) -> tuple[PlannedEfficiency, ...]:
+def planned_efficiency(run: PlannedRun, middle: Samples) -> tuple[PlannedEfficiency, ...]:
     """The numbers of each predicted statistic.
 
     Args:
       run: The planned run.
-      predictions: The predictions, one per statistic.
+      middle: The epsilons of simulated runs in the middle of the unknowns.
     """
     release = run.release
     bounds = attacker_bounds(release, release.canary, run.delta)
+    statistics = predicted_statistics(run.config)
     needed = {
         knows: _needed(bounds.against(knows), run)
-        for knows in {knows_rounds(made.statistic.threat_model) for made in predictions}
+        for knows in {knows_rounds(statistic.threat_model) for statistic in statistics}
     }
     return tuple(
-        _of(made, run, bounds.against(knows), needed[knows])
-        for made in predictions
-        for knows in (knows_rounds(made.statistic.threat_model),)
+        _of(statistic, middle, run, bounds.against(knows), needed[knows])
+        for statistic in statistics
+        for knows in (knows_rounds(statistic.threat_model),)
     )
 
 
@@ -94,13 +125,18 @@ def _needed(bound: AttackerBound, run: PlannedRun) -> list[int | None]:
 
 
 def _of(
-    made: StatisticPrediction, run: PlannedRun, bound: AttackerBound, needed: list[int | None]
+    statistic: Statistic,
+    middle: Samples,
+    run: PlannedRun,
+    bound: AttackerBound,
+    needed: list[int | None],
 ) -> PlannedEfficiency:
     confidence = run.config.audit.confidence
     provable = most_provable(bound, int(run.included.sum()), run.delta, confidence)
-    medians = [made.epsilons[name].median for name in valid_methods() if name in made.epsilons]
+    keys = [(statistic.name, method) for method in valid_methods()]
+    medians = [median_of(middle[key]) for key in keys if key in middle]
     return PlannedEfficiency(
-        made.statistic.name,
+        statistic.name,
         max(medians, default=None),
         None if provable is None else provable.epsilon,
         bound.guarantee.epsilon,
@@ -171,6 +207,111 @@ class ClaimPower:
             "detectable_epsilon": self.detectable_epsilon,
             "canaries_needed": self.canaries_needed,
         }
+
+
+@dataclass(frozen=True)
+class NeededCanaries:
+    """How many canaries it takes to notice a violation of a claimed curve.
+
+    Attributes:
+      epsilon: The epsilon that is true, at the delta of the claim.
+      noise_factor: The noise over the least with which the claim is true; None where the violation
+        is FACTOR times the claimed epsilon.
+      canaries: The number with which 80 % of audits contradict the claim, where canaries show their
+        whole signal; None where no number that was tried is enough.
+    """
+
+    epsilon: float
+    noise_factor: float | None
+    canaries: int | None
+
+    @property
+    def words(self) -> str:
+        """The number and the violation, in words."""
+        number = "none" if self.canaries is None else f"{self.canaries:,}"
+        if self.noise_factor is None:
+            return f"{number} for {FACTOR:g} times the claimed ε"
+        return f"{number} for {100 * (1 - self.noise_factor):.3g} % less noise"
+
+
+@dataclass(frozen=True)
+class CurvePower:
+    """What a planned audit of a claimed curve would notice.
+
+    Attributes:
+      claim: The claim; the configured noise where nobody claims anything.
+      detectable: The smallest violation that 80 % of audits would contradict, where canaries show
+        their whole signal; None where there is none.
+      needed: How many canaries some violations take, the largest violation first.
+    """
+
+    claim: CurveClaim
+    detectable: Detectable | None
+    needed: tuple[NeededCanaries, ...]
+
+    def to_json(self) -> dict[str, object]:
+        """The JSON object that a plan has under `detectable`."""
+        found = self.detectable
+        of_mu = None if found is None else epsilon_of_mu(found.mu, self.claim.delta)
+        return {
+            "claim": claim_to_json(self.claim),
+            "mu": None if found is None else found.mu,
+            "noise_multiplier": None if found is None else found.noise_multiplier,
+            "epsilon": of_mu,
+            "canaries_needed": [to_json(one) for one in self.needed],
+        }
+
+    @property
+    def words(self) -> str:
+        """The same in a clause."""
+        noticed = f"{noticed_words(self.claim, self.detectable)} in 80 % of audits"
+        takes = [one.words for one in self.needed if one.canaries is not None]
+        return f"{noticed}; canaries needed: {', '.join(takes)}" if takes else noticed
+
+
+def curve_power(run: PlannedRun, release: Release) -> CurvePower | None:
+    """What the verdict would notice of a claimed curve, or of the configured noise.
+
+    Args:
+      run: The planned run.
+      release: What the run will release.
+
+    Returns:
+      None where the claim is a point, no curve is known, or a null distribution is not.
+    """
+    audit, statistics = run.config.audit, predicted_statistics(run.config)
+    claim = claim_of(audit, release, run.delta, statistics)
+    if claim is None or isinstance(claim, Claim) or not run.num_canaries:
+        return None
+    (drawn,) = simulated_trials(run, MIDDLE, 1)
+    confidence = audit.confidence if claim.is_stated else UNSTATED_CONFIDENCE
+    # A run keeps what it takes to know the null distribution in several own rounds too.
+    drawn = dataclasses.replace(drawn, compared={**drawn.compared, OWN_ROUNDS.name: ANY_VECTOR})
+    tests = curve_tests(claim, _scored(run, statistics, drawn), confidence)
+    if not tests.tests or tests.tests[0].method != "trade_off_sum":
+        return None
+    leading = tests.tests[0]
+    detectable = SumPower.of(leading, Shown()).detectable_in(tests)
+    share = coin_probability(run.config.canaries)
+    return CurvePower(claim, detectable, tuple(_needed_for(claim, leading, share)))
+
+
+_NOISE_FACTORS = (0.9, 0.95)
+
+
+def _needed_for(
+    claim: CurveClaim, leading: CurveTest, included_share: float
+) -> Iterator[NeededCanaries]:
+    """How many canaries FACTOR times the claimed epsilon takes, and some less noise."""
+    twice = FACTOR * claim.epsilon
+    violations: list[tuple[float | None, float | None]]
+    violations = [(None, 1 / sigma_of_epsilon(twice, claim.delta))]
+    violations += [(factor, with_less_noise(claim, leading, factor)) for factor in _NOISE_FACTORS]
+    for factor, mu in violations:
+        if mu is not None:
+            included = included_needed(leading, mu, Shown())
+            canaries = None if included is None else math.ceil(included / included_share)
+            yield NeededCanaries(epsilon_of_mu(mu, claim.delta), factor, canaries)
 
 
 def claim_power(run: PlannedRun, release: Release, trials: int) -> ClaimPower | None:

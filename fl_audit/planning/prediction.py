@@ -3,6 +3,7 @@
 Also of its variants: other numbers of canaries, repeats, noise and clip norms.
 """
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,14 +19,7 @@ from fl_audit.attacks.statistics import Statistic
 from fl_audit.attacks.threat_models import statistics_of
 from fl_audit.config import Config, DrawnParticipation, ServerSgd
 from fl_audit.errors import InputError
-from fl_audit.estimators import (
-    METHODS,
-    AuditSetting,
-    Gaussian,
-    NotApplicableError,
-    epsilon_of_laws,
-    valid_methods,
-)
+from fl_audit.estimators import METHODS, AuditSetting, valid_methods
 from fl_audit.json_records import to_json
 from fl_audit.planning.planned_run import PlannedRun, plan_run
 from fl_audit.planning.simulation import (
@@ -117,6 +111,9 @@ FIT = "gaussian_fit"
 
 _SEED = 20_230_206
 
+_AT_ONCE = 200_000
+"""Number of simulated canaries in memory at a time, each with its scores on all statistics."""
+
 Samples = Mapping[tuple[str, str], FloatArray]
 """Epsilons by (statistic, method), each float64 with an entry for each trial that allows it."""
 
@@ -182,26 +179,15 @@ def sample(
         the method.
     """
     found: dict[tuple[str, str], list[float]] = {}
-    for drawn in simulated_trials(run, unknowns, trials):
+    at_once = max(_AT_ONCE // run.num_canaries, 1)
+    every_trial = simulated_trials(run, unknowns, trials)
+    while drawn := list(itertools.islice(every_trial, at_once)):
+        settings = {s.name: [_setting(run, s, one) for one in drawn] for s, _ in asked}
         for statistic, method in asked:
-            try:
-                epsilon = _epsilon(method, _setting(run, statistic, drawn))
-            except NotApplicableError:
-                continue
-            found.setdefault((statistic.name, method), []).append(epsilon)
-    return {key: np.array(values) for key, values in found.items()}
-
-
-def _epsilon(method: str, setting: AuditSetting) -> float:
-    """Epsilon by one method; the paper's is made without its details, which take as long."""
-    if method != FIT:
-        return METHODS[method](setting).epsilon
-    setting.require(included=2)
-    setting.require_null_scores()
-    is_known = setting.null.kind == "closed_form"
-    null = setting.null.closed_form() if is_known else Gaussian.fitted_to(setting.scores.excluded)
-    fitted = Gaussian.fitted_to(setting.scores.included)
-    return epsilon_of_laws(null, fitted, setting.delta).epsilon
+            made = METHODS[method].epsilons(settings[statistic.name])
+            values = found.setdefault((statistic.name, method), [])
+            values.extend(epsilon for epsilon in made if epsilon is not None)
+    return {key: np.array(values) for key, values in found.items() if values}
 
 
 def _setting(run: PlannedRun, statistic: Statistic, drawn: DrawnScores) -> AuditSetting:
@@ -231,7 +217,15 @@ class StatisticPrediction:
         }
 
 
-def predict(run: PlannedRun, trials: int) -> tuple[StatisticPrediction, ...]:
+def sample_middle(run: PlannedRun, trials: int) -> Samples:
+    """The epsilons of all predicted statistics and methods in the middle of the unknowns."""
+    statistics = predicted_statistics(run.config)
+    return sample(run, MIDDLE, trials, list(itertools.product(statistics, predicted_methods())))
+
+
+def predict(
+    run: PlannedRun, trials: int, middle: Samples, statistics: Sequence[Statistic]
+) -> tuple[StatisticPrediction, ...]:
     """Predicts estimates and bounds over the whole range of the unknowns about real clients.
 
     The paper's estimate is made at every end of the range. The others, which take longer, are made
@@ -240,10 +234,9 @@ def predict(run: PlannedRun, trials: int) -> tuple[StatisticPrediction, ...]:
     Args:
       run: The planned run.
       trials: Number of simulated runs at every point of the range.
+      middle: The epsilons in the middle of the unknowns, of as many simulated runs.
+      statistics: The statistics to predict, among the predicted ones of the run.
     """
-    statistics = predicted_statistics(run.config)
-    everything = [(s, method) for s in statistics for method in predicted_methods()]
-    middle = sample(run, MIDDLE, trials, everything)
     fits = [(s, FIT) for s in statistics]
     ends = {
         unknowns: dict(sample(run, unknowns, trials, fits))

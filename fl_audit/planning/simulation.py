@@ -161,7 +161,8 @@ def _moved(
         noise = run.noise.count_noise_stddev * random.standard_normal(len(clip_norm))
         share = 0.5 + (unclipped - cohort / 2 + noise) / run.schedule.expected_cohort
     error = np.clip(share, 0.0, 1.0) - mechanism.target_quantile
-    moved = clip_norm * np.exp(-mechanism.clip_learning_rate * error)
+    with np.errstate(over="ignore"):  # beyond every float is beyond the farthest, too
+        moved = clip_norm * np.exp(-mechanism.clip_learning_rate * error)
     return np.asarray(np.clip(moved, 1 / _FARTHEST, _FARTHEST))
 
 

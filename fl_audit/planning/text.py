@@ -96,8 +96,8 @@ def _prediction(plan: Plan) -> list[str]:
             f"for a middle of that.{left_out}"
         ),
         *_table(["", *names], rows),
-        "  analytical epsilon, which no valid bound should exceed: to a canary "
-        f"{upper_bound_text(accounting.canary.epsilon)}, to a client "
+        "  upper bound from accounting, which no valid bound should exceed: for a canary "
+        f"{upper_bound_text(accounting.canary.epsilon)}, for a client "
         f"{upper_bound_text(accounting.client.epsilon)}",
     ]
 
@@ -130,16 +130,16 @@ def _efficiency(plan: Plan) -> list[str]:
         ]
         for made in plan.efficiency
     ]
-    head = ["", "proven", "provable", "guaranteed", "canaries for 80 %", "for 95 %"]
+    head = ["", "lower bound", "reachable", "upper bound", "canaries for 80 %", "for 95 %"]
     return [
         "",
         "How good the audit would be",
         *_paragraph(
-            "Proven: the median of the larger valid bound, in the middle of the unknowns. "
-            "Provable: the same by the best single threshold, were it known beforehand. "
-            "Guaranteed: by the noise, to a canary against this very attacker. "
-            "Last: how many canaries, half of them included, let the best test prove that "
-            "share of the guarantee."
+            "Lower bound: the median of the larger valid bound, in the middle of the unknowns. "
+            "Reachable: the same by the best single threshold, if it were known beforehand. "
+            "Upper bound: from accounting, for a canary against the same attacker. "
+            "Last: the number of canaries, half of them included, with which the best test reaches "
+            "that share of the upper bound."
         ),
         *_table(head, rows),
     ]
@@ -299,7 +299,7 @@ def _clip_rows(quantile: float | None) -> list[list[str]]:
 # The answer.
 
 
-_LABEL = 12
+_LABEL = 14
 
 
 def answer_lines(plan: Plan) -> list[str]:
@@ -316,15 +316,12 @@ def _labelled(label: str, text: str) -> list[str]:
 
 
 def _proven(plan: Plan) -> list[str]:
-    """The best bound and the fit of the statistic that proves most, in simulated runs."""
-    predicted = {made.statistic.name: made for made in plan.predictions}
-    best = max(plan.efficiency, key=lambda made: made.proven or 0.0, default=None)
-    if best is None:
-        return []
-    of_best = predicted[best.statistic]
+    """The expected bound and fit of the statistic that shows most, in simulated runs."""
+    best = plan.best
+    of_best = plan.prediction_of(best.statistic)
     return [
-        *_labelled("proven", f"ε ≥ {_best_bound(of_best)}, by {best.statistic}{_of_what(best)}"),
-        *_labelled("estimated", f"ε ≈ {interval_text(of_best.epsilons.get(ESTIMATE))}"),
+        *_labelled("lower bound", f"ε ≥ {_best_bound(of_best)}{_of_what(best)}"),
+        *_labelled("estimate", f"ε ≈ {interval_text(of_best.epsilons.get(ESTIMATE))}"),
     ]
 
 
@@ -334,19 +331,20 @@ def _best_bound(prediction: StatisticPrediction) -> str:
 
 
 def _of_what(made: PlannedEfficiency) -> str:
-    known = {
-        "provable": (made.provable, lower_bound_text),
-        "guaranteed": (made.guaranteed, upper_bound_text),
-    }
-    parts = [
-        f"{text(value)} is {name}" for name, (value, text) in known.items() if value is not None
-    ]
-    return f"; {', '.join(parts)}" if parts else ""
+    """What so many canaries can reach on the statistic, and the upper bound from accounting."""
+    parts = [f" expected on {made.statistic}"]
+    if made.provable is not None:
+        parts.append(f"at most {lower_bound_text(made.provable)} with so many canaries")
+    if made.guaranteed is not None:
+        parts.append(f"upper bound {upper_bound_text(made.guaranteed)}")
+    return "; ".join(parts)
 
 
 def _claim(plan: Plan) -> list[str]:
     """How often the claim would be contradicted, by the noise that is really added."""
     power = plan.power
+    if plan.detectable is not None:
+        return _labelled("claim", f"{plan.detectable.claim.short}: {plan.detectable.words}")
     if power is None:
         return []
     if power.unfit is not None:
@@ -370,12 +368,12 @@ def noise_lines(found: FoundNoise) -> list[str]:
     """The noise that was found for an epsilon and what it guarantees, for the terminal."""
     made = found.accounting
     text = (
-        f"noise_multiplier {found.noise_multiplier:g} is the least that guarantees clients "
+        f"noise_multiplier {found.noise_multiplier:g} is the least with which clients have "
         f"ε ≤ {upper_bound_text(made.client.epsilon)} at delta {significant(made.delta)}"
     )
     if found.num_canaries:
-        text += f"; to a canary it guarantees {upper_bound_text(made.canary.epsilon)}"
-    text += f". It is about {made.neighbours}."
+        text += f"; a canary has {upper_bound_text(made.canary.epsilon)}"
+    text += f". Neighbouring relation: {made.neighbours}."
     return [
         *_labelled("noise", text),
         *([] if found.not_covered is None else _labelled("no plan", found.not_covered)),

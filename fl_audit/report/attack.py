@@ -177,7 +177,7 @@ def _guarantee(report: AttackReport) -> str:
     guaranteed = report.guaranteed
     if math.isinf(guaranteed.epsilon):
         return (
-            "The training guarantees nothing: no noise of a known law covers a single "
+            "Accounting gives no upper bound: no noise of a known distribution covers a single "
             f"{report.words.member}."
         )
     proven = max(
@@ -187,22 +187,23 @@ def _guarantee(report: AttackReport) -> str:
         if e.method == "threshold_valid"
     )
     verdict = (
-        "No proven bound is above it."
+        "No lower bound is above it."
         if proven <= guaranteed.epsilon
-        else f"A proven bound of {proven:.2f} contradicts it: where this is no accident of "
-        f"probability {1 - report.confidence:.2g}, the training does not do what it says."
+        else f"The lower bound of {proven:.2f} contradicts it, with {100 * report.confidence:g} % "
+        "confidence: the training does not do what it says."
     )
     return (
-        f"{guaranteed.by} with noise multiplier {guaranteed.noise_multiplier:.4g} guarantees ε ≤ "
-        f"{guaranteed.epsilon:.3g} for {guaranteed.neighbours}. {verdict}"
+        f"Upper bound from accounting, {guaranteed.by} with noise multiplier "
+        f"{guaranteed.noise_multiplier:.4g}: ε ≤ {guaranteed.epsilon:.3g} for "
+        f"{guaranteed.neighbours}. {verdict}"
     )
 
 
 def _caption(report: AttackReport, member: AttackedMember) -> str:
     facts = ", ".join(f"{name} {value}" for name, value in member.facts.items())
     return (
-        f"{report.words.member.capitalize()} {member.index}, {facts}: LiRA told "
-        f"{100 * member.accuracy:.1f} % of held-back shadow {report.words.models} right."
+        f"{report.words.member.capitalize()} {member.index}, {facts}: LiRA is right "
+        f"about {100 * member.accuracy:.1f} % of held-out shadow {report.words.models}."
     )
 
 
@@ -273,7 +274,7 @@ def _plot_density(axes: Axes, report: AttackReport) -> None:
     epsilon = np.linspace(0, posterior.quantile(0.999), 300)[1:]
     axes.plot(epsilon, posterior.pdf(epsilon), color=ORANGE)
     if report.guaranteed.epsilon < epsilon[-1]:
-        axes.axvline(report.guaranteed.epsilon, color=INK, linestyle="--", label="guaranteed")
+        axes.axvline(report.guaranteed.epsilon, color=INK, linestyle="--", label="upper bound")
         axes.legend(loc="upper right")
     axes.set_xlabel("ε")
     axes.set_ylabel("posterior density")

@@ -19,13 +19,15 @@ from fl_audit.accounting import (
 )
 from fl_audit.accounting.analytical import check_delta
 from fl_audit.attacks.audit_table import Audit
+from fl_audit.attacks.logs import told_shift
 from fl_audit.attacks.statistics import Statistic
 from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS, ThreatModel, threat_models_of
 from fl_audit.checks.canary_check import Arrival
 from fl_audit.checks.training_faults import TrainingCurves, TrainingFault, training_faults
 from fl_audit.errors import InputError
-from fl_audit.formats.folders import RunRecord
 from fl_audit.formats.participation_files import read_participation
+from fl_audit.formats.run_record import RunRecord
+from fl_audit.report.arms import arms_of_run
 from fl_audit.report.checks import (
     checks_of_run,
     failed_checks,
@@ -35,7 +37,12 @@ from fl_audit.report.checks import (
     scores_alone,
 )
 from fl_audit.report.finished_run import FinishedRun
-from fl_audit.report.folder import AuditedFolder, folder_statistics, read_folder_facts
+from fl_audit.report.folder import (
+    AuditedFolder,
+    folder_arms,
+    folder_statistics,
+    read_folder_facts,
+)
 from fl_audit.report.report import (
     NOT_KNOWN,
     Checks,
@@ -54,16 +61,23 @@ from fl_audit.report.statistics import (
 from fl_audit.verdict import (
     Claim,
     ClaimTests,
+    ConfiguredClaim,
+    CurveClaim,
     ScoredStatistic,
     Verdict,
     after_checks,
     chosen_methods,
     chosen_tests,
+    curve_tests,
+    reach_curve_verdict,
     reach_verdict,
 )
-from fl_audit.verdict.bearing import KNOWS_ROUNDS, Bearing, bearing_of_log, bearing_of_run
 from fl_audit.verdict.chosen_tests import ChosenTests
+from fl_audit.verdict.claims import claim_of, configured_claim, told_claim
+from fl_audit.verdict.curve_claim_tests import UNSTATED_CONFIDENCE
+from fl_audit.verdict.curve_verdict import with_curve
 from fl_audit.verdict.live import live_verdict
+from fl_audit.verdict.scope import KNOWS_ROUNDS, Scope, scope_of_log, scope_of_run
 from fl_audit.version import __version__
 
 # The report of a finished run.
@@ -101,10 +115,11 @@ def build_report(run: FinishedRun, estimated: Report | None = None) -> Report:
         checks=checks,
         faults=faults_of(run),
         analytical=account(release, delta),
-        attackers=guarantees_against(against_client, against_canary),
+        attackers=guarantees_against(release, against_client, against_canary, delta),
         efficiency=efficiency_of(against_canary, statistics, delta, run.config.audit.confidence),
         run=run.record,
         config=run.config,
+        arms=arms_of_run(run),
         fl_audit_version=__version__,
     )
 
@@ -164,37 +179,45 @@ def run_verdict(run: FinishedRun, checks: Checks, arrival: Arrival) -> Verdict |
       checks: The checks of its mechanism.
       arrival: What became of the included canaries.
     """
-    audit = run.config.audit
-    if audit.claimed_epsilon is None:
+    audit, delta = run.config.audit, run.record.delta
+    claim = claim_of(audit, run.record.release, delta, run.statistics)
+    if claim is None:
         return None
     live = run.record.live
-    if run.record.stopped_after is not None and live is not None:
-        claim = Claim(audit.claimed_epsilon, run.record.delta)
+    if run.record.stopped_after is not None and live is not None and claim.is_stated:
         return live_verdict(claim, run.record, live, audit)
-    chosen = chosen_tests(run.config, run.record.client_participations)
-    scores = {s.name: run.scores[s.name].canary_scores() for s in run.statistics}
-    verdict = reach_verdict(
-        Claim(audit.claimed_epsilon, run.record.delta),
-        chosen.on(scores, run.facts),
-        _run_bearing(run, chosen),
-        arrival=arrival,
-        others=[run.scored(statistic) for statistic in _left_out(run, chosen)],
-    )
+    chosen = chosen_tests(run.config, run.record.release.client.participations)
+    others = [run.scored(statistic) for statistic in _left_out(run, chosen)]
+    if isinstance(claim, Claim):
+        scores = {s.name: run.scores[s.name].canary_scores() for s in run.statistics}
+        tests = chosen.on(scores, run.facts)
+        scope = _run_scope(run, chosen)
+        verdict = reach_verdict(claim, tests, scope, arrival=arrival, others=others)
+        verdict = with_curve(verdict, tests.statistics)
+    elif claim.whom == "client":
+        made = curve_tests(claim, [run.scored(s) for s in chosen.statistics], chosen.confidence)
+        scope = _run_scope(run, chosen)
+        verdict = reach_curve_verdict(made, scope, arrival=arrival, others=others)
+    else:
+        asked = [s for s in run.statistics if audit.verdict_statistic in ("all", s.name)]
+        confidence = chosen.confidence if claim.is_stated else UNSTATED_CONFIDENCE
+        made = curve_tests(claim, [run.scored(s) for s in asked], confidence)
+        verdict = reach_curve_verdict(made, Scope(whom="for a canary"), arrival=arrival)
     return after_checks(verdict, failed_checks(checks), checks.not_checked)
 
 
 def _left_out(run: FinishedRun, chosen: ChosenTests) -> list[Statistic]:
     """The statistics that bear on the claim as much as the chosen ones, and were not chosen."""
-    bearing = bearing_of_run(run.record, run.rounds_of_canaries, run.included)
-    return [s for s in run.statistics if s not in chosen.statistics and bearing.has_say(s.name)]
+    scope = scope_of_run(run.record, run.rounds_of_canaries, run.included)
+    return [s for s in run.statistics if s not in chosen.statistics and scope.covers(s.name)]
 
 
-def _run_bearing(run: FinishedRun, chosen: ChosenTests) -> Bearing:
-    """How the canaries bear on the claim; unfit where all tested attackers know who is sampled."""
-    bearing = bearing_of_run(run.record, run.rounds_of_canaries, run.included)
-    if all(bearing.has_say(statistic.name) for statistic in chosen.statistics):
-        return bearing
-    return dataclasses.replace(bearing, unfit=KNOWS_ROUNDS)
+def _run_scope(run: FinishedRun, chosen: ChosenTests) -> Scope:
+    """What canaries say about the claim; unfit where all tested attackers know who is sampled."""
+    scope = scope_of_run(run.record, run.rounds_of_canaries, run.included)
+    if all(scope.covers(statistic.name) for statistic in chosen.statistics):
+        return scope
+    return dataclasses.replace(scope, unfit=KNOWS_ROUNDS)
 
 
 def faults_of(run: FinishedRun) -> tuple[TrainingFault, ...]:
@@ -208,11 +231,7 @@ def faults_of(run: FinishedRun) -> tuple[TrainingFault, ...]:
         clients=run.rounds.participants - canaries,
         canaries=canaries,
     )
-    return training_faults(
-        curves,
-        _num_classes(run.record),
-        divides_by_actual=run.record.release.denominator.divisor == "actual_cohort",
-    )
+    return training_faults(curves, _num_classes(run.record), run.record.release.denominator)
 
 
 def _num_classes(record: RunRecord) -> int | None:
@@ -232,13 +251,13 @@ class Asked:
       delta: The delta of differential privacy, in [0, 1).
       confidence: Confidence of every bound, in (0, 1).
       methods: Names of methods; None for all that the scores allow.
-      claimed_epsilon: The epsilon that is claimed at this delta; None without a claim.
+      claim: What is claimed; None without a claim, where a run's configured noise is tested.
     """
 
     delta: float
     confidence: float = 0.95
     methods: Sequence[str] | None = None
-    claimed_epsilon: float | None = None
+    claim: Claim | CurveClaim | None = None
 
 
 def threat_model_of(statistic: str, audit: Audit) -> str:
@@ -274,8 +293,8 @@ def report_on_file(path: Path, statistic: ScoredStatistic, asked: Asked) -> Repo
     name = path.stem.removeprefix("scores_")
     shown = name if STATISTICS.get(name) is not None else "score"
     made = _estimated(shown, statistic, asked, Audit())
-    is_claimed = asked.claimed_epsilon is not None
-    verdict = _claim_verdict([statistic], asked, scores_alone([statistic])) if is_claimed else None
+    arrival = None if asked.claim is None else scores_alone([statistic])
+    verdict = _claim_verdict([statistic], asked, arrival)
     return _of_scores({shown: made}, Audit(), ScoreSource(path.name), verdict=verdict)
 
 
@@ -309,7 +328,9 @@ def report_on_statistics(
     if verdict is not None and checks is not None:
         verdict = after_checks(verdict, failed_checks(checks), checks.not_checked)
     source = ScoreSource(folder.path.resolve().name, facts.family, facts.num_rounds)
-    return _of_scores(made, facts.audit, source, arrival=arrival, checks=checks, verdict=verdict)
+    report = _of_scores(made, facts.audit, source, arrival=arrival, checks=checks, verdict=verdict)
+    arms = folder_arms(folder, asked.delta, asked.confidence)
+    return dataclasses.replace(report, arms=arms)
 
 
 def report_on_folder(folder: AuditedFolder, asked: Asked) -> Report:
@@ -360,37 +381,62 @@ def _claim_verdict(
     folder: AuditedFolder | None = None,
 ) -> Verdict | None:
     """The verdict by the chosen methods that hold for any mechanism; None without a claim."""
-    if asked.claimed_epsilon is None:
+    claim = asked.claim or _configured(folder, asked.delta)
+    if claim is None:
         return None
-    claim = Claim(asked.claimed_epsilon, asked.delta)
-    bearing = Bearing() if folder is None else _folder_bearing(folder)
-    with_say = [one for one in statistics if bearing.has_say(one.name)]
-    if not with_say:
-        bearing = dataclasses.replace(bearing, unfit=KNOWS_ROUNDS)
-    inclusion = statistics[0].scores.inclusion
-    methods = chosen_methods(asked.methods, inclusion)
-    tests = ClaimTests(with_say or statistics, asked.confidence, methods)
-    left_out = [one for one in others if bearing.has_say(one.name)]
-    return reach_verdict(claim, tests, bearing, arrival=arrival, others=left_out)
+    if isinstance(claim, ConfiguredClaim):
+        made = curve_tests(claim, statistics, UNSTATED_CONFIDENCE)
+        return reach_curve_verdict(made, Scope(whom="for a canary"), arrival=arrival)
+    scope = Scope() if folder is None else _folder_scope(folder)
+    covered = [one for one in statistics if scope.covers(one.name)]
+    if not covered:
+        scope = dataclasses.replace(scope, unfit=KNOWS_ROUNDS)
+    left_out = [one for one in others if scope.covers(one.name)]
+    tested = covered or statistics
+    if not isinstance(claim, Claim):
+        made = curve_tests(claim, tested, asked.confidence)
+        return reach_curve_verdict(made, scope, arrival=arrival, others=left_out)
+    methods = chosen_methods(asked.methods, statistics[0].scores.inclusion)
+    tests = ClaimTests(tested, asked.confidence, methods)
+    verdict = reach_verdict(claim, tests, scope, arrival=arrival, others=left_out)
+    return with_curve(verdict, tested)
 
 
-def _folder_bearing(folder: AuditedFolder) -> Bearing:
+def _configured(folder: AuditedFolder | None, delta: float) -> ConfiguredClaim | None:
+    """The noise of a folder as configured, or as a log tells, which nobody claims."""
+    if folder is not None and folder.log is not None:
+        shift = told_shift(folder.log)
+        return None if shift is None else told_claim(shift, delta)
+    run = None if folder is None else _run_of(folder)
+    if run is None or run.config.audit.claim == "none":
+        return None
+    return configured_claim(run.record.release, delta, run.statistics, is_stated=False)
+
+
+def _run_of(folder: AuditedFolder) -> FinishedRun | None:
+    """The run of a folder; None of another one, or of a run of which only scores were kept."""
+    if folder.log is not None:
+        return None
+    try:
+        return folder.run
+    except InputError:
+        return None
+
+
+def _folder_scope(folder: AuditedFolder) -> Scope:
     """How the folder's canaries bear on a claim; of scores alone, for those who take part alike."""
     log = folder.log
     if log is not None:
         path = log.folder.participation
         own = log.listed.own_rounds
-        return bearing_of_log(
+        return scope_of_log(
             read_participation(path),
             None if own is None else own.of_canary,
             log.listed.included,
             [index for index, _ in log.cosines.numbered_rows()],
             path.name,
         )
-    try:
-        run = folder.run
-    except InputError:  # of a run of which only scores were kept
-        run = None
+    run = _run_of(folder)
     if run is not None:
-        return bearing_of_run(run.record, run.rounds_of_canaries, run.included)
-    return Bearing(counts_on_sampling=None)
+        return scope_of_run(run.record, run.rounds_of_canaries, run.included)
+    return Scope(counts_on_sampling=None)

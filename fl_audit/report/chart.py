@@ -19,6 +19,7 @@ from fl_audit.number_words import epsilon_text, lower_bound_text, significant, u
 from fl_audit.report.finished_run import Rounds
 from fl_audit.report.headline import Headline, headline_on, strongest_first
 from fl_audit.report.report import NOT_KNOWN, Report
+from fl_audit.verdict import ConfiguredClaim
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52.0, 10.0, 8.0, 42.0
 """The margins in units of the drawing, of which a letter is 12 high."""
@@ -178,11 +179,17 @@ def _legend(one: Series, index: int, frame: _Frame) -> Iterator[str]:
 _MOST_BINS = 90
 
 
+def has_range(scores: CanaryScores) -> bool:
+    """Whether the distance of the smallest score from the largest is a float, as axes need."""
+    both = np.concatenate([scores.included, scores.excluded])
+    return math.isfinite(float(both.max()) - float(both.min()))
+
+
 def score_histogram(scores: CanaryScores, null: Gaussian | None) -> Markup:
     """Draws the histogram of one statistic's scores.
 
     Args:
-      scores: The canaries' scores.
+      scores: The canaries' scores, which have a range.
       null: Law of an excluded score where it is known; None to fit one.
     """
     edges = _edges(scores)
@@ -195,7 +202,7 @@ def score_histogram(scores: CanaryScores, null: Gaussian | None) -> Markup:
     lines = []
     if excluded_law is not None:
         x, y = _expected_counts(excluded_law, scores.num_excluded, edges)
-        lines.append(Series(x, y, "ink", "line", "law of excluded"))
+        lines.append(Series(x, y, "ink", "line", "null distribution"))
     if included_law is not None:
         x, y = _expected_counts(included_law, scores.num_included, edges)
         lines.append(Series(x, y, "orange", "dashed", "Gaussian fit to included"))
@@ -215,7 +222,7 @@ def _edges(scores: CanaryScores) -> FloatArray:
         half = abs(low) / 10 or 0.5
         return np.array([low - half, low + half])
     groups = [group for group in (scores.included, scores.excluded) if len(group) > 1]
-    widths = [3.5 * np.std(group) / len(group) ** (1 / 3) for group in groups]
+    widths = [3.5 * Gaussian.fitted_to(group).std / len(group) ** (1 / 3) for group in groups]
     width = min((width for width in widths if width > 0), default=high - low)
     bins = min(max(math.ceil((high - low) / width), 1), _MOST_BINS)
     return np.linspace(low, high, bins + 1)
@@ -376,7 +383,7 @@ class EpsilonBars:
     """The picture.
 
     Attributes:
-      by: What a bar is of: "what the attacker sees".
+      by: What a bar is of: "attacker".
       bars: The bars, from top to bottom.
       ticks: The numbers on the axis.
       claim: Place of the claimed epsilon; None without a claim.
@@ -392,8 +399,9 @@ class EpsilonBars:
 
 def epsilon_bars(report: Report) -> EpsilonBars | None:
     """The picture of a report; None where there is neither a bound nor an estimate to show."""
-    claimed = None if report.verdict is None else report.verdict.claim.epsilon
-    return bars_of(_attackers(report), "what the attacker sees", claimed)
+    claim = None if report.verdict is None else report.verdict.claim
+    claimed = None if claim is None or isinstance(claim, ConfiguredClaim) else claim.epsilon
+    return bars_of(_attackers(report), "attacker", claimed)
 
 
 def bars_of(
@@ -417,7 +425,7 @@ def bars_of(
         bars=bars,
         ticks=tuple(axis.ticks([*shown, *(math.inf for bar in bars if bar.is_open)])),
         claim=None if claimed is None else axis.place(claimed),
-        claimed="" if claimed is None else f"{claimed:g}",
+        claimed="" if claimed is None else f"{claimed:.4g}",
     )
 
 
@@ -454,9 +462,9 @@ def _bar(title: str, made: Headline, axis: LogAxis) -> Bar:
     interval = _interval(made)
     return Bar(
         title=title,
-        proven="nothing" if proven is None else f"ε ≥ {lower_bound_text(proven)}",
+        proven="no lower bound" if proven is None else f"ε ≥ {lower_bound_text(proven)}",
         estimated="no estimate" if estimate is None else f"≈ {epsilon_text(estimate)}",
-        guaranteed="nothing known" if most is None else f"≤ {upper_bound_text(most)}",
+        guaranteed="no upper bound" if most is None else f"≤ {upper_bound_text(most)}",
         start=axis.place(proven or 0.0),
         end=axis.place(made.most()),
         is_open=math.isinf(made.most()),

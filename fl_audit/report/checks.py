@@ -24,6 +24,7 @@ from fl_audit.checks.aggregates import (
 from fl_audit.checks.canary_check import Arrival
 from fl_audit.checks.trial_rounds import Finding, read_replay
 from fl_audit.errors import InputError, one_line
+from fl_audit.formats.folders import LogFolder
 from fl_audit.formats.round_logs import CosineLog
 from fl_audit.kinds.registry import RecordedTable
 from fl_audit.mechanisms import MECHANISMS
@@ -65,8 +66,8 @@ def _detectable(noise: float) -> str:
     """What a check of the noise's length would have seen, rounded down."""
     share = math.floor(100 * noise) / 100
     if share == 0:
-        return "that there is none would not have been seen"
-    return f"noise {share:g} times as large would have been seen"
+        return "missing noise would not have been noticed"
+    return f"{share:g} × the configured noise would have been noticed"
 
 
 def _correlation(check: Check) -> str:
@@ -215,7 +216,11 @@ def failed_checks(checks: Checks) -> list[str]:
 def checks_words(checks: Checks) -> str:
     """Whether the checks passed, in a few words."""
     if failed := failed_checks(checks):
-        return f"FAILED: {', '.join(failed)} (the mechanism is not as configured)"
+        chance = significant(checks.false_alarm, 1)
+        return (
+            f"FAILED: {', '.join(failed)} (the mechanism is not as configured; a correct one fails "
+            f"with probability {chance} at most)"
+        )
     told = sum(check.told for check in checks.results)
     passed = f"passed, {told} of {len(checks.results)}" if checks.results else "not made"
     noise = [
@@ -225,7 +230,7 @@ def checks_words(checks: Checks) -> str:
     ]
     what = "not all checked" if noise else "aggregates not checked"
     remarks = [
-        *([f"{untold} could not be told"] if (untold := len(checks.results) - told) else []),
+        *([f"{untold} could not be tested"] if (untold := len(checks.results) - told) else []),
         *([_detectable(max(noise))] if noise else []),
         *([f"{what}: {checks.not_checked}"] if checks.not_checked is not None else []),
     ]
@@ -298,7 +303,7 @@ def folder_arrival(folder: AuditedFolder, statistics: Sequence[ScoredStatistic])
     if folder.log is not None:
         seen = log_arrival(folder.log)
         found = seen or dataclasses.replace(separation(statistics), lacks=_WHO_WHEN)
-        return _with_faults(folder.log.folder.faults, found)
+        return _with_faults(folder.log.folder.faults, _if_said_before(folder.log.folder, found))
     try:
         return scores_alone(statistics) if folder.run is None else run_arrival(folder.run)
     except InputError:  # of a run of which only scores were kept, those alone tell
@@ -313,6 +318,20 @@ def _with_faults(path: Path, found: Arrival) -> Arrival:
     reason = (
         f"{found.reason}; but the audit is incomplete, as {path.name} says: "
         f"{count(len(faults), 'fault')}, the first: {one_line(faults[0]) if faults else ''}"
+    )
+    return dataclasses.replace(found, state="cannot_tell", reason=reason)
+
+
+def _if_said_before(folder: LogFolder, found: Arrival) -> Arrival:
+    """The arrival as it was found; it is not for a claim whose terms were changed after scores."""
+    known, name = folder.together(), folder.participation.name
+    if found.state != "arrived" or known is None or not known.rounds:
+        return found
+    if not known.changed(folder.path, [name]):
+        return found
+    reason = (
+        f"{found.reason}; but {name} has changed since scores were made: what it says of clients "
+        "was said when scores could be seen"
     )
     return dataclasses.replace(found, state="cannot_tell", reason=reason)
 

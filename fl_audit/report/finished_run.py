@@ -21,8 +21,9 @@ from fl_audit.checks import (
 from fl_audit.config import Config
 from fl_audit.config.file import load_recorded
 from fl_audit.errors import InputError
-from fl_audit.formats.folders import RunFolder, RunRecord, read_record, read_sources
+from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.participation_files import CanaryRow, check_scored, read_canaries
+from fl_audit.formats.run_record import RunRecord, read_record
 from fl_audit.formats.score_file import ScoreFile, read_score_file
 from fl_audit.formats.text_files import read_csv
 from fl_audit.verdict import ScoredStatistic, scored_statistic
@@ -68,6 +69,7 @@ class FinishedRun:
       included: Whether each canary was included, bool of shape (num_canaries,).
       rounds_of_canaries: The rounds of every canary from 0; those that an excluded one would have
         had among them.
+      arms: The arm of every canary; nothing where the pool was not dealt to arms.
     """
 
     folder: RunFolder
@@ -80,6 +82,7 @@ class FinishedRun:
     compared: Mapping[str, ComparedVectors] = field(default_factory=dict)
     included: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
     rounds_of_canaries: tuple[npt.NDArray[np.int64], ...] = ()
+    arms: tuple[str, ...] = ()
 
     @property
     def presentations(self) -> npt.NDArray[np.int64]:
@@ -119,12 +122,13 @@ def check_together(folder: RunFolder, record: RunRecord) -> None:
     Raises:
       InputError: A file is damaged or has changed, or is of another run.
     """
-    known = read_sources(folder.sources)
-    if known is None:  # as in older folders
+    known = folder.together()
+    if known is None:  # as in the oldest folders
         return
     if known.rounds != record.rounds_done:
+        said_by = folder.chain if folder.chain.exists() else folder.sources
         raise InputError(
-            f"{folder.record}: is of {record.rounds_done} rounds, and {folder.sources.name} of "
+            f"{folder.record}: is of {record.rounds_done} rounds, and {said_by.name} of "
             f"{known.rounds}; both must be of one run"
         )
     for name in known.changed(folder.path):
@@ -143,15 +147,51 @@ def read_finished_run(folder: RunFolder) -> FinishedRun:
     record = read_record(folder)
     check_together(folder, record)
     pool = read_canaries(folder.canaries)
-    dealt = tuple(canary.rounds for canary in pool.values() if canary.rounds is not None)
-    if len(dealt) != len(pool):
-        raise InputError(f"{folder.canaries}: has no column 'rounds'")
     if len(pool) != record.num_canaries:
         raise InputError(
             f"{folder.canaries}: must list the {record.num_canaries} canaries of "
             f"{folder.record.name}, got {len(pool)}"
         )
     config = load_recorded(folder.config)
+    scores = {
+        s.name: read_scores_of(folder.scores(s.name), pool)
+        for s in statistics_of(config.canaries, config.audit)
+    }
+    return assembled_run(
+        folder,
+        config=config,
+        record=record,
+        pool=pool,
+        scores=scores,
+        compared=read_compared_vectors(folder.compared_vectors),
+    )
+
+
+def assembled_run(
+    folder: RunFolder,
+    *,
+    config: Config,
+    record: RunRecord,
+    pool: Mapping[str, CanaryRow],
+    scores: Mapping[str, ScoreFile],
+    compared: Mapping[str, ComparedVectors],
+) -> FinishedRun:
+    """A run made of its parts, with the curves and the measured aggregates that its folder has.
+
+    Args:
+      folder: The run's folder.
+      config: The config that the run was started with.
+      record: What the run did.
+      pool: The canaries of the pool, each with its rounds.
+      scores: The scores of all canaries by statistic.
+      compared: What is known of the vectors behind them, by statistic.
+
+    Raises:
+      InputError: A file is missing or damaged, or two of them contradict each other.
+    """
+    dealt = tuple(canary.rounds for canary in pool.values() if canary.rounds is not None)
+    if len(dealt) != len(pool):
+        raise InputError(f"{folder.canaries}: has no column 'rounds'")
     rounds = _read_rounds(folder.metrics, record.rounds_done)
     return FinishedRun(
         folder=folder,
@@ -163,18 +203,16 @@ def read_finished_run(folder: RunFolder) -> FinishedRun:
             for canary, own in zip(pool.values(), dealt, strict=True)
             if canary.included
         ),
-        scores={
-            s.name: _read_scores(folder.scores(s.name), pool)
-            for s in statistics_of(config.canaries, config.audit)
-        },
+        scores=scores,
         aggregates=(
             _read_aggregates(folder, record, rounds)
             if why_not_checked(config.mechanism) is None
             else None
         ),
-        compared=read_compared_vectors(folder.compared_vectors),
+        compared=compared,
         included=np.array([canary.included for canary in pool.values()], dtype=np.bool_),
         rounds_of_canaries=dealt,
+        arms=tuple(canary.arm for canary in pool.values() if canary.arm),
     )
 
 
@@ -201,8 +239,8 @@ def _read_aggregates(folder: RunFolder, record: RunRecord, rounds: Rounds) -> Ru
     asked = configured(
         rounds.clip_norm,
         rounds.participants,
-        sum_noise_multiplier=record.sum_noise_multiplier,
-        denominator=record.denominator,
+        sum_noise_multiplier=record.release.noise.sum_noise_multiplier,
+        denominator=record.release.denominator.expected,
     )
     measured = read_aggregate_log(folder.aggregates, record.rounds, len(record.variable_sizes))
     return RunAggregates(
@@ -214,7 +252,12 @@ def _read_aggregates(folder: RunFolder, record: RunRecord, rounds: Rounds) -> Ru
     )
 
 
-def _read_scores(path: Path, pool: Mapping[str, CanaryRow]) -> ScoreFile:
+def read_scores_of(path: Path, pool: Mapping[str, CanaryRow]) -> ScoreFile:
+    """Reads the scores of a pool's canaries.
+
+    Raises:
+      InputError: The file is missing or damaged, or is of other canaries.
+    """
     scores = read_score_file(path)
     check_scored(path, scores.flags, pool)
     return scores

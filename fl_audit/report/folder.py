@@ -18,9 +18,11 @@ from fl_audit.config.file import load_recorded
 from fl_audit.errors import InputError, nearest
 from fl_audit.estimators.null import Null, NullKind, NullSource
 from fl_audit.estimators.scores import Inclusion
-from fl_audit.formats.folders import LogFolder, RunFolder, ScoredFolder, read_record, read_sources
+from fl_audit.formats.folders import LogFolder, RunFolder, ScoredFolder
 from fl_audit.formats.participation_files import check_scored, read_canaries
+from fl_audit.formats.run_record import read_record
 from fl_audit.formats.score_file import ScoreFile, read_score_file
+from fl_audit.report.arms import STATISTIC, ReportedArms, arms_of_log
 from fl_audit.report.finished_run import FinishedRun, check_together, read_finished_run
 from fl_audit.verdict import ScoredStatistic
 
@@ -90,6 +92,18 @@ def read_folder_facts(folder: AuditedFolder) -> FolderFacts:
     )
 
 
+def recorded_delta(path: Path) -> float | None:
+    """The delta of a run's folder; None of a file, a log or scores, and where no config sets it.
+
+    Raises:
+      InputError: A file in the folder is damaged.
+    """
+    run = RunFolder(path)
+    if run.record.exists():
+        return read_record(run).delta
+    return load_recorded(run.config).audit.delta if run.config.exists() else None
+
+
 @dataclass(frozen=True, eq=False)
 class _Scores:
     """Scores by statistic, and what is known of the canaries and of the vectors behind them."""
@@ -135,6 +149,28 @@ def folder_statistics(
         _scored(name, found.scores[name], facts, null, source)
         for name in sorted(found.scores, key=lambda name: ([*order, name].index(name), name))
     ]
+
+
+def folder_arms(folder: AuditedFolder, delta: float, confidence: float) -> ReportedArms | None:
+    """What the arms of a folder's canaries show; None where its canaries.csv names none.
+
+    Args:
+      folder: The folder.
+      delta: The delta at which shifts are said as epsilons.
+      confidence: The confidence of all intervals at once, in (0, 1).
+
+    Raises:
+      InputError: A file in the folder is damaged.
+    """
+    path = ScoredFolder(folder.path).canaries
+    pool = read_canaries(path) if path.exists() else {}
+    if not any(row.arm for row in pool.values()):
+        return None
+    found = _scores_of(folder)
+    own = found.scores.get(STATISTIC)
+    if own is None or found.dim is None:
+        return None
+    return arms_of_log(pool, own, found.dim, delta, confidence)
 
 
 def chosen_statistic(
@@ -241,8 +277,9 @@ def _scores_of(folder: AuditedFolder) -> _Scores:
     log = folder.log
     if log is None:
         return found
-    known = read_sources(log.folder.sources)
+    known = log.folder.together()
     changed = [] if known is None else known.changed(folder.path)
+    changed = [name for name in changed if name not in log.folder.told()]
     is_whole = known is not None and known.rounds > 0 and not log.folder.aggregates.exists()
     if not changed and (is_whole or not log.num_rounds):
         return found

@@ -18,13 +18,16 @@ from fl_audit.number_words import (
 )
 from fl_audit.report.report import NOT_KNOWN, Guarantees, Report, StatisticReport
 from fl_audit.report.tables import Note
-from fl_audit.verdict import Verdict
-from fl_audit.verdict.bearing import is_about_sampling
-from fl_audit.verdict.decision import detectable_words
+from fl_audit.verdict import Claim, Verdict
+from fl_audit.verdict.decision import AsCurve, detectable_words
 from fl_audit.verdict.power import ENOUGH_POWER
+from fl_audit.verdict.scope import is_about_sampling
 
 ESTIMATE = "shift_fit"
 """The method of the estimate."""
+
+INDENT = 14
+"""The width of a label in front of an answer on the terminal."""
 
 BOUNDS = ("live", "threshold_valid", "one_run_valid")
 """The methods of the bound: the first that was made and holds at its confidence."""
@@ -51,8 +54,8 @@ class Answer:
     """One of the three numbers in words.
 
     Attributes:
-      label: What the number is: "guaranteed", "proven" or "estimated".
-      value: The number with its relation, such as "ε ≤ 15.2", or why there is none.
+      label: What the number is: "upper bound", "lower bound" or "estimate".
+      value: The number with its relation, such as "ε ≤ 15.2", or "none".
       rest: What it holds for, with the mark that separates it from the value.
     """
 
@@ -75,8 +78,8 @@ class Headline:
         allow none.
       estimated: The estimate of what the attack attains; None where the scores allow none.
       confidence: Confidence of the bound and of the estimate's interval.
-      sees: What the attacker sees, in words that follow "an attacker who sees"; empty where it is
-        not known.
+      sees: What the attacker sees, in words that follow "attacker with"; empty where it is not
+        known.
       proven_if: What the bound assumes, in a few words.
     """
 
@@ -86,44 +89,40 @@ class Headline:
     estimated: Numbers | None
     confidence: float
     sees: str
-    to_parties: str = " to a canary"
-    proven_if: str = "whatever was trained"
+    to_parties: str = " for a canary"
+    proven_if: str = "for any mechanism"
 
     def lines(self) -> list[str]:
         """The three numbers and the sentence."""
-        numbers = [f"{made.label:<12}{made.value}{made.rest}" for made in self.answers()]
+        numbers = [f"{made.label:<{INDENT}}{made.value}{made.rest}" for made in self.answers()]
         return [*numbers, self.sentence()]
 
     def answers(self) -> tuple[Answer, ...]:
-        """The three numbers: what is guaranteed, what is proven, what is estimated."""
+        """The upper bound from accounting, the lower bound of the audit, and its estimate."""
         return (
-            Answer("guaranteed", *self._guarantee()),
-            Answer("proven", *self._proof()),
-            Answer("estimated", *self._estimate()),
+            Answer("upper bound", *self._guarantee()),
+            Answer("lower bound", *self._proof()),
+            Answer("estimate", *self._estimate()),
         )
 
     def sentence(self) -> str:
-        """What has become of the guarantee, in one sentence."""
-        attacker = f"An attacker who sees {self.sees}" if self.sees else "This attack"
+        """The audited epsilon of the attacker, beside the upper bound, in one sentence."""
+        attacker = f"Attacker with {self.sees}" if self.sees else "This attack"
         least = 0.0 if self.proven is None else self.proven.epsilon
         if least == 0:
-            return f"{attacker} was not shown to learn anything about a canary."
+            return f"{attacker}: no leakage was detected."
+        audited = f"{attacker}: audited ε ≥ {lower_bound_text(least)}"
         if self.guaranteed is None:
-            return f"{attacker} learns at least ε = {lower_bound_text(least)} about a canary."
+            return f"{audited}."
         if math.isinf(self.guaranteed):
-            return (
-                f"{attacker} learns at least ε = {lower_bound_text(least)} about a canary, and "
-                "nothing limits what others learn."
-            )
+            return f"{audited}; accounting gives no upper bound."
+        most = upper_bound_text(self.guaranteed)
         if least > self.guaranteed:
             return (
-                f"{attacker} learns more about a canary than the noise allows such an attacker: "
-                f"the mechanism is not as configured, with {100 * self.confidence:g} % confidence."
+                f"{audited}, above the upper bound {most}: the mechanism is not as configured, "
+                f"with {100 * self.confidence:g} % confidence."
             )
-        share = share_text(least, self.guaranteed)
-        return (
-            f"{attacker} learns at least {share} % of the ε that the noise allows such an attacker."
-        )
+        return f"{audited}, {share_text(least, self.guaranteed)} % of the upper bound {most}."
 
     def most(self) -> float:
         """The epsilon that is guaranteed; infinite where nothing is known."""
@@ -135,15 +134,15 @@ class Headline:
 
     def _guarantee(self) -> tuple[str, str]:
         if self.guaranteed is None:
-            return "nothing known", f" ({self.why_unknown})"
+            return "unknown", f" ({self.why_unknown})"
         if math.isinf(self.guaranteed):
-            return "nothing", ", as there is no noise"
+            return "none", ", because no noise is added"
         most = f"ε ≤ {upper_bound_text(self.guaranteed)}"
-        return most, f"{self.to_parties}, by the noise as configured"
+        return most, f"{self.to_parties}, from accounting"
 
     def _proof(self) -> tuple[str, str]:
         if self.proven is None:
-            return "nothing", ", as no bound that holds was made"
+            return "none", ", because no valid method applies to these scores"
         return (
             f"ε ≥ {lower_bound_text(self.proven.epsilon)}",
             f" with {100 * self.confidence:g} % confidence, {self.proven_if}",
@@ -153,17 +152,20 @@ class Headline:
         """The estimate and its interval, cut off at a guarantee that the interval contains."""
         made = self.estimated
         if made is None or made.lower is None or made.upper is None:
-            return "nothing", f", as no {ESTIMATE} was made"
+            return "none", f", because {ESTIMATE} does not apply to these scores"
         within = self.estimate_within()
         if within is None:
             fit = epsilon_text(made.epsilon)
-            return "none", f": a Gaussian fit ({fit}) is below what is proven, as canaries vary"
+            return "none", (
+                f": the Gaussian fit ({fit}) is below the lower bound, because canary scores vary "
+                "too much"
+            )
         middle = f"ε ≈ {epsilon_text(within)}"
         most = self.most()
         if made.lower > most:
             ends = f"{epsilon_text(made.lower)} … {epsilon_text(made.upper)}"
-            return middle, f" ({ends}), above what is guaranteed"
-        end = f"{upper_bound_text(most)}, the guarantee" if made.upper > most else ""
+            return middle, f" ({ends}), above the upper bound"
+        end = f"{upper_bound_text(most)}, capped at the upper bound" if made.upper > most else ""
         end = end or epsilon_text(made.upper)
         return middle, f" ({epsilon_text(made.lower)} … {end}), if the noise is Gaussian"
 
@@ -190,19 +192,19 @@ class NoAudit(Headline):
 
     def sentence(self) -> str:
         """That nothing was audited."""
-        return "No canary was in this run: it shows what is learned, and audits nothing."
+        return "This run had no canaries, so nothing was audited."
 
 
 def headline(report: Report) -> Headline:
     """The headline of an audit, about the strongest attacker against whom its guarantee holds."""
     if not report.statistics:
-        return NoAudit(None, "there are no canaries", None, None, report.confidence, "")
+        return NoAudit(None, "the run had no canaries", None, None, report.confidence, "")
     name, made = leading(report.statistics, report.is_sampled)
     against = report.guaranteed_against(name)
     model = report.threat_models.get(made.threat_model)
     sees = "" if model is None or model.title == NOT_KNOWN.title else model.sees
     if against is None:
-        unknown = "scores do not tell of the noise"
+        unknown = "the noise is not known"
         return headline_on(
             made, guaranteed=None, why_unknown=unknown, confidence=report.confidence, sees=sees
         )
@@ -222,7 +224,7 @@ def headline_on(
     *,
     guaranteed: float | None,
     confidence: float,
-    to_parties: str = " to a canary",
+    to_parties: str = " for a canary",
     why_unknown: str = "",
     sees: str = "",
 ) -> Headline:
@@ -234,7 +236,7 @@ def headline_on(
       confidence: Confidence of bounds and intervals.
       to_parties: Whom the guarantee is for, in words that follow the number.
       why_unknown: Why the guarantee is not known, in words.
-      sees: What the attacker sees, in words that follow "an attacker who sees".
+      sees: What the attacker sees, in words that follow "attacker with".
     """
     bounds = filter(None, map(made.estimate_by, BOUNDS))
     proven = next((bound for bound in bounds if bound.valid_for is not None), None)
@@ -254,9 +256,9 @@ def _to_parties(against: Guarantees) -> str:
     """Whom a guarantee is for; also what a client has, where that is another number."""
     canary, client = against.canary, against.client
     if client.epsilon is None or client.epsilon == canary.epsilon:
-        return f" to a canary{_rounds(canary)}"
+        return f" for a canary{_rounds(canary)}"
     return (
-        f" to a canary{_rounds(canary)}, {upper_bound_text(client.epsilon)} to a client"
+        f" for a canary{_rounds(canary)}, {upper_bound_text(client.epsilon)} for a client"
         f"{_rounds(client)}"
     )
 
@@ -272,7 +274,7 @@ def _rounds(party: Guarantee) -> str:
 def _proven_if(proven: Estimate | None) -> str:
     if proven is not None and proven.valid_for == "independent scores":
         return "if canaries’ scores are independent"
-    return "whatever was trained"
+    return "for any mechanism"
 
 
 def strongest_first(
@@ -327,14 +329,14 @@ def _hides(name: str, made: StatisticReport) -> bool:
 
 _MEANINGS = {
     "contradicted": (
-        "Either the claim does not hold for this run, or one of the assumptions below does not, or "
-        "this is the chance that the confidence leaves."
+        "Either the claim is false for this run, or an assumption below is, or this is one of the "
+        "errors that the confidence level allows."
     ),
     "consistent": (
-        "This does not prove the claim: a lower bound never does, and the attack of this audit, "
-        "which may be weaker than the simulated one, may have missed what another finds."
+        "This is not a proof: a lower bound never is one, and another attack may find what this "
+        "one missed."
     ),
-    "inconclusive": "Neither for nor against the claim: this audit could hardly have told.",
+    "inconclusive": "The audit says nothing for or against the claim: it had too little power.",
 }
 
 
@@ -374,10 +376,7 @@ def verdict_banner(report: Report) -> VerdictBanner | None:
     reason = verdict.reason
     return VerdictBanner(
         outcome=verdict.outcome,
-        claim=(
-            f"claimed ε\N{NO-BREAK SPACE}≤\N{NO-BREAK SPACE}{verdict.claim.epsilon:g} at "
-            f"δ\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{report.delta:g}"
-        ),
+        claim=verdict.claim.words,
         reason=f"{reason[0].upper()}{reason[1:]}.",
         meaning=_MEANINGS[verdict.outcome],
         facts=tuple(_facts(verdict, report)),
@@ -388,15 +387,15 @@ def _facts(verdict: Verdict, report: Report) -> list[Note]:
     client = None if report.analytical is None else report.analytical.client.epsilon
     return [
         Note("Claim", _claim(verdict, report)),
-        Note("By accounting", _accounting(verdict, client)),
+        Note("Accounting", _accounting(verdict, client)),
         Note("Looked at", _looks(verdict)),
         *_evidence(verdict),
     ]
 
 
 def _claim(verdict: Verdict, report: Report) -> str:
-    claim = "for a client: one more or less, or one that sends nothing."
-    if verdict.p_value is None:
+    claim = f"for a {verdict.claim.whom}: one more or less, or one that sends nothing."
+    if verdict.p_value is None or verdict.claim.whom == "canary":
         return claim
     return f"{claim} {_STANDS_FOR_THOSE_LIKE_IT if report.run is None else _STANDS_FOR_CLIENTS}"
 
@@ -407,13 +406,15 @@ def _accounting(verdict: Verdict, client: float | None) -> str:
         return "not known for this run"
     beside = "above" if client > verdict.claim.epsilon else "not above"
     return (
-        f"the noise as configured guarantees a client ε ≤ {epsilon_text(client)}, which is "
-        f"{beside} the claim; the verdict does not use it"
+        f"ε ≤ {epsilon_text(client)} for a client with the noise as configured, which is "
+        f"{beside} the claim; the verdict does not use this number"
     )
 
 
 def _looks(verdict: Verdict) -> str:
     num, confidence = verdict.num_tests, verdict.confidence
+    if not isinstance(verdict.claim, Claim):
+        return f"{count(num, 'test')} of the curve, which hold together at {100 * confidence:g} %"
     each = f"{count(num, 'lower bound')}, valid for any mechanism"
     if num == 1:
         return f"{each}, at {100 * confidence:g} %"
@@ -421,17 +422,30 @@ def _looks(verdict: Verdict) -> str:
     return f"{each}, each at {100 * corrected:.5g} % so that all hold at {100 * confidence:g} %"
 
 
+def _as_curve(found: AsCurve) -> str:
+    """What a claimed point would have been told as a Gaussian curve."""
+    outcome = "would be contradicted" if found.is_contradicted else "would not be contradicted"
+    return (
+        f"the Gaussian curve through the claim, μ ≤ {significant(found.mu)}, {outcome} "
+        f"(p ≤ {significant(found.p_value, 2)}); claim it as one where that is what is meant"
+    )
+
+
 def _evidence(verdict: Verdict) -> list[Note]:
     facts = []
     if verdict.statistic is not None and verdict.assumes is not None:
         title = title_of(verdict.statistic)
         epsilon = epsilon_text(verdict.epsilon_lower)
-        facts += [
-            Note("Largest bound", f"ε ≥ {epsilon} by {verdict.method} on “{title}”"),
-            Note("It assumes", verdict.assumes),
-        ]
+        by = f"by {verdict.method} on “{title}”"
+        if isinstance(verdict.claim, Claim):
+            facts.append(Note("Largest bound", f"ε ≥ {epsilon} {by}"))
+        else:
+            facts.append(Note("Smallest p-value", by))
+        facts.append(Note("It assumes", verdict.assumes))
     if verdict.p_value is not None:
         facts.append(Note("p-value", f"at most {significant(verdict.p_value, 2)}"))
+    if verdict.as_curve is not None:
+        facts.append(Note("As a curve", _as_curve(verdict.as_curve)))
     if verdict.power is not None:
         facts.append(
             Note(

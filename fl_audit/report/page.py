@@ -2,6 +2,7 @@
 
 import dataclasses
 import datetime
+import functools
 import importlib.resources
 import json
 from collections.abc import Mapping, Sequence
@@ -20,13 +21,15 @@ from fl_audit.estimators.roc.summary import REPORTED_RATES
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.text_files import write_text
 from fl_audit.number_words import duration, significant
+from fl_audit.report.arms import arm_rows, arms_words, difference_rows
 from fl_audit.report.build import build_report
-from fl_audit.report.chart import epsilon_bars, score_histogram, training_curves
+from fl_audit.report.chart import epsilon_bars, has_range, score_histogram, training_curves
 from fl_audit.report.checks import check_rows, checks_words, failed_checks
 from fl_audit.report.finished_run import FinishedRun, read_finished_run
 from fl_audit.report.folder import AuditedFolder
 from fl_audit.report.headline import headline, verdict_banner
 from fl_audit.report.report import NOT_KNOWN, Checks, Report, ScoreSource, report_to_json
+from fl_audit.report.risk import attacker_risks
 from fl_audit.report.tables import (
     accounting_rows,
     attack_rows,
@@ -40,20 +43,22 @@ from fl_audit.report.tables import (
 )
 from fl_audit.report.terminal import arrival_words
 from fl_audit.report.words import rounds_done, run_facts, scores_facts
-from fl_audit.verdict import ScoredStatistic
+from fl_audit.verdict import Claim, ScoredStatistic, Verdict
+from fl_audit.verdict.curve_power import noticed_words
 
 _CONTENTS = {
     "verdict": "How the verdict was reached",
     "estimates": "Estimates",
     "run": "The run",
-    "attackers": "What attackers see",
-    "efficiency": "How good is this audit?",
-    "checks": "Checks of the mechanism",
+    "attackers": "Threat models",
+    "arms": "Arms of canaries",
+    "efficiency": "Lower bound, reachable, upper bound",
+    "checks": "Mechanism checks",
     "scores": "Scores",
     "normality": "Are the scores Gaussian?",
     "training": "Training",
     "accounting": "Accounting",
-    "limits": "What this report cannot tell",
+    "limits": "Limits of this report",
     "reproduce": "How to reproduce",
 }
 """The titles of the sections behind the answer, in the page's order."""
@@ -94,7 +99,11 @@ def render_html(
         "noise": noise_rows(report),
         "threat_models": threat_model_rows(report),
         "efficiency": efficiency_rows(report.efficiency),
-        "histograms": {name: _histogram(of) for name, of in zip(statistics, scored, strict=True)},
+        "histograms": {
+            name: _histogram(of)
+            for name, of in zip(statistics, scored, strict=True)
+            if has_range(of.scores)
+        },
         "attack": attack_rows(statistics),
         "reported_rates": [f"{100 * rate:g} %" for rate in REPORTED_RATES],
         "normality": normality_rows(statistics),
@@ -102,6 +111,11 @@ def render_html(
         "curves": {} if run is None else training_curves(run.rounds),
         "analytical": report.analytical,
         "accounting": accounting_rows(report),
+        "risks": attacker_risks(report),
+        "arms": report.arms,
+        "arm_rows": [] if report.arms is None else arm_rows(report.arms),
+        "difference_rows": [] if report.arms is None else difference_rows(report.arms),
+        "arms_words": "" if report.arms is None else arms_words(report.arms),
         "delta": significant(report.delta),
         "confidence": f"{100 * report.confidence:g}",
         "command": command,
@@ -155,18 +169,27 @@ def _contents(report: Report) -> dict[str, str]:
     without = () if report.run is not None else _OF_RUNS
     without += () if report.checks is not None and report.checks.results else ("checks",)
     without += () if report.verdict is not None else ("verdict",)
+    without += () if report.arms is not None else ("arms",)
     return {name: title for name, title in _CONTENTS.items() if name not in without}
 
 
 def _states(report: Report) -> dict[str, str]:
     """What else a reader asks first: checks, canaries and accuracy, where they are known."""
-    canaries = {} if report.arrival is None else {"Canaries": arrival_words(report.arrival)}
+    canaries = {} if report.arrival is None else {"Canary check": arrival_words(report.arrival)}
     checks, run = report.checks, report.run
-    made = {} if checks is None else {"Checks of the mechanism": checks_words(checks)}
+    made = {} if checks is None else {"Mechanism checks": checks_words(checks)}
+    made |= _noticed(report.verdict)
     if run is None:
         return {**made, **canaries}
     accuracy = f"{significant(100 * run.accuracy)} % after {rounds_done(run)}"
     return {**made, **canaries, "Accuracy": accuracy}
+
+
+def _noticed(verdict: Verdict | None) -> dict[str, str]:
+    """How large a violation of a claimed curve would have been noticed, where that is known."""
+    if verdict is None or isinstance(verdict.claim, Claim) or verdict.detectable is None:
+        return {}
+    return {"Power": f"{noticed_words(verdict.claim, verdict.detectable)} in 80 % of audits"}
 
 
 def _date(run: FinishedRun) -> str:
@@ -200,15 +223,24 @@ def write_report(folder: RunFolder) -> Report:
     """
     run = read_finished_run(folder)
     report = build_report(run)
-    scored = [run.scored(statistic) for statistic in run.statistics]
     fields = report_to_json(report)
     try:
         text = json.dumps(fields, indent=2, allow_nan=False)
     except ValueError as error:
         raise InputError(f"{folder.record}: holds a number that is not finite") from error
-    write_text(folder.report_html, render_html(report, scored, run))
+    write_text(folder.report_html, page_of_run(report, run))
     write_text(folder.report_json, text + "\n")
     return report
+
+
+def page_of_run(report: Report, run: FinishedRun) -> str:
+    """The text of report.html.
+
+    Args:
+      report: The report of the run.
+      run: The run.
+    """
+    return render_html(report, [run.scored(statistic) for statistic in run.statistics], run)
 
 
 def render_estimates(
@@ -250,6 +282,13 @@ def render(package: str, name: str, context: Mapping[str, Any]) -> str:
     Raises:
       jinja2.UndefinedError: The template uses a name without a value.
     """
+    style = Markup(_text(__package__, "page.css"))
+    return _environment(package).get_template(name).render(context, style=style)
+
+
+@functools.cache
+def _environment(package: str) -> jinja2.Environment:
+    """What renders the templates of a package; it keeps those that it has compiled."""
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(lambda included: _text(package, included)),
         autoescape=True,
@@ -259,8 +298,7 @@ def render(package: str, name: str, context: Mapping[str, Any]) -> str:
         keep_trailing_newline=True,
     )
     environment.filters["duration"] = duration
-    style = Markup(_text(__package__, "page.css"))
-    return environment.get_template(name).render(context, style=style)
+    return environment
 
 
 def _text(package: str, name: str) -> str:

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from fl_audit.accounting import Accounting, Guarantee
+from fl_audit.accounting import Accounting, FullGuarantee, Guarantee
 from fl_audit.checks import FALSE_ALARM, Arrival, Check
 from fl_audit.checks.training_faults import TrainingFault
 from fl_audit.config import Config
@@ -24,7 +24,8 @@ from fl_audit.config.file import recorded_config
 from fl_audit.estimators import AndersonDarling, AuditResult, Estimate
 from fl_audit.estimators.result import Record, data_frame
 from fl_audit.estimators.roc import RocSummary
-from fl_audit.formats.folders import RunRecord
+from fl_audit.estimators.roc.summary import FoundAtRate
+from fl_audit.formats.run_record import RunRecord
 from fl_audit.json_records import (
     UNWRITTEN,
     WRITTEN_IF_SET,
@@ -32,6 +33,7 @@ from fl_audit.json_records import (
     fields_to_json,
     to_json,
 )
+from fl_audit.report.arms import ReportedArms
 from fl_audit.verdict import Verdict
 
 
@@ -87,6 +89,9 @@ class StatisticReport(AuditResult):
         estimate's detail `null_law` names; else "empirical". Empty in older reports.
       anderson_darling: Tests of normality.
       null_check: Check of the null distribution; None where it has no closed form.
+      found: The share of included canaries found at the false positive rates that attacks are
+        reported at, by thresholds of the null distribution; nothing where that is not known by
+        design.
       knows: How much the attacker knows, by which threat models are ordered; only in a run with
         plugins, whose threat models the reader of its folder may not have.
     """
@@ -98,6 +103,7 @@ class StatisticReport(AuditResult):
     bounds_null: str = field(default="", metadata=WRITTEN_IF_SET)
     anderson_darling: NormalityTests
     null_check: NullCheck | None
+    found: tuple[FoundAtRate, ...] = field(default=(), metadata=WRITTEN_IF_SET)
     knows: int | None = field(default=None, metadata=WRITTEN_IF_SET)
 
     def estimate_by(self, method: str) -> Estimate | None:
@@ -157,16 +163,31 @@ class Checks:
 
 
 @dataclass(frozen=True)
+class FullGuarantees:
+    """The curves behind both guarantees against one kind of attacker.
+
+    Attributes:
+      client: Guarantee to a real client in full.
+      canary: Guarantee to an included canary in full.
+    """
+
+    client: FullGuarantee
+    canary: FullGuarantee
+
+
+@dataclass(frozen=True)
 class Guarantees:
     """What the noise guarantees against one kind of attacker who sees every round.
 
     Attributes:
       client: Guarantee to a real client.
       canary: Guarantee to an included canary.
+      in_full: Both guarantees in full; None in reports from before they were.
     """
 
     client: Guarantee
     canary: Guarantee
+    in_full: FullGuarantees | None = field(default=None, metadata=WRITTEN_IF_SET)
 
 
 @dataclass(frozen=True)
@@ -245,6 +266,7 @@ class Report:
       run: What the run did; None for scores alone.
       config: What was asked for; None for scores alone.
       source: Where scores come from; None for a run.
+      arms: What arms of canaries show of patterns; None where there is one way for all.
       fl_audit_version: Version that made the report.
     """
 
@@ -260,6 +282,7 @@ class Report:
     run: RunRecord | None = None
     config: Config | None = None
     source: ScoreSource | None = field(default=None, metadata=UNWRITTEN)
+    arms: ReportedArms | None = field(default=None, metadata=WRITTEN_IF_SET)
     fl_audit_version: str
 
     def guaranteed_against(self, statistic: str) -> Guarantees | None:
@@ -353,6 +376,7 @@ def report_to_json(report: Report) -> dict[str, Any]:
         return _scores_to_json(report)
     attackers = {"attackers": report.attackers} if report.attackers else {}
     efficiency = {"efficiency": report.efficiency} if report.efficiency else {}
+    arms = {"arms": report.arms} if report.arms else {}
     written: dict[str, Any] = to_json(
         {
             "statistics": report.statistics,
@@ -365,6 +389,7 @@ def report_to_json(report: Report) -> dict[str, Any]:
             "faults": report.faults,
             "analytical": fields_to_json(report.analytical) | attackers,
             **efficiency,
+            **arms,
             "run": report.run,
             "config": msgspec.json.decode(msgspec.json.encode(report.config)),
             "fl_audit_version": report.fl_audit_version,
@@ -375,7 +400,7 @@ def report_to_json(report: Report) -> dict[str, Any]:
 
 def _scores_to_json(report: Report) -> dict[str, Any]:
     """What is known of scores: the estimates as of score files, and what is there beside them."""
-    keys = ("arrival", "checks", "verdict")
+    keys = ("arrival", "checks", "verdict", "arms")
     beside = {key: to_json(value) for key in keys if (value := getattr(report, key)) is not None}
     statistics = {name: estimates_to_json(made) for name, made in report.statistics.items()}
     return {"statistics": statistics, **beside}

@@ -10,7 +10,13 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from fl_audit.accounting import AttackerBound, AttackerBounds, most_provable
+from fl_audit.accounting import (
+    AttackerBound,
+    AttackerBounds,
+    Release,
+    full_guarantee,
+    most_provable,
+)
 from fl_audit.array_types import FloatArray
 from fl_audit.attacks.statistics import Statistic
 from fl_audit.attacks.threat_models import THREAT_MODELS
@@ -18,11 +24,13 @@ from fl_audit.errors import InputError
 from fl_audit.estimators import AndersonDarling, AuditResult, Estimate, anderson_darling, estimate
 from fl_audit.estimators.null import Null
 from fl_audit.estimators.result import WHATEVER_LAW
+from fl_audit.estimators.roc.summary import FoundAtRate, found_at_known_rates
 from fl_audit.estimators.scores import CanaryScores
-from fl_audit.formats.folders import LiveRecord
+from fl_audit.formats.run_record import LiveRecord
 from fl_audit.report.finished_run import FinishedRun
 from fl_audit.report.report import (
     Efficiency,
+    FullGuarantees,
     GaussianEfficiency,
     Guarantees,
     NormalityTests,
@@ -130,7 +138,16 @@ def with_checks(result: AuditResult, scored: ScoredStatistic, threat_model: str)
             included=_normality(scores.included), excluded=_normality(scores.excluded)
         ),
         null_check=_null_check(scored.null, scores),
+        found=_found(scored, result.confidence),
     )
+
+
+def _found(scored: ScoredStatistic, confidence: float) -> tuple[FoundAtRate, ...]:
+    """What the scores find at known false positive rates; nothing without a null by design."""
+    null, included = scored.null.known_tail(), scored.scores.included
+    if null is None or scored.null.source != "design" or not len(included):
+        return ()
+    return found_at_known_rates(included, null, confidence)
 
 
 def _normality(scores: FloatArray) -> AndersonDarling | None:
@@ -160,17 +177,34 @@ def _null_check(null: Null, scores: CanaryScores) -> NullCheck | None:
     )
 
 
-def guarantees_against(client: AttackerBounds, canary: AttackerBounds) -> dict[str, Guarantees]:
-    """The guarantees to both parties by what an attacker knows.
+def guarantees_against(
+    release: Release, client: AttackerBounds, canary: AttackerBounds, delta: float
+) -> dict[str, Guarantees]:
+    """The guarantees to both parties by what an attacker knows, each of them in full too.
 
     Args:
+      release: What was released.
       client: The bounds for a client.
       canary: The bounds for a canary.
+      delta: The delta of the bounds.
     """
     return {
-        name: Guarantees(client.against(knows).guarantee, canary.against(knows).guarantee)
+        name: Guarantees(
+            client.against(knows).guarantee,
+            canary.against(knows).guarantee,
+            _in_full(release, client, canary, delta, knows),
+        )
         for name, knows in (("knows_rounds", True), ("does_not_know_rounds", False))
     }
+
+
+def _in_full(
+    release: Release, client: AttackerBounds, canary: AttackerBounds, delta: float, knows: bool
+) -> FullGuarantees:
+    to_client = full_guarantee(release, release.client, client, delta, knows)
+    if release.canary == release.client:
+        return FullGuarantees(to_client, to_client)
+    return FullGuarantees(to_client, full_guarantee(release, release.canary, canary, delta, knows))
 
 
 def efficiency_of(

@@ -190,10 +190,10 @@ def noise_rows(report: Report) -> list[NoiseRow]:
     canary = tuple(_upper_bound(found.canary.epsilon) for found in against)
     client = tuple(_upper_bound(found.client.epsilon) for found in against)
     if canary == client:
-        return [NoiseRow("analytical", canary)]
+        return [NoiseRow("accounting", canary)]
     return [
-        NoiseRow("analytical, to a canary", canary),
-        NoiseRow("analytical, to a real client", client),
+        NoiseRow("accounting, for a canary", canary),
+        NoiseRow("accounting, for a client", client),
     ]
 
 
@@ -291,7 +291,7 @@ def _normality_row(name: str, group: str, num: int, test: AndersonDarling) -> No
 
 @dataclass(frozen=True)
 class NullRow:
-    """A moment of excluded scores beside that of the null law."""
+    """A moment of excluded scores beside that of the null distribution."""
 
     statistic: str
     moment: str
@@ -355,11 +355,18 @@ def accounting_rows(report: Report) -> list[AccountingRow]:
             participations=_participations(guarantee.participations),
             accountant=ACCOUNTANT_TITLES.get(by.accountant, by.accountant),
             epsilon="–" if by.accountant == "none_known" else upper_bound_text(by.epsilon),
-            reason=by.reason,
+            reason=by.reason or _met_from_below(guarantee, by.epsilon),
         )
         for party, guarantee in (*parties, *_by_attacker(report.attackers, plain))
         for by in guarantee.by_accountant
     ]
+
+
+def _met_from_below(guarantee: Guarantee, epsilon: float | None) -> str | None:
+    """The lower bound beside the tightest upper one, in words; None where none was computed."""
+    if guarantee.at_least is None or epsilon is None or epsilon != guarantee.epsilon:
+        return None
+    return f"at least {lower_bound_text(guarantee.at_least)} by what one attacker learns"
 
 
 def _by_attacker(
@@ -367,8 +374,8 @@ def _by_attacker(
 ) -> Iterator[tuple[str, Guarantee]]:
     """The guarantees that are others against an attacker who knows rounds, or does not."""
     for name, words in (
-        ("knows_rounds", "to whoever knows its rounds"),
-        ("does_not_know_rounds", "to whoever does not know its rounds"),
+        ("knows_rounds", "attacker knows its rounds"),
+        ("does_not_know_rounds", "attacker does not know its rounds"),
     ):
         if (found := attackers.get(name)) is None:
             continue
@@ -411,7 +418,7 @@ def _row(name: str, made: Efficiency) -> EfficiencyRow:
     return EfficiencyRow(
         title=title_of(name),
         proven=_words(made.proven, lower_bound_text, "none"),
-        provable=_words(made.provable, lower_bound_text, "not known"),
+        provable=_words(made.provable, lower_bound_text, "unknown"),
         guaranteed=_words(made.guaranteed, upper_bound_text, "none known"),
         note=""
         if gaussian is None

@@ -9,11 +9,13 @@ from fl_audit.accounting import Accounting
 from fl_audit.checks import Arrival
 from fl_audit.estimators.audit import reasons
 from fl_audit.estimators.roc import RocSummary
-from fl_audit.formats.folders import RunRecord
+from fl_audit.formats.run_record import RunRecord
 from fl_audit.number_words import significant, upper_bound_text
+from fl_audit.report.arms import arm_lines
 from fl_audit.report.checks import checks_words
-from fl_audit.report.headline import Headline, headline
+from fl_audit.report.headline import INDENT, Headline, headline
 from fl_audit.report.report import Report, StatisticReport
+from fl_audit.report.risk import risk_lines
 from fl_audit.report.tables import group_rows, refuted_rows
 from fl_audit.report.words import rounds_done
 from fl_audit.text_table import TextTable
@@ -28,7 +30,7 @@ def answer_lines(found: Headline, width: int = 100) -> list[str]:
       width: Number of characters that a line may have; fewer than 40 count as 40.
     """
     indented = [
-        textwrap.wrap(line, max(width, 40), subsequent_indent=" " * 12, break_on_hyphens=False)
+        textwrap.wrap(line, max(width, 40), subsequent_indent=" " * INDENT, break_on_hyphens=False)
         for line in found.lines()
     ]
     return [part for parts in indented for part in parts]
@@ -42,8 +44,8 @@ def brief_lines(report: Report) -> list[str]:
     accuracy = f"accuracy {significant(100 * report.run.accuracy)} %"
     return [
         f"{_run_head(report.run)}, {accuracy}",
-        *_checks(report, 12),
-        *_arrival(report.arrival, 12),
+        *_checks(report, INDENT),
+        *_arrival(report.arrival, INDENT),
     ]
 
 
@@ -63,14 +65,17 @@ def summary_lines(report: Report, width: int = 100) -> list[str]:
             "",
             *_each_wrapped([f"{g.title}: {g.meaning}" for g in group_rows(report.statistics)]),
             *(line for name, made in report.statistics.items() for line in _notes(name, made)),
+            *([] if report.arms is None else arm_lines(report.arms)),
             *_beside_scores(report),
         ]
     accuracy = f"accuracy            {significant(100 * run.accuracy)} % "
     return [
         _run_head(run),
         *_tables(report.statistics, width),
+        *(part for line in risk_lines(report) for part in _indented(line, width)),
         "",
         f"{accuracy}({run.accuracy_description})",
+        *([] if report.arms is None else arm_lines(report.arms)),
         *_analytical(report.analytical),
         *_checks(report, 20),
         *_arrival(report.arrival, 20),
@@ -78,6 +83,13 @@ def summary_lines(report: Report, width: int = 100) -> list[str]:
         *(f"fault of training   {fault.name}: {fault.words}" for fault in report.faults),
         *(f"{row.statistic}: {row.reason}" for row in refuted_rows(report.statistics)),
     ]
+
+
+def _indented(line: str, width: int) -> list[str]:
+    """A line in parts no longer than a width, all but the first indented."""
+    return textwrap.wrap(
+        line, max(width, 40), subsequent_indent="    ", break_on_hyphens=False
+    ) or [""]
 
 
 def _run_head(run: RunRecord) -> str:
@@ -98,7 +110,7 @@ def _beside_scores(report: Report) -> list[str]:
     """What became of canaries, and the checks of a log; nothing of a score file."""
     arrival, checks = report.arrival, report.checks
     canaries = [] if arrival is None else ["", *_wrapped(_arrived(arrival))]
-    made = [] if checks is None else _wrapped(f"checks of the mechanism: {checks_words(checks)}")
+    made = [] if checks is None else _wrapped(f"mechanism checks: {checks_words(checks)}")
     return [*canaries, *made]
 
 
@@ -106,19 +118,22 @@ def verdict_lines(verdict: Verdict | None) -> list[str]:
     """The outcome of a verdict in one line, with the reason below it; nothing without a claim."""
     if verdict is None:
         return []
-    claim = f"claimed epsilon {verdict.claim.epsilon:g} at delta {verdict.claim.delta:g}"
     reason = textwrap.wrap(f"{verdict.reason}.", _room() - 2)
-    return ["", f"verdict: {verdict.outcome.upper()}, {claim}", *(f"  {part}" for part in reason)]
+    return [
+        "",
+        f"verdict: {verdict.outcome.upper()}, {verdict.claim.words}",
+        *(f"  {part}" for part in reason),
+    ]
 
 
 def _arrived(arrival: Arrival) -> str:
     """What became of the included canaries, with all that is said of it."""
     words = {
-        "arrived": "arrived" if arrival.fault is None else "arrived, with a FAULT",
-        "not_arrived": "DID NOT ARRIVE as promised",
-        "cannot_tell": "cannot be seen to arrive",
+        "arrived": "passed" if arrival.fault is None else "passed, with a FAULT",
+        "not_arrived": "FAILED",
+        "cannot_tell": "not conclusive",
     }
-    return f"canaries {words[arrival.state]}: {arrival.reason}"
+    return f"canary check {words[arrival.state]}: {arrival.reason}"
 
 
 def _wrapped(text: str) -> list[str]:
@@ -140,7 +155,7 @@ def _notes(name: str, made: StatisticReport) -> list[str]:
     known = dict.fromkeys(str(e.details["null_law"]) for e in bounds if "null_law" in e.details)
     texts = [
         *([] if made.roc is None else _separation(made.roc)),
-        *(f"known null of the bounds that hold: {null}" for null in known),
+        *(f"null distribution of the valid bounds: {null}" for null in known),
         *(f"empirical null: {row.reason}" for row in refuted_rows({name: made})),
         *(f"left out: {reason}" for reason in reasons(made.left_out)),
     ]
@@ -172,7 +187,7 @@ def _analytical(analytical: Accounting | None) -> list[str]:
         return []
     if analytical.epsilon is not None:
         epsilon = upper_bound_text(analytical.epsilon)
-        words = f"{epsilon} (what the noise guarantees; estimates may lie far below)"
+        words = f"{epsilon} (upper bound from accounting for a client)"
     else:
         parties = (analytical.client, analytical.canary)
         unknown = next(party for party in parties if party.epsilon is None)
@@ -182,17 +197,17 @@ def _analytical(analytical: Accounting | None) -> list[str]:
 
 def _arrival(arrival: Arrival | None, indent: int) -> list[str]:
     """What became of included canaries, behind a label of so many characters."""
-    return [] if arrival is None else [f"{'canaries':<{indent}}{arrival_words(arrival)}"]
+    return [] if arrival is None else [f"{'canary check':<{indent}}{arrival_words(arrival)}"]
 
 
 def arrival_words(arrival: Arrival) -> str:
     """What became of included canaries, in a few words, and any fault and gap."""
     if arrival.state == "arrived":
-        of_client = f", {arrival.ratio or 0:.2f} times as long as a client may be"
-        ratio = "" if arrival.ratio is None else of_client
+        norm = f": measured norm {arrival.ratio or 0:.2f} × expected"
+        ratio = "" if arrival.ratio is None else norm
         fault = "" if arrival.fault is None else f"; FAULT: {arrival.fault}"
-        return f"arrived{ratio}{_unscored(arrival)}{fault}"
-    words = "DID NOT ARRIVE" if arrival.state == "not_arrived" else "cannot be seen to arrive"
+        return f"passed{ratio}{_unscored(arrival)}{fault}"
+    words = "FAILED" if arrival.state == "not_arrived" else "not conclusive"
     return f"{words}: {arrival.reason}"
 
 

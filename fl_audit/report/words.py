@@ -15,7 +15,7 @@ from fl_audit.config import (
     ServerYogi,
 )
 from fl_audit.estimators.scores import Inclusion
-from fl_audit.formats.folders import RunRecord
+from fl_audit.formats.run_record import RunRecord
 from fl_audit.mechanisms import MECHANISMS, Mechanism
 from fl_audit.mechanisms.zeroing import zeroing_words
 from fl_audit.number_words import count, significant
@@ -29,6 +29,8 @@ ACCOUNTANT_TITLES = {
     "analytic_gaussian": "Exact (analytic Gaussian)",
     "seen_samples": "Exact where the attacker sees who was drawn",
     "random_allocation": "Random allocation, where nobody knows the rounds",
+    "coins_without_rest": "Poisson sampling, as if clients did not rest",
+    "truncated_poisson": "Poisson sampling, and the chance of rounds that are cut",
     "none_known": "None known",
 }
 
@@ -97,7 +99,12 @@ def _canaries(run: FinishedRun) -> str:
     rounds = f"{least} to {count(most, 'round')}, {np.median(presentations):g} at the median"
     if least == most:
         rounds = count(least, "round")
-    drawn = canary_rounds(run.config.participation)
+    arms = getattr(run.config.canaries, "arms", ())
+    drawn = (
+        f"Arms, to which canaries were dealt at random: {', '.join(arms)}."
+        if arms
+        else canary_rounds(run.config.participation)
+    )
     said = [f"{start}; an included canary took part in {rounds}. {drawn}"]
     if inclusion != "coins":
         said.append(_LEFT_OUT[inclusion])
@@ -132,7 +139,7 @@ def scores_facts(report: Report, source: ScoreSource) -> dict[str, str]:
 def mechanism_words(record: RunRecord, mechanism: Mechanism) -> str:
     """A sentence on clipping and noise, after one on zeroing where there is any."""
     kind = MECHANISMS.of(mechanism)
-    has_noise = record.noise_multiplier != 0
+    has_noise = record.release.noise.noise_multiplier != 0
     noise = kind.noise_words(mechanism, record) if has_noise else "; no noise is added"
     return f"{zeroing_words(mechanism.zeroing)}{kind.clip_words(mechanism)}{noise}."
 

@@ -201,6 +201,7 @@ def attack_context(
         family=family_of(run.config.canaries),
         canary_rounds=run.own_rounds,
         seed=run.config.seed,
+        correlation=run.release.correlation,
     )
 
 

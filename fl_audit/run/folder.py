@@ -1,14 +1,13 @@
-"""The folder of a run that trains: whose it is, the seals of its logs, and its checkpoints.
+"""The folder of a run that trains: whose it is, the chain of its logs, and its checkpoints.
 
 A run starts in a new or empty folder, and is resumed in one that holds an interrupted run of the
-same config. A checkpoint has the state of the engine as plain arrays, without pickle, and the
-length and checksum of every log at that time, so that a resume on changed logs is refused.
+same config. A checkpoint has the state of the engine as plain arrays, without pickle, and a link of
+the chain of the logs (`formats.round_chain`), so that a resume on changed logs is refused.
 """
 
 import tomllib
-import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,15 @@ from fl_audit.config import Config
 from fl_audit.config.file import config_to_toml
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import LOCK_NAME, RunFolder
-from fl_audit.formats.npy_file import opened, read_arrays, read_header
+from fl_audit.formats.npy_file import read_arrays
+from fl_audit.formats.round_chain import (
+    Chain,
+    ChainWriter,
+    Resumed,
+    Saved,
+    digest_of,
+    read_chain,
+)
 from fl_audit.formats.text_files import (
     atomic_writer,
     read_foreign,
@@ -130,87 +137,50 @@ def _first_difference(earlier: Any, now: Any, prefix: str) -> str | None:
     return f"`{prefix[1:]}` was {earlier!r} and is now {now!r}"
 
 
-# Seals of the files that grow.
+# The chain of the run's logs.
 
 
-_PIECE = 1 << 20
+def open_chain(folder: RunFolder, completed: int) -> ChainWriter:
+    """The chain of a run, begun, or continued where one is there.
 
+    Args:
+      folder: The folder with the run's config and canaries.
+      completed: The number of completed rounds; those behind them come again.
 
-@dataclass(frozen=True)
-class Seal:
-    """The beginning of a file, of which nothing may change any more.
-
-    Attributes:
-      length: The length of the beginning, in bytes.
-      checksum: The CRC-32 of these bytes.
+    Raises:
+      InputError: The chain is damaged, or is of another config or other canaries.
     """
+    if not folder.chain.exists():
+        return ChainWriter.begin(folder.chain, folder.identity())
+    chain = ChainWriter.go_on(folder.chain)
+    _check_identity(folder, read_chain(folder.chain))
+    chain.add(Resumed(rounds=completed))
+    return chain
 
-    length: int
-    checksum: int
+
+def _check_identity(folder: RunFolder, chain: Chain) -> None:
+    for name, expected in chain.begun.files.items():
+        if digest_of(folder.path / name) != expected:
+            raise InputError(
+                f"{folder.path / name}: has changed since the run began; put back the file that it "
+                "was, or start the run anew"
+            )
 
 
-Seals = Mapping[str, Seal]
-"""The seals of the files of a folder, by name."""
-
-
-def seal_logs(folder: RunFolder, audit: Audit, rounds: range, earlier: Seals) -> Seals:
-    """Seals what the logs say of the rounds that are completed; reads only what is new.
+def kept_files(folder: RunFolder, audit: Audit, rounds: range) -> list[Path]:
+    """The files beside the logs that a checkpoint goes with, which later ones replace.
 
     Args:
       folder: The folder of the run, whose files are written to the disk.
       audit: The audit of the run.
       rounds: The rounds of the run from the first one that is not completed to the end.
-      earlier: The seals at the last checkpoint, none for a new run.
     """
-    lengths = _lengths(folder, audit, rounds)
-    return {path.name: _sealed(path, n, earlier.get(path.name)) for path, n in lengths.items()}
-
-
-def check_logs(folder: RunFolder, seals: Seals) -> None:
-    """Checks that files still begin as they did at a checkpoint.
-
-    Args:
-      folder: The folder of the run.
-      seals: The seals of the checkpoint.
-
-    Raises:
-      InputError: A file is missing, shorter than it was, or holds something else.
-    """
-    for name, seal in seals.items():
-        path = folder.path / name
-        with opened(path, "what the checkpoint goes with") as file:
-            size = file.seek(0, 2)
-        if size < seal.length:
-            raise InputError(
-                f"{path}: has {size:,} bytes, had at least {seal.length:,} at the checkpoint; the "
-                "run cannot go on without them, start it anew"
-            )
-        if _sealed(path, seal.length, None) != seal:
-            raise InputError(
-                f"{path}: its first {seal.length:,} bytes have changed since the checkpoint; the "
-                "run cannot go on with them, start it anew"
-            )
-
-
-def _lengths(folder: RunFolder, audit: Audit, rounds: range) -> dict[Path, int]:
-    """The length of the part of each file that is about completed rounds."""
     completed = rounds.start
     every = audit.release_every or rounds.stop
-    steps = completed // every if rounds else -(-completed // every)
-    rows = {
-        folder.round_cosines: completed,
-        folder.round_concentrations: completed,
-        folder.round_directions: completed,
-        folder.round_products: completed,
-        folder.aggregates: completed,
-        folder.release_cosines: steps,
-        folder.release_concentrations: steps,
-    }
-    lengths = {path: _length(path, count) for path, count in rows.items() if path.exists()}
-    wholes = [folder.metrics, *_sums(folder)]
+    kept = _sums(folder)
     if rounds and completed % every:  # between two releases
-        wholes.append(folder.released_model(completed - completed % every))
-    return lengths | {path: path.stat().st_size for path in wholes if path.exists()}
+        kept.append(folder.released_model(completed - completed % every))
+    return kept
 
 
 def _sums(folder: RunFolder) -> list[Path]:
@@ -219,27 +189,54 @@ def _sums(folder: RunFolder) -> list[Path]:
     return list({path.stem.rpartition("_")[0]: path for path in by_count}.values())
 
 
-def _length(path: Path, num_rows: int) -> int:
-    """The length of an NPY file up to the end of so many rows."""
-    with opened(path, "a log") as file:
-        header = read_header(file)
-    return header.start + (header.num_bytes // header.shape[0]) * num_rows
+def check_logs(folder: RunFolder, checkpoint: "Checkpoint") -> None:
+    """Checks that the logs are those that a checkpoint goes with.
 
+    Args:
+      folder: The folder of the run.
+      checkpoint: The checkpoint.
 
-def _sealed(path: Path, length: int, earlier: Seal | None) -> Seal:
-    at, checksum = (0, 0) if earlier is None else (earlier.length, earlier.checksum)
-    with path.open("rb") as file:
-        file.seek(at)
-        while piece := file.read(min(_PIECE, length - at)):
-            at, checksum = at + len(piece), zlib.crc32(piece, checksum)
-    return Seal(at, checksum)
+    Raises:
+      InputError: The chain is damaged or lacks the checkpoint; or a log or a file that goes with it
+        is missing or holds something else.
+    """
+    chain = read_chain(folder.chain)
+    chain.check(folder.chain)
+    try:
+        chain = chain.until(checkpoint.link)
+    except ValueError as error:
+        raise InputError(
+            f"{folder.chain}: lacks the line that {folder.checkpoint.name} goes with; the run "
+            "cannot go on, start it anew"
+        ) from error
+    saved = chain.lines[-1]
+    kept = saved.files if isinstance(saved, Saved) else {}
+    logs = {name for line in chain.rounds.values() for name in (*line.rows, *line.step_rows)}
+    for name in sorted({*logs, *kept}):
+        if not (folder.path / name).exists():
+            raise InputError(
+                f"{folder.path / name}: is missing, and the checkpoint goes with it; the run "
+                "cannot go on without it, start it anew"
+            )
+    for row in chain.changed_rows(folder.path):
+        raise InputError(
+            f"{folder.path / row.name}: round {row.round} has changed since it was logged; the run "
+            "cannot go on with it, start it anew"
+        )
+    for name, expected in kept.items():
+        if digest_of(folder.path / name) != expected:
+            raise InputError(
+                f"{folder.path / name}: has changed since the checkpoint; the run cannot go on "
+                "with it, start it anew"
+            )
 
 
 # Checkpoints.
 
 
-_FORMAT_VERSION = 3
-"""The current version; version 2 had no seals, version 1 other `hadamard` canaries."""
+_FORMAT_VERSION = 4
+"""The current version; version 3 had checksums of logs instead of a link in their chain, version 2
+none, and version 1 other `hadamard` canaries."""
 
 
 @dataclass(frozen=True)
@@ -249,12 +246,12 @@ class Checkpoint:
     Attributes:
       completed_rounds: Number of completed rounds.
       leaves: The parts of the engine's state after these rounds: arrays, NumPy scalars and bytes.
-      seals: The seals of the files that grow with the rounds; none before the first round.
+      link: The link of the line in the chain of the logs that the checkpoint goes with.
     """
 
     completed_rounds: int
     leaves: Sequence[Any]
-    seals: Seals = field(default_factory=dict)
+    link: str = ""
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
@@ -265,10 +262,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
             file,
             format_version=np.int64(_FORMAT_VERSION),
             completed_rounds=np.int64(checkpoint.completed_rounds),
-            sealed_files=np.array(list(checkpoint.seals), dtype=np.str_),
-            seals=np.array(
-                [(seal.length, seal.checksum) for seal in checkpoint.seals.values()], np.int64
-            ).reshape(-1, 2),
+            link=np.array(checkpoint.link),
             **arrays,
         )
 
@@ -293,7 +287,7 @@ def load_checkpoint(path: Path, like: Sequence[Any]) -> Checkpoint:
     leaves = [
         _restore(arrays[name], template, path) for name, template in zip(names, like, strict=True)
     ]
-    return Checkpoint(_number(path, arrays, "completed_rounds"), leaves, _seals(path, arrays))
+    return Checkpoint(_number(path, arrays, "completed_rounds"), leaves, _link(path, arrays))
 
 
 def _number(path: Path, arrays: Mapping[str, npt.NDArray[Any]], name: str) -> int:
@@ -303,19 +297,11 @@ def _number(path: Path, arrays: Mapping[str, npt.NDArray[Any]], name: str) -> in
     return int(array)
 
 
-def _seals(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> Seals:
-    names, seals = arrays.get("sealed_files"), arrays.get("seals")
-    if (
-        names is None
-        or seals is None
-        or names.ndim != 1
-        or names.dtype.kind != "U"
-        or seals.dtype != np.int64
-        or seals.shape != (names.size, 2)
-        or any(Path(name).name != name for name in names.ravel().tolist())
-    ):
-        raise InputError(f"{path}: is not a checkpoint: has no checksums of the run's logs")
-    return {name: Seal(*seal) for name, seal in zip(names.tolist(), seals.tolist(), strict=True)}
+def _link(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> str:
+    link = arrays.get("link")
+    if link is None or link.shape != () or link.dtype.kind != "U":
+        raise InputError(f"{path}: is not a checkpoint: has no link in the chain of the logs")
+    return str(link)
 
 
 def _restore(array: npt.NDArray[Any], template: Any, path: Path) -> Any:

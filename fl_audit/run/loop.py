@@ -7,8 +7,8 @@ rounds so far contradict the claim.
 import contextlib
 import signal
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from types import FrameType
 from typing import Any, Self
 
@@ -17,6 +17,7 @@ import numpy as np
 from fl_audit.array_types import IndexArray
 from fl_audit.attacks.attacker import Attacker, SeenRound
 from fl_audit.attacks.audit_table import Audit
+from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.attacks.live_test import LiveCanaries, LiveTest, ScoredRounds, why_no_live_test
 from fl_audit.checks import (
     AggregateLog,
@@ -25,15 +26,18 @@ from fl_audit.checks import (
     configured,
     why_not_checked,
 )
+from fl_audit.config.design import RunDesign
 from fl_audit.engines.cohort import prefetched
 from fl_audit.engines.engine import Engine, ReadRound
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.errors import InputError, Interrupted
-from fl_audit.formats.folders import LiveRecord, RunFolder
+from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.round_chain import ChainWriter, Saved, digests_of
+from fl_audit.formats.run_record import LiveRecord
 from fl_audit.formats.text_files import write_text
 from fl_audit.inner_products import euclidean_norm
 from fl_audit.run.attackers import TrainingContext
-from fl_audit.run.folder import Checkpoint, Seals, save_checkpoint, seal_logs
+from fl_audit.run.folder import Checkpoint, kept_files, save_checkpoint
 from fl_audit.run.observers import (
     CanaryCosines,
     FinishedRound,
@@ -41,6 +45,7 @@ from fl_audit.run.observers import (
     RoundObserver,
     flush_rows,
 )
+from fl_audit.verdict.claims import Claim, CurveClaim, claim_of
 from fl_audit.verdict.live import shared_confidence
 
 
@@ -77,15 +82,23 @@ class LiveAudit:
     It reads what the log of cosines holds, so that a resumed run has the same numbers.
     """
 
-    def __init__(self, audit: Audit, test: LiveTest | None, rounds: ScoredRounds | None) -> None:
+    def __init__(
+        self,
+        audit: Audit,
+        claim: Claim | CurveClaim | None = None,
+        test: LiveTest | None = None,
+        rounds: ScoredRounds | None = None,
+    ) -> None:
         """Starts with a test that has taken in the rounds so far.
 
         Args:
           audit: The table [audit] of the config.
+          claim: What is claimed; None where nothing is.
           test: The test; None where rounds cannot be tested.
           rounds: The log of the rounds; None likewise.
         """
         self._audit = audit
+        self._claim = claim
         self._test = test
         self._rounds = rounds
 
@@ -99,14 +112,41 @@ class LiveAudit:
         Raises:
           InputError: A log of completed rounds is missing or damaged.
         """
-        run, audit, family = context.run, context.audit, context.family
-        why_not = why_no_live_test(run.own_rounds, family)
+        family, dim = context.family, context.run.task.classifier.dim
+        made = cls.on(context.run, family, dim, lambda: context.round_cosines)
+        for index in range(context.completed):
+            made.see_round(index)
+        return made
+
+    @classmethod
+    def on(
+        cls, design: RunDesign, family: str | None, dim: int, rounds: Callable[[], ScoredRounds]
+    ) -> Self:
+        """The live audit of a design, before its first round.
+
+        Args:
+          design: The design of the run.
+          family: The canaries' family; None where they belong to none.
+          dim: The number of trainable parameters.
+          rounds: The function that opens the log of the rounds, if they can be tested.
+
+        Raises:
+          InputError: The log is missing or damaged.
+        """
+        audit, own = design.config.audit, design.own_rounds
+        why_not = why_no_live_test(own, family)
         if family is None or why_not is not None or "known_rounds" not in audit.threat_models:
-            return cls(audit, None, None)
-        canaries = LiveCanaries(run.included, run.own_rounds, family, run.task.classifier.dim)
-        test = LiveTest(canaries, run.delta, audit.claimed_epsilon)
-        test.add(context.round_cosines, range(context.completed))
-        return cls(audit, test, context.round_cosines)
+            return cls(audit)
+        canaries = LiveCanaries(design.included, own, family, dim)
+        claim = None
+        if audit.is_claimed:
+            claim = claim_of(audit, design.release, design.delta, [OWN_ROUNDS])
+        point, curve = None, None
+        if isinstance(claim, Claim):
+            point = claim.epsilon
+        elif claim is not None:
+            curve = claim.curve(OWN_ROUNDS.name)
+        return cls(audit, claim, LiveTest(canaries, design.delta, point, curve), rounds())
 
     def see_round(self, index: int) -> None:
         """Takes in a round, counted from 0, that attackers have scored."""
@@ -131,22 +171,33 @@ class LiveAudit:
     @property
     def record(self) -> LiveRecord | None:
         """What is proven; None where nothing is tested."""
-        claim = self._audit.claimed_epsilon
         if self._test is None:
             return None
         return LiveRecord(
             epsilon=self._test.epsilon(self._audit.confidence),
-            claim_p_value=None if claim is None else self._test.p_value(claim),
+            claim_p_value=self._claim_p_value,
             claim_epsilon=self._claim_epsilon,
         )
 
     @property
+    def _claim_p_value(self) -> float | None:
+        """The p-value of the claim at all rounds together; None where nothing is claimed."""
+        if self._test is None or self._claim is None:
+            return None
+        if isinstance(self._claim, Claim):
+            return self._test.p_value(self._claim.epsilon)
+        return self._test.p_value_of_curve()
+
+    @property
     def _claim_epsilon(self) -> float:
         """What the test of the claim proves, at least the claim; 0 where it stands."""
-        claim = self._audit.claimed_epsilon
-        if self._test is None or claim is None:
+        if self._test is None or self._claim is None:
             return 0.0
-        return self._test.epsilon(shared_confidence(self._audit), at_least=claim)
+        confidence = shared_confidence(self._audit)
+        if isinstance(self._claim, Claim):
+            return self._test.epsilon(confidence, at_least=self._claim.epsilon)
+        is_contradicted = self._test.p_value_of_curve() <= 1 - confidence
+        return self._claim.epsilon if is_contradicted else 0.0
 
 
 # What the loop logs of every round.
@@ -240,12 +291,10 @@ class ReachedRound:
     Attributes:
       completed_rounds: The number of completed rounds.
       state: The state of the engine after these rounds.
-      seals: The seals of the files that grow with the rounds, at the last checkpoint.
     """
 
     completed_rounds: int
     state: Any
-    seals: Seals = field(default_factory=dict)
 
 
 class RoundLoop:
@@ -261,6 +310,7 @@ class RoundLoop:
         live: LiveAudit,
         cosines: SharedCosines,
         observers: Sequence[RoundObserver],
+        chain: ChainWriter,
         start: ReachedRound,
         stop: StopRequest,
     ) -> None:
@@ -274,6 +324,7 @@ class RoundLoop:
           live: The test of the rounds so far, which may stop the run.
           cosines: The cosines that observers are shown.
           observers: The observers, who know that the run has started.
+          chain: The chain of the logs.
           start: Where the run starts from.
           stop: The record of a signal that asked for a stop.
         """
@@ -288,7 +339,7 @@ class RoundLoop:
         self._read = engine.reader(run)
         self._accuracy_of = engine.evaluator(run)
         self._watch = AggregateWatch(run, folder, start.completed_rounds)
-        self._seals = start.seals
+        self._chain = chain
         self._last = run.schedule.num_rounds
 
     def run_rounds(self, start: ReachedRound) -> ReachedRound:
@@ -315,10 +366,10 @@ class RoundLoop:
                 if is_due or is_last or self._stop.signal_number:
                     self._save(completed, state)
                 if is_last:
-                    return ReachedRound(completed, state, self._seals)
+                    return ReachedRound(completed, state)
                 if self._stop.signal_number:
                     raise Interrupted(completed, self._stop.signal_number)
-        return ReachedRound(end, state, self._seals)
+        return ReachedRound(end, state)
 
     def _save(self, completed: int, state: Any) -> None:
         """Saves a checkpoint, after all that it counts has reached the disk."""
@@ -327,9 +378,22 @@ class RoundLoop:
             attacker.flush()
         flush_rows(self._folder)
         audit, to_come = self._run.config.audit, range(completed, self._last)
-        self._seals = seal_logs(self._folder, audit, to_come, self._seals)
-        checkpoint = Checkpoint(completed, self._engine.leaves(state), self._seals)
+        kept = digests_of(kept_files(self._folder, audit, to_come))
+        self._chain.add(Saved(rounds=completed, files=kept))
+        self._chain.flush()
+        checkpoint = Checkpoint(completed, self._engine.leaves(state), self._chain.head)
         save_checkpoint(self._folder.checkpoint, checkpoint)
+
+    def _log(self, completed: int) -> None:
+        """Chains the rows of the round before, which are all written."""
+        every = self._run.config.audit.release_every
+        is_released = every is not None and (completed % every == 0 or completed == self._last)
+        self._chain.log_round(
+            completed,
+            self._folder.round_logs(),
+            -(-completed // every) if is_released and every is not None else None,
+            self._folder.release_logs(),
+        )
 
     def _data(self, round_index: int) -> ReadRound:
         return self._read(self._run.schedule.cohort(round_index), round_index)
@@ -363,6 +427,7 @@ class RoundLoop:
         )
         for observer in self._observers:
             observer.round_finished(finished)
+        self._log(index + 1)
         return result.state
 
     def _accuracy(self, state: Any, completed: int) -> float | None:

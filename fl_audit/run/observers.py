@@ -266,15 +266,17 @@ class VerdictLine(RoundObserver):
 
     def run_started(self, run: StartedRun) -> None:
         """Remembers what is claimed."""
-        self._claim = run.config.audit.claimed_epsilon
+        self._audit = run.config.audit
 
     def round_finished(self, finished: FinishedRound) -> None:
         """Says it in the round in which the claim falls."""
-        if self._claim is not None and finished.contradicted_at > 0:
-            warn(
-                f"round {finished.metrics.round}: the claim of epsilon {self._claim:g} is "
-                f"contradicted, at least {finished.contradicted_at:.3g} is proven; the run stops"
-            )
+        if finished.contradicted_at == 0:
+            return
+        claimed, proven = self._audit.claimed_epsilon, ""
+        if claimed is not None:
+            proven = f", at least {finished.contradicted_at:.3g} is proven"
+        claim = "the claimed curve" if claimed is None else f"the claim of epsilon {claimed:g}"
+        warn(f"round {finished.metrics.round}: {claim} is contradicted{proven}; the run stops")
 
 
 _FIRST_LOOK = 10
@@ -295,7 +297,7 @@ class FaultLines(RoundObserver):
         outputs = int(run.task.classifier.variable_sizes[-1])
         has_classes = outputs > 1 and run.task.labels == "classes"
         self._num_classes = outputs if has_classes else None
-        self._divides_by_actual = run.release.denominator.divisor == "actual_cohort"
+        self._denominator = run.release.denominator
 
     def run_started(self, run: StartedRun) -> None:
         """Reads the rounds of earlier sessions, which metrics.csv has."""
@@ -315,10 +317,7 @@ class FaultLines(RoundObserver):
             [row.num_canaries for row in self._rows],
         )
         curves = TrainingCurves(*(np.array(values, np.float64) for values in of_rows))
-        faults = training_faults(
-            curves, self._num_classes, divides_by_actual=self._divides_by_actual
-        )
-        for fault in faults:
+        for fault in training_faults(curves, self._num_classes, self._denominator):
             if fault.name not in self._said:
                 self._said.add(fault.name)
                 warn(f"round {finished.metrics.round}: {fault.name}: {fault.words}")

@@ -17,18 +17,14 @@ from fl_audit.canaries.tables import coin_probability
 from fl_audit.checks import write_replay
 from fl_audit.engines.engine import Engine, as_vector
 from fl_audit.engines.prepare import PreparedRun
-from fl_audit.formats.folders import (
-    LiveRecord,
-    RunFolder,
-    RunRecord,
-    release_fields,
-    write_record,
-    write_sources,
-)
+from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.round_chain import ChainWriter, Scored, digest, digests_of
+from fl_audit.formats.run_record import LiveRecord, RunRecord, record_text
 from fl_audit.formats.score_file import ScoreFile, write_score_file
+from fl_audit.formats.text_files import write_text
 from fl_audit.progress import hint, warn
 from fl_audit.run.attackers import attack_context, make_attackers
-from fl_audit.run.folder import check_logs, load_checkpoint
+from fl_audit.run.folder import check_logs, load_checkpoint, open_chain
 from fl_audit.run.loop import LiveAudit, ReachedRound, RoundLoop, SharedCosines, stop_request
 from fl_audit.run.observers import (
     FaultLines,
@@ -69,6 +65,7 @@ def train(
     with stop_request() as stop:
         with engine.session():
             reached = _starting_point(folder, engine)
+        chain = open_chain(folder, reached.completed_rounds)
         context = attack_context(run, engine, folder, reached.completed_rounds)
         attackers, live = make_attackers(context), LiveAudit.of(context)
         everybody = (*observers_of_every(run), *observers)
@@ -80,6 +77,7 @@ def train(
             live=live,
             cosines=SharedCosines(context),
             observers=everybody,
+            chain=chain,
             start=reached,
             stop=stop,
         )
@@ -91,7 +89,7 @@ def train(
                     reached = loop.run_rounds(reached)
     final = as_vector(engine.weights(reached.state))
     scores, compared = scores_of(attackers, final), compared_by(attackers, final)
-    done = _Done(reached.completed_rounds, engine, live.record)
+    done = _Done(reached.completed_rounds, engine, live.record, chain)
     _write_results(run, folder, done, scores, compared)
 
 
@@ -100,9 +98,9 @@ def _starting_point(folder: RunFolder, engine: Engine) -> ReachedRound:
     if not folder.checkpoint.exists():
         return ReachedRound(0, state)
     checkpoint = load_checkpoint(folder.checkpoint, engine.leaves(state))
-    check_logs(folder, checkpoint.seals)
+    check_logs(folder, checkpoint)
     state = engine.from_leaves(state, checkpoint.leaves)
-    return ReachedRound(checkpoint.completed_rounds, state, checkpoint.seals)
+    return ReachedRound(checkpoint.completed_rounds, state)
 
 
 def replay_first_round(run: PreparedRun, engine: Engine, folder: RunFolder) -> None:
@@ -129,11 +127,12 @@ def replay_first_round(run: PreparedRun, engine: Engine, folder: RunFolder) -> N
 
 @dataclass(frozen=True)
 class _Done:
-    """The number of rounds that were trained, by what, and what they proved."""
+    """The number of rounds that were trained, by what, what they proved, and their chain."""
 
     rounds: int
     engine: Engine
     live: LiveRecord | None
+    chain: ChainWriter
 
 
 def _write_results(
@@ -158,8 +157,11 @@ def _write_results(
         write_score_file(folder.scores(statistic.name), scored)
     if compared:
         write_compared_vectors(folder.compared_vectors, compared)
-    write_sources(folder.sources, done.rounds, folder.made_by_training())
-    write_record(folder, _record(run, folder, done))
+    record = record_text(_record(run, folder, done))
+    files = digests_of(folder.made_by_training()) | {folder.record.name: digest(record.encode())}
+    done.chain.add(Scored(rounds=done.rounds, files=files))
+    done.chain.flush()
+    write_text(folder.record, record)
 
 
 def _record(run: PreparedRun, folder: RunFolder, done: _Done) -> RunRecord:
@@ -173,7 +175,7 @@ def _record(run: PreparedRun, folder: RunFolder, done: _Done) -> RunRecord:
         num_canaries=run.num_canaries,
         num_included=int(run.included.sum()),
         delta=run.delta,
-        **release_fields(run.release),
+        release=run.release,
         variable_sizes=tuple(run.task.classifier.variable_sizes),
         accuracy=float(rows[-1]["accuracy"]),
         accuracy_description=run.task.classifier.accuracy_description,

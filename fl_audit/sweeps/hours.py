@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fl_audit.config import Config
-from fl_audit.formats.folders import RunFolder, read_record
+from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.run_record import read_record
 from fl_audit.number_words import count, duration, significant
 from fl_audit.sweeps.sweep import RunState, SweepRun
 

@@ -22,7 +22,12 @@ from typing import Any, Literal
 
 import msgspec
 
-from fl_audit.comparison import compare, render_comparison
+from fl_audit.comparison import (
+    comparison_of,
+    csv_text,
+    read_reported_runs,
+    render_comparison,
+)
 from fl_audit.config import Config
 from fl_audit.config.file import config_of_table, config_to_toml, parse_config, set_key
 from fl_audit.cores import num_cores
@@ -110,6 +115,12 @@ def read_grid(path: Path) -> tuple[SweepRun, ...]:
 
 def _read(path: Path) -> GridFile:
     table = read_toml(path)
+    if "base" not in table and ("task" in table or "mechanism" in table):
+        raise InputError(
+            f'{path}: is the config of one run; the file of a sweep has `base = "{path.name}"` and '
+            'what varies, such as a table [grid] with `"mechanism.noise_multiplier" = [0.3, 1.0]` '
+            "(docs/sweeps.md)"
+        )
     _check_keys(table, GridFile, f"{path}:", "")
     for variant in table.get("variant", ()):
         if isinstance(variant, Mapping):
@@ -484,7 +495,7 @@ def _found_states(runs: Sequence[SweepRun], out: Path) -> tuple[RunState, ...]:
 
 
 def run_sweep(path: Path, out: Path, jobs: int | None = None) -> tuple[RunState, ...]:
-    """Runs all that is not finished, then writes the comparison's page; returns all states.
+    """Runs all that is not finished, then writes results and comparison; returns all states.
 
     Args:
       path: The sweep's file.
@@ -534,7 +545,11 @@ def _run_rest(runs: Sequence[SweepRun], out: Path, jobs: int | None) -> tuple[Ru
 
 
 def _compare(states: Sequence[RunState], out: Path) -> None:
-    """Writes the page over the finished runs, where there are two to compare."""
+    """Writes the results of the finished runs, and their page where there are two to compare."""
     finished = [state.folder for state in states if state.state == "finished"]
+    if not finished:
+        return
+    comparison = comparison_of(read_reported_runs(finished))
+    write_text(out / "results.csv", csv_text(comparison.records(out)))
     if len(finished) >= 2:
-        write_text(out / "compare.html", render_comparison(compare(finished)))
+        write_text(out / "compare.html", render_comparison(comparison))

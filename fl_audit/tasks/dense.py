@@ -3,27 +3,24 @@
 import itertools
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
-import tensorflow as tf
 
 from fl_audit.array_types import Float32Array
 from fl_audit.errors import InputError
 from fl_audit.memory import available_memory
 from fl_audit.seeds import Stream, generator
-from fl_audit.tasks.classifier import Classifier
 from fl_audit.tasks.learning_task import NO_CLASS
+from fl_audit.tasks.network import Network, NetworkModel
 
 
-def dense_logits(weights: Sequence[tf.Tensor], inputs: tf.Tensor) -> tf.Tensor:
+@dataclass(frozen=True)
+class Dense(Network):
     """Dense layers with ReLU between them; weights are matrix, bias, matrix, bias, ..."""
-    hidden = inputs
-    for matrix, bias in zip(weights[:-2:2], weights[1:-2:2], strict=True):
-        hidden = tf.nn.relu(hidden @ matrix + bias)
-    return hidden @ weights[-2] + weights[-1]
 
 
-def dense_classifier(widths: Sequence[int], seed: int, accuracy_description: str) -> Classifier:
+def dense_classifier(widths: Sequence[int], seed: int, accuracy_description: str) -> NetworkModel:
     """The classifier with weights drawn by the seed.
 
     Args:
@@ -41,11 +38,12 @@ def dense_classifier(widths: Sequence[int], seed: int, accuracy_description: str
         for rows, columns in itertools.pairwise(widths)
         for array in (he_normal(random, rows, columns), zeros(columns))
     ]
-    return Classifier(
+    return NetworkModel(
+        network=Dense(),
         initial_weights=tuple(weights),
-        logits=dense_logits,
-        input_spec=tf.TensorSpec([None, widths[0]], tf.float32),
-        label_spec=tf.TensorSpec([None], tf.int32),
+        input_shape=(widths[0],),
+        input_dtype="float32",
+        label_shape=(),
         padding_label=NO_CLASS,
         uncounted_labels=(),
         accuracy_description=accuracy_description,

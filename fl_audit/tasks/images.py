@@ -5,68 +5,32 @@ Steinke et al. (2023) train: group normalisation of 16 groups and standardised f
 batch statistics, which would mix examples, so that each example has a gradient of its own.
 """
 
-import functools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import tensorflow as tf
 
 from fl_audit.array_types import Float32Array
 from fl_audit.errors import InputError
 from fl_audit.seeds import Stream, generator
-from fl_audit.tasks.classifier import Classifier
 from fl_audit.tasks.dense import check_model_size, glorot_uniform, he_normal, zeros
 from fl_audit.tasks.learning_task import NO_CLASS
-
-Convolution = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
-
-
-def convolve(images: tf.Tensor, filters: tf.Tensor) -> tf.Tensor:
-    """A convolution without padding of (batch, height, width, channels), by TensorFlow."""
-    return tf.nn.conv2d(images, filters, 1, "VALID")
+from fl_audit.tasks.network import Network, NetworkModel
 
 
-def convolve_by_product(images: tf.Tensor, filters: tf.Tensor, stride: int = 1) -> tf.Tensor:
-    """The convolution as one product of matrices, which may have other filters for each client.
+@dataclass(frozen=True)
+class Cnn(Network):
+    """Two 3 x 3 convolutions, max-pooling and two dense layers, with ReLU after all but the last.
 
-    On two cores it takes 3.5 times as long as `convolve` (a step on 20 images).
-
-    Args:
-      images: The images, of shape (batch, height, width, channels).
-      filters: The filters, of shape (rows, columns, channels, width).
-      stride: The distance from one place of a filter to the next.
+    Reddi et al. add dropout. It is left out here, so that a client's update is a function of its
+    data and its order alone.
     """
-    rows, columns, _, width = filters.shape
-    last_row, last_column = images.shape[1] - rows, images.shape[2] - columns
-    patches = [
-        images[:, row : row + last_row + 1 : stride, column : column + last_column + 1 : stride]
-        for row in range(rows)
-        for column in range(columns)
-    ]
-    return tf.tensordot(tf.concat(patches, -1), tf.reshape(filters, [-1, width]), 1)
-
-
-def cnn_logits(
-    weights: Sequence[tf.Tensor], images: tf.Tensor, convolution: Convolution = convolve
-) -> tf.Tensor:
-    """The logits of two 3 x 3 convolutions, max-pooling and two dense layers.
-
-    Reddi et al. add dropout. It is left out here, so that a client's update is a function of
-    its data and its order alone.
-    """
-    first, first_bias, second, second_bias, wide, wide_bias, output, output_bias = weights
-    hidden = tf.nn.relu(convolution(images, first) + first_bias)
-    hidden = tf.nn.relu(convolution(hidden, second) + second_bias)
-    hidden = tf.nn.max_pool2d(hidden, 2, 2, "VALID")
-    hidden = tf.reshape(hidden, [-1, wide.shape[0]])
-    return tf.nn.relu(hidden @ wide + wide_bias) @ output + output_bias
 
 
 def cnn_classifier(
     shape: tuple[int, int, int], num_classes: int, seed: int, accuracy_description: str
-) -> Classifier:
+) -> NetworkModel:
     """The CNN with weights drawn by the seed; 1,206,590 parameters for EMNIST.
 
     Args:
@@ -75,14 +39,14 @@ def cnn_classifier(
       seed: The seed of the run.
       accuracy_description: The meaning of accuracy, in words.
     """
-    return Classifier(
+    return NetworkModel(
+        network=Cnn(),
         initial_weights=_cnn_weights(shape, num_classes, seed),
-        logits=cnn_logits,
-        input_spec=tf.TensorSpec([None, *shape], tf.float32),
-        label_spec=tf.TensorSpec([None], tf.int32),
+        input_shape=shape,
+        input_dtype="float32",
+        label_shape=(),
         padding_label=NO_CLASS,
         uncounted_labels=(),
-        logits_in_blocks=functools.partial(cnn_logits, convolution=convolve_by_product),
         accuracy_description=accuracy_description,
     )
 
@@ -108,20 +72,21 @@ def _cnn_weights(
 # Wide ResNets without batch normalisation, for private training.
 
 
-StridedConvolution = Callable[[tf.Tensor, tf.Tensor, int], tf.Tensor]
-"""A function of images, filters and a stride; the result has rows and columns over the stride."""
-
 _Variable = tuple[str, tuple[int, ...]]
 """What a variable is: filters, matrix, scale or offset; and its shape."""
 
-_GROUPS = 16
-_EPSILON = 1e-5
 _STEM_WIDTH = 16
 
 
 @dataclass(frozen=True)
-class _Block:
-    """A residual block of two convolutions, of which the first has the stride."""
+class ResidualBlock:
+    """A residual block of two convolutions.
+
+    Attributes:
+      width_before: The number of channels of what comes in.
+      width: The number of channels of what goes out.
+      stride: The stride of the first convolution.
+    """
 
     width_before: int
     width: int
@@ -129,7 +94,22 @@ class _Block:
 
     @property
     def is_projected(self) -> bool:
+        """Whether what the block is added to goes through a 1 x 1 convolution."""
         return self.width_before != self.width or self.stride != 1
+
+
+@dataclass(frozen=True)
+class WideResnet(Network):
+    """A convolution, residual blocks, the mean over the image and a dense layer.
+
+    Normalisation and ReLU come before each convolution of a block, and before a projection of what
+    the block is added to.
+
+    Attributes:
+      blocks: The residual blocks.
+    """
+
+    blocks: tuple[ResidualBlock, ...]
 
 
 def wide_resnet_classifier(
@@ -140,7 +120,7 @@ def wide_resnet_classifier(
     *,
     depth: int = 16,
     widening: int = 4,
-) -> Classifier:
+) -> NetworkModel:
     """The network with weights drawn by the seed; WRN-16-4 has 2,748,890 parameters for CIFAR-10.
 
     Args:
@@ -157,98 +137,28 @@ def wide_resnet_classifier(
     blocks = _blocks(depth, widening)
     plan = list(_plan(shape[2], blocks, num_classes))
     check_model_size(of_variable for _, of_variable in plan)
-    logits = functools.partial(wide_resnet_logits, blocks)
-    return Classifier(
+    return NetworkModel(
+        network=WideResnet(tuple(blocks)),
         initial_weights=_resnet_weights(plan, seed),
-        logits=functools.partial(logits, convolve_same),
-        input_spec=tf.TensorSpec([None, *shape], tf.float32),
-        label_spec=tf.TensorSpec([None], tf.int32),
+        input_shape=shape,
+        input_dtype="float32",
+        label_shape=(),
         padding_label=NO_CLASS,
         uncounted_labels=(),
-        logits_in_blocks=functools.partial(logits, convolve_same_by_product),
         accuracy_description=accuracy_description,
     )
 
 
-def wide_resnet_logits(
-    blocks: Sequence[_Block],
-    convolution: StridedConvolution,
-    weights: Sequence[tf.Tensor],
-    images: tf.Tensor,
-) -> tf.Tensor:
-    """The logits: a convolution, residual blocks, the mean over the image and a dense layer.
-
-    Normalisation and ReLU come before each convolution of a block, and before a projection of what
-    the block is added to.
-
-    Args:
-      blocks: The residual blocks.
-      convolution: How images are convolved.
-      weights: The weights, in the order of use.
-      images: The images, float of shape (batch, height, width, channels).
-    """
-    left = iter(weights)
-
-    def convolved(inputs: tf.Tensor, stride: int = 1) -> tf.Tensor:
-        return convolution(inputs, _standardised(next(left)), stride)
-
-    def activated(inputs: tf.Tensor) -> tf.Tensor:
-        return tf.nn.relu(_group_normalised(inputs, next(left), next(left)))
-
-    hidden = convolved(images)
-    for block in blocks:
-        before = activated(hidden)
-        shortcut = convolved(before, block.stride) if block.is_projected else hidden
-        first = convolved(before, block.stride)
-        hidden = shortcut + convolved(activated(first))
-    pooled = tf.reduce_mean(activated(hidden), axis=[1, 2])
-    return pooled @ next(left) + next(left)
-
-
-def convolve_same(images: tf.Tensor, filters: tf.Tensor, stride: int) -> tf.Tensor:
-    """A convolution with zeros around the images, by TensorFlow."""
-    return tf.nn.conv2d(images, filters, stride, "SAME")
-
-
-def convolve_same_by_product(images: tf.Tensor, filters: tf.Tensor, stride: int) -> tf.Tensor:
-    """The same as one product of matrices, which may have other filters for each client."""
-    around = [_padding(images.shape[axis], filters.shape[axis - 1], stride) for axis in (1, 2)]
-    padded = tf.pad(images, [(0, 0), *around, (0, 0)])
-    return convolve_by_product(padded, filters, stride)
-
-
-def _padding(length: int, extent: int, stride: int) -> tuple[int, int]:
-    """The zeros before and after an axis, as TensorFlow's "SAME" has them."""
-    total = max((-(-length // stride) - 1) * stride + extent - length, 0)
-    return total // 2, total - total // 2
-
-
-def _standardised(filters: tf.Tensor) -> tf.Tensor:
-    """Filters whose entries have mean 0 and add up to variance 1 (Qiao et al. 2019)."""
-    mean, variance = tf.nn.moments(filters, [0, 1, 2], keepdims=True)
-    fan_in = filters.shape[0] * filters.shape[1] * filters.shape[2]
-    return (filters - mean) * tf.math.rsqrt(variance * fan_in + _EPSILON)
-
-
-def _group_normalised(images: tf.Tensor, scale: tf.Tensor, offset: tf.Tensor) -> tf.Tensor:
-    """Group normalisation (Wu & He 2018), of one example at a time."""
-    height, width, channels = images.shape[1:]
-    grouped = tf.reshape(images, [-1, height, width, _GROUPS, channels // _GROUPS])
-    mean, variance = tf.nn.moments(grouped, [1, 2, 4], keepdims=True)
-    normalised = (grouped - mean) * tf.math.rsqrt(variance + _EPSILON)
-    return tf.reshape(normalised, [-1, height, width, channels]) * scale + offset
-
-
-def _blocks(depth: int, widening: int) -> list[_Block]:
+def _blocks(depth: int, widening: int) -> list[ResidualBlock]:
     blocks, before = [], _STEM_WIDTH
     for width, stride in ((16, 1), (32, 2), (64, 2)):
         for number in range((depth - 4) // 6):
-            blocks.append(_Block(before, width * widening, 1 if number else stride))
+            blocks.append(ResidualBlock(before, width * widening, 1 if number else stride))
             before = width * widening
     return blocks
 
 
-def _plan(channels: int, blocks: Sequence[_Block], num_classes: int) -> Iterator[_Variable]:
+def _plan(channels: int, blocks: Sequence[ResidualBlock], num_classes: int) -> Iterator[_Variable]:
     """The variables in the order of use."""
     yield "filters", (3, 3, channels, _STEM_WIDTH)
     for block in blocks:
@@ -286,7 +196,7 @@ def _resnet_weights(plan: Sequence[_Variable], seed: int) -> tuple[Float32Array,
 _SMALLEST_SIDE = 6
 """The side of the smallest image that two convolutions without padding and pooling leave any of."""
 
-_MAKERS: Mapping[str, Callable[[tuple[int, int, int], int, int, str], Classifier]] = {
+_MAKERS: Mapping[str, Callable[[tuple[int, int, int], int, int, str], NetworkModel]] = {
     "cnn": cnn_classifier,
     "wrn_16_4": wide_resnet_classifier,
 }
@@ -298,7 +208,7 @@ def image_classifier(
     num_classes: int,
     seed: int,
     accuracy_description: str,
-) -> Classifier:
+) -> NetworkModel:
     """A model of images with weights drawn by the seed.
 
     Args:

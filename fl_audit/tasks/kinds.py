@@ -41,10 +41,9 @@ class NumbersTask(Table, Task, frozen=True, kw_only=True, tag_field="kind", tag=
     """The numbers of a task whose data are not at hand; `fl-audit plan` needs no more.
 
     Attributes:
-      num_clients: The number of real clients.
-      dim: The number of trainable parameters.
-      initial_norm: The Euclidean norm of the initial model; without it, scores on the final model
-        alone are not predicted.
+      num_clients: Number of real clients.
+      dim: Number of trainable parameters.
+      initial_norm: L2 norm of the initial model; without it a plan does not predict `final`.
     """
 
     num_clients: PositiveInt
@@ -53,43 +52,43 @@ class NumbersTask(Table, Task, frozen=True, kw_only=True, tag_field="kind", tag=
 
 
 class DigitsTask(Table, Task, frozen=True, tag_field="kind", tag="digits"):
-    """Handwritten digits of scikit-learn (1,797 images of 8 x 8), split over clients at random.
+    """Handwritten digits of scikit-learn: 1,500 training images of 8 x 8, split at random.
 
     Attributes:
-      num_clients: The number of real clients; 1,500 images train, so at most 1,500.
-      hidden: The widths of the dense layers between the 64 pixels and the 10 classes.
+      num_clients: Number of real clients.
+      hidden: Widths of the hidden dense layers.
     """
 
     num_clients: Annotated[int, Meta(ge=1, le=1500)] = 300
     hidden: _Widths = (512, 256)
 
 
-class DealtTask(Table, Task, frozen=True):
-    """The keys of tasks whose examples are dealt to clients at random: a dense model.
+class PartitionedTask(Table, Task, frozen=True):
+    """The keys of tasks whose examples are partitioned among clients at random: a dense model.
 
     Attributes:
-      num_clients: The number of real clients.
-      hidden: The widths of the dense layers between features and classes; none for a linear model.
+      num_clients: Number of real clients.
+      hidden: Widths of the hidden dense layers; none for a linear model.
     """
 
     num_clients: PositiveInt = 20
     hidden: _Widths = ()
 
 
-class BreastCancerTask(DealtTask, frozen=True, tag_field="kind", tag="breast_cancer"):
-    """Breast cancer of scikit-learn: 569 tumours, 30 measurements each, benign or malignant."""
+class BreastCancerTask(PartitionedTask, frozen=True, tag_field="kind", tag="breast_cancer"):
+    """Breast cancer of scikit-learn: 569 tumours, 30 features, 2 classes, split at random."""
 
 
-class WineTask(DealtTask, frozen=True, tag_field="kind", tag="wine"):
-    """Wine of scikit-learn: 178 wines, 13 measurements each, from three growers."""
+class WineTask(PartitionedTask, frozen=True, tag_field="kind", tag="wine"):
+    """Wine of scikit-learn: 178 wines, 13 features, 3 classes, split at random."""
 
 
-class PurchaseTask(DealtTask, frozen=True, kw_only=True, tag_field="kind", tag="purchase100"):
-    """Purchase-100 (Shokri et al. 2017): shoppers of 100 classes by which products they bought.
+class PurchaseTask(PartitionedTask, frozen=True, kw_only=True, tag_field="kind", tag="purchase100"):
+    """Purchase-100 (Shokri et al. 2017): shoppers in 100 classes, split at random.
 
     Attributes:
-      path: The file `dataset_purchase`: in each row a class from 1 to 100 and a 0 or 1 for each
-        product, separated by commas; a relative path starts at the config file's folder.
+      path: File `dataset_purchase`: per row a class from 1 to 100 and a 0 or 1 for each product,
+        separated by commas.
     """
 
     path_keys: ClassVar[tuple[str, ...]] = ("path",)
@@ -98,14 +97,12 @@ class PurchaseTask(DealtTask, frozen=True, kw_only=True, tag_field="kind", tag="
 
 
 class CifarTask(Table, Task, frozen=True, kw_only=True, tag_field="kind", tag="cifar10"):
-    """CIFAR-10 (Krizhevsky 2009), dealt to clients at random; its test images are held out.
+    """CIFAR-10 (Krizhevsky 2009), split at random; its test images are held out.
 
     Attributes:
-      path: The folder `cifar-10-batches-bin` of the binary version, which holds no pickles; a
-        relative path starts at the config file's folder.
-      num_clients: The number of real clients, to which the training images are dealt at random.
-      model: The model: `cnn`, of Reddi et al. 2020, or `wrn_16_4`, the Wide ResNet of De et al.
-        2022 with 2.7 million parameters, which wants a GPU.
+      path: Folder `cifar-10-batches-bin` of the binary version.
+      num_clients: Number of real clients.
+      model: `cnn` (Reddi et al. 2020) or `wrn_16_4` (De et al. 2022; needs a GPU).
     """
 
     path_keys: ClassVar[tuple[str, ...]] = ("path",)
@@ -116,13 +113,13 @@ class CifarTask(Table, Task, frozen=True, kw_only=True, tag_field="kind", tag="c
 
 
 class PythonTask(Table, Task, frozen=True, kw_only=True, tag_field="kind", tag="python"):
-    """A model and data of one's own, made by a Python function (docs/own_task.md).
+    """A custom model and data, made by a Python function (docs/own_task.md).
 
     Attributes:
-      module: The module and the function in it, such as `my_task:make`; the module is looked for in
-        `folder`, then where Python looks.
-      folder: The folder of the module; a relative path starts at the config file's folder.
-      options: The keyword arguments of the function, beside the seed.
+      module: Module and function, such as `my_task:make`; looked for in `folder`, then on Python's
+        path.
+      folder: Folder of the module.
+      options: Keyword arguments of the function; the seed is passed too.
     """
 
     path_keys: ClassVar[tuple[str, ...]] = ("folder",)
@@ -133,14 +130,13 @@ class PythonTask(Table, Task, frozen=True, kw_only=True, tag_field="kind", tag="
 
 
 class ClientFilesTask(Table, Task, frozen=True, kw_only=True):
-    """The keys that tasks on one's own examples have in common: a dense model (docs/own_data.md).
+    """The keys of tasks on custom data files with a dense model (docs/own_data.md).
 
     Attributes:
-      path: The examples of all clients; a relative path starts at the config file's folder.
-      held_out: Examples that no client has, in the same form as one client's; by default a tenth of
-        the clients' examples, drawn by the seed, is held out.
-      hidden: The widths of the dense layers between features and classes; none for a linear model.
-      num_classes: The number of classes; by default one more than the largest label.
+      path: Examples of all clients.
+      held_out: Held-out examples in the same format; by default a random tenth of the clients'.
+      hidden: Widths of the hidden dense layers; none for a linear model.
+      num_classes: Number of classes; by default the largest label plus one.
     """
 
     path_keys: ClassVar[tuple[str, ...]] = ("path", "held_out")
@@ -152,12 +148,11 @@ class ClientFilesTask(Table, Task, frozen=True, kw_only=True):
 
 
 class NpzTask(ClientFilesTask, frozen=True, kw_only=True, tag_field="kind", tag="npz"):
-    """A folder with an NPZ file for each client, arrays `inputs` and `labels`.
+    """A folder with an NPZ file for each client: arrays `inputs` and `labels`.
 
     Attributes:
-      model: The model: `dense`, or for images `cnn`, of Reddi et al. 2020, or `wrn_16_4`, the Wide
-        ResNet of De et al. 2022, which wants a GPU. The inputs of an image are height x width, or
-        height x width x channels; only `dense` has `hidden`.
+      model: `dense`, or for images `cnn` (Reddi et al. 2020) or `wrn_16_4` (De et al. 2022; needs a
+        GPU). Images are height x width, or height x width x channels. Only `dense` takes `hidden`.
     """
 
     model: Literal["dense", "cnn", "wrn_16_4"] = "dense"
@@ -169,11 +164,11 @@ class NpzTask(ClientFilesTask, frozen=True, kw_only=True, tag_field="kind", tag=
 
 
 class TableTask(ClientFilesTask, frozen=True, kw_only=True, tag_field="kind", tag="table"):
-    """A Parquet or CSV table with an example in each row; all further columns are features.
+    """A Parquet or CSV table with one example per row; all other columns are features.
 
     Attributes:
-      client_column: The column with the names of clients; the held-out table may lack it.
-      label_column: The column with the classes, whole numbers from 0.
+      client_column: Column of client names; the held-out table may lack it.
+      label_column: Column of classes, integers from 0.
     """
 
     client_column: str = "client_id"
@@ -184,13 +179,11 @@ class NextWordTask(Table, Task, frozen=True, kw_only=True):
     """The keys that next-word tasks have in common: the sizes of the model of Reddi et al. 2020.
 
     Attributes:
-      vocabulary_size: The number of most frequent words that are kept; four special tokens are
-        added.
-      sequence_length: The number of tokens that a sentence is cut or padded to.
-      embedding_size: The width of the embedding and of the dense layer before the output.
-      lstm_size: The number of units of the LSTM.
-      max_sequences_per_client: The number of sentences of one client used in a round, drawn anew
-        each time.
+      vocabulary_size: Most frequent words, beside four special tokens.
+      sequence_length: Tokens per sentence, by cutting or padding.
+      embedding_size: Width of the embedding and of the dense layer before the output.
+      lstm_size: Number of LSTM units.
+      max_sequences_per_client: Most sentences of a client in a round, sampled anew in each.
     """
 
     vocabulary_size: PositiveInt = 10_000
@@ -201,11 +194,10 @@ class NextWordTask(Table, Task, frozen=True, kw_only=True):
 
 
 class TextTask(NextWordTask, frozen=True, kw_only=True, tag_field="kind", tag="text"):
-    """Next-word prediction on any `client_id,text` CSV, with a vocabulary built from it.
+    """Next-word prediction on a CSV `client_id,text`; the vocabulary comes from it.
 
     Attributes:
-      path: The CSV, compressed by gzip where its name ends with `.gz`; a relative path starts at
-        the config file's folder.
+      path: The CSV, gzipped if its name ends with `.gz`.
     """
 
     path_keys: ClassVar[tuple[str, ...]] = ("path",)
@@ -217,11 +209,10 @@ class StackOverflowTask(NextWordTask, frozen=True, tag_field="kind", tag="stacko
     """Stack Overflow next-word prediction (Reddi et al. 2020), 342,477 clients.
 
     Attributes:
-      max_clients: The number of clients to use, the first ones; 0 means all of them.
-      path: The SQLite file that TFF downloads, where it has been downloaded already; a relative
-        path starts at the config file's folder. Without it TFF downloads it.
-      word_counts: TFF's file `stackoverflow.word_count`, where it has been downloaded already, with
-        a line `word count` for each word, most frequent first.
+      max_clients: Use only the first so many clients; 0 for all.
+      path: TFF's SQLite file; without it TFF downloads the data.
+      word_counts: TFF's file `stackoverflow.word_count`: a line `word count` per word, most
+        frequent first; downloaded by default.
     """
 
     path_keys: ClassVar[tuple[str, ...]] = ("path", "word_counts")
@@ -232,12 +223,11 @@ class StackOverflowTask(NextWordTask, frozen=True, tag_field="kind", tag="stacko
 
 
 class EmnistTask(Table, Task, frozen=True, tag_field="kind", tag="emnist"):
-    """EMNIST's 62 classes by writer with the CNN of Reddi et al. 2020.
+    """EMNIST's 62 classes, 3,400 writers, with the CNN of Reddi et al. 2020.
 
     Attributes:
-      max_clients: The number of clients to use, the first ones; 0 means all 3,400 of them.
-      path: The SQLite file that TFF downloads, where it has been downloaded already; a relative
-        path starts at the config file's folder. Without it TFF downloads it.
+      max_clients: Use only the first so many clients; 0 for all.
+      path: TFF's SQLite file; without it TFF downloads the data.
     """
 
     path_keys: ClassVar[tuple[str, ...]] = ("path",)
@@ -289,17 +279,17 @@ def _without_data(config: NumbersTask, seed: int) -> "LearningTask":
 TASKS.register(TaskKind(NumbersTask, _without_data))
 
 _LOADERS: tuple[tuple[type[Table], str], ...] = (
-    (DigitsTask, "dealt.load_digits_task"),
+    (DigitsTask, "partitioned.load_digits_task"),
     (TextTask, "next_word.load_text_task"),
     (StackOverflowTask, "tff_datasets.load_stackoverflow_task"),
     (EmnistTask, "tff_datasets.load_emnist_task"),
     (PythonTask, "own_task.load_python_task"),
     (NpzTask, "client_files.load_npz_task"),
     (TableTask, "client_files.load_table_task"),
-    (BreastCancerTask, "dealt.load_breast_cancer_task"),
-    (WineTask, "dealt.load_wine_task"),
-    (PurchaseTask, "dealt.load_purchase_task"),
-    (CifarTask, "dealt.load_cifar10_task"),
+    (BreastCancerTask, "partitioned.load_breast_cancer_task"),
+    (WineTask, "partitioned.load_wine_task"),
+    (PurchaseTask, "partitioned.load_purchase_task"),
+    (CifarTask, "partitioned.load_cifar10_task"),
 )
 
 for _table, _loader in _LOADERS:

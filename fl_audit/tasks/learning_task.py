@@ -48,7 +48,7 @@ class Model(abc.ABC):
     """A model as every engine sees it: its weights, and what its outputs mean.
 
     The functions of its weights that an engine trains are those of a subclass, such as
-    `fl_audit.tasks.classifier.Classifier` with functions in TensorFlow.
+    `fl_audit.tasks.tf.classifier.Classifier` with functions in TensorFlow.
 
     Attributes:
       initial_weights: The initial weights, float32 arrays.

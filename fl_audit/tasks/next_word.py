@@ -1,24 +1,22 @@
 """The next-word LSTM of Reddi et al. 2020 ("Adaptive Federated Optimization", appendix C).
 
 The layers are an embedding, one LSTM layer, a dense layer back to the embedding's width, and a
-dense layer to the vocabulary: 4,050,748 parameters at the paper's sizes. The steps are unrolled. A
-task of it is any `client_id,text` CSV (`fl_audit.tasks.text`).
+dense layer to the vocabulary: 4,050,748 parameters at the paper's sizes. A task of it is any
+`client_id,text` CSV (`fl_audit.tasks.text`).
 """
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import tensorflow as tf
 
 from fl_audit.array_types import Float32Array
 from fl_audit.errors import InputError
 from fl_audit.seeds import Stream, generator
-from fl_audit.tasks.classifier import Classifier
 from fl_audit.tasks.dense import check_model_size, glorot_uniform, orthogonal, zeros
 from fl_audit.tasks.learning_task import LearningTask
+from fl_audit.tasks.network import Network, NetworkModel
 from fl_audit.tasks.text import (
     PADDING,
     Corpus,
@@ -37,17 +35,13 @@ if TYPE_CHECKING:
     from fl_audit.tasks.kinds import NextWordTask, TextTask
 
 
-def next_word_logits(weights: Sequence[tf.Tensor], tokens: tf.Tensor) -> tf.Tensor:
-    """The logits of the next token at every position, of shape (batch, steps, vocabulary + 4).
+@dataclass(frozen=True)
+class NextWord(Network):
+    """Embedding, LSTM, dense layer and output layer; logits of the next token at every position.
 
-    Padding may only stand behind a sentence; logits there mean nothing.
+    The weights are: embedding; the LSTM's input weights, recurrent weights and biases, with gates
+    in Keras' order (input, forget, candidate, output); matrix and biases of both dense layers.
     """
-    embedding, kernel, recurrent, bias, narrow, narrow_bias, output, output_bias = weights
-    hidden = lstm_outputs(tf.gather(embedding, tokens), kernel, recurrent, bias)
-    rows = tf.reshape(hidden, [-1, hidden.shape[-1]])
-    narrowed = tf.nn.bias_add(rows @ narrow, narrow_bias)
-    logits = tf.nn.bias_add(narrowed @ output, output_bias)
-    return tf.reshape(logits, [-1, tokens.shape[1], output.shape[1]])
 
 
 def _initial_weights(
@@ -76,7 +70,7 @@ def _initial_weights(
     )
 
 
-def next_word_classifier(config: "NextWordTask", vocabulary: Vocabulary, seed: int) -> Classifier:
+def next_word_classifier(config: "NextWordTask", vocabulary: Vocabulary, seed: int) -> NetworkModel:
     """The model over one vocabulary.
 
     Args:
@@ -84,12 +78,13 @@ def next_word_classifier(config: "NextWordTask", vocabulary: Vocabulary, seed: i
       vocabulary: The vocabulary, whose special tokens do not count for accuracy, as in Reddi et al.
       seed: The seed of the run; it decides the initial weights.
     """
-    spec = tf.TensorSpec([None, config.sequence_length], tf.int32)
-    return Classifier(
+    length = config.sequence_length
+    return NetworkModel(
+        network=NextWord(),
         initial_weights=_initial_weights(config, vocabulary.num_tokens, seed),
-        logits=next_word_logits,
-        input_spec=spec,
-        label_spec=spec,
+        input_shape=(length,),
+        input_dtype="int32",
+        label_shape=(length,),
         padding_label=PADDING,
         uncounted_labels=(vocabulary.unknown, vocabulary.end),
         accuracy_description=(
@@ -141,141 +136,3 @@ def _corpus(path: Path, length: int) -> Corpus:
     return corpus_of_arrays(
         made_once("text", path, settings, lambda: collect(read_sentences(path), length).arrays())
     )
-
-
-# The LSTM layer. Gradients are written by hand, and the state is held as columns, (1, units,
-# batch), for speed on a CPU; the result is that of Keras' LSTM. The gradient of the recurrent
-# kernel is one product over all steps, where automatic differentiation takes one product for each
-# step and adds up as many matrices. The products of a step, 16 columns at a time, are batched
-# products with a batch of one and the large matrix in front. oneDNN has another kernel for these,
-# which on one core is 1.4 times (forward) and 1.8 times (backward) as fast as a plain product with
-# 16 rows. There is no mask. A step sees only what came before it, so that padding behind a sequence
-# changes no output and, where the loss does not count the outputs there, no gradient.
-
-
-@dataclass(frozen=True)
-class _Step:
-    """The values of one step that the backward pass needs, each of shape (1, units, batch)."""
-
-    admit: tf.Tensor
-    keep: tf.Tensor
-    candidate: tf.Tensor
-    show: tf.Tensor
-    cell_before: tf.Tensor
-    squashed_cell: tf.Tensor
-
-
-def lstm_outputs(
-    inputs: tf.Tensor, kernel: tf.Tensor, recurrent: tf.Tensor, bias: tf.Tensor
-) -> tf.Tensor:
-    """The outputs of an LSTM layer at every step, as Keras' LSTM computes them.
-
-    Args:
-      inputs: The inputs, float32 of shape (batch, steps, width); the number of steps is static.
-      kernel: The input weights, of shape (width, 4 units), gates in Keras' order: input, forget,
-        candidate, output.
-      recurrent: The recurrent weights, of shape (units, 4 units).
-      bias: The biases, of shape (4 units,).
-
-    Returns:
-      The outputs, float32 of shape (batch, steps, units).
-    """
-    columns = tf.transpose(inputs, [1, 2, 0])
-    arguments = (columns, kernel, recurrent, bias)
-    # Variables become tensors here, because tf.custom_gradient treats variables differently.
-    hidden = _lstm_columns(*(tf.convert_to_tensor(argument) for argument in arguments))
-    return tf.transpose(hidden, [2, 0, 1])
-
-
-@tf.custom_gradient
-def _lstm_columns(
-    inputs: tf.Tensor, kernel: tf.Tensor, recurrent: tf.Tensor, bias: tf.Tensor
-) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple[tf.Tensor, ...]]]:
-    """The layer's outputs, of shape (steps, units, batch), for inputs (steps, width, batch)."""
-    hidden, steps = _forward(inputs, kernel, recurrent, bias)
-
-    def gradient(d_hidden: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        d_gates = _backward(d_hidden, steps, recurrent)
-        hidden_before = _side_by_side([tf.zeros_like(hidden[0]), *hidden[:-1]])
-        d_recurrent = tf.matmul(hidden_before, d_gates, transpose_b=True)
-        d_kernel = tf.matmul(_side_by_side(_each_step(inputs)), d_gates, transpose_b=True)
-        d_inputs = tf.reshape(kernel @ d_gates, [inputs.shape[1], inputs.shape[0], -1])
-        d_bias = tf.reduce_sum(d_gates, axis=1)
-        return tf.transpose(d_inputs, [1, 0, 2]), d_kernel, d_recurrent, d_bias
-
-    return tf.concat(hidden, axis=0), gradient
-
-
-def _forward(
-    inputs: tf.Tensor, kernel: tf.Tensor, recurrent: tf.Tensor, bias: tf.Tensor
-) -> tuple[list[tf.Tensor], list[_Step]]:
-    """The outputs of the steps, (1, units, batch) each, and their values for the backward pass."""
-    from_inputs = _each_step(tf.matmul(tf.transpose(kernel)[None], inputs) + bias[:, None])
-    transposed = tf.transpose(recurrent)[None]
-    cell = tf.zeros_like(from_inputs[0][:, : recurrent.shape[0]])
-    outputs: list[tf.Tensor] = []
-    steps = []
-    for from_input in from_inputs:
-        is_first = not outputs  # the hidden state before it is zero
-        gates = from_input if is_first else from_input + tf.matmul(transposed, outputs[-1])
-        admit, keep, candidate, show = tf.split(gates, 4, axis=1)
-        admit, keep, show = tf.sigmoid(admit), tf.sigmoid(keep), tf.sigmoid(show)
-        candidate = tf.tanh(candidate)
-        cell_before, cell = cell, keep * cell + admit * candidate
-        squashed_cell = tf.tanh(cell)
-        steps.append(_Step(admit, keep, candidate, show, cell_before, squashed_cell))
-        outputs.append(show * squashed_cell)
-    return outputs, steps
-
-
-def _backward(d_hidden: tf.Tensor, steps: list[_Step], recurrent: tf.Tensor) -> tf.Tensor:
-    """The gradient at the inputs of the gates' activations, of shape (4 units, steps * batch).
-
-    Args:
-      d_hidden: The gradient at the outputs, of shape (steps, units, batch).
-      steps: The steps of the forward pass.
-      recurrent: The recurrent weights, of shape (units, 4 units).
-    """
-    from_outputs = _each_step(d_hidden)
-    d_state = d_cell = tf.zeros_like(from_outputs[0])
-    d_gates: list[tf.Tensor] = []
-    for at in reversed(range(len(steps))):
-        d_state += from_outputs[at]
-        d_cell += _through_tanh(steps[at].squashed_cell, d_state * steps[at].show)
-        d_gates.insert(0, _gates_gradient(steps[at], d_state, d_cell))
-        if at > 0:
-            d_state = tf.matmul(recurrent[None], d_gates[0])
-            d_cell *= steps[at].keep
-    return _side_by_side(d_gates)
-
-
-def _gates_gradient(step: _Step, d_hidden: tf.Tensor, d_cell: tf.Tensor) -> tf.Tensor:
-    """One step's gradient, (1, 4 units, batch), from those at its new hidden state and cell."""
-    return tf.concat(
-        [
-            _through_sigmoid(step.admit, d_cell * step.candidate),
-            _through_sigmoid(step.keep, d_cell * step.cell_before),
-            _through_tanh(step.candidate, d_cell * step.admit),
-            _through_sigmoid(step.show, d_hidden * step.squashed_cell),
-        ],
-        axis=1,
-    )
-
-
-def _through_sigmoid(output: tf.Tensor, gradient: tf.Tensor) -> tf.Tensor:
-    return tf.raw_ops.SigmoidGrad(y=output, dy=gradient)
-
-
-def _through_tanh(output: tf.Tensor, gradient: tf.Tensor) -> tf.Tensor:
-    return tf.raw_ops.TanhGrad(y=output, dy=gradient)
-
-
-def _each_step(steps: tf.Tensor) -> list[tf.Tensor]:
-    """The steps of (steps, rows, batch), each as (1, rows, batch)."""
-    each: list[tf.Tensor] = tf.split(steps, steps.shape[0])
-    return each
-
-
-def _side_by_side(steps: list[tf.Tensor]) -> tf.Tensor:
-    """The steps, (1, rows, batch) each, joined to (rows, steps * batch)."""
-    return tf.concat(steps, axis=2)[0]

@@ -2,26 +2,28 @@
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import tensorflow as tf
 
 from fl_audit.array_types import Float32Array
 from fl_audit.errors import InputError
+from fl_audit.extras import import_extra
 from fl_audit.kinds.plugins import MissingModuleError, module_in, users_code
-from fl_audit.tasks.classifier import Classifier
 from fl_audit.tasks.kinds import PythonTask
-from fl_audit.tasks.learning_task import NO_CLASS, Examples, LearningTask, Population
+from fl_audit.tasks.learning_task import Examples, LearningTask, Model, Population
 
 Arrays = tuple[npt.NDArray[Any], npt.NDArray[Any]]
 """Inputs and labels, whose first axis is the example."""
 
-PerExample = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+Tensor = Any
+"""A tensor of TensorFlow or an array of JAX, as the task's framework is."""
+
+PerExample = Callable[[Tensor, Tensor], Tensor]
 """A function of a batch's outputs and labels that gives a number for each example."""
 
 _CACHED_CLIENTS = 64
@@ -33,7 +35,7 @@ class OwnTask:
 
     Attributes:
       initial_weights: The arrays of the initial model, in the order that `predict` takes them.
-      predict: The function of (weights, inputs), TensorFlow tensors, that gives the outputs.
+      predict: The function of (weights, inputs), tensors of the framework, that gives the outputs.
       loss: The function of (outputs, labels) that gives each example's loss, of shape (examples,).
       correct: The function of (outputs, labels) that gives each example's part of the accuracy, a
         truth value or a number in [0, 1], of shape (examples,).
@@ -46,10 +48,12 @@ class OwnTask:
       log_odds: The function of (outputs, labels) that gives the log-odds of each example's label,
         of shape (examples,); attacks on the model's losses take them negated. None, as where labels
         are no classes: attacks take `loss`.
+      framework: The framework that the functions are written in: `tensorflow`, for the runtimes of
+        TensorFlow Federated, or `jax`, for runtime `jax`.
     """
 
     initial_weights: Sequence[npt.ArrayLike]
-    predict: Callable[[Sequence[tf.Tensor], tf.Tensor], tf.Tensor]
+    predict: Callable[[Sequence[Tensor], Tensor], Tensor]
     loss: PerExample
     correct: PerExample
     client_ids: Sequence[str]
@@ -58,66 +62,7 @@ class OwnTask:
     name: str = "own task"
     accuracy_description: str = "mean of `correct` over held-out examples"
     log_odds: PerExample | None = None
-
-
-@dataclass(frozen=True)
-class _OwnModel(Classifier):
-    """A model with a loss of its own in place of the cross-entropy.
-
-    Padding is the label `NO_CLASS`, and NaN where labels are no whole numbers.
-    """
-
-    example_loss: PerExample = field(kw_only=True)
-    example_score: PerExample = field(kw_only=True)
-    example_log_odds: PerExample | None = field(kw_only=True)
-
-    def loss(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """The mean loss over examples that are not padding; a scalar."""
-        return self._mean(self._of_examples(self.example_loss, logits, labels), labels)
-
-    def loss_in_blocks(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """The same loss; `tf.vectorized_map` has to know its operations."""
-        return self.loss(logits, labels)
-
-    def attacked_loss_by_example(
-        self, logits: tf.Tensor, labels: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        """The loss of each example, or minus its log-odds, and 1 for those that are not padding."""
-        weights = self._is_token(labels)
-        return self._attacked(logits, labels) * weights, weights
-
-    def label_loss_by_example(
-        self, logits: tf.Tensor, labels: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        """The loss of each example, or minus the log of its label's probability, likewise."""
-        weights = tf.cast(self._is_token(labels), tf.float64)
-        losses = tf.cast(self._attacked(logits, labels), tf.float64)
-        return (tf.nn.softplus(losses) if self.has_log_odds else losses) * weights, weights
-
-    def _attacked(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        if self.example_log_odds is None:
-            return self._of_examples(self.example_loss, logits, labels)
-        return -self._of_examples(self.example_log_odds, logits, labels)
-
-    @property
-    def has_log_odds(self) -> bool:
-        """Whether the task gives log-odds."""
-        return self.example_log_odds is not None
-
-    def num_correct(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """The sum of the examples' parts of the accuracy, as a float scalar."""
-        scores = self._of_examples(self.example_score, logits, labels)
-        return tf.reduce_sum(scores * self._is_token(labels))
-
-    def _of_examples(self, function: PerExample, outputs: tf.Tensor, labels: tf.Tensor) -> Any:
-        # Padding gets a label that any loss can take; what it gives is not counted.
-        known = tf.cast(self._is_token(labels), tf.bool)
-        return tf.cast(function(outputs, tf.where(known, labels, 0)), tf.float32)
-
-    def _is_token(self, labels: tf.Tensor) -> tf.Tensor:
-        if labels.dtype.is_floating:
-            return tf.cast(tf.logical_not(tf.math.is_nan(labels)), tf.float32)
-        return super()._is_token(labels)
+    framework: Literal["tensorflow", "jax"] = "tensorflow"
 
 
 class _OwnPopulation(Population):
@@ -161,21 +106,27 @@ def learning_task(task: OwnTask, source: str) -> LearningTask:
     first = task.client_ids[0]
     like = checked_examples(task.client_data(first), f"{source}: client_data({first!r})")
     held_out = checked_examples(task.held_out, f"{source}: held_out", like)
-    model = _OwnModel(
-        initial_weights=weights,
-        logits=task.predict,
-        input_spec=tf.TensorSpec([None, *like.inputs.shape[1:]], like.inputs.dtype),
-        label_spec=tf.TensorSpec([None], like.labels.dtype),
-        padding_label=NO_CLASS,
-        uncounted_labels=(),
-        accuracy_description=task.accuracy_description,
-        example_loss=task.loss,
-        example_score=task.correct,
-        example_log_odds=task.log_odds,
-    )
-    _check_functions(task, weights, like, source)
+    model = _model(task, weights, like, source)
     population = _OwnPopulation(task, like, source)
     return LearningTask(task.name, model, population, held_out)
+
+
+def _model(task: OwnTask, weights: tuple[Float32Array, ...], like: Examples, source: str) -> Model:
+    """The model of a task in its framework, called once on the first client's data."""
+    if task.framework == "jax":
+        import_extra("jax")
+        from fl_audit.tasks.jax import own_model as in_jax
+
+        functions = in_jax.functions_of(task.predict, task.loss, task.correct, task.log_odds)
+        classes = in_jax.checked_classes(functions, weights, like, source)
+        return in_jax.OwnJaxModel(weights, functions, classes, task.accuracy_description)
+    from fl_audit.tasks.tf import own_model as in_tensorflow
+
+    of_examples = {"loss": task.loss, "correct": task.correct, "log_odds": task.log_odds}
+    in_tensorflow.check_functions(task.predict, of_examples, weights, like, source)
+    return in_tensorflow.own_classifier(
+        weights, task.predict, of_examples, like, task.accuracy_description
+    )
 
 
 def _checked_weights(weights: Sequence[npt.ArrayLike], source: str) -> tuple[Float32Array, ...]:
@@ -231,23 +182,6 @@ def _numbers(array: npt.ArrayLike, what: str) -> npt.NDArray[Any]:
     if found.size and (found.max() > 2**31 - 1 or found.min() < -(2**31)):
         raise InputError(f"{what}: holds a whole number beyond 32 bits")
     return found.astype(np.int32)
-
-
-def _check_functions(
-    task: OwnTask, weights: Sequence[Float32Array], like: Examples, source: str
-) -> None:
-    """Calls the model once on the first client's data; each function gives a number an example."""
-    outputs = task.predict([tf.constant(weight) for weight in weights], tf.constant(like.inputs))
-    functions = {"loss": task.loss, "correct": task.correct, "log_odds": task.log_odds}
-    for name, function in functions.items():
-        if function is None:
-            continue
-        given = tf.convert_to_tensor(function(outputs, tf.constant(like.labels)))
-        if given.shape != [len(like)]:
-            raise InputError(
-                f"{source}: {name} must give one number an example, shape ({len(like)},), got "
-                f"{tuple(given.shape)}"
-            )
 
 
 # The function in the user's module.

@@ -27,8 +27,8 @@ import numpy.typing as npt
 
 from fl_audit.array_types import IndexArray
 from fl_audit.errors import InputError, nearest
-from fl_audit.formats.folders import in_turn
 from fl_audit.formats.npy_file import AnyArray, read_or_make
+from fl_audit.formats.text_files import in_turn
 from fl_audit.tasks.learning_task import Examples, Population
 from fl_audit.version import __version__
 

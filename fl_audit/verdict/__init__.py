@@ -10,7 +10,19 @@ from fl_audit.verdict.chosen_tests import (
     chosen_tests,
     scored_statistic,
 )
-from fl_audit.verdict.claim_tests import LARGEST_EPSILON, Claim, ClaimTests, ScoredStatistic
+from fl_audit.verdict.claim_tests import ClaimTests, ScoredStatistic
+from fl_audit.verdict.claims import (
+    LARGEST_EPSILON,
+    Claim,
+    ConfiguredClaim,
+    CurveClaim,
+    GaussianClaim,
+    NoiseClaim,
+    ProfileClaim,
+    ZeroConcentratedClaim,
+)
+from fl_audit.verdict.curve_claim_tests import curve_tests
+from fl_audit.verdict.curve_verdict import reach_curve_verdict
 from fl_audit.verdict.decision import Verdict, after_checks, reach_verdict
 from fl_audit.verdict.separation import separation
 
@@ -19,11 +31,19 @@ __all__ = [
     "ChosenTests",
     "Claim",
     "ClaimTests",
+    "ConfiguredClaim",
+    "CurveClaim",
+    "GaussianClaim",
+    "NoiseClaim",
+    "ProfileClaim",
     "ScoredStatistic",
     "Verdict",
+    "ZeroConcentratedClaim",
     "after_checks",
     "chosen_methods",
     "chosen_tests",
+    "curve_tests",
+    "reach_curve_verdict",
     "reach_verdict",
     "scored_statistic",
     "separation",

@@ -8,9 +8,9 @@ from fl_audit.attacks.threat_models import statistics_of
 from fl_audit.config import Config
 from fl_audit.estimators import CanaryScores, valid_methods
 from fl_audit.estimators.scores import Inclusion
-from fl_audit.verdict.bearing import is_about_sampling
 from fl_audit.verdict.claim_tests import ClaimTests, ScoredStatistic, level_of_each
 from fl_audit.verdict.live import shared_confidence
+from fl_audit.verdict.scope import is_about_sampling
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,8 @@ def chosen_tests(config: Config, participations: int | None) -> ChosenTests:
     audit = config.audit
     logged = statistics_of(config.canaries, audit)
     asked = [s for s in logged if audit.verdict_statistic in ("all", s.name)]
-    bearing = [s for s in asked if participations is not None or is_about_sampling(s)]
-    statistics = bearing or asked
+    in_scope = [s for s in asked if participations is not None or is_about_sampling(s)]
+    statistics = in_scope or asked
     asked_methods = None if audit.verdict_method == "all" else (audit.verdict_method,)
     methods = chosen_methods(asked_methods, config.canaries.inclusion)
     return ChosenTests(tuple(statistics), methods, shared_confidence(audit))

@@ -4,7 +4,7 @@ import dataclasses
 import decimal
 import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,18 +13,23 @@ from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS
 from fl_audit.checks import Arrival
 from fl_audit.estimators.roc import auc, auc_interval
-from fl_audit.json_records import fields_from_json, fields_to_json, from_json
+from fl_audit.json_records import (
+    WRITTEN_IF_SET,
+    fields_from_json,
+    fields_to_json,
+    from_json,
+)
 from fl_audit.number_words import lower_bound_text, significant
-from fl_audit.verdict.bearing import Bearing
 from fl_audit.verdict.claim_tests import (
     Bound,
-    Claim,
     ClaimTest,
     ClaimTests,
     ScoredStatistic,
     p_value,
 )
+from fl_audit.verdict.claims import Claim, CurveClaim, claim_from_json, claim_to_json
 from fl_audit.verdict.power import FACTOR, Shown, SimulatedAudit, hardest, standard_null
+from fl_audit.verdict.scope import Scope
 from fl_audit.verdict.separation import separation
 
 
@@ -38,6 +43,35 @@ class Outcome(enum.StrEnum):
     the audit had the power to contradict a claim wrong by FACTOR, with what arrived."""
     INCONCLUSIVE = "inconclusive"
     """No bound exceeds it, but something of that is missing; or the canaries do not bear on it."""
+
+
+@dataclass(frozen=True)
+class Detectable:
+    """The smallest violation of a claimed curve that 80 % of such audits would have contradicted.
+
+    Attributes:
+      mu: The mu of a Gaussian mechanism that leaks as much.
+      noise_multiplier: The noise multiplier in place of the claimed one; None where the claim is
+        about no noise, or the attacker does not know the rounds.
+    """
+
+    mu: float
+    noise_multiplier: float | None = None
+
+
+@dataclass(frozen=True)
+class AsCurve:
+    """What a claimed point would have been told as a whole curve: the Gaussian one through it.
+
+    Attributes:
+      mu: The mu whose Gaussian curve allows the claimed epsilon at delta.
+      p_value: The p-value of that curve.
+      is_contradicted: Whether it falls at the confidence of the verdict.
+    """
+
+    mu: float
+    p_value: float
+    is_contradicted: bool
 
 
 @dataclass(frozen=True)
@@ -62,11 +96,14 @@ class Verdict:
         simulated audits contradict the claim; None where there is none, or it was not simulated.
       canaries_needed: Approximate number of canaries that gives ENOUGH_POWER; None where that was
         not asked, or no number that was tried does.
+      detectable: What of a curve would have been contradicted, in its own units; None for a point.
+      as_curve: What a claimed point would have been told as a curve; None for a curve, or where
+        that cannot be said.
     """
 
     outcome: Outcome
     reason: str
-    claim: Claim
+    claim: Claim | CurveClaim
     confidence: float
     num_tests: int
     epsilon_lower: float = 0.0
@@ -77,6 +114,8 @@ class Verdict:
     power: float | None = None
     detectable_epsilon: float | None = None
     canaries_needed: int | None = None
+    detectable: Detectable | None = field(default=None, metadata=WRITTEN_IF_SET)
+    as_curve: AsCurve | None = field(default=None, metadata=WRITTEN_IF_SET)
 
     @property
     def simulated_epsilon(self) -> float:
@@ -91,10 +130,10 @@ class Verdict:
             "reason": fields.pop("reason"),
             "claimed_epsilon": self.claim.epsilon,
             "claimed_delta": self.claim.delta,
-            "claimed_for": "client",
+            "claimed_for": self.claim.whom,
         }
         simulated = {"simulated_epsilon": self.simulated_epsilon}
-        del fields["claim"]
+        fields["claim"] = claim_to_json(self.claim)
         return {**claim, "num_looks": fields.pop("num_tests"), **fields, **simulated}
 
     @classmethod
@@ -105,7 +144,10 @@ class Verdict:
           ValueError: A key is missing, or a value is of another type.
         """
         epsilon, delta = fields["claimed_epsilon"], fields["claimed_delta"]
-        claim = Claim(from_json(float, epsilon), from_json(float, delta))
+        if "claim" in fields:
+            claim = claim_from_json(fields["claim"])
+        else:  # as in older reports
+            claim = Claim(from_json(float, epsilon), from_json(float, delta))
         num_tests = from_json(int, fields["num_looks"])
         return fields_from_json(cls, fields, claim=claim, num_tests=num_tests)
 
@@ -113,7 +155,7 @@ class Verdict:
 def reach_verdict(
     claim: Claim,
     tests: ClaimTests,
-    bearing: Bearing | None = None,
+    scope: Scope | None = None,
     *,
     arrival: Arrival | None = None,
     others: Sequence[ScoredStatistic] = (),
@@ -123,17 +165,17 @@ def reach_verdict(
     Args:
       claim: The claim for a client.
       tests: The tests, chosen before the scores were seen.
-      bearing: For whom the canaries stand; by default for clients who take part as they did.
+      scope: For whom the canaries stand; by default for clients who take part as they did.
       arrival: What became of the included canaries; by default what the scores alone show of it.
         Without their arrival the claim is not called consistent.
       others: Statistics of the same audit that are not tested. If one of them tells canaries apart
         clearly better than all that are, the claim is not called consistent.
     """
     bounds = tests.bounds(claim.delta)
-    bearing = bearing or Bearing()
-    if bearing.unfit is not None:
-        step = bearing.say_so or "canaries that take part as clients do (docs/verdict.md)"
-        reason = f"{bearing.unfit}; next: {step}"
+    scope = scope or Scope()
+    if scope.unfit is not None:
+        step = scope.say_so or "canaries that take part as clients do (docs/verdict.md)"
+        reason = f"{scope.unfit}; next: {step}"
         return _verdict(Outcome.INCONCLUSIVE, reason, claim, tests, bounds)
     if not bounds:
         reason = (
@@ -146,10 +188,10 @@ def reach_verdict(
         reason = _contradiction(tests, bounds[0], p)
         return _verdict(Outcome.CONTRADICTED, reason, claim, tests, bounds, p_value=p)
     arrival = arrival or separation(tests.statistics)
-    doubt = _doubt(tests, arrival, others, bearing)
-    if doubt is not None:
-        return _verdict(Outcome.INCONCLUSIVE, doubt, claim, tests, bounds, p_value=p)
-    return _not_contradicted(claim, tests, bounds, p, arrival=arrival, bearing=bearing)
+    doubtful = doubt(tests.statistics, arrival, others, scope)
+    if doubtful is not None:
+        return _verdict(Outcome.INCONCLUSIVE, doubtful, claim, tests, bounds, p_value=p)
+    return _not_contradicted(claim, tests, bounds, p, arrival=arrival, scope=scope)
 
 
 def after_checks(verdict: Verdict, failed: Sequence[str], not_checked: str | None) -> Verdict:
@@ -175,42 +217,45 @@ def after_checks(verdict: Verdict, failed: Sequence[str], not_checked: str | Non
     return verdict
 
 
-def _doubt(
-    tests: ClaimTests, arrival: Arrival, others: Sequence[ScoredStatistic], bearing: Bearing
+def doubt(
+    tested: Sequence[ScoredStatistic],
+    arrival: Arrival,
+    others: Sequence[ScoredStatistic],
+    scope: Scope,
 ) -> str | None:
     """Why scores that contradict nothing do not reassure either; None where they may.
 
     Args:
-      tests: The tests of the claim.
+      tested: The statistics that are tested.
       arrival: What became of the included canaries.
       others: Statistics of the same audit that are not tested.
-      bearing: For whom the canaries stand.
+      scope: For whom the canaries stand.
     """
     if arrival.state == "not_arrived":
         return (
-            f"canaries did not arrive as promised, so that scores say nothing: {arrival.reason}; "
-            "next: mend that fault, see docs/arrival.md"
+            f"the canary check failed, so low scores mean nothing: {arrival.reason}; "
+            "next: fix that fault (docs/arrival.md)"
         )
     if arrival.state == "cannot_tell":
         return (
-            f"it cannot be told whether canaries arrived, so that low scores say nothing: "
-            f"{arrival.reason}; next: see that they arrive (docs/arrival.md), then more canaries "
-            "or presentations"
+            f"the canary check is not conclusive, so low scores mean nothing: "
+            f"{arrival.reason}; next: make the check pass (docs/arrival.md), then use more "
+            "canaries or presentations"
         )
     if arrival.lacks is not None:
         return (
-            f"no lower bound exceeds it, but whether a part of the canaries is lost cannot be "
-            f"told: {arrival.reason}; next: hand over {arrival.lacks}"
+            f"no lower bound exceeds it, but some canaries may be lost: {arrival.reason}; "
+            f"next: provide {arrival.lacks}"
         )
-    if bearing.not_covered is not None:
+    if scope.not_covered is not None:
         return (
-            f"no lower bound exceeds it {bearing.whom}, but {bearing.not_covered}; next: canaries "
+            f"no lower bound exceeds it {scope.whom}, but {scope.not_covered}; next: canaries "
             "that take part as clients may, or a claim for such a client"
         )
-    stronger = clearly_stronger(tests.statistics, others)
+    stronger = clearly_stronger(tested, others)
     if stronger is None:
         return None
-    return f"no lower bound exceeds it, but {stronger}; next: ask about all statistics"
+    return f"no lower bound exceeds it, but {stronger}; next: test all statistics"
 
 
 def _verdict(
@@ -262,7 +307,7 @@ def _not_contradicted(
     p: float,
     *,
     arrival: Arrival,
-    bearing: Bearing,
+    scope: Scope,
 ) -> Verdict:
     """The verdict where no bound exceeds the claim: consistent or inconclusive.
 
@@ -286,7 +331,7 @@ def _not_contradicted(
     if made.is_enough:
         needed, outcome = None, Outcome.CONSISTENT
         said = (
-            f"no lower bound exceeds it {bearing.whom}; "
+            f"no lower bound exceeds it {scope.whom}; "
             f"{detectable_words(made.detectable_epsilon)} ({found})"
         )
         rest = "; ".join(filter(None, [nearly, what_was_tested(claim, tests)]))
@@ -299,7 +344,7 @@ def _not_contradicted(
         if most <= claim.epsilon:
             least = _cannot_prove(num_canaries, simulated_on, most)
         said = f"no lower bound exceeds it, but {least}"
-        rest = nearly or next_step(tests, needed, bearing)
+        rest = nearly or next_step(tests, needed, scope)
     return _verdict(
         outcome,
         f"{fault}{said}; {rest}",
@@ -315,9 +360,8 @@ def _not_contradicted(
 
 def _cannot_prove(num_canaries: int, statistics: Sequence[ScoredStatistic], most: float) -> str:
     return (
-        f"{num_canaries:,} canaries{_on(statistics)} prove no more than "
-        f"ε ≥ {lower_bound_text(most)}, "
-        "even if included and excluded ones are told apart without error"
+        f"{num_canaries:,} canaries{_on(statistics)} can show at most "
+        f"ε ≥ {lower_bound_text(most)}, even if the attack makes no error"
     )
 
 
@@ -334,7 +378,7 @@ def _simulated_audit(
         included_share=scores.num_included / (scores.num_included + scores.num_excluded),
         inclusion=scores.inclusion,
         inclusion_probability=scores.inclusion_probability,
-        shown=_shown(arrival),
+        shown=shown_by(arrival),
     )
 
 
@@ -348,7 +392,7 @@ def _simulated_statistics(tests: ClaimTests, arrival: Arrival) -> list[ScoredSta
     return measured if measured and arrival.signal is not None else hardest(tests.statistics)
 
 
-def _shown(arrival: Arrival) -> Shown:
+def shown_by(arrival: Arrival) -> Shown:
     """What included canaries show, by their arrival; all of it where nothing is known."""
     signal = 1.0 if arrival.signal is None else min(max(arrival.signal, 0.0), 1.0)
     if arrival.num_scored is None or not arrival.num_included:
@@ -364,7 +408,7 @@ def _what_was_simulated(
     shown = (
         "if canaries show their whole signal, which was not measured"
         if arrival.signal is None
-        else f"where canaries show at least {100 * _shown(arrival).signal:.3g} % of their signal"
+        else f"where canaries show at least {100 * shown_by(arrival).signal:.3g} % of their signal"
     )
     silent = ""
     if arrival.num_scored is not None and arrival.num_scored != arrival.num_included:
@@ -393,7 +437,7 @@ def what_was_tested(claim: Claim, tests: ClaimTests) -> str:
     """A clause on the statistics, attackers and methods, and on what they could have shown."""
     names = [one.name for one in tests.statistics if one.name is not None]
     on = f" on {', '.join(names)}" if names else ""
-    against = _attackers(names)
+    against = attackers_of(names)
     most = max(largest_provable(claim, tests, statistic) for statistic in tests.statistics)
     return (
         f"tested{on}{against} by {', '.join(tests.methods)}, which could have shown at most "
@@ -401,7 +445,7 @@ def what_was_tested(claim: Claim, tests: ClaimTests) -> str:
     )
 
 
-def _attackers(names: Sequence[str]) -> str:
+def attackers_of(names: Sequence[str]) -> str:
     """The titles of the threat models of some statistics, such as " (threat model Final model)"."""
     found = [STATISTICS.get(name) for name in names]
     models = dict.fromkeys(one.threat_model for one in found if one is not None)
@@ -439,7 +483,7 @@ def clearly_stronger(
     if best is None or lowest[best] <= seen:
         return None
     return (
-        f"{best.name}, which was not asked about, tells included canaries from excluded ones far "
+        f"{best.name}, which was not tested, separates included from excluded canaries far "
         f"better (AUC {auc(best.scores):.3g})"
     )
 
@@ -485,17 +529,17 @@ def nearly_decided(
     )
 
 
-def next_step(tests: ClaimTests, canaries_needed: int | None, bearing: Bearing) -> str:
+def next_step(tests: ClaimTests, canaries_needed: int | None, scope: Scope) -> str:
     """What to do next where the audit could hardly have told."""
     names = {statistic.name for statistic in tests.statistics}
     steps = []
     if canaries_needed is not None:
         steps.append(f"about {canaries_needed:,} canaries instead of {_num_canaries(tests):,}")
     if names - {None} and OWN_ROUNDS.name not in names:
-        if bearing.has_say(OWN_ROUNDS.name):
-            steps.append("known rounds (the statistic own_rounds, on which most is proven)")
-        elif bearing.say_so is not None:
-            steps.append(f"{bearing.say_so}, and own_rounds counts")
+        if scope.covers(OWN_ROUNDS.name):
+            steps.append("known rounds (the statistic own_rounds, which shows most)")
+        elif scope.say_so is not None and scope.counts_on_sampling is None:
+            steps.append(f"{scope.say_so}, and own_rounds counts")
     if len(tests) > 1:
         steps.append("a verdict on one statistic and one method, chosen beforehand")
     if canaries_needed is None:

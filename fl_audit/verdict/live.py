@@ -1,9 +1,9 @@
 """The claim of a run that is tested after every round, beside the tests at its end."""
 
 from fl_audit.attacks.audit_table import Audit
-from fl_audit.formats.folders import LiveRecord, RunRecord
+from fl_audit.formats.run_record import LiveRecord, RunRecord
 from fl_audit.number_words import lower_bound_text
-from fl_audit.verdict.claim_tests import Claim
+from fl_audit.verdict.claims import Claim, CurveClaim
 from fl_audit.verdict.decision import Outcome, Verdict
 
 LIVE_ASSUMES = (
@@ -27,20 +27,25 @@ def shared_confidence(audit: Audit) -> float:
     return 1 - share * (1 - audit.confidence)
 
 
-def live_verdict(claim: Claim, record: RunRecord, live: LiveRecord, audit: Audit) -> Verdict:
+def live_verdict(
+    claim: Claim | CurveClaim, record: RunRecord, live: LiveRecord, audit: Audit
+) -> Verdict:
     """The verdict on a run that stopped since its claim was contradicted.
 
     Args:
-      claim: The claim for a client.
+      claim: The claim.
       record: What the run did.
       live: What the live test proved.
       audit: The table [audit] of the config.
     """
     confidence = shared_confidence(audit)
     p_value = max(live.claim_p_value or 0.0, _SMALLEST_P_VALUE)
+    shown = "are larger than it allows"
+    if isinstance(claim, Claim):
+        shown = f"prove ε ≥ {lower_bound_text(live.claim_epsilon)}"
     reason = (
         f"the run was stopped in round {record.rounds_done} of {record.rounds}, as the scores of "
-        f"canaries in their own rounds so far prove ε ≥ {lower_bound_text(live.claim_epsilon)}, "
+        f"canaries in their own rounds so far {shown}, "
         f"with {100 * confidence:g} % confidence at all rounds together (p ≤ {p_value:.2g})"
     )
     return Verdict(

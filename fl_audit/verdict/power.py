@@ -27,7 +27,8 @@ from fl_audit.estimators.gaussian.mechanism import epsilon_of_sigma, sigma_of_ep
 from fl_audit.estimators.methods import Rejection
 from fl_audit.estimators.null import AtMostNull
 from fl_audit.estimators.scores import Inclusion
-from fl_audit.verdict.claim_tests import Claim, ScoredStatistic
+from fl_audit.verdict.claim_tests import ScoredStatistic
+from fl_audit.verdict.claims import Claim
 
 FACTOR = 2.0
 """Ratio of the epsilon that has to be detectable to the claimed one, for "consistent"."""
@@ -382,7 +383,7 @@ class _Samples:
 
     def _scored(self, number: int, signal: float) -> ScoredStatistic:
         audit, num_included = self.audit, len(self.shares)
-        unit = 1.0 if audit.null is None else _UNIT  # a known null is that of a cosine
+        unit = 1.0 if audit.null is None else UNIT  # a known null is that of a cosine
         scores = unit * self.noise.of(number)
         found = CanaryScores(
             scores[:num_included] + unit * signal * self.shares,
@@ -399,7 +400,8 @@ class _Samples:
 SIMULATED_DIM = 10**12
 """The dimension of simulated cosines, so large that all of them are below 1."""
 
-_UNIT = SIMULATED_DIM**-0.5
+UNIT = SIMULATED_DIM**-0.5
+"""The standard deviation of simulated cosines."""
 
 _FAR_OUT = 5.0
 """Standard deviations at which null laws are compared: about where bounds of audits are proven."""
@@ -423,7 +425,7 @@ def standard_null(statistic: ScoredStatistic) -> NullTail | None:
     unit = _unit(tail)
     if unit is None:  # a law from outside the package
         return GaussianCanaryNull(SIMULATED_DIM)
-    return ScaledNull(_of_equal_rounds(tail), _UNIT / unit)
+    return ScaledNull(_of_equal_rounds(tail), UNIT / unit)
 
 
 def hardest(statistics: Sequence[ScoredStatistic]) -> list[ScoredStatistic]:
@@ -436,7 +438,7 @@ def hardest(statistics: Sequence[ScoredStatistic]) -> list[ScoredStatistic]:
     unknown = [one for one, null in zip(statistics, nulls, strict=True) if null is None]
     if unknown:
         return unknown
-    heavy = [float(n.log_tail_upper(_FAR_OUT * _UNIT)) for n in nulls if n is not None]
+    heavy = [float(n.log_tail_upper(_FAR_OUT * UNIT)) for n in nulls if n is not None]
     order = np.argsort(heavy)[::-1]
     return [statistics[at] for at in order if heavy[at] >= max(heavy) - _ALIKE]
 

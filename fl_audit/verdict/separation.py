@@ -47,7 +47,7 @@ def _not_clear(above: ScoredStatistic, p: float) -> str:
     if p <= _HINT:
         return (
             f"included canaries score only a little above excluded ones{found}, where "
-            f"{ARRIVED_LEVEL:g} would show that they arrived)"
+            f"{ARRIVED_LEVEL:g} would show that they reached the model)"
         )
     return (
         f"included canaries score no higher than excluded ones{found}), as if none of them had "

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from fl_audit.accounting.tree_nodes import Trees, largest_squared_sensitivity, squared_sensitivities
+from fl_audit.accounting.tree_nodes import Trees, squared_sensitivities
 
 
 def by_hand(rounds, trees):
@@ -36,7 +36,7 @@ def test_the_worst_rounds_of_all_choices(num_rounds):
                 for start in range(0, num_rounds, block)
             ]
             choices = [by_hand(rounds, trees) for rounds in itertools.product(*blocks)]
-            assert largest_squared_sensitivity(block, trees) == max(choices)
+            assert trees.once_per_block(block) == max(choices)
 
 
 def test_of_several_parties():
@@ -54,14 +54,14 @@ def test_of_several_parties():
 @pytest.mark.parametrize(("rounds", "nodes"), [(1, 1), (2, 2), (7, 3), (8, 4), (2048, 12)])
 def test_one_round_is_in_a_node_of_each_height(rounds, nodes):
     # Kairouz et al. 2021, appendix D: floor(log2 n) + 1.
-    assert largest_squared_sensitivity(rounds, Trees(rounds)) == nodes
+    assert Trees(rounds).once_per_block(rounds) == nodes
     assert of([0], Trees(rounds)) == nodes
-    assert largest_squared_sensitivity(rounds, Trees(rounds, 1)) == 1
+    assert Trees(rounds, 1).once_per_block(rounds) == 1
 
 
 def test_every_round_of_a_whole_tree():
     # 2^(6-h) nodes of 2^h rounds for each height h: 64 (2^7 - 1).
-    assert largest_squared_sensitivity(1, Trees(64)) == of(range(64), Trees(64)) == 64 * 127
+    assert Trees(64).once_per_block(1) == of(range(64), Trees(64)) == 64 * 127
 
 
 def test_who_takes_part_in_nothing():

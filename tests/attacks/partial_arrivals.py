@@ -126,4 +126,4 @@ PARTIAL: Mapping[str, Audit] = {
     ),
     "half the noise (optax 527)": Audit(noise=0.25),
 }
-"""Audits by the name that docs/arrival.md gives them."""
+"""Audits by the name of what happens to their canaries."""

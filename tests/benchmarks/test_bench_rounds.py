@@ -12,14 +12,33 @@ from benchmarks.rounds import OurRound, in_memory, run_of
 from fl_audit.canaries.families import FAMILIES
 from fl_audit.config import FedAvg
 from fl_audit.engines.tff.compiled import LocalContext, local_runtime
+from fl_audit.tasks.dense import dense_classifier
+from fl_audit.tasks.learning_task import Examples
 
 SIZES = Sizes(vocabulary_size=60, embedding_size=8, lstm_size=12, sequence_length=5)
 
 
-@pytest.fixture(scope="module")
-def run():
-    clients = made_up_clients(SIZES, count=3, batches=2)
-    return run_of(in_memory("made up", classifier_of(SIZES), clients), FedAvg())
+def lstm_task():
+    return in_memory("made up", classifier_of(SIZES), made_up_clients(SIZES, count=3, batches=2))
+
+
+def dense_task():
+    random = np.random.default_rng(0)
+    clients = [
+        Examples(
+            random.normal(size=(20, 40)).astype(np.float32),
+            random.integers(0, 3, 20).astype(np.int32),
+        )
+        for _ in range(3)
+    ]
+    return in_memory("made up", dense_classifier([40, 20, 3], 0, ""), clients)
+
+
+@pytest.fixture(
+    scope="module", params=[dense_task, pytest.param(lstm_task, marks=pytest.mark.slow)]
+)
+def run(request):
+    return run_of(request.param(), FedAvg())
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +47,7 @@ def ours(run):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("run", [lstm_task], indirect=True)
 def test_our_round_is_tffs_with_its_keras_model(run, ours):
     model = variable_model(lambda: keras_next_word(SIZES), run.task.classifier)
     with local_runtime(LocalContext()):

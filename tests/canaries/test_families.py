@@ -31,6 +31,7 @@ from fl_audit.errors import InputError
 from fl_audit.estimators.null import Null
 from fl_audit.inner_products import euclidean_norm
 from fl_audit.tasks import load_task
+from fl_audit.tasks.tf.networks import as_classifier
 
 PIECE = 1 << 18  # coordinates that are generated at a time
 DIMS = [1, 2, 63, 64, 65, 1000, PIECE - 1, PIECE, PIECE + 1, 2 * PIECE + 100]
@@ -408,8 +409,8 @@ def gradient(task, examples) -> np.ndarray:
     weights = [tf.constant(weight) for weight in task.classifier.initial_weights]
     with tf.GradientTape() as tape:
         tape.watch(weights)
-        logits = task.classifier.logits(weights, tf.constant(examples.inputs))
-        loss = task.classifier.loss(logits, tf.constant(examples.labels))
+        logits = as_classifier(task.classifier).logits(weights, tf.constant(examples.inputs))
+        loss = as_classifier(task.classifier).loss(logits, tf.constant(examples.labels))
     slopes = tape.gradient(loss, weights)
     return np.concatenate([tf.convert_to_tensor(s).numpy().ravel() for s in slopes])
 

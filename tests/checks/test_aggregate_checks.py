@@ -367,6 +367,25 @@ def test_longer_of_an_infinite_length():
     assert log_p_longer(np.array([np.inf]), one, one)[0] == -np.inf
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("norm_bound", [1e155, 1e200, np.inf])
+def test_nothing_is_too_long_for_an_infinite_bound(norm_bound):
+    one, lengths = np.ones(3), np.array([0.0, 1e10, np.inf])
+    assert log_p_longer(lengths, one, norm_bound * one).tolist() == [0, 0, 0]
+    assert log_p_autocorrelation(lengths, one, norm_bound).tolist() == [0, 0, 0]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("stddev", [0.0, 1e-300, 1e-160, 1e-100, 1e-30])
+def test_noise_of_next_to_nothing_is_no_excuse_for_length(stddev):
+    """Its ratio to the clip norm has no square in floats, and without noise it has no ratio."""
+    random = np.random.default_rng(2)
+    assert failed(aggregates_of(signal(random), stddev=stddev)) <= {"fresh_noise"}
+    longer = aggregates_of(1.01 * signal(random), stddev=stddev)
+    assert one(longer, "bounded_length").p_value == 0
+    assert "bounded_length" in failed(longer)
+
+
 @pytest.mark.parametrize("lag", [1, 7])
 @pytest.mark.parametrize("norm_bound", [0.0, 5.0])
 def test_autocorrelation_bounds_simulated_correlations(lag, norm_bound):

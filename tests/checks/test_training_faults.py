@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from fl_audit.accounting.release import Denominator
 from fl_audit.checks.training_faults import TrainingCurves, training_faults
 
 ROUNDS = 40
@@ -17,9 +18,12 @@ GOOD = TrainingCurves(
 )
 
 
-def names(divides_by_actual=False, **changes):
+BY_EXPECTED, BY_ACTUAL = Denominator("expected_cohort", 16.0), Denominator("actual_cohort", 16.0)
+
+
+def names(denominator=BY_EXPECTED, **changes):
     curves = dataclasses.replace(GOOD, **changes)
-    found = training_faults(curves, 10, divides_by_actual=divides_by_actual)
+    found = training_faults(curves, 10, denominator)
     return [fault.name for fault in found]
 
 
@@ -46,8 +50,8 @@ def test_each_fault_is_named(changes, name):
 def test_a_regression_has_no_chance_level():
     """Readings that are predicted to half a degree in 5 % of cases are no guess among classes."""
     poor = dataclasses.replace(GOOD, accuracy=np.full(ROUNDS, 0.05))
-    assert training_faults(poor, None, divides_by_actual=False) == ()
-    (fault,) = training_faults(poor, 10, divides_by_actual=False)
+    assert training_faults(poor, None, BY_EXPECTED) == ()
+    (fault,) = training_faults(poor, 10, BY_EXPECTED)
     assert fault.name == "accuracy at chance"
 
 
@@ -63,10 +67,10 @@ def test_an_empty_round_matters_where_the_sum_is_divided_by_who_came():
     there = np.where(np.arange(ROUNDS) == 7, 0.0, 6.0)
     empty = {"clients": there, "canaries": 0 * there}
     assert names(**empty) == []
-    assert names(divides_by_actual=True, **empty) == ["empty round"]
+    assert names(BY_ACTUAL, **empty) == ["empty round"]
 
 
 def test_a_few_rounds_say_nothing():
     few = TrainingCurves(*(getattr(GOOD, f.name)[:3] for f in dataclasses.fields(GOOD)))
     bad = dataclasses.replace(few, train_loss=np.array([1.0, 5.0, 9.0]))
-    assert training_faults(bad, 10, divides_by_actual=False) == ()
+    assert training_faults(bad, 10, BY_EXPECTED) == ()

@@ -22,7 +22,7 @@ def path(tmp_path):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("gpu", "key `runtime`: unknown 'gpu'; known: auto, local, native, ray"),
+        ("gpu", "key `runtime`: unknown 'gpu'; known: auto, jax, local, native, ray"),
         ("locl", "key `runtime`: unknown 'locl'; did you mean 'local'?"),
     ],
 )

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from fl_audit.config.file import parse_config
-from fl_audit.formats.folders import RunFolder, RunRecord
+from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.run_record import RunRecord
 from fl_audit.formats.score_file import ScoreFile
 from fl_audit.report import report_to_json
 from fl_audit.report.build import build_report
@@ -43,27 +44,29 @@ def built_report() -> dict[str, Any]:
     """As the report room writes it: a change of its keys shows here."""
     rng = np.random.default_rng(3)
     included = rng.random(NUM_CANARIES) < 0.5
-    record = RunRecord(
-        task="digits",
-        runtime="native",
-        dim=DIM,
-        num_clients=50,
-        num_canaries=NUM_CANARIES,
-        num_included=int(included.sum()),
-        rounds=8,
-        delta=1e-3,
-        client_participations=2,
-        canary_participations=1,
-        sampling_probability=None,
-        noise_multiplier=0.5,
-        sum_noise_multiplier=0.5,
-        count_noise_stddev=0.0,
-        denominator=13.75,
-        accuracy=0.9,
-        accuracy_description="share of held-out images classified correctly",
-        training_seconds=1.0,
-        scoring_seconds=1.0,
-        versions={},
+    record = RunRecord.from_json(
+        {
+            "task": "digits",
+            "runtime": "native",
+            "dim": DIM,
+            "num_clients": 50,
+            "num_canaries": NUM_CANARIES,
+            "num_included": int(included.sum()),
+            "rounds": 8,
+            "delta": 1e-3,
+            "client_participations": 2,
+            "canary_participations": 1,
+            "sampling_probability": None,
+            "noise_multiplier": 0.5,
+            "sum_noise_multiplier": 0.5,
+            "count_noise_stddev": 0.0,
+            "denominator": 13.75,
+            "accuracy": 0.9,
+            "accuracy_description": "share of held-out images classified correctly",
+            "training_seconds": 1.0,
+            "scoring_seconds": 1.0,
+            "versions": {},
+        }
     )
     curve = np.full(8, np.nan)
     run = FinishedRun(
@@ -116,7 +119,7 @@ def make_run(tmp_path: Path, built_report: dict[str, Any]) -> MakeRun:
         for path, value in (changes or {}).items():
             _set(report, path, value)
             if path == "config.mechanism.noise_multiplier":
-                report["run"]["noise_multiplier"] = value
+                report["run"] |= {"noise_multiplier": value, "sum_noise_multiplier": value}
         for statistic in report["statistics"].values():
             for estimate in statistic["estimates"]:
                 if estimate["method"] in (epsilons or {}):

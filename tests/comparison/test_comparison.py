@@ -1,14 +1,23 @@
-"""A comparison as JSON, as lines and as a page."""
+"""A comparison of runs: as JSON, lines and a page; what keeps runs from being compared."""
 
 import json
 import re
 
+import numpy as np
 import pytest
 
+from fl_audit.attacks import CanaryPool, RoundScorer
+from fl_audit.cli import main
 from fl_audit.comparison import compare, comparison_json, comparison_lines, render_comparison
+from fl_audit.comparison.comparison import comparability_warnings, pareto_front
+from fl_audit.comparison.reported_run import read_reported_runs
 from fl_audit.comparison.tables import brief_lines
 from fl_audit.verdict import Claim, Verdict
 from fl_audit.verdict.decision import Outcome
+from tests.comparison.conftest import MakeRun
+
+# A comparison as JSON, as lines and as a page.
+
 
 STATISTICS = ("final", "final_minus_initial", "max", "sum")
 
@@ -180,3 +189,258 @@ def test_a_statistic_that_one_run_alone_has(make_run, built_report):
     page = render_comparison(comparison)
     assert page.count('class="epsilons"') == len(STATISTICS) + 1
     assert "“Largest in window” is missing in" in page
+
+
+# What keeps runs from being compared is said in words.
+
+
+def warnings_of(*folders):
+    return comparability_warnings(read_reported_runs(folders))
+
+
+def test_runs_that_compare_raise_no_warning(make_run):
+    others = make_run("b", {"config.seed": 2}, {"shift_fit": 0.1})
+    assert warnings_of(make_run("a"), others) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        ("run.task", "emnist", "task, “digits”, “emnist”"),
+        ("run.accuracy_description", "share of words", "measure of accuracy"),
+        ("run.dim", 123, "number of parameters, “10000”, “123”"),
+        ("run.delta", 1e-5, "δ, “0.001”, “1e-05”"),
+        ("config.audit.confidence", 0.99, "confidence of bounds, “0.95”, “0.99”"),
+        ("run.num_canaries", 100, "number of canaries, “60”, “100”"),
+        ("analytical.neighbours", "add or remove one", "neighbouring relation"),
+        ("fl_audit_version", "9", "fl-audit version"),
+        ("run.denominator", 30.0, "from 13.8 to 30.0 clients and canaries a round"),
+    ],
+)
+def test_a_difference_is_named(make_run, path, value, words):
+    changes = {path: value, "config.seed": 2}
+    (warning,) = warnings_of(make_run("a"), make_run("b", changes, {"shift_fit": 0.1}))
+    assert words in warning
+
+
+def test_a_mechanism_that_is_not_as_configured_is_named(make_run, built_report):
+    made = built_report["checks"]["results"][0]
+    check = {**made, "name": "enough_noise", "p_value": 0.0}
+    changes = {"config.seed": 2, "checks.results": [check, {**check, "name": "of tomorrow"}]}
+    failing = make_run("b", changes, {"shift_fit": 0.1})
+    (warning,) = warnings_of(make_run("a"), failing)
+    assert warning == (
+        f"The mechanism of {failing} is not as configured: Enough noise, of tomorrow failed. Its "
+        "analytical ε is that of the config, not of what ran."
+    )
+
+
+def test_copies_are_no_repetitions(make_run):
+    first, second = make_run("a"), make_run("b")
+    (warning,) = warnings_of(first, second)
+    assert warning == (
+        f"{first} and {second} hold the same numbers: they are no independent repetitions."
+    )
+
+
+def test_a_missing_statistic_is_named(make_run, built_report):
+    rest = {name: s for name, s in built_report["statistics"].items() if name != "max"}
+    lacking = make_run("b", {"statistics": rest})
+    (warning,) = warnings_of(make_run("a"), lacking)
+    assert warning == f"The statistic “Largest round” is missing in {lacking}."
+
+
+def test_statistics_that_the_same_run_lacks_are_one_sentence(make_run, built_report):
+    kept = ("final", "final_minus_initial")
+    rest = {name: built_report["statistics"][name] for name in kept}
+    lacking = make_run("b", {"statistics": rest})
+    (warning,) = warnings_of(make_run("a"), lacking)
+    expected = f"The statistics “Largest round”, “Sum of rounds” are missing in {lacking}."
+    assert warning == expected
+
+
+def test_baselines_without_canaries_are_named_once_and_are_no_copies(make_run):
+    none = {"run.num_canaries": 0, "run.num_included": 0, "statistics": {}}
+    first, second = (make_run(f"b{seed}", none | {"config.seed": seed}) for seed in (2, 3))
+    (warning,) = warnings_of(make_run("a"), first, second)
+    assert warning == f"Without canaries, and so for accuracy alone: {first}, {second}."
+
+
+# The Pareto front against its definition, pair by pair.
+
+
+def dominated(i, lower, upper, accuracy):
+    return any(
+        upper[j] <= lower[i]
+        and accuracy[j] >= accuracy[i]
+        and (upper[j] < lower[i] or accuracy[j] > accuracy[i])
+        for j in range(len(lower))
+        if j != i
+    )
+
+
+@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("has_width", [False, True])
+def test_agrees_with_the_definition(seed, has_width):
+    rng = np.random.default_rng(seed)
+    num = int(rng.integers(1, 12))
+    # Few values, so that ties are common; the last stands for infinity.
+    values = np.array([0.0, 0.5, 1.0, 2.0, np.inf])
+    lower = upper = values[rng.integers(5, size=num)]
+    if has_width:
+        upper = np.maximum(lower, values[rng.integers(5, size=num)])
+    accuracy = rng.integers(4, size=num) / 4
+    expected = [not dominated(i, lower, upper, accuracy) for i in range(num)]
+    assert pareto_front(lower, upper, accuracy).tolist() == expected
+
+
+def test_intervals_that_overlap_put_nobody_off_the_front():
+    lower, upper = np.array([1.0, 1.5, 4.0]), np.array([2.0, 3.0, 5.0])
+    assert pareto_front(lower, upper, np.array([0.9, 0.8, 0.8])).tolist() == [True, True, False]
+
+
+def test_an_infinite_epsilon_is_on_the_front_if_nothing_is_as_accurate():
+    epsilon = np.array([1.0, np.inf, np.inf])
+    front = pareto_front(epsilon, epsilon, np.array([0.8, 0.9, 0.7]))
+    assert front.tolist() == [True, True, False]
+
+
+def test_no_points_have_no_front():
+    assert pareto_front(np.array([]), np.array([]), np.array([])).tolist() == []
+
+
+# Logs and scores of other systems beside finished runs.
+
+
+@pytest.fixture
+def audit(tmp_path):
+    random, pool = np.random.default_rng(1), CanaryPool(seed=1, count=100, dim=2000)
+    scorer = RoundScorer.create(tmp_path / "audit", pool, 2)
+    together = sum(pool.vector(int(canary)) for canary in np.flatnonzero(pool.included))
+    for number in (1, 2):
+        scorer.score_round(number, together + random.normal(0, 1, 2000))
+    return scorer.folder.path
+
+
+def compared(capsys, *argv: object) -> dict:
+    assert main(["compare", *map(str, argv), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_log_stands_beside_runs_without_what_it_does_not_know(
+    make_run: MakeRun, audit, tmp_path, capsys
+):
+    first = make_run("quiet", {"config.mechanism.noise_multiplier": 0.1})
+    second = make_run("loud")
+    alone = compared(capsys, first, second)
+    page = tmp_path / "compare.html"
+    made = compared(capsys, first, audit, second, "--delta", "1e-3", "--out", page)
+    # The runs keep their names and their order; the log comes last, named as its folder.
+    assert [s["label"] for s in made["settings"]] == [
+        *(s["label"] for s in alone["settings"]),
+        str(audit),
+    ]
+    assert made["differing_keys"] == alone["differing_keys"]
+    other = made["settings"][-1]
+    assert (other["accuracy"], other["noise_multiplier"], other["keys"]) == (None, None, {})
+    assert other["analytical"] == {"client": None, "canary": None}
+    main(["estimate", str(audit), "--delta", "1e-3", "--json"])
+    estimated = json.loads(capsys.readouterr().out)
+    by_folder = {run["folder"]: run["report"] for run in made["runs"]}
+    assert by_folder[str(audit)] == estimated
+    for name, statistic in estimated["statistics"].items():
+        for estimate in statistic["estimates"]:
+            spread = other["statistics"][name][estimate["method"]]
+            assert spread["values"] == [estimate["epsilon"]]
+    assert any("Scores of another system" in warning for warning in made["warnings"])
+    assert str(audit) in page.read_text()
+
+
+def test_lines_say_what_is_not_known(make_run: MakeRun, audit, capsys):
+    assert main(["compare", str(make_run("run")), str(audit)]) == 0  # at the run's delta
+    lines = capsys.readouterr().out.splitlines()
+    row = next(line for line in lines if line.startswith(str(audit)))
+    assert row.split()[1:] == ["1", "2", "–", "–", "–", "none", "known", "none", "known"]
+
+
+def test_logs_alone_need_a_delta(audit, tmp_path, capsys):
+    other = tmp_path / "other"
+    audit.rename(other)
+    copy = tmp_path / "scores"
+    copy.mkdir()
+    (copy / "scores_mine.csv").write_text("canary_id,included,score\na,1,2\nb,0,1\nc,1,3\nd,0,0\n")
+    assert main(["compare", str(other), str(copy)]) == 2
+    assert f"--delta: is needed for {other}, which has no report of a run" in (
+        capsys.readouterr().err
+    )
+    page = tmp_path / "page.html"
+    made = compared(capsys, other, copy, "--delta", "1e-3", "--out", page)
+    assert [s["label"] for s in made["settings"]] == [str(other), str(copy)]
+    assert "Privacy against accuracy" not in page.read_text()
+
+
+# `fl-audit compare` as a user calls it.
+
+
+PRINTED = "config.mechanism.noise_multiplier"
+
+
+@pytest.fixture
+def folders(make_run):
+    changes = {PRINTED: 0, "analytical.canary.epsilon": "inf"}
+    return [str(make_run("a", changes)), str(make_run("b", {PRINTED: 0.3}))]
+
+
+def test_prints_a_table(folders, capsys):
+    assert main(["compare", *folders]) == 0
+    printed = capsys.readouterr()
+    assert printed.out.startswith("digits: 2 settings, 2 runs\n")
+    assert "page:" not in printed.out
+
+
+def test_prints_one_json_object_and_nothing_else(folders, capsys, tmp_path):
+    page = tmp_path / "page.html"
+    assert main(["compare", *folders, "--json", "--out", str(page)]) == 0
+    printed = capsys.readouterr()
+    settings = json.loads(printed.out)["settings"]
+    assert settings[0]["analytical"]["canary"]["mean"] == "inf"
+    assert printed.err == f"page: {page}\n"
+
+
+def test_says_whose_training_went_wrong(make_run, capsys, tmp_path):
+    fault = {"name": "loss grows", "words": "The training loss grew from 2 to 9."}
+    runs = [make_run("a", {PRINTED: 0}), make_run("b", {PRINTED: 0.3, "faults": [fault]})]
+    page = tmp_path / "page.html"
+    assert main(["compare", *map(str, runs), "--out", str(page)]) == 0
+    assert "faults of training" in capsys.readouterr().out
+    assert "Faults of training" in page.read_text()
+    assert "loss grows" in page.read_text()
+
+
+def test_writes_a_page(folders, capsys, tmp_path):
+    page = tmp_path / "page.html"
+    assert main(["compare", *folders, "--out", str(page)]) == 0
+    assert page.read_text().startswith("<!DOCTYPE html>")
+    assert capsys.readouterr().out.endswith(f"page: {page}\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "the following arguments are required: DIR"),
+        (["nowhere", "elsewhere"], "nowhere: no such folder"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(arguments, words, capsys):
+    assert main(["compare", *arguments]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert words in printed.err
+    assert printed.err.count("\n") == 1
+
+
+def test_a_page_that_cannot_be_written(folders, capsys, tmp_path):
+    assert main(["compare", *folders, "--out", str(tmp_path / "no" / "page.html")]) == 2
+    printed = capsys.readouterr()
+    assert printed.out.startswith("digits: 2 settings")  # the answer is there all the same
+    assert "page.html: cannot be written: No such file or directory" in printed.err

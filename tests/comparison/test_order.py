@@ -61,8 +61,8 @@ def test_settings_whose_canaries_take_part_differently_often_are_not_ordered(mak
     assert [len(group) for group in by_presentations(comparison.settings)] == [1, 1]
     said = beyond_noise(comparison)
     assert said.startswith(
-        "Not compared, as canaries take part differently often: 1 round per canary in “shuffle”; "
-        "6.4 rounds per canary in “bernoulli”."
+        "Not compared, because canaries participate in different numbers of rounds: 1 round per "
+        "canary in “shuffle”; 6.4 rounds per canary in “bernoulli”."
     )
     assert "leak from" not in said
     page = render_comparison(comparison)
@@ -88,7 +88,7 @@ def test_an_order_that_accounting_has_the_other_way_round_is_said(make_run):
     ]
     said = beyond_noise(compare(runs))
     assert "“noise 0.1” (1.80 … 2.20); “noise 0.3” (7.20 … 8.80)." in said
-    assert "Accounting has “noise 0.1” above “noise 0.3”" in said
+    assert "its upper bound for “noise 0.1” is larger than for “noise 0.3”" in said
 
 
 def test_where_the_bound_refutes_the_fit_the_interval_ends_at_the_guarantee(make_run):

@@ -385,7 +385,8 @@ def test_missing_section(tmp_path, section):
         (
             'kind = "shuffle"',
             "key `participation.kind` is missing; one of shuffle, bernoulli, uniform, "
-            "every_round, min_separation, replay",
+            "every_round, min_separation, cyclic_poisson, balls_in_bins, random_allocation, "
+            "b_min_sep, replay",
         ),
     ],
 )

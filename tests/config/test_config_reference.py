@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 
 from fl_audit.config.reference import config_reference, config_tables, type_words
+from fl_audit.kinds.table import LARGEST_INT, PositiveInt
 
 PAGE = Path(__file__).parents[2] / "docs/config.md"
 
@@ -14,6 +15,28 @@ def test_the_page_is_what_the_classes_say():
     assert PAGE.read_text(encoding="utf-8") == config_reference(), (
         "run `python -m fl_audit.config.reference > docs/config.md`"
     )
+
+
+def test_every_key_stands_on_the_page_for_every_kind_that_has_it():
+    page = config_reference()
+    assert "at most 10⁹" in page and LARGEST_INT == 10**9
+    for table in config_tables():
+        title = f"## [{table.name}]" if table.name else "## Above all tables"
+        section = page.partition(f"{title}\n")[2].partition("\n## ")[0]
+        for key in table.keys:
+            (row,) = [
+                row
+                for row in section.splitlines()
+                if row.startswith(f"| `{key.name}` |")
+                and row.endswith(f"| {key.meaning} |")
+                and (table.kind is None or _is_of(row.split(" | ")[1], table.kind))
+            ]
+            assert f" {key.type} | {'**required**' if key.is_required else ''}" in row
+
+
+def _is_of(kinds: str, kind: str) -> bool:
+    named = f"`{kind}`" in kinds
+    return not named if kinds.startswith("all") else named
 
 
 def test_every_key_has_a_meaning():
@@ -28,9 +51,13 @@ def test_every_key_has_a_meaning():
 
 def test_types_are_words():
     bounded = typing.Annotated[float, msgspec.Meta(gt=0, le=2)]
-    assert type_words(bounded | None) == "number above 0 and at most 2"
-    assert type_words(tuple[int, ...]) == "list of whole number"
-    assert type_words(typing.Literal["a", "b"]) == "`a` or `b`"
+    assert type_words(bounded | None) == "number in (0, 2]"
+    assert type_words(typing.Annotated[float, msgspec.Meta(ge=0)]) == "number ≥ 0"
+    assert type_words(typing.Annotated[int, msgspec.Meta(lt=5)]) == "integer < 5"
+    assert type_words(PositiveInt) == "integer ≥ 1"  # its limit is said once, above all tables
+    assert type_words(tuple[int, ...]) == "list (integer)"
+    assert type_words(tuple[tuple[float, int], ...]) == "list ([number, integer])"
+    assert type_words(typing.Literal["a", "b"]) == "`a`, `b`"
 
 
 def test_defaults_are_toml():

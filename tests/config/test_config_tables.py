@@ -313,7 +313,7 @@ def test_five_threat_models_and_back(tmp_path):
             'claimed_epsilon = 1\nthreat_models = ["final"]\nverdict_statistic = "max"',
             "key `audit.verdict_statistic`: this run has no 'max'; known: all, final",
         ),
-        ('verdict_statistic = "max"', "key `audit`: verdict_statistic needs claimed_epsilon"),
+        ('verdict_statistic = "max"', "key `audit`: verdict_statistic needs a claim"),
     ],
 )
 def test_what_does_not_fit_is_one_line(tmp_path, audit, message):
@@ -330,7 +330,7 @@ def test_what_does_not_fit_is_one_line(tmp_path, audit, message):
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({}, "needs claimed_epsilon"),
+        ({}, "needs a claim"),
         ({"claimed_epsilon": 2.0, "threat_models": ("final",)}, "needs 'known_rounds'"),
         (
             {

@@ -113,8 +113,11 @@ class MeanOfVectors(Engine):
         return cosine
 
 
+VECTORS = TaskKind(VectorsTask, load_vectors)
+
+
 def register():
-    TASKS.register(TaskKind(VectorsTask, load_vectors))
+    TASKS.register(VECTORS)
     RUNTIMES.register(
         RuntimeKind("toy", lambda run, worker_log, why: MeanOfVectors(run), takes_blocks=False)
     )

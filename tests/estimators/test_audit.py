@@ -154,4 +154,4 @@ def test_a_data_frame_needs_pandas_and_says_so(scores, monkeypatch):
 def test_a_notebook_shows_every_method_once(scores):
     html = estimate(scores, delta=1e-5)._repr_html_()
     assert all(html.count(f">{method}<") == 1 for method in METHODS)
-    assert html.index("Lower bounds that hold.") < html.index("Estimates and intervals")
+    assert html.index("Valid lower bounds.") < html.index("Estimates and intervals")

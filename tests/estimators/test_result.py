@@ -52,6 +52,6 @@ def test_a_notebook_shows_what_kind_of_number_it_is():
     bound = Estimate("<m>", "lower_bound", 2.5, "a", "holds", "s", 2.5, valid_for="any mechanism")
     html = bound._repr_html_()
     assert "≥ 2.50" in html
-    assert "Lower bounds that hold" in html
+    assert "Valid lower bounds" in html
     assert "&lt;m&gt;" in html
     assert "holds Assumes: a. s." in html

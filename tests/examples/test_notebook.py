@@ -24,10 +24,10 @@ def _text(notebook: dict) -> str:
 def _check(notebook: dict) -> None:
     """The canaries arrive, a bound above the claim of 1 is proven, and two pictures are drawn."""
     text = _text(notebook)
-    assert "canaries arrived" in text
-    assert "CONTRADICTED, claimed epsilon 1" in text
+    assert "canary check passed" in text
+    assert "CONTRADICTED, claimed ε ≤ 1 at δ = 0.001" in text
     assert "exit status 3" in text
-    assert float(re.search(r"proven +ε ≥ ([\d.]+)", text)[1]) > 1
+    assert float(re.search(r"lower bound +ε ≥ ([\d.]+)", text)[1]) > 1
     images = [o for cell in notebook["cells"] for o in cell.get("outputs", ()) if "data" in o]
     assert sum("image/png" in output["data"] for output in images) == 2
 

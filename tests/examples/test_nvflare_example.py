@@ -27,9 +27,9 @@ def test_an_nvflare_server_is_audited(tmp_path):
     first, accuracy, head, *lines = ended.stdout.splitlines()
     assert first == f"running; its log is {tmp_path / 'audit.nvflare' / 'log'}"
     assert accuracy.startswith("accuracy 0.") and accuracy.endswith(" after 4 rounds")
-    assert head.startswith("guaranteed")
+    assert head.startswith("upper bound")
     assert len(lines) < 70
     # About 100 canaries in 4 rounds with a mean of about 0.84 each: the standard error is 0.06,
     # so that chance alone hides their arrival with a probability below 1e-6.
-    assert "canaries arrived" in ended.stdout
+    assert "canary check passed" in ended.stdout
     assert RoundScorer.open(tmp_path / "audit").scored_rounds == [1, 2, 3, 4]

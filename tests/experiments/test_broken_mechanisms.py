@@ -115,7 +115,7 @@ def test_one_seed_on_pieces_repeats_the_noise():
 @pytest.mark.parametrize("member", ZOO, ids=lambda member: member.name)
 def test_each_member_is_an_aggregator_of_tff(member):
     config = load_config(run.FOLDER / f"{member.configs[0]}.toml", list(member.overrides))
-    aggregator = member.make_aggregator(config.mechanism, 520.0)
+    aggregator = member.make_aggregator(config.mechanism, 520.0, 3)
     kind = tff.to_type([tff.TensorType(np.float32, shape) for shape in SHAPES])
     assert aggregator.create(kind).next.type_signature.result.result.member == kind
 
@@ -233,7 +233,8 @@ def test_what_is_drawn_with_replacement_comes_twice():
 def test_nothing_is_said_of_correct_mechanisms_that_may_not_be_said():
     """A claim may fall in 5 % of runs by its confidence; in hundreds of runs none did."""
     for variant in variants():
-        (row,) = correct.audits(variant, seeds=[1001])
+        (row,) = correct.audits(variant, seeds=[1002])
+        assert row["claimed"] == "epsilon"
         assert row["outcome"] != "contradicted"
         assert row["stopped_after"] is None
         assert row["arrival"] != "not_arrived"
@@ -253,3 +254,12 @@ def test_the_table_of_correct_runs_counts_what_was_said():
     cells = [cell.strip() for cell in line.split("|")]
     assert cells[4:8] == ["2", "2 to 2", "1 (≤ 98.7 %)", "1 (≤ 100.0 %)"]
     assert cells[8:] == ["0.01", "1 (≤ 98.7 %)", "1.50", "1 / 0 / 1", "0 of 1", "1 of 1", "0", ""]
+
+
+def test_the_table_of_claims_gives_the_chance_of_as_many_contradictions():
+    kind = {"claimed": "configured", "confidence": 0.95, "p_value": 0.2}
+    rows = [kind | {"outcome": "contradicted"}, *[kind | {"outcome": "consistent"}] * 19]
+    *_, line = correct.claims_table(rows).splitlines()
+    cells = [cell.strip() for cell in line.split("|")]
+    # One of twenty or more: 1 - 0.95^20.
+    assert cells[1:-1] == ["configured", "0.05", "20", "1", "0.64", "19", "0", "0.2"]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from experiments.coverage import own_rounds, quickstart_seeds
-from fl_audit.attacks.live_test import KNOWN_FAMILIES
+from fl_audit.attacks.live_test import KNOWN_FAMILIES, LiveTest
 
 
 @pytest.mark.parametrize("family", KNOWN_FAMILIES)
@@ -23,7 +23,9 @@ def test_a_claim_far_below_the_truth_falls_live():
     cell = own_rounds.Cell(20.0, 200, 10, 1, 500, "rademacher", "noise alone")
     run = own_rounds.simulated(cell, seed=1)
     claimed = own_rounds.Cell(1.0, 200, 10, 1, 500, "rademacher", "noise alone")
-    assert own_rounds._live(claimed, run, run.cosines()[:, 0]) >= 1.0
+    test = LiveTest(own_rounds.live_canaries(claimed, run), own_rounds.DELTA, claimed.epsilon)
+    own_rounds.see_all_rounds(test, claimed, run)
+    assert test.epsilon(own_rounds.CONFIDENCE, at_least=1.0) >= 1.0
 
 
 def test_a_row_has_the_share_of_runs_above_the_truth():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fl_audit.errors import InputError
+from fl_audit.formats import npy_file
 from fl_audit.formats.npy_file import read_array, read_arrays
 
 
@@ -27,7 +28,7 @@ _HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("content", _HOSTILE)
+@pytest.mark.parametrize("content", _HOSTILE, ids=range(len(_HOSTILE)))
 def test_what_is_no_array_is_one_line(tmp_path, content):
     path = tmp_path / "a.npy"
     path.write_bytes(content)
@@ -53,7 +54,9 @@ def test_whole_files_are_read(tmp_path):
     np.testing.assert_array_equal(read["array"], array)
 
 
-def test_a_zip_bomb_is_refused_before_it_unpacks(tmp_path):
+def test_a_zip_bomb_is_refused_before_it_unpacks(tmp_path, monkeypatch):
+    assert npy_file._MOST_UNPACKED == 2**31
+    monkeypatch.setattr(npy_file, "_MOST_UNPACKED", 2**22)
     path = tmp_path / "a.npz"
     with (
         zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file,
@@ -61,9 +64,9 @@ def test_a_zip_bomb_is_refused_before_it_unpacks(tmp_path):
     ):
         member.write(_header("{'descr': '|u1', 'fortran_order': False, 'shape': (9,)}\n"))
         for _ in range(33):
-            member.write(bytes(2**26))
-    assert path.stat().st_size < 2**23
-    with pytest.raises(InputError, match=r"unpacks to 2,214,.* bytes, must be at most 2,147,483,6"):
+            member.write(bytes(2**17))
+    assert path.stat().st_size < 2**14
+    with pytest.raises(InputError, match=r"unpacks to 4,325,.* bytes, must be at most 4,194,304"):
         read_arrays(path, "an NPZ file")
 
 

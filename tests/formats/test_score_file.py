@@ -1,10 +1,18 @@
-"""Score files: round trips, and one clear line for each way to spoil one."""
+"""Files of scores and of counts."""
 
 import numpy as np
 import pytest
 
 from fl_audit.errors import InputError
-from fl_audit.formats.score_file import ScoreFile, read_score_file, write_score_file
+from fl_audit.formats.score_file import (
+    ScoreFile,
+    read_counts_file,
+    read_score_file,
+    write_score_file,
+)
+
+# Score files: round trips, and one clear line for each way to spoil one.
+
 
 GOOD = "canary_id,included,score\na,1,0.5\nb,0,-1e-3\n"
 
@@ -258,3 +266,67 @@ def test_what_a_way_of_including_needs(tmp_path, header, one, other, message):
 def test_a_column_named_pair_is_the_users_own_without_pairs(tmp_path):
     text = "canary_id,included,score,pair\na,1,0.5,x\nb,0,0.1,y\n"
     assert read_score_file(written(tmp_path, text)).pair == ()
+
+
+# Count files: what is read, and one clear line for each way to spoil one.
+
+
+def counts_written(tmp_path, text: str | bytes):
+    path = tmp_path / "counts.csv"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "fp,n0,fn,n1\n1,10,2,20\n0,5,5,5\n",
+        "n1,fn,n0,fp\r\n20,2,10,1\r\n5,5,5,0\r\n",
+        "fp,n0,fn,n1\n 1, 10, 2, 20\n\n0,5,5,5",
+    ],
+    ids=["plain", "another order and CRLF", "spaces and a blank line"],
+)
+def test_reads_a_row_per_base(tmp_path, text):
+    counts = read_counts_file(counts_written(tmp_path, text))
+    assert counts.fp.tolist() == [1, 0]
+    assert counts.n0.tolist() == [10, 5]
+    assert counts.fn.tolist() == [2, 5]
+    assert counts.n1.tolist() == [20, 5]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("fp,n0,fn\n1,2,1\n", "has no column 'n1'"),
+        ("fp,n0,fn,n1,fpr\n1,2,1,2,0\n", "unknown column 'fpr': did you mean 'fp'?"),
+        ("fp,n0,fn,n1\n", "must hold at least one row below the header, got none"),
+        ("", "has no column 'fp'"),
+        ("fp,n0,fn,n1\n1,2,1\n", "row 1: must have 4 fields"),
+        (
+            "fp,n0,fn,n1\n1,2,1,2\n1,2,x,2\n",
+            "row 2, column fn: must be a whole number from 0 to 999999999, got 'x'",
+        ),
+        ("fp,n0,fn,n1\n-1,2,1,2\n", "row 1, column fp: must be a whole number from 0 to"),
+        ("fp,n0,fn,n1\n1.0,2,1,2\n", "row 1, column fp: must be a whole number from 0 to"),
+        (
+            "fp,n0,fn,n1\n1,,1,2\n",
+            "row 1, column n0: must be a whole number from 0 to 999999999",
+        ),
+        ("fp,n0,fn,n1\n3,2,1,2\n", "row 1, column fp: must be at most n0, which is 2, got 3"),
+        ("fp,n0,fn,n1\n1,2,3,2\n", "row 1, column fn: must be at most n1, which is 2, got 3"),
+        ("fp,n0,fn,n1\n1,99999999999999999999,3,2\n", "row 1, column n0: must be a whole number"),
+        (b"\xff\xfe", "is not CSV"),
+    ],
+)
+def test_each_error_is_one_line_that_names_the_place(tmp_path, text, message):
+    path = counts_written(tmp_path, text)
+    with pytest.raises(InputError) as caught:
+        read_counts_file(path)
+    assert str(caught.value).startswith(str(path))
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file(tmp_path):
+    with pytest.raises(InputError, match="cannot be read"):
+        read_counts_file(tmp_path / "none.csv")

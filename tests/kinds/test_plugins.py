@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import signal
 import sys
 from pathlib import Path
 
@@ -11,48 +12,41 @@ import pytest
 from fl_audit.attacks.threat_models import THREAT_MODELS, remove_threat_model
 from fl_audit.cli import main
 from fl_audit.config.file import config_to_toml, load_config, load_recorded, recorded_config
+from fl_audit.engines.choice import RUNTIMES
 from fl_audit.errors import InputError
 from fl_audit.formats.text_files import parse_toml
 from fl_audit.kinds.registry import RecordedTable
 from fl_audit.mechanisms import MECHANISMS
 from fl_audit.participation import PATTERNS
-
-PAGE = Path(__file__).parents[2] / "docs" / "plugins.md"
+from fl_audit.tasks.kinds import TASKS
+from tests.engines.toy_engine import MeanOfVectors
+from tests.kinds.plugins_page import of_page, write_page
 
 
 @pytest.fixture(autouse=True)
-def _unregistered():
-    """Takes out again what a test's plugins have registered, and forgets their modules."""
+def as_in_a_new_process():
+    """A function that takes out what plugins have registered, and forgets their modules."""
     path, modules = list(sys.path), set(sys.modules)
-    before = [(registry, set(registry)) for registry in (PATTERNS, MECHANISMS)]
-    yield
-    forget(before)
-    sys.path[:] = path
-    for name in set(sys.modules) - modules:
-        if name.startswith("my_"):
-            del sys.modules[name]
+    before = [(kinds, set(kinds)) for kinds in (PATTERNS, MECHANISMS, TASKS, RUNTIMES)]
 
+    def forget():
+        for kinds, names in before:
+            for name in set(kinds) - names:
+                kinds.remove(name)
+        if "first_round" in THREAT_MODELS:
+            remove_threat_model(THREAT_MODELS["first_round"])
+        sys.path[:] = path
+        for name in set(sys.modules) - modules:
+            if name.startswith("my_"):
+                del sys.modules[name]
 
-def forget(before: list) -> None:
-    for registry, names in before:
-        for name in set(registry) - names:
-            registry.remove(name)
-    if "first_round" in THREAT_MODELS:
-        remove_threat_model(THREAT_MODELS["first_round"])
-
-
-def of_page(language: str) -> str:
-    (block,) = re.findall(rf"^```{language}\n(.*?)^```$", PAGE.read_text(), re.M | re.S)
-    return block
+    yield forget
+    forget()
 
 
 @pytest.fixture
 def path(tmp_path) -> Path:
-    """The config of the page, with its module beside it."""
-    (tmp_path / "my_kinds.py").write_text(of_page("python"))
-    path = tmp_path / "config.toml"
-    path.write_text(of_page("toml"))
-    return path
+    return write_page(tmp_path)
 
 
 def test_the_config_of_the_page_is_read_and_written(path):
@@ -158,16 +152,15 @@ def test_a_hostile_record_is_refused_in_one_line(kind, message):
 
 @pytest.mark.tff
 def test_the_page_is_planned_and_run_and_its_folder_read_without_the_plugin(
-    path, capsys, monkeypatch
+    path, capsys, monkeypatch, as_in_a_new_process
 ):
     monkeypatch.chdir(path.parent)
-    before = [(registry, set(registry)) for registry in (PATTERNS, MECHANISMS)]
     few = ["--set", "participation.rounds=4"]
     assert main(["plan", "config.toml", "--trials", "3", "--json", *few]) == 0
     assert "proven" in capsys.readouterr().out
     assert main(["run", "config.toml", "--out", "runs/one", *few]) == 0
     printed = capsys.readouterr().out.splitlines()
-    sentence = "An attacker who sees the noised update of the first round "
+    sentence = "Attacker with the noisy aggregate of the first round: "
     assert any(line.startswith(sentence) for line in printed)
     report = json.loads(Path("runs/one/report.json").read_text())
     assert {name: made["knows"] for name, made in report["statistics"].items()} == {
@@ -178,8 +171,7 @@ def test_the_page_is_planned_and_run_and_its_folder_read_without_the_plugin(
 
     # Whoever reads the folder has neither the module nor what it registers.
     Path("my_kinds.py").unlink()
-    del sys.modules["my_kinds"]
-    forget(before)
+    as_in_a_new_process()
     assert main(["show", "runs/one"]) == 0
     assert capsys.readouterr().out.splitlines()[:5] == printed[:5]
     assert main(["estimate", "runs/one", "--delta", "1e-3", "--json"]) == 0
@@ -187,3 +179,48 @@ def test_the_page_is_planned_and_run_and_its_folder_read_without_the_plugin(
     shutil.copytree("runs/one", "runs/two")
     assert main(["compare", "runs/one", "runs/two", "--json"]) == 0
     assert "my_kinds" not in sys.modules
+
+
+TOY_ENGINE = """
+from tests.engines import toy_engine
+toy_engine.register()
+"""
+
+
+@pytest.fixture
+def toy_path(path) -> Path:
+    """The config of the page with an engine from a plugin too, which needs no TensorFlow."""
+    (path.parent / "my_engine.py").write_text(TOY_ENGINE)
+    text = of_page("toml").replace('["my_kinds"]', '["my_kinds", "my_engine"]\nruntime = "toy"')
+    path.write_text(text.replace('"digits"', '"vectors"') + "checkpoint_every = 5\n")
+    return path
+
+
+def test_an_interrupted_run_of_plugins_goes_on_in_a_new_process(
+    toy_path, capsys, monkeypatch, as_in_a_new_process
+):
+    folder, train = toy_path.parent, MeanOfVectors.run_round
+    command = ["run", str(toy_path), "--out", str(folder / "run")]
+    assert main([*command[:-1], str(folder / "whole")]) == 0
+
+    def interrupted(engine, state, data, index):
+        if index == 7:
+            signal.raise_signal(signal.SIGINT)
+        return train(engine, state, data, index)
+
+    as_in_a_new_process()
+    with monkeypatch.context() as patch:
+        patch.setattr(MeanOfVectors, "run_round", interrupted)
+        assert main(command) == 128 + signal.SIGINT
+
+    as_in_a_new_process()
+    (folder / "my_kinds.py").rename(folder / "away.py")
+    capsys.readouterr()
+    assert main([*command, "--resume"]) == 2
+    assert "there is no module 'my_kinds'" in capsys.readouterr().err
+    (folder / "away.py").rename(folder / "my_kinds.py")
+    assert main([*command, "--resume"]) == 0
+    scores = sorted((folder / "whole").glob("scores_*.csv"))
+    assert [score.name for score in scores] == ["scores_final.csv", "scores_first.csv"]
+    for score in scores:
+        assert (folder / "run" / score.name).read_bytes() == score.read_bytes()

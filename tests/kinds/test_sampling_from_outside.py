@@ -27,13 +27,13 @@ from fl_audit.accounting import (
 from fl_audit.accounting.accountants import AccountedEpsilon, account_gaussian, epsilon_rdp
 from fl_audit.config import Canaries, GaussianFixed, TreeAggregation
 from fl_audit.config.file import config_to_toml, parse_config
-from fl_audit.formats.folders import read_record, release_fields, write_record
+from fl_audit.formats.run_record import read_record, write_record
 from fl_audit.kinds.table import PositiveInt, Table
 from fl_audit.mechanisms import describe, round_noise
 from fl_audit.participation import PATTERNS, Participation, ParticipationPattern, make_schedule
 from fl_audit.participation.schedule import Attendance, CanaryAttendance, Schedule, included_among
 from fl_audit.report import write_report
-from fl_audit.verdict.bearing import why_unfit
+from fl_audit.verdict.scope import why_unfit
 from tests.report.conftest import CONFIG, NUM_CANARIES, ROUNDS, fill
 
 
@@ -151,7 +151,7 @@ def test_a_run_folder_keeps_it_and_the_report_says_it(tmp_path):
     from fl_audit.formats.folders import RunFolder
 
     folder = fill(RunFolder(tmp_path))
-    made = dataclasses.replace(read_record(folder), **release_fields(released()))
+    made = dataclasses.replace(read_record(folder), release=released())
     write_record(folder, made)
     assert '"kind": "DrawnOnce"' in folder.record.read_text()
     assert read_record(folder).release == released()
@@ -171,7 +171,7 @@ def test_where_its_module_is_not_imported_nothing_is_taken_for_known(tmp_path):
     from fl_audit.formats.folders import RunFolder
 
     folder = fill(RunFolder(tmp_path))
-    write_record(folder, dataclasses.replace(read_record(folder), **release_fields(released())))
+    write_record(folder, dataclasses.replace(read_record(folder), release=released()))
     text = folder.record.read_text().replace("DrawnOnce", "DrawnElsewhere")
     folder.record.write_text(text)
     release = read_record(folder).release

@@ -11,7 +11,7 @@ from fl_audit.accounting import OneGroup, Release, account
 from fl_audit.accounting.accountants import account_gaussian
 from fl_audit.config.file import config_to_toml, load_config, parse_config
 from fl_audit.errors import InputError
-from fl_audit.formats.folders import RunRecord, release_fields
+from fl_audit.formats.run_record import RunRecord
 from fl_audit.kinds.table import PositiveInt, Table
 from fl_audit.mechanisms import describe, round_noise
 from fl_audit.participation import PATTERNS, Participation, ParticipationPattern, make_schedule
@@ -44,7 +44,8 @@ def schedule_of(config: OddAndEven, seed: int, roster: Roster) -> Schedule:
 
 
 def client_rounds(record: RunRecord, config: OddAndEven) -> str:
-    return f"Odd and even take turns, {config.first} first, {record.client_participations} each."
+    rounds = record.release.client.participations
+    return f"Odd and even take turns, {config.first} first, {rounds} each."
 
 
 def canary_rounds(config: OddAndEven) -> str:
@@ -158,7 +159,7 @@ def record_of(config) -> RunRecord:
         "num_canaries": POOL,
         "num_included": int(INCLUDED.sum()),
         "delta": 1e-5,
-        **release_fields(release_of(config)),
+        "release": release_of(config),
         "accuracy": 0.5,
     }
     return RunRecord(**blank | known)

@@ -20,7 +20,7 @@ class DoubledNoise(Table, Mechanism, frozen=True, tag_field="kind", tag="doubled
     clip_norm: float = 0.5
 
 
-def _aggregator(table, expected_cohort):
+def _aggregator(table, expected_cohort, num_rounds):
     import tensorflow_federated as tff
 
     return tff.aggregators.DifferentiallyPrivateFactory.gaussian_fixed(
@@ -43,11 +43,13 @@ PARTS = {
     "canary_norm": made_to_be_clipped,
     "noise_law": GAUSSIAN,
     "divides_by": "actual_cohort",
-    "trees": fresh_in_each_round,
+    "correlation": fresh_in_each_round,
     "why_not_checked": "it is a toy",
     "why_not_replayed": "it is a toy",
     "clip_words": lambda table: f"Toy clip at {table.clip_norm:g}",
-    "noise_words": lambda table, record: f", toy noise of {record.noise_multiplier:g}",
+    "noise_words": lambda table, record: (
+        f", toy noise of {record.release.noise.noise_multiplier:g}"
+    ),
 }
 
 

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 import tensorflow as tf
+import tensorflow_federated as tff
 
 from fl_audit.canaries.families import GaussianFamily, RademacherFamily
 from fl_audit.config import (
@@ -20,6 +21,7 @@ from fl_audit.config import (
 from fl_audit.engines.tff.compiled import LocalContext, local_runtime
 from fl_audit.errors import InputError
 from fl_audit.mechanisms import canary_norm, clip_and_noise, round_noise
+from fl_audit.mechanisms.distributed import scale_factor
 from fl_audit.run.folder import Checkpoint, load_checkpoint, save_checkpoint
 from tests.engines.tff.aggregation import Aggregation
 
@@ -175,6 +177,34 @@ def test_distributed_noise_zeroing_and_clip(aggregation_of):
     assert abs(added @ canary) < 5.5
 
 
+def test_distributed_noise_at_a_fixed_clip_norm(aggregation_of):
+    dim = 3000
+    config = Distributed(noise_multiplier=0.3, clip_norm=CLIP)
+    noise = round_noise(config, COHORT)
+    assert (noise.sum_noise_multiplier, noise.count_noise_stddev) == (0.3, 0.0)
+    aggregation = aggregation_of(config, dim)
+    before = clip_and_noise(aggregation.config, aggregation.state)
+    assert (before.clip_norm, before.stddev) == (CLIP, 0.3 * CLIP)
+    clip, _ = aggregation.state[0]
+    scale = float(clip["inner_agg"]["scale_factor"])
+    # TFF computes the scale in TensorFlow; ours is what accounting rests on.
+    assert scale == pytest.approx(scale_factor(config, CLIP, 4, 4096), rel=1e-6)
+    assert noise.grid.cells <= scale * CLIP * (1 + 1e-6)
+    assert math.sqrt(4096) <= 0.01 * scale * CLIP
+    canary = unit(dim)
+    arrived = aggregation.run([canary_norm(config, aggregation.state) * canary] * 4)
+    added = (arrived - CLIP * canary) * 4 / before.stddev
+    # As above: 5.5 standard errors fail once in 1e7.
+    assert abs((added**2).mean() - 1) < 5.5 * (2 / dim) ** 0.5
+    assert abs(added @ canary) < 5.5
+
+
+def test_too_coarse_a_grid_for_a_model_is_refused(aggregation_of):
+    config = Distributed(noise_multiplier=0.3, clip_norm=CLIP, bits=12)
+    with pytest.raises(InputError, match=r"norm_inflation: rounding 3,000 parameters .* 12 bits"):
+        aggregation_of(config, 3000)
+
+
 @pytest.mark.slow
 def test_a_distributed_canary_arrives_at_the_clip_norm(aggregation_of):
     config = Distributed(noise_multiplier=0.0, zeroing=AdaptiveZeroing())
@@ -207,3 +237,18 @@ def test_noise_of_a_round(config, multiplier):
     noise = round_noise(config, COHORT)
     assert noise.noise_multiplier == noise.sum_noise_multiplier == multiplier
     assert noise.count_noise_stddev == 0
+
+
+@pytest.mark.parametrize("multiplier", [0.0, 0.01, 0.3, 1.9])
+@pytest.mark.parametrize("count_stddev", [None, 1.0, 40.0])
+def test_noise_is_split_as_tff_splits_it(multiplier, count_stddev):
+    split = tff.aggregators.differential_privacy.adaptive_clip_noise_params
+    config = GaussianAdaptive(noise_multiplier=multiplier, clipped_count_stddev=count_stddev)
+    made = round_noise(config, 22.7)
+    expected = split(multiplier, 22.7, count_stddev)
+    assert (made.sum_noise_multiplier, made.count_noise_stddev) == expected
+
+
+def test_too_little_noise_on_the_count_is_refused():
+    with pytest.raises(InputError, match=r"clipped_count_stddev: 0.2 clients is too little"):
+        round_noise(GaussianAdaptive(noise_multiplier=0.4), 4.0)

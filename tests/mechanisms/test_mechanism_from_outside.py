@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from fl_audit.accounting import Denominator, Noise, NoiseLaw, account
-from fl_audit.accounting.accountants import GAUSSIAN, SKELLAM, account_gaussian
+from fl_audit.accounting.accountants import GAUSSIAN, account_gaussian
+from fl_audit.accounting.skellam import SKELLAM
 from fl_audit.checks import why_not_checked
 from fl_audit.config import Canaries, EveryRound
 from fl_audit.config.file import config_to_toml, load_config
@@ -98,7 +99,7 @@ def test_its_aggregator_is_made_and_read(registered):
     import tensorflow_federated as tff
 
     table = DoubledNoise(noise_multiplier=0.7)
-    process = make_aggregator(table, 4.0).create(tff.TensorType(np.float32, [3]))
+    process = make_aggregator(table, 4.0, 3).create(tff.TensorType(np.float32, [3]))
     state = process.initialize()
     found = clip_and_noise(table, state)
     assert (found.clip_norm, found.stddev) == pytest.approx((0.5, 0.7))
@@ -125,6 +126,7 @@ def test_all_mechanisms_are_known_without_tensorflow():
         "gaussian_adaptive",
         "gaussian_fixed",
         "tree_aggregation",
+        "matrix_factorisation",
         "distributed",
         "none",
     ]

@@ -86,8 +86,14 @@ def test_kinds_and_their_round_trip(tmp_path, text, mechanism):
             "key `mechanism`: noise_multiplier (or epsilon) is missing",
         ),
         ("kind = 'distributed'\nnoise_multiplier = 1\nbits = 23", "key `mechanism.bits`"),
-        # No matrix factorisation but the tree's is at hand.
-        ("kind = 'matrix_factorisation'", "did you mean 'tree_aggregation'?"),
+        (
+            "kind = 'matrix_factorisation'\nnoise_multiplier = 1\nclip_norm = 1\nstrategy = 'blt'",
+            "key `mechanism`: strategy 'blt' needs buffers",
+        ),
+        (
+            "kind = 'matrix_factorisation'\ntarget_quantile = 0.5",
+            "unknown key `mechanism.target_quantile`",
+        ),
         (
             "kind = 'none'\ncanary_norm = 1\n[mechanism.zeroing]\nnorm = 1",
             "key `mechanism.zeroing.kind` is missing; one of fixed, adaptive",

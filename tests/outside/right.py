@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from fl_audit.attacks import RoundScorer
+from tests.outside.frameworks import FlowerSystem, NVFlareSystem
 from tests.outside.systems import CLIP, COHORT, DELTA, System, gaussian_epsilon
+from tests.outside.trained_run import TrainedSystem
 
 
 class _Restarted(System):
@@ -22,7 +24,7 @@ class _BackToACheckpoint(System):
     """The server scores rounds 11 and 12 once more with new noise: it went back."""
 
     def _write_loop(self, folder: Path) -> None:
-        scorer = RoundScorer.create(folder, self.pool, self.rounds, self.listed(self))
+        scorer = self.scorer(folder)
         rounds = dict(self.aggregates())
         lost = {t: rounds[t] + self.random.normal(0, 1e-3, self.dim) for t in (10, 11)}
         for t, handed in [*list(rounds.items())[:12], *lost.items(), *list(rounds.items())[12:]]:
@@ -176,10 +178,22 @@ RIGHT: dict[str, Callable[[], System]] = {
     "sampling that the claim counts on": lambda: System(
         takes_part=_poisson,
         claim=_amplified(1.0, 0.05, 20) + 0.001,
-        participation=AMPLIFIED,
+        participation=lambda s: AMPLIFIED,
     ),
-    "clients of one round and weight 1": lambda: System(
-        participation={"sampling": "none", "client_rounds": 1, "client_weight": 1.0}
+    "nothing said of clients": lambda: System(participation=lambda s: None),
+    "noise told": lambda: System(
+        noise_told=lambda s, t: (CLIP / COHORT, (COHORT + s.turns[t].sum()) * CLIP / COHORT)
     ),
+    "Flower": FlowerSystem,
+    "Flower, three rounds each": lambda: FlowerSystem(
+        repeats=3, claim=gaussian_epsilon(1 / math.sqrt(3)) + 0.01
+    ),
+    "NVFlare": NVFlareSystem,
+    "NVFlare, no lengths handed over": lambda: NVFlareSystem(promised=lambda s, t: None),
+    "a run": TrainedSystem,
+    "a run with little noise, claimed so": lambda: TrainedSystem(
+        0.3, claim=gaussian_epsilon(0.3) + 0.01
+    ),
+    "a run of 30 canaries": lambda: TrainedSystem(count=30),
 }
 """Systems by what is unusual. None is contradicted, refused, or said to have lost its canaries."""

@@ -5,7 +5,9 @@ command line. A system has 20 or more rounds of clipped updates, their
 sum over a denominator, Gaussian noise, and 400 canaries in 2,000 dimensions, each in one round.
 
 Its claim is 3.14 at delta 1e-3, which is noise of 1.0 clip norms; a wrong system has 0.5, which is
-an epsilon of 7.58, and something that hides it from the audit.
+an epsilon of 7.58, and something that hides it from the audit. It is claimed as a point, of which
+400 canaries could contradict no less than 8, and as the Gaussian curve through it: of that they
+contradict 6, so that a right system is consistent and a wrong one would have to hide.
 """
 
 import contextlib
@@ -20,7 +22,7 @@ from typing import Any
 import numpy as np
 from scipy import optimize, stats
 
-from fl_audit.attacks import CanaryPool, RoundScorer
+from fl_audit.attacks import CanaryPool, Participation, RoundScorer
 from fl_audit.cli import main
 
 DELTA, CLAIM = 1e-3, 3.14
@@ -54,9 +56,12 @@ class System:
       release: What the system makes of the sum of a round.
       scored: What the engineer hands over of a released aggregate.
       promised: The length of a canary that the engineer says; None says nothing.
+      noise_told: The standard deviation of a round's noise and the aggregate's greatest length
+        without it, as the engineer says; None where nothing is said.
       listed: The rounds of each canary, from 1, as the engineer lists them.
       is_scored: Whether the engineer hands over a round, from 0.
       after: What becomes of the folder at the end.
+      participation: How clients take part, as the engineer says; None where nothing is said.
     """
 
     noise: float = 1.0
@@ -88,12 +93,17 @@ class System:
     promised: Callable[["System", int], float | None] = lambda s, t: (
         s.clip(s, t) / s.denominator(s, t)
     )
+    noise_told: Callable[["System", int], tuple[float, float]] | None = None
     listed: Callable[["System"], list[list[int]] | None] = lambda s: [
         [int(t) + 1 for t in np.flatnonzero(row)] for row in s.turns.T
     ]
     is_scored: Callable[["System", int], bool] = lambda s, t: True
     after: Callable[["System", Path], None] = lambda s, folder: None
-    participation: dict[str, Any] | None = None
+    participation: Callable[["System"], dict[str, Any] | None] = lambda s: {
+        "sampling": "none",
+        "client_rounds": s.repeats,
+        "client_weight": 1.0,
+    }
     memory: dict[str, Any] = field(default_factory=dict)
 
     def prepare(self) -> None:
@@ -103,10 +113,14 @@ class System:
         self.vectors = np.stack([self.pool.vector(c) for c in range(self.count)])
         self.included = self.pool.included
         self.turns = np.zeros((self.rounds, self.count), bool)
+        self.deal()
+        self.present = self.included if self.takes_part is None else self.takes_part(self)
+
+    def deal(self) -> None:
+        """Draws the rounds of canaries, included or not, into `turns`."""
         for _ in range(self.repeats):
             order = self.random.permutation(np.arange(self.count) % self.rounds)
             self.turns[order, np.arange(self.count)] = True
-        self.present = self.included if self.takes_part is None else self.takes_part(self)
 
     def truth_of_a_client(self) -> float:
         return gaussian_epsilon(self.noise) if self.truth is None else self.truth
@@ -114,24 +128,41 @@ class System:
     def aggregates(self):
         """The rounds that are handed over: index from 0, and what is handed over."""
         for t in range(self.rounds):
-            total = self.clients(self, t)
-            for canary in np.flatnonzero(self.turns[t] & self.present):
-                total = total + self.update(self, int(canary), t)
-            handed = self.scored(self, t, self.release(self, t, total))
+            handed = self.handed_over(t, np.flatnonzero(self.turns[t] & self.present))
             if self.is_scored(self, t):
-                yield t, np.asarray(handed).astype(self.dtype)
+                yield t, handed.astype(self.dtype)
+
+    def handed_over(self, t: int, canaries: Sequence[int] | np.ndarray) -> np.ndarray:
+        """Trains a round, from 0, with some canaries, and gives what is handed over of it."""
+        total = self.clients(self, t)
+        for canary in canaries:
+            total = total + self.update(self, int(canary), t)
+        return np.asarray(self.scored(self, t, self.release(self, t, total)))
+
+    def claimed_mu(self) -> float:
+        """The mu of the Gaussian curve through the claim."""
+        noise = optimize.brentq(lambda z: gaussian_epsilon(z) - self.claim, 0.04, 200.0)
+        return 1 / float(noise)
 
     def write(self, folder: Path) -> list[str]:
-        """Trains, hands over, and gives what `fl-audit estimate` is called with."""
+        """Trains, hands over, and gives what `fl-audit estimate` is called with, but the claim."""
         self.prepare()
-        getattr(self, f"_write_{self.way}")(folder)
-        if self.participation is not None:
-            (folder / "participation.json").write_text(json.dumps(self.participation))
+        self._hand_over(folder)
+        told = self.participation(self)
+        if told is not None and self.way in ("log", "cosines", "nvflare"):
+            (folder / "participation.json").write_text(json.dumps(told))
         self.after(self, folder)
-        claim = ("--claimed-epsilon", str(self.claim))
         if self.way == "scores":
-            return [str(folder / "scores.csv"), "--dim", str(self.dim), *claim]
-        return [str(folder), *claim]
+            return [str(folder / "scores.csv"), "--dim", str(self.dim)]
+        return [str(folder)]
+
+    def kinds(self) -> contextlib.AbstractContextManager[None]:
+        """A block in which the folder can be read."""
+        return contextlib.nullcontext()
+
+    def _hand_over(self, folder: Path) -> None:
+        """Trains, and writes the folder in the system's way."""
+        getattr(self, f"_write_{self.way}")(folder)
 
     def _write_log(self, folder: Path) -> None:
         self._write_pool(folder)
@@ -153,12 +184,26 @@ class System:
         self._write_rounds(folder, lengths)
 
     def _write_loop(self, folder: Path) -> None:
-        scorer = RoundScorer.create(folder, self.pool, self.rounds, self.listed(self))
+        scorer = self.scorer(folder)
         for t, handed in self.aggregates():
             promise = self._promise(t)
-            scorer.score_round(t + 1, handed, canary_length=None if np.isnan(promise) else promise)
+            stddev, bound = (None, None) if self.noise_told is None else self.noise_told(self, t)
+            scorer.score_round(
+                t + 1,
+                handed,
+                canary_length=None if np.isnan(promise) else promise,
+                noise_stddev=stddev,
+                norm_bound=bound,
+            )
             scorer = self.between(t, scorer, folder)
         scorer.finish()
+
+    def scorer(self, folder: Path) -> RoundScorer:
+        """The scorer of a loop."""
+        told = self.participation(self)
+        said = None if told is None else Participation(**told)
+        listed = self.listed(self)
+        return RoundScorer.create(folder, self.pool, self.rounds, listed, participation=said)
 
     def between(self, t: int, scorer: RoundScorer, folder: Path) -> RoundScorer:
         """What happens between two rounds of a loop."""
@@ -189,6 +234,9 @@ class System:
 
     def _write_rounds(self, folder: Path, lengths: np.ndarray) -> None:
         np.save(folder / "round_lengths.npy", lengths)
+        if self.noise_told is not None:
+            told = np.array([self.noise_told(self, t) for t in range(self.rounds)])
+            np.save(folder / "round_mechanism.npy", told)
         listed = self.listed(self)
         if listed is None:
             return
@@ -204,14 +252,12 @@ class Answer:
     """What the command says of a folder.
 
     Attributes:
-      status: The exit status.
       outcome: "consistent", "contradicted", "inconclusive", or "refused" for bad input.
       detectable: The smallest epsilon that would have been contradicted; None where none is said.
       arrival: The state of arrival; None where nothing is said of it.
       text: The line of bad input, or the verdict's sentences.
     """
 
-    status: int
     outcome: str
     detectable: float | None
     arrival: str | None
@@ -225,13 +271,16 @@ def ask(arguments: Sequence[str]) -> Answer:
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(error):
         status = main(words)
     if status == 2:
-        return Answer(status, "refused", None, None, error.getvalue())
-    found = json.loads(out.getvalue())
+        return Answer("refused", None, None, error.getvalue())
+    return answer_of(json.loads(out.getvalue()))
+
+
+def answer_of(found: dict[str, Any]) -> Answer:
+    """What the JSON of a command, or of a run's report, says."""
     verdict = found["verdict"]
     detectable = verdict.get("detectable_epsilon")
     arrival = found.get("arrival") or {}
     return Answer(
-        status,
         verdict["outcome"],
         float("inf") if detectable == "inf" else detectable,
         arrival.get("state"),

@@ -5,11 +5,14 @@ import math
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from fl_audit.attacks import CanaryPool, RoundScorer
+from tests.outside.frameworks import FlowerSystem, NVFlareSystem
 from tests.outside.systems import CLIP, COHORT, System, gaussian_epsilon
+from tests.outside.trained_run import TrainedSystem
 
 HALF = 0.5
 
@@ -38,6 +41,15 @@ def _rarely(s: System) -> np.ndarray:
     return s.included
 
 
+def _poisson(s: System) -> dict[str, Any]:
+    coins = {"sampling": "poisson", "probability": 0.2 / s.rounds, "client_rounds": None}
+    return {**coins, "client_weight": 1.0, "claim_counts_on_sampling": False}
+
+
+def _clients(**may: float) -> Callable[[System], dict[str, Any]]:
+    return lambda s: {"sampling": "none", **may}
+
+
 def _in_the_first_half(s: System) -> np.ndarray:
     s.turns = np.roll(s.turns, 0)
     s.turns[: s.rounds // 2] |= s.turns[s.rounds // 2 :]
@@ -60,6 +72,16 @@ def _bare_coordinates(share: float):
 def _same_noise(s: System, t: int) -> np.ndarray:
     drawn = s.memory.setdefault("noise", s.random.normal(size=s.dim))
     return s.noise * s.clip(s, t) * drawn
+
+
+def _unclipped(times: float) -> Callable[[System, int], np.ndarray]:
+    return lambda s, t: s.random.normal(0, times * CLIP / s.dim**0.5, s.dim)
+
+
+def _told(s: System, t: int) -> tuple[float, float]:
+    """The noise as it should be, and the most that the clients of a round add up to."""
+    most = COHORT + (s.turns[t] & s.included).sum()
+    return s.clip(s, t) / COHORT, most * s.clip(s, t) / COHORT
 
 
 def _round_before(s: System, t: int, release: np.ndarray) -> np.ndarray:
@@ -173,9 +195,11 @@ WRONG: dict[str, Callable[[], System]] = {
     "every third round of 30": lambda: System(HALF, rounds=30, is_scored=lambda s, t: t % 3 == 0),
     "a log that ends in the middle": lambda: System(HALF, is_scored=lambda s, t: t < s.rounds // 2),
     "a log that ends after 3 rounds of 20": lambda: System(HALF, is_scored=lambda s, t: t < 3),
-    "Poisson sampling with q T = 0.2": lambda: System(HALF, takes_part=_rarely),
+    "Poisson sampling with q T = 0.2": lambda: System(
+        HALF, takes_part=_rarely, participation=_poisson
+    ),
     "Poisson sampling with q T = 0.2, in a loop": lambda: System(
-        HALF, way="loop", takes_part=_rarely
+        HALF, way="loop", takes_part=_rarely, participation=_poisson
     ),
     # A.3: files that are about different rounds.
     "finished at round 10, and the noise lost afterwards": lambda: _FinishedEarly(
@@ -207,20 +231,40 @@ WRONG: dict[str, Callable[[], System]] = {
     "all excluded canaries take part": lambda: System(HALF, takes_part=_excluded_too(1.1)),
     # A.6: the mechanism is broken where canaries hardly see it.
     "a tenth of the coordinates without noise": lambda: System(
-        1.0, make_noise=_bare_coordinates(0.1), truth=math.inf
+        1.0, make_noise=_bare_coordinates(0.1), truth=math.inf, noise_told=_told
     ),
-    "the same noise in every round": lambda: System(1.0, make_noise=_same_noise, truth=math.inf),
+    "a tenth of the coordinates without noise, in a loop": lambda: System(
+        1.0, way="loop", make_noise=_bare_coordinates(0.1), truth=math.inf, noise_told=_told
+    ),
+    "the same noise in every round": lambda: System(
+        1.0, make_noise=_same_noise, truth=math.inf, noise_told=_told
+    ),
+    "the same noise in every round, in a loop": lambda: System(
+        1.0, way="loop", make_noise=_same_noise, truth=math.inf, noise_told=_told
+    ),
     "clients that are not clipped": lambda: System(
-        1.0,
-        clients=lambda s, t: s.random.normal(0, 20 * CLIP / s.dim**0.5, s.dim),
-        truth=gaussian_epsilon(0.05),
+        1.0, clients=_unclipped(60), truth=700.0, noise_told=_told
     ),
+    **{
+        f"{what}, and no word of the noise": make
+        for what, make in {
+            "a tenth of the coordinates without noise": lambda: System(
+                1.0, make_noise=_bare_coordinates(0.1), truth=math.inf
+            ),
+            "the same noise in every round": lambda: System(
+                1.0, make_noise=_same_noise, truth=math.inf
+            ),
+            "clients that are not clipped": lambda: System(
+                1.0, clients=_unclipped(20), truth=gaussian_epsilon(0.05)
+            ),
+        }.items()
+    },
     # A.7: how often and with what weight.
     "clients of ten rounds, canaries of one": lambda: System(
-        1.0, participation={"sampling": "none", "client_rounds": 10}, truth=MANY_TIMES
+        1.0, participation=_clients(client_rounds=10), truth=MANY_TIMES
     ),
     "clients of weight 100, canaries of 1": lambda: System(
-        1.0, participation={"sampling": "none", "client_weight": 100.0}, truth=700.0
+        1.0, participation=_clients(client_rounds=1, client_weight=100.0), truth=700.0
     ),
     "noise lost after the canaries' last round": lambda: System(
         1.0,
@@ -268,6 +312,86 @@ WRONG: dict[str, Callable[[], System]] = {
     "a score file of canaries that never came": lambda: System(
         HALF, way="scores", update=_times(0.0)
     ),
+    "a score file with three of four presentations lost": lambda: System(
+        HALF, way="scores", update=_arrives(0.25)
+    ),
+    "a score file, coins shuffled": lambda: System(
+        HALF, way="scores", takes_part=lambda s: s.random.permutation(s.included)
+    ),
+    # Cosines alone.
+    "cosines, three of four presentations lost": lambda: System(
+        HALF, way="cosines", update=_arrives(0.25)
+    ),
+    "cosines of the wrong sign": lambda: System(HALF, way="cosines", scored=lambda s, t, r: -r),
+    "cosines, half of the excluded canaries takes part": lambda: System(
+        HALF, way="cosines", takes_part=_excluded_too(0.5)
+    ),
+    # Inside Flower.
+    "Flower: canaries clipped twice": lambda: FlowerSystem(HALF, update=_times(0.7)),
+    "Flower: three of four presentations lost": lambda: FlowerSystem(HALF, update=_arrives(0.25)),
+    "Flower: half dropped, and the mean of those who came": lambda: FlowerSystem(
+        HALF, update=_arrives(0.5), denominator=lambda s, t: COHORT / 2
+    ),
+    "Flower: every fifth round has an aggregate": lambda: FlowerSystem(
+        HALF, is_scored=lambda s, t: t % 5 == 0
+    ),
+    "Flower: excluded canaries answer too": lambda: FlowerSystem(
+        HALF, takes_part=_excluded_too(0.3)
+    ),
+    "Flower: a strategy with momentum inside": lambda: FlowerSystem(HALF, scored=_momentum),
+    "Flower: the noise is added outside the audit": lambda: FlowerSystem(
+        HALF, scored=lambda s, t, r: r + 2 * s.make_noise(s, t) / COHORT
+    ),
+    "Flower: clients of ten rounds": lambda: FlowerSystem(
+        1.0, participation=_clients(client_rounds=10), truth=MANY_TIMES
+    ),
+    # Inside NVFlare.
+    "NVFlare: canaries weigh 0.7 times as much as sites": lambda: NVFlareSystem(
+        HALF, update=_times(0.7)
+    ),
+    "NVFlare: long answers are dropped": lambda: NVFlareSystem(HALF, update=_times(0.0)),
+    "NVFlare: three of four canaries dropped": lambda: NVFlareSystem(HALF, update=_arrives(0.25)),
+    "NVFlare: rounds without sites": lambda: NVFlareSystem(HALF, is_scored=lambda s, t: t % 5 == 0),
+    "NVFlare: the wrong sign": lambda: NVFlareSystem(HALF, scored=lambda s, t, r: -r),
+    "NVFlare: the aggregate of the round before": lambda: NVFlareSystem(HALF, scored=_round_before),
+    "NVFlare: sites in ten rounds": lambda: NVFlareSystem(
+        1.0, participation=_clients(client_rounds=10), truth=MANY_TIMES
+    ),
+    # A run, whose engine is wrong; its config states the noise that it has, unless said otherwise.
+    "a run with canaries 0.7 times as long": lambda: TrainedSystem(HALF, update=_times(0.7)),
+    "a run with canaries half as long": lambda: TrainedSystem(HALF, update=_times(0.5)),
+    "a run that loses three of four presentations": lambda: TrainedSystem(
+        HALF, update=_arrives(0.25)
+    ),
+    "a run that loses one of four presentations": lambda: TrainedSystem(
+        HALF, update=_arrives(0.75)
+    ),
+    "a run in which half of the excluded canaries takes part": lambda: TrainedSystem(
+        HALF, takes_part=_excluded_too(0.5)
+    ),
+    "a run with coins shuffled": lambda: TrainedSystem(
+        HALF, takes_part=lambda s: s.random.permutation(s.included)
+    ),
+    "a run that shows the wrong sign": lambda: TrainedSystem(HALF, scored=lambda s, t, r: -r),
+    "a run that shows the round before": lambda: TrainedSystem(HALF, scored=_round_before),
+    "a run that shows momentum": lambda: TrainedSystem(HALF, scored=_momentum),
+    "a run that shows variables in another order": lambda: TrainedSystem(
+        HALF, scored=lambda s, t, r: np.roll(r, 100)
+    ),
+    "a run with half of the configured noise": lambda: TrainedSystem(HALF, configured=1.0),
+    "a run with the same noise in every round": lambda: TrainedSystem(
+        1.0, make_noise=_same_noise, truth=math.inf
+    ),
+    "a run that loses its noise in the middle": lambda: TrainedSystem(
+        1.0, make_noise=_noise_until(10, 1.0, 0.05), truth=gaussian_epsilon(0.05)
+    ),
+    "a run without noise on a tenth of the coordinates": lambda: TrainedSystem(
+        1.0, make_noise=_bare_coordinates(0.1), truth=math.inf
+    ),
 }
 """Systems by what is wrong. None may be called consistent where its truth is above what was
-detectable."""
+detectable, unless what is wrong is in UNSEEN."""
+
+UNSEEN = {name for name in WRONG if name.endswith("no word of the noise")}
+"""What canaries do not see, and checks of the mechanism would, were they told of the noise: such a
+log may be consistent if the verdict says that the mechanism was not checked."""

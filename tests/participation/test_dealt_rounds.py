@@ -3,7 +3,18 @@
 import numpy as np
 import pytest
 
-from fl_audit.config import Bernoulli, EveryRound, MinSeparation, Replay, Shuffle, Uniform
+from fl_audit.config import (
+    BallsInBins,
+    Bernoulli,
+    BMinSep,
+    CyclicPoisson,
+    EveryRound,
+    MinSeparation,
+    RandomAllocation,
+    Replay,
+    Shuffle,
+    Uniform,
+)
 from tests.participation.attendance import INCLUDED, POOL, schedule_of
 
 NUM_CLIENTS, ROUNDS = 40, 24
@@ -21,6 +32,11 @@ PATTERNS = [
     EveryRound(rounds=ROUNDS),
     MinSeparation(**SIZES, separation=4),
     MinSeparation(**SIZES, separation=4, canaries="most_frequent"),
+    CyclicPoisson(**SIZES, separation=4),
+    Bernoulli(**SIZES, largest_round=7),
+    BallsInBins(**SIZES),
+    RandomAllocation(**SIZES),
+    BMinSep(**SIZES, separation=4),
 ]
 
 

@@ -4,66 +4,113 @@ import dataclasses
 
 import pytest
 
+from fl_audit.accounting.release import (
+    Denominator,
+    FixedRounds,
+    FixedSizeSampling,
+    Noise,
+    Party,
+    PoissonSampling,
+    Release,
+    Sampling,
+)
 from fl_audit.config import (
+    BallsInBins,
     Bernoulli,
+    BMinSep,
+    CyclicPoisson,
     EveryRound,
     MinSeparation,
+    RandomAllocation,
     Replay,
     Shuffle,
     Uniform,
 )
-from fl_audit.formats.folders import RunRecord
+from fl_audit.formats.run_record import RunRecord
 from fl_audit.participation.schedule import canary_rounds, client_rounds
 
 SIZES = {"rounds": 40, "clients_per_round": 30}
-FACTS = {"num_clients": 300, "client_participations": 4}
-"""All that a sentence may need of a record but what tells patterns apart."""
 
 
-def record_of(**facts) -> RunRecord:
-    """A record that knows nothing else."""
-    return RunRecord(**{field.name: None for field in dataclasses.fields(RunRecord)} | facts)
+def record_of(client: Sampling) -> RunRecord:
+    """A record that says of the run how clients' rounds are drawn, and little else."""
+    party = Party(client)
+    release = Release(
+        rounds=40,
+        noise=Noise("gaussian", 1.0, 1.0),
+        denominator=Denominator("expected_cohort", 30.0),
+        client=party,
+        canary=party,
+    )
+    blank = dict.fromkeys(field.name for field in dataclasses.fields(RunRecord))
+    return RunRecord(**blank | {"num_clients": 300, "release": release})
 
 
 @pytest.mark.parametrize(
-    ("participation", "record", "sentence"),
+    ("participation", "sampling", "sentence"),
     [
         (
             Shuffle(**SIZES),
-            {},
+            FixedRounds(4),
             "Clients are shuffled: 30 clients a round, each client in at most 4",
         ),
         (
             Bernoulli(**SIZES),
-            {"sampling_probability": 0.1},
+            PoissonSampling(0.1),
             "each joins each round with probability 0.100, 30 clients a round on average.",
         ),
         (
             Uniform(**SIZES),
-            {"sample_size": 50, "sampled_from": 500},
+            FixedSizeSampling(50, 500),
             "Each round draws 50 of 500 clients and canaries, uniformly without replacement; an",
         ),
         (
             Uniform(**SIZES, canaries="repeats"),
-            {"sample_size": 30, "sampled_from": 300},
+            FixedSizeSampling(30, 300),
             "Each round draws 30 of 300 clients, uniformly without replacement.",
         ),
-        (EveryRound(rounds=40), {}, "Every client takes part in every round."),
+        (EveryRound(rounds=40), FixedRounds(40), "Every client takes part in every round."),
         (
             MinSeparation(**SIZES, separation=10),
-            {},
+            FixedRounds(4),
             "into 10 groups that take turns, so that a client checks in at most every 10 rounds: "
             "30 clients a round, each client in at most 4 rounds.",
         ),
         (
-            Replay(path="/somewhere/log.csv"),
+            CyclicPoisson(**SIZES, separation=5),
+            FixedRounds(4),
+            "into 5 groups that take turns, and are Poisson-sampled in them: each joins each round "
+            "of its group with probability 0.500, 30 clients a round on average.",
+        ),
+        (
+            Bernoulli(**SIZES, largest_round=50),
             {},
+            "probability 0.100, 30 clients a round on average and 50 at most.",
+        ),
+        (
+            BallsInBins(**SIZES),
+            {},
+            "Each client draws one of 10 groups that take turns, 30.0 clients a round on average.",
+        ),
+        (
+            RandomAllocation(**SIZES),
+            {},
+            "Each client draws 4 rounds of 40, 30.0 clients a round on average.",
+        ),
+        (
+            BMinSep(**SIZES, separation=6),
+            {},
+            "A client that was in none of the last 5 rounds joins with probability 0.200, 30",
+        ),
+        (
+            Replay(path="/somewhere/log.csv"),
+            FixedRounds(4),
             "Clients take part as a production log says, each client in at most 4 rounds.",
         ),
     ],
 )
-def test_sentences_on_real_clients(participation, record, sentence):
-    assert sentence in client_rounds(record_of(**FACTS, **record), participation)
+def test_sentences_on_real_clients(participation, sampling, sentence):
+    assert sentence in client_rounds(record_of(sampling), participation)
 
 
 @pytest.mark.parametrize(
@@ -86,6 +133,7 @@ def test_sentences_on_real_clients(participation, record, sentence):
             MinSeparation(**SIZES, separation=10, canaries="most_frequent"),
             "all those of a group, drawn at random for each canary.",
         ),
+        (CyclicPoisson(**SIZES, separation=5), "drawn like a client’s."),
         (Replay(path="log.csv"), "those of a client of the log, drawn at random for each canary."),
         (
             Replay(path="log.csv", canaries="most_frequent"),

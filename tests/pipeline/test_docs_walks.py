@@ -84,6 +84,23 @@ def _plugins(folder: Path) -> list[str]:
     return []
 
 
+def _short_config(folder: Path) -> list[str]:
+    """A config that needs no setting, as a commitment allows none."""
+    _config(folder)
+    path = folder / "config.toml"
+    text = path.read_text(encoding="utf-8").replace("\nrounds = 100", "\nrounds = 12")
+    path.write_text(text.replace("\ncount = 500", "\ncount = 60"))
+    return []
+
+
+def _finished_run(folder: Path) -> list[str]:
+    _short_config(folder)
+    text = (ROOT / "docs/release_sheet.md").read_text(encoding="utf-8")
+    (folder / "statement.toml").write_text(blocks(text, "toml")[0])
+    main(["run", str(folder / "config.toml"), "--out", str(folder / "runs/release")])
+    return []
+
+
 _FEW_CLIENTS = ("participation.clients_per_round=2", "participation.rounds=4", "canaries.count=20")
 
 WALKS = {
@@ -95,9 +112,12 @@ WALKS = {
     "docs/patterns.md": Walk(),
     "docs/plugins.md": Walk(_plugins, changes=()),
     "docs/release.md": Walk(_config_with_claim),
+    "docs/release_sheet.md": Walk(_finished_run),
     "docs/research.md": Walk(_stackoverflow, _FEW_CLIENTS),
+    "docs/runs.md": Walk(),
     "docs/tutorial.md": Walk(changes=(), statuses={"estimate runs/noise_0.3": 3}),
     "docs/verdict.md": Walk(_config),
+    "docs/verify.md": Walk(_short_config, changes=()),
 }
 
 
@@ -133,7 +153,7 @@ def _shown(page: Path) -> list[str]:
     return [
         block
         for block in found
-        if re.match(r"    (noise mult|guaranteed|canaries a|verdict)", block)
+        if re.match(r"    (noise mult|upper bound|canary check|verdict)", block)
     ]
 
 
@@ -153,6 +173,8 @@ def test_the_commands_of_a_page_run_in_its_order(name, tmp_path, monkeypatch, ca
         allowed = {0, walk.statuses.get(" ".join(called[:2]), 0)}
         if "--claimed-epsilon" in called or walk.prepare is _config_with_claim:
             allowed.add(3)
+        if "--require" in called:
+            allowed.add(4)  # so few canaries are inconclusive
         out = capsys.readouterr()
         assert status in allowed, f"{' '.join(called)}: {out.err}"
         printed += out.out

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from fl_audit.cli import main
+from fl_audit.verification import verify_folder
 from tests.small_configs import TINY_RUN
 
 pytestmark = pytest.mark.tff
@@ -70,6 +71,7 @@ def _check_resumes(out: Path, config: Path, whole: Path) -> None:
         assert main(["run", str(config), "--out", str(out), *resume]) == 0
     assert _scores(out) == _scores(whole)
     assert {path.name for path in out.iterdir()} == {path.name for path in whole.iterdir()}
+    assert verify_folder(out).held
 
 
 def test_a_kill_at_a_write_leaves_a_run_to_resume(config, whole, tmp_path, monkeypatch):
@@ -112,6 +114,6 @@ def test_a_log_that_is_cut_before_a_resume_is_one_line(config, tmp_path, monkeyp
     capsys.readouterr()
     assert main([*words, "--resume"]) == 2
     printed = capsys.readouterr()
-    assert printed.err.startswith(f"fl-audit: error: {out / name}: has 150 bytes, had at least")
+    assert printed.err.startswith(f"fl-audit: error: {out / name}: round 1 has changed since")
     assert printed.err.count("\n") == 1
     assert printed.out == ""

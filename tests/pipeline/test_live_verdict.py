@@ -12,7 +12,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from fl_audit import RoundObserver, load_config, start_run
 from fl_audit.cli import main
-from fl_audit.formats.folders import RunFolder, read_record
+from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.run_record import read_record
 from fl_audit.formats.score_file import read_score_file
 
 pytestmark = pytest.mark.tff
@@ -95,6 +96,19 @@ def test_a_run_says_why_it_stops(folders, told):
     assert f"round {len(listener.rounds)}: the claim of epsilon 2 is contradicted, at" in last
 
 
+def test_a_claimed_curve_stops_a_run_too(tmp_path, capsys):
+    curve = CONFIG.replace("claimed_epsilon = 2.0", "claimed_mu = 0.5")
+    (tmp_path / "stop.toml").write_text(curve + "stop_when_contradicted = true\n")
+    assert main(["run", str(tmp_path / "stop.toml"), "--out", str(tmp_path / "stop")]) == 3
+    printed = capsys.readouterr()
+    assert "the claimed curve is contradicted; the run stops" in printed.err
+    assert "verdict: CONTRADICTED, claimed μ ≤ 0.5" in printed.out
+    assert "are larger than it allows" in " ".join(printed.out.split())
+    record = read_record(RunFolder(tmp_path / "stop"))
+    assert record.rounds_done < ROUNDS
+    assert record.live.claim_p_value <= 0.025
+
+
 def test_tensorboard_has_what_is_proven_the_cosines_and_the_config(folders):
     board = EventAccumulator(str(folders[0].tensorboard), {"tensors": 0}).Reload()
     shown = [f"{value:.4g}" for value in _scalars(board, "epsilon_proven")]
@@ -149,7 +163,7 @@ def test_a_stopped_run_without_a_report_is_not_trained_on(folders, tmp_path, mon
         raise RuntimeError("before the record")
 
     with monkeypatch.context() as patch:
-        patch.setattr("fl_audit.run.train.write_record", crash)
+        patch.setattr("fl_audit.run.train.write_text", crash)
         with pytest.raises(RuntimeError, match="before the record"):
             main(["run", config, "--out", str(stopped.path)])
     done = proven(stopped)

@@ -30,9 +30,9 @@ def test_the_comparison_lays_runs_side_by_side():
     head, accuracy, guaranteed, proven, estimated = [line.split() for line in text.splitlines()]
     assert head == ["noise", "0", "noise", "0.3"]
     assert accuracy == ["accuracy", "0.950", "0.950"]
-    assert guaranteed == ["guaranteed", "to", "a", "canary", "∞", "65.3"]
-    assert proven == ["proven", "6,700", "8.42"]
-    assert estimated == ["estimated", "26,800", "33.7"]
+    assert guaranteed == ["upper", "bound,", "canary", "∞", "65.3"]
+    assert proven == ["lower", "bound", "6,700", "8.42"]
+    assert estimated == ["estimate", "26,800", "33.7"]
 
 
 def test_the_first_free_folder_is_taken(tmp_path):

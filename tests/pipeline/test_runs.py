@@ -19,7 +19,8 @@ from fl_audit.engines.choice import make_runtime
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.tff.runtime import Runtime
 from fl_audit.estimators import estimate
-from fl_audit.formats.folders import RunFolder, read_record
+from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.run_record import read_record
 from fl_audit.formats.score_file import read_score_file
 from tests.small_configs import TINY_RUN
 
@@ -102,14 +103,14 @@ def test_a_run_without_canaries_learns_and_audits_nothing(config_path, tmp_path,
     out = tmp_path / "baseline"
     short = ["--set", "participation.rounds=8", "--set", "mechanism.noise_multiplier=0.1"]
     assert main([*without, "--out", str(out), *short]) == 0
-    assert "No canary was in this run" in capsys.readouterr().out
+    assert "This run had no canaries" in capsys.readouterr().out
     report = json.loads((out / "report.json").read_text())
     assert (report["statistics"], report["verdict"]) == ({}, None)
     assert report["accuracy"] > 0.1
     assert report["analytical_epsilon"] > 0  # what a client would be promised
     assert {row["num_canaries"] for row in _rows(out / "metrics.csv")} == {"0"}
     assert not list(out.glob("scores_*.csv"))
-    assert "No canary was in this run" in (out / "report.html").read_text()
+    assert "This run had no canaries" in (out / "report.html").read_text()
 
 
 def test_without_noise_the_maximum_separates_included_from_excluded(noiseless):

@@ -10,9 +10,10 @@ from planned_runs import facts, planned, small_config
 from fl_audit.cli import main
 from fl_audit.errors import InputError
 from fl_audit.estimators import Estimate, Method, register_method, remove_method
+from fl_audit.number_words import significant
 from fl_audit.planning.cost import Calibration, accuracy_cost, measure_cost
 from fl_audit.planning.planned_run import NumberedClients
-from fl_audit.planning.power import claim_power
+from fl_audit.planning.power import claim_power, curve_power
 from fl_audit.planning.prediction import changes, predicted_statistics, simulated_trials
 from fl_audit.planning.simulation import ENDS, MIDDLE
 from fl_audit.verdict import ClaimTests, scored_statistic
@@ -130,6 +131,55 @@ def test_a_registered_method_has_power():
 def test_without_a_claim_there_is_no_power():
     run = planned(small_config())
     assert claim_power(run, _rounds(run), 3) is None
+
+
+def test_a_plan_says_how_much_less_noise_would_be_noticed():
+    run = planned(small_config())
+    configured = curve_power(run, _rounds(run))
+    noise = configured.to_json()["noise_multiplier"]
+    assert 0 < noise < run.noise.noise_multiplier
+    assert f"noise of {significant(noise)} or less in place of" in configured.words
+    more = planned(small_config({"canaries": {"count": 400}}))
+    assert curve_power(more, _rounds(more)).to_json()["noise_multiplier"] > noise
+
+
+def test_a_plan_says_how_many_canaries_a_violation_takes():
+    run = planned(small_config())
+    found = curve_power(run, _rounds(run))
+    twice, tenth, twentieth = found.needed
+    assert (twice.noise_factor, tenth.noise_factor, twentieth.noise_factor) == (None, 0.9, 0.95)
+    assert twice.epsilon == pytest.approx(2 * found.claim.epsilon)
+    assert 1 < twice.canaries < tenth.canaries
+    # A shift of half the size takes four times as many.
+    assert twentieth.canaries == pytest.approx(4 * tenth.canaries, rel=0.2)
+    assert f"{tenth.canaries:,} for 10 % less noise" in found.words
+    as_many = planned(small_config({"canaries": {"count": tenth.canaries}}))
+    made = curve_power(as_many, _rounds(as_many)).to_json()
+    # Coins include half of them, by and large.
+    assert made["noise_multiplier"] == pytest.approx(0.9 * run.noise.noise_multiplier, rel=0.03)
+
+
+def test_canaries_of_several_rounds_have_a_plan():
+    run = planned(small_config({"audit": {"claimed_mu": 2.0}}))
+    several = planned(
+        small_config({"audit": {"claimed_mu": 2.0}, "participation": {"canary_repeats": 3}})
+    )
+    # The number of rounds does not matter to a claim on all of them together.
+    once, thrice = (curve_power(one, _rounds(one)).needed[0].canaries for one in (run, several))
+    assert once == thrice
+
+
+@pytest.mark.parametrize("audit", [{"claim": "none"}, {"claimed_epsilon": 2.0}])
+def test_where_no_curve_is_tested_a_plan_says_nothing_of_one(audit):
+    run = planned(small_config({"audit": audit}))
+    assert curve_power(run, _rounds(run)) is None
+
+
+def test_a_claimed_curve_has_a_plan():
+    run = planned(small_config({"audit": {"claimed_mu": 2.0}}))
+    found = curve_power(run, _rounds(run))
+    assert found.claim.kind == "gdp"
+    assert found.to_json()["mu"] > 2.0
 
 
 def test_a_claim_that_the_canaries_do_not_bear_on_and_do_not_contradict():

@@ -36,7 +36,8 @@ def config(tmp_path):
 
 
 def test_a_plan_at_the_noise_that_is_found(config, capsys):
-    assert main(["plan", config, "--epsilon", "4", "--trials", "3", "--json"]) == 0
+    one = ["--set", "audit.threat_models=['final_and_initial']"]
+    assert main(["plan", config, "--epsilon", "4", "--trials", "3", "--json", *one]) == 0
     plan = json.loads(capsys.readouterr().out)
     # A client is in two rounds, a canary in one.
     two = epsilon_of_sigma(plan["noise_multiplier"] / math.sqrt(2), 1e-2)
@@ -55,7 +56,7 @@ def test_the_noise_alone_where_no_plan_can_be_made(config, capsys):
     assert "'tree_aggregation'" in found["not_covered"]
     assert main(["plan", config, "--epsilon", "2", TREE]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith(f"noise       noise_multiplier {found['noise_multiplier']} is the")
+    assert lines[0].startswith(f"noise         noise_multiplier {found['noise_multiplier']} is the")
     assert lines[-2].startswith("no plan ")
     assert main(["plan", config, TREE]) == 2  # nothing but a plan was asked for
 

@@ -67,8 +67,8 @@ def test_prints_one_json_object(config, capsys):
 def test_prints_tables_behind_a_short_answer(config, capsys, monkeypatch):
     made, make = [], planning.make_plan
     monkeypatch.setattr(planning, "make_plan", lambda *asked: made.append(make(*asked)) or made[0])
-    arguments = ["--trials", "3", "--set", "mechanism.noise_multiplier=0.0", "--verbose"]
-    assert main(["plan", config, *arguments]) == 0
+    one = ["--set", "audit.threat_models=['final']", "--set", "mechanism.noise_multiplier=0.0"]
+    assert main(["plan", config, "--trials", "3", *one, "--verbose"]) == 0
     out = capsys.readouterr().out
     for title in (
         "What the run would say",
@@ -86,7 +86,7 @@ def test_prints_tables_behind_a_short_answer(config, capsys, monkeypatch):
     assert answer[0] == out.splitlines()[0]
     assert len(answer) <= 9 and max(map(len, answer)) <= 100
     starts = [line.split()[0] for line in answer if line[0] != " "]
-    assert starts[-5:] == ["proven", "estimated", "claim", "costs", "the"]
+    assert starts[-5:] == ["lower", "estimate", "claim", "costs", "the"]
 
 
 @pytest.mark.parametrize(

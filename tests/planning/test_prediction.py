@@ -1,5 +1,6 @@
 """Predictions from the project's own estimators, and the edges."""
 
+import itertools
 import json
 import math
 
@@ -20,29 +21,36 @@ from fl_audit.planning.prediction import (
     predicted_methods,
     predicted_statistics,
     sample,
+    sample_middle,
     simulated_trials,
 )
 from fl_audit.planning.simulation import ENDS, FACTOR, MIDDLE
 
 
+def every_prediction(run, trials):
+    return predict(run, trials, sample_middle(run, trials), predicted_statistics(run.config))
+
+
 def test_the_estimate_without_details_is_the_estimate():
     run = planned(small_config())
     statistics = predicted_statistics(run.config)
-    found = sample(run, MIDDLE, 4, [(s, FIT) for s in statistics])
+    asked = list(itertools.product(statistics, predicted_methods()))
+    found = sample(run, MIDDLE, 4, asked)
     for trial, drawn in enumerate(simulated_trials(run, MIDDLE, 4)):
-        for s in statistics:
+        for s, method in asked:
             null = s.null(run.null_facts(drawn.compared))
             scores = drawn.scores[s.name]
             setting = AuditSetting(
                 scores, run.delta, 0.95, Null(null.kind, null.tail, run.task.dim)
             )
-            assert found[s.name, FIT][trial] == METHODS[FIT](setting).epsilon
+            expected = METHODS[method](setting).epsilon
+            assert found[s.name, method][trial] == pytest.approx(expected, rel=1e-12)
 
 
 def test_intervals_cover_both_ends_of_what_is_unknown():
     """The middle itself lies inside, and so does every end."""
     run = planned(small_config({"canaries": {"count": 20}}))
-    predictions = {p.statistic.name: p.epsilons for p in predict(run, 3)}
+    predictions = {p.statistic.name: p.epsilons for p in every_prediction(run, 3)}
     statistics = predicted_statistics(run.config)
     assert set(predictions) == {"final", "final_minus_initial", "max", "sum", "own_rounds"}
     for end in (MIDDLE, *ENDS):
@@ -82,7 +90,7 @@ def test_the_edges_have_numbers(changes):
 def test_a_single_included_canary_has_no_estimate():
     run = planned(small_config({"canaries": {"count": 2}}, seed=2))
     assert run.included.sum() == 1
-    for prediction in predict(run, 3):
+    for prediction in every_prediction(run, 3):
         assert FIT not in prediction.epsilons
         assert json.loads(json.dumps(prediction.to_json(), allow_nan=False))[FIT] is None
 

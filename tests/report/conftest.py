@@ -1,6 +1,5 @@
 """A run folder as training leaves it, made of random numbers."""
 
-import dataclasses
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +11,8 @@ import pytest
 from fl_audit.accounting import effective_noise_multiplier
 from fl_audit.checks import AggregateLog, Autocorrelation, autocorrelation_to_json
 from fl_audit.config.file import config_to_toml, parse_config
-from fl_audit.formats.folders import RunFolder, RunRecord, read_record, write_record
+from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.run_record import RunRecord, read_record, write_record
 from fl_audit.formats.score_file import ScoreFile, read_score_file, write_score_file
 from fl_audit.report import Report, write_report
 
@@ -50,26 +50,28 @@ def noise_parts(noise_multiplier: float) -> dict[str, float]:
 
 
 def record(num_included: int, noise_multiplier: float = 0.3) -> RunRecord:
-    return RunRecord(
-        task="digits",
-        runtime="native",
-        dim=DIM,
-        num_clients=300,
-        num_canaries=NUM_CANARIES,
-        num_included=num_included,
-        rounds=ROUNDS,
-        delta=300**-1.1,
-        client_participations=4,
-        canary_participations=1,
-        sampling_probability=None,
-        **noise_parts(noise_multiplier),
-        denominator=32.5,
-        accuracy=0.9432,
-        accuracy_description="share of 297 held-out images classified correctly",
-        training_seconds=83.7,
-        scoring_seconds=4.2,
-        versions={"numpy": "1.25.2", "tensorflow-federated": "0.87.0"},
-        variable_sizes=SIZES,
+    return RunRecord.from_json(
+        dict(
+            task="digits",
+            runtime="native",
+            dim=DIM,
+            num_clients=300,
+            num_canaries=NUM_CANARIES,
+            num_included=num_included,
+            rounds=ROUNDS,
+            delta=300**-1.1,
+            client_participations=4,
+            canary_participations=1,
+            sampling_probability=None,
+            **noise_parts(noise_multiplier),
+            denominator=32.5,
+            accuracy=0.9432,
+            accuracy_description="share of 297 held-out images classified correctly",
+            training_seconds=83.7,
+            scoring_seconds=4.2,
+            versions={"numpy": "1.25.2", "tensorflow-federated": "0.87.0"},
+            variable_sizes=SIZES,
+        )
     )
 
 
@@ -151,7 +153,7 @@ def fill(folder: RunFolder, noise_multiplier: float = 0.3) -> RunFolder:
     ]
     folder.canaries.write_text("\n".join(["canary_id,included,rounds", *rows]) + "\n")
     made = record(int(included.sum()), noise_multiplier)
-    write_aggregates(folder, made.sum_noise_multiplier, rng)
+    write_aggregates(folder, made.release.noise.sum_noise_multiplier, rng)
     write_record(folder, made)
     return folder
 
@@ -204,6 +206,7 @@ def change_record(run_folder: RunFolder) -> Callable[..., None]:
     """Rewrites run.json with some fields changed."""
 
     def change(**fields: object) -> None:
-        write_record(run_folder, dataclasses.replace(read_record(run_folder), **fields))
+        recorded = read_record(run_folder).to_json()
+        write_record(run_folder, RunRecord.from_json(recorded | fields))
 
     return change

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from fl_audit.accounting import AccountedEpsilon, Accounting, Guarantee
 from fl_audit.config.file import parse_config
 from fl_audit.estimators import Estimate
-from fl_audit.formats.folders import RunRecord
+from fl_audit.formats.run_record import RunRecord
 from fl_audit.report.report import NormalityTests, Report, StatisticReport
 from tests.report.conftest import CONFIG, DIM, record
 

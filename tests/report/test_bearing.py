@@ -7,6 +7,7 @@ from fl_audit.attacks import CanaryPool, Participation, RoundScorer
 from fl_audit.cli import main
 from fl_audit.report.build import Asked, report_on_folder, report_on_statistics
 from fl_audit.report.folder import AuditedFolder, folder_statistics
+from fl_audit.verdict import Claim
 
 DIM, ROUNDS, COHORT, NOISE = 2000, 20, 10, 0.5
 POOL = CanaryPool(seed=3, count=400, dim=DIM)
@@ -29,7 +30,7 @@ def log(path, participation, rounds=DEALT, released=ROUNDS):
 
 
 def verdict_on(folder, epsilon, statistic=None):
-    asked = Asked(delta=1e-3, methods=["threshold_valid"], claimed_epsilon=epsilon)
+    asked = Asked(delta=1e-3, methods=["threshold_valid"], claim=Claim(epsilon, 1e-3))
     if statistic is None:
         return report_on_folder(folder, asked).verdict
     found = folder_statistics(folder)
@@ -119,3 +120,29 @@ def test_consistent_can_be_required(tmp_path, capsys, claim, required, status):
     if status == 2:
         line = "--require consistent: needs a claim; give --claimed-epsilon"
         assert line in capsys.readouterr().err
+
+
+def amplified_log(path, noise):
+    """The log of a system that draws everybody by a coin of 0.05 in each of 20 rounds."""
+    random = np.random.default_rng(6)
+    rounds = [(1 + np.flatnonzero(random.random(ROUNDS) < 0.05)).tolist() for _ in range(400)]
+    drawn = Participation("poisson", probability=0.05, claim_counts_on_sampling=True)
+    scorer = RoundScorer.create(path, POOL, ROUNDS, rounds, participation=drawn)
+    for number in range(1, ROUNDS + 1):
+        here = [c for c in np.flatnonzero(POOL.included) if number in rounds[c]]
+        total = sum((POOL.vector(int(c)) for c in here), np.zeros(DIM))
+        noised = (total + noise * random.standard_normal(DIM)) / COHORT
+        scorer.score_round(number, noised.astype(np.float32), canary_length=1 / COHORT)
+    scorer.finish()
+    return AuditedFolder(path)
+
+
+@pytest.mark.parametrize(("noise", "outcome"), [(1.0, "inconclusive"), (0.3, "contradicted")])
+def test_a_claim_that_counts_on_sampling_is_audited_by_who_does_not_know_rounds(
+    tmp_path, noise, outcome
+):
+    """Noise of 1.0 is (1.03, 1e-3)-private under these coins, by dp_accounting; 0.3 is 21.7."""
+    verdict = verdict_on(amplified_log(tmp_path / "audit", noise), 1.04, "max")
+    assert verdict.outcome == outcome
+    assert verdict.num_tests == 1
+    assert "own_rounds" not in verdict.reason

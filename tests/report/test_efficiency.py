@@ -59,7 +59,7 @@ def test_an_attacker_who_knows_the_rounds_is_compared_without_amplification():
     assert found["own_rounds"].guaranteed == pytest.approx(96.70, abs=0.01)
     assert found["max"].guaranteed == pytest.approx(59.14, abs=0.01)
     client, canary = (attacker_bounds(run, party, DELTA) for party in (run.client, run.canary))
-    known = report_statistics.guarantees_against(client, canary)["knows_rounds"]
+    known = report_statistics.guarantees_against(run, client, canary, DELTA)["knows_rounds"]
     assert known.client.epsilon == known.canary.epsilon == found["own_rounds"].guaranteed
 
 

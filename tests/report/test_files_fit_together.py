@@ -10,7 +10,9 @@ import pytest
 from fl_audit.attacks import CanaryPool, RoundScorer
 from fl_audit.comparison.reported_run import read_reported_runs
 from fl_audit.errors import InputError
-from fl_audit.formats.folders import LogFolder, read_sources, write_sources
+from fl_audit.formats.folders import LogFolder, RunFolder
+from fl_audit.formats.participation_files import Participation
+from fl_audit.formats.round_chain import ChainWriter, Scored, digests_of, read_together
 from fl_audit.formats.score_file import write_score_file
 from fl_audit.report.build import Asked, report_on_folder
 from fl_audit.report.finished_run import read_finished_run
@@ -59,10 +61,9 @@ def proven(path) -> float:
 
 def test_finished_scores_count_as_long_as_nothing_has_changed(scorer):
     folder = scorer.folder
-    known = read_sources(folder.sources)
+    known = folder.together()
     assert known is not None
     assert known.rounds == 5
-    assert {folder.pool.name, folder.round_cosines.name, "scores_max.csv"} < set(known.files)
     assert known.changed(folder.path) == []
     assert set(scores(folder.path)) == {"max", "sum", "own_rounds"}
 
@@ -73,11 +74,11 @@ def test_rounds_after_finish_make_the_scores_anew(scorer, is_of_an_older_version
     before = scores(path)
     score(scorer, leaky(), range(6, 11))
     if is_of_an_older_version:
-        scorer.folder.sources.unlink()
+        scorer.folder.chain.unlink()
     after = scores(path)
     for name in ("max", "sum", "own_rounds"):
         assert np.abs(after[name] - before[name]).max() > 0.1
-    scorer.finish()
+    RoundScorer.open(path).finish()
     finished = scores(path)
     for name, values in after.items():
         np.testing.assert_array_equal(values, finished[name])
@@ -91,17 +92,17 @@ def test_scores_of_a_model_that_the_rounds_have_left_behind_are_refused(scorer):
     message = r"scores_final\.csv cannot be made from the log.*round_cosines\.npy does not fit"
     with pytest.raises(InputError, match=message):
         folder_statistics(AuditedFolder(path))
-    scorer.folder.sources.unlink()  # as an older version leaves it
+    scorer.folder.chain.unlink()  # as an older version leaves it
     with pytest.raises(InputError, match=r"scores_final\.csv cannot be made .* scores_\w+\.csv"):
         folder_statistics(AuditedFolder(path))
-    scorer.finish()
+    RoundScorer.open(path).finish()
     assert set(scores(path)) == {"max", "sum", "own_rounds"}
 
 
 def test_a_folder_of_an_older_version_reads_where_nothing_contradicts(scorer):
     scorer.finish(final=SEEN[0])
     before = scores(scorer.folder.path)
-    scorer.folder.sources.unlink()
+    scorer.folder.chain.unlink()
     after = scores(scorer.folder.path)
     assert before.keys() == after.keys()
     for name, values in before.items():
@@ -187,8 +188,16 @@ def test_a_crash_while_scores_are_written_leaves_no_mixture(scorer, monkeypatch)
         np.testing.assert_array_equal(values, left[name])
 
 
+def chained(run: RunFolder, rounds: int = 40) -> None:
+    """Begins the chain of a run that is over."""
+    chain = ChainWriter.begin(run.chain, run.identity())
+    for number in range(1, 41):
+        chain.log_round(number, [run.aggregates])
+    chain.add(Scored(rounds=rounds, files=digests_of(run.made_by_training())))
+
+
 def test_a_run_whose_files_have_changed_is_refused(run_folder):
-    write_sources(run_folder.sources, 40, run_folder.made_by_training())
+    chained(run_folder)
     read_finished_run(run_folder)
     scored = run_folder.scores("max")
     text = scored.read_text()
@@ -197,8 +206,19 @@ def test_a_run_whose_files_have_changed_is_refused(run_folder):
         with pytest.raises(InputError, match=r"scores_max\.csv: has changed since the run wrote"):
             read(run_folder)
     scored.write_text(text)
-    write_sources(run_folder.sources, 30, run_folder.made_by_training())
-    with pytest.raises(InputError, match=r"run\.json: is of 40 rounds, and sources\.json of 30"):
+    chained(run_folder, rounds=30)
+    with pytest.raises(InputError, match=r"run\.json: is of 40 rounds, and chain\.jsonl of 30"):
+        read_finished_run(run_folder)
+
+
+def test_a_run_of_an_older_version_has_the_digests_of_whole_files(run_folder):
+    files = digests_of(run_folder.made_by_training())
+    older = {"format_version": 1, "rounds": 40, "files": files}
+    run_folder.sources.write_text(json.dumps(older))
+    read_finished_run(run_folder)
+    scored = run_folder.scores("max")
+    scored.write_text(scored.read_text().replace(",1,", ",1,1", 1))
+    with pytest.raises(InputError, match=r"scores_max\.csv: has changed since the run wrote"):
         read_finished_run(run_folder)
 
 
@@ -225,4 +245,29 @@ def test_a_damaged_record_is_refused(tmp_path, text, message):
     path = tmp_path / "sources.json"
     path.write_text(text)
     with pytest.raises(InputError, match=message):
-        read_sources(path)
+        read_together(tmp_path / "chain.jsonl", path)
+
+
+def test_what_is_said_of_clients_after_scores_were_made_is_noticed(tmp_path):
+    said = Participation("none", client_rounds=1)
+    scorer = RoundScorer.create(
+        tmp_path / "audit", POOL, ROUNDS, canary_rounds=OWN, participation=said
+    )
+    for number, aggregate in enumerate(leaky(), start=1):
+        scorer.score_round(number, aggregate, canary_length=1.0)
+    scorer.finish()
+    folder = scorer.folder
+
+    def arrival():
+        return report_on_folder(AuditedFolder(folder.path), Asked(1e-3)).arrival
+
+    before = arrival()
+    assert before.state == "arrived"
+    text = folder.participation.read_text()
+    folder.participation.write_text(text.replace("1", "2"))
+    found = arrival()
+    assert found.state == "cannot_tell"
+    assert found.reason.startswith(before.reason)
+    assert "participation.json has changed since scores were made" in found.reason
+    scorer.finish()
+    assert arrival() == before

@@ -1,4 +1,4 @@
-"""The page of every audit: of a log, a folder of scores, a score file and a finished run."""
+"""The page of every audit, of a log or of a folder of scores, and files in it that disagree."""
 
 import html
 import json
@@ -10,11 +10,16 @@ import pytest
 
 from fl_audit.attacks import CanaryPool, RoundScorer
 from fl_audit.cli import main
+from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.score_file import read_score_file, write_score_file
 from fl_audit.number_words import lower_bound_text
 from fl_audit.report import write_report
+from fl_audit.report.folder import AuditedFolder, folder_statistics
 from tests.report.conftest import Reported
+
+# The page of every audit: of a log, a folder of scores, a score file and a finished run.
+
 
 DIM, COUNT = 4000, 300
 
@@ -58,7 +63,7 @@ def test_a_folder_gets_the_sections_of_a_run_that_it_knows(audit, tmp_path, caps
         text.replace(" ", "\N{NO-BREAK SPACE}")
     )
     assert "How often clients take part is not known here" in text
-    for heading in ("The run", "What attackers see", "Estimates", "Are the scores Gaussian?"):
+    for heading in ("The run", "Threat models", "Estimates", "Are the scores Gaussian?"):
         assert f" {heading} " in text
     assert page.read_text().count("<figure") == 5  # the picture and a histogram a statistic
     num = int(audit.pool.included.sum())
@@ -79,12 +84,12 @@ def test_what_a_folder_does_not_know_is_left_out_in_words(audit, tmp_path, capsy
         text
     )
     assert "no accuracy, no analytical ε, no checks of the mechanism and no config" in text
-    assert "Checks of the mechanism not made (aggregates not checked: how large the noise" in text
-    for heading in ("Training", "Accounting", "Where it looks worst", "Upper bounds"):
+    assert "Mechanism checks not made (aggregates not checked: how large the noise" in text
+    for heading in ("Training", "Accounting", "Worst finding", "Upper bounds"):
         assert f" {heading} " not in text
     assert 'class="verdict' not in page.read_text()
-    assert "No claim was made" in text
-    assert "nothing known (scores do not tell of the noise)" in text
+    assert "No claim was tested" in text
+    assert "unknown (the noise is not known)" in text
     assert f"fl-audit estimate {audit.folder.path} --delta 0.0001" in text
 
 
@@ -96,7 +101,7 @@ def test_a_score_file_alone_has_a_page(audit, tmp_path, capsys):
     estimated(capsys, str(tmp_path / "mine.csv"), "--delta=1e-4", f"--out={page}")
     text = text_of(page)
     assert "“mine.csv” holds scores of 300 canaries" in text
-    assert "No claim was made This attack learns at least ε =" in text
+    assert "No claim was tested This attack: audited ε ≥" in text
     assert "trainable parameters" not in text
 
 
@@ -118,7 +123,7 @@ def test_a_finished_run_keeps_what_it_knows_at_what_is_asked(reported: Reported,
     argv = [str(folder), "--delta=1e-6", "--confidence=0.9", "--statistic=max", f"--out={page}"]
     made = estimated(capsys, *argv)
     text = text_of(page)
-    for heading in ("Training", "Accounting", "Where it looks worst", "Upper bounds"):
+    for heading in ("Training", "Accounting", "Worst finding", "Upper bounds"):
         assert f" {heading} " in text
     assert "at δ = 1.00 × 10⁻⁶; bounds at 90 % confidence" in text
     bounds = {e["method"]: e["epsilon"] for e in made["statistics"]["max"]["estimates"]}
@@ -142,5 +147,49 @@ def test_a_page_that_cannot_be_written_is_one_line(audit, tmp_path, capsys):
     page = tmp_path / "no" / "page.html"
     assert main(["estimate", str(audit.folder.path), "--delta=1e-4", f"--out={page}"]) == 2
     printed = capsys.readouterr()
-    assert printed.out.startswith("guaranteed")  # the answer is there all the same
+    assert printed.out.startswith("upper bound")  # the answer is there all the same
     assert f"--out {page}: cannot be written: No such file" in printed.err
+
+
+# Score files of a folder that contradict what else is in it.
+
+
+POOL = {"format_version": 2, "family": "rademacher", "seed": 1, "count": 4, "dim": 100}
+ROWS = ["0,1,0.5", "1,0,0.25", "2,1,0.75", "3,0,0"]
+
+
+def written(folder, word: str | None, name: str = "max"):
+    more = ("", "") if word is None else (",inclusion", f",{word}")
+    lines = ["canary_id,included,score" + more[0], *(row + more[1] for row in ROWS)]
+    (folder / f"scores_{name}.csv").write_text("\n".join(lines) + "\n")
+
+
+def test_score_files_say_alike_who_decided(tmp_path):
+    written(tmp_path, "fixed_half")
+    written(tmp_path, None, "sum")
+    with pytest.raises(
+        InputError, match=r"scores_\w+.csv: says that \w+ decided .*must be the same"
+    ):
+        folder_statistics(AuditedFolder(tmp_path))
+
+
+@pytest.mark.parametrize(("in_pool", "in_file"), [("fixed_half", None), ("coins", "fixed_half")])
+def test_the_pool_says_the_same(tmp_path, in_pool, in_file):
+    (tmp_path / "pool.json").write_text(json.dumps(POOL | {"inclusion": in_pool}))
+    written(tmp_path, in_file)
+    with pytest.raises(InputError, match=f"and pool.json says {in_pool}; must be the same"):
+        folder_statistics(AuditedFolder(tmp_path))
+    written(tmp_path, in_pool)
+    (found,) = folder_statistics(AuditedFolder(tmp_path))
+    assert found.scores.inclusion == in_pool
+
+
+def test_scores_are_of_the_listed_canaries(tmp_path):
+    written(tmp_path, None)
+    listed = tmp_path / "canaries.csv"
+    listed.write_text("canary_id,included\n0,1\n1,0\n2,1\n3,0\n")
+    assert folder_statistics(AuditedFolder(tmp_path))
+    for rows in ("0,1\n1,0\n2,1\n3,1\n", "0,1\n1,0\n2,1\n", "0,1\n1,0\n2,1\n3,0\n4,0\n"):
+        listed.write_text("canary_id,included\n" + rows)
+        with pytest.raises(InputError, match="must score exactly the canaries of"):
+            folder_statistics(AuditedFolder(tmp_path))

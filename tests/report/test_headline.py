@@ -1,12 +1,14 @@
-"""The answer of an audit in three numbers and a sentence."""
+"""The answer of an audit in three numbers and a sentence, and the summary for the terminal."""
 
 import dataclasses
 import math
 
 import pytest
 
+from fl_audit.report import summary_lines, write_report
 from fl_audit.report.headline import headline
 from fl_audit.report.report import Efficiency, Guarantees, SeenByAttacker
+from fl_audit.report.tables import group_rows
 from fl_audit.report.terminal import answer_lines
 from tests.report import made_reports
 from tests.report.made_reports import (
@@ -16,6 +18,9 @@ from tests.report.made_reports import (
     guarantee,
     statistic,
 )
+
+# The answer of an audit in three numbers and a sentence.
+
 
 STATISTICS = {
     "final": fitted_and_proven("final", 0.1, 0.5, 0.2, 1.0),
@@ -35,18 +40,17 @@ def report(canary=15.2, participations=1, statistics=None):
 
 def test_three_numbers_and_a_sentence():
     assert headline(report()).lines() == [
-        "guaranteed  ε ≤ 15.2 to a canary (one round), 65.3 to a client (up to 7 rounds), by the "
-        "noise as configured",
-        "proven      ε ≥ 11.4 with 95 % confidence, if canaries’ scores are independent",
-        "estimated   ε ≈ 15.2 (14.8 … 15.2, the guarantee), if the noise is Gaussian",
-        "An attacker who sees rounds and clients learns at least 75 % of the ε that the noise "
-        "allows such an attacker.",
+        "upper bound   ε ≤ 15.2 for a canary (one round), 65.3 for a client (up to 7 rounds), from "
+        "accounting",
+        "lower bound   ε ≥ 11.4 with 95 % confidence, if canaries’ scores are independent",
+        "estimate      ε ≈ 15.2 (14.8 … 15.2, capped at the upper bound), if the noise is Gaussian",
+        "Attacker with rounds and clients: audited ε ≥ 11.4, 75 % of the upper bound 15.2.",
     ]
 
 
 def test_an_estimate_all_above_the_guarantee_is_not_cut():
     lines = headline(report(canary=12.0)).lines()
-    assert lines[2] == "estimated   ε ≈ 15.6 (14.8 … 16.4), above what is guaranteed"
+    assert lines[2] == "estimate      ε ≈ 15.6 (14.8 … 16.4), above the upper bound"
     assert (
         headline(report(canary=10.0))
         .sentence()
@@ -56,9 +60,9 @@ def test_an_estimate_all_above_the_guarantee_is_not_cut():
 
 def test_printed_bounds_still_hold():
     made = report(canary=15.21, statistics={"m": fitted_and_proven("final", 15.19, 16, 15.1, 17)})
-    assert headline(made).lines()[0].startswith("guaranteed  ε ≤ 15.3 to a canary")
-    assert headline(made).lines()[1].startswith("proven      ε ≥ 15.1 with")
-    assert "at least 99 % of the ε" in headline(made).sentence()
+    assert headline(made).lines()[0].startswith("upper bound   ε ≤ 15.3 for a canary")
+    assert headline(made).lines()[1].startswith("lower bound   ε ≥ 15.1 with")
+    assert "99 % of the upper bound" in headline(made).sentence()
 
 
 def test_a_bound_for_any_mechanism_says_so_and_one_that_claims_nothing_does_not_lead():
@@ -66,7 +70,7 @@ def test_a_bound_for_any_mechanism_says_so_and_one_that_claims_nothing_does_not_
     after_stop = estimate("threshold_valid", "lower_bound", 9.0, lower=9.0)
     made = report(statistics={"m": statistic(estimates=(after_stop, valid))})
     line = headline(made).lines()[1]
-    assert line == "proven      ε ≥ 3.00 with 95 % confidence, whatever was trained"
+    assert line == "lower bound   ε ≥ 3.00 with 95 % confidence, for any mechanism"
 
 
 def test_who_knows_who_was_sampled_does_not_lead_where_sampling_is_counted_on():
@@ -93,31 +97,31 @@ def test_the_guarantee_is_the_one_against_the_attacker_of_the_proof(statistic, e
         )
     )
     assert made.guaranteed == epsilon
-    assert f"at least {share} of the ε that the noise allows such an attacker" in made.sentence()
+    assert f"{share} of the upper bound {epsilon}" in made.sentence()
 
 
 @pytest.mark.parametrize(
     ("canary", "guaranteed", "sentence"),
     [
-        (math.inf, "nothing, as there is no noise", "and nothing limits what others learn."),
-        (None, "nothing known (a reason)", "learns at least ε = 11.4 about a canary."),
+        (math.inf, "none, because no noise is added", "accounting gives no upper bound."),
+        (None, "unknown (a reason)", "Attacker with rounds and clients: audited ε ≥ 11.4."),
     ],
 )
 def test_without_a_guarantee(canary, guaranteed, sentence):
     made = headline(report(canary))
-    assert made.lines()[0] == f"guaranteed  {guaranteed}"
-    assert made.lines()[2] == "estimated   ε ≈ 15.6 (14.8 … 16.4), if the noise is Gaussian"
+    assert made.lines()[0] == f"upper bound   {guaranteed}"
+    assert made.lines()[2] == "estimate      ε ≈ 15.6 (14.8 … 16.4), if the noise is Gaussian"
     assert made.sentence().endswith(sentence)
 
 
 def test_nothing_proven_and_nothing_made():
     none = {"final": fitted_and_proven("final", 0.0, 0.0, 0.0, 1.0)}
     assert headline(report(statistics=none)).sentence() == (
-        "An attacker who sees the model was not shown to learn anything about a canary."
+        "Attacker with the model: no leakage was detected."
     )
     lines = headline(report(statistics={"final": statistic()})).lines()
-    assert lines[1] == "proven      nothing, as no bound that holds was made"
-    assert lines[2] == "estimated   nothing, as no shift_fit was made"
+    assert lines[1] == "lower bound   none, because no valid method applies to these scores"
+    assert lines[2] == "estimate      none, because shift_fit does not apply to these scores"
 
 
 def test_scores_alone_know_no_guarantee_but_the_attacker():
@@ -127,9 +131,9 @@ def test_scores_alone_know_no_guarantee_but_the_attacker():
     lines = answer_lines(made, 60)
     assert max(map(len, lines)) <= 60
     text = " ".join(" ".join(lines).split())
-    assert "nothing known (scores do not tell of the noise)" in text
+    assert "unknown (the noise is not known)" in text
     assert "ε ≥ 11.4 with 95 % confidence" in text
-    assert "sees rounds and clients learns at least ε = 11.4" in text
+    assert "Attacker with rounds and clients: audited ε ≥ 11.4" in text
 
 
 def test_a_bound_above_the_estimate_of_uneven_canaries():
@@ -138,5 +142,45 @@ def test_a_bound_above_the_estimate_of_uneven_canaries():
     )
     assert made.estimate_within() is None
     assert made.lines()[2] == (
-        "estimated   none: a Gaussian fit (3.00) is below what is proven, as canaries vary"
+        "estimate      none: the Gaussian fit (3.00) is below the lower bound, because canary "
+        "scores vary too much"
     )
+
+
+# The summary for the terminal.
+
+
+SUMMARISED = ("final", "final_minus_initial", "max", "sum")
+
+
+def test_summary_is_an_aligned_table_and_the_analytical_epsilon(run_folder, change_record):
+    change_record(noise_multiplier=0.0, sum_noise_multiplier=0.0, count_noise_stddev=0.0)
+    report = write_report(run_folder)
+    lines = summary_lines(report)
+    start = next(i for i, line in enumerate(lines) if "final_minus_initial" in line)
+    table = lines[start : lines.index("", start)]
+    rows = [line for line in table[1:] if line.startswith("  ")]
+    assert lines[start - 1].split() == [
+        *("threat", "model"),
+        *("final", "final_and_initial", "all_iterates"),
+    ]
+    assert [line.split()[0] for line in rows] == [
+        row.method for group in group_rows(report.statistics) for row in group.rows
+    ]
+    assert len({len(line) for line in [table[0], *rows]}) == 1
+    assert table[0].split() == ["statistic", *SUMMARISED]
+    assert table[1] == "valid lower bounds"
+    assert any("94.3 %" in line and "held-out images" in line for line in lines)
+    assert any(line.startswith("analytical epsilon  ∞") for line in lines)
+
+
+def test_summary_gives_three_digits(reported):
+    report = reported.report
+    estimate = report.statistics["final"].estimates[0]
+    row = next(line for line in summary_lines(report) if line.startswith("  gaussian_fit"))
+    assert row.split()[:2] == ["gaussian_fit", f"{estimate.epsilon:.2f}"]
+
+
+def test_a_run_without_canaries_has_no_table(reported):
+    without = dataclasses.replace(reported.report, statistics={})
+    assert not any("threshold" in line for line in summary_lines(without))

@@ -1,5 +1,6 @@
 """The checks of the mechanism of logs: by a scorer, of files, after crashes, in the verdict."""
 
+import dataclasses
 import json
 import shutil
 from pathlib import Path
@@ -17,10 +18,12 @@ from fl_audit.report import report_to_json
 from fl_audit.report.build import Asked, report_on_statistics
 from fl_audit.report.checks import folder_checks
 from fl_audit.report.folder import AuditedFolder, folder_statistics
+from fl_audit.verdict import Claim
 from tests.checks.told_servers import (
     CLIP,
     COHORT,
     DIM,
+    NOISE,
     RIGHT,
     SIZES,
     WRONG,
@@ -58,7 +61,7 @@ def scored(path: Path, server: Server, *, is_told: bool = True, rounds: range = 
 
 def report(path: Path):
     folder = AuditedFolder(path)
-    asked = Asked(1e-3, methods=("threshold_valid",), claimed_epsilon=CLAIM)
+    asked = Asked(1e-3, methods=("threshold_valid",), claim=Claim(CLAIM, 1e-3))
     chosen = [one for one in folder_statistics(folder) if one.name == "own_rounds"]
     return report_on_statistics(folder, chosen, asked)
 
@@ -94,6 +97,47 @@ def test_a_right_log_is_consistent_and_says_what_was_not_looked_at(name, tmp_pat
     assert ("norm_bound" in made.verdict.reason) is (name == "correlated noise")
 
 
+def unstated(path: Path):
+    """The verdict of a log on which nobody claims anything."""
+    folder = AuditedFolder(path)
+    asked = Asked(1e-3, methods=("threshold_valid",))
+    return report_on_statistics(folder, folder_statistics(folder), asked).verdict
+
+
+@pytest.mark.parametrize("name", ["as told", "correlated noise"])
+def test_where_nothing_is_claimed_the_told_noise_is_tested(name, tmp_path):
+    scored(tmp_path / "log", RIGHT[name](1, ROUNDS)).finish()
+    verdict = unstated(tmp_path / "log")
+    assert verdict.outcome != "contradicted"
+    assert (verdict.claim.kind, verdict.claim.is_stated) == ("configured", False)
+    assert verdict.claim.noise_multiplier == pytest.approx(NOISE)
+    assert (verdict.confidence, verdict.statistic) == (0.999, "own_rounds")
+
+
+def test_a_third_of_the_told_noise_contradicts_it_without_an_exit_status(tmp_path, capsys):
+    server = RIGHT["as told"](1, ROUNDS)
+    told = dataclasses.replace(server, stddev=3 * server.stddev)
+    scored(tmp_path / "log", told).finish()
+    assert main(["estimate", str(tmp_path / "log"), "--delta=1e-3"]) == 0
+    assert "verdict: CONTRADICTED, noise as configured" in capsys.readouterr().out
+
+
+def test_noise_that_is_not_told_or_of_several_rounds_is_not_tested(tmp_path):
+    scored(tmp_path / "log", RIGHT["as told"](1, ROUNDS), is_told=False).finish()
+    assert unstated(tmp_path / "log") is None
+    server = RIGHT["as told"](1, ROUNDS)
+    scorer = scored(tmp_path / "partly", server, rounds=range(ROUNDS - 1))
+    scorer.score_round(ROUNDS, server.released[-1], canary_length=CLIP / COHORT)
+    assert unstated(tmp_path / "partly") is None
+    pool = CanaryPool(seed=5, count=COUNT, dim=DIM)
+    twice = spread(np.arange(COUNT), 5, ROUNDS, 2).by_member(COUNT)
+    several = RoundScorer.create(tmp_path / "several", pool, ROUNDS, twice)
+    for index, released in enumerate(server.released):
+        told = {"noise_stddev": server.stddev[index], "canary_length": CLIP / COHORT}
+        several.score_round(index + 1, released, **told)
+    assert unstated(tmp_path / "several") is None
+
+
 def test_a_log_that_was_told_nothing_says_so(tmp_path, capsys):
     scored(tmp_path / "log", RIGHT["as told"](1, ROUNDS), is_told=False).finish()
     made = report(tmp_path / "log")
@@ -105,14 +149,14 @@ def test_a_log_that_was_told_nothing_says_so(tmp_path, capsys):
     assert report_to_json(made)["checks"]["results"] == []
     assert report_to_json(made)["checks"]["passed"] is None
     assert main(["estimate", str(tmp_path / "log"), "--delta=1e-3"]) == 0
-    assert "checks of the mechanism: not made (aggregates not checked" in capsys.readouterr().out
+    assert "mechanism checks: not made (aggregates not checked" in capsys.readouterr().out
 
 
 def test_checks_are_shown_in_the_terminal_on_the_page_and_in_json(tmp_path, capsys):
     scored(tmp_path / "log", WRONG["half the noise"][0](1, ROUNDS)).finish()
     page = tmp_path / "page.html"
     assert main(["estimate", str(tmp_path / "log"), "--delta=1e-3", f"--out={page}"]) == 0
-    assert "checks of the mechanism: FAILED: Enough noise" in capsys.readouterr().out
+    assert "mechanism checks: FAILED: Enough noise" in capsys.readouterr().out
     text = page.read_text()
     assert "The mechanism is not as configured" in text
     assert '<section id="checks"' in text or 'id="checks"' in text

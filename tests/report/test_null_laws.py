@@ -91,7 +91,7 @@ def test_bounds_stand_on_what_a_run_knows_of_its_vectors(run_folder):
     for name in names:
         assert after[name].epsilon_by("gaussian_fit") == before[name].epsilon_by("gaussian_fit")
     page = " ".join(run_folder.report_html.read_text().split())
-    assert page.count("fitted to the excluded scores; the bounds that hold stand on a proven") == 2
+    assert page.count("fitted to the excluded scores; the valid bounds use a proven") == 2
     assert "the excluded scores refute" not in page
 
 
@@ -100,8 +100,8 @@ def test_the_page_and_the_terminal_say_that_scores_refute_their_null(run_folder)
     report = write_report(run_folder)
     page = " ".join(run_folder.report_html.read_text().split())
     reason = "the excluded scores refute the closed-form null (p &lt; 1e-06)"
-    assert "<b>Sum of rounds</b>: bounds are made without the known law" in page
-    assert f"of excluded scores, as {reason}" in page
+    assert "<b>Sum of rounds</b>: bounds do not use the known null" in page
+    assert f"the known null distribution, because {reason}" in page
     lines = [line for line in summary_lines(report) if "refute" in line]
     assert len(lines) == 1
     assert lines[0].startswith("sum: the excluded scores refute the closed-form null")

@@ -1,5 +1,6 @@
 """The verdict on a run folder: in report.json, on the page, on the terminal, as exit status."""
 
+import dataclasses
 import json
 import shutil
 
@@ -13,6 +14,8 @@ from fl_audit.report.build import run_verdict
 from fl_audit.report.checks import checks_of_run, run_arrival
 from fl_audit.report.finished_run import read_finished_run
 from fl_audit.verdict import Verdict
+from fl_audit.verdict.curve_claim_tests import UNSTATED_CONFIDENCE
+from fl_audit.verdict.decision import Outcome
 from tests.report.conftest import CONFIG
 
 KEYS = {
@@ -32,6 +35,8 @@ KEYS = {
     "power",
     "canaries_needed",
     "detectable_epsilon",
+    "claim",
+    "as_curve",
 }
 
 
@@ -47,13 +52,43 @@ def claim(run_folder):
     return report
 
 
-def test_no_claim_no_verdict(run_folder, capsys):
-    report = write_report(run_folder)
+def test_where_nothing_is_to_be_tested_there_is_no_verdict(claim, run_folder, capsys):
+    report = claim(claim="none")
     assert report.verdict is None
     assert verdict_status(None) == 0
     assert 'class="verdict' not in run_folder.report_html.read_text()
+    assert "No claim was tested" in run_folder.report_html.read_text()
     print_report(report, in_brief)
     assert "verdict:" not in capsys.readouterr().out
+
+
+def test_without_a_claim_the_configured_noise_is_tested_and_sets_no_status(run_folder, capsys):
+    report = write_report(run_folder)
+    assert report.verdict.claim.kind == "configured"
+    assert not report.verdict.claim.is_stated
+    assert report.verdict.confidence == UNSTATED_CONFIDENCE
+    contradicted = dataclasses.replace(report.verdict, outcome=Outcome.CONTRADICTED)
+    assert verdict_status(contradicted) == 0
+    assert "no claim was made" in run_folder.report_html.read_text()
+    print_report(report, in_brief)
+    assert "noise as configured: multiplier 0.3" in capsys.readouterr().out
+
+
+def test_the_configured_noise_may_be_a_claim_like_any_other(claim):
+    report = claim(claim="configured")
+    assert report.verdict.claim.is_stated
+    assert report.verdict.confidence == 0.95
+    contradicted = dataclasses.replace(report.verdict, outcome=Outcome.CONTRADICTED)
+    assert verdict_status(contradicted) == 3
+
+
+@pytest.mark.parametrize(("key", "kind"), [("claimed_mu", "gdp"), ("claimed_rho", "zcdp")])
+def test_a_claimed_curve_has_a_verdict(claim, run_folder, key, kind):
+    report = claim(**{key: 4.0})
+    written = json.loads(run_folder.report_json.read_text())["verdict"]
+    assert written["claim"]["kind"] == kind
+    assert Verdict.from_json(written) == report.verdict
+    assert report.verdict.claim.words in run_folder.report_html.read_text()
 
 
 def test_a_contradicted_claim(claim, run_folder, capsys):
@@ -66,17 +101,17 @@ def test_a_contradicted_claim(claim, run_folder, capsys):
     assert verdict["claimed_delta"] == report.run.delta
     assert (verdict["num_looks"], verdict["confidence"]) == (8, 0.95)
     assert verdict["epsilon_lower"] > 0.5
-    assert verdict_status(report.verdict.outcome) == 3
+    assert verdict_status(report.verdict) == 3
 
     page = run_folder.report_html.read_text()
     assert '<section class="verdict contradicted">' in page
     assert "each at 99.375 %" in page
-    assert "which is above the claim; the verdict does not use it" in page
+    assert "which is above the claim; the verdict does not use this number" in page
     assert "takes part no more often" in page
     print_report(report, in_brief, run_folder.report_html)
     where, _, line, *reason = capsys.readouterr().out.rpartition("\nreport: ")[2].splitlines()
     assert where == str(run_folder.report_html)
-    assert line.startswith("verdict: CONTRADICTED, claimed epsilon 0.5 at delta 0.0018")
+    assert line.startswith("verdict: CONTRADICTED, claimed ε ≤ 0.5 at δ = 0.0018")
     assert reason[0].startswith("  the lower bound ε ≥ ")
 
 
@@ -96,8 +131,8 @@ def test_an_inconclusive_claim(claim, run_folder, change_record):
     verdict = claim(claimed_epsilon=20).verdict
     assert verdict.outcome == "inconclusive"
     assert verdict.canaries_needed is None
-    assert "200 canaries on max or sum prove no more than" in verdict.reason
-    assert verdict_status(verdict.outcome) == 0
+    assert "200 canaries on max or sum can show at most" in verdict.reason
+    assert verdict_status(verdict) == 0
     assert '<section class="verdict inconclusive">' in run_folder.report_html.read_text()
 
 
@@ -111,7 +146,7 @@ def test_a_statistic_that_was_not_asked_about_and_sees_far_more_is_not_kept_sile
         verdict_method="threshold_valid",
     ).verdict
     assert verdict.outcome == "inconclusive"
-    assert "max, which was not asked about, tells included canaries from" in verdict.reason
+    assert "max, which was not tested, separates included from" in verdict.reason
 
 
 def test_a_client_who_may_take_part_more_often_than_canaries_is_never_reassured(claim):
@@ -188,12 +223,14 @@ def test_a_canary_that_is_drawn_like_a_client_stands_for_it(claim, change_record
     [
         (["claimed_epsilon=0"], "`audit.claimed_epsilon`: Expected `float` > 0"),
         (["claimed_epsilon=1000"], "`audit.claimed_epsilon`: Expected `float` <= 300"),
-        (["claimed_delta=1e-5"], "`audit`: claimed_delta needs claimed_epsilon"),
-        (["verdict_statistic=max"], "`audit`: verdict_statistic needs claimed_epsilon"),
-        (["verdict_method=one_run_valid"], "`audit`: verdict_method needs claimed_epsilon"),
+        (["claimed_delta=1e-5"], "`audit`: claimed_delta needs a claim"),
+        (["verdict_statistic=max"], "`audit`: verdict_statistic needs a claim"),
+        (["verdict_method=one_run_valid"], "`audit`: verdict_method needs a claim"),
         (["claimed_epsilon=1", "verdict_method=one_run"], "did you mean 'one_run_valid'"),
         (["claimed_epsilon=1", "verdict_statistic=fnal"], "did you mean 'final'"),
         (["claimed_epsilon=1", "delta=1e-3", "claimed_delta=1e-5"], "they must be equal"),
+        (["claimed_epsilon=1", "claimed_mu=1"], "are two claims; make one of them"),
+        (["claim=confgured"], "Invalid enum value"),
         (["claimed_epsilom=1"], "did you mean 'claimed_epsilon'"),
     ],
 )

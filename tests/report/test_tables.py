@@ -31,7 +31,7 @@ def test_a_row_per_method_with_a_number_per_statistic():
         )
     )
     assert [group.title for group in groups] == [
-        "Lower bounds as published",
+        "Lower bounds as published, not valid after selection",
         "Estimates and intervals",
     ]
     rows = [row for group in groups for row in group.rows]
@@ -113,9 +113,7 @@ def test_each_statistic_stands_beside_the_guarantee_against_its_own_attacker():
     assert canary.epsilons == ("≤ 10.0", "≤ 15.0")
     assert client.epsilons == ("≤ 40.0", "≤ 40.0")
     rows = accounting_rows(made)
-    assert [row.party for row in rows][2:] == [
-        "Included canary, to whoever does not know its rounds"
-    ]
+    assert [row.party for row in rows][2:] == ["Included canary, attacker does not know its rounds"]
 
 
 def test_accounting_rows_name_reasons():

@@ -1,7 +1,38 @@
-"""The sentences of a report."""
+"""The sentences of a report: on rounds, training, mechanisms and canaries."""
 
+import dataclasses
+
+import msgspec
+import pytest
+
+from fl_audit.config import (
+    AdaptiveZeroing,
+    Distributed,
+    ExampleCanaries,
+    FedAvg,
+    FedProx,
+    FedSgd,
+    FixedZeroing,
+    GaussianAdaptive,
+    GaussianFixed,
+    NoPrivacy,
+    ServerAdagrad,
+    ServerAdam,
+    ServerSgd,
+    ServerYogi,
+    TreeAggregation,
+)
+from fl_audit.config.file import config_to_toml, parse_config
+from fl_audit.errors import InputError
+from fl_audit.formats.run_record import RunRecord, read_record
+from fl_audit.report import summary_lines, write_report
 from fl_audit.report.finished_run import read_finished_run
-from fl_audit.report.words import run_facts
+from fl_audit.report.report import report_to_json
+from fl_audit.report.words import client_training, mechanism_words, run_facts, server_step
+from tests.mechanisms.doubled_noise import doubled_noise
+from tests.report.conftest import CONFIG
+
+# The sentences of a report.
 
 
 def test_description_tells_effective_from_added_noise(run_folder):
@@ -22,3 +53,209 @@ def test_description_of_canaries_that_appear_unequally_often(run_folder):
     run_folder.canaries.write_text("\n".join(lines) + "\n")
     text = " ".join(run_facts(read_finished_run(run_folder)).values())
     assert "an included canary took part in 1 to 3 rounds, 1 at the median" in text
+
+
+# What clients and the server did, in sentences.
+
+
+@pytest.mark.parametrize(
+    ("client", "sentence"),
+    [
+        (
+            FedAvg(learning_rate=0.05, batch_size=8),
+            "A client runs 1 epoch of SGD with learning rate 0.05 on batches of 8.",
+        ),
+        (
+            FedAvg(momentum=0.9, epochs=3),
+            "A client runs 3 epochs of SGD with learning rate 0.1 and momentum 0.9 on batches of "
+            "16.",
+        ),
+        (
+            FedProx(optimizer="adam", learning_rate=0.001, proximal_strength=0.5),
+            "A client runs 1 epoch of Adam with learning rate 0.001 on batches of 16, pulled back "
+            "to the round’s model with strength 0.5 (FedProx).",
+        ),
+        (
+            FedSgd(),
+            "A client sends the gradient of its loss at the round’s model, mean over its examples "
+            "(FedSGD).",
+        ),
+    ],
+)
+def test_sentences_on_clients(client, sentence):
+    assert client_training(client) == sentence
+
+
+@pytest.mark.parametrize(
+    ("server", "how"),
+    [
+        (ServerSgd(), "SGD with learning rate 1"),
+        (
+            ServerSgd(learning_rate=0.5, momentum=0.9),
+            "SGD with learning rate 0.5 and momentum 0.9",
+        ),
+        (ServerAdagrad(), "Adagrad with learning rate 0.01 and τ 0.001"),
+        (
+            ServerAdam(learning_rate=0.1),
+            "Adam with learning rate 0.1, β₁ 0.9, β₂ 0.99 and τ 0.001",
+        ),
+        (
+            ServerYogi(beta_1=0, tau=0.01),
+            "Yogi with learning rate 0.01, β₁ 0, β₂ 0.99 and τ 0.01",
+        ),
+    ],
+)
+def test_sentences_on_servers(server, how):
+    assert server_step(server) == f"The server applies a round’s aggregate by {how}."
+
+
+# Sentences on mechanisms, and "none known" wherever a reader looks for the analytical epsilon.
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "said"),
+    [
+        (
+            GaussianFixed(noise_multiplier=0.3, clip_norm=2.0, zeroing=FixedZeroing(norm=5.0)),
+            "An update with a coordinate above 5 counts as zero. Updates are clipped to norm 2; "
+            "Gaussian noise of 0.3 clip norms is added to their sum.",
+        ),
+        (
+            TreeAggregation(noise_multiplier=0.3, clip_norm=2.0, restart_every=15),
+            "tree aggregation (DP-FTRL) adds Gaussian noise of 0.3 clip norms to every node of a "
+            "binary tree over the rounds, a new tree every 15 rounds.",
+        ),
+        (TreeAggregation(noise_multiplier=0.3, clip_norm=2.0), "a binary tree over all rounds."),
+        (
+            GaussianAdaptive(noise_multiplier=0.3, clip_norm=0.5, zeroing=AdaptiveZeroing()),
+            "above 2 times a running estimate of the 0.98 quantile of all, plus 1; the estimate is "
+            "not noised. Updates are clipped to a norm that starts at 0.5 and follows the 0.5",
+        ),
+        (
+            Distributed(noise_multiplier=0.3),
+            "made of Skellam noise of 0.301 clip norms on the sum of updates and of 1.60 clients "
+            "on the count that moves the clip norm. Each participant adds its share",
+        ),
+    ],
+)
+def test_words(run_folder, mechanism, said):
+    assert said in mechanism_words(read_record(run_folder), mechanism)
+
+
+NOISE_KEYS = ("noise_multiplier", "sum_noise_multiplier", "count_noise_stddev")
+
+
+def test_words_without_privacy(run_folder):
+    recorded = read_record(run_folder).to_json()
+    record = RunRecord.from_json(recorded | dict.fromkeys(NOISE_KEYS, 0.0))
+    words = mechanism_words(record, NoPrivacy(canary_norm=4.0))
+    assert words == "Updates are not clipped, and a canary’s is 4 long; no noise is added."
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"noise_law": "skellam"}, "the clip norm moves"),
+        ({"zeroing": "adaptive"}, "quantile of the updates that is not noised"),
+    ],
+)
+def test_none_known_is_said_everywhere_with_the_reason(run_folder, change_record, change, reason):
+    change_record(**change)
+    report = write_report(run_folder)
+    assert report.analytical.epsilon is None
+    (line,) = [line for line in summary_lines(report) if line.startswith("analytical epsilon")]
+    assert line.startswith("analytical epsilon  none known (")
+    assert reason in line
+    html = run_folder.report_html.read_text()
+    assert "none known" in html
+    assert "None known" in html
+    assert reason in html
+
+
+def test_a_record_without_the_newer_fields_is_read(run_folder):
+    record = read_record(run_folder)
+    assert (record.release.noise.law, record.release.zeroing) == ("gaussian", "none")
+    newer = ("noise_law", "zeroing", "client_squared_sensitivity", "canary_squared_sensitivity")
+    text = run_folder.record.read_text().splitlines()
+    older = [line for line in text if not any(f'"{name}"' in line for name in newer)]
+    assert len(older) == len(text) - len(newer)
+    run_folder.record.write_text("\n".join(older))
+    assert read_record(run_folder) == record
+
+
+@pytest.mark.parametrize(
+    ("change", "mechanism", "message"),
+    [
+        (
+            {"noise_law": "cauchy"},
+            {"kind": "gaussian_fixed", "noise_multiplier": 0.3, "clip_norm": 1.0},
+            "run.json: noise_law must be one of gaussian, tree, matrix, skellam, got 'cauchy'",
+        ),
+        (
+            {},
+            {"kind": "none", "canary_norm": 1.0},
+            "run.json: noise_multiplier must be 0 under mechanism 'none', got 0.3",
+        ),
+    ],
+)
+def test_a_record_that_no_mechanism_leaves_is_refused(
+    run_folder, change_record, change, mechanism, message
+):
+    change_record(noise_multiplier=0.3, sum_noise_multiplier=0.3, count_noise_stddev=0.0, **change)
+    config = parse_config({**CONFIG, "mechanism": mechanism}, "config")
+    run_folder.config.write_text(config_to_toml(config))
+    with pytest.raises(InputError) as error:
+        write_report(run_folder)
+    assert message in str(error.value)
+
+
+def test_a_mechanism_from_outside_is_in_the_report(run_folder):
+    with doubled_noise():
+        table = {"kind": "doubled_noise", "noise_multiplier": 0.15}
+        config = parse_config({**CONFIG, "mechanism": table}, "config")
+        run_folder.config.write_text(config_to_toml(config))
+        report = write_report(run_folder)
+    assert report_to_json(report)["config"]["mechanism"] == {**table, "clip_norm": 0.5}
+    assert report.checks.not_checked == "it is a toy"
+    noise = read_record(run_folder).release.noise.noise_multiplier
+    page = " ".join(run_folder.report_html.read_text().split())
+    assert f"Toy clip at 0.5, toy noise of {noise:g}." in page
+
+
+# What a report says of canaries that hold examples.
+
+
+@pytest.mark.parametrize(
+    ("canaries", "sentence"),
+    [
+        (
+            ExampleCanaries(source="in_distribution", count=200),
+            "canaries that each hold all examples of a client taken out of the population, a fair",
+        ),
+        (
+            ExampleCanaries(source="mislabelled", count=200, examples_per_canary=1),
+            "canaries that each hold 1 example of a client taken out of the population, "
+            "mislabelled, a fair",
+        ),
+        (
+            ExampleCanaries(source="file", path="own.csv"),
+            "canaries that each hold the examples of a client of the user’s file, a fair",
+        ),
+    ],
+)
+def test_what_canaries_hold(run_folder, canaries, sentence):
+    run = read_finished_run(run_folder)
+    config = msgspec.structs.replace(run.config, canaries=canaries)
+    text = " ".join(run_facts(dataclasses.replace(run, config=config)).values())
+    assert f"Of 200 {sentence} coin each included 94" in text
+
+
+def test_a_fixed_half_and_no_canaries(run_folder):
+    run = read_finished_run(run_folder)
+    half = msgspec.structs.replace(run.config.canaries, inclusion="fixed_half")
+    config = msgspec.structs.replace(run.config, canaries=half)
+    said = run_facts(dataclasses.replace(run, config=config))["Canaries"]
+    assert "a half drawn at random was included, 94; an included canary took part in" in said
+    assert "guess about coins need one for each canary, and are left out." in said
+    without = dataclasses.replace(run, record=dataclasses.replace(run.record, num_canaries=0))
+    assert run_facts(without)["Canaries"] == "There are no canaries, so that nothing is audited."

@@ -1,6 +1,5 @@
-"""Wrong set-ups say what is wrong, and none is consistent: the table of docs/arrival.md."""
+"""Wrong set-ups say what is wrong, and none is consistent."""
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,20 +11,120 @@ from fl_audit.report.folder import AuditedFolder, folder_statistics
 from fl_audit.verdict import Claim, ClaimTests, ScoredStatistic, reach_verdict
 from tests.report.wrong_setups import SETUPS
 
-_DOCUMENT = Path(__file__).parents[2] / "docs" / "arrival.md"
+EXPECTED = {
+    "as promised": (("arrived", "consistent"), ("arrived", "inconclusive")),
+    "wrong sign": (("not_arrived", "inconclusive"), ("not_arrived", "inconclusive")),
+    "wrong sign in every other round": (
+        ("not_arrived", "inconclusive"),
+        ("cannot_tell", "inconclusive"),
+    ),
+    "canaries sent with the wrong sign": (
+        ("not_arrived", "inconclusive"),
+        ("not_arrived", "inconclusive"),
+    ),
+    "canaries zeroed": (("not_arrived", "inconclusive"), ("cannot_tell", "inconclusive")),
+    "canaries of weight 0.1": (("not_arrived", "inconclusive"), ("cannot_tell", "inconclusive")),
+    "canaries half as long as the clip norm": (
+        ("not_arrived", "inconclusive"),
+        ("arrived", "inconclusive"),
+    ),
+    "clipped twice, to half the norm": (
+        ("not_arrived", "inconclusive"),
+        ("arrived", "inconclusive"),
+    ),
+    "half of the canaries dropped": (
+        ("not_arrived", "inconclusive"),
+        ("cannot_tell", "inconclusive"),
+    ),
+    "three of four canaries dropped": (
+        ("not_arrived", "inconclusive"),
+        ("arrived", "inconclusive"),
+    ),
+    "zeroed from the middle of training on": (
+        ("not_arrived", "inconclusive"),
+        ("arrived", "inconclusive"),
+    ),
+    "compressed to a tenth of the coordinates": (
+        ("not_arrived", "inconclusive"),
+        ("cannot_tell", "inconclusive"),
+    ),
+    "half of the variables frozen": (("not_arrived", "inconclusive"), ("arrived", "inconclusive")),
+    "a canary shares its update with nine clients": (
+        ("not_arrived", "inconclusive"),
+        ("cannot_tell", "inconclusive"),
+    ),
+    "canaries sent twice": (("not_arrived", "contradicted"), ("arrived", "contradicted")),
+    "canaries not clipped": (("not_arrived", "contradicted"), ("arrived", "contradicted")),
+    "aggregate before noise": (("arrived", "contradicted"), ("arrived", "contradicted")),
+    "sum divided by twice the denominator": (
+        ("not_arrived", "inconclusive"),
+        ("arrived", "inconclusive"),
+    ),
+    "sum divided by half the denominator": (
+        ("not_arrived", "inconclusive"),
+        ("arrived", "inconclusive"),
+    ),
+    "sum not divided": (("not_arrived", "inconclusive"), ("arrived", "inconclusive")),
+    "aggregate in units of the clip norm": (
+        ("not_arrived", "inconclusive"),
+        ("arrived", "inconclusive"),
+    ),
+    "promise of the first round's clip norm": (
+        ("not_arrived", "inconclusive"),
+        ("arrived", "inconclusive"),
+    ),
+    "promise without the denominator": (
+        ("not_arrived", "inconclusive"),
+        ("arrived", "inconclusive"),
+    ),
+    "noise of another run": (("not_arrived", "inconclusive"), ("cannot_tell", "inconclusive")),
+    "rounds shuffled": (("not_arrived", "inconclusive"), ("cannot_tell", "inconclusive")),
+    "rounds counted from 0": (("not_arrived", "inconclusive"), ("cannot_tell", "inconclusive")),
+    "aggregate of the round before": (
+        ("not_arrived", "inconclusive"),
+        ("cannot_tell", "inconclusive"),
+    ),
+    "the first aggregate in every round": (
+        ("not_arrived", "inconclusive"),
+        ("cannot_tell", "inconclusive"),
+    ),
+    "the model instead of its movement": (
+        ("cannot_tell", "inconclusive"),
+        ("cannot_tell", "inconclusive"),
+    ),
+    "momentum instead of the aggregate": (
+        ("cannot_tell", "inconclusive"),
+        ("arrived", "inconclusive"),
+    ),
+    "coordinates reversed": (("not_arrived", "inconclusive"), ("cannot_tell", "inconclusive")),
+    "weights by columns instead of rows": (
+        ("not_arrived", "inconclusive"),
+        ("cannot_tell", "inconclusive"),
+    ),
+    "variables in another order": (
+        ("not_arrived", "inconclusive"),
+        ("cannot_tell", "inconclusive"),
+    ),
+    "canaries of another seed": (("not_arrived", "inconclusive"), ("cannot_tell", "inconclusive")),
+    "canaries of another family": (
+        ("not_arrived", "inconclusive"),
+        ("cannot_tell", "inconclusive"),
+    ),
+    "coins inverted": (("not_arrived", "inconclusive"), ("not_arrived", "inconclusive")),
+    "coins shuffled": (("not_arrived", "inconclusive"), ("not_arrived", "inconclusive")),
+    "excluded canaries take part too": (
+        ("not_arrived", "inconclusive"),
+        ("not_arrived", "inconclusive"),
+    ),
+    "canaries numbered in another order": (
+        ("not_arrived", "inconclusive"),
+        ("cannot_tell", "inconclusive"),
+    ),
+}
+"""The canary check's state and the verdict on own_rounds, with the expected norm and without it."""
 
 CLAIM = Claim(9.0, 1e-3)
 """A claim that holds: one release with noise 0.5 is (8.4, 1e-3)-private."""
-
-
-def table() -> dict[str, tuple[str, str]]:
-    """The outcomes with and without a promise, by set-up, as the document states them."""
-    rows = re.findall(r"^\| ([^|]+) \| ([a-z_]+), ([a-z]+) \| ([a-z_]+), ([a-z]+) \|", *_text())
-    return {row[0].strip(): ((row[1], row[2]), (row[3], row[4])) for row in rows}
-
-
-def _text() -> tuple[str, re.RegexFlag]:
-    return _DOCUMENT.read_text(), re.MULTILINE
 
 
 def outcomes(setup: str, path: Path) -> tuple[tuple[str, str], ...]:
@@ -52,16 +151,17 @@ def _outcome(path: Path, found: Sequence[ScoredStatistic]) -> tuple[str, str]:
     return arrival.state, str(verdict.outcome)
 
 
-def test_the_table_lists_all_set_ups_and_calls_only_the_right_one_consistent():
-    listed = table()
-    assert listed.keys() == SETUPS.keys()
-    assert len(listed) > 30
+def test_only_the_right_set_up_is_consistent_and_only_with_the_expected_norm():
+    assert EXPECTED.keys() == SETUPS.keys()
     consistent = {
-        name for name, both in listed.items() if "consistent" in {outcome for _, outcome in both}
+        (name, has_norm)
+        for name, both in EXPECTED.items()
+        for has_norm, (_, outcome) in zip((True, False), both, strict=True)
+        if outcome == "consistent"
     }
-    assert consistent == {"as promised"}
+    assert consistent == {("as promised", True)}
 
 
 @pytest.mark.parametrize("setup", SETUPS)
-def test_a_set_up_ends_as_the_table_says(setup, tmp_path):
-    assert outcomes(setup, tmp_path / "log") == table()[setup]
+def test_a_set_up_ends_as_expected(setup, tmp_path):
+    assert outcomes(setup, tmp_path / "log") == EXPECTED[setup]

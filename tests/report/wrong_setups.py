@@ -1,4 +1,4 @@
-"""Simulated logs of a system that is set up wrongly, in one way each (docs/arrival.md lists them).
+"""Simulated logs of a system that is set up wrongly, in one way each (docs/arrival.md counts them).
 
 A correct system has 20 rounds whose denominator is 20, a clip norm that grows from round to
 round, Gaussian noise of 0.5 clip norms, and 400 Rademacher canaries in 1,000 dimensions, each in
@@ -12,10 +12,9 @@ from types import SimpleNamespace
 import numpy as np
 
 from fl_audit.attacks import CanaryPool, Participation, RoundScorer
-from fl_audit.attacks.logs import write_listed
-from fl_audit.canaries.pool import write_pool
 from fl_audit.formats.folders import LogFolder
 from fl_audit.formats.participation_files import canaries_text
+from fl_audit.formats.round_chain import ChainWriter
 from fl_audit.participation.placement import spread
 
 DIM, COUNT, ROUNDS, COHORT, NOISE = 1000, 400, 20, 20, 0.5
@@ -67,21 +66,21 @@ class System:
     def write(self, path: Path) -> LogFolder:
         """Trains, and leaves the log of it."""
         rounds = [[int(index) + 1] for index in self.listed_rounds]
-        scorer = RoundScorer.create(
+        RoundScorer.create(
             path,
             self.listed_pool,
             ROUNDS,
             rounds,
             participation=Participation("none", client_rounds=1),
         )
+        folder = LogFolder(path)
+        counted = [[number - 1 for number in own] for own in rounds]
+        folder.canaries.write_text(canaries_text(self.listed_included, counted))
+        ChainWriter.begin(folder.chain, folder.identity())  # the list is as wrong from the start
+        scorer = RoundScorer.open(path)
         for index in range(ROUNDS):
             seen = self.scored(index, self.aggregate(index)).astype(np.float32)
             scorer.score_round(index + 1, seen, canary_length=self.promised(index))
-        folder = LogFolder(path)
-        write_pool(folder.pool, self.listed_pool)
-        write_listed(folder, self.listed_pool, rounds, ROUNDS)
-        counted = [[number - 1 for number in own] for own in rounds]
-        folder.canaries.write_text(canaries_text(self.listed_included, counted))
         scorer.finish()
         return folder
 
@@ -200,4 +199,4 @@ SETUPS: dict[str, type[System]] = {
     "excluded canaries take part too": _listed(lambda s: {"included": np.ones(COUNT, bool)}),
     "canaries numbered in another order": _listed(lambda s: {"vectors": _rng.order(s.vectors)}),
 }
-"""The systems by the name that docs/arrival.md gives the fault."""
+"""The systems by the name of the fault."""

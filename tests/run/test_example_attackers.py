@@ -36,6 +36,7 @@ from fl_audit.run.attackers import (
     attack_context,
     make_attackers,
 )
+from fl_audit.tasks.tf.networks import as_classifier
 
 CLIP = 0.4
 
@@ -93,7 +94,7 @@ def _one_graph_a_model(monkeypatch):
 
 
 def _trainer_of(run):
-    model = run.task.classifier.logits
+    model = as_classifier(run.task.classifier).logits
     if model not in _TRAINERS:
         _TRAINERS[model] = block_trainer(run)
     return _TRAINERS[model]
@@ -111,7 +112,7 @@ def other_weights(run, seed):
 
 
 def mean_loss(run, weights, examples):
-    classifier = run.task.classifier
+    classifier = as_classifier(run.task.classifier)
     logits = classifier.logits(weights, examples.inputs).numpy()
     counted = examples.labels != classifier.padding_label
     return float(np.mean(log_odds_losses(logits[counted], examples.labels[counted])))
@@ -120,11 +121,11 @@ def mean_loss(run, weights, examples):
 def test_losses_are_those_of_each_canary_by_itself(run):
     weights = other_weights(run, 1)
     expected = [mean_loss(run, weights, canary) for canary in run.canary_examples]
-    losses = MeanLosses(run.task.classifier, run.canary_examples).of(weights)
+    losses = MeanLosses(as_classifier(run.task.classifier), run.canary_examples).of(weights)
     np.testing.assert_allclose(losses.attacked, expected, rtol=1e-5)
     of_one = run.canary_examples[0]
-    logits = run.task.classifier.logits(weights, of_one.inputs)
-    expected = run.task.classifier.loss(logits, tf.constant(of_one.labels)).numpy()
+    logits = as_classifier(run.task.classifier).logits(weights, of_one.inputs)
+    expected = as_classifier(run.task.classifier).loss(logits, tf.constant(of_one.labels)).numpy()
     assert losses.label[0] == pytest.approx(expected, rel=1e-5)
 
 
@@ -141,7 +142,7 @@ def test_black_box_scores(run):
 
 def steps(run, weights, examples):
     """Trained minus initial weights of a client, by a loop of gradient steps."""
-    classifier, client = run.task.classifier, run.config.client
+    classifier, client = as_classifier(run.task.classifier), run.config.client
     trained = [tf.constant(w) for w in weights]
     for start in range(0, len(examples), client.batch_size):
         batch = examples.take(np.arange(len(examples))[start : start + client.batch_size])
@@ -242,7 +243,7 @@ def test_a_model_that_cannot_train_in_blocks_is_refused(digits_run, tmp_path):
 
     weights = (np.ones((8, 8, 1, 10), np.float32),)
     classifier = dataclasses.replace(
-        digits_run.task.classifier, initial_weights=weights, logits=logits
+        as_classifier(digits_run.task.classifier), initial_weights=weights, logits=logits
     )
     task = dataclasses.replace(digits_run.task, classifier=classifier)
     with pytest.raises(InputError, match=r"^audit\.threat_models: 'all_iterates'[^\n]*Conv2D"):

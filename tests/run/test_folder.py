@@ -1,4 +1,4 @@
-"""A run's folder: whose it is, the seals of its logs, and checkpoints."""
+"""A run's folder: whose it is, the chain of its logs, and checkpoints."""
 
 from pathlib import Path
 from typing import Any
@@ -11,18 +11,19 @@ from fl_audit.attacks.audit_table import Audit
 from fl_audit.config import Canaries, Config, DigitsTask, GaussianFixed, Shuffle
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.round_chain import Saved, digests_of, read_chain
 from fl_audit.formats.round_logs import create_log
 from fl_audit.formats.text_files import write_text
 from fl_audit.run.folder import (
     Checkpoint,
-    Seal,
     check_logs,
     check_new,
     check_resumable,
     check_same_canaries,
+    kept_files,
     load_checkpoint,
+    open_chain,
     save_checkpoint,
-    seal_logs,
     write_identity,
 )
 
@@ -116,95 +117,129 @@ _AUDIT = Audit(threat_models=["checkpoints"], release_every=2)
 _ROUNDS = 5
 
 
-def _folder(path):
-    folder = RunFolder(path)
-    logs = {
-        folder.round_cosines: create_log(folder.round_cosines, np.float32, (_ROUNDS, 3)),
-        folder.aggregates: create_log(folder.aggregates, np.float64, (_ROUNDS, 2, 2)),
-        folder.release_cosines: create_log(folder.release_cosines, np.float32, (3, 3)),
-    }
-    folder.metrics.write_text("round\n")
-    return folder, logs
+class _Trained:
+    """A run of so many rounds, with a checkpoint after each."""
+
+    def __init__(self, path: Path) -> None:
+        self.folder = folder = RunFolder(path)
+        _interrupted(path)
+        self._logs = {
+            folder.round_cosines: create_log(folder.round_cosines, np.float32, (_ROUNDS, 3)),
+            folder.aggregates: create_log(folder.aggregates, np.float64, (_ROUNDS, 2, 2)),
+            folder.release_cosines: create_log(folder.release_cosines, np.float32, (3, 3)),
+        }
+        folder.metrics.write_text("round\n")
+        self.chain = open_chain(folder, 0)
+
+    def round(self, number: int, noise: float = 0.0) -> Checkpoint:
+        folder = self.folder
+        self._logs[folder.round_cosines][number - 1] = number + noise
+        self._logs[folder.aggregates][number - 1] = number
+        step = (number + 1) // 2 if number % 2 == 0 or number == _ROUNDS else None
+        if step is not None:
+            self._logs[folder.release_cosines][step - 1] = number
+        with folder.metrics.open("a") as file:
+            file.write(f"{number}\n")
+        self.chain.log_round(number, folder.round_logs(), step, folder.release_logs())
+        kept = digests_of(kept_files(folder, _AUDIT, range(number, _ROUNDS)))
+        self.chain.add(Saved(rounds=number, files=kept))
+        return Checkpoint(number, [], self.chain.head)
 
 
-def _write(folder, logs, completed):
-    """Writes the rows of the round before `completed`."""
-    logs[folder.round_cosines][completed - 1] = completed
-    logs[folder.aggregates][completed - 1] = completed
-    if completed % 2 == 0 or completed == _ROUNDS:
-        logs[folder.release_cosines][(completed - 1) // 2] = completed
-    with folder.metrics.open("a") as file:
-        file.write(f"{completed}\n")
+def test_a_checkpoint_goes_with_its_rounds_and_allows_for_later_ones(tmp_path):
+    run = _Trained(tmp_path)
+    checkpoints = [run.round(number) for number in range(1, _ROUNDS + 1)]
+    for checkpoint in checkpoints:
+        check_logs(run.folder, checkpoint)
+    assert sorted(read_chain(run.folder.chain).rounds) == [1, 2, 3, 4, 5]
 
 
-def test_seals_grow_with_the_rounds_and_allow_for_later_rows(tmp_path):
-    folder, logs = _folder(tmp_path)
-    seals = {}
-    for completed in range(1, _ROUNDS + 1):
-        _write(folder, logs, completed)
-        seals = seal_logs(folder, _AUDIT, range(completed, _ROUNDS), seals)
-        assert seals == seal_logs(folder, _AUDIT, range(completed, _ROUNDS), {})
-        check_logs(folder, seals)
-        if completed == 3:
-            at_three = seals
-    check_logs(folder, at_three)
-    assert seals["release_cosines.npy"].length == folder.release_cosines.stat().st_size
-    lengths = [at_three[name].length for name in ("round_cosines.npy", "release_cosines.npy")]
-    assert lengths == [128 + 3 * 12, 128 + 1 * 12]
+def test_rounds_that_come_again_after_a_kill_replace_those_before(tmp_path):
+    run = _Trained(tmp_path)
+    checkpoint = [run.round(number) for number in (1, 2, 3)][1]
+    run.chain.log_round(4, [])  # killed after this
+    with run.folder.chain.open("a") as file:
+        file.write('{"what":"round","lin')
+    check_logs(run.folder, checkpoint)
+    run.chain = open_chain(run.folder, 2)
+    run.folder.metrics.write_text("round\n1\n2\n")
+    check_logs(run.folder, run.round(3, noise=0.5))
+    chain = read_chain(run.folder.chain)
+    assert chain.broken == ()
+    assert sorted(chain.rounds) == [1, 2, 3]
+    assert (chain.rounds_again, chain.sessions) == (2, 2)
+    assert chain.changed_rows(tmp_path) == ()
 
 
 @pytest.mark.parametrize(
-    "name", ["round_cosines.npy", "aggregates.npy", "release_cosines.npy", "metrics.csv"]
+    ("name", "byte"),
+    [
+        ("round_cosines.npy", 128 + 12),
+        ("aggregates.npy", 128 + 40),
+        ("release_cosines.npy", 128 + 3),
+        ("metrics.csv", 8),
+    ],
 )
-def test_a_file_that_is_cut_changed_or_gone_is_refused(tmp_path, name):
-    folder, logs = _folder(tmp_path)
-    for completed in (1, 2, 3):
-        _write(folder, logs, completed)
-    seals = seal_logs(folder, _AUDIT, range(3, _ROUNDS), {})
-    del logs
+def test_a_log_that_is_cut_changed_or_gone_is_refused(tmp_path, name, byte):
+    run = _Trained(tmp_path)
+    checkpoint = [run.round(number) for number in (1, 2, 3)][-1]
     path = tmp_path / name
     content = path.read_bytes()
-    length = seals[name].length
-    path.write_bytes(content[: length - 1])
-    with pytest.raises(InputError, match=f"{name}: has {length - 1} bytes, had at least {length}"):
-        check_logs(folder, seals)
-    changed = bytearray(content)
-    changed[length - 2] ^= 1
-    path.write_bytes(changed)
-    with pytest.raises(InputError, match=f"{name}: its first {length} bytes have changed"):
-        check_logs(folder, seals)
+    for changed in (
+        content[:byte] + bytes([content[byte] ^ 1]) + content[byte + 1 :],
+        content[:byte],
+    ):
+        path.write_bytes(changed)
+        with pytest.raises(InputError, match=f"{name}: round [12] has changed since it was logged"):
+            check_logs(run.folder, checkpoint)
     path.unlink()
-    with pytest.raises(InputError, match=f"{name}: is not what the checkpoint goes with: No such"):
-        check_logs(folder, seals)
+    with pytest.raises(InputError, match=f"{name}: is missing, and the checkpoint goes with it"):
+        check_logs(run.folder, checkpoint)
+
+
+def test_a_chain_that_lacks_the_checkpoint_is_refused(tmp_path):
+    run = _Trained(tmp_path)
+    checkpoint = [run.round(number) for number in (1, 2, 3)][-1]
+    lines = run.folder.chain.read_text().splitlines(keepends=True)
+    run.folder.chain.write_text("".join(lines[:-1]))
+    with pytest.raises(InputError, match=r"chain\.jsonl: lacks the line that checkpoint\.npz goes"):
+        check_logs(run.folder, checkpoint)
+    run.folder.chain.write_text("".join([*lines[:2], *lines[3:]]))
+    with pytest.raises(InputError, match=r"chain\.jsonl: line 3 does not follow from the one"):
+        check_logs(run.folder, checkpoint)
+
+
+def test_a_config_that_has_changed_is_not_gone_on_with(tmp_path):
+    run = _Trained(tmp_path)
+    run.folder.canaries.write_text("canary_id,included,rounds\n0,1,2\n")
+    with pytest.raises(InputError, match=r"canaries\.csv: has changed since the run began"):
+        open_chain(run.folder, 0)
 
 
 def test_a_flipped_bit_in_a_sum_of_directions_or_a_released_model_is_refused(tmp_path):
-    folder, logs = _folder(tmp_path)
-    for completed in (1, 2, 3):
-        _write(folder, logs, completed)
+    run = _Trained(tmp_path)
+    folder = run.folder
     sums = [folder.direction_sum("sum", count) for count in (2, 3)]  # of two checkpoints
     kept = [*sums, folder.direction_sum("checkpoints_sum", 1), folder.released_model(2)]
     for path in kept:
         np.save(path, np.ones(4))
-    seals = seal_logs(folder, _AUDIT, range(3, _ROUNDS), {})
+    checkpoint = [run.round(number) for number in (1, 2, 3)][-1]
     sums[0].unlink()  # as before the next checkpoint
-    check_logs(folder, seals)
+    check_logs(folder, checkpoint)
     for path in kept[1:]:
         content = path.read_bytes()
         path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-        with pytest.raises(InputError, match=f"{path.name}: its first .* bytes have changed"):
-            check_logs(folder, seals)
+        with pytest.raises(InputError, match=f"{path.name}: has changed since the checkpoint"):
+            check_logs(folder, checkpoint)
         path.write_bytes(content)
 
 
-def test_a_model_that_the_next_checkpoint_does_without_is_not_sealed(tmp_path):
-    folder, logs = _folder(tmp_path)
-    for completed in (1, 2, 3, 4):
-        _write(folder, logs, completed)
+def test_a_model_that_the_next_checkpoint_does_without_is_not_kept(tmp_path):
+    folder = RunFolder(tmp_path)
     np.save(folder.released_model(2), np.ones(4))
     np.save(folder.released_model(4), np.ones(4))  # of a run that was killed
-    seals = seal_logs(folder, _AUDIT, range(4, _ROUNDS), {})
-    assert not any("released" in name for name in seals)
+    assert kept_files(folder, _AUDIT, range(4, _ROUNDS)) == []
+    assert kept_files(folder, _AUDIT, range(3, _ROUNDS)) == [folder.released_model(2)]
 
 
 def _leaves(scale: float) -> list[Any]:
@@ -221,9 +256,9 @@ def _leaves(scale: float) -> list[Any]:
 
 def test_a_checkpoint_gives_back_the_same_leaves(tmp_path):
     path = tmp_path / "checkpoint.npz"
-    save_checkpoint(path, Checkpoint(12, _leaves(0.1), {"metrics.csv": Seal(10, 2**32 - 1)}))
+    save_checkpoint(path, Checkpoint(12, _leaves(0.1), "0af3"))
     loaded = load_checkpoint(path, _leaves(0.0))
-    assert loaded.seals == {"metrics.csv": Seal(10, 2**32 - 1)}
+    assert loaded.link == "0af3"
     assert loaded.completed_rounds == 12
     for leaf, expected in zip(loaded.leaves, _leaves(0.1), strict=True):
         np.testing.assert_array_equal(leaf, expected)
@@ -268,26 +303,18 @@ def test_another_model_is_refused(tmp_path):
 
 def _damaged(path: Path, changes: dict[str, Any]) -> None:
     """A checkpoint whose arrays are replaced, or left out where None stands for them."""
-    save_checkpoint(path, Checkpoint(1, _leaves(0.1), {"metrics.csv": Seal(10, 7)}))
+    save_checkpoint(path, Checkpoint(1, _leaves(0.1), "0af3"))
     with np.load(path) as file:
         arrays = {name: file[name] for name in file.files} | changes
     np.savez(path, **{name: array for name, array in arrays.items() if array is not None})
 
 
-@pytest.mark.parametrize("value", [None, np.zeros(2), np.array("x"), np.float64(1), -np.ones((1,))])
+@pytest.mark.parametrize("value", [None, np.zeros(2), np.float64(1), -np.ones((1,))])
 @pytest.mark.parametrize(
-    "field",
-    ["format_version", "completed_rounds", "sealed_files", "seals", "leaf_0002", "leaf_0003"],
+    "field", ["format_version", "completed_rounds", "link", "leaf_0002", "leaf_0003"]
 )
 def test_a_field_that_is_missing_or_of_another_kind_is_one_line(tmp_path, field, value):
     path = tmp_path / "checkpoint.npz"
     _damaged(path, {field: value})
     with pytest.raises(InputError, match=r"checkpoint\.npz: (is|belongs)"):
-        load_checkpoint(path, _leaves(0.0))
-
-
-def test_a_seal_names_a_file_of_the_folder(tmp_path):
-    path = tmp_path / "checkpoint.npz"
-    _damaged(path, {"sealed_files": np.array(["../metrics.csv"])})
-    with pytest.raises(InputError, match="has no checksums"):
         load_checkpoint(path, _leaves(0.0))

@@ -24,6 +24,7 @@ from fl_audit.engines.tff.measures import Evaluator
 from fl_audit.engines.tff.rounds import model_weights, run_round
 from fl_audit.participation import Cohort
 from fl_audit.tasks import load_task
+from fl_audit.tasks.tf.networks import as_classifier
 
 pytestmark = pytest.mark.tff
 
@@ -91,8 +92,9 @@ def test_training_lowers_the_loss_with_a_canary_in_the_first_round(
         canaries=Canaries(count=2, family="gaussian"),
         client=FedAvg(learning_rate=learning_rate),
     )
-    family = GaussianFamily(seed=0, num_canaries=2, dim=task.classifier.dim)
-    process = build_process(task.classifier, config, expected_cohort=2.0)
+    classifier = as_classifier(task.classifier)
+    family = GaussianFamily(seed=0, num_canaries=2, dim=classifier.dim)
+    process = build_process(classifier, config, expected_cohort=2.0, num_rounds=3)
     data = CohortData(task, config.client, seed=0)
     no_examples = task.held_out.take(np.zeros(0, np.int64))
     data_sets = DataSets(config.client.batch_size, family, no_examples)
@@ -109,5 +111,5 @@ def test_training_lowers_the_loss_with_a_canary_in_the_first_round(
             state = result.state
             losses.append(result.train_loss)
     assert losses[-1] < losses[0]
-    accuracy = Evaluator(task.classifier, task.held_out).accuracy(model_weights(state))
+    accuracy = Evaluator(classifier, task.held_out).accuracy(model_weights(state))
     assert 0 <= accuracy <= 1

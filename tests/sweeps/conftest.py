@@ -3,7 +3,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.comparison.conftest import built_report, make_run
 from tests.small_configs import TINY_RUN
+
+__all__ = ["built_report", "grid", "make_run"]
 
 
 @pytest.fixture

@@ -67,7 +67,10 @@ def test_values_that_are_no_numbers_make_folder_names(grid):
             '[grid]\n"mechanism.noise_multiplier" = [-1.0]',
             "run noise_multiplier_-1: key `mechanism",
         ),
-        ('[grid]\n"mechanism.noise" = [1.0]', "unknown key `mechanism.noise`; known: clip_norm"),
+        (
+            '[grid]\n"mechanism.noise" = [1.0]',
+            "unknown key `mechanism.noise`; did you mean 'noise_mult",
+        ),
         ('[grid]\n"seed.x" = [1]\n[[variant]]\nname = "a"\nset = {seed = 1}', "is a value"),
         ('seeds = [1]\n[grid]\n"seed" = [2]', "key `seed` stands beside `seeds`"),
         ('[[variant]]\nname = "../x"', "must be letters, digits"),
@@ -85,3 +88,11 @@ def test_mistakes_are_named(grid, text, message):
         read_grid(grid(text))
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_the_config_of_a_run_is_told_what_a_sweep_wants(grid):
+    path = grid(FULL).parent / "base.toml"
+    with pytest.raises(
+        InputError, match=r'config of one run; the file of a sweep has `base = "base'
+    ):
+        read_grid(path)

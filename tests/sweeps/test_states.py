@@ -1,5 +1,6 @@
 """Which runs of a sweep are recognised as finished, and what the command says without Ray."""
 
+import csv
 import dataclasses
 import importlib
 import json
@@ -84,17 +85,27 @@ def test_jobs_below_one_are_refused(begun, capsys):
     assert "--jobs: must be at least 1, got 0" in capsys.readouterr().err
 
 
-def test_where_all_is_finished_ray_is_not_started(grid, tmp_path, monkeypatch):
+@pytest.mark.parametrize("seeds", [(1,), (1, 2)])
+def test_where_all_is_finished_ray_is_not_started(grid, make_run, tmp_path, monkeypatch, seeds):
     monkeypatch.setitem(sys.modules, "ray", None)
-    path, out = grid("seeds = [1]"), tmp_path / "out"
-    (run,) = read_grid(path)
-    folder = out / "runs" / run.name
-    folder.mkdir(parents=True)
-    (folder / "config.toml").write_text(config_to_toml(run.config))
-    (folder / "report.json").write_text("{}")
+    path, out = grid(f"seeds = {list(seeds)}"), tmp_path / "out"
+    (out / "runs").mkdir(parents=True)
+    for run in read_grid(path):
+        made = make_run(run.name, {"config.seed": run.config.seed})
+        (made / "config.toml").write_text(config_to_toml(run.config))
+        made.rename(out / "runs" / run.name)
     states = run_sweep(path, out)
     assert json.loads((out / "sweep.json").read_text()) == sweep_json(states)
-    assert not (out / "compare.html").exists()
+    assert (out / "compare.html").exists() == (len(seeds) == 2)
+    with (out / "results.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {(row["run"], row["seed"]) for row in rows} == {
+        (f"runs/seed_{seed}", str(seed)) for seed in seeds
+    }
+    named = [(row["run"], row["statistic"], row["method"]) for row in rows]
+    assert len(set(named)) == len(named)
+    assert {"own_rounds", "max"} & {row["statistic"] for row in rows}
+    assert {"threshold_valid", "gaussian_fit"} <= {row["method"] for row in rows}
 
 
 _LARGE = 1000 * MEMORY_OF_A_RUN

@@ -10,15 +10,16 @@ import tensorflow_federated as tff
 
 from fl_audit.errors import InputError
 from fl_audit.estimators.epsilon_star import log_odds_losses
-from fl_audit.tasks.classifier import (
+from fl_audit.tasks.dense import dense_classifier
+from fl_audit.tasks.learning_task import NO_CLASS, Examples, InMemoryPopulation
+from fl_audit.tasks.own_task import OwnTask, learning_task
+from fl_audit.tasks.tf.classifier import (
     Classifier,
     cross_entropy,
     cross_entropy_in_blocks,
     log_odds_loss,
 )
-from fl_audit.tasks.dense import dense_classifier
-from fl_audit.tasks.learning_task import NO_CLASS, Examples, InMemoryPopulation
-from fl_audit.tasks.own_task import OwnTask, learning_task
+from fl_audit.tasks.tf.networks import as_classifier
 
 NUM_CLASSES = 6
 PADDING, UNKNOWN, END = 0, 4, 5
@@ -378,7 +379,7 @@ def test_bad_labels(labels, message):
 
 
 def test_a_labels_loss_keeps_the_digits_of_a_probability_near_1():
-    classifier = dense_classifier([2, 2], 0, "")
+    classifier = as_classifier(dense_classifier([2, 2], 0, ""))
     logits, labels = tf.constant([[40.0, 0.0], [0.0, 3.0], [1.0, 2.0]]), tf.constant([0, 1, -1])
     losses, counts = classifier.label_loss_by_example(logits, labels)
     np.testing.assert_allclose(losses, [math.exp(-40), math.log1p(math.exp(-3)), 0], rtol=1e-6)

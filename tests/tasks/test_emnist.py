@@ -11,8 +11,10 @@ from tensorflow_federated.python.simulation.datasets import download, emnist
 from fl_audit.config import EmnistTask
 from fl_audit.errors import InputError
 from fl_audit.tasks import load_task
-from fl_audit.tasks.images import cnn_classifier, cnn_logits, convolve, convolve_by_product
+from fl_audit.tasks.images import cnn_classifier
 from fl_audit.tasks.learning_task import LearningTask
+from fl_audit.tasks.tf.images import cnn_logits, convolve, convolve_by_product
+from fl_audit.tasks.tf.networks import as_classifier
 
 
 def keras_model() -> tf.keras.Model:
@@ -54,7 +56,7 @@ def test_logits_equal_those_of_keras(task, name):
     weights = [rng.normal(0, 0.05, w.shape).astype(np.float32) for w in model.get_weights()]
     model.set_weights(weights)
     images = np.concatenate([task.held_out.inputs[:5], rng.random((3, 28, 28, 1), np.float32)])
-    logits = getattr(task.classifier, name)
+    logits = getattr(as_classifier(task.classifier), name)
     np.testing.assert_allclose(logits(weights, tf.constant(images)), model(images), atol=1e-5)
 
 
@@ -78,7 +80,7 @@ def test_clients_with_filters_of_their_own(task):
     shapes = [(3, *w.shape) for w in task.classifier.initial_weights]
     weights = [rng.normal(0, 0.05, shape).astype(np.float32) for shape in shapes]
     images = rng.random((3, 4, 28, 28, 1), np.float32)
-    in_blocks = task.classifier.logits_in_blocks
+    in_blocks = as_classifier(task.classifier).logits_in_blocks
     logits = tf.vectorized_map(lambda client: in_blocks(*client), (weights, images), False)
     for client in range(3):
         own = [w[client] for w in weights]
@@ -112,9 +114,10 @@ def test_weights_start_as_in_keras_and_depend_on_the_seed(task):
 
 def test_gradient_reaches_every_weight(task):
     weights = [tf.Variable(w) for w in task.classifier.initial_weights]
+    model = as_classifier(task.classifier)
     with tf.GradientTape() as tape:
-        logits = task.classifier.logits(weights, tf.constant(task.held_out.inputs[:10]))
-        loss = task.classifier.loss(logits, tf.constant(task.held_out.labels[:10]))
+        logits = model.logits(weights, tf.constant(task.held_out.inputs[:10]))
+        loss = model.loss(logits, tf.constant(task.held_out.labels[:10]))
     for gradient in tape.gradient(loss, weights):
         assert (gradient.numpy() != 0).mean() > 0.2
 

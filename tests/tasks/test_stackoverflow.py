@@ -13,6 +13,7 @@ from fl_audit.config.file import load_config
 from fl_audit.errors import InputError
 from fl_audit.tasks import load_task
 from fl_audit.tasks.learning_task import LearningTask
+from fl_audit.tasks.tf.networks import as_classifier
 from fl_audit.tasks.tff_datasets import download_of
 
 WORDS = list(stackoverflow.get_synthetic_word_counts())
@@ -78,7 +79,7 @@ def test_what_it_says_of_itself(task):
 
 def test_model_takes_what_clients_hold(task):
     examples = task.population.examples(0)
-    logits = task.classifier.logits(task.classifier.initial_weights, examples.inputs)
+    logits = as_classifier(task.classifier).logits(task.classifier.initial_weights, examples.inputs)
     assert logits.shape == (len(examples), 8, 34)
 
 

@@ -1,7 +1,9 @@
-"""Next-word prediction on a CSV: what is read, split and encoded, and what is refused."""
+"""Text of clients: words, vocabularies, sentences, and what the runs of a sweep share."""
 
 import csv
 import gzip
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -10,9 +12,27 @@ import pytest
 
 from fl_audit.config import TextTask
 from fl_audit.errors import InputError
-from fl_audit.tasks import load_task
+from fl_audit.tasks import load_task, text
 from fl_audit.tasks.learning_task import LearningTask
-from fl_audit.tasks.text import SentencePopulation
+from fl_audit.tasks.text import (
+    PADDING,
+    Sentence,
+    SentencePopulation,
+    Vocabulary,
+    build_vocabulary,
+    collect,
+    corpus_of_arrays,
+    encode,
+    examples_of,
+    made_once,
+    sharing_parts,
+    token_rows,
+    vocabulary_of_words,
+    words_of,
+)
+
+# Next-word prediction on a CSV: what is read, split and encoded, and what is refused.
+
 
 HEADER = "client_id,text\n"
 # 24 rows: "a" has the odd ones, "b" the even ones; row n says "word" and its number.
@@ -261,3 +281,225 @@ def test_a_file_that_gzip_did_not_write_is_refused(tmp_path, content):
     path.write_bytes(content)
     with pytest.raises(InputError, match="must be a file compressed by gzip"):
         load_task(config_of(path), seed=1)
+
+
+# Words to tokens.
+
+
+# Words take tokens 1 to 4; 5 is the unknown word, 6 the beginning, 7 the end.
+FRUIT = Vocabulary(size=4, index={"fig": 1, "plum": 2, "pear": 3})
+
+
+def test_special_tokens_lie_as_in_tffs_stack_overflow_baseline():
+    assert PADDING == 0
+    assert (FRUIT.unknown, FRUIT.beginning, FRUIT.end, FRUIT.num_tokens) == (5, 6, 7, 8)
+
+
+def test_tokens():
+    assert FRUIT.tokens(["pear", "lemon", "fig"]) == [3, 5, 1]
+    assert FRUIT.tokens([]) == []
+
+
+def test_vocabulary_of_words_keeps_the_first():
+    made = vocabulary_of_words(["a", "b", "c"], 2)
+    assert made.index == {"a": 1, "b": 2}
+    assert made.num_tokens == 6
+
+
+def test_vocabulary_with_more_room_than_words():
+    made = vocabulary_of_words(["a"], 100)
+    assert (made.index, made.unknown, made.num_tokens) == ({"a": 1}, 101, 104)
+
+
+def test_build_vocabulary_ranks_by_frequency_then_alphabet():
+    counts = {"d": 1, "b": 2, "c": 2, "a": 1}
+    assert build_vocabulary(counts, 3).index == {"b": 1, "c": 2, "a": 3}
+    assert build_vocabulary(dict(reversed(counts.items())), 3).index == {"b": 1, "c": 2, "a": 3}
+    assert build_vocabulary({}, 3).index == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Is't a verdict?", ["is't", "a", "verdict", "?"]),
+        ("o’er", ["o’er"]),
+        ("'tis", ["'", "tis"]),
+        ("Talk on't; be done: away!", ["talk", "on't", ";", "be", "done", ":", "away", "!"]),
+        ("  \t\n", []),
+        ("", []),
+        ("ΣΊΣΥΦΟΣ naïve", ["σίσυφος", "naïve"]),
+        ("...", [".", ".", "."]),
+        ("a\nb", ["a", "b"]),
+    ],
+)
+def test_words_of(text, words):
+    assert words_of(text) == words
+
+
+# Rows of tokens: what they hold, in which integers, and a population over them.
+
+
+# Words take tokens 1 to 4; 5 is the unknown word, 6 the beginning, 7 the end.
+SENTENCES_OF_FRUIT = Vocabulary(size=4, index={"fig": 1, "plum": 2, "pear": 3})
+
+
+@pytest.mark.parametrize(
+    ("words", "length", "tokens"),
+    [
+        ("fig plum pear", 6, [6, 1, 2, 3, 7, 0, 0]),
+        ("fig lemon pear", 6, [6, 1, 5, 3, 7, 0, 0]),
+        ("fig plum pear", 4, [6, 1, 2, 3, 7]),  # the end just fits
+        ("fig plum pear", 3, [6, 1, 2, 3]),  # no room for the end
+        ("fig plum pear", 2, [6, 1, 2]),
+        ("fig", 1, [6, 1]),
+        ("", 3, [6, 7, 0, 0]),
+        ("", 1, [6, 7]),
+    ],
+)
+def test_encode(words, length, tokens):
+    assert encode([words.split()], SENTENCES_OF_FRUIT, length).tolist() == [tokens]
+
+
+@pytest.mark.parametrize("length", [1, 5, 20])
+def test_encode_equals_tffs_recipe(length):
+    """Cut to the length, the end if shorter than that, padded to one more (Reddi et al.)."""
+    rng = np.random.default_rng(1)
+    names = [*SENTENCES_OF_FRUIT.index, "lemon"]
+    sentences = [[names[i] for i in rng.integers(0, 4, count)] for count in range(25)]
+    expected = []
+    for words in sentences:
+        tokens = [SENTENCES_OF_FRUIT.index.get(word, 5) for word in words][:length]
+        tokens = [6, *tokens, 7] if len(words) < length else [6, *tokens]
+        expected.append(tokens + [0] * (length + 1 - len(tokens)))
+    assert encode(sentences, SENTENCES_OF_FRUIT, length).tolist() == expected
+
+
+def test_no_sentence():
+    rows = encode([], SENTENCES_OF_FRUIT, 3)
+    assert rows.shape == (0, 4)
+    assert len(examples_of(rows)) == 0
+
+
+@pytest.mark.parametrize(
+    ("size", "dtype"),
+    [(252, np.uint8), (253, np.uint16), (65_532, np.uint16), (65_533, np.uint32)],
+)
+def test_the_largest_token_just_fits(size, dtype):
+    """The end of a sentence is token size + 3."""
+    vocabulary = vocabulary_of_words(["a"], size)
+    rows = token_rows([1], np.array([1]), vocabulary, 2)
+    assert rows.dtype == dtype
+    assert rows.tolist() == [[size + 2, 1, size + 3]]
+
+
+def test_examples_are_int32_and_one_step_apart():
+    examples = examples_of(encode([["fig", "plum"], ["pear"]], SENTENCES_OF_FRUIT, 3))
+    assert examples.inputs.tolist() == [[6, 1, 2], [6, 3, 7]]
+    assert examples.labels.tolist() == [[1, 2, 7], [3, 7, 0]]
+    for array in (examples.inputs, examples.labels):
+        assert array.dtype == np.int32
+        assert array.flags.c_contiguous
+
+
+def test_population_takes_a_clients_own_rows():
+    rows = np.arange(70, dtype=np.uint16).reshape(10, 7)
+    population = SentencePopulation(["a", "b", "c"], rows, np.array([2, 3, 7, 10]))
+    assert [population.num_examples(c) for c in range(3)] == [1, 4, 3]
+    assert population.examples(1).inputs.tolist() == rows[3:7, :-1].tolist()
+    assert population.take(2, np.array([2, 0, 2])).labels.tolist() == rows[[9, 7, 9], 1:].tolist()
+    with pytest.raises(IndexError):  # row 3 is the next client's
+        population.take(0, np.array([1]))
+    assert len(population.take(0, np.zeros(0, np.int64))) == 0
+
+
+# What the runs of a sweep read alike is made once, whoever comes first, and is the same.
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "source.csv"
+    path.write_text("abc")
+    return path
+
+
+def _counted():
+    """A maker, and how often it was asked."""
+    calls = []
+
+    def make():
+        calls.append(None)
+        return {"numbers": np.arange(3)}
+
+    return make, calls
+
+
+def test_it_is_made_once_for_a_content_and_its_settings(source, tmp_path):
+    make, calls = _counted()
+    with sharing_parts(tmp_path / "shared"):
+        first = made_once("text", source, "20", make)
+        again = made_once("text", source.rename(tmp_path / "moved.csv"), "20", make)
+        assert len(calls) == 1
+        np.testing.assert_array_equal(first["numbers"], again["numbers"])
+        made_once("text", tmp_path / "moved.csv", "21", make)
+        (tmp_path / "moved.csv").write_text("abd")
+        made_once("text", tmp_path / "moved.csv", "20", make)
+        assert len(calls) == 3
+    made_once("text", tmp_path / "moved.csv", "20", make)  # outside a sweep
+    assert len(calls) == 4
+
+
+def test_what_cannot_be_made_leaves_nothing(source, tmp_path):
+    def refuse():
+        raise InputError("no")
+
+    with sharing_parts(tmp_path / "shared"), pytest.raises(InputError, match=r"^no$"):
+        made_once("text", source, "", refuse)
+    assert not list((tmp_path / "shared").glob("*.npz"))
+
+
+_RUN = """
+import sys, time
+from pathlib import Path
+import numpy as np
+from fl_audit.tasks.text import made_once, sharing_parts
+def make():
+    Path(sys.argv[2], f"made_{time.monotonic_ns()}").touch()
+    time.sleep(0.5)
+    return {"numbers": np.arange(3)}
+with sharing_parts(Path(sys.argv[2]) / "shared"):
+    print(made_once("text", Path(sys.argv[1]), "", make)["numbers"].sum())
+"""
+
+
+def test_of_several_that_start_at_one_moment_one_makes_it(source, tmp_path):
+    words = [sys.executable, "-c", _RUN, str(source), str(tmp_path)]
+    runs = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    assert [run.communicate()[0] for run in runs] == ["3\n"] * 3
+    assert len(list(tmp_path.glob("made_*"))) == 1
+
+
+def test_a_corpus_is_the_same_from_its_arrays():
+    said = [("é\n", "ä b c d"), ("x", "d e"), *(("x", f"f w{n}") for n in range(20))]
+    corpus = collect((Sentence(who, words.split()) for who, words in said), length=3)
+    again = corpus_of_arrays(corpus.arrays())
+    assert again.client_ids == ["é\n", "x"]
+    assert again.word_counts == corpus.word_counts
+    assert corpus.word_counts["d"] == 2  # one of them behind what is kept
+    assert "w7" not in corpus.word_counts  # of the tenth sentence, which is held out
+    for name, array in corpus.arrays().items():
+        np.testing.assert_array_equal(array, again.arrays()[name])
+
+
+def test_a_text_that_is_shared_makes_the_same_task(tmp_path, monkeypatch):
+    path = tmp_path / "speech.csv"
+    rows = (f"{'ba'[n % 2]},word w{n} and w{n // 3}" for n in range(60))
+    path.write_text("\n".join(["client_id,text", *rows]) + "\n")
+    config = TextTask(path=str(path), vocabulary_size=9, embedding_size=2, lstm_size=2)
+    alone = load_task(config, 1)
+    with sharing_parts(tmp_path / "shared"):
+        load_task(config, 2)
+        monkeypatch.setattr(text, "read_sentences", lambda path: pytest.fail("read again"))
+        shared = load_task(config, 1)
+    assert shared.population.client_ids == alone.population.client_ids
+    np.testing.assert_array_equal(shared.population.rows, alone.population.rows)
+    np.testing.assert_array_equal(shared.held_out.labels, alone.held_out.labels)

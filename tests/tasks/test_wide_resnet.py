@@ -6,12 +6,14 @@ import tensorflow as tf
 
 from fl_audit.errors import InputError
 from fl_audit.tasks.client_files import load_npz_task
-from fl_audit.tasks.images import convolve_same, convolve_same_by_product, wide_resnet_classifier
+from fl_audit.tasks.images import wide_resnet_classifier
 from fl_audit.tasks.kinds import NpzTask
+from fl_audit.tasks.tf.images import convolve_same, convolve_same_by_product
+from fl_audit.tasks.tf.networks import as_classifier
 
 
 def tiny(shape=(8, 8, 3)):
-    return wide_resnet_classifier(shape, 4, 2, "", depth=10, widening=1)
+    return as_classifier(wide_resnet_classifier(shape, 4, 2, "", depth=10, widening=1))
 
 
 def weights_of(classifier, rng):
@@ -116,7 +118,8 @@ def test_npz_images_take_models_of_images(tmp_path):
     for model in ("cnn", "wrn_16_4"):
         task = load_npz_task(NpzTask(path=str(tmp_path), model=model), 1)
         assert task.held_out.inputs.shape == (2, 8, 8, 1)
-        logits = task.classifier.logits(task.classifier.initial_weights, task.held_out.inputs)
+        classifier = as_classifier(task.classifier)
+        logits = classifier.logits(classifier.initial_weights, task.held_out.inputs)
         assert logits.shape == (2, 3)
     flat = load_npz_task(NpzTask(path=str(tmp_path), hidden=(4,)), 1)
     assert flat.held_out.inputs.shape == (2, 64)

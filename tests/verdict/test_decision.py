@@ -26,8 +26,8 @@ from fl_audit.estimators.null import Null
 from fl_audit.estimators.result import WHATEVER_LAW
 from fl_audit.number_words import lower_bound_text
 from fl_audit.verdict import Claim, ClaimTests, ScoredStatistic, reach_verdict, separation
-from fl_audit.verdict.bearing import Bearing
 from fl_audit.verdict.claim_tests import p_value
+from fl_audit.verdict.scope import Scope
 
 DELTA = 1e-3
 
@@ -135,10 +135,10 @@ def test_a_verdict_that_is_wrong_more_often_than_right_is_refused():
 def test_whatever_cannot_be_told_ends_with_what_to_do_next(unfit):
     one_kind = ScoredStatistic("max", CanaryScores(np.arange(3.0), np.zeros(0)))
     found = reach_verdict(
-        Claim(2.0, DELTA), ClaimTests([one_kind], 0.95), Bearing(unfit=unfit), arrival=ARRIVED
+        Claim(2.0, DELTA), ClaimTests([one_kind], 0.95), Scope(unfit=unfit), arrival=ARRIVED
     )
     pure = reach_verdict(
-        Claim(50.0, 0.0), ClaimTests([separated(100)], 0.95), Bearing(unfit=unfit), arrival=ARRIVED
+        Claim(50.0, 0.0), ClaimTests([separated(100)], 0.95), Scope(unfit=unfit), arrival=ARRIVED
     )
     for verdict in (found, pure):
         assert verdict.outcome == "inconclusive"
@@ -176,7 +176,7 @@ def test_few_canaries_cannot_contradict_a_large_claim_whatever_they_score():
         .epsilon
         for name in valid_methods()
     )
-    assert f"prove no more than ε ≥ {limit:.3g}, even if" in verdict.reason
+    assert f"can show at most ε ≥ {limit:.3g}, even if" in verdict.reason
     assert verdict.reason.endswith("or more presentations of each canary and more canaries")
 
 
@@ -204,9 +204,9 @@ def test_a_known_null_of_many_vectors_is_harder_than_that_of_one():
 @pytest.mark.parametrize(
     ("arrival", "words"),
     [
-        (None, "it cannot be told whether canaries arrived"),
-        (Arrival("cannot_tell", 0.4, "they may"), "so that low scores say nothing: they may; next"),
-        (Arrival("not_arrived", 0.0, "they are lost"), "did not arrive as promised.*they are lost"),
+        (None, "the canary check is not conclusive"),
+        (Arrival("cannot_tell", 0.4, "they may"), "so low scores mean nothing: they may; next"),
+        (Arrival("not_arrived", 0.0, "they are lost"), "the canary check failed.*they are lost"),
     ],
 )
 def test_without_arrival_nothing_is_consistent(arrival, words):
@@ -245,7 +245,7 @@ def test_scores_with_the_wrong_sign_are_named():
 
 def test_canaries_that_do_not_stand_for_clients_contradict_nothing():
     tests = ClaimTests([separated(1000)], 0.95)
-    verdict = reach_verdict(Claim(1.0, DELTA), tests, Bearing(unfit="they take part too often"))
+    verdict = reach_verdict(Claim(1.0, DELTA), tests, Scope(unfit="they take part too often"))
     assert verdict.outcome == "inconclusive"
     assert verdict.reason.startswith("they take part too often; next: canaries that take part as")
     assert verdict.p_value is None

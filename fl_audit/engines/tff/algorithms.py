@@ -31,7 +31,7 @@ from fl_audit.engines.tff.canary_process import (
 )
 from fl_audit.errors import InputError
 from fl_audit.mechanisms import make_aggregator
-from fl_audit.tasks.classifier import Classifier
+from fl_audit.tasks.tf.classifier import Classifier
 
 
 def functional_model(classifier: Classifier) -> tff.learning.models.FunctionalModel:
@@ -72,7 +72,7 @@ def functional_model(classifier: Classifier) -> tff.learning.models.FunctionalMo
 
 
 def build_process(
-    classifier: Classifier, config: Config, expected_cohort: float
+    classifier: Classifier, config: Config, expected_cohort: float, num_rounds: int
 ) -> tff.learning.templates.LearningProcess:
     """Composes the learning process of a run from client work, canaries, aggregator and finalizer.
 
@@ -80,12 +80,13 @@ def build_process(
       classifier: The model that clients train.
       config: The config of the run.
       expected_cohort: The expected number of clients and canaries in a round.
+      num_rounds: The number of rounds of training.
 
     Returns:
       A learning process whose clients' data is `OrderedDict(canary, examples)`.
     """
     model, server = functional_model(classifier), server_optimizer(config.server)
-    factory = make_aggregator(config.mechanism, expected_cohort)
+    factory = make_aggregator(config.mechanism, expected_cohort, num_rounds)
     if isinstance(config.client, FedSgd):
         return build_audited_fed_sgd(model, server, model_aggregator=factory)
     client = client_optimizer(config.client)
@@ -93,7 +94,7 @@ def build_process(
 
 
 def build_process_over_results(
-    classifier: Classifier, config: Config, expected_cohort: float
+    classifier: Classifier, config: Config, expected_cohort: float, num_rounds: int
 ) -> tff.templates.IterativeProcess:
     """The process of `build_process` for clients that were trained outside TFF.
 
@@ -101,13 +102,14 @@ def build_process_over_results(
       classifier: The model that clients train.
       config: The config of the run.
       expected_cohort: The expected number of clients and canaries in a round.
+      num_rounds: The number of rounds of training.
 
     Returns:
       A process with the same state, whose clients' data is `OrderedDict(update, metrics)`.
     """
-    process = build_process(classifier, config, expected_cohort)
+    process = build_process(classifier, config, expected_cohort, num_rounds)
     weights_type = process.initialize.type_signature.result.member.global_model_weights
-    factory = make_aggregator(config.mechanism, expected_cohort)
+    factory = make_aggregator(config.mechanism, expected_cohort, num_rounds)
     finalizer = tff.learning.templates.build_apply_optimizer_finalizer(
         server_optimizer(config.server), weights_type
     )

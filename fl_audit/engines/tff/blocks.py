@@ -11,20 +11,21 @@ import collections
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 from tensorflow.python.client import device_lib
 
-from fl_audit.canaries.families import CanaryFamily
-from fl_audit.config import FedSgd
-from fl_audit.engines.cohort import RoundData
-from fl_audit.engines.prepare import PreparedRun
-from fl_audit.engines.tff.algorithms import client_optimizer
-from fl_audit.tasks.classifier import Classifier, as_classifier
-from fl_audit.tasks.learning_task import Examples
+from fl_audit.engines.client_blocks import PaddedBlock, clients_in_memory, pad_block
+from fl_audit.tasks.tf.classifier import Classifier
+from fl_audit.tasks.tf.networks import as_classifier
+
+if TYPE_CHECKING:  # `benchmarks/gpu.py` trains blocks where TensorFlow and NumPy are all there is
+    from fl_audit.canaries.families import CanaryFamily
+    from fl_audit.engines.cohort import RoundData
+    from fl_audit.engines.prepare import PreparedRun
 
 Weights = Sequence[tf.Tensor]
 
@@ -161,50 +162,6 @@ class TrainedBlock:
     num_tokens: tf.Tensor
 
 
-@dataclass(frozen=True)
-class PaddedBlock:
-    """The batches of a block of clients.
-
-    Attributes:
-      inputs: The inputs, of shape (clients, batches, examples, ...).
-      labels: The labels, int32 of shape (clients, batches, examples, ...).
-      num_examples: The examples that are no padding, float32 of shape (clients, batches).
-    """
-
-    inputs: npt.NDArray[Any]
-    labels: npt.NDArray[Any]
-    num_examples: npt.NDArray[np.float32]
-
-
-def pad_block(clients: Sequence[Examples], batch_size: int, padding_label: int) -> PaddedBlock:
-    """Cuts each client's examples into batches and pads them to the largest.
-
-    Args:
-      clients: The examples of each client in the order of training, at least one client.
-      batch_size: The number of examples in a step, at least 1.
-      padding_label: The label of the examples that are filled in; their inputs are zero.
-    """
-    batches = max(-(-len(client) // batch_size) for client in clients)
-    rows = min(batch_size, max(len(client) for client in clients))
-    first = clients[0]
-    shape = (len(clients), batches * rows)
-    inputs = np.zeros(shape + first.inputs.shape[1:], first.inputs.dtype)
-    # Where labels are no whole numbers, those that are filled in are none at all.
-    is_whole = np.issubdtype(first.labels.dtype, np.integer)
-    padding = padding_label if is_whole else np.nan
-    labels = np.full(shape + first.labels.shape[1:], padding, first.labels.dtype)
-    for i, client in enumerate(clients):
-        inputs[i, : len(client)] = client.inputs
-        labels[i, : len(client)] = client.labels
-    steps = (len(clients), batches, rows)
-    left = np.array([[len(client)] for client in clients]) - rows * np.arange(batches)
-    return PaddedBlock(
-        inputs.reshape(steps + first.inputs.shape[1:]),
-        labels.reshape(steps + first.labels.shape[1:]),
-        np.clip(left, 0, rows).astype(np.float32),
-    )
-
-
 class BlockTrainer:
     """A trainer of blocks of clients of one model."""
 
@@ -299,12 +256,15 @@ def _repeat(leaf: Any, clients: tf.Tensor) -> tf.Tensor:
     return tf.broadcast_to(tensor, tf.concat([[clients], tf.shape(tensor)], 0))
 
 
-def block_trainer(run: PreparedRun) -> BlockTrainer:
+def block_trainer(run: "PreparedRun") -> BlockTrainer:
     """The trainer of blocks of a run's clients.
 
     Raises:
       NotVectorizedError: The model cannot be trained in blocks.
     """
+    from fl_audit.config import FedSgd
+    from fl_audit.engines.tff.algorithms import client_optimizer
+
     client = run.config.client
     if isinstance(client, FedSgd):
         return BlockTrainer(as_classifier(run.task.classifier), MeanGradient())
@@ -332,10 +292,10 @@ class TrainedBlocks:
     clients_per_block: int
     batch_size: int
     padding_label: int
-    family: CanaryFamily
+    family: "CanaryFamily"
 
     def of(
-        self, weights: Sequence[npt.NDArray[np.float32]], data: RoundData, canary_norm: float
+        self, weights: Sequence[npt.NDArray[np.float32]], data: "RoundData", canary_norm: float
     ) -> Iterator[Any]:
         """The results of real clients first, then of canaries, each made when it is asked for.
 
@@ -384,11 +344,6 @@ _LARGEST_BLOCK_MODEL_ON_CPU = 500_000
 _CLIENTS_PER_BLOCK_ON_CPU = 8
 _MODELS_PER_BLOCK_ON_CPU = 32
 
-# A client in training holds its weights, their gradients, the result of the step, its update, and
-# activations that the model's size says little about: generously, this many copies of the model.
-_COPIES_PER_CLIENT = 12
-_MOST_CLIENTS_PER_BLOCK = 64
-
 
 def default_clients_per_block(dim: int) -> int:
     """How many clients train at once on the device that TensorFlow sees.
@@ -419,14 +374,3 @@ def _default_block(dim: int, small_on_cpu: int) -> int:
     if gpus:
         return clients_in_memory(dim, gpus[0].memory_limit)
     return small_on_cpu if dim <= _LARGEST_BLOCK_MODEL_ON_CPU else 1
-
-
-def clients_in_memory(dim: int, num_bytes: int) -> int:
-    """How many clients fit into half of a device's memory, at least 1 and at most 64.
-
-    Args:
-      dim: The number of trainable parameters, four bytes each.
-      num_bytes: The memory of the device, in bytes.
-    """
-    fitting = num_bytes // 2 // (_COPIES_PER_CLIENT * 4 * dim)
-    return max(1, min(fitting, _MOST_CLIENTS_PER_BLOCK))

@@ -28,7 +28,7 @@ from fl_audit.engines.tff.rounds import model_weights
 from fl_audit.engines.tff.runtime import Runtime, data_sets_of
 from fl_audit.errors import InputError
 from fl_audit.mechanisms import canary_norm
-from fl_audit.tasks.classifier import as_classifier
+from fl_audit.tasks.tf.networks import as_classifier
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,8 @@ def process_of(
 ) -> tff.templates.IterativeProcess:
     """The process of a run, over the results of clients where they train in blocks."""
     build = build_process if trained_blocks is None else build_process_over_results
-    return build(as_classifier(run.task.classifier), run.config, run.schedule.expected_cohort)
+    classifier, cohort = as_classifier(run.task.classifier), run.schedule.expected_cohort
+    return build(classifier, run.config, cohort, run.num_rounds)
 
 
 def make_local(run: PreparedRun) -> Local | LocalBlocks:

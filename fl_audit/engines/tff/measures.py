@@ -11,6 +11,7 @@ import tensorflow as tf
 from fl_audit.array_types import FloatArray
 from fl_audit.attacks.arrays import unflatten
 from fl_audit.attacks.attacker import SeenRound
+from fl_audit.engines.client_blocks import pad_block
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.tff.blocks import (
     BlockTrainer,
@@ -18,11 +19,10 @@ from fl_audit.engines.tff.blocks import (
     as_leaves,
     block_trainer,
     default_clients_per_block,
-    pad_block,
 )
 from fl_audit.errors import InputError
-from fl_audit.tasks.classifier import Classifier
 from fl_audit.tasks.learning_task import Examples
+from fl_audit.tasks.tf.classifier import Classifier
 
 _EVALUATED_AT_ONCE = 64
 
@@ -69,7 +69,7 @@ class OwnersLosses:
 
     Attributes:
       attacked: The losses that attacks look at: minus the log-odds of the labels
-        (`fl_audit.tasks.classifier`), or the loss of a task of one's own without log-odds.
+        (`fl_audit.tasks.tf.classifier`), or the loss of a task of one's own without log-odds.
       label: Minus the logs of the labels' probabilities, or again the loss of such a task.
     """
 

@@ -29,7 +29,7 @@ from fl_audit.engines.tff.algorithms import build_process
 from fl_audit.engines.tff.data_sets import DataSets
 from fl_audit.engines.tff.runtime import Runtime, data_sets_of
 from fl_audit.mechanisms import canary_norm
-from fl_audit.tasks.classifier import as_classifier
+from fl_audit.tasks.tf.networks import as_classifier
 
 _START_TIMEOUT_SECONDS = 120.0
 _STOP_TIMEOUT_SECONDS = 10.0
@@ -195,7 +195,10 @@ def make_native(run: PreparedRun, worker_log: Path, why: str) -> Native:
       why: The reason for which this runtime was chosen, for its description.
     """
     process = build_process(
-        as_classifier(run.task.classifier), run.config, run.schedule.expected_cohort
+        as_classifier(run.task.classifier),
+        run.config,
+        run.schedule.expected_cohort,
+        run.num_rounds,
     )
     description = f"native, on CPUs ({why})"
     return Native(description, process, run.config.mechanism, data_sets_of(run), worker_log)

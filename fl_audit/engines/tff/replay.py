@@ -6,15 +6,14 @@ run replays its first round so before it trains.
 """
 
 import collections
-import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import tensorflow_federated as tff
 
 from fl_audit.array_types import Float32Array
-from fl_audit.checks import Finding, Promise, Replay, replay_round, why_not_checked
+from fl_audit.checks import Finding, Promise, Replay, replay_round
 from fl_audit.checks.trial_rounds import flat
 from fl_audit.engines.engine import not_replayed
 from fl_audit.engines.prepare import PreparedRun
@@ -23,14 +22,9 @@ from fl_audit.engines.tff.canary_clients import canary_client_data
 from fl_audit.engines.tff.canary_process import released_aggregate
 from fl_audit.engines.tff.compiled import NotLocalError, SeededRounds
 from fl_audit.engines.tff.rounds import model_weights
+from fl_audit.engines.trial_round import promise_of, trial_updates
 from fl_audit.mechanisms import MECHANISMS, clip_and_noise
 from fl_audit.mechanisms.zeroing import zeroing_norm
-
-_MOST_CLIENTS = 32
-"""The number of clients of a replayed round, where memory allows so many."""
-
-_MOST_NUMBERS = 1 << 26
-"""The number of numbers in all updates of a replayed round."""
 
 ClientData = Callable[[Float32Array], Any]
 """A function that makes the data of a client whose update is a vector, as the model moves."""
@@ -101,32 +95,6 @@ class _Held:
         return self
 
 
-def trial_updates(
-    shapes: Sequence[tuple[int, ...]], promise: Promise, seed: int
-) -> list[list[Float32Array]]:
-    """Updates with all variables equally long, in turn above and below the clip norm.
-
-    Args:
-      shapes: The shapes of the model's variables.
-      promise: What the mechanism promises, for the clip norm.
-      seed: The seed of the directions.
-    """
-    random = np.random.default_rng(seed)
-    dim = sum(int(np.prod(shape)) for shape in shapes)
-    count = max(2, min(_MOST_CLIENTS, _MOST_NUMBERS // max(1, dim)))
-    norm = promise.clip_norm if np.isfinite(promise.clip_norm) else 1.0
-    lengths = itertools.islice(itertools.cycle((3.0 * norm, 0.5 * norm)), count)
-    return [
-        [_part(random, shape, length / np.sqrt(len(shapes))) for shape in shapes]
-        for length in lengths
-    ]
-
-
-def _part(random: np.random.Generator, shape: tuple[int, ...], length: float) -> Float32Array:
-    part = random.standard_normal(shape)
-    return np.asarray(part * (length / np.linalg.norm(part)), np.float32)
-
-
 # The first round of a run.
 
 
@@ -140,7 +108,8 @@ def replay_of(
       process: The learning process of its engine.
       begin: A function that gives the state before the first round.
     """
-    why_not = MECHANISMS.of(run.config.mechanism).why_not_replayed
+    mechanism = run.config.mechanism
+    why_not = MECHANISMS.of(mechanism).why_not_replayed
     if why_not is not None:
         return (not_replayed(why_not),)
     try:
@@ -152,22 +121,16 @@ def replay_of(
         rounds,
         state,
         lambda vector: _client_data(process, state, vector),
-        promise_of(run, state),
+        promise_of(
+            run, clip_and_noise(mechanism, state.aggregator).clip_norm, _zeroing_norm(run, state)
+        ),
         run.config.seed,
     ).findings
 
 
-def promise_of(run: PreparedRun, state: Any) -> Promise:
-    """What a run's config promises of the round that starts from a state."""
-    mechanism = run.config.mechanism
-    is_fresh_gaussian = why_not_checked(mechanism) is None
-    zeroing = mechanism.zeroing
-    return Promise(
-        clip_norm=clip_and_noise(mechanism, state.aggregator).clip_norm,
-        denominator=run.schedule.expected_cohort,
-        noise_multiplier=run.noise.sum_noise_multiplier if is_fresh_gaussian else None,
-        zeroing_norm=np.inf if zeroing is None else zeroing_norm(zeroing, state.aggregator),
-    )
+def _zeroing_norm(run: PreparedRun, state: Any) -> float:
+    zeroing = run.config.mechanism.zeroing
+    return np.inf if zeroing is None else zeroing_norm(zeroing, state.aggregator)
 
 
 def _client_data(process: tff.templates.IterativeProcess, state: Any, vector: Float32Array) -> Any:

@@ -27,7 +27,7 @@ from fl_audit.engines.tff.data_sets import DataSets
 from fl_audit.engines.tff.measures import Evaluator, MeanLosses, TrainedCanaries
 from fl_audit.engines.tff.replay import replay_of
 from fl_audit.engines.tff.rounds import model_weights, run_round
-from fl_audit.tasks.classifier import as_classifier
+from fl_audit.tasks.tf.networks import as_classifier
 
 
 class Runtime(Engine):

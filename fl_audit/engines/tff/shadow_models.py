@@ -38,8 +38,8 @@ from fl_audit.errors import InputError
 from fl_audit.formats.npy_file import AnyArray, read_or_make
 from fl_audit.membership.outputs import margin
 from fl_audit.seeds import Stream, generator
-from fl_audit.tasks.classifier import Classifier
 from fl_audit.tasks.learning_task import Examples
+from fl_audit.tasks.tf.classifier import Classifier
 
 Weights = list[tf.Tensor]
 

@@ -34,8 +34,8 @@ from fl_audit.formats.npy_file import AnyArray
 from fl_audit.membership.outputs import margin_of_loss
 from fl_audit.participation import Cohort, make_schedule
 from fl_audit.seeds import Stream, generator
-from fl_audit.tasks.classifier import as_classifier
 from fl_audit.tasks.learning_task import Examples
+from fl_audit.tasks.tf.networks import as_classifier
 
 BoolArray = npt.NDArray[np.bool_]
 

@@ -5,6 +5,7 @@ the best region between two Gaussians, `anderson_darling` says how far scores ar
 and `gaussian_fit` is the paper's estimate.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -85,7 +86,9 @@ def some_region_exceeds(first: Gaussian, second: Gaussian, epsilon: float, delta
 
 
 def _both_orders(first: Gaussian, second: Gaussian) -> "list[_LikelihoodRatio]":
-    return [_LikelihoodRatio.between(first, second), _LikelihoodRatio.between(second, first)]
+    """The ratios to test, of which equal deviations need one: the other is its mirror image."""
+    orders = [(first, second), (second, first)][: 1 if first.std == second.std else 2]
+    return [_LikelihoodRatio.between(*order) for order in orders]
 
 
 @dataclass(frozen=True)
@@ -243,17 +246,24 @@ def _best_above(null: Law, alternative: Law, delta: float) -> tuple[float, float
 
 
 def _threshold_grid(alternative: Law, delta: float) -> FloatArray:
-    """Thresholds where the proven epsilon varies smoothly from one to the next.
+    """Thresholds where the proven epsilon varies smoothly from one to the next."""
+    rare_hits, rare_misses = _grid_rates(delta)
+    return np.concatenate([alternative.isf(rare_hits), alternative.ppf(rare_misses)])
+
+
+@functools.lru_cache(maxsize=4)
+def _grid_rates(delta: float) -> tuple[FloatArray, FloatArray]:
+    """True positive rates below one half, ascending, and false negative rates from there on.
 
     They are evenly spaced in the log odds of w, where the true positive rate is
     delta + (1 - delta) w: fine from far below delta, where the numerator dies, through the bulk,
     and coarse on to a false negative rate of e^-700, near the smallest float.
     """
-    log_odds = np.concatenate([np.arange(math.log(delta) - 60, 40, 0.1), np.arange(40.0, 700.0)])
+    log_odds = np.concatenate([np.arange(math.log(delta) - 60, 40, 0.25), np.arange(40, 700, 4.0)])
     hit = delta + (1 - delta) * special.expit(log_odds)
     miss = (1 - delta) * special.expit(-log_odds)
     rare = hit < 0.5
-    return np.concatenate([alternative.isf(hit[rare]), alternative.ppf(miss[~rare])])
+    return hit[rare], miss[~rare]
 
 
 def _highest_peaks(values: FloatArray, count: int = 4) -> npt.NDArray[np.intp]:
@@ -266,10 +276,14 @@ def _highest_peaks(values: FloatArray, count: int = 4) -> npt.NDArray[np.intp]:
 def _zoom(
     objective: Callable[[FloatArray], FloatArray], left: FloatArray, right: FloatArray
 ) -> FloatArray:
-    """The maximum of an objective in each interval, of one peak each, by ever finer grids."""
-    rows = np.arange(len(left))
-    for _ in range(14):
-        points = np.linspace(left, right, 21, axis=1)
+    """The maximum of an objective in each interval, of one peak each, by ever finer grids.
+
+    Near a maximum the objective is flat: a threshold to 1e-9 of the interval gives it to the last
+    bits.
+    """
+    rows, steps = np.arange(len(left)), np.arange(21) / 20
+    for _ in range(9):
+        points = left[:, None] + (right - left)[:, None] * steps
         best = np.argmax(objective(points.ravel()).reshape(points.shape), axis=1)
         found = points[rows, best]
         left, right = points[rows, np.maximum(best - 1, 0)], points[rows, np.minimum(best + 1, 20)]
@@ -340,11 +354,8 @@ def gaussian_fit(setting: AuditSetting) -> Estimate:
       NotApplicableError: If there are fewer than 2 included scores, or fewer than 2 excluded scores
         under the empirical null.
     """
-    setting.require(included=2)
-    setting.require_null_scores()
     scores, unit = in_units(setting)
-    null = _null_law(setting, scores)
-    fitted = Gaussian.fitted_to(scores.included)
+    null, fitted = _null_and_fit(setting, scores)
     best = epsilon_of_laws(null, fitted, setting.delta)
     return Estimate(
         method="gaussian_fit",
@@ -367,10 +378,26 @@ def gaussian_fit(setting: AuditSetting) -> Estimate:
     )
 
 
-def _null_law(setting: AuditSetting, scores: CanaryScores) -> Gaussian | ExactCosine:
+def gaussian_fit_epsilon(setting: AuditSetting) -> float:
+    """The epsilon of `gaussian_fit` without its details, which take as long.
+
+    Raises:
+      NotApplicableError: As `gaussian_fit`.
+    """
+    null, fitted = _null_and_fit(setting, in_units(setting)[0])
+    return epsilon_of_laws(null, fitted, setting.delta).epsilon
+
+
+def _null_and_fit(
+    setting: AuditSetting, scores: CanaryScores
+) -> tuple[Gaussian | ExactCosine, Gaussian]:
+    """The distributions of excluded and of included scores, in units of these scores."""
+    setting.require(included=2)
+    setting.require_null_scores()
+    fitted = Gaussian.fitted_to(scores.included)
     if setting.null.kind == "closed_form":
-        return setting.null.closed_form()
-    return Gaussian.fitted_to(scores.excluded)
+        return setting.null.closed_form(), fitted
+    return Gaussian.fitted_to(scores.excluded), fitted
 
 
 def _null_details(

@@ -129,12 +129,12 @@ def binomial_tail(
     r: npt.NDArray[np.int64], v: npt.NDArray[np.int64], epsilon: float | FloatArray
 ) -> FloatArray:
     """The tail f(v), the chance that Binomial(r, e^epsilon / (1 + e^epsilon)) is at least v."""
-    wrong = special.expit(-epsilon)
     safe = np.clip(v, 1, r)
-    below = beta_cdf(r - safe + 1, safe, wrong)
-    above = beta_cdf(safe, r - safe + 1, special.expit(epsilon))
-    # 1 - wrong rounds where epsilon is large; one minus the other side rounds where it is small.
-    tail = np.where(below < 0.5, 1 - below, above)
+    tail = beta_cdf(safe, r - safe + 1, special.expit(epsilon))
+    # expit(epsilon) rounds where epsilon is large, and one minus the other side where it is small.
+    large = tail > 0.5
+    if np.any(large):
+        tail = np.where(large, 1 - beta_cdf(r - safe + 1, safe, special.expit(-epsilon)), tail)
     return np.where(v <= 0, 1.0, np.where(v > r, 0.0, tail))
 
 
@@ -314,8 +314,8 @@ def sharp_epsilon_lower_bound(m: int, r: int, v: int, delta: float, confidence: 
     )
 
 
-def delta_factors(r: IntArray, v: IntArray, epsilon: float) -> FloatArray:
-    """The largest g in (2) if the event is v or more right guesses, float64 of shape (n,).
+def delta_factors(r: IntArray, v: IntArray, epsilon: float | FloatArray) -> FloatArray:
+    """The largest g in (2) if the event is v or more right guesses, of the broadcast shape.
 
     It is f(v) (1 - f(v)) / (v P(Binomial(r, p) = v)): there g depends on the number of right
     guesses alone, (1) is Stein's equation of the binomial distribution, and its solution is largest
@@ -324,7 +324,7 @@ def delta_factors(r: IntArray, v: IntArray, epsilon: float) -> FloatArray:
     chance = binomial_tail(r, v, epsilon)
     at_v = binomial_probability(r, v, epsilon)
     # Where both underflow: beyond v, probabilities fall faster than this geometric series.
-    fall = (r - v) / (v + 1) * np.exp(min(epsilon, 700.0))
+    fall = (r - v) / (v + 1) * np.exp(np.minimum(epsilon, 700.0))
     series = 1 / np.maximum(1 - fall, np.finfo(float).tiny)
     tail_ratio = np.where(at_v > _UNDERFLOW, chance / np.maximum(at_v, _UNDERFLOW), series)
     # No chance to decide is above 1.

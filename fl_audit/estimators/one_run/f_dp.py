@@ -44,11 +44,9 @@ beyond v replaced by the geometric series that bounds them. That is what (2) giv
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
 
 from fl_audit.errors import InputError
 from fl_audit.estimators.bisection import supremum
@@ -59,48 +57,20 @@ from fl_audit.estimators.one_run.plan import GUESS_ORDERS
 from fl_audit.estimators.result import Estimate
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting
-
-LeastProbability = Callable[[float], float]
-"""A trade-off curve as L(x) = f(1 - x): the least probability, on a neighbouring input, of an
-event that has probability x. It is increasing and convex, and x at most."""
+from fl_audit.estimators.trade_off import GaussianTradeOff, TradeOff
 
 _ROUNDING = 1e-9
 """By how much, relatively, (2) has to exceed what is possible. A million steps lose less."""
 
 
-def gaussian_trade_off(mu: float) -> LeastProbability:
-    """L(x) = Phi(Phi^-1(x) - mu), the curve of mu-GDP (Dong, Roth & Su 2022, definition 2.6).
-
-    Args:
-      mu: The difference of means, in deviations, at least 0.
-
-    >>> round(gaussian_trade_off(1.0)(0.5), 4)
-    0.1587
-    """
-    return lambda x: float(special.ndtr(special.ndtri(x) - mu))
-
-
-def approximate_trade_off(epsilon: float, delta: float) -> LeastProbability:
-    """The curve of (epsilon, delta)-DP (Dong, Roth & Su 2022, equation 4).
-
-    L(x) = max(0, e^-epsilon (x - delta), 1 - delta - e^epsilon (1 - x)).
-
-    >>> approximate_trade_off(0.0, 0.25)(0.5)
-    0.25
-    """
-    growth, offset = math.exp(epsilon), -math.expm1(epsilon) - delta
-    # The last is 1 - delta - e^epsilon (1 - x), without losing a small x beside 1.
-    return lambda x: max(0.0, (x - delta) / growth, offset + growth * x)
-
-
-def rejects(trade_off: LeastProbability, m: int, r: int, v: int, alpha: float) -> bool:
+def rejects(trade_off: TradeOff, m: int, r: int, v: int, alpha: float) -> bool:
     """Whether v right guesses out of r prove, at level alpha, that a mechanism is not f-DP.
 
     The answer is true only if v or more right guesses have probability below alpha under f-DP, so
     that a test which rejects then is valid at level alpha. Mahloujifar et al. (2024), Algorithm 3.
 
     Args:
-      trade_off: The trade-off curve f, given as L(x) = f(1 - x).
+      trade_off: The claimed curve, of which L(x) = f(1 - x) is `least`.
       m: Number of canaries, each included with probability 1/2.
       r: Number of guesses, at most m, fixed in advance.
       v: Number of right guesses, at most r.
@@ -109,7 +79,7 @@ def rejects(trade_off: LeastProbability, m: int, r: int, v: int, alpha: float) -
     Raises:
       InputError: If a count or alpha is out of range.
 
-    >>> [rejects(gaussian_trade_off(0.5), 1000, 100, v, alpha=0.05) for v in (86, 87)]
+    >>> [rejects(GaussianTradeOff(0.5), 1000, 100, v, alpha=0.05) for v in (86, 87)]
     [False, True]
     """
     check_counts(m, r, v)
@@ -118,7 +88,7 @@ def rejects(trade_off: LeastProbability, m: int, r: int, v: int, alpha: float) -
     a, b = alpha * v / m, alpha * (r - v) / m
     # Most of the way from v to 0 is never gone: the sum exceeds r / m or b stalls before.
     for i in range(v - 1, -1, -1):
-        least = trade_off(a)
+        least = trade_off.least(a)
         if least <= b:
             return False
         a += i / (r - i) * (least - b)
@@ -128,14 +98,14 @@ def rejects(trade_off: LeastProbability, m: int, r: int, v: int, alpha: float) -
     return False
 
 
-def f_dp_p_value(trade_off: LeastProbability, m: int, r: int, v: int) -> float:
+def f_dp_p_value(trade_off: TradeOff, m: int, r: int, v: int) -> float:
     """A bound on the chance of v or more right guesses out of r under f-DP.
 
     It is the smallest level at which they reject; 1 if none does (Mahloujifar et al. 2024, section
     3.1).
 
     Args:
-      trade_off: The trade-off curve f, given as L(x) = f(1 - x).
+      trade_off: The claimed curve, of which L(x) = f(1 - x) is `least`.
       m: Number of canaries, each included with probability 1/2.
       r: Number of guesses, at most m, fixed in advance.
       v: Number of right guesses, at most r.
@@ -143,7 +113,7 @@ def f_dp_p_value(trade_off: LeastProbability, m: int, r: int, v: int) -> float:
     Raises:
       InputError: If a count is out of range.
 
-    >>> round(f_dp_p_value(gaussian_trade_off(0.5), 1000, 100, 88), 4)
+    >>> round(f_dp_p_value(GaussianTradeOff(0.5), 1000, 100, 88), 4)
     0.0251
     """
     check_counts(m, r, v)
@@ -170,7 +140,7 @@ def mu_lower_bound(m: int, r: int, v: int, alpha: float) -> float:
     >>> round(mu_lower_bound(1000, 100, 88, alpha=0.05), 3)
     0.546
     """
-    return supremum(lambda mu: rejects(gaussian_trade_off(mu), m, r, v, alpha))
+    return supremum(lambda mu: rejects(GaussianTradeOff(mu), m, r, v, alpha))
 
 
 def _check_alpha(alpha: float) -> None:
@@ -212,7 +182,7 @@ def one_run_fdp(setting: AuditSetting) -> Estimate:
     for test in candidates:
         total, correct = test.guesses.total, test.guesses.correct
         # Only what rejects the largest mu so far proves a larger one.
-        if rejects(gaussian_trade_off(mu), m, total, correct, test.level):
+        if rejects(GaussianTradeOff(mu), m, total, correct, test.level):
             mu, best = mu_lower_bound(m, total, correct, test.level), test
     guesses = best.guesses if mu > 0 else Guesses(0, 0, 0)
     epsilon = epsilon_of_mu(mu, setting.delta)
@@ -271,6 +241,30 @@ def few_numbers_of_guesses(m: int, alpha: float) -> tuple[int, ...]:
 class _Test:
     guesses: Guesses
     level: float
+
+
+_PLANNED_LEVEL = 0.01
+"""The level for which the numbers of guesses are planned that test a curve."""
+
+
+def guesses_p_value(scores: CanaryScores, trade_off: TradeOff) -> float:
+    """A p-value of a claimed curve, by right guesses, however scores depend on each other.
+
+    It is the least p-value of the guesses that `one_run_fdp` would make, each divided by its share
+    of the level (a weighted Bonferroni correction); their numbers are fixed by that of canaries.
+
+    Args:
+      scores: Scores of canaries, each included by a fair coin; at least one of each kind.
+      trade_off: The claimed curve, for either of two neighbours as the first one.
+    """
+    m = scores.num_included + scores.num_excluded
+    least = 1.0
+    for test in _candidates(scores, m, _PLANNED_LEVEL):
+        share = test.level / _PLANNED_LEVEL
+        if rejects(trade_off, m, test.guesses.total, test.guesses.correct, share * least):
+            found = f_dp_p_value(trade_off, m, test.guesses.total, test.guesses.correct)
+            least = min(least, found / share)
+    return least
 
 
 def _candidates(scores: CanaryScores, m: int, alpha: float) -> list[_Test]:

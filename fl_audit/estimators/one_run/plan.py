@@ -102,15 +102,16 @@ class GuessOrder:
         """The epsilon whose `log_odds` these are; negative below those of who knows nothing."""
         return (log_odds - self.log_odds_at_0) / self.coin_epsilons
 
-    def coin_delta(self, log_odds: float, delta: float) -> float:
-        """The delta with which a coin is hidden where these are the largest log odds.
+    def coin_delta(self, log_odds: FloatArray, delta: float) -> FloatArray:
+        """The deltas with which a coin is hidden where these are the largest log odds.
 
         (epsilon, delta)-DP for one client more or less is (2 epsilon, (e^epsilon + 1) delta)-DP for
         replacing one (Steinke et al. 2023, appendix A, footnote 5).
         """
         if self.coin_epsilons == 1 or delta == 0:
-            return delta
-        return delta * (math.exp(min(self.epsilon(log_odds), 700.0)) + 1)
+            return np.full_like(log_odds, delta)
+        epsilons = (log_odds - self.log_odds_at_0) / self.coin_epsilons
+        return np.asarray(delta * (np.exp(np.minimum(epsilons, 700.0)) + 1))
 
     def correct(self, scores: CanaryScores, totals: IntArray) -> IntArray:
         """The right guesses of each number of guesses, int64 of shape (n,).
@@ -193,12 +194,12 @@ _LARGEST_DEVIATION = 1e6
 
 
 @dataclass(frozen=True)
-class _Part:
-    """Half of a mixture: normal or Student's t with 3 degrees of freedom, for each of some samples.
+class _Parts:
+    """The parts of mixtures: normal or Student's t with 3 degrees of freedom, for some samples.
 
     Attributes:
-      is_normal: Which of both it is.
-      center: The centers, float64 of shape (samples, 1).
+      is_normal: Which of both they are.
+      center: The centers, float64 of shape (parts, fits, samples, 1).
       scale: The scales, above 0, of the same shape.
     """
 
@@ -207,6 +208,7 @@ class _Part:
     scale: FloatArray
 
     def log_density(self, x: FloatArray) -> FloatArray:
+        """Log of the densities at x, of shape (samples, n): (parts, fits, samples, n)."""
         squares = ((x - self.center) / self.scale) ** 2
         if self.is_normal:
             return np.asarray(-squares / 2 - np.log(self.scale * math.sqrt(2 * math.pi)))
@@ -214,33 +216,29 @@ class _Part:
             -2 * np.log1p(squares / 3) - np.log(self.scale * math.pi * math.sqrt(3) / 2)
         )
 
-    def refitted(self, x: FloatArray, share: FloatArray) -> "_Part":
-        """The step of an EM algorithm, with the share of each score that is this part's."""
-        squares = ((x - self.center) / self.scale) ** 2
-        pull = share if self.is_normal else share * 4 / (3 + squares)
+    def refitted(self, x: FloatArray, share: FloatArray) -> "_Parts":
+        """The step of an EM algorithm, with the share of each score that is each part's."""
+        pull = share
+        if not self.is_normal:
+            pull = share * 4 / (3 + ((x - self.center) / self.scale) ** 2)
         total, weight = np.maximum(_sum(share), 1e-9), np.maximum(_sum(pull), 1e-9)
         center = _sum(pull * x) / weight
         scale = np.sqrt(_sum(pull * (x - center) ** 2) / total)
-        return _Part(self.is_normal, center, np.maximum(scale, 1e-3))
-
-    @property
-    def reach(self) -> FloatArray:
-        """How far up it reaches, float64 of shape (samples, 1)."""
-        return np.asarray(self.center + self.scale)
+        return _Parts(self.is_normal, center, np.maximum(scale, 1e-3))
 
 
 @dataclass(frozen=True)
 class _Mixture:
-    """Two halves of a mixture, and the log likelihood of both, of shape (samples, 1)."""
+    """Two halves of each mixture, and the log likelihood of both, of shape (fits, samples)."""
 
     likelihood: FloatArray
-    one: _Part
-    other: _Part
+    halves: _Parts
 
     def log_odds_included(self, x: FloatArray) -> FloatArray:
-        """The log odds of being in the part that reaches farther up, of the shape of x."""
-        odds = self.other.log_density(x) - self.one.log_density(x)
-        return np.where(self.one.reach <= self.other.reach, odds, -odds)
+        """The log odds of being in the part that reaches farther up: (fits, samples, n)."""
+        one, other = self.halves.log_density(x)
+        reach, other_reach = self.halves.center + self.halves.scale
+        return np.where(reach <= other_reach, other - one, one - other)
 
 
 def pooled(scores: CanaryScores) -> FloatArray:
@@ -277,15 +275,14 @@ def chances_in_samples(ascending: FloatArray) -> list[FloatArray | None]:
     num_scores = x.shape[1]
     at = np.linspace(0, num_scores - 1, min(num_scores, _MOST_QUANTILES)).astype(np.int64)
     seen = np.ascontiguousarray(x[:, at])
-    fits = [fit for is_normal in (False, True) for fit in _fits(seen, is_normal)]
-    likelihoods = np.concatenate([fit.likelihood for fit in fits], axis=1)
-    best = np.argmax(likelihoods, axis=1)
-    alone = np.maximum(_alone(seen, is_normal=False), _alone(seen, is_normal=True))[:, 0]
-    gain = (likelihoods.max(axis=1) - alone) * num_scores / len(at)
+    fits = [_fits(seen, is_normal) for is_normal in (False, True)]
+    likelihoods = np.concatenate([fit.likelihood for fit in fits])
+    best = np.argmax(likelihoods, axis=0)
+    alone = np.maximum(_alone(seen, is_normal=False), _alone(seen, is_normal=True))
+    gain = (likelihoods.max(axis=0) - alone) * num_scores / len(at)
     is_clear = (np.ptp(x, axis=1) > 0) & (gain >= _CLEAR)
-    chances = np.empty_like(x)
-    for number, fit in enumerate(fits):
-        chances[best == number] = special.expit(fit.log_odds_included(x))[best == number]
+    odds = np.concatenate([fit.log_odds_included(x) for fit in fits])
+    chances = special.expit(odds[best, np.arange(len(x))])
     return [row if clear else None for row, clear in zip(chances, is_clear, strict=True)]
 
 
@@ -301,34 +298,33 @@ def _standard(ascending: FloatArray) -> FloatArray:
         return np.asarray(np.clip(x / unit, -_LARGEST_DEVIATION, _LARGEST_DEVIATION))
 
 
-def _fits(x: FloatArray, is_normal: bool) -> tuple[_Mixture, _Mixture]:
+def _fits(x: FloatArray, is_normal: bool) -> _Mixture:
     """Two fits, which start from shifted distributions and from a narrow and a wide one."""
     low, high = np.quantile(x, [0.25, 0.75], axis=1, keepdims=True)
     zero, unit = np.zeros_like(low), np.full_like(low, 0.9)
     wide = np.maximum(1.3 * x.std(axis=1, keepdims=True), 1.3)
-    return (
-        _climb(x, _Part(is_normal, low, unit), _Part(is_normal, high, unit)),
-        _climb(x, _Part(is_normal, zero, unit), _Part(is_normal, zero + 0.7, wide)),
+    halves = _Parts(
+        is_normal,
+        np.array([[low, zero], [high, zero + 0.7]]),
+        np.array([[unit, unit], [unit, wide]]),
     )
-
-
-def _climb(x: FloatArray, one: _Part, other: _Part) -> _Mixture:
     for _ in range(_STEPS):
-        share = special.expit(other.log_density(x) - one.log_density(x))
-        one, other = one.refitted(x, 1 - share), other.refitted(x, share)
-    return _Mixture(_sum(np.logaddexp(one.log_density(x), other.log_density(x))), one, other)
+        one, other = halves.log_density(x)
+        share = special.expit(other - one)
+        halves = halves.refitted(x, np.stack([1 - share, share]))
+    return _Mixture(_sum(np.logaddexp(*halves.log_density(x)))[..., 0], halves)
 
 
 def _alone(x: FloatArray, is_normal: bool) -> FloatArray:
     """The log likelihood of one distribution for all scores, times two as that of mixtures is."""
-    part = _Part(is_normal, np.zeros((len(x), 1)), np.ones((len(x), 1)))
+    part = _Parts(is_normal, np.zeros((1, 1, len(x), 1)), np.ones((1, 1, len(x), 1)))
     for _ in range(_STEPS):
-        part = part.refitted(x, np.ones_like(x))
-    return _sum(part.log_density(x)) + x.shape[1] * math.log(2)
+        part = part.refitted(x, np.ones((1, 1, *x.shape)))
+    return _sum(part.log_density(x))[0, 0, :, 0] + x.shape[1] * math.log(2)
 
 
 def _sum(x: FloatArray) -> FloatArray:
-    return np.asarray(x.sum(axis=1, keepdims=True))
+    return np.asarray(x.sum(axis=-1, keepdims=True))
 
 
 # The plan itself: the order and the numbers of guesses, chosen from the scores without the coins.
@@ -408,17 +404,27 @@ def numbers_of_guesses(most: int) -> IntArray:
     return 2 * np.append(halves[halves < most // 2], most // 2)
 
 
-def spare_for_delta(m_delta: float, alpha: float) -> float | None:
+def spare_for_delta(m: int, m_delta: float, alpha: float) -> float | None:
     """The part of the failure probability that is kept for delta, whatever the scores are.
 
-    It is None where it would be too large a part. Then the numbers of guesses are the same for all
-    scores, and each boundary takes for delta what it needs.
+    It is a multiple of m delta, which the delta factor of all numbers of guesses that are asked
+    about must not exceed: 1/10, for which at log odds near 0 the fewest have to be 81 guesses or
+    more (`_fixed`). Of fewer than 162 canaries so many are no longer the fewest, and it is as much
+    as m / 2 guesses need. Where that is too large a part, 1/10 is tried, and where that is too, it
+    is None: the numbers of guesses are the same for all scores, and each boundary takes for delta
+    what it needs.
 
     Args:
+      m: Number of canaries.
       m_delta: Number of canaries times delta.
       alpha: The failure probability, in (0, 1).
     """
-    return m_delta / 10 if m_delta / 10 <= alpha / 3 else None
+    parts = (m_delta * max(0.1, _FOR_DELTA / math.sqrt(m / 2)), m_delta / 10)
+    return next((part for part in parts if part <= alpha / 3), None)
+
+
+_FOR_DELTA = 0.9
+"""The delta factor of all numbers of guesses from r on at log odds near 0, times the root of r."""
 
 
 def plans_of(scores: CanaryScores, delta: float, level: float) -> tuple[GuessPlan, ...]:
@@ -476,7 +482,7 @@ def plans_of_samples(
 
 def _plan(included: FloatArray | None, m: int, m_delta: float, alpha: float) -> GuessPlan:
     """The plan by the chances that each of m canaries, in order of scores, was included."""
-    spare = spare_for_delta(m_delta, alpha)
+    spare = spare_for_delta(m, m_delta, alpha)
     if included is None:
         order = dataclasses.replace(GUESS_ORDERS[0], share=1.0)
         return _fixed(order, m, m, m_delta, alpha, spare=spare)
@@ -512,7 +518,10 @@ def _fixed(
     there on together then lose up to two thirds of alpha to delta (`Boundary.delta_factor`), and
     less at larger ones. Of what is spared for delta they take no more than there is.
     """
-    for_delta = 0.6 / (order.share * level) if spare is None else 0.9 / max(spare, _NEXT_TO_NONE)
+    if spare is None:
+        for_delta = 0.6 / (order.share * level)
+    else:
+        for_delta = _FOR_DELTA / max(spare, _NEXT_TO_NONE)
     enough = m_delta * for_delta
     return GuessPlan(order, None, int(np.ceil(min(enough**2, m / 2))), max(most, 2), spare)
 

@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from fl_audit.array_types import BoolArray, FloatArray
 from fl_audit.estimators.one_run.bound import crossing_point
 from fl_audit.estimators.one_run.guesses import Guesses
-from fl_audit.estimators.one_run.plan import GuessPlan, plans_of, plans_of_samples
+from fl_audit.estimators.one_run.plan import GuessOrder, GuessPlan, plans_of, plans_of_samples
 from fl_audit.estimators.one_run.walk import Boundary, boundary_at, single_bounds
 from fl_audit.estimators.result import Detail, Estimate
 from fl_audit.estimators.scores import CanaryScores, Inclusion
@@ -39,19 +40,6 @@ _TOLERANCE = 1e-7
 
 
 @dataclass(frozen=True)
-class RejectedOdds:
-    """What an event proves.
-
-    Attributes:
-      log_odds: The largest log odds of a right guess that are rejected.
-      p_value_at_0: The p-value of epsilon 0.
-    """
-
-    log_odds: float
-    p_value_at_0: float
-
-
-@dataclass(frozen=True)
 class WalkEvent:
     """The event that the walk crosses the boundary, by the log odds of a right guess.
 
@@ -62,94 +50,133 @@ class WalkEvent:
       boundary: The boundary drawn through the observed right guesses.
       plan: The plan of the guesses.
       alpha: The failure probability.
+      start: Log odds from which the search for those that are rejected begins.
     """
 
     m_delta: float
     boundary: Boundary
     plan: GuessPlan
     alpha: float
+    start: float
 
     def crossing(self, log_odds: float) -> float:
         """A bound on the probability of the event where delta is 0."""
         return self.boundary.crossing(log_odds, _NEGLIGIBLE * self.alpha)
 
-    def delta_term(self, log_odds: float) -> float:
-        """A bound on what delta adds to the probability."""
-        factor = self.plan.order.coin_delta(log_odds, self.m_delta)
-        return factor * self.boundary.delta_factor(log_odds)
+    def delta_terms(self, log_odds: npt.ArrayLike) -> FloatArray:
+        """Bounds on what delta adds to the probability, of the shape of the log odds."""
+        deltas = self.plan.order.coin_delta(np.asarray(log_odds), self.m_delta)
+        return np.asarray(deltas * self.boundary.delta_factor(log_odds))
 
     def chance(self, log_odds: float) -> float:
         """A bound on the probability of the event with delta, possibly above 1."""
-        return self.crossing(log_odds) + self.delta_term(log_odds)
+        return self.crossing(log_odds) + float(self.delta_terms(log_odds))
 
     def rejects(self, epsilon: float) -> bool:
-        """Whether the event proves more than an epsilon.
+        """Whether the event proves more than an epsilon, from which the search begins.
 
         Where nothing is spared for delta, it is asked at this epsilon and at a few larger ones.
         """
         log_odds = self.plan.order.log_odds(epsilon)
-        if self.crossing(log_odds) >= self.alpha - (self.plan.spare or 0.0):
+        if self.crossing(log_odds) >= self._left:
             return False
         if self.plan.spare is not None:
-            return self.largest_below(start=log_odds).log_odds > log_odds
+            return self.largest_rejected > log_odds
         return any(
             self.crossing(log_odds + more) < self.alpha
             and self.chance(log_odds + more) < self.alpha
             for more in _LARGER
         )
 
-    def largest_below(self, start: float) -> RejectedOdds:
-        """The largest log odds found at which the chance of the event is below alpha.
+    @functools.cached_property
+    def largest_rejected(self) -> float:
+        """The largest log odds found that are rejected; those of epsilon 0 if there are none.
 
-        Those of epsilon 0 if there are none. Where a part of alpha is spared for delta, it is the
-        largest at which the chance without delta is below the rest, if delta adds no more there
-        than is spared (the theorem in plan.py).
+        Without a part of alpha spared for delta, these are the largest at which the chance of the
+        event is below alpha. At delta = 0 the chance grows with epsilon. With a larger delta it may
+        fall first, and the search goes down from where the chance at delta = 0 reaches alpha.
 
-        At delta = 0 the chance grows with epsilon. With a larger delta it may fall first, and the
-        search goes down from where the chance at delta = 0 reaches alpha, the nearer to `start` the
-        faster.
+        With a part that is spared, the chance without delta has to be below the rest, and delta to
+        add no more than is spared (the theorem in plan.py).
         """
-        crossing = functools.cache(self.crossing)
-        lowest = self.plan.order.log_odds(0.0)
-        left = self.alpha - (self.plan.spare or 0.0)
+        if self._limit is None:
+            return self._lowest
+        if self.m_delta == 0:
+            return self._limit
+        if self.plan.spare is not None:
+            return max(self._affordable, default=self._lowest)
+        tried, chances = self._tried
+        if min(chances[:-1]) >= self.alpha:
+            tried, chances = self._finer
+        below = np.flatnonzero(chances[:-1] < self.alpha)
+        if len(below) == 0:
+            return self._lowest
+        i = int(below[-1])
+        return _reaches(self.alpha, self.chance, float(tried[i]), float(tried[i + 1]))
+
+    @property
+    def p_value_at_0(self) -> float:
+        """The p-value of epsilon 0: the smallest alpha found at which this event rejects it."""
+        if self._limit is None:
+            return min(1.0, self.chance(self._lowest))
+        if self.m_delta == 0:
+            return self.boundary.crossing(self._lowest)
+        if self.plan.spare is not None:
+            spare = self.plan.spare
+            return min((self.crossing(x) + spare for x in self._affordable), default=1.0)
+        chances = self._tried[1]
+        if min(chances[:-1]) >= self.alpha:
+            chances = self._finer[1]
+        return min(1.0, float(min(chances)))
+
+    @property
+    def _lowest(self) -> float:
+        return self.plan.order.log_odds(0.0)
+
+    @property
+    def _left(self) -> float:
+        """The part of alpha that is left for the event where delta is 0."""
+        return self.alpha - (self.plan.spare or 0.0)
+
+    @functools.cached_property
+    def _limit(self) -> float | None:
+        """The log odds at which the chance without delta reaches what is left of alpha.
+
+        None where it does so at epsilon 0. The search is the faster the nearer they are to `start`.
+        """
+        crossing, lowest, left = self.crossing, self._lowest, self._left
         if crossing(lowest) >= left:
-            return RejectedOdds(lowest, min(1.0, self.chance(lowest)))
-        low, high, step = lowest, max(start, lowest), 0.1
+            return None
+        low, high, step = lowest, max(self.start, lowest), 0.1
         while crossing(high) < left:
             low, high, step = high, high + step, 2 * step
         while low < high - step and crossing(high - step) >= left:
             high, step = high - step, 2 * step
-        low = max(low, high - step)
-        limit = _reaches(left, crossing, low, high)
-        if self.m_delta == 0:
-            return RejectedOdds(limit, self.boundary.crossing(lowest))
-        if self.plan.spare is not None:
-            p_value = min(1.0, self.chance(lowest), self.chance((lowest + limit) / 2))
-            is_enough = self.delta_term(limit) <= self.plan.spare
-            return RejectedOdds(limit if is_enough else lowest, p_value)
-        tried, chances = self._tried(limit)
-        below = np.flatnonzero(np.array(chances[:-1]) < self.alpha)
-        if len(below) == 0:
-            return RejectedOdds(lowest, min(1.0, *chances))
-        i = int(below[-1])
-        log_odds = _reaches(self.alpha, self.chance, float(tried[i]), float(tried[i + 1]))
-        return RejectedOdds(log_odds, min(chances))
+        return _reaches(left, crossing, max(low, high - step), high)
 
-    def _tried(self, limit: float) -> tuple[FloatArray, list[float]]:
-        """Some log odds up to a limit, ascending, and the chances there.
+    @functools.cached_property
+    def _affordable(self) -> list[float]:
+        """The log odds, of some up to the limit, at which delta adds no more than is spared."""
+        tried = np.linspace(self._lowest, self._limit or self._lowest, 3)
+        return [float(x) for x in tried[self.delta_terms(tried) <= (self.plan.spare or 0.0)]]
 
-        Where none of them is below alpha, others are tried next to the least chance: with delta
-        those whose chance is below alpha may be few.
-        """
-        lowest = self.plan.order.log_odds(0.0)
-        tried = lowest + (limit - lowest) * np.arange(_TRIED + 1) / _TRIED
-        chances = [self.chance(log_odds) for log_odds in tried]
-        if min(chances[:-1]) < self.alpha:
-            return tried, chances
+    @functools.cached_property
+    def _tried(self) -> tuple[FloatArray, FloatArray]:
+        """Some log odds up to the limit, ascending, and the chances there."""
+        return self._with_chances(self._lowest, self._limit or self._lowest, _TRIED)
+
+    @functools.cached_property
+    def _finer(self) -> tuple[FloatArray, FloatArray]:
+        """The same next to the least chance: those whose chance is below alpha may be few."""
+        tried, chances = self._tried
         least = int(np.argmin(chances))
         low, high = tried[max(least - 1, 0)], tried[min(least + 1, _TRIED)]
-        finer = np.linspace(low, high, _FINER + 1)
-        return finer, [self.chance(log_odds) for log_odds in finer]
+        return self._with_chances(low, high, _FINER)
+
+    def _with_chances(self, low: float, high: float, steps: int) -> tuple[FloatArray, FloatArray]:
+        tried = low + (high - low) * np.arange(steps + 1) / steps
+        crossings = np.array([self.crossing(log_odds) for log_odds in tried])
+        return tried, crossings + self.delta_terms(tried)
 
 
 def _reaches(alpha: float, chance: Callable[[float], float], low: float, high: float) -> float:
@@ -189,19 +216,18 @@ def one_run_valid(setting: AuditSetting) -> Estimate:
       NotApplicableError: If there are no included or no excluded scores.
     """
     setting.require(included=2 if setting.scores.inclusion == "pairs" else 1, excluded=1)
-    m = setting.scores.num_coins
-    level = 1 - setting.confidence
-    plans = plans_of(setting.scores, setting.delta, level)
-    found = [_rejected_by(setting, plan, plan.order.share * level) for plan in plans]
-    rejected = max(found, key=lambda one: one.epsilon)
-    guesses = rejected.guesses if rejected.epsilon > 0 else Guesses(0, 0, 0)
+    scores, level = setting.scores, 1 - setting.confidence
+    plans = plans_of(scores, setting.delta, level)
+    found = [_tested(scores, plan, setting.delta, level) for plan in plans]
+    best = max(found, key=lambda one: one.epsilon)
+    guesses = best.guesses if best.epsilon > 0 else Guesses(0, 0, 0)
     return Estimate(
         method="one_run_valid",
         kind="lower_bound",
-        epsilon=rejected.epsilon,
-        lower=rejected.epsilon,
+        epsilon=best.epsilon,
+        lower=best.epsilon,
         valid_for="any mechanism",
-        assumes=_assumption(setting.scores),
+        assumes=_assumption(scores),
         guarantee=(
             f"True epsilon is at least this with {100 * setting.confidence:g} % confidence; valid "
             "although the number of guesses is chosen on the data, since the test asks about many "
@@ -212,10 +238,10 @@ def one_run_valid(setting: AuditSetting) -> Estimate:
             "crosses a boundary; our one_run/plan.py for delta and for what the scores decide"
         ),
         details={
-            **guesses.details(m, setting.delta),
-            "p_value_at_epsilon_0": rejected.p_value_at_0,
+            **guesses.details(scores.num_coins, setting.delta),
+            "p_value_at_epsilon_0": min(one.p_value_at_0 for one in found),
             "num_choices": sum(one.num_choices for one in found),
-            **_of_replacement(setting.scores, rejected.epsilon),
+            **_of_replacement(scores, best.epsilon),
         },
     )
 
@@ -237,29 +263,62 @@ def _of_replacement(scores: CanaryScores, epsilon: float) -> dict[str, Detail]:
 
 
 @dataclass(frozen=True)
-class _RejectedByOrder:
-    epsilon: float
-    p_value_at_0: float
+class _Tested:
+    """The event that the guesses of a plan make true.
+
+    Attributes:
+      guesses: The number of guesses with the largest bound of a single number.
+      num_choices: How many numbers of guesses were asked about.
+      order: The order of guesses.
+      event: The event; None where no guess is right.
+    """
+
     guesses: Guesses
     num_choices: int
+    order: GuessOrder
+    event: WalkEvent | None
+
+    @functools.cached_property
+    def epsilon(self) -> float:
+        """The largest epsilon that is rejected, or 0."""
+        return self.order.epsilon(self.event.largest_rejected) if self.event else 0.0
+
+    @property
+    def p_value_at_0(self) -> float:
+        """The p-value of epsilon 0, of which the order has its share."""
+        return min(1.0, self.event.p_value_at_0 / self.order.share) if self.event else 1.0
 
 
-def _rejected_by(setting: AuditSetting, plan: GuessPlan, alpha: float) -> _RejectedByOrder:
-    """The largest epsilon that the guesses of a plan reject at level alpha."""
+def _tested(scores: CanaryScores, plan: GuessPlan, delta: float, level: float) -> _Tested:
+    """The event that the guesses of a plan make true; all plans together fail at the level."""
     order, totals = plan.order, plan.totals()
-    left = alpha - (plan.spare or 0.0)
-    levels = left * plan.levels(totals)
-    correct = order.correct(setting.scores, totals)
+    alpha = order.share * level
+    levels = (alpha - (plan.spare or 0.0)) * plan.levels(totals)
+    correct = order.correct(scores, totals)
     bounds = single_bounds(totals, correct, levels)
     i = int(np.argmax(bounds))
-    rejected = RejectedOdds(order.log_odds(0.0), 1.0)
+    event = None
     if correct[i] > 0:
         boundary = boundary_at(totals, bounds[i], levels)
-        m_delta = setting.scores.num_coins * setting.delta
-        rejected = WalkEvent(m_delta, boundary, plan, alpha).largest_below(start=bounds[i])
-    guesses = order.guesses(int(totals[i]), int(correct[i]))
-    epsilon = max(order.epsilon(rejected.log_odds), 0.0)
-    return _RejectedByOrder(epsilon, rejected.p_value_at_0, guesses, len(totals))
+        event = WalkEvent(scores.num_coins * delta, boundary, plan, alpha, start=bounds[i])
+    return _Tested(order.guesses(int(totals[i]), int(correct[i])), len(totals), order, event)
+
+
+def one_run_epsilons(settings: Sequence[AuditSetting]) -> list[float | None]:
+    """The bounds of `one_run_valid` for many samples of one delta and confidence.
+
+    One takes a third of the time, as plans are made together and p-values not at all. It is None
+    where a sample has no included or no excluded scores.
+    """
+    found: list[float | None] = [None] * len(settings)
+    for members in _alike(settings):
+        first = settings[members[0]]
+        delta, level = first.delta, 1 - first.confidence
+        samples = [settings[index].scores for index in members]
+        plans = plans_of_samples(samples, delta, level)
+        for index, scores, tried in zip(members, samples, plans, strict=True):
+            found[index] = max(_tested(scores, plan, delta, level).epsilon for plan in tried)
+    return found
 
 
 # The right guesses that make `one_run_valid` exceed an epsilon, for many samples of one size.
@@ -308,7 +367,9 @@ def one_run_region(epsilon: float, m_delta: float, level: float, plan: GuessPlan
         return boundary_at(totals, log_odds + _STEP * steps, levels)
 
     def rejects(event: Boundary) -> bool:
-        return len(event.totals) == 0 or WalkEvent(m_delta, event, plan, alpha).rejects(epsilon)
+        return len(event.totals) == 0 or WalkEvent(
+            m_delta, event, plan, alpha, start=log_odds
+        ).rejects(epsilon)
 
     low, high = -1, round(_FARTHEST / _STEP)
     if not rejects(boundary(high)):

@@ -8,9 +8,11 @@ steps of probability p, and so is the chance that W_r >= b_r for any r of a boun
 asks about all r, and nothing is lost to a union bound.
 """
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 from scipy import special
 
 from fl_audit.array_types import FloatArray, IntArray
@@ -39,6 +41,11 @@ class Boundary:
     def crossing(self, epsilon: float, negligible: float = 1e-20) -> float:
         """The chance of the event if each guess is right with e^epsilon / (1 + e^epsilon).
 
+        A path with k right guesses out of r has the chance p^k (1 - p)^(r - k), so that the walks
+        of all epsilons cross in the same ways, and each way counts by the ratio of its chances. The
+        walk is thus followed at one epsilon of each range of them, and the chances at the others
+        take a sum.
+
         Args:
           epsilon: The epsilon of the chance of a right guess, finite.
           negligible: Walks less likely than this are no longer followed at each r. They count
@@ -48,15 +55,30 @@ class Boundary:
         >>> boundary.crossing(0.0)
         0.625
         """
-        walk = _Walk(epsilon, negligible)
+        width = _WIDTH / np.sqrt(self.totals[-1])
+        at = float(np.floor(epsilon / width))
+        key = (at, negligible)
+        if key not in self._crossings:
+            self._crossings[key] = self._crossed(at * width, (at + 1) * width, negligible)
+        return self._crossings[key].chance(epsilon)
+
+    @functools.cached_property
+    def _crossings(self) -> "dict[tuple[float, float], _Crossings]":
+        """The ways of crossing by range of epsilons and what is negligible."""
+        return {}
+
+    def _crossed(self, low: float, high: float, negligible: float) -> "_Crossings":
+        walk = _Walk(low, high, negligible)
         # Where the height rises by 1 with every guess, none crosses who has not before.
         for r, height in zip(*self._where_it_can_be_crossed(), strict=True):
-            walk.go_on_to(int(r))
-            walk.stop_at(int(height))
-        return min(walk.stopped, 1.0)
+            walk.go_on_to(r)
+            walk.stop_at(height)
+            if walk.has_ended:
+                break
+        return walk.crossings()
 
-    def delta_factor(self, epsilon: float) -> float:
-        """A bound on g, equation (2) of bound.py, for this event.
+    def delta_factor(self, epsilon: npt.ArrayLike) -> FloatArray:
+        """A bound on g, equation (2) of bound.py, for this event, of the shape of epsilon.
 
         So the chance of the event under (epsilon, delta)-DP with m canaries is at most crossing + m
         delta g.
@@ -69,68 +91,144 @@ class Boundary:
         Binomial(N, p). The events below r0 are added one by one, the others taken together, for
         the best r0.
         """
-        single = np.cumsum(delta_factors(self.totals, self.heights, epsilon))
+        epsilons = np.asarray(epsilon, dtype=np.float64)[..., None]
+        single = np.cumsum(delta_factors(self.totals, self.heights, epsilons), axis=-1)
         r0 = self.totals[self.totals <= max(_LARGEST_R0, self.totals[0])]
         drawn = np.arange(r0[-1])
-        mode = np.minimum(np.floor((drawn + 1) * special.expit(epsilon)), drawn).astype(np.int64)
-        modes = np.cumsum(binomial_probability(drawn, mode, epsilon))[r0 - 1] / r0
-        below = np.concatenate([[0.0], single])[: len(r0)]
-        return float(min(single[-1], np.min(below + special.expit(-epsilon) * modes)))
+        mode = np.minimum(np.floor((drawn + 1) * special.expit(epsilons)), drawn).astype(np.int64)
+        modes = np.cumsum(binomial_probability(drawn, mode, epsilons), axis=-1)[..., r0 - 1] / r0
+        below = np.zeros_like(modes)
+        below[..., 1:] = single[..., : len(r0) - 1]
+        together = np.min(below + special.expit(-epsilons) * modes, axis=-1)
+        return np.asarray(np.minimum(single[..., -1], together))
 
-    def _where_it_can_be_crossed(self) -> tuple[IntArray, IntArray]:
+    def _where_it_can_be_crossed(self) -> tuple[list[int], list[int]]:
         reachable = np.diff(self.heights, prepend=0) < np.diff(self.totals, prepend=0)
         reachable[0] = True
-        return self.totals[reachable], self.heights[reachable]
+        return self.totals[reachable].tolist(), self.heights[reachable].tolist()
+
+
+_WIDTH = 48.0
+"""The width of a range of epsilons, times the root of the largest r: some deviations of W_r. The
+chances of a path at both ends then differ by less than a factor of e^450, which floats hold."""
+
+_FLOOR = 1e-250
+"""The least chance of a walk that is followed, at the low end of its range of epsilons."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Crossings:
+    """The ways in which a walk stops.
+
+    Attributes:
+      epsilon: The epsilon of `log_chances`.
+      log_chances: Logs of the chances to stop in each way, float64 of shape (ways,).
+      right: The number of right guesses then, float64 of shape (ways,).
+      wrong: The number of wrong guesses then, float64 of shape (ways,).
+      lost: A bound on the chance of what was not followed at all, at each epsilon of the range.
+    """
+
+    epsilon: float
+    log_chances: FloatArray
+    right: FloatArray
+    wrong: FloatArray
+    lost: float
+
+    def chance(self, epsilon: float) -> float:
+        """The chance to stop in any way, at most 1."""
+        more_right = special.log_expit(epsilon) - special.log_expit(self.epsilon)
+        more_wrong = special.log_expit(-epsilon) - special.log_expit(-self.epsilon)
+        log_chances = self.log_chances + more_right * self.right + more_wrong * self.wrong
+        return min(float(np.exp(log_chances).sum()) + self.lost, 1.0)
 
 
 class _Walk:
     """The distribution of a walk of independent steps that stops at a boundary.
 
+    It is that at the low end of a range of epsilons, and what it leaves out is negligible at all of
+    them: of walks with few right guesses at the low end, of those with many at the high end.
+
     Attributes:
-      stopped: The chance that the walk has stopped.
+      lost: A bound on the chance of the walks that are left out.
     """
 
-    def __init__(self, epsilon: float, negligible: float) -> None:
-        self.stopped = 0.0
-        self._epsilon = epsilon
+    def __init__(self, low: float, high: float, negligible: float) -> None:
+        self.lost = 0.0
+        self._low, self._high = low, high
         self._negligible = negligible
         self._steps = 0
         self._lowest = 0
         self._chances = np.ones(1)  # of _lowest, _lowest + 1, ... right guesses
         self._laws: dict[int, tuple[int, FloatArray]] = {}
+        self._stopped: list[tuple[int, int, FloatArray]] = []
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether no walk is left that is followed."""
+        return len(self._chances) == 0
 
     def go_on_to(self, r: int) -> None:
         """Take steps until there are r."""
         n = r - self._steps
         if n not in self._laws:
-            self._laws[n] = _law_of_steps(n, self._epsilon, self._negligible)
+            self._laws[n] = _law_of_steps(n, self._low, self._high, self._negligible)
         first, law = self._laws[n]
         if len(law) <= n:
-            self.stopped += self._negligible
-        if len(self._chances):
-            self._chances = np.convolve(self._chances, law)
+            self.lost += self._negligible
+        self._chances = np.convolve(self._chances, law)
         self._lowest += first
         self._steps = r
 
     def stop_at(self, height: int) -> None:
-        """Stop where at least `height` guesses are right, and where next to none are."""
-        below = max(height - self._lowest, 0)
-        self.stopped += float(self._chances[below:].sum())
-        going = self._chances[:below]
-        start = int(np.argmax(going > self._negligible)) if len(going) else 0
-        self.stopped += float(going[:start].sum())
-        self._chances = going[start:]
+        """Stop where at least `height` guesses are right, and where next to none or all are."""
+        start, end = 0, min(max(height - self._lowest, 0), len(self._chances))
+        if end and self._chances[0] <= self._negligible:
+            some = np.flatnonzero(self._chances[:end] > self._negligible)
+            start = int(some[0]) if len(some) else end
+        if end > start and self._chances[end - 1] <= _FLOOR:
+            end = start + int(np.count_nonzero(self._chances[start:end] > _FLOOR))
+        self._stop(0, start)
+        self._stop(end, len(self._chances))
+        self._chances = self._chances[start:end]
         self._lowest += start
 
+    def _stop(self, start: int, end: int) -> None:
+        if end > start:
+            self._stopped.append((self._steps, self._lowest + start, self._chances[start:end]))
 
-def _law_of_steps(n: int, epsilon: float, negligible: float) -> tuple[int, FloatArray]:
+    def crossings(self) -> _Crossings:
+        """The ways in which it has stopped."""
+        chances = np.concatenate([part for _, _, part in self._stopped])
+        right = np.concatenate([np.arange(k, k + len(part)) for _, k, part in self._stopped])
+        steps = np.repeat(
+            [r for r, _, _ in self._stopped], [len(part) for _, _, part in self._stopped]
+        )
+        some = chances > 0
+        right, steps = right[some], steps[some]
+        return _Crossings(
+            self._low,
+            np.log(chances[some]),
+            right.astype(np.float64),
+            (steps - right).astype(np.float64),
+            self.lost,
+        )
+
+
+def _law_of_steps(n: int, low: float, high: float, negligible: float) -> tuple[int, FloatArray]:
     """The least number of right guesses out of n that matters, and the chances from there on."""
-    p = special.expit(epsilon)
     # Bernstein's inequality: no more than `negligible` is farther than this from the mean.
     log = np.log(2 / negligible)
-    width = log / 3 + np.sqrt(log**2 / 9 + 2 * log * n * p * special.expit(-epsilon))
-    first, last = max(int(np.ceil(n * p - width)), 0), min(int(n * p + width), n)
-    return first, binomial_probability(np.array(n), np.arange(first, last + 1), epsilon)
+    first, last = (
+        n * special.expit(epsilon)
+        + side
+        * (
+            log / 3
+            + np.sqrt(log**2 / 9 + 2 * log * n * special.expit(epsilon) * special.expit(-epsilon))
+        )
+        for epsilon, side in ((low, -1), (high, 1))
+    )
+    right = np.arange(max(int(np.ceil(first)), 0), min(int(last), n) + 1)
+    return int(right[0]), binomial_probability(np.array(n), right, low)
 
 
 def single_bounds(totals: IntArray, correct: IntArray, level: float | FloatArray) -> FloatArray:

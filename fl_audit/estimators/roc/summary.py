@@ -17,6 +17,7 @@ from fl_audit.errors import InputError
 from fl_audit.estimators.arguments import check_confidence
 from fl_audit.estimators.counts.intervals import ConfusionCounts
 from fl_audit.estimators.gaussian.fit import Guess
+from fl_audit.estimators.null import NullTail
 from fl_audit.estimators.roc.curve import (
     ApproximateInterval,
     allowed_false_positives,
@@ -395,3 +396,59 @@ def _operating_point(
         true_positive_rate=tpr_at_fpr(scores, rate),
         interval=interval,
     )
+
+
+# What scores find where the null distribution is known, so that no excluded score has to tell.
+
+
+@dataclass(frozen=True)
+class FoundAtRate:
+    """The share of included canaries that are found at a false positive rate of a known null.
+
+    Attributes:
+      false_positive_rate: The false positive rate, which is not exceeded.
+      true_positive_rate: The share of included canaries that exceed the threshold.
+      lower: Lower end of Clopper and Pearson's two-sided interval, if scores are independent.
+      upper: Upper end of the interval.
+    """
+
+    false_positive_rate: float
+    true_positive_rate: float
+    lower: float
+    upper: float
+
+
+def found_at_known_rates(
+    included: FloatArray, null: NullTail, confidence: float
+) -> tuple[FoundAtRate, ...]:
+    """What scores find at each of REPORTED_RATES, by the threshold that the null's tail gives.
+
+    A score is above the threshold of a rate if the chance of as large a score of an excluded canary
+    is at most the rate. So the rate may be as small as one likes, whereas n excluded scores cannot
+    tell any below 1 / n.
+
+    Args:
+      included: Scores of included canaries, float64 of shape (n,), at least one.
+      null: The known tail of an excluded canary's score.
+      confidence: Confidence of the intervals, in (0, 1).
+
+    >>> from fl_audit.estimators.null import GaussianCanaryNull
+    >>> included = np.arange(10) / 100  # the deviation of the null is 0.01
+    >>> found = found_at_known_rates(included, GaussianCanaryNull(10_000), 0.95)
+    >>> [point.true_positive_rate for point in found]
+    [0.6, 0.7, 0.8]
+    """
+    log_tails = null.log_tail_upper(included)
+    return tuple(
+        _found_at(rate, int(np.sum(log_tails <= math.log(rate))), len(included), confidence)
+        for rate in REPORTED_RATES
+    )
+
+
+def _found_at(rate: float, found: int, number: int, confidence: float) -> FoundAtRate:
+    miss = (1 - confidence) / 2
+    lower = float(special.betaincinv(found, number - found + 1, miss)) if found else 0.0
+    upper = (
+        float(special.betaincinv(found + 1, number - found, 1 - miss)) if found < number else 1.0
+    )
+    return FoundAtRate(rate, found / number, lower, upper)

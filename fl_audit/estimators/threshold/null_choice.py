@@ -19,6 +19,7 @@ was said of the null. With fewer than 2 excluded scores nothing can be told of i
 says what it rests on.
 """
 
+import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -71,6 +72,7 @@ class ChosenNull:
         return details
 
 
+@functools.lru_cache(maxsize=1)  # several methods ask about one setting in turn
 def chosen_null(setting: AuditSetting) -> ChosenNull:
     """The known null where there is one that the scores do not refute, else the empirical one.
 

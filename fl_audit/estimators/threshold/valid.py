@@ -5,6 +5,14 @@ positive rates where the null distribution is known (error_rates.py), and tests 
 the unknown rates at ranks of excluded scores where it is not (rejection_tests.py).
 `threshold_valid` holds for any mechanism with independent scores, `threshold_gdp` for Gaussian
 ones.
+
+Independence is an assumption. A mechanism that reveals k of m canaries, drawn at random, with
+probability m delta / k is (0, delta)-DP and ties their scores together: `threshold_valid` then
+exceeds 0 in 8 % of runs (m = 1,000, delta = 1e-3, k = 12), `one_run_valid` in none. Without it, and
+with delta = 0, the number of included canaries above a threshold of false positive rate q is at
+most Binomial(m, q e^epsilon / (1 + q e^epsilon + (1 - q) e^-epsilon)). A band by that distribution
+would give 0.46 in place of 0.63 (500 canaries, shift 0.5, delta = 1e-5) and 5.43 in place of 6.09
+(shift 2), before anything is paid for delta.
 """
 
 import functools

@@ -18,13 +18,13 @@ class Aggregation:
     Its updates are pairs of vectors, as a model with two weights has it.
     """
 
-    def __init__(self, config: Mechanism, cohort: float, dim: int) -> None:
+    def __init__(self, config: Mechanism, cohort: float, dim: int, num_rounds: int = 5) -> None:
         """Builds it; enter a runtime first."""
         self.config = config
         self._first = dim // 4
         sizes = (self._first, dim - self._first)
         value_type = tff.to_type(tuple(tff.TensorType(np.float32, [size]) for size in sizes))
-        process = make_aggregator(config, cohort).create(value_type)
+        process = make_aggregator(config, cohort, num_rounds).create(value_type)
         state_type, values_type = process.next.type_signature.parameter
 
         @tff.federated_computation(state_type, values_type)
@@ -33,6 +33,7 @@ class Aggregation:
             return output.state, tff.federated_zip((output.result, output.measurements))
 
         self.next = next_fn
+        self.initialize = process.initialize
         self.initial_state = self.state = process.initialize()
 
     def run(self, updates: Sequence[npt.NDArray[Any]]) -> Float32Array:

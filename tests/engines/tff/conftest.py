@@ -20,6 +20,7 @@ from fl_audit.config import (
 )
 from fl_audit.engines.prepare import PreparedRun, prepare
 from fl_audit.engines.tff.native import native_runtime
+from fl_audit.tasks.tf.networks import as_classifier
 
 _WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "and", "runs"]
 
@@ -65,7 +66,7 @@ def convolution_run(dense_run: PreparedRun) -> PreparedRun:
 
     random = np.random.default_rng(0)
     classifier = dataclasses.replace(
-        dense_run.task.classifier,
+        as_classifier(dense_run.task.classifier),
         initial_weights=(random.standard_normal((8, 8, 1, 10)).astype(np.float32),),
         logits=logits,
     )

@@ -19,6 +19,7 @@ from fl_audit.training import (
     probe,
     released_aggregate,
 )
+from fl_audit.verdict import Claim
 
 pytestmark = pytest.mark.tff
 
@@ -87,7 +88,7 @@ def audit(process, clients, path, norm):
         scorer.score_round(number, released_aggregate(output.metrics), canary_length=length)
         state = output.state
     scorer.finish(initial=initial, final=model_weights(state))
-    return report_on_folder(AuditedFolder(path), Asked(1e-3, claimed_epsilon=8.0))
+    return report_on_folder(AuditedFolder(path), Asked(1e-3, claim=Claim(8.0, 1e-3)))
 
 
 @pytest.mark.parametrize(
@@ -101,7 +102,7 @@ def test_with_canaries_of_any_length_the_claim_is_never_consistent(
     if norm == 1e15:
         assert report.arrival.state == "not_arrived"
         assert abs(report.arrival.ratio) < 0.1
-        assert report.verdict.reason.startswith("canaries did not arrive as promised")
+        assert report.verdict.reason.startswith("the canary check failed")
 
 
 def test_with_the_length_that_the_program_chooses_it_is_contradicted(process, clients, tmp_path):

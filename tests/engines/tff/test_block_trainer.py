@@ -1,5 +1,7 @@
 """Blocks of models against NumPy's own steps, and DP-SGD against TensorFlow Privacy's query."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -16,6 +18,7 @@ from fl_audit.engines.shadow_recipe import (
 from fl_audit.engines.tff.shadow_models import ModelBlockTrainer
 from fl_audit.tasks.dense import dense_classifier
 from fl_audit.tasks.learning_task import Examples
+from fl_audit.tasks.tf.networks import as_classifier
 
 POINTS, FEATURES, CLASSES = 30, 5, 3
 
@@ -27,12 +30,17 @@ def data():
 
 
 def linear():
-    return dense_classifier([FEATURES, CLASSES], 3, "")
+    return as_classifier(dense_classifier([FEATURES, CLASSES], 3, ""))
 
 
-def trained(recipe, members, classifier=None, keys=None):
-    classifier = classifier or linear()
-    trainer = ModelBlockTrainer(classifier, recipe, data())
+@functools.cache  # a trainer is traced once
+def trainer_of(recipe, hidden):
+    classifier = as_classifier(dense_classifier([FEATURES, *hidden, CLASSES], 3, ""))
+    return classifier, ModelBlockTrainer(classifier, recipe, data())
+
+
+def trained(recipe, members, hidden=(), keys=None):
+    classifier, trainer = trainer_of(recipe, hidden)
     batches = [batches_of_model(np.array(m), recipe, 7, i) for i, m in enumerate(members)]
     initial = [np.stack([w] * len(members)) for w in classifier.initial_weights]
     keys = np.arange(len(members)) if keys is None else np.array(keys)
@@ -98,10 +106,9 @@ def test_a_block_trains_each_model_as_numpy_does_one(recipe):
 
 @pytest.mark.parametrize("privacy", [None, DpSgd(0.5, 1.0, 12)])
 def test_a_model_does_not_depend_on_its_block(privacy):
-    classifier = dense_classifier([FEATURES, 8, CLASSES], 3, "")
     recipe = Recipe(5, 4, 0.1, 0.9, privacy, output_noise=0.1)
-    together, _, _ = trained(recipe, MEMBERS, classifier)
-    alone, _, _ = trained(recipe, MEMBERS[:1], classifier)
+    together, _, _ = trained(recipe, MEMBERS, hidden=(8,))
+    alone, _, _ = trained(recipe, MEMBERS[:1], hidden=(8,))
     for block, one in zip(together, alone, strict=True):
         np.testing.assert_allclose(block[0], one[0], atol=1e-5)
     assert not np.allclose(together[0][0], together[0][1])
@@ -206,7 +213,7 @@ def test_poisson_batches_take_each_point_by_its_own_coin():
 
 
 def test_initial_weights_have_the_tasks_scale():
-    classifier = dense_classifier([400, 300, CLASSES], 3, "")
+    classifier = as_classifier(dense_classifier([400, 300, CLASSES], 3, ""))
     first, again, second = (initial_weights(classifier, 0, i) for i in (1, 1, 2))
     for w, x, y, z in zip(classifier.initial_weights, first, again, second, strict=True):
         assert x.dtype == np.float32

@@ -8,6 +8,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from fl_audit.canaries.families import GaussianFamily
+from fl_audit.engines.client_blocks import clients_in_memory, pad_block
 from fl_audit.engines.cohort import RoundData
 from fl_audit.engines.tff import blocks
 from fl_audit.engines.tff.algorithms import functional_model
@@ -18,12 +19,11 @@ from fl_audit.engines.tff.blocks import (
     OptimizerSteps,
     TrainedBlock,
     TrainedBlocks,
-    clients_in_memory,
     default_clients_per_block,
-    pad_block,
 )
 from fl_audit.engines.tff.rounds import flatten_weights
 from fl_audit.tasks.learning_task import NO_CLASS, Examples
+from fl_audit.tasks.tf.networks import as_classifier
 
 pytestmark = pytest.mark.tff
 
@@ -110,7 +110,7 @@ def _ragged_clients(run, sizes):
 
 @pytest.mark.parametrize("optimizer", _OPTIMIZERS)
 def test_a_block_trains_as_a_loop_over_each_client(dense_run, optimizer):
-    classifier, batch_size = dense_run.task.classifier, 4
+    classifier, batch_size = as_classifier(dense_run.task.classifier), 4
     # One to four batches, so that the first client's last three are padding alone.
     clients = _ragged_clients(dense_run, [1, 14, 4, 7])
     trainer = BlockTrainer(classifier, OptimizerSteps(optimizer))
@@ -125,7 +125,7 @@ def test_a_block_trains_as_a_loop_over_each_client(dense_run, optimizer):
 
 
 def test_a_block_of_fed_sgd_gives_each_client_its_mean_gradient(dense_run):
-    classifier = dense_run.task.classifier
+    classifier = as_classifier(dense_run.task.classifier)
     clients = _ragged_clients(dense_run, [1, 14, 4, 7])
     trainer = BlockTrainer(classifier, MeanGradient())
     weights = [tf.constant(array) for array in classifier.initial_weights]
@@ -138,7 +138,7 @@ def test_a_block_of_fed_sgd_gives_each_client_its_mean_gradient(dense_run):
 
 def test_an_update_that_is_not_finite_is_zeroed_as_tff_does(dense_run, worker):
     """One client of a block overflows; TFF's own client work says what becomes of it."""
-    classifier = dense_run.task.classifier
+    classifier = as_classifier(dense_run.task.classifier)
     first, second = _ragged_clients(dense_run, [6, 9])
     broken = Examples(first.inputs * np.float32(1e30), first.labels)
     optimizer = tff.learning.optimizers.build_sgdm(0.3)

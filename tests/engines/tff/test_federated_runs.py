@@ -75,7 +75,8 @@ def test_killed_and_started_again_nothing_is_trained_twice(noised, tmp_path, mon
     noised.train(~training[:1], 10, parts, lambda *_: None)
     noised.train(training[:1], 11, parts, lambda *_: None)
     assert numbers[5:] == [10, 11]  # other clients, or another number, are another run
-    next(parts.iterdir()).write_bytes(b"cut")
+    for path in parts.iterdir():
+        path.write_bytes(b"cut")
     with pytest.raises(InputError, match="is not a file of trained models"):
         noised.train(training, 10, parts, lambda *_: None)
 

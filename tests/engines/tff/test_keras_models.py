@@ -12,6 +12,7 @@ from fl_audit.engines.tff.compiled import LocalContext, local_runtime
 from fl_audit.engines.tff.data_sets import DataSets
 from fl_audit.engines.tff.rounds import flatten_weights, model_weights, run_round
 from fl_audit.mechanisms import make_aggregator
+from fl_audit.tasks.tf.networks import as_classifier
 
 pytestmark = pytest.mark.tff
 
@@ -33,7 +34,7 @@ def _layers(run):
 
 def _keras_process(run):
     """As `build_process`, with Keras layers instead of our functional model."""
-    config, classifier = run.config, run.task.classifier
+    config, classifier = run.config, as_classifier(run.task.classifier)
 
     def model_fn():
         return tff.learning.models.from_keras_model(
@@ -57,7 +58,7 @@ def _keras_process(run):
         tff.learning.ClientWeighting.UNIFORM,
         loop_implementation=tff.learning.LoopImplementation.DATASET_ITERATOR,
     )
-    factory = make_aggregator(config.mechanism, run.schedule.expected_cohort)
+    factory = make_aggregator(config.mechanism, run.schedule.expected_cohort, run.num_rounds)
     weighted = tff.aggregators.as_weighted_aggregator(factory)
     optimizer = tff.learning.optimizers.build_sgdm(
         config.server.learning_rate, config.server.momentum
@@ -98,7 +99,9 @@ def _distance(vector, reference):
 def test_a_keras_lstm_trains_as_the_functional_one_under_native_and_local(next_word_run, worker):
     run = next_word_run
     keras = _keras_process(run)
-    ours = build_process(run.task.classifier, run.config, run.schedule.expected_cohort)
+    ours = build_process(
+        as_classifier(run.task.classifier), run.config, run.schedule.expected_cohort, run.num_rounds
+    )
     with worker():
         native = _train(run, keras)
     # Threads would share the Keras model's variables, so that clients must take turns.
@@ -118,7 +121,7 @@ def test_a_keras_lstm_trains_as_the_functional_one_under_native_and_local(next_w
 @pytest.mark.slow
 def test_a_functional_model_made_of_a_keras_lstm_runs_locally(next_word_run):
     """Its functions share names with other bodies: TFF's own worker fails on this process."""
-    classifier = next_word_run.task.classifier
+    classifier = as_classifier(next_word_run.task.classifier)
     layers = tf.keras.Sequential(_layers(next_word_run))
     layers.set_weights(classifier.initial_weights)
     made_of_keras = tff.learning.models.functional_model_from_keras(

@@ -8,6 +8,7 @@ from fl_audit.config import (
     Distributed,
     FixedZeroing,
     GaussianAdaptive,
+    MatrixFactorisation,
     NoPrivacy,
     TreeAggregation,
 )
@@ -49,6 +50,25 @@ def test_local_and_native_give_the_same(config, worker):
     np.testing.assert_allclose(native, local, atol=1e-6)
     assert native_noise.clip_norm == pytest.approx(local_noise.clip_norm)
     assert np.abs(local).max() > 0.01
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"strategy": "banded_sqrt", "bands": 2},
+        pytest.param({"strategy": "blt", "buffers": 2}, marks=pytest.mark.slow),
+    ],
+)
+def test_a_state_fixes_the_noise_that_a_matrix_correlates(keys, worker):
+    config = MatrixFactorisation(noise_multiplier=2.0, clip_norm=0.5, **keys)
+    with local_runtime(LocalContext(num_threads=2)):
+        local = Aggregation(config, 4.0, 40)
+        begun = local.state
+        noised, _ = rounds(local)
+    with worker():
+        native = Aggregation(config, 4.0, 40)
+        native.state = begun
+        np.testing.assert_allclose(rounds(native)[0], noised, atol=1e-6)
 
 
 @pytest.mark.slow

@@ -32,6 +32,7 @@ from fl_audit.engines.tff.rounds import flatten_weights, model_weights, run_roun
 from fl_audit.mechanisms import canary_norm, make_aggregator, round_noise
 from fl_audit.participation import Cohort
 from fl_audit.tasks import load_task
+from fl_audit.tasks.tf.networks import as_classifier
 
 pytestmark = pytest.mark.tff
 
@@ -64,7 +65,8 @@ def _config(mechanism: Mechanism, server: ServerSgd | None = None) -> Config:
 @pytest.fixture(scope="module")
 def rounds_of(task):
     # One process for each config: building and compiling one takes a second or two.
-    process_of = functools.cache(lambda config: build_process(task.classifier, config, COHORT))
+    model = as_classifier(task.classifier)
+    process_of = functools.cache(lambda config: build_process(model, config, COHORT, 3))
     return lambda config: _Rounds(task, config, process_of(config))
 
 
@@ -134,10 +136,10 @@ def test_training_loss_ignores_canaries(rounds_of):
 def test_without_canaries_it_is_stock_federated_averaging(task, rounds_of):
     config = _config(NO_NOISE)
     stock = tff.learning.algorithms.build_unweighted_fed_avg(
-        functional_model(task.classifier),
+        functional_model(as_classifier(task.classifier)),
         client_optimizer_fn=tff.learning.optimizers.build_sgdm(config.client.learning_rate),
         server_optimizer_fn=tff.learning.optimizers.build_sgdm(1.0),
-        model_aggregator=make_aggregator(config.mechanism, COHORT),
+        model_aggregator=make_aggregator(config.mechanism, COHORT, 3),
     )
     ours = rounds_of(config)
     examples = [client["examples"] for client in ours.participants([0, 1, 2], [])]
@@ -164,7 +166,7 @@ def test_every_round_and_every_process_draws_its_noise_anew(task, rounds_of):
     noises = [again.run([], []).aggregate, again.run([], [], round_index=1).aggregate]
     for build in (build_process, build_process_over_results):
         tf.random.set_seed(7)  # must not reach the noise
-        process = build(task.classifier, config, COHORT)
+        process = build(as_classifier(task.classifier), config, COHORT, 3)
         with local_runtime(LocalContext()):
             result = run_round(process, config.mechanism, process.initialize(), [])
             noises.append(result.aggregate)
@@ -234,9 +236,10 @@ def test_local_order_changes_with_the_round_and_not_with_the_cohort(task):
 def test_client_data_is_a_pair_of_sequences(task, rounds_of):
     rounds = rounds_of(_config(NO_NOISE))
     data_type = rounds.process.next.type_signature.parameter[1].member
+    model = as_classifier(task.classifier)
     element = collections.OrderedDict(
         canary=tf.TensorSpec([task.classifier.dim]),
-        examples=(task.classifier.input_spec, task.classifier.label_spec),
+        examples=(model.input_spec, model.label_spec),
     )
     assert data_type == tff.to_type(
         collections.OrderedDict(

@@ -10,8 +10,9 @@ from fl_audit.checks import Promise
 from fl_audit.config import DigitsTask
 from fl_audit.engines.tff.algorithms import functional_model
 from fl_audit.engines.tff.compiled import LocalContext, local_runtime
-from fl_audit.engines.tff.replay import trial_updates
-from fl_audit.tasks.dealt import load_digits_task
+from fl_audit.engines.trial_round import trial_updates
+from fl_audit.tasks.partitioned import load_digits_task
+from fl_audit.tasks.tf.networks import as_classifier
 from fl_audit.training import build_audited_fed_avg, replay_process
 
 pytestmark = pytest.mark.tff
@@ -20,7 +21,8 @@ PROMISE = Promise(clip_norm=CLIP, denominator=COHORT, noise_multiplier=0.5)
 
 
 def process_of(factory):
-    model = functional_model(load_digits_task(DigitsTask(hidden=()), seed=1).classifier)
+    task = load_digits_task(DigitsTask(hidden=()), seed=1)
+    model = functional_model(as_classifier(task.classifier))
     return build_audited_fed_avg(
         model, tff.learning.optimizers.build_sgdm(0.1), model_aggregator=factory
     )
@@ -76,7 +78,10 @@ def test_an_adaptive_clip_behind_zeroing_passes():
             id="a bias",
         ),
         pytest.param(
-            queries.OtherNoise(CLIP, 0.5 * CLIP, queries.reused(7)), "noise_length", id="reused"
+            queries.OtherNoise(CLIP, 0.5 * CLIP, queries.reused(7)),
+            "noise_length",
+            marks=pytest.mark.slow,
+            id="reused",
         ),
     ],
 )

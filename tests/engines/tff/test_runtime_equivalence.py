@@ -26,6 +26,7 @@ from fl_audit.engines.tff.native import Native
 from fl_audit.engines.tff.rounds import flatten_weights, model_weights, run_round
 from fl_audit.mechanisms import make_aggregator
 from fl_audit.run.folder import Checkpoint, load_checkpoint, save_checkpoint
+from fl_audit.tasks.tf.networks import as_classifier
 
 pytestmark = pytest.mark.tff
 
@@ -205,13 +206,14 @@ def test_a_checkpoint_of_local_goes_on_under_native(any_run, native, local, work
         _assert_same([result], results[2:], any_run)
 
 
+@pytest.mark.slow
 def test_stock_federated_averaging_with_a_dp_aggregator(dense_run, worker):
     """A process in which nothing is ours but the model and the aggregator's numbers."""
     process = tff.learning.algorithms.build_unweighted_fed_avg(
-        functional_model(dense_run.task.classifier),
+        functional_model(as_classifier(dense_run.task.classifier)),
         client_optimizer_fn=client_optimizer(dense_run.config.client),
         server_optimizer_fn=tff.learning.optimizers.build_adam(0.01),
-        model_aggregator=make_aggregator(dense_run.config.mechanism, 7.0),
+        model_aggregator=make_aggregator(dense_run.config.mechanism, 7.0, 3),
     )
     clients = [
         tf.data.Dataset.from_tensor_slices((examples.inputs, examples.labels)).batch(4)

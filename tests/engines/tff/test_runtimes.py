@@ -22,18 +22,30 @@ def _asking_for(run, name, clients_per_block=None):
     return dataclasses.replace(run, config=config)
 
 
-@pytest.fixture(autouse=True)
-def _on_a_cpu(monkeypatch):
-    monkeypatch.setattr(local, "default_clients_per_block", lambda dim: 3)
-    monkeypatch.setattr(local, "_device", lambda: "CPU")
+@pytest.fixture(scope="module", autouse=True)
+def _on_a_cpu():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(local, "default_clients_per_block", lambda dim: 3)
+        patch.setattr(local, "_device", lambda: "CPU")
+        yield
 
 
-def test_a_process_that_can_runs_locally_in_blocks_of_the_default(dense_run, tmp_path):
-    runtime = make_runtime(_asking_for(dense_run, "auto"), tmp_path / "worker.log")
-    assert isinstance(runtime, LocalBlocks)
-    assert runtime.description == "local, on the CPU, 3 clients at once"
-    assert runtime.rounds_per_session is None
-    assert not list(tmp_path.iterdir())
+@pytest.fixture(scope="module")
+def worker_log(tmp_path_factory):
+    return tmp_path_factory.mktemp("logs") / "worker.log"
+
+
+@pytest.fixture(scope="module")
+def in_blocks(dense_run, worker_log):
+    """The runtime of a config that asks for none."""
+    return make_runtime(_asking_for(dense_run, "auto"), worker_log)
+
+
+def test_a_process_that_can_runs_locally_in_blocks_of_the_default(in_blocks, worker_log):
+    assert isinstance(in_blocks, LocalBlocks)
+    assert in_blocks.description == "local, on the CPU, 3 clients at once"
+    assert in_blocks.rounds_per_session is None
+    assert not list(worker_log.parent.iterdir())
 
 
 def test_a_config_may_ask_for_one_client_at_a_time(dense_run, tmp_path):
@@ -52,7 +64,7 @@ def test_native_is_what_was_asked_for(dense_run, tmp_path):
 @pytest.mark.parametrize("clients_per_block", [1, 5])
 def test_native_has_no_blocks(dense_run, clients_per_block, tmp_path):
     run = _asking_for(dense_run, "native", clients_per_block)
-    expected = r"^clients_per_block: is for runtime 'local' or 'ray'; [^\n]*$"
+    expected = r"^clients_per_block: is for runtime 'local' or 'jax' or 'ray'; [^\n]*$"
     with pytest.raises(InputError, match=expected):
         make_runtime(run, tmp_path / "worker.log")
 
@@ -131,13 +143,14 @@ def test_another_runtime_is_one_record(dense_run, tmp_path, request):
     request.addfinalizer(lambda: RUNTIMES.remove("toy"))
     with pytest.raises(InputError, match=r"^runtime: must be 'native' for this process: it is a"):
         make_runtime(_asking_for(dense_run, "toy"), tmp_path / "worker.log")
-    with pytest.raises(InputError, match=r"'local' or 'ray'; leave it out for 'toy'$"):
+    with pytest.raises(InputError, match=r"'jax' or 'ray'; leave it out for 'toy'$"):
         make_runtime(_asking_for(dense_run, "toy", 2), tmp_path / "worker.log")
     assert made == [("toy", "worker.log", "asked for")]
 
 
-def test_participants_of_blocks_are_trained_when_asked_for(dense_run, tmp_path, monkeypatch):
-    runtime = make_runtime(_asking_for(dense_run, "local", 2), tmp_path / "worker.log")
+def test_participants_of_blocks_are_trained_when_asked_for(dense_run, in_blocks, monkeypatch):
+    blocks = dataclasses.replace(in_blocks.trained_blocks, clients_per_block=2)
+    runtime = dataclasses.replace(in_blocks, trained_blocks=blocks)
     trained = []
     train = runtime.trained_blocks.trainer.train
 

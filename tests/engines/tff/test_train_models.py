@@ -1,5 +1,7 @@
 """Blocks of models in their files: killed and started again, nothing twice, the same numbers."""
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -13,15 +15,17 @@ from fl_audit.engines.tff.shadow_models import (
 from fl_audit.errors import InputError
 from fl_audit.tasks.dense import dense_classifier
 from fl_audit.tasks.learning_task import Examples
+from fl_audit.tasks.tf.networks import as_classifier
 
 
+@functools.cache  # a job keeps the graph that it has traced
 def job(**changes):
     rng = np.random.default_rng(0)
     points = Examples(
         rng.normal(size=(20, 4)).astype(np.float32), rng.integers(0, 3, 20).astype(np.int32)
     )
     fields = {
-        "classifier": dense_classifier([4, 6, 3], 0, ""),
+        "classifier": as_classifier(dense_classifier([4, 6, 3], 0, "")),
         "identity": "toy",
         "points": points,
         "recipe": Recipe(3, 5, 0.1, 0.9),

@@ -12,7 +12,7 @@ from tensorflow_privacy.privacy.analysis import tree_aggregation_accountant
 from tensorflow_privacy.privacy.dp_query import tree_aggregation
 
 from fl_audit.accounting.accountants import RDP_ORDERS, account_gaussian
-from fl_audit.accounting.tree_nodes import Trees, largest_squared_sensitivity, squared_sensitivities
+from fl_audit.accounting.tree_nodes import Trees, squared_sensitivities
 
 pytestmark = pytest.mark.tff
 
@@ -74,7 +74,7 @@ def test_one_round_a_tree_is_what_dp_accounting_says(trees, period):
     )
     relation = dp_accounting.NeighboringRelation.REPLACE_SPECIAL
     theirs = RdpAccountant(list(RDP_ORDERS), relation).compose(event).get_epsilon(1e-6)
-    nodes = largest_squared_sensitivity(period, Trees(trees * period, period))
+    nodes = Trees(trees * period, period).once_per_block(period)
     rdp, exact = account_gaussian(2.0, nodes, 1e-6)
     assert rdp.epsilon == pytest.approx(theirs, rel=1e-9)
     assert 0.9 * theirs < exact.epsilon < theirs
@@ -99,12 +99,12 @@ def test_groups_in_turn_are_a_case_of_what_tensorflow_privacy_counts(num_rounds,
 
 def test_any_rounds_of_two_epochs_are_a_case_of_what_tensorflow_privacy_counts():
     # They let both rounds be anywhere, one behind the other; here there is one in each half.
-    assert largest_squared_sensitivity(8, Trees(16)) <= of_tensorflow_privacy(16, 2, 0)
+    assert Trees(16).once_per_block(8) <= of_tensorflow_privacy(16, 2, 0)
 
 
 def test_epsilon_of_one_round_in_one_tree_in_closed_form():
     # mu-GDP with mu = sqrt(nodes) / z; delta(epsilon) as Balle & Wang 2018, theorem 8.
-    nodes, z = largest_squared_sensitivity(1000, Trees(1000)), 1.7
+    nodes, z = Trees(1000).once_per_block(1000), 1.7
     _, exact = account_gaussian(z, nodes, 1e-5)
     mu = math.sqrt(10) / z
     phi = lambda x: 0.5 * math.erfc(-x / math.sqrt(2))  # noqa: E731
@@ -112,3 +112,22 @@ def test_epsilon_of_one_round_in_one_tree_in_closed_form():
         -mu / 2 - exact.epsilon / mu
     )
     assert delta == pytest.approx(1e-5, rel=1e-6)
+
+
+@pytest.mark.parametrize("num_rounds", [1, 2, 3, 5, 8, 21])
+def test_weights_are_those_of_the_noise_that_tensorflow_privacy_adds(num_rounds):
+    noise, trees = noise_of_sums(num_rounds), Trees(num_rounds)
+    weights = trees.weights(np.eye(num_rounds))
+    for rounds in ([0], [num_rounds - 1], range(0, num_rounds, 2)):
+        presence = np.isin(np.arange(num_rounds), rounds).astype(np.float64)
+        exact = exact_squared_sensitivity(rounds, noise)
+        assert presence @ weights @ presence == pytest.approx(exact, rel=1e-5)
+
+
+def test_trees_one_after_the_other_have_weights_of_their_own():
+    weights = Trees(7, 3).weights(np.eye(7))
+    of_three = Trees(3).weights(np.eye(3))
+    np.testing.assert_allclose(weights[:3, :3], of_three)
+    np.testing.assert_allclose(weights[3:6, 3:6], of_three)
+    np.testing.assert_allclose(weights[6:, 6:], 1.0)
+    assert np.count_nonzero(weights.round(12)) <= 9 + 9 + 1

@@ -11,15 +11,14 @@ from fl_audit.errors import InputError
 from fl_audit.estimators import AuditSetting, CanaryScores
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_sigma
 from fl_audit.estimators.one_run.f_dp import (
-    approximate_trade_off,
     f_dp_p_value,
     few_numbers_of_guesses,
-    gaussian_trade_off,
     mu_lower_bound,
     one_run_fdp,
     rejects,
 )
 from fl_audit.estimators.one_run.guesses import correct_among_bottom, correct_among_top
+from fl_audit.estimators.trade_off import GaussianTradeOff, PointTradeOff
 
 SEED = 20241029
 
@@ -31,7 +30,7 @@ def test_for_pure_dp_it_is_the_binomial_with_a_geometric_tail(epsilon, m, r):
     right = stats.binom(r, special.expit(epsilon))
     for v in range(math.ceil(r * special.expit(epsilon)) + 1, r + 1):
         beyond = right.pmf(v) / (1 - math.exp(epsilon) * (r - v) / v)
-        found = f_dp_p_value(approximate_trade_off(epsilon, 0.0), m, r, v)
+        found = f_dp_p_value(PointTradeOff(epsilon, 0.0), m, r, v)
         assert found == pytest.approx(beyond / (beyond + right.cdf(v - 1)), rel=1e-7)
         assert found >= right.sf(v - 1) * (1 - 1e-9)
         assert v < r or found == pytest.approx(right.sf(v - 1), rel=1e-7)
@@ -62,7 +61,7 @@ def gaussian_tail(mu, m, r, v):
 )
 def test_never_below_the_exact_law_of_the_gaussian_mechanism(mu, m, r):
     for v in range(1, r + 1):
-        bound = f_dp_p_value(gaussian_trade_off(mu), m, r, v)
+        bound = f_dp_p_value(GaussianTradeOff(mu), m, r, v)
         assert bound >= gaussian_tail(mu, m, r, v) * (1 - 1e-7)
 
 
@@ -110,7 +109,7 @@ def test_brute_force_over_random_mechanisms(seed):
         guesses = np.where(told > 0, 1, 0).T
         forgone = np.argsort(np.abs(told.T), axis=1)[:, : m - r]
         np.put_along_axis(guesses, forgone, -1, axis=1)
-    trade_off = gaussian_trade_off(least_mu(chances))
+    trade_off = GaussianTradeOff(least_mu(chances))
     tails = np.cumsum(law_of_right_guesses(chances, guesses)[::-1])[::-1]
     for v in range(1, r + 1):
         assert f_dp_p_value(trade_off, m, r, v) >= tails[v] * (1 - 1e-7)
@@ -123,12 +122,12 @@ def test_brute_force_can_fail():
     agree = np.sum(coins[:, None, :] == coins[None], axis=2)
     chances = law[agree] / special.comb(4, agree)
     assert law_of_right_guesses(chances, coins) == pytest.approx(law)
-    assert f_dp_p_value(gaussian_trade_off(0.7 * least_mu(chances)), 4, 4, 4) < law[4]
+    assert f_dp_p_value(GaussianTradeOff(0.7 * least_mu(chances)), 4, 4, 4) < law[4]
 
 
 def test_decreases_with_right_guesses_and_grows_with_mu():
-    by_v = [f_dp_p_value(gaussian_trade_off(1.0), 200, 50, v) for v in range(51)]
-    by_mu = [f_dp_p_value(gaussian_trade_off(mu), 200, 50, 45) for mu in np.linspace(0, 3, 30)]
+    by_v = [f_dp_p_value(GaussianTradeOff(1.0), 200, 50, v) for v in range(51)]
+    by_mu = [f_dp_p_value(GaussianTradeOff(mu), 200, 50, 45) for mu in np.linspace(0, 3, 30)]
     assert by_v[0] == 1.0
     assert np.all(np.diff(by_v) <= 0)
     assert by_v[-1] < 0.05
@@ -138,9 +137,7 @@ def test_decreases_with_right_guesses_and_grows_with_mu():
 def test_the_bound_on_mu_is_where_the_p_value_is_alpha():
     for alpha in (0.3, 0.05, 1e-12):
         mu = mu_lower_bound(2000, 250, 230, alpha)
-        assert f_dp_p_value(gaussian_trade_off(mu), 2000, 250, 230) == pytest.approx(
-            alpha, rel=1e-6
-        )
+        assert f_dp_p_value(GaussianTradeOff(mu), 2000, 250, 230) == pytest.approx(alpha, rel=1e-6)
 
 
 def test_published_table_does_not_come_out():
@@ -171,9 +168,7 @@ def test_coverage_on_the_gaussian_mechanism(mu):
     totals = few_numbers_of_guesses(m, 0.05)
     least = {}
     for r in totals:
-        refuted = (
-            rejects(gaussian_trade_off(mu), m, r, v, 0.05 / len(totals)) for v in range(r + 1)
-        )
+        refuted = (rejects(GaussianTradeOff(mu), m, r, v, 0.05 / len(totals)) for v in range(r + 1))
         least[r] = next((v for v, is_refuted in enumerate(refuted) if is_refuted), r + 1)
     failures = 0
     for _ in range(runs):
@@ -240,7 +235,7 @@ def test_bad_arguments(arguments, message):
 
 
 def mu_rejected(mu, m, r, v, alpha):
-    return rejects(gaussian_trade_off(mu), m, r, v, alpha)
+    return rejects(GaussianTradeOff(mu), m, r, v, alpha)
 
 
 MUS = (0.0, 0.3, 1.0, 2.0, 5.0)

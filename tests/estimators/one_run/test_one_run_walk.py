@@ -115,3 +115,17 @@ def test_boundary_through_a_count_is_reached_by_it():
     for i in np.flatnonzero(correct)[:300]:
         boundary = boundary_at(totals[[i]], bounds[i], 0.006)
         assert boundary.heights[0] == correct[i]
+
+
+# Walks of all epsilons are followed at one of each range; the ratio of their chances does the rest.
+@pytest.mark.parametrize("most", [60, 1000, 30_000])
+@pytest.mark.parametrize("negligible", [1e-20, 1e-11])
+def test_crossing_is_the_same_from_either_end_of_a_range(most, negligible):
+    boundary = boundary_at(np.arange(most // 8, most, most // 30), 1.0, 0.01)
+    width = 48 / math.sqrt(boundary.totals[-1])
+    for number in (-1, 0, 1):
+        end = number * width
+        below = boundary.crossing(np.nextafter(end, -np.inf), negligible)
+        assert boundary.crossing(end, negligible) == pytest.approx(below, rel=1e-6, abs=1e-8)
+    chances = [boundary.crossing(epsilon, negligible) for epsilon in np.linspace(-3, 3, 61)]
+    assert np.all(np.diff(chances) > -1e-8)

@@ -12,6 +12,7 @@ from scipy import stats
 
 from fl_audit.errors import InputError
 from fl_audit.estimators.counts.intervals import ConfusionCounts
+from fl_audit.estimators.null import GaussianCanaryNull
 from fl_audit.estimators.roc import (
     auc,
     auc_interval,
@@ -22,7 +23,11 @@ from fl_audit.estimators.roc import (
     tpr_at_fpr,
     tpr_at_fpr_interval,
 )
-from fl_audit.estimators.roc.summary import bias_corrected_interval, tpr_at_fpr_replicates
+from fl_audit.estimators.roc.summary import (
+    bias_corrected_interval,
+    found_at_known_rates,
+    tpr_at_fpr_replicates,
+)
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import NotApplicableError
 
@@ -323,3 +328,29 @@ def test_fails_as_often_as_documented(audit, failing, defined):
             fails += chance * (epsilon > np.log(tpr / fpr))
     assert fails / total == pytest.approx(failing, abs=6e-4)
     assert total == pytest.approx(defined, abs=6e-4)
+
+
+def test_what_is_found_at_rates_of_a_known_null_has_the_rates_and_covers():
+    # 300 audits of 100 canaries, mean shift 3: at FPR 1 % the true rate is Phi(3 - 2.326) = 0.750.
+    # Clopper and Pearson's 95 % intervals miss in at most 5 %: 35 or more of 300 has P < 1e-6.
+    dim = 10_000
+    rng = np.random.default_rng(3)
+    truth = stats.norm.cdf(3 + stats.norm.ppf(0.01))
+    missed, rates = 0, []
+    for _ in range(300):
+        included = (rng.normal(size=100) + 3) / dim**0.5
+        low, at, _ = found_at_known_rates(included, GaussianCanaryNull(dim), 0.95)
+        assert low.true_positive_rate <= at.true_positive_rate
+        rates.append(at.true_positive_rate)
+        missed += not at.lower <= truth <= at.upper
+    assert missed < 35
+    assert np.mean(rates) == pytest.approx(truth, abs=0.015)  # six standard errors
+
+
+def test_nobody_found_and_all_found_have_intervals_to_the_end():
+    null = GaussianCanaryNull(10_000)
+    nobody = found_at_known_rates(np.full(10, -1e-3), null, 0.95)[0]
+    everybody = found_at_known_rates(np.full(10, 0.9), null, 0.95)[0]
+    assert (nobody.true_positive_rate, nobody.lower) == (0.0, 0.0)
+    assert (everybody.true_positive_rate, everybody.upper) == (1.0, 1.0)
+    assert nobody.upper == pytest.approx(1 - everybody.lower)

@@ -1,0 +1,242 @@
+"""Canary games on released code: is a stated guarantee contradicted by what the library releases?
+
+    python -m experiments.in_the_wild.games
+
+In each of 600 games a coin decides whether one canary client takes part in a round of the library,
+whose other clients are known to the attacker. The score is the likelihood ratio of what was
+released, as a number of standard deviations: N(0, 1) without the canary, N(mu, 1) with it. It is
+tested by `fl-audit estimate`, as a claim on scores whose null distribution is known.
+"""
+
+import contextlib
+import functools
+import io
+import json
+import math
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from flwr.clientapp.mod import LocalDpMod
+
+from experiments.in_the_wild import flower, opacus, pfl
+from experiments.in_the_wild.feature import CLIP_NORM, COHORT, NOISE_MULTIPLIER, SHAPES
+from fl_audit.cli import main as fl_audit
+from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
+
+GAMES = 600
+DELTA = 1e-5
+_DIM = 10**6
+"""Cosines with a vector of so many random signs have the null distribution N(0, 1 / _DIM)."""
+
+_SIZE = sum(math.prod(shape) for shape in SHAPES)
+_DIRECTION = np.full(_SIZE, 1 / math.sqrt(_SIZE))
+"""The direction of the canary."""
+
+Play = Callable[[bool, np.random.Generator], float]
+
+
+def _update(length: float) -> list[np.ndarray]:
+    ends = np.cumsum([math.prod(shape) for shape in SHAPES])[:-1]
+    parts = np.split(length * _DIRECTION, ends)
+    return [part.reshape(shape) for part, shape in zip(parts, SHAPES, strict=True)]
+
+
+def _along(released: list[np.ndarray]) -> float:
+    return float(np.concatenate([np.ravel(part) for part in released]) @ _DIRECTION)
+
+
+def _pairs(number: int, length: float) -> list[list[np.ndarray]]:
+    """Clients of so large an update that they are clipped, of which every two cancel."""
+    return [_update(length if index % 2 else -length) for index in range(number)]
+
+
+def _ratio(shifts: dict[float, float]) -> float:
+    """The likelihood ratio's score of values by their shifts, both in standard deviations."""
+    length = math.hypot(*shifts.values())
+    return sum(value * shift for value, shift in shifts.items()) / length
+
+
+# Flower.
+
+
+def uneven(included: bool, random: np.random.Generator) -> float:
+    """Flower, fixed clipping: the canary says that it has 1,000 examples, the others 100."""
+    strategy = flower.fixed("ServerSide")()
+    canary = _update(10 * CLIP_NORM if included else flower.NEXT_TO_NOTHING)
+    _, released = flower.server(flower.uneven)(strategy, [canary], random)
+    return _along(released) / (NOISE_MULTIPLIER * CLIP_NORM / COHORT)
+
+
+def counted_by_flower(included: bool, random: np.random.Generator) -> float:
+    """Flower, adaptive clipping: the sum, and the count that the new clip norm tells."""
+    strategy = flower.adaptive("ServerSide")()
+    others = _pairs(COHORT - 2, 10 * CLIP_NORM)
+    canary = _update(10 * CLIP_NORM if included else flower.NEXT_TO_NOTHING)
+    strategy, released = flower.server(flower.equal)(strategy, [canary, *others], random)
+    fraction = strategy.target_clipped_quantile - (
+        math.log(strategy.clipping_norm / CLIP_NORM) / strategy.clip_norm_lr
+    )
+    count = fraction * COHORT - len(others)
+    stddev = strategy.noise_multiplier * strategy.clipping_norm / COHORT
+    return _ratio(
+        {
+            _along(released) / stddev: CLIP_NORM / COHORT / stddev,
+            count / strategy.clipped_count_stddev: 1 / strategy.clipped_count_stddev,
+        }
+    )
+
+
+def local(epsilon: float, included: bool, random: np.random.Generator) -> float:
+    """Flower, LocalDpMod: one upload, with the clip norm as its sensitivity."""
+    flower.pin_randomness(random)
+    mod = LocalDpMod(CLIP_NORM, CLIP_NORM, epsilon, DELTA)
+    sent = flower.reply(_update(10 * CLIP_NORM if included else flower.NEXT_TO_NOTHING), 1)
+    reply = flower.clipped_by(mod, CLIP_NORM, sent)
+    released = next(iter(reply.content.array_records.values())).to_numpy_ndarrays()
+    return _along(released) / (CLIP_NORM * math.sqrt(2 * math.log(1.25 / DELTA)) / epsilon)
+
+
+# Opacus and pfl.
+
+
+def counted_by_opacus(included: bool, random: np.random.Generator) -> float:
+    """Opacus, AdaClipDPOptimizer: the gradient, and the count that the new clip norm tells.
+
+    The canary is just short enough not to be clipped; all others are clipped.
+    """
+    flower.pin_randomness(random)
+    optimizer = opacus.optimizer(opacus.optimizers.AdaClipDPOptimizer, **opacus.ADAPTIVE)
+    batch = _pairs(COHORT - 2, 10 * CLIP_NORM)
+    if included:
+        batch.append(_update(0.9999 * CLIP_NORM))
+    released = opacus.step(optimizer, batch)
+    fraction = optimizer.target_unclipped_quantile - (
+        math.log(float(optimizer.max_grad_norm) / CLIP_NORM) / optimizer.clipbound_learning_rate
+    )
+    stddev = opacus.OF_SUM * CLIP_NORM / COHORT
+    return _ratio(
+        {
+            _along(released) / stddev: CLIP_NORM / COHORT / stddev,
+            fraction * len(batch) / opacus.UNCLIPPED_STD: 1 / opacus.UNCLIPPED_STD,
+        }
+    )
+
+
+def counted_by_pfl(included: bool, random: np.random.Generator) -> float:
+    """pfl, adaptive clipping: the sum, and the indicator that the new clip norm tells."""
+    mechanism = pfl.adaptive()
+    others = [*_pairs(10, 10 * CLIP_NORM), *_pairs(10, 0.01 * CLIP_NORM)]
+    scale = mechanism._get_clipping_indicator_scale()
+    overall = mechanism._get_overall_clipping_bound()
+    users = [*others, _update(10 * CLIP_NORM)] if included else others
+    mechanism, released = pfl.round_of(mechanism, users, random)
+    quantile = mechanism._adaptive_clipping_norm_quantile - (
+        math.log(mechanism.mutable_clipping_bound.value() / CLIP_NORM)
+        / mechanism._log_space_step_size
+    )
+    stddev = NOISE_MULTIPLIER * overall
+    indicators = (2 * quantile - 1) * len(users) * scale
+    return _ratio(
+        {_along(released) / stddev: CLIP_NORM / stddev, indicators / stddev: -scale / stddev}
+    )
+
+
+# The games.
+
+
+@dataclass(frozen=True)
+class Game:
+    """A game and the claim that it tests.
+
+    Attributes:
+      name: The library and its feature.
+      claim: The claim, as options of `fl-audit estimate`.
+      play: A game: whether the canary is included and its randomness, to the score.
+      mu: The mu of the release for the canary, by the exact formula.
+    """
+
+    name: str
+    claim: tuple[str, str]
+    play: Play
+    mu: float
+
+
+def _of_count(count_stddev: float, sum_stddev: float) -> float:
+    """The mu of a sum of clip norm 1 and of a count of sensitivity 1."""
+    return math.hypot(1 / sum_stddev, 1 / count_stddev)
+
+
+_MU = ("--claimed-mu", str(1 / NOISE_MULTIPLIER))
+_LOCAL = 50.0
+
+GAMES_PLAYED = (
+    Game("flwr: fixed clipping, uneven examples", _MU, uneven, 10 * COHORT / (COHORT + 9)),
+    Game(
+        "flwr: adaptive clipping, the count has sensitivity 1",
+        _MU,
+        counted_by_flower,
+        _of_count(
+            COHORT / 20,
+            float(flower.adaptive("ServerSide")().noise_multiplier) * math.exp(-0.2 * 0.5),
+        ),
+    ),
+    Game(
+        "flwr: LocalDpMod at ε = 50",
+        ("--claimed-epsilon", str(_LOCAL)),
+        functools.partial(local, _LOCAL),
+        _LOCAL / math.sqrt(2 * math.log(1.25 / DELTA)),
+    ),
+    Game(
+        "opacus: AdaClipDPOptimizer, the count has sensitivity 1",
+        _MU,
+        counted_by_opacus,
+        _of_count(opacus.UNCLIPPED_STD, opacus.OF_SUM),
+    ),
+    Game("pfl: adaptive clipping (control)", _MU, counted_by_pfl, 1 / NOISE_MULTIPLIER),
+)
+
+
+def verdict(game: Game, seed: int) -> dict:
+    """What `fl-audit estimate` says of a game's claim."""
+    generator = np.random.default_rng(seed)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "scores.csv"
+        rows = ["canary_id,included,score"]
+        for number in range(GAMES):
+            included = bool(generator.integers(2))
+            score = game.play(included, generator) / math.sqrt(_DIM)
+            rows.append(f"{number},{int(included)},{score!r}")
+        path.write_text("\n".join(rows) + "\n")
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            fl_audit(
+                [
+                    *("estimate", str(path), "--delta", str(DELTA), "--dim", str(_DIM)),
+                    *("--canaries", "gaussian", "--json", *game.claim),
+                ]
+            )
+    return json.loads(said.getvalue())
+
+
+def main() -> None:
+    """Prints a row for each game."""
+    warnings.simplefilter("ignore")
+    print("| game | claimed | exact ε | verdict | p | lower bound |\n|---|---|---|---|---|---|")
+    for game in GAMES_PLAYED:
+        found = verdict(game, seed=int(sys.argv[1]) if sys.argv[1:] else 1)
+        made, estimates = found["verdict"], {one["method"]: one for one in found["estimates"]}
+        print(
+            f"| {game.name} | {' '.join(game.claim).lstrip('-')} | "
+            f"{epsilon_of_mu(game.mu, DELTA):.2f} | {made['outcome']} | {made['p_value']:.1g} | "
+            f"{estimates['threshold_gdp']['lower']:.2f} |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""tensorflow-privacy's queries, which TensorFlow Federated aggregates with."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_privacy as tfp
+
+from experiments.in_the_wild.feature import (
+    CLIP_NORM,
+    COHORT,
+    NOISE_MULTIPLIER,
+    SHAPES,
+    Feature,
+    pin_randomness,
+)
+from fl_audit import Promise
+
+_COUNT_STDDEV = 3.0
+
+
+def _server(make: Callable[[], Any], updates: list, random: np.random.Generator) -> list:
+    """A round of a query: preprocess and accumulate records, then the noised result."""
+    pin_randomness(random)
+    query = make()
+    state = query.initial_global_state()
+    like = [tf.zeros(shape) for shape in SHAPES]
+    params = query.derive_sample_params(state)
+    total = query.initial_sample_state(like)
+    for update in updates:
+        record = query.preprocess_record(params, [tf.constant(p, tf.float32) for p in update])
+        total = query.accumulate_preprocessed_record(total, record)
+    released, _, _ = query.get_noised_result(total, state)
+    return [part.numpy() for part in released]
+
+
+def _sum() -> Any:
+    return tfp.GaussianSumQuery(CLIP_NORM, NOISE_MULTIPLIER * CLIP_NORM)
+
+
+def _mean() -> Any:
+    return tfp.NormalizedQuery(_sum(), denominator=COHORT)
+
+
+def _adaptive() -> Any:
+    return tfp.QuantileAdaptiveClipSumQuery(
+        initial_l2_norm_clip=CLIP_NORM,
+        noise_multiplier=NOISE_MULTIPLIER,
+        target_unclipped_quantile=0.5,
+        learning_rate=0.2,
+        clipped_count_stddev=_COUNT_STDDEV,
+        expected_num_records=COHORT,
+        geometric_update=True,
+    )
+
+
+def _feature(make: Callable[[], Any], stated: str, denominator: float) -> Feature:
+    kind = type(make()).__name__
+    return Feature(
+        name=kind,
+        library="tensorflow-privacy",
+        stated=stated,
+        source=kind,
+        reading="one record more or less",
+        promise=Promise(
+            clip_norm=CLIP_NORM, denominator=denominator, noise_multiplier=NOISE_MULTIPLIER
+        ),
+        server=functools.partial(_round, make),
+    )
+
+
+def _round(
+    make: Callable[[], Any], _: Any, updates: list, random: np.random.Generator
+) -> tuple[Any, Any]:
+    return None, _server(make, updates, random)
+
+
+FEATURES = (
+    _feature(_sum, "Implements DPQuery interface for Gaussian sum queries.", 1),
+    _feature(_mean, "DPQuery for queries with a DPQuery numerator and fixed denominator.", COHORT),
+    _feature(_adaptive, "DPQuery for Gaussian sum queries with adaptive clipping.", 1),
+)

@@ -1,0 +1,324 @@
+"""The guarantees of patterns in which every client draws its own rounds, and nobody sees which.
+
+Let W_t be the likelihood ratio of round t, which under Q, without the client, is e^(z / sigma - 1 /
+(2 sigma^2)) with z standard normal. The client's rounds S give the ratio R = E_S prod over t in S
+of W_t, and whatever makes R larger in the convex order bounds epsilon from above (`hidden_rounds`).
+
+- *Balls in bins* (Chua et al. 2024, arXiv:2412.16802; Choquette-Choo et al. 2024,
+  arXiv:2410.06266): all k rounds of one bin of b are one release with noise sigma / sqrt(k), so
+  that R is the mean of b independent ratios: random allocation of one round of b, exactly. Where
+  the last turn is not everybody's, each bin counts as if it had as many rounds as the first.
+- *k of T* (Feldman & Shenfeld 2025, arXiv:2502.12773): S is as if one round were drawn from each
+  part of a random partition of the rounds into k parts. Told the partition, the attacker faces k
+  independent draws of one round of about T / k.
+- *Minimum separation by coins*: told the past, the client is in round t with a probability of at
+  most p, whatever its rest. A round's factor 1 - p_t + p_t W_t is larger in the convex order for a
+  larger p_t, so that Poisson sampling with p in every round bounds it.
+- *Truncated Poisson sampling* (Chua et al. 2024, arXiv:2411.04205, theorem 3.3): but for a
+  chance Psi in each round of a sample that is too large, it is Poisson sampling; so
+  delta(eps) <= delta_Poisson(eps) + T Psi (1 + e^eps).
+
+Under a matrix whose bands are at most the bins, the columns of one bin's rounds do not overlap, and
+those of bins that are as far apart as the bands are orthogonal to one another. Told which of such
+classes of bins its own belongs to, the attacker faces random allocation among the bins of a class.
+"""
+
+import functools
+import math
+
+import numpy as np
+
+from fl_audit.accounting.accountants import (
+    AccountedEpsilon,
+    Guarantee,
+    SampledRounds,
+    SamplingAccountant,
+    account_gaussian,
+    accountant_of,
+    cyclic_rounds,
+    of_known_rounds,
+    register_accountant,
+)
+from fl_audit.accounting.hidden_rounds import (
+    LARGEST_SHIFT,
+    RatioLaw,
+    one_round_of_each,
+    sampled_rounds,
+)
+from fl_audit.accounting.least_epsilon import least_epsilon
+from fl_audit.accounting.release import (
+    AllocatedRounds,
+    BallsInBinsSampling,
+    Blocks,
+    CyclicPoissonSampling,
+    MinSeparationSampling,
+    Party,
+    Release,
+    Sampling,
+    TruncatedPoissonSampling,
+)
+from fl_audit.accounting.toeplitz import Toeplitz
+from fl_audit.array_types import FloatArray
+
+# The pairs that dominate what an attacker sees.
+
+
+def hidden_pair(release: Release, party: Party, delta: float) -> RatioLaw | None:
+    """The law of a ratio that dominates what is seen of a party's rounds, where its draw hides it.
+
+    Args:
+      release: What was released, with noise.
+      party: The party.
+      delta: The delta at which epsilon will be asked for.
+
+    Returns:
+      None where no such law is at hand, the draw hides nothing, or it is too much for floats.
+    """
+    z = release.noise.noise_multiplier
+    match release.correlation, party.sampling:
+        case None, BallsInBinsSampling(bins=bins) as drawn:
+            return _one_of(z / math.sqrt(drawn.most_drawn), ((bins, 1),), delta)
+        case Toeplitz(bands=bands), BallsInBinsSampling(bins=bins) if bands <= bins:
+            shift = math.sqrt(party.squared_sensitivity or 0.0) / z
+            return _one_of(1 / shift, ((bins_of_a_class(bins, bands), 1),), delta)
+        case None, AllocatedRounds(number=number, rounds=rounds):
+            return _one_of(z, parts(rounds, number), delta)
+        case _:
+            return _coins(release, party.sampling, delta)
+
+
+def _coins(release: Release, sampling: Sampling, delta: float) -> RatioLaw | None:
+    """The law where coins decide, perhaps only for who does not rest."""
+    sampled = None
+    if isinstance(sampling, CyclicPoissonSampling):
+        sampled = cyclic_rounds(release, sampling)
+    elif isinstance(sampling, MinSeparationSampling) and release.correlation is None:
+        z, p = release.noise.noise_multiplier, sampling.probability
+        sampled = SampledRounds(p, z, release.rounds) if p < 1 else None
+    if sampled is None or 1 / sampled.noise_multiplier > LARGEST_SHIFT:
+        return None
+    return sampled_rounds(sampled.noise_multiplier, sampled.probability, sampled.rounds, delta)
+
+
+def _one_of(noise_multiplier: float, blocks: Blocks, delta: float) -> RatioLaw | None:
+    number = sum(count for _, count in blocks)
+    is_hidden = any(length > 1 for length, _ in blocks)
+    if not is_hidden or math.sqrt(number) / noise_multiplier > LARGEST_SHIFT:
+        return None
+    return one_round_of_each(noise_multiplier, blocks, delta)
+
+
+def parts(rounds: int, number: int) -> Blocks:
+    """So many parts of the rounds whose sizes differ by one at most, by length."""
+    length, longer = divmod(rounds, number)
+    both = ((length + 1, longer), (length, number - longer))
+    return tuple((size, count) for size, count in both if count)
+
+
+def bins_of_a_class(bins: int, bands: int) -> int:
+    """The largest number of bins in classes of one size with orthogonal columns.
+
+    Bins are on a circle, and two of a class are at least as many apart as there are bands.
+
+    >>> bins_of_a_class(12, 1), bins_of_a_class(12, 5), bins_of_a_class(12, 7)
+    (12, 2, 1)
+    """
+    return max(size for size in range(1, bins + 1) if bins % size == 0 and bins // size >= bands)
+
+
+# Guarantees, under fresh noise in each round and under a matrix.
+
+
+def _guarantee(release: Release, sampling: Sampling, delta: float) -> Guarantee:
+    """The guarantee of fresh noise: of known rounds, and where they are hidden."""
+    z, most = release.noise.noise_multiplier, sampling.most_drawn
+    return _amplified(release, Party(sampling), account_gaussian(z, most or 0, delta), delta)
+
+
+def _under_matrix(release: Release, party: Party, delta: float) -> Guarantee:
+    return _amplified(release, party, of_known_rounds(release, party, delta), delta)
+
+
+def _amplified(
+    release: Release, party: Party, known: tuple[AccountedEpsilon, ...], delta: float
+) -> Guarantee:
+    pair = None
+    if release.noise.noise_multiplier > 0:
+        pair = hidden_pair(release, party, delta)
+    if pair is None:
+        return Guarantee(None, known)
+    is_allocated = not isinstance(party.sampling, MinSeparationSampling)
+    name = "random_allocation" if is_allocated else "coins_without_rest"
+    return Guarantee(None, (*known, AccountedEpsilon(name, pair.epsilon(delta))))
+
+
+def _truncated(release: Release, sampling: TruncatedPoissonSampling, delta: float) -> Guarantee:
+    z = release.noise.noise_multiplier
+    if z == 0 or sampling.probability == 1 or 1 / z > LARGEST_SHIFT:
+        return Guarantee(None, account_gaussian(z, release.rounds, delta))
+    epsilon = truncated_epsilon(z, sampling, release.rounds, delta)
+    if epsilon is None:
+        reason = f"samples of more than {sampling.largest} are too likely for a delta of {delta:g}"
+        return Guarantee(None, (AccountedEpsilon("truncated_poisson", None, reason),))
+    return Guarantee(None, (AccountedEpsilon("truncated_poisson", epsilon),))
+
+
+def truncated_epsilon(
+    noise_multiplier: float, sampling: TruncatedPoissonSampling, rounds: int, delta: float
+) -> float | None:
+    """The epsilon of truncated Poisson sampling under fresh noise; None where cuts are too likely.
+
+    Args:
+      noise_multiplier: The noise multiplier of one round, at least 1 / `LARGEST_SHIFT`.
+      sampling: How rounds are drawn, with a probability below 1.
+      rounds: The number of rounds.
+      delta: The delta of the guarantee, in (0, 1).
+    """
+    law = sampled_rounds(noise_multiplier, sampling.probability, rounds, delta)
+    cut = rounds * chance_of_a_cut(sampling)
+    epsilon = law.epsilon(delta)
+    for _ in range(50):  # the allowance grows with epsilon, and epsilon with the allowance
+        left = delta - cut * (1 + math.exp(min(epsilon, 700.0)))
+        if left <= 0:
+            return None
+        needed = law.epsilon(left)
+        if needed <= epsilon:
+            return epsilon
+        epsilon = needed * (1 + 1e-9) + 1e-9
+    return None
+
+
+def chance_of_a_cut(sampling: TruncatedPoissonSampling) -> float:
+    """The probability that a round's sample is too large."""
+    from scipy import stats  # here, for it takes half a second
+
+    return float(stats.binom.sf(sampling.largest, sampling.members, sampling.probability))
+
+
+# Lower bounds on these, by one attacker.
+
+
+@functools.lru_cache(maxsize=16)
+def least_of(release: Release, party: Party, delta: float) -> float | None:
+    """A lower bound on the epsilon of hidden rounds under fresh noise; None where there is none."""
+    accountant = accountant_of(party.sampling)
+    if (
+        accountant is None
+        or accountant.least is None
+        or release.correlation is not None
+        or not release.noise.noise_multiplier >= 1 / LARGEST_SHIFT
+    ):
+        return None
+    return accountant.least(release, party.sampling, delta)
+
+
+def _least_of_bins(release: Release, sampling: BallsInBinsSampling, delta: float) -> float:
+    """Rounds of a last turn that not all bins have are not looked at."""
+    turns = max(sampling.rounds // sampling.bins, 1)
+    z = release.noise.noise_multiplier / math.sqrt(turns)
+    bins = min(sampling.bins, sampling.rounds)
+    share = bins / sampling.bins  # of fewer rounds than bins, some bins have none
+    return least_epsilon(z, np.array([1 - share, share]), bins, delta)
+
+
+def _least_of_allocated(release: Release, sampling: AllocatedRounds, delta: float) -> float:
+    exactly = np.zeros(sampling.number + 1)
+    exactly[-1] = 1.0
+    return least_epsilon(release.noise.noise_multiplier, exactly, sampling.rounds, delta)
+
+
+def _least_of_separated(release: Release, sampling: MinSeparationSampling, delta: float) -> float:
+    numbers = numbers_of_rounds(sampling)
+    return least_epsilon(release.noise.noise_multiplier, numbers, sampling.rounds, delta)
+
+
+def _least_of_truncated(
+    release: Release, sampling: TruncatedPoissonSampling, delta: float
+) -> float:
+    """That of Poisson sampling, at a delta larger by what cuts may hide."""
+    from scipy import stats  # here, for it takes half a second
+
+    numbers = stats.binom.pmf(np.arange(release.rounds + 1), release.rounds, sampling.probability)
+    z, cut = release.noise.noise_multiplier, release.rounds * chance_of_a_cut(sampling)
+    plain = least_epsilon(z, numbers, release.rounds, delta)
+    hidden = cut * (1 + math.exp(min(plain, 700.0)))
+    if delta + hidden >= 1:
+        return 0.0
+    return least_epsilon(z, numbers, release.rounds, delta + hidden) if hidden > 0 else plain
+
+
+@functools.lru_cache(maxsize=4)
+def numbers_of_rounds(sampling: MinSeparationSampling) -> FloatArray:
+    """The probability that a member has 0, 1, 2 ... rounds, of shape (most_drawn + 1,)."""
+    p, rest = sampling.probability, sampling.separation - 1
+    most, rounds = sampling.most_drawn, sampling.rounds
+    ready = np.zeros((rounds + 1, most + 1))  # by round, who may join it, by rounds so far
+    started = 1 / (1 + rest * p)  # the share that may join before the first round
+    ready[0, 0] = started
+    for index in range(rounds):
+        ready[index + 1] += (1 - p) * ready[index]
+        if index < rest:
+            ready[index + 1, 0] += p * started  # one of the last rest rounds before the first
+        if index + 1 + rest <= rounds:
+            ready[index + 1 + rest, 1:] += p * ready[index, :-1]
+    resting = np.zeros(most + 1)
+    for index in range(max(rounds - rest, 0), rounds):
+        resting[1:] += p * ready[index, :-1]
+    resting[0] += p * started * max(rest - rounds, 0)
+    return np.asarray(ready[rounds] + resting)
+
+
+# What has to hold of the draw, in words.
+
+
+def _bins_assumption(sampling: BallsInBinsSampling) -> str:
+    return (
+        f"Each client draws one of {sampling.bins} groups that take turns, uniformly and "
+        "independently, and nobody sees which."
+    )
+
+
+def _allocated_assumption(sampling: AllocatedRounds) -> str:
+    return (
+        f"Each client draws {sampling.number} of {sampling.rounds} rounds, uniformly and "
+        "independently of others, and nobody sees which. The upper bound lets the attacker see a "
+        "partition of the rounds of which it takes one each, which costs most where rounds are few."
+    )
+
+
+def _separated_assumption(sampling: MinSeparationSampling) -> str:
+    return (
+        f"Each client that was not in any of the last {sampling.separation - 1} rounds joins with "
+        f"probability {sampling.probability:.3g}, independently, and nobody sees who did. The "
+        "upper bound counts no rest, for which no bound without simulation is known."
+    )
+
+
+def _truncated_assumption(sampling: TruncatedPoissonSampling) -> str:
+    return (
+        f"Each client is in each round with probability {sampling.probability:.3g}, "
+        f"independently, of which {sampling.largest} at random stay where they are more, and "
+        "nobody sees who was."
+    )
+
+
+register_accountant(
+    SamplingAccountant(
+        BallsInBinsSampling, _guarantee, _bins_assumption, _under_matrix, _least_of_bins
+    )
+)
+register_accountant(
+    SamplingAccountant(
+        AllocatedRounds, _guarantee, _allocated_assumption, least=_least_of_allocated
+    )
+)
+register_accountant(
+    SamplingAccountant(
+        MinSeparationSampling, _guarantee, _separated_assumption, least=_least_of_separated
+    )
+)
+register_accountant(
+    SamplingAccountant(
+        TruncatedPoissonSampling, _truncated, _truncated_assumption, least=_least_of_truncated
+    )
+)

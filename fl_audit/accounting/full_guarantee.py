@@ -1,0 +1,314 @@
+"""A guarantee in full: the curve behind (epsilon, delta), in the terms that releases are stated in.
+
+An accountant's guarantee is a curve, of which (epsilon, delta) is one point. `full_guarantee` reads
+the pair of distributions that dominates what an attacker sees, and says of the same curve
+
+- mu of Gaussian differential privacy (Dong, Roth & Su 2019, arXiv:1905.02383, definition 2.6);
+- rho of zero-concentrated differential privacy (Bun & Steinke 2016, arXiv:1605.02635, definition
+  1.1), which Google publishes for its language models;
+- the privacy profile: epsilon at several deltas (Balle, Barthe & Gaboardi 2018, arXiv:1807.01647);
+- what it means for an attacker who guesses who participated: the share of participants found at a
+  share of false alarms. The curve of an (epsilon, delta) alone is that of Kairouz, Oh & Viswanath
+  2015, arXiv:1311.0776, theorem 2.1.
+
+Rounds without sampling are one Gaussian release: mu is their shift sqrt(rounds) / z, and rho is
+mu^2 / 2 = rounds / (2 z^2), both exact. Sampling improves neither. What an attacker sees of rounds
+that are drawn at random is a mixture, or a function of one, of what he sees of all the rounds that
+might be drawn. So the mu and the rho of these hold. With some probability w > 0 all of them are
+drawn. Where false alarms are rare, only that part of the mixture counts, and the normal quantiles
+of FPR and of TPR >= w Phi(mu - t) are mu apart in the limit: no smaller mu holds at all false alarm
+rates. For the same reason the Renyi divergence of order alpha comes close to alpha rho for large
+alpha (Bun, Dwork, Rothblum & Steinke 2018, "Composable and versatile privacy via truncated CDP",
+section 1).
+
+That limit lies far beyond any delta of interest. `approximate_mu` is the smallest mu whose profile
+and a tenth of delta lie above that of the pair at every epsilon. Gomez et al. 2025 ("Gaussian DP
+for reporting differential privacy guarantees in machine learning", arXiv:2503.10945) show that such
+a mu says nearly all of sampled Gaussian rounds.
+
+>>> from fl_audit.accounting.attacker_bounds import attacker_bounds
+>>> from fl_audit.accounting.release import Denominator, FixedRounds, Noise, Party, Release
+>>> noise, seven = Noise("gaussian", 1.0, 1.0), Party(FixedRounds(7))
+>>> release = Release(
+...     rounds=100,
+...     noise=noise,
+...     denominator=Denominator("expected_cohort", 22.0),
+...     client=seven,
+...     canary=Party(FixedRounds(1)),
+... )
+>>> client = full_guarantee(release, seven, attacker_bounds(release, seven, 1e-5), 1e-5, True)
+>>> round(client.mu, 3), round(client.rho, 3), [round(point.epsilon, 1) for point in client.profile]
+(2.646, 3.5, [12.7, 14.2, 15.5, 16.7, 17.8])
+>>> [f"{100 * at.true_positive_rate:.0f} % at {at.false_positive_rate:.1%}" for at in client.found]
+['33 % at 0.1%', '63 % at 1.0%', '91 % at 10.0%']
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import optimize, special
+
+from fl_audit.accounting.accountants import log_gaussian_deltas
+from fl_audit.accounting.attacker_bounds import (
+    AttackerBounds,
+    DominatingPair,
+    GaussianPair,
+    SeenRounds,
+    attacker_bounds,
+)
+from fl_audit.accounting.release import Party, Release
+from fl_audit.estimators.bisection import supremum
+from fl_audit.estimators.roc.summary import REPORTED_RATES
+
+_FACTORS = (10.0, 1.0, 0.1, 0.01, 0.001)
+"""The deltas of a profile as multiples of the run's, which pairs of hidden rounds can resolve."""
+
+_TAIL = 0.1
+"""The part of delta that `approximate_mu` gives away."""
+
+_NO_PAIR = (
+    "no pair of distributions is known that dominates what the attacker sees, only (epsilon, delta)"
+)
+
+_LARGEST_EPSILON = 1e6
+"""An epsilon at which deltas are those of outcomes that only one of a pair has."""
+
+_GRID = 2_000
+"""The number of epsilons at which two profiles are compared."""
+
+_SMALLEST_MU = 1e-9
+"""The mu that stands for 0, which would be divided by."""
+
+_LEAST_LOG_RATIO = -700.0
+"""The log of the least likelihood ratio that is tried as a threshold: e^-700 is a float."""
+
+
+@dataclass(frozen=True)
+class ProfilePoint:
+    """A point of a privacy profile.
+
+    Attributes:
+      delta: The delta, in (0, 1).
+      epsilon: The least epsilon that is known for it, possibly infinite.
+    """
+
+    delta: float
+    epsilon: float
+
+
+@dataclass(frozen=True)
+class FoundAtMost:
+    """What an attacker can find of the participants.
+
+    Attributes:
+      false_positive_rate: The share of those who did not participate and are taken for
+        participants, which the attacker keeps to.
+      true_positive_rate: The largest share of participants that is then found.
+    """
+
+    false_positive_rate: float
+    true_positive_rate: float
+
+
+@dataclass(frozen=True)
+class FullGuarantee:
+    """What the noise guarantees one party against one attacker, as a curve.
+
+    All of it holds for the release as described. Numbers are None, and tuples empty, where nothing
+    is guaranteed or nothing is known.
+
+    Attributes:
+      mu: The smallest mu of Gaussian differential privacy.
+      rho: The smallest rho of zero-concentrated differential privacy.
+      unknown: Why there are no mu and no rho, in words; None where there are.
+      approximate_mu: The smallest mu whose profile and `tail` lie above that of the guarantee,
+        where rounds are hidden or drawn; None elsewhere.
+      tail: The tail of `approximate_mu`.
+      profile: The least epsilon at a few deltas, the largest delta first.
+      advantage: The most by which the share of participants found exceeds that of false alarms, at
+        any threshold. Whoever guesses about a client by a fair coin is right with a probability of
+        at most (1 + advantage) / 2.
+      found: The share of participants that an attacker finds at most, by share of false alarms.
+    """
+
+    mu: float | None
+    rho: float | None
+    unknown: str | None
+    approximate_mu: float | None
+    tail: float | None
+    profile: tuple[ProfilePoint, ...]
+    advantage: float | None
+    found: tuple[FoundAtMost, ...]
+
+
+def full_guarantee(
+    release: Release, party: Party, bounds: AttackerBounds, delta: float, knows_rounds: bool
+) -> FullGuarantee:
+    """The guarantee to one party in full, against one of the two attackers.
+
+    Args:
+      release: What was released.
+      party: One of its parties.
+      bounds: The bounds for the party at delta, as `attacker_bounds` makes them.
+      delta: The delta of the bounds, in (0, 1).
+      knows_rounds: Whether the attacker knows the rounds of the party.
+    """
+    bound = bounds.against(knows_rounds)
+    epsilon, pair = bound.guarantee.epsilon, bound.pair
+    if epsilon is None or (pair is not None and pair.deltas(0.0)[0] >= 1):
+        reason = bound.guarantee.by_accountant[0].reason
+        return nothing_guaranteed(reason or "no noise is added, so that nothing is guaranteed")
+    mu = _mu_of(bounds.knowing_rounds.pair)
+    profile = _profile(release, party, bounds, delta, knows_rounds)
+    is_drawn = pair is not None and not isinstance(pair, GaussianPair)
+    approximate = approximate_gdp(pair, _TAIL * delta) if pair and is_drawn else None
+    return FullGuarantee(
+        mu=mu,
+        rho=None if mu is None else mu**2 / 2,
+        unknown=None if mu is not None else _NO_PAIR,
+        approximate_mu=approximate,
+        tail=None if approximate is None else _TAIL * delta,
+        profile=profile,
+        advantage=_advantage(pair, profile),
+        found=tuple(FoundAtMost(rate, largest_tpr(rate, pair, profile)) for rate in REPORTED_RATES),
+    )
+
+
+def nothing_guaranteed(reason: str) -> FullGuarantee:
+    """The guarantee where there is none, or none is known, with the reason in words."""
+    return FullGuarantee(None, None, reason, None, None, (), None, ())
+
+
+def _mu_of(known: DominatingPair | None) -> float | None:
+    """The mu of all rounds that may be drawn, by the pair of an attacker who knows them."""
+    match known:
+        case GaussianPair(shift=shift):
+            return shift
+        case SeenRounds(rounds=rounds, noise_multiplier=z):
+            return math.sqrt(rounds) / z
+        case _:
+            return None
+
+
+def _profile(
+    release: Release, party: Party, bounds: AttackerBounds, delta: float, knows_rounds: bool
+) -> tuple[ProfilePoint, ...]:
+    """The least epsilons, by the pair and at delta by all accountants; largest delta first."""
+    bound = bounds.against(knows_rounds)
+    # Where no pair of its own hides a party, accountants are tighter than the pair, or alone.
+    hidden_otherwise = not knows_rounds and bound.pair is bounds.knowing_rounds.pair
+    asks_again = bound.pair is None or (hidden_otherwise and party.participations is None)
+    points = []
+    for other in (_decimal(factor * delta) for factor in _FACTORS if factor * delta < 1):
+        known: list[float | None] = []
+        if bound.pair is not None:
+            known.append(epsilon_of(bound.pair, other))
+        if other == _decimal(delta):
+            known.append(bound.guarantee.epsilon)
+        elif asks_again:
+            against = attacker_bounds(release, party, other).against(knows_rounds)
+            known.append(against.guarantee.epsilon)
+        least = min((e for e in known if e is not None), default=math.inf)
+        points.append(ProfilePoint(other, least))
+    return tuple(points)
+
+
+def _decimal(delta: float) -> float:
+    """A delta without the rounding of its multiplication."""
+    return float(f"{delta:.12g}")
+
+
+def epsilon_of(pair: DominatingPair, delta: float) -> float:
+    """The smallest epsilon, in both directions, at which a pair is (epsilon, delta)-close.
+
+    Args:
+      pair: The pair.
+      delta: The delta, in (0, 1).
+    """
+    if max(pair.deltas(_LARGEST_EPSILON)) > delta:
+        return math.inf
+    return supremum(lambda epsilon: max(pair.deltas(epsilon)) > delta)
+
+
+# What an attacker can find.
+
+
+def largest_tpr(
+    false_positive_rate: float, pair: DominatingPair | None, profile: tuple[ProfilePoint, ...]
+) -> float:
+    """The largest share of participants that any test finds at a share of false alarms.
+
+    A test with rates FPR and TPR has TPR <= e^x FPR + delta(x) for every x, negative ones too,
+    where delta(x) is the hockey-stick divergence of order e^x from Q to P, and -x gives that from P
+    to Q: delta(-x) = 1 - e^-x (1 - delta'(x)). By Neyman and Pearson the best x gives the exact
+    trade-off curve of the pair. The right side is convex in e^x, so that one search finds it;
+    wherever the search ends, the bound holds.
+
+    Args:
+      false_positive_rate: The share of false alarms, in (0, 1).
+      pair: A pair that dominates what the attacker sees; None where only points are known.
+      profile: Points of the profile, which hold as well.
+    """
+    rates = [1.0]
+    for point in profile:
+        rates.append(math.exp(min(point.epsilon, 700)) * false_positive_rate + point.delta)
+        missed = 1 - false_positive_rate - point.delta
+        rates.append(1 - math.exp(-point.epsilon) * max(missed, 0.0))
+    if isinstance(pair, GaussianPair):
+        rates.append(float(special.ndtr(special.ndtri(false_positive_rate) + pair.shift)))
+    elif pair is not None:
+        rates.append(_least_line(pair, false_positive_rate))
+    return min(rates)
+
+
+def _least_line(pair: DominatingPair, false_positive_rate: float) -> float:
+    """The least of the bounds TPR <= e^x FPR + delta(x)."""
+
+    def bound(log_ratio: float) -> float:
+        forth, back = pair.deltas(abs(log_ratio))
+        delta = forth if log_ratio >= 0 else 1 - math.exp(log_ratio) * (1 - back)
+        return math.exp(log_ratio) * false_positive_rate + delta
+
+    limits = (_LEAST_LOG_RATIO, -math.log(false_positive_rate))
+    found = optimize.minimize_scalar(bound, bounds=limits, method="bounded")
+    return min(bound(0.0), float(found.fun))
+
+
+def _advantage(pair: DominatingPair | None, profile: tuple[ProfilePoint, ...]) -> float:
+    """The largest TPR - FPR: delta at epsilon 0; by a point, that of its two lines' crossing."""
+    slopes = [(math.tanh(point.epsilon / 2), point.delta) for point in profile]
+    by_points = [slope + delta * (1 - slope) for slope, delta in slopes]
+    by_pair = [] if pair is None else [min(pair.deltas(0.0))]
+    return min([1.0, *by_points, *by_pair])
+
+
+# The smallest mu whose profile, and a tail, lies above that of a pair.
+
+
+def approximate_gdp(pair: DominatingPair, tail: float) -> float | None:
+    """The smallest mu with delta(epsilon) <= delta_mu(epsilon) + tail at every epsilon >= 0.
+
+    Here delta is the larger one of both directions of the pair, and delta_mu the profile of mu-GDP.
+    Between two epsilons of a grid both profiles fall: the pair's at the lower end is compared with
+    that of mu at the upper end, so that mu is right from above, by up to 0.3 % as measured.
+
+    Args:
+      pair: The pair.
+      tail: What is given away of delta, in (0, 1).
+
+    Returns:
+      The mu; None where none is finite.
+    """
+    reach = epsilon_of(pair, tail)
+    if math.isinf(reach):
+        return None
+    epsilons = np.linspace(0.0, reach, _GRID)
+    deltas = np.array([max(pair.deltas(epsilon)) for epsilon in epsilons[:-1].tolist()])
+
+    def is_too_small(mu: float) -> bool:
+        shift = np.full(_GRID - 1, max(mu, _SMALLEST_MU))
+        allowed = np.exp(log_gaussian_deltas(shift, epsilons[1:])) + tail
+        return bool((deltas > allowed).any())
+
+    return supremum(is_too_small)

@@ -1,0 +1,233 @@
+"""Lower bounds on epsilon where an attacker sees every round, and not who was in which.
+
+An upper bound of an accountant may be loose; a lower bound beside it says how loose at most. It is
+what one attacker learns, whose statistic is the sum over rounds of
+
+    g(x_t) = log(1 - q + q exp(x_t / sigma - 1 / (2 sigma^2))),
+
+rounded to a grid, with x_t the release of round t in standard deviations of the noise: N(1 / sigma,
+1) in rounds of the party, N(0, 1) in others. For rounds that are drawn by independent coins of
+probability q it is the log of the likelihood ratio, and nearly so for other ways to draw as many.
+Whichever rounds they are, the distribution of the sum depends on their number alone. The rounding
+is the attacker's own, so that the distribution is exact: the Gaussian mass of each cell, and powers
+of its Fourier transform. No mechanism is (epsilon, delta)-DP at an epsilon that a threshold on the
+sum contradicts.
+
+>>> once = np.array([0.0, 1.0])  # one round of one: the Gaussian mechanism, whose epsilon is 4.377
+>>> round(least_epsilon(1.0, once, rounds=1, delta=1e-5), 2)
+4.38
+"""
+
+import functools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from fl_audit.array_types import FloatArray, IndexArray
+from fl_audit.estimators.bisection import supremum
+
+_TAIL = 1e-16
+"""The chance of a sum below the grid of sums, and of one above it."""
+
+_REACH = 8.5
+"""The standard deviations of one round's release beyond which the attacker looks no closer."""
+
+_CELLS = 2**16
+"""The number of cells of the grid of sums."""
+
+_COARSE_CELLS = 1_000
+"""The number of cells of one round's statistic from which the ends of that grid are found."""
+
+_COINS = (1e-4, 1e-3, 0.01, 0.1, 1.0, 3.0)
+"""The coins q that are tried, as multiples of the mean share of rounds.
+
+At q = 0 the statistic is the sum of the ratios themselves, the best one where a party is in exactly
+one round."""
+
+_LARGEST_LOG = 600.0
+"""The log of the largest factor that is carried."""
+
+
+def least_epsilon(noise_multiplier: float, numbers: FloatArray, rounds: int, delta: float) -> float:
+    """An epsilon below which no guarantee at delta holds, whatever is hidden.
+
+    Args:
+      noise_multiplier: The noise multiplier of one round, above 0.
+      numbers: The probability that a party has 0, 1, 2 ... rounds, float64 of shape (most + 1,).
+      rounds: The number of rounds that these are drawn from, at least `most`.
+      delta: The delta of the guarantee, in (0, 1).
+
+    Returns:
+      The lower bound; 0 where this attacker learns nothing, or too little for floats.
+    """
+    share = float(numbers @ np.arange(len(numbers))) / rounds
+    if share == 0:
+        return 0.0
+    numbers = numbers[: np.flatnonzero(numbers > 1e-18)[-1] + 1]
+    found = 0.0
+    for times in _COINS:
+        statistic = _Statistic(1 / noise_multiplier, min(times * share, 1.0))
+        sums = _Sums(statistic, len(numbers) - 1, rounds)
+        p, p_tilted = sums.chances(numbers, 0), sums.chances(numbers, -1)
+        q, q_tilted = sums.chances(np.ones(1), 0), sums.chances(np.ones(1), 1)
+        high_sums = _epsilon(p.reversed, q_tilted.reversed, delta)
+        found = max(found, high_sums, _epsilon(q, p_tilted, delta))
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Chances:
+    """Chances of sums as a Fourier transform gives them, and what undoes a tilt of theirs.
+
+    Attributes:
+      masses: The chances of the tilted law, float64 of shape (cells,).
+      log_factors: The log of what each has to be multiplied by, of the same shape.
+      error: The largest Euclidean length of the rounding of all masses.
+    """
+
+    masses: FloatArray
+    log_factors: FloatArray
+    error: float
+
+    @property
+    def reversed(self) -> "_Chances":
+        """The same from the largest sum on."""
+        return _Chances(self.masses[::-1], self.log_factors[::-1], self.error)
+
+    def of_first(self, sign: int) -> FloatArray:
+        """Bounds from above (1) or from below (-1) on the chances of the first 1, 2, 3 ... sums."""
+        factors = np.exp(np.minimum(self.log_factors, _LARGEST_LOG / 2))
+        rounding = self.error * np.sqrt(np.cumsum(factors**2))
+        outside = 2 * _TAIL * np.maximum.accumulate(factors)
+        return np.asarray(np.cumsum(self.masses * factors) + sign * (rounding + outside))
+
+
+def _epsilon(p: _Chances, q: _Chances, delta: float) -> float:
+    """The epsilon that the first sums, for the best number of them, contradict at delta."""
+    at_least, at_most = p.of_first(-1), q.of_first(1)
+
+    def is_contradicted(epsilon: float) -> bool:
+        factor = math.exp(min(epsilon, _LARGEST_LOG))
+        return bool((at_least - factor * at_most).max() > delta)
+
+    found = supremum(is_contradicted)
+    return found if math.isfinite(found) else 0.0
+
+
+@dataclass(frozen=True)
+class _Statistic:
+    """The statistic g of one round.
+
+    Attributes:
+      shift: The shift 1 / sigma of a round of the party.
+      coin: The coin q, in (0, 1].
+    """
+
+    shift: float
+    coin: float
+
+    def cells(self, step: float) -> tuple[IndexArray, FloatArray, FloatArray]:
+        """The multiples of a step that g is rounded to, and their chances without and with."""
+        low, high = self._range
+        multiples = np.arange(round(low / step), round(high / step) + 1)
+        edges = self._inverse((multiples[1:] - 0.5) * step)
+        edges = np.concatenate([[-np.inf], edges, [np.inf]])
+        without, present = (_gaussian_masses(edges - mean) for mean in (0.0, self.shift))
+        return multiples, without, present
+
+    @property
+    def width(self) -> float:
+        """The distance of the largest and the smallest value that are looked at."""
+        low, high = self._range
+        return high - low
+
+    @functools.cached_property
+    def _range(self) -> tuple[float, float]:
+        log_ratios = self.shift * np.array([-_REACH, self.shift + _REACH]) - self.shift**2 / 2
+        with np.errstate(divide="ignore"):
+            ends = np.logaddexp(np.log1p(-self.coin), math.log(self.coin) + log_ratios)
+        return float(ends[0]), float(ends[1])
+
+    def _inverse(self, value: FloatArray) -> FloatArray:
+        """The x at which g has a value; minus infinity below all of its values."""
+        with np.errstate(divide="ignore"):
+            log_ratio = np.log(np.maximum(np.expm1(value) + self.coin, 0.0) / self.coin)
+        return np.asarray((log_ratio + self.shift**2 / 2) / self.shift)
+
+
+def _gaussian_masses(edges: FloatArray) -> FloatArray:
+    """The standard normal mass between neighbouring edges, to full relative precision."""
+    below, above = np.diff(special.ndtr(edges)), -np.diff(special.ndtr(-edges))
+    return np.where(edges[:-1] > 0, above, below)
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """The sums of a statistic over rounds.
+
+    Attributes:
+      statistic: The statistic of one round.
+      most: The largest number of rounds of the party.
+      rounds: The number of all rounds.
+    """
+
+    statistic: _Statistic
+    most: int
+    rounds: int
+
+    @functools.cached_property
+    def _ends(self) -> tuple[float, float]:
+        """Sums beyond which no law, tilted or not, has more than `_TAIL` (Chernoff's bound)."""
+        step = self.statistic.width / _COARSE_CELLS
+        multiples, *both = self.statistic.cells(step)
+        values = multiples * step
+        spread = math.sqrt(max(float(both[0] @ values**2 - (both[0] @ values) ** 2), 0.0))
+        thetas = np.geomspace(1e-2, 1e2, 50) / (math.sqrt(self.rounds) * spread + step)
+        low, high = math.inf, -math.inf
+        for tilt in (-1, 0, 1):
+            below, above = (
+                [
+                    special.logsumexp((tilt + sign * thetas[:, None]) * values, axis=1, b=masses)
+                    - special.logsumexp(tilt * values, b=masses)
+                    for masses in both
+                ]
+                for sign in (-1, 1)
+            )
+            lowest = math.log(_TAIL) - self._of_most(*below)
+            low = min(low, float((lowest / thetas).max()))
+            highest = self._of_most(*above) - math.log(_TAIL)
+            high = max(high, float((highest / thetas).min()))
+        slack = self.rounds * step  # what values may be rounded by here
+        return low - slack, high + slack
+
+    def _of_most(self, of_absent: FloatArray, of_present: FloatArray) -> FloatArray:
+        """Upper bounds on the sum over rounds, from those of one round."""
+        return self.rounds * of_absent + self.most * np.maximum(of_present - of_absent, 0.0)
+
+    def chances(self, numbers: FloatArray, tilt: int) -> _Chances:
+        """The law of the sum for a law of the party's number of rounds, tilted by e^(tilt sum)."""
+        low, high = self._ends
+        step = (high - low) / (_CELLS - 2)
+        multiples, *both = self.statistic.cells(step)
+        weights = tilt * step * multiples
+        absent, present = (special.logsumexp(weights, b=masses) for masses in both)
+        a, b = (
+            np.fft.rfft(np.bincount(multiples % _CELLS, masses * np.exp(weights - log), _CELLS))
+            for masses, log in ((both[0], absent), (both[1], present))
+        )
+        most = len(numbers) - 1
+        logs = np.log(np.maximum(numbers, 1e-300)) + np.arange(most + 1) * (present - absent)
+        shares = np.exp(logs - logs.max())
+        mixed, power = np.zeros_like(a), np.ones_like(a)
+        for share in shares[::-1]:  # Horner's scheme in b, filled up with powers of a
+            mixed = mixed * b + share * power
+            power = power * a
+        mixed *= a ** (self.rounds - most)
+        first = math.floor(low / step)
+        masses = np.roll(np.fft.irfft(mixed, _CELLS), -first)
+        sums = step * (first + np.arange(_CELLS))
+        log_factors = logs.max() + self.rounds * absent - tilt * sums
+        error = 4e-16 * (self.rounds + 20) * float(np.linalg.norm(masses))
+        return _Chances(masses, log_factors, error)

@@ -1,0 +1,103 @@
+"""What is known of Skellam noise that clients add to integers, under secure aggregation.
+
+Each of n participants scales its clipped update, rotates it, rounds it at random to integers and
+adds Skellam noise, the difference of two Poisson variables, of which n shares make up the noise of
+the sum (Agarwal, Kairouz & Liu 2021, arXiv:2110.04995, algorithm 1). The sum is released modulo
+2^bits, which can only take away what an attacker learns. Rounding lengthens an update by up to
+sqrt(d) steps of the grid, which counts, as do participants that a round has too few of: their
+shares are missing.
+"""
+
+import numpy as np
+
+from fl_audit.accounting.accountants import (
+    AccountedEpsilon,
+    Guarantee,
+    NoiseLaw,
+    epsilon_of_divergences,
+    none_known,
+    register_noise_law,
+    without_noise,
+)
+from fl_audit.accounting.release import Grid, Party, Release
+from fl_audit.array_types import FloatArray
+
+ORDERS = (*range(2, 257), *(2**power for power in range(9, 13)))
+"""The Renyi orders that are tried; the theorem is about whole ones."""
+
+
+def skellam_divergences(squared_norm: float, norm_1: float, variance: float) -> FloatArray:
+    """Upper bounds on the Renyi divergences of one release (Agarwal et al., theorem 3.5).
+
+    Args:
+      squared_norm: The largest squared L2 norm of the vector of integers that a party adds.
+      norm_1: Its largest L1 norm.
+      variance: The variance of the noise on each coordinate, above 0.
+
+    Returns:
+      The bounds for `ORDERS`, float64 of shape (orders,).
+    """
+    orders = np.array(ORDERS, np.float64)
+    second = ((2 * orders - 1) * squared_norm + 6 * norm_1) / (4 * variance**2)
+    first = 3 * norm_1 / (2 * variance)
+    return np.asarray(orders * squared_norm / (2 * variance) + np.minimum(second, first))
+
+
+def of_rounds(
+    grid: Grid, noise_multiplier: float, share: float, rounds: int, delta: float
+) -> float:
+    """The epsilon of rounds that an attacker may know.
+
+    The norms are the largest: (1 + inflation) times the clip norm, and its square for L1, as whole
+    numbers are at most their squares.
+
+    Args:
+      grid: The grid of integers.
+      noise_multiplier: The standard deviation of the noise on the sum over the clip norm, where all
+        shares are there; above 0.
+      share: The share of them that is there in any round, in (0, 1].
+      rounds: The number of the party's rounds.
+      delta: The delta of the guarantee, in (0, 1).
+    """
+    squared_norm = ((1 + grid.norm_inflation) * grid.cells) ** 2
+    variance = (noise_multiplier * grid.cells) ** 2 * share
+    divergences = skellam_divergences(squared_norm, squared_norm, variance)
+    return epsilon_of_divergences(ORDERS, rounds * divergences, delta)
+
+
+def _guarantee(release: Release, party: Party, delta: float) -> Guarantee:
+    noise, rounds = release.noise, party.participations
+    if noise.noise_multiplier == 0:
+        return without_noise(party, delta)
+    if noise.grid is None:
+        return none_known(
+            rounds,
+            "the clip norm moves, and the grid of integers gets coarser as it falls, by an amount "
+            "that nothing bounds; mechanism.clip_norm fixes it",
+        )
+    if rounds is None:
+        return none_known(
+            None, "no accountant at hand counts Skellam noise together with rounds that are drawn"
+        )
+    if rounds == 0:
+        return Guarantee(0, (AccountedEpsilon("rdp", 0.0),))
+    expected = max(1, round(release.denominator.expected))
+    share = min(1.0, max(release.fewest or 0, 1) / expected)
+    epsilon = of_rounds(noise.grid, noise.sum_noise_multiplier, share, rounds, delta)
+    return Guarantee(rounds, (AccountedEpsilon("rdp", epsilon),))
+
+
+SKELLAM = register_noise_law(
+    NoiseLaw(
+        name="skellam",
+        guarantee=_guarantee,
+        counts_drawing=False,
+        release_assumptions=(
+            "Secure aggregation shows the sum alone; a client that sends nothing adds its noise.",
+        ),
+        noise_assumption=(
+            "Noise is exactly Skellam, and every participant adds its share: as many as in the "
+            "smallest round are counted."
+        ),
+    )
+)

@@ -1,0 +1,277 @@
+"""Matrices that correlate noise over rounds: lower-triangular Toeplitz strategies and sensitivity.
+
+A matrix mechanism (DP-FTRL) adds row t of C^-1 z to the sum of round t, where z has independent
+Gaussian rows and C, the strategy, is lower triangular. A server that adds up the rounds adds up the
+noise A C^-1 z with A the matrix of ones below the diagonal, and much of it cancels (Denisov et al.
+2022, arXiv:2202.08312; Choquette-Choo et al. 2023, arXiv:2306.08153). Multiplied by C, the released
+sums x + C^-1 z are C x + z: the mechanism is the Gaussian one on C x, also for updates that depend
+on earlier rounds (Denisov et al., theorem 2.1). So it is as private as z is large next to the
+sensitivity
+
+    max over sets S of rounds of max over |u_t| <= 1 of |sum over t in S of C e_t u_t^T|
+
+of C x to the clipped updates u_t of one party. For a set S it is at most the norm of |C| 1_S, which
+is reached where C has no negative entry and the updates point one way.
+
+Here C is Toeplitz, so that its first column c says all: column t is c shifted down by t rounds.
+
+>>> strategy = Toeplitz(tuple(sqrt_column(4).tolist()), num_rounds=4)
+>>> strategy.first_column
+(1.0, 0.5, 0.375, 0.3125)
+>>> float(strategy.min_separation(participations=2, separation=2))  # |C (e_0 + e_2)|^2
+3.80078125
+"""
+
+import functools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from fl_audit.array_types import FloatArray, IndexArray
+
+_LARGEST_GRAM = 4096
+"""The largest number of rounds for which a matrix over pairs of rounds is made (128 MB)."""
+
+_AT_ONCE = 256
+"""The number of parties whose rounds are looked at together."""
+
+
+# First columns, by the name of the strategy.
+
+
+def sqrt_column(num_rounds: int) -> FloatArray:
+    """The square root of the matrix of prefix sums, which has 4^-k binom(2k, k) on diagonal k.
+
+    Of all Toeplitz strategies it has the least largest error under one participation (Fichtenberger
+    et al. 2023, arXiv:2202.11205; Dvijotham et al. 2024, arXiv:2404.16706). Its first entries are a
+    banded square root (Kalinin & Lampert 2024, arXiv:2405.13763).
+
+    Args:
+      num_rounds: The number of entries, at least 1.
+
+    Returns:
+      The first column, float64 of shape (num_rounds,), positive and falling.
+    """
+    k = np.arange(1, num_rounds)
+    return np.cumprod(np.concatenate([[1.0], (2 * k - 1) / (2 * k)]))
+
+
+def inverse_sqrt_column(num_rounds: int) -> FloatArray:
+    """The inverse of the square root: the differences of `sqrt_column`, -c_k / (2k - 1) for k > 0.
+
+    Its first entries are the inverse of a strategy, the banded inverse square root (Kalinin et al.
+    2025, arXiv:2505.12128).
+    """
+    return np.diff(sqrt_column(num_rounds), prepend=0.0)
+
+
+def inverse_column(column: FloatArray, num_rounds: int) -> FloatArray:
+    """The first column of the inverse of a lower-triangular Toeplitz matrix.
+
+    Args:
+      column: The first column, float64 of shape (bands,), the first entry not 0; zeros follow.
+      num_rounds: The size of the matrix.
+
+    Returns:
+      The first column of the inverse, float64 of shape (num_rounds,).
+    """
+    unit = np.zeros(num_rounds)
+    unit[0] = 1.0
+    from scipy import signal  # here, for it takes half a second
+
+    return np.asarray(signal.lfilter([1.0], column, unit), np.float64)
+
+
+def largest_error(column: FloatArray, num_rounds: int) -> float:
+    """The variance of the noise on the sum of all rounds, at a standard deviation of z of 1.
+
+    No earlier prefix sum has more.
+
+    Args:
+      column: The strategy's first column, float64 of shape (bands,).
+      num_rounds: The number of rounds.
+    """
+    return float(np.square(np.cumsum(inverse_column(column, num_rounds))).sum())
+
+
+# The strategy of a run.
+
+
+@dataclass(frozen=True)
+class Toeplitz:
+    """A lower-triangular Toeplitz strategy over the rounds of a run.
+
+    Attributes:
+      first_column: The first column up to its last entry that is not 0; the first entry is above 0.
+      num_rounds: The number of rounds of training, at least as many as entries.
+
+    Raises:
+      ValueError: There are more entries than rounds, the first is not above 0, or one is no number.
+    """
+
+    first_column: tuple[float, ...]
+    num_rounds: int
+
+    def __post_init__(self) -> None:
+        """Checks the column, so that nobody else has to."""
+        if not 0 < len(self.first_column) <= self.num_rounds:
+            raise ValueError(
+                f"first_column must have from 1 to {self.num_rounds} entries, one for each round "
+                f"at most, got {len(self.first_column)}"
+            )
+        if not all(map(math.isfinite, self.first_column)) or self.first_column[0] <= 0:
+            raise ValueError("first_column must be finite numbers, the first of them above 0")
+
+    @classmethod
+    def of(cls, column: FloatArray, num_rounds: int) -> "Toeplitz":
+        """The strategy of a first column, float64, of which entries beyond the run are left out."""
+        kept = np.trim_zeros(column[:num_rounds], "b")
+        return cls(tuple(kept.tolist()), num_rounds)
+
+    def until(self, num_rounds: int) -> "Toeplitz":
+        """The same strategy over the first rounds alone."""
+        return Toeplitz.of(self.column, num_rounds)
+
+    @functools.cached_property
+    def column(self) -> FloatArray:
+        """The first column with its zeros, float64 of shape (num_rounds,)."""
+        padding = np.zeros(self.num_rounds - len(self.first_column))
+        return np.concatenate([self.first_column, padding])
+
+    @property
+    def bands(self) -> int:
+        """The number of diagonals, from the main one down to the last that is not 0."""
+        return len(self.first_column)
+
+    @functools.cached_property
+    def inverse(self) -> FloatArray:
+        """The first column of C^-1, float64 of shape (num_rounds,)."""
+        return inverse_column(np.array(self.first_column), self.num_rounds)
+
+    @property
+    def is_falling(self) -> bool:
+        """Whether no entry of the column is negative, nor larger than the one above."""
+        return bool((self.column >= 0).all() and (np.diff(self.column) <= 0).all())
+
+    def times(self, rounds: FloatArray) -> FloatArray:
+        """C times columns of numbers, given as rows, float64 of shape (columns, num_rounds)."""
+        from scipy import signal  # here, for it takes half a second
+
+        product = signal.fftconvolve(rounds, self.column[None, :], axes=1)
+        return np.asarray(product[:, : self.num_rounds])
+
+    def transposed_times(self, rounds: FloatArray) -> FloatArray:
+        """C^T times columns of numbers, given as rows, float64 of shape (columns, num_rounds)."""
+        return self.times(rounds[:, ::-1])[:, ::-1]
+
+    def weights(self, presences: FloatArray) -> FloatArray:
+        """The weights of rounds' aggregates that show a party best: C^T C times its presences.
+
+        The aggregates' noise has covariance (C^T C)^-1 over rounds, so these are the weights of
+        generalised least squares for the length of an update that is the same in each presence.
+
+        Args:
+          presences: How often each party is in each round, float64 of shape (parties, num_rounds).
+        """
+        return self.transposed_times(self.times(presences))
+
+    # The squared sensitivity, in squared clip norms, by what is known of a party's rounds.
+
+    def min_separation(self, participations: int, separation: int) -> float:
+        """The squared sensitivity to so many rounds, of which any two are so far apart.
+
+        Exact where the column is falling, as the earliest such rounds are then the worst (Kalinin &
+        Lampert 2024, theorem 2), and where there are no more bands than the separation, as columns
+        are then orthogonal, the earliest the longest (Choquette-Choo et al. 2023, theorem 2). Else
+        an upper bound: that of the smallest falling column that is at least |c| everywhere.
+
+        Args:
+          participations: The largest number of rounds of a party, at least 0.
+          separation: The least distance of two of them, at least 1.
+        """
+        rounds = np.arange(0, self.num_rounds, separation)[:participations]
+        if self.bands <= separation:
+            squared_norms = np.cumsum(np.square(self.column))
+            return float(squared_norms[self.num_rounds - 1 - rounds].sum())
+        falling = np.maximum.accumulate(np.abs(self.column)[::-1])[::-1]
+        return float(np.square(_added(falling, rounds)).sum())
+
+    def once_per_block(self, length: int) -> float:
+        """The squared sensitivity to one round of each block, such as of each shuffled epoch.
+
+        With X = |C|^T |C| it is the largest sum of X over all pairs of a party's rounds. Exact
+        where C has no negative entry and no more than `length` + 1 bands: only rounds of blocks
+        side by side then count together, and the best choice is found block by block (Viterbi).
+        Else an upper bound: for blocks further apart each round counts with the largest entry that
+        it has with any round of the other.
+
+        Args:
+          length: The number of rounds of a block; the last one may have fewer.
+        """
+        blocks = -(-self.num_rounds // length)
+        if self.num_rounds > _LARGEST_GRAM:
+            return self.min_separation(blocks, 1)
+        pairs = np.zeros((blocks * length,) * 2)
+        pairs[: self.num_rounds, : self.num_rounds] = self._pairs()
+        entries = pairs.reshape(blocks, length, blocks, length)
+        with_any = entries.max(axis=3)
+        best = np.zeros(length)
+        for block in range(blocks):
+            far = np.abs(np.arange(blocks) - block) > 1
+            alone = entries[block, :, block, :].diagonal() + with_any[block][:, far].sum(axis=1)
+            if block:
+                best = (best[:, None] + 2 * entries[block - 1, :, block, :]).max(axis=0)
+            best = best + alone
+        return float(best.max())
+
+    def one_group(self, separation: int) -> float:
+        """The squared sensitivity to any rounds of one group, where groups take turns.
+
+        Exact where C has no negative entry, else an upper bound.
+
+        Args:
+          separation: The number of groups.
+        """
+        rounds = np.arange(self.num_rounds)
+        return self.worst_of(rounds % separation, rounds)
+
+    def worst_of(self, members: IndexArray, rounds: IndexArray) -> float:
+        """The largest squared sensitivity to any party of known rounds; 0 without any.
+
+        Exact where C has no negative entry, else an upper bound.
+
+        Args:
+          members: The party of each participation, from 0; of shape (participations,).
+          rounds: The round of each participation, from 0, of shape (participations,).
+        """
+        order = np.lexsort((rounds, members))
+        starts = np.flatnonzero(np.diff(members[order], prepend=-1))
+        sets = sorted({tuple(one.tolist()) for one in np.split(rounds[order], starts[1:])})
+        worst = 0.0
+        for first in range(0, len(sets), _AT_ONCE):
+            some = sets[first : first + _AT_ONCE]
+            presences = np.zeros((len(some), self.num_rounds))
+            for row, one in zip(presences, some, strict=True):
+                row[list(one)] = 1.0
+            moved = Toeplitz.of(np.abs(self.column), self.num_rounds).times(presences)
+            worst = max(worst, float(np.square(moved).sum(axis=1).max()))
+        return worst
+
+    def _pairs(self) -> FloatArray:
+        """|C|^T |C|, float64 of shape (num_rounds, num_rounds)."""
+        column, size = np.abs(self.column), self.num_rounds
+        pairs = np.zeros((size, size))
+        for lag in range(self.bands):
+            sums = np.cumsum(column[: size - lag] * column[lag:])
+            rounds = np.arange(size - lag)
+            pairs[rounds, rounds + lag] = pairs[rounds + lag, rounds] = sums[::-1]
+        return pairs
+
+
+def _added(column: FloatArray, rounds: IndexArray) -> FloatArray:
+    """The sum of the columns of some rounds of a Toeplitz matrix, float64 of shape (size,)."""
+    total = np.zeros(len(column))
+    for start in rounds:
+        total[start:] += column[: len(column) - start]
+    return total

@@ -1,0 +1,55 @@
+"""`fl-audit commit`: fix config, method and claim before training."""
+
+import argparse
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fl_audit.commands.parser import add_command, add_config_arguments, config_of
+from fl_audit.commands.printing import print_lines
+from fl_audit.progress import warn
+
+if TYPE_CHECKING:
+    from fl_audit.commands.parser import Commands
+
+_EASILY_TRIED = 2**40
+"""The seed below which somebody who sees rounds may try all."""
+
+
+def add(commands: "Commands") -> None:
+    """Adds the command to the command line."""
+    parser = add_command(
+        commands,
+        _commit,
+        name="commit",
+        summary="fix config, method and claim before training",
+        description=(
+            "Write a commitment to a config: its claim and how it is tested, in plain words, and "
+            "of every key a digest under a secret nonce, so that no seed can be guessed. Publish "
+            "FILE before `fl-audit run CONFIG --commitment FILE`. FILE.opening holds the nonce: "
+            "keep it until you hand over the folder of the run."
+        ),
+        example="fl-audit commit config.toml --out commitment.json",
+    )
+    add_config_arguments(parser, "what will be run")
+    parser.add_argument("--out", metavar="FILE", type=Path, required=True, help="the file to write")
+
+
+def _commit(arguments: argparse.Namespace) -> int:
+    from fl_audit.config.commitment import commitment_to, opening_of, write_commitment
+
+    config = config_of(arguments)
+    if config.seed < _EASILY_TRIED:
+        warn(
+            f"the commitment hides seed {config.seed}, but whoever sees rounds may try all small "
+            f"ones; a better one is seed = {secrets.randbelow(2**63)}"
+        )
+    made = commitment_to(config)
+    write_commitment(arguments.out, made)
+    print_lines(
+        [
+            f"commitment: {arguments.out}, SHA-256 {made.digest}: publish it, or its digest, now",
+            f"opening: {opening_of(arguments.out)}: keep it secret until the run is over",
+        ]
+    )
+    return 0

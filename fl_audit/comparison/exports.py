@@ -1,0 +1,119 @@
+r"""A comparison for other programs: its rows as CSV, and a table in LaTeX.
+
+>>> latex_text("noise_multiplier 0.1, ε ≤ 50 %")
+'noise\\_multiplier 0.1, $\\varepsilon$ $\\le$ 50 \\%'
+"""
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+
+from fl_audit.attacks.threat_models import title_of
+from fl_audit.comparison.comparison import Comparison
+from fl_audit.comparison.settings import Setting
+from fl_audit.comparison.tables import LEFT_OUT, accuracy_cell, presentations_cell
+from fl_audit.estimators.result import Record
+from fl_audit.number_words import epsilon_text, lower_bound_text, upper_bound_text
+from fl_audit.report.headline import Headline
+
+
+def csv_text(rows: Sequence[Record]) -> str:
+    r"""The rows as CSV with a header, numbers with all their digits, None as an empty cell.
+
+    >>> csv_text([{"run": "a", "epsilon": float("inf")}, {"run": "b", "lower": 0.5}])
+    'run,epsilon,lower\na,inf,\nb,,0.5\n'
+    """
+    columns = dict.fromkeys(column for row in rows for column in row)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(columns), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+_HEAD = (
+    " & Rounds & & \\multicolumn{2}{c}{$\\varepsilon$ by accounting} & & & \\\\",
+    "\\cmidrule(lr){4-5}",
+    "Setting & of a canary & Accuracy & client & canary & Statistic & Lower bound & Estimate \\\\",
+)
+
+
+def latex_table(comparison: Comparison) -> str:
+    """A `tabular` for LaTeX's package booktabs: a row for each setting and statistic.
+
+    Several runs of a setting are one row, as on the page: the smallest of their lower bounds, and
+    the mean of their estimates within an interval that covers those of all.
+    """
+    delta, confidence = _the_only(comparison, "delta"), _the_only(comparison, "confidence")
+    lines = [
+        f"% fl-audit compare: delta {delta}, confidence {confidence}; \\usepackage{{booktabs}}",
+        *(f"% {latex_text(sentence)}" for sentence in comparison.warnings),
+        "\\begin{tabular}{lrrrrlrr}",
+        "\\toprule",
+        *_HEAD,
+    ]
+    for setting in comparison.settings:
+        lines += ["\\midrule", *_latex_rows(comparison, setting)]
+    return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", ""])
+
+
+def _the_only(comparison: Comparison, name: str) -> str:
+    values = dict.fromkeys(f"{getattr(run.report, name):g}" for run in comparison.runs)
+    return " and ".join(values)
+
+
+def _latex_rows(comparison: Comparison, setting: Setting) -> Iterator[str]:
+    client, canary = setting.guarantee("client"), setting.guarantee("canary")
+    start = [
+        setting.label,
+        presentations_cell(setting),
+        accuracy_cell(setting),
+        *(LEFT_OUT if s is None else upper_bound_text(s.largest) for s in (client, canary)),
+    ]
+    found = {name: setting.headline(name) for name in comparison.statistics}
+    told = [(title_of(name), *_numbers(made)) for name, made in found.items() if made is not None]
+    for number, cells in enumerate(told or [(LEFT_OUT,) * 3]):
+        shown = start if number == 0 else [""] * len(start)
+        yield " & ".join(map(latex_text, (*shown, *cells))) + " \\\\"
+
+
+def _numbers(made: Headline) -> tuple[str, str]:
+    """The lower bound and the estimate of one statistic."""
+    bound = LEFT_OUT if made.proven is None else lower_bound_text(made.proven.epsilon)
+    fit = made.estimated
+    if fit is None:
+        return bound, LEFT_OUT
+    if fit.lower is None or fit.upper is None:
+        return bound, epsilon_text(fit.epsilon)
+    ends = f"({epsilon_text(fit.lower)} to {epsilon_text(fit.upper)})"
+    return bound, f"{epsilon_text(fit.epsilon)} {ends}"
+
+
+_LATEX = str.maketrans(
+    {
+        "\\": "\\textbackslash{}",
+        **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+        "~": "\\textasciitilde{}",
+        "^": "\\textasciicircum{}",
+        "≤": "$\\le$",
+        "≥": "$\\ge$",
+        "×": "$\\times$",
+        "∞": "$\\infty$",
+        "ε": "$\\varepsilon$",
+        "δ": "$\\delta$",
+        "−": "$-$",
+        "–": "--",
+        "…": "to",
+        "“": "``",
+        "”": "''",
+        **{
+            sign: f"$^{{{digit}}}$"
+            for sign, digit in zip("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789", strict=True)
+        },
+    }
+)
+
+
+def latex_text(text: str) -> str:
+    """A text in which LaTeX takes every sign for itself."""
+    return text.translate(_LATEX)

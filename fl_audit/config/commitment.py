@@ -1,0 +1,423 @@
+"""Commitments: what will be run, how it is tested and what is claimed, fixed before training.
+
+A commitment is a file that may be published: claim and method in plain words, and of every key of
+the resolved config HMAC-SHA256 of its name and value under a nonce of 256 random bits. The nonce
+is in a second file, the opening, which stays with its owner until the run is over; without it
+nobody learns a value by trying all likely ones, so that no small seed gives away coins and
+canaries. With it, any key can be checked by itself, and no other value fits.
+
+Each run under a commitment is a try: it is written in a list beside the commitment, each line
+linked to the one before, and in the run's own folder, whose chain begins with it.
+
+>>> import tempfile
+>>> with tempfile.TemporaryDirectory() as name:
+...     made = make_commitment({"seed": 7}, {"claimed_epsilon": 4.0}, {})
+...     write_commitment(Path(name) / "commitment.json", made)
+...     opened = open_commitment(Path(name) / "commitment.json")
+...     opened.others({"seed": 7}), opened.others({"seed": 8})
+([], ['seed'])
+"""
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from fl_audit.attacks.threat_models import statistics_of
+from fl_audit.config.file import config_to_toml, flat_keys
+from fl_audit.config.tables import Config
+from fl_audit.errors import InputError
+from fl_audit.estimators import valid_methods
+from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.round_chain import read_chain
+from fl_audit.formats.text_files import (
+    in_turn,
+    parse_toml,
+    read_foreign,
+    read_json,
+    read_toml,
+    write_text,
+)
+from fl_audit.version import __version__
+
+# What is committed to.
+
+
+FORMAT_VERSION = 1
+
+_ELSEWHERE = ("ray",)
+"""The tables of a config on which no result depends: the cluster that computes it."""
+
+
+class Commitment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is fixed before training, as the published file has it.
+
+    Attributes:
+      format_version: The version of the format.
+      fl_audit_version: The version of this program.
+      claim: The keys of the config that say what is claimed, in plain.
+      method: The keys of the config that say how it is tested, in plain, and what they select.
+      config: HMAC-SHA256 of every key of the resolved config, by the key.
+    """
+
+    format_version: int
+    fl_audit_version: str
+    claim: dict[str, Any]
+    method: dict[str, Any]
+    config: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A commitment with the nonce that opens it.
+
+    Attributes:
+      commitment: The commitment.
+      text: The text of its file.
+      nonce: The nonce, 64 hexadecimal digits.
+    """
+
+    commitment: Commitment
+    text: bytes
+    nonce: str
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the file, by which the commitment is known."""
+        return hashlib.sha256(self.text).hexdigest()
+
+    def others(self, keys: Mapping[str, Any]) -> list[str]:
+        """The keys that have another value than was committed to, in order.
+
+        Args:
+          keys: The values of a config by key, as `committed_keys` gives them.
+        """
+        said = self.commitment.config
+        return [
+            key
+            for key in sorted({*said, *keys})
+            if key not in keys or said.get(key) != _sealed(self.nonce, key, keys[key])
+        ]
+
+
+def make_commitment(
+    keys: Mapping[str, Any], claim: Mapping[str, Any], method: Mapping[str, Any]
+) -> Opened:
+    """Commits to a config with a new nonce.
+
+    Args:
+      keys: The values of the resolved config by key.
+      claim: What is claimed, in plain.
+      method: How it is tested, in plain.
+    """
+    nonce = secrets.token_hex(32)
+    made = Commitment(
+        format_version=FORMAT_VERSION,
+        fl_audit_version=__version__,
+        claim=dict(claim),
+        method=dict(method),
+        config={key: _sealed(nonce, key, keys[key]) for key in sorted(keys)},
+    )
+    text = msgspec.json.format(msgspec.json.encode(made)) + b"\n"
+    return Opened(made, text, nonce)
+
+
+def commitment_to(config: Config) -> Opened:
+    """Commits to a run of a config with a new nonce."""
+    return make_commitment(committed_keys(config), claim_of(config), method_of(config))
+
+
+def _sealed(nonce: str, key: str, value: Any) -> str:
+    text = f"{key}={json.dumps(value, sort_keys=True)}"
+    return hmac.new(bytes.fromhex(nonce), text.encode(), hashlib.sha256).hexdigest()
+
+
+def committed_keys(config: Config) -> dict[str, Any]:
+    """The values of a config by key, but for those on which no result depends."""
+    return _keys(parse_toml(config_to_toml(config), "config"))
+
+
+def recorded_keys(folder: RunFolder) -> dict[str, Any]:
+    """The same of the config in a run's folder.
+
+    Raises:
+      InputError: The config cannot be read.
+    """
+    return _keys(read_toml(folder.config))
+
+
+def _keys(table: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {key: value for key, value in table.items() if key not in _ELSEWHERE}
+    return flat_keys(kept)
+
+
+def claim_of(config: Config) -> dict[str, Any]:
+    """The keys of [audit] that say what is claimed: all whose name begins with "claim", and δ."""
+    audit = msgspec.to_builtins(config.audit)
+    return {
+        key: value
+        for key, value in audit.items()
+        if (key.startswith("claim") or key == "delta") and value is not None
+    }
+
+
+def method_of(config: Config) -> dict[str, Any]:
+    """How the claim is tested: the keys of [audit] that choose tests, and what they choose from."""
+    audit = config.audit
+    return {
+        "verdict_method": audit.verdict_method,
+        "verdict_statistic": audit.verdict_statistic,
+        "confidence": audit.confidence,
+        "threat_models": list(audit.threat_models),
+        "statistics": [s.name for s in statistics_of(config.canaries, audit)],
+        "estimators": list(valid_methods(config.canaries.inclusion)),
+    }
+
+
+# Its files.
+
+
+def opening_of(path: Path) -> Path:
+    """The file of a commitment's nonce, for its owner alone."""
+    return path.with_name(f"{path.name}.opening")
+
+
+def tries_of(path: Path) -> Path:
+    """The list of the runs under a commitment."""
+    return path.with_name(f"{path.name}.tries")
+
+
+class _Opening(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The content of an opening."""
+
+    nonce: str
+
+
+def write_commitment(path: Path, made: Opened) -> None:
+    """Writes a commitment, and beside it its opening, which the owner alone may read.
+
+    Args:
+      path: The file to publish, which is not there yet.
+      made: The commitment.
+
+    Raises:
+      InputError: One of the files is there, or cannot be written.
+    """
+    for there in (path, opening_of(path), tries_of(path)):
+        if there.exists():
+            raise InputError(f"{there}: is there already; a commitment is never replaced")
+    try:
+        descriptor = os.open(opening_of(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(msgspec.json.encode(_Opening(made.nonce)) + b"\n")
+            os.fsync(file.fileno())
+        write_text(path, made.text.decode())
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def open_commitment(path: Path) -> Opened:
+    """Reads a commitment with its opening.
+
+    Raises:
+      InputError: One of the files is missing or damaged.
+    """
+    text, commitment = read_commitment(path)
+    opening = opening_of(path)
+    if not opening.exists():
+        raise InputError(f"{opening}: is missing; `fl-audit commit` wrote it beside the commitment")
+    nonce = read_json(opening, _Opening, "the opening of a commitment").nonce
+    return Opened(commitment, text, _checked_nonce(nonce, opening))
+
+
+def read_commitment(path: Path) -> tuple[bytes, Commitment]:
+    """Reads the file that was published; its text, and what it says.
+
+    Raises:
+      InputError: The file is missing or damaged.
+    """
+    found = read_json(path, Commitment, "a commitment of `fl-audit commit`")
+    if found.format_version != FORMAT_VERSION:
+        raise InputError(
+            f"{path}: format_version is {found.format_version}, must be {FORMAT_VERSION}"
+        )
+    return read_foreign(path), found
+
+
+def _checked_nonce(nonce: str, path: Path) -> str:
+    try:
+        is_right = len(nonce) == 64 and len(bytes.fromhex(nonce)) == 32
+    except ValueError:
+        is_right = False
+    if not is_right:
+        raise InputError(f"{path}: nonce must be 64 hexadecimal digits")
+    return nonce
+
+
+# A run under a commitment.
+
+
+class Try(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a run's folder has of its commitment (commitment.json).
+
+    Attributes:
+      commitment: The text of the published file.
+      nonce: What opens it, for those who get the folder.
+      number: The number of the run among those under the commitment, from 1.
+      before: The SHA-256 of the list of runs before this one.
+    """
+
+    commitment: str
+    nonce: str
+    number: int
+    before: str
+
+    def opened(self, path: Path) -> Opened:
+        """The commitment, opened.
+
+        Raises:
+          InputError: The text is no commitment, or the nonce none.
+        """
+        text = self.commitment.encode()
+        try:
+            commitment = msgspec.json.decode(text, type=Commitment)
+        except (msgspec.MsgspecError, ValueError) as error:
+            raise InputError(f"{path}: holds no commitment: {error}") from error
+        return Opened(commitment, text, _checked_nonce(self.nonce, path))
+
+
+class ListedTry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A line of the list of runs under a commitment.
+
+    Attributes:
+      number: The number of the run, from 1.
+      folder: The name of its folder.
+      link: The first link of its chain.
+      before: The SHA-256 of the list before this line.
+    """
+
+    number: int
+    folder: str
+    link: str
+    before: str
+
+
+def check_committed(path: Path, config: Config) -> Opened:
+    """Opens a commitment, and refuses another config.
+
+    Args:
+      path: The file of the commitment.
+      config: The config that is to be run.
+
+    Raises:
+      InputError: A file is missing or damaged, the commitment was made by another version, or a
+        key of the config has another value.
+    """
+    opened = open_commitment(path)
+    version = opened.commitment.fl_audit_version
+    if version != __version__:
+        raise InputError(
+            f"--commitment {path}: is of fl-audit {version}, and this is {__version__}; run it "
+            "with that version"
+        )
+    keys = committed_keys(config)
+    for key in opened.others(keys):
+        raise InputError(f"--commitment {path}: {words_of_other(key, keys)}")
+    return opened
+
+
+def words_of_other(key: str, keys: Mapping[str, Any]) -> str:
+    """What is wrong with a key of a config that was not committed to as it is."""
+    now = f"is {keys[key]!r}" if key in keys else "is not set"
+    return f"key `{key}` {now}, which is not what was committed to"
+
+
+def check_same_try(path: Path, opened: Opened, folder: RunFolder) -> None:
+    """Refuses to go on under a commitment with a run that was not begun under it.
+
+    Raises:
+      InputError: The run was begun without, or under another one.
+    """
+    there = folder.commitment.exists()
+    if not there or read_try(folder).commitment.encode() != opened.text:
+        how = "under another commitment" if there else "without a commitment"
+        raise InputError(f"--commitment {path}: the run in {folder.path} was begun {how}")
+
+
+def read_try(folder: RunFolder) -> Try:
+    """Reads what a run's folder has of its commitment.
+
+    Raises:
+      InputError: The file is missing or damaged.
+    """
+    return read_json(folder.commitment, Try, "the commitment of a run")
+
+
+def begin_try(path: Path, opened: Opened, folder: RunFolder) -> None:
+    """Writes into a run's folder which try under a commitment it is; before its chain begins."""
+    listed = read_tries(tries_of(path))
+    made = Try(opened.text.decode(), opened.nonce, len(listed) + 1, _digest(tries_of(path)))
+    text = msgspec.json.format(msgspec.json.encode(made)).decode()
+    write_text(folder.commitment, text + "\n")
+
+
+def list_try(path: Path, folder: RunFolder) -> int:
+    """Lists a run whose chain has begun under its commitment; once, however often it is resumed.
+
+    Returns:
+      The number of the run among those under the commitment.
+
+    Raises:
+      InputError: The list or the run's chain is damaged.
+    """
+    link = read_chain(folder.chain).lines[0].link
+    tries = tries_of(path)
+    with in_turn(tries):
+        listed = read_tries(tries)
+        for one in listed:
+            if one.link == link:
+                return one.number
+        line = ListedTry(len(listed) + 1, folder.path.resolve().name, link, _digest(tries))
+        with tries.open("ab") as file:
+            file.write(msgspec.json.encode(line) + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+    return line.number
+
+
+def read_tries(path: Path) -> list[ListedTry]:
+    """The runs that are listed; none without a file.
+
+    Raises:
+      InputError: The list is damaged, or a line does not follow from those before it.
+    """
+    if not path.exists():
+        return []
+    try:
+        lines = read_foreign(path).splitlines(keepends=True)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    listed: list[ListedTry] = []
+    before = hashlib.sha256()
+    for number, text in enumerate(lines, start=1):
+        try:
+            line = msgspec.json.decode(text, type=ListedTry)
+        except (msgspec.MsgspecError, ValueError) as error:
+            raise InputError(f"{path}: line {number} is none of a list of runs: {error}") from error
+        if line.before != before.hexdigest() or line.number != number:
+            raise InputError(f"{path}: line {number} does not follow from those before it")
+        before.update(text)
+        listed.append(line)
+    return listed
+
+
+def _digest(path: Path) -> str:
+    content = read_foreign(path) if path.exists() else b""
+    return hashlib.sha256(content).hexdigest()

@@ -1,0 +1,107 @@
+"""Blocks of clients that train at once, as arrays padded to one shape.
+
+Clients differ in their numbers of batches, and batches in their numbers of examples; a block is
+padded to the largest, and engines see to it that padding changes no result.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_audit.tasks.learning_task import Examples
+
+
+@dataclass(frozen=True)
+class PaddedBlock:
+    """The batches of a block of clients.
+
+    Attributes:
+      inputs: The inputs, of shape (clients, batches, examples, ...).
+      labels: The labels, int32 of shape (clients, batches, examples, ...).
+      num_examples: The examples that are no padding, float32 of shape (clients, batches).
+    """
+
+    inputs: npt.NDArray[Any]
+    labels: npt.NDArray[Any]
+    num_examples: npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class BlockShape:
+    """The shape that a block is padded to.
+
+    Attributes:
+      clients: The number of clients.
+      batches: The number of batches of each.
+      rows: The number of examples in a batch.
+    """
+
+    clients: int
+    batches: int
+    rows: int
+
+    @classmethod
+    def least(cls, clients: Sequence[Examples], batch_size: int) -> Self:
+        """The shape without padding for the largest of some clients, at least one."""
+        longest = max(map(len, clients))
+        return cls(len(clients), -(-longest // batch_size), min(batch_size, longest))
+
+
+def pad_block(
+    clients: Sequence[Examples],
+    batch_size: int,
+    padding_label: int,
+    shape: BlockShape | None = None,
+) -> PaddedBlock:
+    """Cuts each client's examples into batches and pads them to the largest, or to a shape.
+
+    Args:
+      clients: The examples of each client in the order of training, at least one client.
+      batch_size: The number of examples in a step, at least 1.
+      padding_label: The label of the examples that are filled in; their inputs are zero.
+      shape: The shape of the block, at least as large as needed; its batches have `batch_size`
+        rows unless one batch holds every client.
+    """
+    padded = shape or BlockShape.least(clients, batch_size)
+    first = clients[0]
+    whole = (padded.clients, padded.batches * padded.rows)
+    inputs = np.zeros(whole + first.inputs.shape[1:], first.inputs.dtype)
+    # Where labels are no whole numbers, those that are filled in are none at all.
+    is_whole = np.issubdtype(first.labels.dtype, np.integer)
+    padding = padding_label if is_whole else np.nan
+    labels = np.full(whole + first.labels.shape[1:], padding, first.labels.dtype)
+    lengths = np.zeros((padded.clients, 1), np.int64)
+    for i, client in enumerate(clients):
+        inputs[i, : len(client)] = client.inputs
+        labels[i, : len(client)] = client.labels
+        lengths[i] = len(client)
+    steps = (padded.clients, padded.batches, padded.rows)
+    left = lengths - padded.rows * np.arange(padded.batches)
+    return PaddedBlock(
+        inputs.reshape(steps + first.inputs.shape[1:]),
+        labels.reshape(steps + first.labels.shape[1:]),
+        np.clip(left, 0, padded.rows).astype(np.float32),
+    )
+
+
+# The number of clients that fit.
+
+
+# A client in training holds its weights, their gradients, the result of the step, its update, and
+# activations that the model's size says little about: generously, this many copies of the model.
+_COPIES_PER_CLIENT = 12
+_MOST_CLIENTS_PER_BLOCK = 64
+
+
+def clients_in_memory(dim: int, num_bytes: int) -> int:
+    """How many clients fit into half of a device's memory, at least 1 and at most 64.
+
+    Args:
+      dim: The number of trainable parameters, four bytes each.
+      num_bytes: The memory of the device, in bytes.
+    """
+    fitting = num_bytes // 2 // (_COPIES_PER_CLIENT * 4 * dim)
+    return max(1, min(fitting, _MOST_CLIENTS_PER_BLOCK))

@@ -1,0 +1,201 @@
+"""What becomes of updates: zeroing, clipping, the sum, Gaussian noise, and norms that adapt.
+
+It is what TFF's `DifferentiallyPrivateFactory` does with tensorflow-privacy's queries, in the same
+order, and the tests hold it against these: without noise the same aggregates and norms, with noise
+the same distribution. It stands here for a second time because those two packages do not install on
+current Python, and because one engine serves both beside them and without them.
+
+The noise has the counter-based generator of JAX, with a key that each process draws anew from the
+operating system.
+"""
+
+import math
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fl_audit.tasks.jax.classifier import Array, Weights
+
+if TYPE_CHECKING:  # `benchmarks/gpu.py` runs where JAX and NumPy are all there is
+    from fl_audit.accounting.release import Noise
+    from fl_audit.mechanisms.zeroing import AdaptiveZeroing
+
+
+class Norms(NamedTuple):
+    """The norms that a round clips and zeroes by, float32 scalars; infinite where it does not.
+
+    Attributes:
+      clip: The L2 norm that updates are clipped to.
+      zeroing_estimate: The running quantile of the updates' largest coordinates, or the fixed norm.
+    """
+
+    clip: Array
+    zeroing_estimate: Array
+
+
+class Summed(NamedTuple):
+    """What a sum over participants holds.
+
+    Attributes:
+      updates: The sum of the zeroed and clipped updates, a list of arrays like the weights.
+      participants: The number of participants.
+      unclipped: How many of them were no longer than the clip norm.
+      below_zeroing: How many had no coordinate above the zeroing estimate.
+      totals: The sum of the losses over the tokens that they trained on, and of these tokens.
+    """
+
+    updates: Any
+    participants: Array
+    unclipped: Array
+    below_zeroing: Array
+    totals: Array
+
+
+@dataclass(frozen=True)
+class Aggregation:
+    """The numbers of a mechanism.
+
+    Attributes:
+      begin: The norms of the first round.
+      clip_quantile: The share of updates that should be below the clip norm.
+      clip_rate: The rate of its geometric update; 0 where the clip norm is fixed.
+      zeroing: The adaptive zeroing; None where the zeroing norm is fixed, or infinite.
+      noise: The noise of a round.
+      denominator: The number that sums are divided by.
+    """
+
+    begin: Norms
+    clip_quantile: float
+    clip_rate: float
+    zeroing: "AdaptiveZeroing | None"
+    noise: "Noise"
+    denominator: float
+
+    def zeroing_norm(self, norms: Norms) -> Array:
+        """The largest coordinate that an update may have."""
+        if self.zeroing is None:
+            return norms.zeroing_estimate
+        return self.zeroing.multiplier * norms.zeroing_estimate + self.zeroing.increment
+
+    def clipped_sum(self, norms: Norms, updates: Weights, totals: Array, takes_part: Array) -> Any:
+        """The sum over a block of participants.
+
+        Args:
+          norms: The norms of the round.
+          updates: The updates, whose first axis is the participant.
+          totals: The summed loss and the tokens of each, of shape (participants, 2).
+          takes_part: Which of them are no padding, bool of shape (participants,).
+
+        Returns:
+          A `Summed`.
+        """
+        rows = [update.reshape(update.shape[0], -1) for update in updates]
+        largest = jnp.max(jnp.stack([jnp.max(jnp.abs(row), 1) for row in rows]), 0)
+        is_kept = takes_part & ~(largest > self.zeroing_norm(norms))
+        squares = jnp.sum(jnp.stack([jnp.sum(row * row, 1) for row in rows]), 0)
+        lengths = jnp.where(is_kept, jnp.sqrt(squares), 0.0)
+        factors = jnp.where(is_kept, norms.clip / jnp.maximum(lengths, norms.clip), 0.0)
+        factors = jnp.where(jnp.isfinite(norms.clip), factors, is_kept.astype(jnp.float32))
+
+        def count(what: Array) -> Array:
+            return jnp.sum(takes_part & what, dtype=jnp.float32)
+
+        return Summed(
+            [jnp.tensordot(factors, update, 1) for update in updates],
+            jnp.sum(takes_part, dtype=jnp.float32),
+            count(lengths <= norms.clip),
+            count(largest <= norms.zeroing_estimate),
+            jnp.sum(jnp.where(takes_part[:, None], totals, 0.0), 0),
+        )
+
+    def nothing(self, weights: Weights) -> Any:
+        """The sum over no participants."""
+        zero = jnp.zeros((), jnp.float32)
+        return Summed(
+            [jnp.zeros_like(w) for w in weights], zero, zero, zero, jnp.zeros(2, jnp.float32)
+        )
+
+    def release(self, norms: Norms, total: Any, key: Array) -> tuple[Weights, Norms]:
+        """What a round releases, and the norms of the next one.
+
+        Args:
+          norms: The norms of the round.
+          total: The `Summed` of all participants.
+          key: The key of the round's noise.
+
+        Returns:
+          The noised sum over the denominator, as the model moves, and the norms.
+        """
+        aggregate: Weights = total.updates
+        if self.noise.sum_noise_multiplier:
+            stddev = norms.clip * self.noise.sum_noise_multiplier
+            aggregate = [
+                of_sum + stddev * standard_normal(jax.random.fold_in(key, at), of_sum.shape)
+                for at, of_sum in enumerate(aggregate)
+            ]
+        aggregate = [of_sum / self.denominator for of_sum in aggregate]
+        return aggregate, Norms(
+            self._next_clip(norms, total, key), self._next_zeroing(norms, total)
+        )
+
+    def _next_clip(self, norms: Norms, total: Any, key: Array) -> Array:
+        """The clip norm after a round (Andrew et al. 2021, arXiv:1905.03871, section 2.1)."""
+        if not self.clip_rate:
+            return norms.clip
+        # Counted from one half, so that a client changes the count by one half.
+        count = total.unclipped - 0.5 * total.participants
+        if self.noise.count_noise_stddev:
+            of_count = jax.random.fold_in(key, len(total.updates))
+            count += self.noise.count_noise_stddev * standard_normal(of_count, ())
+        share = jnp.clip(count / self.denominator + 0.5, 0.0, 1.0)
+        return norms.clip * jnp.exp(-self.clip_rate * (share - self.clip_quantile))
+
+    def _next_zeroing(self, norms: Norms, total: Any) -> Array:
+        """The estimate after a round, without noise; it stays in a round without participants."""
+        if self.zeroing is None:
+            return norms.zeroing_estimate
+        share = total.below_zeroing / jnp.maximum(total.participants, 1.0)
+        moved = norms.zeroing_estimate * jnp.exp(
+            -self.zeroing.learning_rate * (share - self.zeroing.target_quantile)
+        )
+        return jnp.where(total.participants > 0, moved, norms.zeroing_estimate)
+
+
+# Noise.
+
+
+NoiseKeys = Callable[[int], Array]
+"""A function from the index of a round to the key of its noise."""
+
+
+def fresh_keys() -> NoiseKeys:
+    """Keys that nobody else has: 64 bits of the operating system's entropy for each round."""
+    return lambda index: jax.random.wrap_key_data(
+        np.frombuffer(secrets.token_bytes(8), np.uint32).copy()
+    )
+
+
+def keys_of(random: np.random.Generator) -> NoiseKeys:
+    """Keys by a generator, for a round that is replayed.
+
+    Args:
+      random: The generator; each key takes 64 bits of it.
+    """
+    return lambda index: jax.random.wrap_key_data(random.integers(0, 2**32, 2, np.uint32))
+
+
+def standard_normal(key: Array, shape: tuple[int, ...]) -> Array:
+    """Standard normal numbers, float32, by Box and Muller's method, as TensorFlow draws them.
+
+    `jax.random.normal` inverts the distribution function at one of 2^23 numbers, so that nothing is
+    beyond 5.4. Here the radius has 32 bits, and ends at 6.8: the tail is what an audit looks at.
+    """
+    bits = jax.random.bits(key, (2, *shape), jnp.uint32)
+    uniform = (bits[0].astype(jnp.float32) + 0.5) * jnp.float32(2.0**-32)
+    angle = bits[1].astype(jnp.float32) * jnp.float32(2.0**-31 * math.pi)
+    return jnp.sqrt(-2.0 * jnp.log(jnp.minimum(uniform, 1.0))) * jnp.cos(angle)

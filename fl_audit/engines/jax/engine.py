@@ -1,0 +1,205 @@
+"""The engine in JAX: rounds of federated training on one device or on many."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import tree_flatten, tree_map, tree_unflatten
+
+from fl_audit.array_types import FloatArray
+from fl_audit.attacks.arrays import unflatten
+from fl_audit.attacks.attacker import SeenRound
+from fl_audit.checks import Finding, replay_round
+from fl_audit.engines.cohort import CohortData, RoundData
+from fl_audit.engines.engine import (
+    CohortReader,
+    Engine,
+    Leaf,
+    TrainedRound,
+    UpdateProducts,
+    Weights,
+    as_vector,
+)
+from fl_audit.engines.jax import environment
+from fl_audit.engines.jax.aggregation import NoiseKeys, Norms, fresh_keys, keys_of
+from fl_audit.engines.jax.blocks import Blocks, default_clients_per_block
+from fl_audit.engines.jax.measures import Evaluator, MeanLosses
+from fl_audit.engines.jax.of_config import aggregation_of, local_training, server_optimizer
+from fl_audit.engines.prepare import PreparedRun
+from fl_audit.engines.trial_round import promise_of, trial_updates
+from fl_audit.mechanisms.aggregator import canary_length
+from fl_audit.tasks.jax.networks import as_jax_model
+from fl_audit.tasks.learning_task import Examples
+
+
+class State(NamedTuple):
+    """What a round starts from.
+
+    Attributes:
+      weights: The model, a list of float32 arrays.
+      slots: What the server's optimizer remembers.
+      norms: The norms that the round clips and zeroes by.
+    """
+
+    weights: Any
+    slots: Any
+    norms: Norms
+
+
+class JaxEngine(Engine):
+    """Clients, aggregation and the server's step as compiled functions of JAX."""
+
+    first_round = "in the first round JAX compiles its functions, some seconds"
+    packages = ("jax", "jaxlib")
+
+    def __init__(
+        self,
+        run: PreparedRun,
+        devices: Sequence[Any] | None = None,
+        noise_keys: NoiseKeys | None = None,
+    ) -> None:
+        """Makes the functions of a run.
+
+        Args:
+          run: The run, made by `prepare`.
+          devices: The devices to train on, of one kind; by default all that JAX sees.
+          noise_keys: The keys of the rounds' noise; by default fresh ones.
+
+        Raises:
+          InputError: The config asks for what the engine does not have.
+        """
+        config, model = run.config, run.task.classifier
+        functions = as_jax_model(model)
+        self._aggregation = aggregation_of(
+            config.mechanism, run.noise, run.schedule.expected_cohort
+        )
+        self._run = run
+        self._devices = list(devices or jax.devices())
+        self._keys = noise_keys or fresh_keys()
+        self._optimizer = server_optimizer(config.server)
+        size = config.clients_per_block or default_clients_per_block(model.dim, self._devices[0])
+        self._blocks = Blocks(
+            local_training(config.client, functions),
+            self._aggregation,
+            devices=self._devices,
+            clients_per_block=size,
+            batch_size=config.client.batch_size,
+            padding_label=model.padding_label,
+        )
+        self._functions = functions
+        self._finish = jax.jit(self._finished)
+        kind, count = self._devices[0].device_kind, len(self._devices)
+        self.description = f"jax, on {count} x {kind}, {size} clients at once on each"
+
+    def begin(self) -> State:
+        """The initial model, and what optimizer and mechanism begin with."""
+        weights = [jnp.asarray(array) for array in self._run.task.classifier.initial_weights]
+        return self._placed(State(weights, self._optimizer.begin(weights), self._aggregation.begin))
+
+    def _placed(self, state: State) -> State:
+        """The state on the first device, where rounds end."""
+        placed: State = jax.device_put(state, self._devices[0])
+        return placed
+
+    def reader(self, run: PreparedRun) -> CohortReader:
+        """The reader of all participants' data in this process."""
+        return CohortData(run.task, run.config.client, run.config.seed, run.canary_examples).of
+
+    def run_round(self, state: State, data: RoundData, index: int) -> TrainedRound:
+        """Runs a round on all devices."""
+        weights = [np.asarray(array) for array in state.weights]
+        clip = float(state.norms.clip)
+        length = canary_length(
+            self._run.config.mechanism, clip, float(self._aggregation.zeroing_norm(state.norms))
+        )
+        vectors = (
+            unflatten(self._run.family.vector(int(canary)) * np.float32(length), weights)
+            for canary in data.vectors
+        )
+        total = self._blocks.sum_of(weights, state.norms, data.trained, vectors)
+        after, aggregate = self._finish(state, total, self._keys(index))
+        loss, tokens = np.asarray(total.totals, np.float64)
+        seen = SeenRound(
+            index=index,
+            before=as_vector(weights),
+            aggregate=as_vector([np.asarray(part) for part in aggregate]),
+            after=as_vector([np.asarray(array) for array in after.weights]),
+            clip_norm=clip,
+        )
+        return TrainedRound(
+            after,
+            seen,
+            noise_stddev=clip * self._aggregation.noise.sum_noise_multiplier
+            if np.isfinite(clip)
+            else 0.0,
+            train_loss=float(loss / tokens) if tokens else 0.0,
+        )
+
+    def _finished(self, state: State, total: Any, key: Any) -> tuple[State, Any]:
+        """The state after a round, and the aggregate that it releases."""
+        aggregate, norms = self._aggregation.release(state.norms, total, key)
+        # Optimizers descend along gradients; the aggregate is how the model moves.
+        gradients = tree_map(jnp.negative, aggregate)
+        slots, weights = self._optimizer.step(state.slots, list(state.weights), gradients)
+        return State(weights, slots, norms), aggregate
+
+    def weights(self, state: State) -> Weights:
+        """The model in a state."""
+        return [np.asarray(array) for array in state.weights]
+
+    def leaves(self, state: State) -> list[Leaf]:
+        """The parts of a state, in JAX's order."""
+        return [np.asarray(leaf) for leaf in tree_flatten(state)[0]]
+
+    def from_leaves(self, like: State, leaves: Sequence[Leaf]) -> State:
+        """The state with these parts."""
+        return self._placed(tree_unflatten(tree_flatten(like)[1], list(leaves)))
+
+    def replay(self, run: PreparedRun) -> tuple[Finding, ...]:
+        """Replays the first round with updates that are vectors, so that nothing is trained."""
+        state, like = self.begin(), run.task.classifier.initial_weights
+
+        def server(state: State, updates: Any, random: np.random.Generator) -> tuple[State, Any]:
+            vectors = ([np.asarray(part, np.float32) for part in update] for update in updates)
+            total = self._blocks.sum_of(self.weights(state), state.norms, [], vectors)
+            after, aggregate = self._finish(state, total, keys_of(random)(0))
+            return after, [np.asarray(part) for part in aggregate]
+
+        zeroing_norm = float(self._aggregation.zeroing_norm(state.norms))
+        promise = promise_of(run, float(state.norms.clip), zeroing_norm)
+        updates = trial_updates([array.shape for array in like], promise, run.config.seed)
+        return replay_round(server, state, updates, run.config.seed, promise).findings
+
+    def losses(self, run: PreparedRun) -> Callable[[Weights], FloatArray]:
+        """The losses of canaries' examples, by their log-odds where labels have such."""
+        return MeanLosses(self._functions, run.canary_examples).of
+
+    def update_products(self, run: PreparedRun) -> UpdateProducts:
+        """What canaries would send, trained in blocks; see `Engine.update_products`."""
+        canaries = np.arange(len(run.canary_examples))
+
+        def products(seen: SeenRound, examples: Callable[[int], Examples]) -> FloatArray:
+            weights = unflatten(seen.before, run.task.classifier.initial_weights)
+            trained = [examples(int(canary)) for canary in canaries]
+            return self._blocks.clipped_products(weights, trained, seen.aggregate, seen.clip_norm)
+
+        return products
+
+    def evaluator(self, run: PreparedRun) -> Callable[[Weights], float]:
+        """The accuracy on the held-out examples."""
+        return Evaluator(self._functions, run.task.held_out).accuracy
+
+
+def make_jax(run: PreparedRun) -> JaxEngine:
+    """The engine of a run on all devices that JAX sees.
+
+    Args:
+      run: The run, made by `prepare`.
+
+    Raises:
+      InputError: The config asks for what the engine does not have.
+    """
+    environment.set_defaults()
+    return JaxEngine(run)

@@ -1,0 +1,23 @@
+"""What JAX reads from the environment before it looks for its devices."""
+
+import os
+
+from fl_audit.cores import num_cores
+
+_DEVICES = "--xla_force_host_platform_device_count"
+_THREADS = "--xla_cpu_multi_thread_eigen"
+
+
+def set_defaults() -> None:
+    """Sets what the user has not set; to be called before the first operation of JAX.
+
+    Each core becomes a device with blocks of clients of its own, instead of cutting every product
+    in as many parts as there are cores. Flags of the same names in XLA_FLAGS stay. On accelerators
+    they change nothing.
+    """
+    flags = os.environ.get("XLA_FLAGS", "")
+    if _DEVICES not in flags:
+        flags += f" {_DEVICES}={num_cores()}"
+    if _THREADS not in flags:
+        flags += f" {_THREADS}=false"
+    os.environ["XLA_FLAGS"] = flags.strip()

@@ -1,0 +1,147 @@
+"""The training of one client: what it does with the gradients of its batches.
+
+A client trains on some batches at a time, so that one compiled function serves clients with any
+number of them: `begin`, `steps` as often as there are batches left, `end`.
+"""
+
+import abc
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.tree_util import tree_map
+
+from fl_audit.engines.jax.optimizers import Optimizer
+from fl_audit.tasks.jax.classifier import Array, JaxModel, Weights
+
+ClientState = Any
+"""What a client holds between two batches: a structure of arrays."""
+
+
+class LocalTraining(abc.ABC):
+    """What a client does, between the round's model and the update that it sends."""
+
+    def __init__(self, model: JaxModel) -> None:
+        """Takes the model whose loss clients train on."""
+        self._gradient = jax.value_and_grad(model.mean_loss, has_aux=True)
+
+    def begin(self, initial: Weights) -> tuple[ClientState, Array]:
+        """A client before its first batch: its state, and its loss and tokens so far, both 0."""
+        return self._begin(initial), jnp.zeros(2, jnp.float32)
+
+    def steps(
+        self, initial: Weights, client: Any, inputs: Array, labels: Array, num_examples: Array
+    ) -> Any:
+        """A client after some more batches.
+
+        Args:
+          initial: The round's model.
+          client: The client before them.
+          inputs: The inputs, of shape (batches, examples, ...).
+          labels: The labels, of shape (batches, examples, ...).
+          num_examples: The examples of each batch that are no padding, float32 of shape (batches,);
+            batches without any stand behind the others and are not looked at.
+        """
+
+        def step(at: Array, client: Any) -> Any:
+            state, totals = client
+            (loss, tokens), gradients = self._gradient(
+                self._weights(initial, state), inputs[at], labels[at]
+            )
+            state = self._next(initial, state, gradients, num_examples[at])
+            return state, totals + jnp.stack([loss * tokens, tokens])
+
+        return lax.fori_loop(0, jnp.sum(num_examples > 0), step, client)
+
+    @abc.abstractmethod
+    def end(self, initial: Weights, client: Any) -> tuple[Weights, Array]:
+        """The update that a client sends, as its model moved, and its summed loss and tokens.
+
+        An update with a number that is not finite becomes zeros, as in TFF.
+        """
+
+    @abc.abstractmethod
+    def _begin(self, initial: Weights) -> ClientState: ...
+
+    @abc.abstractmethod
+    def _weights(self, initial: Weights, state: ClientState) -> Weights:
+        """The weights at which the next batch's gradient is taken."""
+
+    @abc.abstractmethod
+    def _next(
+        self, initial: Weights, state: ClientState, gradients: Weights, num_examples: Array
+    ) -> ClientState:
+        """The state after a batch."""
+
+
+class OptimizerSteps(LocalTraining):
+    """Steps of an optimizer: FedAvg's clients, and FedProx's, pulled back to the round's model."""
+
+    def __init__(self, model: JaxModel, optimizer: Optimizer, proximal_strength: float) -> None:
+        """Takes the optimizer, which begins anew with each client.
+
+        Args:
+          model: The model.
+          optimizer: The optimizer.
+          proximal_strength: FedProx's factor mu; 0 for none.
+        """
+        super().__init__(model)
+        self._optimizer = optimizer
+        self._strength = proximal_strength
+
+    def _begin(self, initial: Weights) -> ClientState:
+        return list(initial), self._optimizer.begin(list(initial))
+
+    def _weights(self, initial: Weights, state: ClientState) -> Weights:
+        reached: Weights = state[0]
+        return reached
+
+    def _next(
+        self, initial: Weights, state: ClientState, gradients: Weights, num_examples: Array
+    ) -> ClientState:
+        weights, slots = state
+        if self._strength:
+            gradients = tree_map(
+                lambda g, w, start: g + self._strength * (w - start),
+                gradients,
+                weights,
+                list(initial),
+            )
+        slots, weights = self._optimizer.step(slots, weights, gradients)
+        return weights, slots
+
+    def end(self, initial: Weights, client: Any) -> tuple[Weights, Array]:
+        """Reached minus initial weights; if that is not finite, the client counts in no metric."""
+        (weights, _), totals = client
+        update = [last - first for last, first in zip(weights, initial, strict=True)]
+        result: tuple[Weights, Array] = _zeros_unless_finite(update, (update, totals))
+        return result
+
+
+class MeanGradient(LocalTraining):
+    """The mean gradient over the examples at the round's model: FedSGD's clients."""
+
+    def _begin(self, initial: Weights) -> ClientState:
+        return [jnp.zeros_like(w) for w in initial], jnp.zeros((), jnp.float32)
+
+    def _weights(self, initial: Weights, state: ClientState) -> Weights:
+        return list(initial)
+
+    def _next(
+        self, initial: Weights, state: ClientState, gradients: Weights, num_examples: Array
+    ) -> ClientState:
+        sums, count = state
+        sums = [total + num_examples * g for total, g in zip(sums, gradients, strict=True)]
+        return sums, count + num_examples
+
+    def end(self, initial: Weights, client: Any) -> tuple[Weights, Array]:
+        """Minus the mean; if that is not finite, the client still counts in the metrics."""
+        (sums, count), totals = client
+        update = [-total / jnp.maximum(count, 1.0) for total in sums]
+        return _zeros_unless_finite(update, update), totals
+
+
+def _zeros_unless_finite(update: Weights, result: Any) -> Any:
+    is_finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in update]))
+    return tree_map(lambda leaf: jnp.where(is_finite, leaf, jnp.zeros_like(leaf)), result)

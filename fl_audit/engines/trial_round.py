@@ -1,0 +1,59 @@
+"""What a replay of a run's first round gives to its engine, and what the round then promises."""
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+
+from fl_audit.array_types import Float32Array
+from fl_audit.checks import Promise, why_not_checked
+from fl_audit.engines.prepare import PreparedRun
+
+_MOST_CLIENTS = 32
+"""The number of clients of a replayed round, where memory allows so many."""
+
+_MOST_NUMBERS = 1 << 26
+"""The number of numbers in all updates of a replayed round."""
+
+
+def promise_of(run: PreparedRun, clip_norm: float, zeroing_norm: float) -> Promise:
+    """What a run's config promises of a round.
+
+    Args:
+      run: The prepared run.
+      clip_norm: The norm that the round clips to.
+      zeroing_norm: The largest coordinate that an update may have; infinite without zeroing.
+    """
+    is_fresh_gaussian = why_not_checked(run.config.mechanism) is None
+    return Promise(
+        clip_norm=clip_norm,
+        denominator=run.schedule.expected_cohort,
+        noise_multiplier=run.noise.sum_noise_multiplier if is_fresh_gaussian else None,
+        zeroing_norm=zeroing_norm,
+    )
+
+
+def trial_updates(
+    shapes: Sequence[tuple[int, ...]], promise: Promise, seed: int
+) -> list[list[Float32Array]]:
+    """Updates with all variables equally long, in turn above and below the clip norm.
+
+    Args:
+      shapes: The shapes of the model's variables.
+      promise: What the mechanism promises, for the clip norm.
+      seed: The seed of the directions.
+    """
+    random = np.random.default_rng(seed)
+    dim = sum(int(np.prod(shape)) for shape in shapes)
+    count = max(2, min(_MOST_CLIENTS, _MOST_NUMBERS // max(1, dim)))
+    norm = promise.clip_norm if np.isfinite(promise.clip_norm) else 1.0
+    lengths = itertools.islice(itertools.cycle((3.0 * norm, 0.5 * norm)), count)
+    return [
+        [_part(random, shape, length / np.sqrt(len(shapes))) for shape in shapes]
+        for length in lengths
+    ]
+
+
+def _part(random: np.random.Generator, shape: tuple[int, ...], length: float) -> Float32Array:
+    part = random.standard_normal(shape)
+    return np.asarray(part * (length / np.linalg.norm(part)), np.float32)

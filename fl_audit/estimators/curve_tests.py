@@ -1,0 +1,315 @@
+"""Tests of a claimed trade-off curve by the scores of canaries.
+
+The sum of scores. Let u be the p-value of an included canary's score under its known null, and
+z = -Phi^-1(u). An excluded canary's z exceeds t with probability at most Phi(-t), so under a
+mechanism of the claimed curve T an included canary's does with probability at most
+
+    S(t) = T(Phi(-t)),                                                                        (1)
+
+whatever the mechanism: z is stochastically at most Z* with P(Z* >= t) = S(t). Let g be a
+non-decreasing function that is fixed before scores are seen. Then
+
+    P(sum over canaries of g(z) >= s) <= P(sum of as many independent g(Z*) >= s),            (2)
+
+if (1) holds for each canary given the scores of those before it, as it does for scores that are
+independent given who was included. Proof: by induction. Given the scores before it, g(z) of the
+last canary is stochastically at most g(Z*), so it may be replaced by an independent copy of g(Z*)
+in the probability on the left, which then is a probability for one canary less, at s - g(Z*). QED
+
+The right side is exact here: g has values on a grid, so that the sum has finitely many values, and
+the distribution of n of them is the n-th power of a polynomial.
+
+By Neyman and Pearson the best g against canaries with z from N(m, 1) is the log of the ratio of
+that density and the density of Z*. It rises with z for a Gaussian curve; otherwise the nearest
+ratio that does is taken (isotonic regression). m is the smallest shift that such a test sees in
+80 % of audits (`likely_shift`). Scores below the shift's 2 % quantile count as that quantile, so
+that a few canaries that left no trace cost little.
+
+Canary by canary. Under the claim e^g(z) over E e^g(Z*) has a mean of at most 1, given the scores
+before it. So the product over canaries, started at 1, is a nonnegative supermartingale, and ever
+reaches 1 / alpha with probability at most alpha (Ville 1939): a test that one may look at after
+every round (`CurveWealth`). Each g is best against one shift; a few of them share the stake.
+
+Right guesses. Where scores depend on each other in any way, the guesses of Mahloujifar et al.
+(2024) test the curve (one_run/f_dp.py).
+"""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import fft, special
+
+from fl_audit.array_types import FloatArray, IntArray
+from fl_audit.estimators.trade_off import TradeOff, lower_hull
+
+_STEP = 0.01
+"""Width of the cells of z in which g is constant."""
+
+_LOWEST, _BEYOND = -6.0, 12.0
+"""The lowest cell, and how far the highest is above what the claim allows but for _NEVER."""
+
+_NEVER = 1e-12
+
+_VALUES = 1_000
+"""The most values of g on its grid."""
+
+_MOST_VALUES_OF_SUM = 1 << 22
+"""The most values of the sum, which bounds the memory: about 200 MB."""
+
+_EXACT_UP_TO = 300_000
+"""The number of values of a sum up to which power is computed exactly."""
+
+_LOST = 0.02
+"""The quantile of the alternative below which scores are not told apart."""
+
+_ALIKE = 1e-9
+"""The range of g below which the alternative is not above the claim anywhere."""
+
+_POWER = 0.8
+_NEARLY_ALL = 0.999
+_HIGHEST = 60.0
+"""The highest z at which a curve may still fall; scores beyond are not told apart."""
+
+ROUNDING = 1e-12
+"""What is added to p-values for each canary and once, which covers rounding of the transform."""
+
+
+@dataclass(frozen=True, eq=False)
+class SumTest:
+    """The test of a curve by the sum of g(z) over a number of included canaries.
+
+    Attributes:
+      edges: The edges between the cells of z, rising, float64 of shape (cells - 1,).
+      values: g in each cell as a multiple of its grid's step, from 0 on, int64 of shape (cells,).
+      masses: The probability of each value of g(Z*) under the claim, float64 of shape (values,).
+      num_included: The number of included canaries.
+      shift: The shift m of the alternative that g is made for.
+    """
+
+    edges: FloatArray
+    values: IntArray
+    masses: FloatArray
+    num_included: int
+    shift: float
+
+    def statistic(self, z: FloatArray) -> IntArray:
+        """The sum of g along the last axis, int64.
+
+        Args:
+          z: Deviates of included canaries' scores, float64 of shape (..., num_included).
+        """
+        return np.asarray(self.values[np.searchsorted(self.edges, z, side="right")].sum(axis=-1))
+
+    def p_value(self, z: FloatArray) -> float:
+        """An upper bound on the chance of a sum as large under the claim.
+
+        Args:
+          z: Deviates of included canaries' scores, float64 of shape (num_included,).
+        """
+        return float(self.tail[self.statistic(z)])
+
+    def critical_value(self, level: float) -> int:
+        """The least sum whose p-value is at most the level; one beyond the largest if none is."""
+        return int(np.searchsorted(-self.tail, -level, side="left"))
+
+    def under(self, curve: TradeOff) -> "SumTest":
+        """The test by the same g of another curve."""
+        below = np.concatenate([[0.0], -np.expm1(claimed_tail(curve, self.edges)), [1.0]])
+        return dataclasses.replace(self, masses=self._masses(below))
+
+    def power(self, critical_value: int, groups: Sequence[tuple[int, FloatArray]]) -> float:
+        """The chance that the sum reaches a value, by the normal approximation of many canaries.
+
+        Args:
+          critical_value: The value.
+          groups: The number of canaries that share a distribution, `num_included` in all, and its
+            probabilities below each of `edges`, float64 of shape (cells - 1,).
+        """
+        numbers = [number for number, _ in groups]
+        laws = [self._masses(np.concatenate([[0.0], below, [1.0]])) for _, below in groups]
+        if self.num_included * len(self.masses) <= _EXACT_UP_TO:
+            return float(_tail_of_sum(laws, numbers)[critical_value:][:1].sum())
+        sums = np.arange(len(self.masses))
+        means = [float(law @ sums) for law in laws]
+        squares = [float(law @ (sums - mean) ** 2) for law, mean in zip(laws, means, strict=True)]
+        mean, variance = np.dot(numbers, means), np.dot(numbers, squares)
+        return float(special.ndtr((mean + 0.5 - critical_value) / math.sqrt(max(variance, 1e-12))))
+
+    def _masses(self, below: FloatArray) -> FloatArray:
+        found = np.bincount(self.values, np.diff(below), minlength=len(self.masses))
+        return np.asarray(np.maximum(found, 0.0), np.float64)
+
+    @functools.cached_property
+    def tail(self) -> FloatArray:
+        """P(sum >= s) for s = 0, 1, ..., at most 1 and never rising, float64 of shape (sums,)."""
+        return _tail_of_sum([self.masses], [self.num_included])
+
+
+def _tail_of_sum(laws: Sequence[FloatArray], numbers: Sequence[int]) -> FloatArray:
+    """P(sum >= s) of so many independent values of each law, rounded up, at s = 0, 1, ..."""
+    size = sum(numbers) * (len(laws[0]) - 1) + 1
+    length = fft.next_fast_len(size, real=True)
+    transform = np.ones(length // 2 + 1, np.complex128)
+    with np.errstate(under="ignore"):
+        for law, number in zip(laws, numbers, strict=True):
+            transform *= fft.rfft(law, length) ** number
+        masses = fft.irfft(transform, length)[:size]
+    tail = np.cumsum(np.maximum(masses, 0.0)[::-1])[::-1]
+    return np.asarray(np.minimum(tail + ROUNDING * (1 + sum(numbers) / 1000), 1.0))
+
+
+def sum_test(curve: TradeOff, num_included: int, level: float) -> SumTest:
+    """The test of a curve by so many canaries, best where its level is about the one given.
+
+    Args:
+      curve: The claimed curve.
+      num_included: The number of included canaries, at least 1.
+      level: The level for which g is chosen, in (0, 1); the test holds at every level.
+    """
+    edges, log_tail = _cells(curve)
+    shift = likely_shift(edges, log_tail, num_included, level)
+    return _test_against(edges, log_tail, num_included, shift)
+
+
+_FEWEST, _MOST, _STAKES = 2, 4_000, 6
+"""The numbers of canaries for whose shifts there are bets, spaced evenly in their logs."""
+
+_BET_LEVEL = 0.05
+_SLACK = 1e-9
+"""The rise of the log of each divisor, which covers rounding."""
+
+
+class CurveWealth:
+    """The wealth of bets against a claimed curve, as scores come in.
+
+    Attributes:
+      largest: The log of the largest wealth so far, at least 0.
+    """
+
+    def __init__(self, curve: TradeOff) -> None:
+        """Starts with a stake of 1, of which each bet has an equal part.
+
+        Args:
+          curve: The claimed curve.
+        """
+        self._edges, log_tail = _cells(curve)
+        rows = []
+        for number in np.geomspace(_FEWEST, _MOST, _STAKES).round().astype(int):
+            shift = likely_shift(self._edges, log_tail, int(number), _BET_LEVEL)
+            g, masses = _log_ratios(self._edges, log_tail, shift)
+            rows.append(g - special.logsumexp(g, b=masses) - _SLACK)
+        self._log_factors = np.array(rows)
+        self._log_products = np.full(len(rows), -math.log(len(rows)))
+        self.largest = 0.0
+
+    def add(self, z: FloatArray) -> None:
+        """Takes in canaries, after which one may look.
+
+        Args:
+          z: The deviates of included canaries' scores, float64 of shape (canaries,).
+        """
+        cells = np.searchsorted(self._edges, z, side="right")
+        self._log_products += self._log_factors[:, cells].sum(axis=1)
+        self.largest = max(self.largest, float(special.logsumexp(self._log_products)))
+
+    @property
+    def p_value(self) -> float:
+        """A p-value of the claim that holds at all looks together."""
+        return math.exp(-self.largest)
+
+
+def claimed_tail(curve: TradeOff, z: FloatArray) -> FloatArray:
+    """Log of S(z) of equation (1), never rising with z, of the shape of z."""
+    return curve.log_power(special.log_ndtr(-z))
+
+
+def _cells(curve: TradeOff) -> tuple[FloatArray, FloatArray]:
+    """The edges of the cells, and log S at them."""
+    high = 1.0
+    while high < _HIGHEST and not _is_flat(curve, high):
+        high += 1.0
+    edges = np.arange(_LOWEST, high + _BEYOND, _STEP)
+    return edges, claimed_tail(curve, edges)
+
+
+def _is_flat(curve: TradeOff, z: float) -> bool:
+    """Whether the claim allows next to nothing more at z than far beyond it."""
+    here, beyond = np.exp(claimed_tail(curve, np.array([z, z + _BEYOND])))
+    return bool(beyond < _NEARLY_ALL and here - beyond <= _NEVER + 1e-6 * beyond)
+
+
+def _test_against(
+    edges: FloatArray, log_tail: FloatArray, num_included: int, shift: float
+) -> SumTest:
+    g, masses = _log_ratios(edges, log_tail, shift)
+    most = max(2, min(_VALUES, _MOST_VALUES_OF_SUM // num_included))
+    spread = g[-1] - g[0]
+    scaled = (g - g[0]) * ((most - 1) / spread) if spread > 0 else np.zeros_like(g)
+    values: IntArray = np.floor(scaled + 1e-9).astype(np.int64)
+    law = np.bincount(values, masses, minlength=most).astype(np.float64)
+    return SumTest(edges, values, law, num_included, shift)
+
+
+def _log_ratios(
+    edges: FloatArray, log_tail: FloatArray, shift: float
+) -> tuple[FloatArray, FloatArray]:
+    """The values of g against N(shift, 1) in each cell, and the claim's probabilities of cells.
+
+    They are the log of the ratio of both that rises with z (isotonic regression): the slope of the
+    lower convex hull of their cumulated masses.
+    """
+    below_claim = np.concatenate([[0.0], -np.expm1(log_tail), [1.0]])
+    below = np.concatenate([[0.0], special.ndtr(edges - shift), [1.0]])
+    below[below < _LOST] *= 0.0  # those cells share the ratio of the cell of that quantile
+    kept = below > 0
+    x, y = lower_hull(below_claim[kept], below[kept])
+    cell = np.clip(np.searchsorted(x, below_claim[1:], side="left"), 1, len(x) - 1)
+    slopes = np.diff(y) / np.diff(x)
+    return np.log(slopes[cell - 1]), np.diff(below_claim)
+
+
+def likely_shift(edges: FloatArray, log_tail: FloatArray, num_included: int, level: float) -> float:
+    """The smallest shift of included scores that a sum of g sees in 80 % of audits, roughly."""
+
+    def is_seen(shift: float) -> bool:
+        return _number_that_sees(edges, log_tail, shift, level) < num_included
+
+    low, high = 0.0, float(edges[-1]) - _BEYOND / 2
+    while high - low > 0.002 * (1 + low):
+        middle = (low + high) / 2
+        low, high = (low, middle) if is_seen(middle) else (middle, high)
+    return high
+
+
+def likely_number(curve: TradeOff, shift: float, level: float) -> float:
+    """The number of included canaries with which a sum of g sees a shift in 80 % of audits.
+
+    It is the rough one of the normal approximation.
+
+    Args:
+      curve: The claimed curve.
+      shift: The shift of included scores.
+      level: The level of the test, in (0, 1).
+
+    Returns:
+      The number, infinite where no number sees it.
+    """
+    return _number_that_sees(*_cells(curve), shift, level)
+
+
+def _number_that_sees(edges: FloatArray, log_tail: FloatArray, shift: float, level: float) -> float:
+    """The number by the means and variances of g under the claim and under the shift."""
+    g, masses = _log_ratios(edges, log_tail, shift)
+    if g[-1] - g[0] < _ALIKE:
+        return math.inf
+    needed = -float(special.ndtri(level)), float(special.ndtri(_POWER))
+    alternative = np.diff(np.concatenate([[0.0], special.ndtr(edges - shift), [1.0]]))
+    means = [float(g @ weights) for weights in (masses, alternative)]
+    pairs = zip((masses, alternative), means, strict=True)
+    roots = [math.sqrt(max(float((g - mean) ** 2 @ weights), 0)) for weights, mean in pairs]
+    spread = sum(factor * root for factor, root in zip(needed, roots, strict=True))
+    return (spread / (means[1] - means[0])) ** 2 if means[1] > means[0] else math.inf

@@ -1,0 +1,324 @@
+"""Trade-off curves: what a claim of privacy allows an attacker at each false positive rate.
+
+A mechanism is f-DP (Dong, Roth & Su 2022, "Gaussian differential privacy", arXiv:1905.02383,
+definition 2.3) if an event of probability q on one input has probability at most T(q) = 1 - f(q) on
+a neighbouring one. T is increasing and concave. Read backwards, an event of probability x on one
+input has at least the probability L(x) on the other.
+
+Curves are upper bounds here: a T that is larger than the mechanism's makes a test of it weaker, and
+never wrong. So a curve that is known at points only is a step function that is never below it.
+
+>>> curve = GaussianTradeOff(1.0)
+>>> round(math.exp(float(curve.log_power(math.log(0.01)))), 3)
+0.092
+"""
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from fl_audit.array_types import FloatArray
+from fl_audit.errors import InputError
+from fl_audit.estimators.optimal_tests import OptimalTests
+
+LeastProbability = Callable[[float], float]
+"""L(x): the least probability, on a neighbouring input, of an event that has probability x. It is
+increasing and convex, and x at most."""
+
+_GRID = special.log_ndtr(np.concatenate([np.arange(-45, -12, 0.05), np.arange(-12, 9, 0.005)]))
+"""Logs of the false positive rates at which a curve has points, rising, from about e^-1017 on."""
+
+_ORDERS = (1.01, 1.3, 2.0, 4.0, 10.0, 40.0)
+_NEAR_BEST = (0.9, 1.0, 1.12)
+"""Orders at which the Renyi divergences of a zCDP curve are bounded: fixed ones, and those near
+sqrt(-log(q) / rho), which is best for small q. Any set of orders would be valid."""
+
+_HALVINGS = 45
+
+
+class TradeOff(Protocol):
+    """The most that a claim of privacy allows."""
+
+    def log_power(self, log_fpr: npt.ArrayLike) -> FloatArray:
+        """Log of T: the largest true positive rate at a false positive rate.
+
+        Args:
+          log_fpr: Logs of false positive rates, at most 0, of any shape.
+
+        Returns:
+          Logs of upper bounds on T, at most 0, which never fall with `log_fpr`.
+        """
+
+    def least(self, probability: float) -> float:
+        """L: the least probability, on either neighbour, of an event that has this one.
+
+        Args:
+          probability: The probability of the event, in [0, 1].
+        """
+
+
+@dataclass(frozen=True)
+class GaussianTradeOff:
+    """The curve of mu-GDP (Dong, Roth & Su 2022, definition 2.6).
+
+    Attributes:
+      mu: The distance of two normal distributions in standard deviations, at least 0.
+
+    Raises:
+      InputError: If mu is negative or not finite.
+
+    >>> round(GaussianTradeOff(1.0).least(0.5), 4)
+    0.1587
+    """
+
+    mu: float
+
+    def __post_init__(self) -> None:
+        """Checks mu."""
+        _check("mu", self.mu)
+
+    def log_power(self, log_fpr: npt.ArrayLike) -> FloatArray:
+        """Log of Phi(Phi^-1(q) + mu); see `TradeOff`."""
+        return np.asarray(special.log_ndtr(special.ndtri_exp(np.asarray(log_fpr)) + self.mu))
+
+    def least(self, probability: float) -> float:
+        """Phi(Phi^-1(x) - mu); see `TradeOff`."""
+        return float(special.ndtr(special.ndtri(probability) - self.mu))
+
+
+@dataclass(frozen=True)
+class PointTradeOff:
+    """The curve of (epsilon, delta)-DP (Dong, Roth & Su 2022, equation 4).
+
+    Attributes:
+      epsilon: At least 0.
+      delta: In [0, 1).
+
+    Raises:
+      InputError: If a number is out of range.
+
+    >>> PointTradeOff(0.0, 0.25).least(0.5)
+    0.25
+    """
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        """Checks the fields."""
+        _check("epsilon", self.epsilon)
+        if not 0 <= self.delta < 1:
+            raise InputError(f"delta must be in [0, 1), got {self.delta}")
+
+    def log_power(self, log_fpr: npt.ArrayLike) -> FloatArray:
+        """Log of min(e^epsilon q + delta, 1 - e^-epsilon (1 - delta - q)); see `TradeOff`."""
+        log_fpr = np.asarray(log_fpr, np.float64)
+        with np.errstate(divide="ignore"):
+            near = np.logaddexp(self.epsilon + log_fpr, np.log(self.delta))
+        left = np.maximum(-np.expm1(log_fpr) - self.delta, 0.0)
+        return np.asarray(np.minimum(near, np.log1p(-math.exp(-self.epsilon) * left)).clip(max=0))
+
+    def least(self, probability: float) -> float:
+        """max(0, e^-epsilon (x - delta), 1 - delta - e^epsilon (1 - x)); see `TradeOff`."""
+        growth, offset = math.exp(self.epsilon), -math.expm1(self.epsilon) - self.delta
+        # The last is 1 - delta - e^epsilon (1 - x), without losing a small x beside 1.
+        return max(0.0, (probability - self.delta) / growth, offset + growth * probability)
+
+
+@dataclass(frozen=True, eq=False)
+class TabulatedTradeOff:
+    """A curve that is known at points, and bounded from above between them.
+
+    Attributes:
+      log_fpr: Logs of false positive rates, rising, float64 of shape (points,).
+      log_tpr: Logs of T there, never falling, at most 0, float64 of shape (points,).
+      log_fnr: Logs of the false negative rates of the same tests with the roles of both inputs
+        exchanged, at `log_tnr`: the curve in the other direction; float64 of shape (others,).
+      log_tnr: Logs of what has the false negative rates `log_fnr`, rising, likewise.
+    """
+
+    log_fpr: FloatArray
+    log_tpr: FloatArray
+    log_fnr: FloatArray
+    log_tnr: FloatArray
+
+    def log_power(self, log_fpr: npt.ArrayLike) -> FloatArray:
+        """Log of T at the next point above; see `TradeOff`."""
+        at = np.searchsorted(self.log_fpr, np.asarray(log_fpr, np.float64), side="left")
+        return np.asarray(np.append(self.log_tpr, 0.0)[at])
+
+    def least(self, probability: float) -> float:
+        """The convex hull of the points in both directions; see `TradeOff`."""
+        events, bounds = self._hull
+        return float(np.interp(probability, events, bounds))
+
+    @functools.cached_property
+    def _hull(self) -> tuple[FloatArray, FloatArray]:
+        """The corners of the largest convex function below the least probabilities."""
+        rising = np.concatenate([np.exp(self.log_tpr), np.exp(self.log_tnr), [1.0]])
+        # Between two points an event may be as improbable as at the lower one.
+        below = [
+            np.concatenate([[0.0], np.exp(found[:-1])]) for found in (self.log_fpr, self.log_fnr)
+        ]
+        last = max(float(np.exp(self.log_fpr[-1])), 0.0), float(np.exp(self.log_fnr[-1]))
+        return lower_hull(rising, np.concatenate([*below, [min(*last, 1.0)]]))
+
+
+def lower_hull(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The corners of the lower convex hull of points and (0, 0), by Andrew's monotone chain.
+
+    Args:
+      x: Abscissas, at least 0, float64 of shape (n,).
+      y: Ordinates, at least 0, likewise.
+
+    Returns:
+      The corners' abscissas, rising, and ordinates.
+    """
+    order = np.lexsort((y, x))
+    corners = [(0.0, 0.0)]
+    for point in zip(x[order].tolist(), y[order].tolist(), strict=True):
+        while len(corners) > 1 and _turns_right(corners[-2], corners[-1], point):
+            corners.pop()
+        if point[0] > corners[-1][0]:
+            corners.append(point)
+    hull = np.array(corners)
+    return hull[:, 0], hull[:, 1]
+
+
+def _turns_right(
+    first: tuple[float, float], second: tuple[float, float], third: tuple[float, float]
+) -> bool:
+    (x1, y1), (x2, y2), (x3, y3) = first, second, third
+    return (x2 - x1) * (y3 - y1) <= (y2 - y1) * (x3 - x1)
+
+
+def epsilon_of_curve(curve: TradeOff, delta: float) -> float:
+    """An upper bound on the epsilon that a curve allows at delta, in the direction of T.
+
+    The largest log((T(q) - delta) / q) over the points q of a grid, of which T between two is
+    bounded by its value at the upper one.
+
+    Args:
+      curve: The curve.
+      delta: In (0, 1).
+
+    >>> round(epsilon_of_curve(GaussianTradeOff(1.0), 1e-5), 2)
+    4.4
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = np.log(np.exp(curve.log_power(_GRID[1:])) - delta) - _GRID[:-1]
+    return float(np.max(ratios[~np.isnan(ratios)], initial=0.0))
+
+
+def trade_off_of_tests(tests: OptimalTests) -> TabulatedTradeOff:
+    """The curve of a pair of distributions, by the rates of its likelihood ratio tests.
+
+    Args:
+      tests: The tests, in any order; by Neyman and Pearson no other is above their rates.
+    """
+    with np.errstate(divide="ignore"):
+        log_tpr, log_tnr, log_fnr = np.log(tests.tpr), np.log(tests.tnr), np.log(tests.fnr)
+    return TabulatedTradeOff(
+        *_rising(tests.log_fpr, np.minimum(log_tpr, 0.0)),
+        *_rising(log_fnr, np.minimum(log_tnr, 0.0)),
+    )
+
+
+def trade_off_of_profile(epsilons: npt.ArrayLike, deltas: npt.ArrayLike) -> TabulatedTradeOff:
+    """The curve of a privacy profile delta(epsilon) that holds in both directions.
+
+    T(q) <= e^epsilon q + delta(epsilon) and T(q) <= 1 - e^-epsilon (1 - delta(epsilon) - q) for
+    every epsilon (Dong, Roth & Su 2022, proposition 2.13), so that any epsilons will do.
+
+    Args:
+      epsilons: Epsilons, at least 0, float64 of shape (n,).
+      deltas: Deltas at them, in [0, 1], float64 of shape (n,).
+    """
+    log_tpr = np.zeros_like(_GRID)
+    for epsilon, delta in zip(np.ravel(epsilons), np.ravel(deltas), strict=True):
+        if delta < 1:
+            found = PointTradeOff(float(epsilon), float(delta)).log_power(_GRID)
+            log_tpr = np.minimum(log_tpr, found)
+    return TabulatedTradeOff(_GRID, log_tpr, _GRID, log_tpr)
+
+
+@functools.lru_cache(maxsize=16)
+def zcdp_trade_off(rho: float) -> TabulatedTradeOff:
+    """The curve of rho-zCDP: what the Renyi divergences of the answers of one test allow.
+
+    rho-zCDP (Bun & Steinke 2016, "Concentrated differential privacy", arXiv:1605.02065, definition
+    1.1) bounds the Renyi divergence of every order a > 1 by rho a, in both directions. A test makes
+    one bit of the output, of probability p on one input and q on the other, and no divergence
+    grows by that. So p and q of any test satisfy
+
+        log(p^a q^(1-a) + (1-p)^a (1-q)^(1-a)) <= (a - 1) rho a    for all a > 1, and exchanged.
+
+    T(q) is at most the largest such p. The left side rises with p from q on, so that p is found by
+    bisection, from above.
+
+    Args:
+      rho: At least 0 and finite.
+
+    Raises:
+      InputError: If rho is out of range.
+    """
+    _check("rho", rho)
+    best = np.maximum(np.sqrt(-_GRID / rho), 1.0) if rho else np.full_like(_GRID, _ORDERS[-1])
+    log_tpr = _closed_power(rho)
+    for order in (*_ORDERS, *(1e-3 + factor * best for factor in _NEAR_BEST)):
+        orders = np.maximum(np.broadcast_to(order, _GRID.shape), _ORDERS[0])
+        log_tpr = np.minimum(log_tpr, _largest_power(orders, rho))
+    log_tpr = np.maximum.accumulate(np.maximum(log_tpr, _GRID))
+    # What holds for p and q holds for 1 - q and 1 - p: the curve is its own mirror image. Only a
+    # T well below 1 is found with its digits, so that the image is taken of those alone.
+    at = np.searchsorted(log_tpr, _log1mexp(_GRID), side="left")
+    mirrored = _log1mexp(np.concatenate([[-np.inf], _GRID])[at])
+    mirrored[math.log(0.01) > _GRID] = 0.0
+    log_tpr = np.maximum.accumulate(np.maximum(np.minimum(log_tpr, mirrored), _GRID))
+    return TabulatedTradeOff(_GRID, log_tpr, _GRID, log_tpr)
+
+
+def _closed_power(rho: float) -> FloatArray:
+    """-(sqrt(-log q) - sqrt(rho))^2: the first summand alone, at its best order."""
+    return np.asarray(-np.square(np.maximum(np.sqrt(-_GRID) - math.sqrt(rho), 0.0)))
+
+
+def _largest_power(orders: FloatArray, rho: float) -> FloatArray:
+    """Logs of the largest p that an order for each point allows in both directions, rounded up."""
+    low, high = _GRID.copy(), np.zeros_like(_GRID)
+    most = (orders - 1) * rho * orders
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        is_allowed = (_log_moment(middle, _GRID, orders) <= most) & (
+            _log_moment(_GRID, middle, orders) <= most
+        )
+        low, high = np.where(is_allowed, middle, low), np.where(is_allowed, high, middle)
+    return np.asarray(high)
+
+
+def _log_moment(log_p: FloatArray, log_q: FloatArray, order: FloatArray) -> FloatArray:
+    """log(p^a q^(1-a) + (1-p)^a (1-q)^(1-a)) of two Bernoulli distributions."""
+    hits = order * log_p + (1 - order) * log_q
+    misses = order * _log1mexp(log_p) + (1 - order) * _log1mexp(log_q)
+    return np.asarray(np.logaddexp(hits, misses))
+
+
+def _log1mexp(log_p: FloatArray) -> FloatArray:
+    """log(1 - p), which is finite for what is rounded to p = 1."""
+    return np.asarray(np.log(np.maximum(-np.expm1(log_p), 1e-300)))
+
+
+def _rising(log_from: FloatArray, log_to: FloatArray) -> tuple[FloatArray, FloatArray]:
+    order = np.lexsort((log_to, log_from))
+    return log_from[order], np.maximum.accumulate(log_to[order])
+
+
+def _check(name: str, number: float) -> None:
+    if not 0 <= number < math.inf:
+        raise InputError(f"{name} must be at least 0 and finite, got {number}")

@@ -1,0 +1,567 @@
+r"""The chain of a folder: what an audit wrote, in order, each line with the digest of those before.
+
+`chain.jsonl` begins with the files that say what is audited (config or pool, canaries), and gains a
+line as soon as a round's rows are written, with the digest of each row. Every line has its link,
+the SHA-256 of the link before it and of the line itself, so that no line can be changed, dropped,
+repeated or moved without all later ones being written anew. Lines are only ever added: a run that
+was killed and goes on says so, and its rounds since the last checkpoint come again behind that. A
+last line that a kill has torn counts for nothing.
+
+The chain is also what says which files belong together: scores are of a pool and of rounds, and
+where a file is not what the chain says, it is about something else. Older folders have the digests
+of whole files instead (`sources.json`).
+
+>>> import tempfile
+>>> with tempfile.TemporaryDirectory() as name:
+...     folder = Path(name)
+...     _ = (folder / "coins.csv").write_text("canary_id,included\n0,1\n")
+...     chain = ChainWriter.begin(folder / "chain.jsonl", [folder / "coins.csv"])
+...     _ = (folder / "metrics.csv").write_text("round,loss\n1,0.5\n")
+...     chain.log_round(1, [folder / "metrics.csv"])
+...     read = read_chain(folder / "chain.jsonl")
+...     _ = (folder / "metrics.csv").write_text("round,loss\n1,0.6\n")
+...     sorted(read.rounds), read.broken, read.changed_rows(folder)
+([1], (), (ChangedRow(name='metrics.csv', round=1),))
+"""
+
+import functools
+import hashlib
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from fl_audit.errors import InputError
+from fl_audit.formats.npy_file import opened, read_header
+from fl_audit.formats.text_files import open_foreign, read_foreign, read_json, write_text
+
+# The lines.
+
+
+FORMAT_VERSION = 1
+
+
+class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="what"):
+    """One line; its name is the key `what`, its link the key `link`."""
+
+    link: str = ""
+
+
+class Begun(_Line, frozen=True, tag="begun", kw_only=True):
+    """The first line.
+
+    Attributes:
+      format_version: The version of the format.
+      files: The SHA-256 of each file that says what is audited, by its name.
+      unchained: The number of rounds that an older version had logged before, without a chain.
+    """
+
+    files: dict[str, str]
+    format_version: int = FORMAT_VERSION
+    unchained: int = 0
+
+
+class Logged(_Line, frozen=True, tag="round", kw_only=True):
+    """A round whose rows are written.
+
+    Attributes:
+      round: The round, from 1.
+      rows: The SHA-256 of its row in each log with a row a round, by the log's name.
+      step: The row, from 1, of logs with a row for each model that is released after some rounds;
+        None where none was released after this one.
+      step_rows: The same as `rows` for these logs.
+    """
+
+    round: int
+    rows: dict[str, str]
+    step: int | None = None
+    step_rows: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class Scoring(_Line, frozen=True, tag="scoring", kw_only=True):
+    """A round, from 1, of which `RoundScorer` is about to write the rows."""
+
+    round: int
+
+
+class Saved(_Line, frozen=True, tag="checkpoint", kw_only=True):
+    """A checkpoint.
+
+    Attributes:
+      rounds: The number of completed rounds.
+      files: The SHA-256 of each whole file that the run would go on with, by its name.
+    """
+
+    rounds: int
+    files: dict[str, str]
+
+
+class Resumed(_Line, frozen=True, tag="resumed", kw_only=True):
+    """A run that goes on after so many rounds; those behind them come again."""
+
+    rounds: int
+
+
+class Scored(_Line, frozen=True, tag="scored", kw_only=True):
+    """Scores.
+
+    Attributes:
+      rounds: The number of rounds that they are of.
+      files: The SHA-256 of the score files and of what else is known once the rounds are over.
+    """
+
+    rounds: int
+    files: dict[str, str]
+
+
+class Reported(_Line, frozen=True, tag="reported", kw_only=True):
+    """A report.
+
+    Attributes:
+      files: The SHA-256 of its files, by name.
+      code: The SHA-256 of the code that made it; see `fl_audit.version`.
+    """
+
+    files: dict[str, str]
+    code: str = ""
+
+
+Line = Begun | Logged | Scoring | Saved | Resumed | Scored | Reported
+
+AnyLine = TypeVar("AnyLine", bound=Line)
+
+
+def link_of(line: Line, before: str) -> str:
+    """The link of a line: the SHA-256 of the link before it ("" for none) and of what it says."""
+    return _link(msgspec.json.encode(msgspec.structs.replace(line, link="")), before)
+
+
+def _link(unlinked: bytes, before: str) -> str:
+    """The link of a line's text with an empty link."""
+    return digest(before.encode() + b"\n" + unlinked)
+
+
+def linked(line: AnyLine, before: str) -> AnyLine:
+    """A line with its link behind the one before."""
+    return msgspec.structs.replace(line, link=link_of(line, before))
+
+
+def text_of(line: Line) -> bytes:
+    """A line as the file has it."""
+    return msgspec.json.encode(line) + b"\n"
+
+
+def digest(content: bytes) -> str:
+    """The SHA-256 of some bytes, as hexadecimal digits."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def digest_of(path: Path) -> str:
+    """The SHA-256 of a file, as hexadecimal digits.
+
+    Raises:
+      InputError: The file cannot be read.
+    """
+    try:
+        with open_foreign(path) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def digests_of(files: Iterable[Path]) -> dict[str, str]:
+    """The digests of those files that are there, by name."""
+    return {path.name: digest_of(path) for path in sorted(files) if path.exists()}
+
+
+# The rows of a log: of an array (NPY), or the lines of a CSV behind its header.
+
+
+_LONGEST_ROW = 1 << 16
+"""The most bytes of a line of a CSV that grows with the rounds."""
+
+
+def _last_line(path: Path) -> bytes:
+    """The last line of a CSV, with its end."""
+    with open_foreign(path) as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - _LONGEST_ROW))
+        return file.read().splitlines(keepends=True)[-1]
+
+
+def _rows(path: Path, indices: Sequence[int]) -> Iterator[bytes]:
+    """Some rows of a log, in the order that is asked for; empty where it has no such row."""
+    if path.suffix == ".csv":
+        lines = read_foreign(path).splitlines(keepends=True)[1:]
+        yield from (lines[index] if index < len(lines) else b"" for index in indices)
+        return
+    with opened(path, "a log") as file:
+        header = read_header(file)
+        size = header.num_bytes // max(1, *header.shape[:1])
+        for index in indices:
+            file.seek(header.start + index * size)
+            yield file.read(size)
+
+
+def _digests(logs: Iterable[Path], index: int) -> dict[str, str]:
+    """The digests of a row that was just written, by the log's name; of those that are there."""
+    return {
+        path.name: digest(_last_line(path) if path.suffix == ".csv" else next(_rows(path, [index])))
+        for path in logs
+        if path.exists()
+    }
+
+
+# Writing.
+
+
+class ChainWriter:
+    """Adds lines to a chain; a line is on the disk after the next `flush`.
+
+    Attributes:
+      head: The link of the last line.
+    """
+
+    def __init__(self, path: Path, head: str) -> None:
+        """Goes on behind a line; use `begin` or `go_on` instead."""
+        self._path = path
+        self.head = head
+
+    @classmethod
+    def begin(cls, path: Path, files: Iterable[Path], unchained: int = 0) -> "ChainWriter":
+        """Starts a chain, in place of one that is there.
+
+        Args:
+          path: The path of the chain.
+          files: The files that say what is audited; those that are there.
+          unchained: The number of rounds that were logged without a chain.
+        """
+        first = linked(Begun(files=digests_of(files), unchained=unchained), "")
+        write_text(path, text_of(first).decode())
+        return cls(path, first.link)
+
+    @classmethod
+    def go_on(cls, path: Path) -> "ChainWriter":
+        """Goes on behind the last whole line; a torn one is cut off.
+
+        Raises:
+          InputError: The chain is damaged.
+        """
+        chain = read_chain(path)
+        chain.check(path)
+        if chain.torn:
+            with path.open("r+b") as file:
+                file.truncate(chain.length)
+        return cls(path, chain.lines[-1].link)
+
+    def add(self, line: Line) -> None:
+        """Adds a line."""
+        added = linked(line, self.head)
+        with self._path.open("ab") as file:
+            file.write(text_of(added))
+        self.head = added.link
+
+    def log_round(
+        self,
+        number: int,
+        logs: Iterable[Path],
+        step: int | None = None,
+        step_logs: Iterable[Path] = (),
+    ) -> None:
+        """Adds a round, whose rows the logs hold.
+
+        Args:
+          number: The round, from 1.
+          logs: The logs with a row a round; those that are there. This round's line is the last of
+            a CSV.
+          step: The row, from 1, of `step_logs`; None where this round has none.
+          step_logs: The logs with a row a release; those that are there.
+        """
+        rows = _digests(logs, number - 1)
+        steps = {} if step is None else _digests(step_logs, step - 1)
+        self.add(Logged(round=number, rows=rows, step=step if steps else None, step_rows=steps))
+
+    def flush(self) -> None:
+        """Waits until the lines have reached the disk."""
+        with self._path.open("rb") as file:
+            os.fsync(file.fileno())
+
+
+# Reading.
+
+
+@dataclass(frozen=True)
+class ChangedRow:
+    """A row of a log that is not what the chain says.
+
+    Attributes:
+      name: The name of the log.
+      round: The round, from 1, that it is of.
+    """
+
+    name: str
+    round: int
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """A chain that was read.
+
+    Attributes:
+      lines: The lines, in order.
+      broken: The numbers, from 1, of lines whose link does not follow from the line before.
+      length: The length of the whole lines, in bytes.
+      torn: Whether a last line is cut off behind them.
+    """
+
+    lines: tuple[Line, ...]
+    broken: tuple[int, ...]
+    length: int
+    torn: bool
+
+    def check(self, path: Path) -> None:
+        """Raises an `InputError` where a link does not follow, with the number of the line."""
+        if self.broken:
+            raise InputError(
+                f"{path}: line {self.broken[0]} does not follow from the one before it: lines were "
+                "changed, dropped, repeated or moved"
+            )
+
+    @property
+    def begun(self) -> Begun:
+        """The first line."""
+        first = self.lines[0]
+        assert isinstance(first, Begun)
+        return first
+
+    @functools.cached_property
+    def rounds(self) -> Mapping[int, Logged]:
+        """The last line of each round, by its number; without those that a resumed run dropped."""
+        found: dict[int, Logged] = {}
+        for line in self.lines:
+            if isinstance(line, Logged):
+                found[line.round] = line
+            elif isinstance(line, Resumed):
+                found = {number: kept for number, kept in found.items() if number <= line.rounds}
+        return found
+
+    @property
+    def rounds_again(self) -> int:
+        """The number of rounds that were logged more than once."""
+        return sum(isinstance(line, Logged) for line in self.lines) - len(self.rounds)
+
+    @property
+    def sessions(self) -> int:
+        """The number of times that the run was started or resumed."""
+        return 1 + sum(isinstance(line, Resumed) for line in self.lines)
+
+    def last(self, kind: type[AnyLine]) -> AnyLine | None:
+        """The last line of a kind; None without any."""
+        return next((line for line in reversed(self.lines) if isinstance(line, kind)), None)
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether no round was logged behind the last scores."""
+        kinds = (Logged, Scored, Resumed)
+        last = next((line for line in reversed(self.lines) if isinstance(line, kinds)), None)
+        return isinstance(last, Scored)
+
+    def until(self, link: str) -> "Chain":
+        """The chain up to the line with this link.
+
+        Raises:
+          ValueError: No line has it.
+        """
+        at = [line.link for line in self.lines].index(link) + 1
+        return Chain(self.lines[:at], self.broken, self.length, self.torn)
+
+    def changed_rows(self, folder: Path) -> tuple[ChangedRow, ...]:
+        """The rows that are not what the chain says, of logs that are there.
+
+        Args:
+          folder: The folder of the logs.
+
+        Raises:
+          InputError: A log is damaged.
+        """
+        asked: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
+        for number, line in self.rounds.items():
+            for name, value in line.rows.items():
+                asked[name].append((number - 1, number, value))
+            for name, value in line.step_rows.items():
+                asked[name].append(((line.step or 1) - 1, number, value))
+        changed = []
+        for name, rows in asked.items():
+            path = folder / name
+            if not path.exists():
+                continue
+            found = _rows(path, [index for index, _, _ in rows])
+            changed += [
+                ChangedRow(name, number)
+                for row, (_, number, value) in zip(found, rows, strict=True)
+                if digest(row) != value
+            ]
+        return tuple(changed)
+
+
+def read_chain(path: Path) -> Chain:
+    """Reads a chain; a last line without an end counts for nothing.
+
+    Raises:
+      InputError: The file cannot be read, has no first line, or a line is none of a chain.
+    """
+    lines: list[Line] = []
+    broken: list[int] = []
+    before, length, torn = "", 0, False
+    try:
+        with open_foreign(path) as file:
+            for number, text in enumerate(file, start=1):
+                if not text.endswith(b"\n"):
+                    torn = True
+                    break
+                line = _decoded(path, number, text)
+                unlinked = text[:-1].replace(f'"link":"{line.link}"'.encode(), b'"link":""', 1)
+                if line.link != _link(unlinked, before):
+                    broken.append(number)
+                before = line.link
+                lines.append(line)
+                length += len(text)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    if not lines:
+        raise InputError(f"{path}: is not a chain: has no line")
+    return Chain(tuple(lines), tuple(broken), length, torn)
+
+
+def _decoded(path: Path, number: int, text: bytes) -> Line:
+    try:
+        line: Line = msgspec.json.decode(text, type=Line)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise InputError(f"{path}: line {number} is none of a chain: {error}") from error
+    if isinstance(line, Begun) != (number == 1):
+        raise InputError(f"{path}: line {number}: a chain begins with the line `begun`, and once")
+    if isinstance(line, Begun) and line.format_version != FORMAT_VERSION:
+        raise InputError(
+            f"{path}: format_version is {line.format_version}, must be {FORMAT_VERSION}"
+        )
+    if isinstance(line, Logged | Scoring) and line.round < 1:
+        raise InputError(f"{path}: line {number}: rounds count from 1, got {line.round}")
+    if isinstance(line, Logged) and line.step is not None and line.step < 1:
+        raise InputError(f"{path}: line {number}: steps count from 1, got {line.step}")
+    for name in _names(line):
+        if name in ("", ".", "..") or Path(name).name != name:
+            raise InputError(f"{path}: line {number}: names {name!r}, must name files beside it")
+    return line
+
+
+def _names(line: Line) -> Iterator[str]:
+    for names in (getattr(line, key, {}) for key in ("files", "rows", "step_rows")):
+        yield from names
+
+
+# Which files belong together.
+
+
+class Together(Protocol):
+    """What belongs together in a folder: its scores, and the pool and the rounds that they are of.
+
+    Attributes:
+      rounds: The number of rounds that scores are of; 0 before there are scores.
+    """
+
+    @property
+    def rounds(self) -> int:
+        """The number of rounds that scores are of; 0 before there are scores."""
+
+    def changed(self, folder: Path, names: Iterable[str] | None = None) -> list[str]:
+        """The names of files that are there and hold something else.
+
+        Args:
+          folder: The folder.
+          names: The names of the files to look at; None for all that belong together.
+
+        Raises:
+          InputError: A file cannot be read.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class ChainedFiles:
+    """What belongs together by a chain; see `Together`."""
+
+    chain: Chain
+
+    @property
+    def rounds(self) -> int:
+        """See `Together.rounds`."""
+        scored = self.chain.last(Scored)
+        return 0 if scored is None or not self.chain.is_scored else scored.rounds
+
+    @property
+    def files(self) -> dict[str, str]:
+        """The digests of whole files, but for reports, by name."""
+        scored = self.chain.last(Scored)
+        return self.chain.begun.files | (scored.files if scored is not None else {})
+
+    def changed(self, folder: Path, names: Iterable[str] | None = None) -> list[str]:
+        """See `Together.changed`; rounds behind the last scores have changed all logs."""
+        asked = self.files.keys() if names is None else self.files.keys() & set(names)
+        files = [name for name in sorted(asked) if _is_other(folder / name, self.files[name])]
+        if names is not None:
+            return files
+        rounds = self.chain.rounds.values()
+        logs = [] if self.chain.is_scored else [name for line in rounds for name in line.rows]
+        rows = [row.name for row in self.chain.changed_rows(folder)]
+        return list(dict.fromkeys([*logs, *rows, *files]))
+
+
+class Sources(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What belongs together in a folder of an older version (sources.json); see `Together`.
+
+    Attributes:
+      format_version: The version of the format.
+      rounds: The number of rounds that scores are of; 0 before there are scores.
+      files: The SHA-256 of each file, by its name, as hexadecimal digits.
+    """
+
+    format_version: int
+    rounds: int
+    files: dict[str, str]
+
+    def changed(self, folder: Path, names: Iterable[str] | None = None) -> list[str]:
+        """See `Together.changed`."""
+        asked = self.files.keys() if names is None else self.files.keys() & set(names)
+        return [name for name in sorted(asked) if _is_other(folder / name, self.files[name])]
+
+
+def _is_other(path: Path, expected: str) -> bool:
+    return path.exists() and digest_of(path) != expected
+
+
+def read_together(chain: Path, sources: Path) -> Together | None:
+    """What belongs together in a folder; None where it says nothing, as those of other systems.
+
+    Args:
+      chain: The path of its chain.
+      sources: The path of the digests that older versions wrote.
+
+    Raises:
+      InputError: The file is damaged, of another format version, or names files elsewhere.
+    """
+    if chain.exists():
+        found = read_chain(chain)
+        found.check(chain)
+        return ChainedFiles(found)
+    if not sources.exists():
+        return None
+    older = read_json(sources, Sources, "a record of what belongs together")
+    if older.format_version != 1:
+        raise InputError(f"{sources}: format_version is {older.format_version}, must be 1")
+    for name in older.files:
+        if name in ("", ".", "..") or Path(name).name != name:
+            raise InputError(f"{sources}: names {name!r}, must name files beside it")
+    return older

@@ -1,0 +1,240 @@
+"""Noise that a matrix correlates over rounds: matrix mechanisms, as production runs use them.
+
+Round t is released with row t of C^-1 z, where z is fresh Gaussian noise and C a lower-triangular
+Toeplitz matrix, the strategy (`accounting.toeplitz`). The noise of later rounds takes back part of
+that of earlier ones, so that the model, which adds rounds up, has less noise at the same epsilon.
+
+What is kept from round to round to make it is a `NoiseStream`.
+"""
+
+import functools
+import typing
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from fl_audit.accounting.accountants import MATRIX
+from fl_audit.accounting.buffered_toeplitz import MOST_BUFFERS, BufferedToeplitz, optimise
+from fl_audit.accounting.release import Noise
+from fl_audit.accounting.toeplitz import (
+    Toeplitz,
+    inverse_column,
+    inverse_sqrt_column,
+    sqrt_column,
+)
+from fl_audit.array_types import FloatArray
+from fl_audit.errors import InputError
+from fl_audit.formats.npy_file import read_array
+from fl_audit.formats.run_record import RunRecord
+from fl_audit.kinds.table import PositiveFloat, PositiveInt
+from fl_audit.mechanisms.kind import (
+    ClipAndNoise,
+    MechanismKind,
+    NoisyMechanism,
+    made_to_be_clipped,
+)
+from fl_audit.mechanisms.noise_stream import NoiseStream
+from fl_audit.mechanisms.zeroing import Zeroing
+from fl_audit.number_words import count
+
+if typing.TYPE_CHECKING:
+    import tensorflow_federated as tff
+
+_KEY_OF = {
+    "banded_sqrt": "bands",
+    "banded_inverse_sqrt": "bands",
+    "blt": "buffers",
+    "file": "coefficients",
+}
+"""The key that a strategy needs beside its name."""
+
+_MOST_GROWTH = 1e3
+"""The largest standard deviation of a round's noise, over that of the first round's."""
+
+
+class MatrixFactorisation(
+    NoisyMechanism, frozen=True, kw_only=True, tag_field="kind", tag="matrix_factorisation"
+):
+    """Noise correlated over rounds by a matrix: DP-FTRL with a Toeplitz strategy C.
+
+    The clip norm is fixed: noise is drawn in clip norms of one round and used in later ones, so
+    that no accountant knows a clip norm that moves.
+
+    Attributes:
+      noise_multiplier: Standard deviation, in clip norms, of the independent noise that C^-1
+        correlates. The same epsilon needs a larger multiplier than under independent noise.
+      clip_norm: L2 norm to which updates are clipped.
+      strategy: C: the square root of prefix sums (`sqrt`), its first diagonals (`banded_sqrt`), the
+        inverse of its inverse's first diagonals (`banded_inverse_sqrt`), a buffered linear Toeplitz
+        matrix optimised for one participation in the run (`blt`), or a `file`.
+      bands: Diagonals of `banded_sqrt` and `banded_inverse_sqrt`. Memory holds bands - 1 models;
+        with `sqrt` and `file`, one for each round or coefficient.
+      buffers: Buffers of `blt`, 1 to 10, each a model in memory; 3 are usual.
+      coefficients: The .npy file of C's first column, one number per diagonal.
+      zeroing: The zeroing of updates before they are clipped; none by default.
+    """
+
+    path_keys: ClassVar[tuple[str, ...]] = ("coefficients",)
+
+    clip_norm: PositiveFloat
+    strategy: Literal["banded_sqrt", "sqrt", "blt", "banded_inverse_sqrt", "file"]
+    bands: PositiveInt | None = None
+    buffers: PositiveInt | None = None
+    coefficients: str | None = None
+    zeroing: Zeroing | None = None
+
+    def __post_init__(self) -> None:
+        """Checks that the strategy has its key, and no other strategy's."""
+        super().__post_init__()
+        needed = _KEY_OF.get(self.strategy)
+        for key in ("bands", "buffers", "coefficients"):
+            is_set = getattr(self, key) is not None
+            if key == needed and not is_set:
+                raise ValueError(f"strategy {self.strategy!r} needs {key}")
+            if key != needed and is_set:
+                needs = f"needs {needed}" if needed else "needs no other key"
+                raise ValueError(f"{key} is not for strategy {self.strategy!r}, which {needs}")
+        if self.buffers is not None and self.buffers > MOST_BUFFERS:
+            raise ValueError(f"buffers must be from 1 to {MOST_BUFFERS}, got {self.buffers}")
+
+
+# The matrix, and how its noise is made.
+
+
+@functools.lru_cache(maxsize=64)
+def _buffered(buffers: int, num_rounds: int) -> BufferedToeplitz:
+    return optimise(buffers, num_rounds)
+
+
+@functools.lru_cache(maxsize=16)
+def strategy_of(table: MatrixFactorisation, num_rounds: int) -> Toeplitz:
+    """The matrix C of a table for a number of rounds.
+
+    Raises:
+      InputError: The file of coefficients is missing, damaged, or no strategy.
+    """
+    bands = min(table.bands or num_rounds, num_rounds)
+    match table.strategy:
+        case "sqrt" | "banded_sqrt":
+            return Toeplitz.of(sqrt_column(bands), num_rounds)
+        case "banded_inverse_sqrt":
+            return Toeplitz.of(inverse_column(inverse_sqrt_column(bands), num_rounds), num_rounds)
+        case "blt":
+            buffered = _buffered(table.buffers or 1, num_rounds)
+            return Toeplitz.of(buffered.column(num_rounds), num_rounds)
+        case "file":
+            return _from_file(Path(table.coefficients or ""), num_rounds)
+        case _:
+            typing.assert_never(table.strategy)
+
+
+def stream_of(table: MatrixFactorisation, num_rounds: int) -> NoiseStream:
+    """How the noise of a table's rounds is made.
+
+    Raises:
+      InputError: As `strategy_of` raises it.
+    """
+    match table.strategy:
+        case "blt":
+            buffered = _buffered(table.buffers or 1, num_rounds)
+            weights = tuple(-scale for scale in buffered.scales)
+            return NoiseStream(1.0, weights, decays=buffered.decays)
+        case "banded_inverse_sqrt":
+            fresh, *past = inverse_sqrt_column(min(table.bands or 1, num_rounds)).tolist()
+            return NoiseStream(fresh, tuple(past), keeps_fresh=True)
+        case _:
+            first, *below = strategy_of(table, num_rounds).first_column
+            return NoiseStream(1 / first, tuple(-entry / first for entry in below))
+
+
+def _from_file(path: Path, num_rounds: int) -> Toeplitz:
+    column: FloatArray = read_array(path, "the first column of a matrix (mechanism.coefficients)")
+    name = f"mechanism.coefficients: {path}"
+    if column.ndim != 1 or column.dtype.kind not in "fiu" or column.size == 0:
+        raise InputError(
+            f"{name}: must be numbers of shape (bands,), the first column of the strategy, got "
+            f"{column.dtype} of shape {column.shape}"
+        )
+    column = column.astype(np.float64)
+    if not np.isfinite(column).all() or column[0] <= 0:
+        raise InputError(f"{name}: must be finite numbers, the first of them above 0")
+    strategy = Toeplitz.of(column, num_rounds)
+    with np.errstate(over="ignore", invalid="ignore"):
+        variances = np.cumsum(np.square(strategy.inverse))
+    if not variances[-1] <= _MOST_GROWTH**2 * variances[0]:
+        raise InputError(
+            f"{name}: the noise of round {num_rounds} would be more than {_MOST_GROWTH:g} times "
+            "that of the first, as the inverse of this matrix grows; must be the first column of "
+            "C, not of its inverse"
+        )
+    return strategy
+
+
+# The mechanism.
+
+
+def _noise(table: MatrixFactorisation, expected_cohort: float) -> Noise:
+    return MATRIX.noise(table.multiplier, table.multiplier)
+
+
+def _aggregator(
+    table: MatrixFactorisation, expected_cohort: float, num_rounds: int
+) -> "tff.aggregators.UnweightedAggregationFactory":
+    from fl_audit.mechanisms.aggregations import MatrixFactory
+
+    return MatrixFactory(
+        noise_multiplier=table.multiplier,
+        clip_norm=table.clip_norm,
+        stream=stream_of(table, num_rounds),
+        expected_cohort=expected_cohort,
+    )
+
+
+def _clip_and_noise(table: MatrixFactorisation, state: Any) -> ClipAndNoise:
+    del state  # the clip norm is fixed
+    return ClipAndNoise(table.clip_norm, table.multiplier * table.clip_norm)
+
+
+def _clip_words(table: MatrixFactorisation) -> str:
+    return f"Updates are clipped to norm {table.clip_norm:g}"
+
+
+def _noise_words(table: MatrixFactorisation, record: RunRecord) -> str:
+    multiplier = record.release.noise.noise_multiplier
+    return (
+        f"; Gaussian noise of {multiplier:g} clip norms, correlated over rounds by "
+        f"{_strategy_words(table)}, is added to their sum"
+    )
+
+
+def _strategy_words(table: MatrixFactorisation) -> str:
+    match table.strategy:
+        case "sqrt":
+            return "the inverse square root of the prefix-sum matrix"
+        case "banded_sqrt":
+            return f"the inverse of a square root of {count(table.bands or 1, 'band')}"
+        case "banded_inverse_sqrt":
+            return f"an inverse square root of {count(table.bands or 1, 'band')}"
+        case "blt":
+            return f"a buffered linear Toeplitz matrix of {count(table.buffers or 1, 'buffer')}"
+        case "file":
+            return "the inverse of a Toeplitz matrix from a file"
+        case _:
+            typing.assert_never(table.strategy)
+
+
+MATRIX_FACTORISATION = MechanismKind(
+    table=MatrixFactorisation,
+    round_noise=_noise,
+    make_aggregator=_aggregator,
+    clip_and_noise=_clip_and_noise,
+    canary_norm=made_to_be_clipped,
+    noise_law=MATRIX,
+    divides_by="expected_cohort",
+    correlation=strategy_of,
+    why_not_checked="the noise of a round is not independent of that of other rounds",
+    why_not_replayed=None,
+    clip_words=_clip_words,
+    noise_words=_noise_words,
+)

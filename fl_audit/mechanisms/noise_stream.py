@@ -1,0 +1,29 @@
+"""The rows of C^-1 z, one after the other, from a few vectors that are kept between them.
+
+Solving C x = z row by row needs the last bands - 1 rows of x; where C^-1 has few bands, the last
+rows of z; and where C is a buffered linear Toeplitz matrix, its buffers (McMahan et al. 2024,
+arXiv:2408.08868, algorithm 3).
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class NoiseStream:
+    """How the noise of a round is made of fresh noise and of kept vectors.
+
+    The noise is `fresh` times the fresh noise and `weights` times the kept vectors, which start at
+    zero. Then the kept vectors move on: with `decays` each is decayed and the noise is added to it;
+    without, they are the last vectors of fresh noise (`keeps_fresh`) or of noise, newest first.
+
+    Attributes:
+      fresh: The weight of the round's fresh noise.
+      weights: The weight of each kept vector.
+      decays: The decay of each kept vector; None where they are past vectors.
+      keeps_fresh: Whether past vectors are of fresh noise.
+    """
+
+    fresh: float
+    weights: tuple[float, ...]
+    decays: tuple[float, ...] | None = None
+    keeps_fresh: bool = False

@@ -1,0 +1,385 @@
+"""The participation patterns in which every client draws its own rounds, of those that draw.
+
+- `cyclic_poisson`: groups take turns, and each client of a group joins by a coin;
+- `balls_in_bins`: groups take turns, and each client draws its group;
+- `random_allocation`: each client draws k of all rounds;
+- `b_min_sep`: each client joins by a coin, and rests after each participation.
+
+Such draws are independent, so that who participates says nothing of others, and the size of a round
+is random. Canaries draw as clients do, or are placed:
+
+>>> from fl_audit.participation.schedule import Roster
+>>> roster = Roster([f"client-{i}" for i in range(6)], included=np.array([True, False]))
+>>> config = RandomAllocation(rounds=6, clients_per_round=2)
+>>> schedule = random_allocation_schedule(config, 0, roster)
+>>> schedule.client_attendance.sampling  # 2 clients a round of 6 are 2 rounds of 6 for each
+AllocatedRounds(number=2, rounds=6)
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from fl_audit.accounting.release import (
+    AllocatedRounds,
+    BallsInBinsSampling,
+    CyclicPoissonSampling,
+    MinSeparationSampling,
+    Sampling,
+)
+from fl_audit.array_types import IndexArray
+from fl_audit.errors import InputError
+from fl_audit.formats.run_record import RunRecord
+from fl_audit.kinds.table import PositiveInt
+from fl_audit.number_words import count, significant
+from fl_audit.participation.patterns import check_groups
+from fl_audit.participation.placement import (
+    DrawnParticipation,
+    check_placement,
+    place,
+    placement_words,
+)
+from fl_audit.participation.schedule import (
+    Attendance,
+    CanaryAttendance,
+    Draw,
+    ParticipationPattern,
+    Presentations,
+    Roster,
+    Schedule,
+    check_cohort_size,
+    included_among,
+)
+from fl_audit.seeds import Stream, generator
+
+
+class OwnDraws(DrawnParticipation, frozen=True, kw_only=True):
+    """The keys of patterns in which every client draws its own rounds.
+
+    Attributes:
+      clients_per_round: Expected cohort of real clients.
+      canaries: Rounds of canaries. `like_clients`: sampled as clients are. `repeats`:
+        `canary_repeats` random rounds; `last_rounds`: a Poisson number of participations at the
+        end.
+    """
+
+    canaries: Literal["like_clients", "repeats", "last_rounds"] = "like_clients"
+
+
+_Drawn = Callable[[IndexArray, Stream], Draw]
+
+
+@dataclass(frozen=True)
+class _Law:
+    """How rounds are drawn, for accounting, and the mean share of members in a round."""
+
+    sampling: Sampling
+    share: float
+
+
+def _schedule(config: OwnDraws, seed: int, roster: Roster, law: _Law, drawn: _Drawn) -> Schedule:
+    """The schedule of clients and canaries by draws of the same law, or of placed canaries.
+
+    Args:
+      config: The participation table.
+      seed: The seed of the run.
+      roster: The clients and canaries.
+      law: How rounds are drawn.
+      drawn: The function from members and a random stream to their rounds.
+    """
+    check_placement(config, config.canaries)
+    clients = drawn(np.arange(roster.num_clients), Stream.CLIENT_ROUNDS)
+    dealt = drawn(roster.pool, Stream.CANARY_ROUNDS)
+    sampling, share = law.sampling, law.share
+    return Schedule(
+        num_rounds=config.rounds,
+        client_attendance=Attendance(clients, share * roster.num_clients, sampling),
+        canary_attendance=(
+            CanaryAttendance(
+                included_among(dealt, roster.included),
+                share * int(roster.included.sum()),
+                sampling,
+                dealt,
+            )
+            if config.canaries == "like_clients"
+            else place(config, config.canaries, seed, roster, share * roster.num_clients)
+        ),
+    )
+
+
+def _canary_rounds(config: OwnDraws) -> str:
+    return placement_words(config, config.canaries)
+
+
+# Poisson sampling in groups that take turns.
+
+
+class CyclicPoisson(OwnDraws, frozen=True, kw_only=True, tag_field="kind", tag="cyclic_poisson"):
+    """Poisson sampling from one group of clients after another.
+
+    Clients are split at random into `separation` groups of one size or one less, once
+    (Choquette-Choo et al. 2023, arXiv:2306.08153, algorithm 2). Under a matrix with at most as many
+    bands as groups the coins count for privacy, as under independent noise.
+
+    Attributes:
+      clients_per_round: Expected cohort of real clients.
+      separation: Number of groups; a group's rounds are so many rounds apart.
+      canaries: Rounds of canaries. `like_clients`: sampled as clients are. `repeats`:
+        `canary_repeats` random rounds; `last_rounds`: a Poisson number of participations at the
+        end.
+    """
+
+    separation: PositiveInt
+
+
+def cyclic_poisson_schedule(config: CyclicPoisson, seed: int, roster: Roster) -> Schedule:
+    """Schedules each group in turn, its members by coins. A round may be empty.
+
+    Raises:
+      InputError: The groups are smaller than the cohort, or keys about canaries contradict each
+        other.
+    """
+    check_groups(config.clients_per_round, config.separation, roster.num_clients)
+    probability = config.clients_per_round * config.separation / roster.num_clients
+    sampling = CyclicPoissonSampling(
+        probability, config.separation, -(-config.rounds // config.separation)
+    )
+
+    def attending(members: IndexArray, stream: Stream) -> Draw:
+        order = generator(seed, stream).permutation(members)
+        groups = [np.sort(group) for group in np.array_split(order, config.separation)]
+
+        def draw(round_index: int) -> IndexArray:
+            group = groups[round_index % config.separation]
+            coins = generator(seed, stream, round_index).random(len(group))
+            drawn: IndexArray = group[coins < probability]
+            return drawn
+
+        return draw
+
+    law = _Law(sampling, probability / config.separation)
+    return _schedule(config, seed, roster, law, attending)
+
+
+def _cyclic_client_rounds(record: RunRecord, config: CyclicPoisson) -> str:
+    probability = significant(config.clients_per_round * config.separation / record.num_clients)
+    return (
+        f"Clients are split into {count(config.separation, 'group')} that take turns, and are "
+        f"Poisson-sampled in them: each joins each round of its group with probability "
+        f"{probability}, {count(config.clients_per_round, 'client')} a round on average."
+    )
+
+
+CYCLIC_POISSON = ParticipationPattern(
+    table=CyclicPoisson,
+    schedule=cyclic_poisson_schedule,
+    client_rounds=_cyclic_client_rounds,
+    canary_rounds=_canary_rounds,
+    names_clients=False,
+)
+
+
+# Balls in bins.
+
+
+class BallsInBins(OwnDraws, frozen=True, kw_only=True, tag_field="kind", tag="balls_in_bins"):
+    """Each client draws a group; groups participate in turn (Chua et al. 2024, arXiv:2412.16802).
+
+    There are as many groups as `clients_per_round` allows, of that many clients at most on average.
+    Each client is in every round of its group. Where the group hides it, it is hidden among all
+    groups, under independent noise and under a matrix with fewer bands.
+    """
+
+
+def balls_in_bins_schedule(config: BallsInBins, seed: int, roster: Roster) -> Schedule:
+    """Schedules the groups in turn. A round may be empty.
+
+    Raises:
+      InputError: The cohort exceeds the population, or keys about canaries contradict each other.
+    """
+    check_cohort_size(config.clients_per_round, roster.num_clients)
+    bins = _bins(config, roster.num_clients)
+
+    def drawn(members: IndexArray, stream: Stream) -> Draw:
+        bin_of = generator(seed, stream).integers(bins, size=len(members))
+        groups = [members[bin_of == index] for index in range(min(bins, config.rounds))]
+        return lambda round_index: groups[round_index % bins]
+
+    law = _Law(BallsInBinsSampling(bins, config.rounds), 1 / bins)
+    return _schedule(config, seed, roster, law, drawn)
+
+
+def _bins(config: BallsInBins, num_clients: int) -> int:
+    return -(-num_clients // config.clients_per_round)
+
+
+def _bins_client_rounds(record: RunRecord, config: BallsInBins) -> str:
+    bins = _bins(config, record.num_clients)
+    return (
+        f"Each client draws one of {count(bins, 'group')} that take turns, "
+        f"{significant(record.num_clients / bins)} clients a round on average."
+    )
+
+
+BALLS_IN_BINS = ParticipationPattern(
+    table=BallsInBins,
+    schedule=balls_in_bins_schedule,
+    client_rounds=_bins_client_rounds,
+    canary_rounds=_canary_rounds,
+    names_clients=False,
+)
+
+
+# Random allocation.
+
+
+class RandomAllocation(
+    OwnDraws, frozen=True, kw_only=True, tag_field="kind", tag="random_allocation"
+):
+    """Each client samples k of all rounds (Feldman & Shenfeld 2025, arXiv:2502.12773).
+
+    The number k is as near as a whole one gets to `clients_per_round` times `rounds` over the
+    number of real clients.
+    """
+
+
+def random_allocation_schedule(config: RandomAllocation, seed: int, roster: Roster) -> Schedule:
+    """Schedules each client in the rounds that it drew, uniformly without replacement.
+
+    Raises:
+      InputError: The cohort exceeds the population, a client would be in no round, or keys about
+        canaries contradict each other.
+    """
+    check_cohort_size(config.clients_per_round, roster.num_clients)
+    number = _rounds_of_each(config, roster.num_clients)
+    if number == 0:
+        raise InputError(
+            f"participation.clients_per_round: {config.clients_per_round} of {roster.num_clients} "
+            f"real clients in {config.rounds} rounds are less than a round for each; must be at "
+            f"least {-(-roster.num_clients // config.rounds)}"
+        )
+
+    def drawn(members: IndexArray, stream: Stream) -> Draw:
+        rounds = _without_replacement(generator(seed, stream), config.rounds, number, len(members))
+        everybody = np.repeat(members, number)
+        return Presentations(everybody, rounds.ravel(), config.rounds).of
+
+    law = _Law(AllocatedRounds(number, config.rounds), number / config.rounds)
+    return _schedule(config, seed, roster, law, drawn)
+
+
+def _rounds_of_each(config: RandomAllocation, num_clients: int) -> int:
+    return round(config.clients_per_round * config.rounds / num_clients)
+
+
+def _without_replacement(
+    random: np.random.Generator, population: int, number: int, members: int
+) -> IndexArray:
+    """Uniform samples without replacement, one a row, int64 of shape (members, number).
+
+    It is Floyd's algorithm (Bentley & Floyd 1987) for all members at once: each next draw is from
+    one number more, and takes that number where it would repeat another.
+    """
+    drawn = np.empty((members, number), np.int64)
+    for done in range(number):
+        last = population - number + done
+        fresh = random.integers(last + 1, size=members)
+        repeats = (drawn[:, :done] == fresh[:, None]).any(axis=1)
+        drawn[:, done] = np.where(repeats, last, fresh)
+    return drawn
+
+
+def _allocated_client_rounds(record: RunRecord, config: RandomAllocation) -> str:
+    number = _rounds_of_each(config, record.num_clients)
+    return (
+        f"Each client draws {count(number, 'round')} of {config.rounds}, "
+        f"{significant(number * record.num_clients / config.rounds)} clients a round on average."
+    )
+
+
+RANDOM_ALLOCATION = ParticipationPattern(
+    table=RandomAllocation,
+    schedule=random_allocation_schedule,
+    client_rounds=_allocated_client_rounds,
+    canary_rounds=_canary_rounds,
+    names_clients=False,
+)
+
+
+# Coins, and a rest after each participation.
+
+
+class BMinSep(OwnDraws, frozen=True, kw_only=True, tag_field="kind", tag="b_min_sep"):
+    """Poisson sampling of clients that were in none of the last `separation` - 1 rounds.
+
+    So two rounds of a client are `separation` apart at least, and at random beyond that, where
+    groups of `cyclic_poisson` are fixed. Clients rest before the first round as often as later.
+
+    Attributes:
+      separation: Least distance of a client's participations, in rounds; 1 for no limit.
+    """
+
+    separation: PositiveInt
+
+
+def b_min_sep_schedule(config: BMinSep, seed: int, roster: Roster) -> Schedule:
+    """Schedules each client by coins whose probability makes rounds as large as asked for.
+
+    Raises:
+      InputError: Resting clients leave too few, or keys about canaries contradict each other.
+    """
+    check_cohort_size(config.clients_per_round, roster.num_clients)
+    largest = roster.num_clients // config.clients_per_round
+    if config.separation > largest:
+        raise InputError(
+            f"participation.separation: where clients rest for {config.separation - 1} rounds, "
+            f"{roster.num_clients} of them cannot fill rounds of {config.clients_per_round}; must "
+            f"be at most {largest}"
+        )
+    share = config.clients_per_round / roster.num_clients
+    coin = _coin(config, roster.num_clients)
+
+    def drawn(members: IndexArray, stream: Stream) -> Draw:
+        return _rested(members, generator(seed, stream), coin, config)
+
+    law = _Law(MinSeparationSampling(coin, config.separation, config.rounds), share)
+    return _schedule(config, seed, roster, law, drawn)
+
+
+def _coin(config: BMinSep, num_clients: int) -> float:
+    """The probability p for who does not rest, of a share p / (1 + (separation - 1) p) of all."""
+    size = config.clients_per_round
+    return size / (num_clients - (config.separation - 1) * size)
+
+
+def _rested(members: IndexArray, random: np.random.Generator, coin: float, config: BMinSep) -> Draw:
+    rest = config.separation - 1
+    resting = random.random(len(members)) < rest * coin / (1 + rest * coin)
+    left = random.integers(1, max(rest, 1) + 1, size=len(members))
+    rounds = resting * left + random.geometric(coin, len(members)) - 1
+    who, when = [members[:0]], [rounds[:0]]
+    while (is_within := rounds < config.rounds).any():
+        members, rounds = members[is_within], rounds[is_within]
+        who.append(members)
+        when.append(rounds)
+        rounds = rounds + rest + random.geometric(coin, len(members))
+    return Presentations(np.concatenate(who), np.concatenate(when), config.rounds).of
+
+
+def _separated_client_rounds(record: RunRecord, config: BMinSep) -> str:
+    coin = significant(_coin(config, record.num_clients))
+    return (
+        f"A client that was in none of the last {count(config.separation - 1, 'round')} joins with "
+        f"probability {coin}, {count(config.clients_per_round, 'client')} a round on average."
+    )
+
+
+B_MIN_SEP = ParticipationPattern(
+    table=BMinSep,
+    schedule=b_min_sep_schedule,
+    client_rounds=_separated_client_rounds,
+    canary_rounds=_canary_rounds,
+    names_clients=False,
+)

@@ -1,0 +1,478 @@
+"""The release sheet of a finished run, from its report and what its operator states.
+
+Nothing is invented: a line says what the run recorded, what accounting computed, what the audit
+measured or what the operator stated, each with that evidence. What nobody said is "not stated".
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from fl_audit.accounting import Accounting, FullGuarantee, noise_law_named
+from fl_audit.checks import Arrival
+from fl_audit.config import Config, ReleaseStatement
+from fl_audit.config.file import parse_tables
+from fl_audit.errors import InputError
+from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.run_record import RunRecord
+from fl_audit.formats.text_files import read_foreign, read_toml
+from fl_audit.kinds.table import Table
+from fl_audit.number_words import count, lower_bound_text, significant, upper_bound_text
+from fl_audit.participation.schedule import client_rounds
+from fl_audit.release_sheet.selection import SweepRuns
+from fl_audit.release_sheet.sheet import NOT_AUDITED, Line, ReleaseSheet, laid_out
+from fl_audit.report.checks import checks_words, failed_checks, title_of_check
+from fl_audit.report.headline import headline
+from fl_audit.report.report import Checks, Report
+from fl_audit.report.risk import attacker_risks, mu_words, profile_words, rho_words
+from fl_audit.report.terminal import arrival_words
+from fl_audit.report.words import ACCOUNTANT_TITLES, mechanism_words, rounds_done
+from fl_audit.verdict import Verdict
+from fl_audit.verdict.decision import detectable_words
+
+STATED = "stated by the operator"
+COMPUTED = "computed from run.json"
+RECORDED = "recorded by the run"
+CONFIGURED = "from the config"
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """The files that a sheet is about.
+
+    Attributes:
+      folder: The name of the run's folder.
+      digests: The SHA-256 of files of the folder by name, in hexadecimal digits.
+      commitment: The name of a commitment in the folder; None without one.
+    """
+
+    folder: str
+    digests: Mapping[str, str]
+    commitment: str | None = None
+
+
+def read_provenance(folder: RunFolder) -> Provenance:
+    """The digests of a run's config, record and report, and whether it has a commitment.
+
+    Raises:
+      InputError: A file cannot be read.
+    """
+    files = (folder.config, folder.record, folder.report_json)
+    digests = {path.name: hashlib.sha256(read_foreign(path)).hexdigest() for path in files}
+    commitment = folder.path / "commitment.json"
+    return Provenance(
+        folder.path.resolve().name, digests, commitment.name if commitment.exists() else None
+    )
+
+
+class _StatementFile(Table, frozen=True):
+    """A file with what the operator states."""
+
+    release: ReleaseStatement
+
+
+def read_statement(path: Path) -> ReleaseStatement:
+    """Reads what an operator states, the table [release] of a TOML file.
+
+    Raises:
+      InputError: The file is not TOML, or has another table or key.
+    """
+    return parse_tables(read_toml(path), _StatementFile, str(path)).release
+
+
+def sheet_of_run(
+    report: Report,
+    statement: ReleaseStatement,
+    provenance: Provenance,
+    sweep: SweepRuns | None = None,
+) -> ReleaseSheet:
+    """The release sheet of a finished run.
+
+    Args:
+      report: The report of the run.
+      statement: What the operator states.
+      provenance: The run's files.
+      sweep: The sweep that the run is part of; None where it is not known to be part of any.
+
+    Raises:
+      InputError: The report is of scores alone, of which nothing is known that could be released.
+    """
+    run, config, analytical = report.run, report.config, report.analytical
+    if run is None or config is None or analytical is None:
+        raise InputError("a release sheet needs the report of a run, not of scores alone")
+    found = {
+        **_release(run, statement),
+        **_protection(run, config, analytical, statement),
+        **_guarantee(report, run, analytical, statement),
+        **_accesses(run, statement, sweep),
+        **_audit(report),
+        "risks": _risks(statement),
+        **_provenance(report, run, config, provenance),
+    }
+    day = run.finished.partition("T")[0]
+    return laid_out(
+        statement.name or f"{run.task}, run {provenance.folder}",
+        f"Filled by fl-audit {report.fl_audit_version} from a run"
+        + (f" that was finished on {day}" if day else ""),
+        found,
+    )
+
+
+def _stated(text: str | None) -> list[Line]:
+    return [] if text is None else [Line(text, STATED)]
+
+
+def _release(run: RunRecord, statement: ReleaseStatement) -> dict[str, list[Line]]:
+    model = f"A model of {run.dim:,} parameters after {rounds_done(run)} ({run.task})."
+    return {
+        "released": [Line(model, RECORDED), *_stated(statement.released)],
+        "released_to": _stated(statement.released_to),
+        "data": [
+            Line(f"{count(run.num_clients, 'client')}.", RECORDED),
+            *_stated(statement.data),
+        ],
+        "contact": _stated(statement.contact),
+    }
+
+
+def _protection(
+    run: RunRecord, config: Config, analytical: Accounting, statement: ReleaseStatement
+) -> dict[str, list[Line]]:
+    relation = analytical.neighbours
+    unit = "One client, with everything that it sends in all its rounds"
+    return {
+        "unit": [
+            Line(f"{unit}.", COMPUTED),
+            *(_stated(statement.unit) or [Line("What a client is: not stated.", "")]),
+        ],
+        "adjacency": [Line(f"{relation[0].upper()}{relation[1:]}.", COMPUTED)],
+        "trust_model": _stated(statement.trust_model),
+        "mechanism": [Line(mechanism_words(run, config.mechanism), CONFIGURED)],
+        "participation": [Line(client_rounds(run, config.participation), CONFIGURED)],
+    }
+
+
+# The guarantee: claim, upper bound, curve, risk, accountant, assumptions.
+
+
+def claim_words(verdict: Verdict | None) -> str:
+    """The claim that was tested, in words."""
+    if verdict is None:
+        return "No claim was made."
+    return f"For a {verdict.claim.whom}: {verdict.claim.words}."
+
+
+def _guarantee(
+    report: Report, run: RunRecord, analytical: Accounting, statement: ReleaseStatement
+) -> dict[str, list[Line]]:
+    dp_accounting = run.versions.get("dp-accounting", "of unknown version")
+    return {
+        "claim": [Line(claim_words(report.verdict), CONFIGURED)],
+        "guarantee": [_upper_bound(analytical)],
+        "curve": list(_curves(report)),
+        "risk": list(_plain_risk(report)),
+        "accountant": [
+            Line(
+                f"{', '.join(_accountants(analytical))}, by dp-accounting {dp_accounting} and "
+                f"fl-audit {report.fl_audit_version}.",
+                RECORDED,
+            )
+        ],
+        "assumptions": list(_assumptions(report, run, analytical, statement)),
+    }
+
+
+def _accountants(analytical: Accounting) -> dict[str, None]:
+    """The titles of the accountants that know an epsilon of a client, in order."""
+    known = [by for by in analytical.client.by_accountant if by.epsilon is not None]
+    return dict.fromkeys(
+        ACCOUNTANT_TITLES.get(by.accountant, by.accountant)
+        for by in known or analytical.client.by_accountant
+    )
+
+
+def _upper_bound(analytical: Accounting) -> Line:
+    client = analytical.client
+    if client.epsilon is None:
+        return Line(f"None known: {client.by_accountant[0].reason}.", COMPUTED)
+    rounds = client.participations
+    often = "" if rounds is None else f", which participates in up to {count(rounds, 'round')}"
+    return Line(
+        f"ε ≤ {upper_bound_text(client.epsilon)} at δ = {significant(analytical.delta)} for a "
+        f"client{often}.",
+        COMPUTED,
+    )
+
+
+def _against(report: Report) -> dict[str, FullGuarantee]:
+    """The guarantees to a client in full by attacker; one where both attackers face the same."""
+    full = {
+        name: against.in_full.client
+        for name, against in report.attackers.items()
+        if against.in_full is not None
+    }
+    if len(set(full.values())) == 1:
+        return {"Any attacker": next(iter(full.values()))}
+    words = {
+        "knows_rounds": "Attacker who knows the participation schedule",
+        "does_not_know_rounds": "Attacker who does not know the schedule",
+    }
+    return {words[name]: found for name, found in full.items()}
+
+
+def _curves(report: Report) -> Iterator[Line]:
+    for attacker, full in _against(report).items():
+        if full.mu is None and not full.profile:
+            yield Line(f"{attacker}: {full.unknown}.", COMPUTED)
+            continue
+        yield Line(
+            f"{attacker}: μ {mu_words(full)} (Gaussian DP); ρ {rho_words(full)} (zCDP); "
+            f"ε at δ: {profile_words(full)}.",
+            COMPUTED,
+        )
+
+
+def _plain_risk(report: Report) -> Iterator[Line]:
+    for attacker, full in _against(report).items():
+        if not full.found:
+            yield Line(f"{attacker}: nothing limits what is found.", COMPUTED)
+            continue
+        shares = (
+            f"{upper_bound_text(100 * at.true_positive_rate)} % at "
+            f"{100 * at.false_positive_rate:g} %"
+            for at in full.found
+        )
+        yield Line(
+            f"{attacker} finds at most so many of the participating clients at so many false "
+            f"alarms: {', '.join(shares)}.",
+            COMPUTED,
+        )
+
+
+def _assumptions(
+    report: Report, run: RunRecord, analytical: Accounting, statement: ReleaseStatement
+) -> Iterator[Line]:
+    """Each assumption of accounting with who checked it."""
+    law = noise_law_named(run.release.noise.law)
+    for index, text in enumerate(analytical.assumes):
+        if text == law.noise_assumption:
+            yield Line(text, _noise_evidence(report.checks))
+        elif text in law.release_assumptions:
+            yield Line(text, "by construction of the accountant")
+        elif index == 0:
+            yield Line(text, NOT_AUDITED)
+        else:
+            yield Line(text, "recorded for this run; production not audited")
+    yield from _stated(statement.assumptions)
+
+
+def _noise_evidence(checks: Checks | None) -> str:
+    if checks is None or not checks.results:
+        return NOT_AUDITED
+    if failed := failed_checks(checks):
+        return f"checks of the aggregates FAILED: {', '.join(failed)}"
+    return f"measured: {len(checks.results)} checks of the aggregates passed; floating point not"
+
+
+# Every access to the data.
+
+
+def _accesses(
+    run: RunRecord, statement: ReleaseStatement, sweep: SweepRuns | None
+) -> dict[str, list[Line]]:
+    return {
+        "accesses": list(_noised(run)),
+        "unprotected": list(_not_noised(run, statement)),
+        "earlier_runs": [*_runs_of(sweep), *_stated(statement.earlier_runs)],
+        "selection": list(_selection(sweep)),
+    }
+
+
+def _noised(run: RunRecord) -> Iterator[Line]:
+    participants = significant(run.release.denominator.expected)
+    yield Line(
+        f"{rounds_done(run)}: the sum of clipped updates of about {participants} participants a "
+        "round.",
+        "recorded; counted by the accountant",
+    )
+    if run.release.noise.count_noise_stddev:
+        yield Line(
+            "In each round the number of updates below the clip norm, which moves it.",
+            "recorded; counted by the accountant",
+        )
+
+
+def _not_noised(run: RunRecord, statement: ReleaseStatement) -> Iterator[Line]:
+    uncounted = "recorded; NOT counted by the accountant"
+    yield Line("The participants' mean training loss of each round (metrics.csv).", uncounted)
+    yield Line(
+        f"Accuracy: {run.accuracy_description}. Whether that data is clients' is not known here.",
+        uncounted,
+    )
+    if run.release.zeroing == "adaptive":
+        yield Line("The quantile of updates above which they are zeroed.", uncounted)
+    yield from _stated(statement.metrics) or [
+        Line("Which of these numbers leave the operator's hands: not stated.", "")
+    ]
+
+
+def _runs_of(sweep: SweepRuns | None) -> Iterator[Line]:
+    if sweep is None:
+        return
+    unfinished = f", {sweep.num_begun} more begun" if sweep.num_begun else ""
+    yield Line(
+        f"This run is one of {sweep.num_runs} of a sweep, {sweep.num_recorded} of them trained"
+        f"{unfinished}. Each read the data.",
+        "recorded in sweep.json",
+    )
+
+
+def _selection(sweep: SweepRuns | None) -> Iterator[Line]:
+    """The lines on the price of a sweep: what holds, and what the same effort could have had."""
+    if sweep is None or sweep.price is None:
+        yield Line(
+            "No sweep was found around the run; others are the operator's to state.",
+            "looked for in the folder",
+        )
+        return
+    price = sweep.price
+    if price.composed is None:
+        yield Line(f"Not known: {price.unknown}.", COMPUTED)
+        return
+    begun = sweep.num_begun
+    not_counted = f" Not counted: {count(begun, 'run')} without a record." if begun else ""
+    yield Line(
+        f"What holds: composition of all {count(price.num_runs, 'trained run')}, ε ≤ "
+        f"{upper_bound_text(price.composed)} at δ = {significant(price.delta)} for a client."
+        f"{not_counted}",
+        COMPUTED,
+    )
+    would = "not known" if price.if_drawn is None else f"ε ≤ {upper_bound_text(price.if_drawn)}"
+    yield Line(
+        "The bound for private selection (Papernot & Steinke 2022, theorem 2; Liu & Talwar 2019) "
+        "does NOT cover this sweep: the number of runs was fixed by the grid, not drawn at random "
+        f"and not told. Drawn (geometric, mean {price.num_runs}; settings drawn anew each time; "
+        f"only the best run released), it would have given {would}.",
+        COMPUTED,
+    )
+
+
+# What the audit found.
+
+
+def _audit(report: Report) -> dict[str, list[Line]]:
+    """The lines of what was measured; nothing for what was not."""
+    verdict, answer = report.verdict, headline(report)
+    found: dict[str, list[Line]] = {}
+    if verdict is not None:
+        reason = f"{verdict.outcome.upper()}: {verdict.reason}."
+        tests = f"measured: {count(verdict.num_tests, 'test')}, together at "
+        found["verdict"] = [Line(reason, f"{tests}{100 * verdict.confidence:g} %")]
+        found["detectable"] = [_detectable(verdict)]
+    if answer.proven is not None:
+        found["bound"] = [
+            Line(
+                f"ε ≥ {lower_bound_text(answer.proven.epsilon)} for a canary, "
+                f"{answer.proven_if}; attacker who sees {answer.sees or 'an unknown part'}.",
+                f"measured: {report.num_canaries:,} canaries, "
+                f"{100 * report.confidence:g} % confidence",
+            )
+        ]
+    found["attack"] = list(_attack(report))
+    if report.arrival is not None:
+        found["arrival"] = [_arrival(report.arrival)]
+    if report.checks is not None and report.checks.results:
+        titles = ", ".join(title_of_check(made.name) for made in report.checks.results)
+        found["checks"] = [
+            Line(f"{checks_words(report.checks)} ({titles}).", "measured on the aggregates")
+        ]
+    return found
+
+
+def _detectable(verdict: Verdict) -> Line:
+    """The smallest violation that would have been contradicted: of a curve in its noise, too."""
+    if verdict.power is None:
+        return Line(f"Not simulated, as the claim is {verdict.outcome} already.", NOT_AUDITED)
+    words = detectable_words(verdict.detectable_epsilon)
+    curve = verdict.detectable
+    noise = None if curve is None else curve.noise_multiplier
+    less = "" if noise is None else f"; so would a noise multiplier of {significant(noise)} or less"
+    how = "simulated" if curve is None else "computed"
+    return Line(f"{words[0].upper()}{words[1:]}{less}.", f"{how}, 80 % power")
+
+
+def _attack(report: Report) -> Iterator[Line]:
+    """What each attacker's statistic found of the canaries, beside what is possible."""
+    for risk in attacker_risks(report):
+        if risk.attack is None or not risk.risks:
+            continue
+        row = risk.risks[0]
+        yield Line(
+            f"{risk.title} ({risk.attack}) finds of the included canaries, at {row.false_alarms} "
+            f"false alarms: {row.found}; upper bound {row.canary}.",
+            f"measured, {100 * report.confidence:g} % interval; bound computed",
+        )
+
+
+def _arrival(arrival: Arrival) -> Line:
+    words = arrival_words(arrival)
+    return Line(f"Canaries {words}.", "measured in the aggregates")
+
+
+# What is left.
+
+
+def _risks(statement: ReleaseStatement) -> list[Line]:
+    return [
+        *_stated(statement.risks),
+        Line(
+            "A lower bound proves no privacy: another attack may find more than this audit's "
+            "canaries, which are random vectors.",
+            "a limit of every audit",
+        ),
+        Line(
+            "The guarantee is for one unit. Whoever is k of them (devices, accounts) has k times μ "
+            "(Dong, Roth & Su 2019, theorem 2.14).",
+            "group privacy",
+        ),
+        Line(
+            "Side channels (timing, logs, who can read the run's folder), key management and the "
+            "collection of the data.",
+            NOT_AUDITED,
+        ),
+    ]
+
+
+def _provenance(
+    report: Report, run: RunRecord, config: Config, provenance: Provenance
+) -> dict[str, list[Line]]:
+    versions = ", ".join(f"{name} {version}" for name, version in run.versions.items())
+    commitment = (
+        f"Committed before training: {provenance.commitment}."
+        if provenance.commitment
+        else "No commitment was made before training."
+    )
+    return {
+        "versions": [
+            Line(f"{versions}; reported by fl-audit {report.fl_audit_version}.", RECORDED)
+        ],
+        "digests": [
+            Line(f"{name} {digest}", "SHA-256 of the file")
+            for name, digest in provenance.digests.items()
+        ],
+        "seed": [Line(f"Seed {config.seed}. {commitment}", CONFIGURED)],
+    }
+
+
+def statement_of(config: Config | None, given: ReleaseStatement | None) -> ReleaseStatement:
+    """What the operator states: what is given apart, and for the rest what the config says."""
+    own = ReleaseStatement()
+    if config is not None and isinstance(config.release, ReleaseStatement):
+        own = config.release
+    if given is None:
+        return own
+    said = {key: getattr(given, key) for key in given.__struct_fields__}
+    return msgspec.structs.replace(own, **{k: text for k, text in said.items() if text is not None})

@@ -1,0 +1,51 @@
+"""The sweep that a run is part of, and what its runs cost on the same data."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fl_audit.accounting.selection import SelectionPrice, price_of_selection
+from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.run_record import read_record
+from fl_audit.formats.text_files import read_json
+
+
+@dataclass(frozen=True)
+class SweepRuns:
+    """The runs of a sweep.
+
+    Attributes:
+      num_runs: The number of runs that sweep.json lists.
+      num_recorded: The number of those that were trained to their end.
+      num_begun: The number of those that were begun, and left no record.
+      price: What the recorded runs cost a client; None where there are none.
+    """
+
+    num_runs: int
+    num_recorded: int
+    num_begun: int
+    price: SelectionPrice | None
+
+
+def sweep_around(folder: Path, delta: float) -> SweepRuns | None:
+    """The sweep whose folder holds a run's; None where there is none.
+
+    Args:
+      folder: The run's folder, `SWEEP/runs/NAME` in a sweep.
+      delta: The delta of the price.
+
+    Raises:
+      InputError: sweep.json or the record of a run is damaged.
+    """
+    runs = folder.resolve().parent
+    listed = runs.parent / "sweep.json"
+    if runs.name != "runs" or not listed.exists():
+        return None
+    fields = read_json(listed, dict[str, Any], "the state of a sweep")
+    names = [str(run["name"]) for run in fields.get("runs", [])]
+    folders = [RunFolder(runs / name) for name in names]
+    recorded = [found for found in folders if found.record.exists()]
+    begun = [found for found in folders if found.config.exists() and found not in recorded]
+    releases = [read_record(found).release for found in recorded]
+    price = price_of_selection(releases, delta) if releases else None
+    return SweepRuns(len(names), len(recorded), len(begun), price)

@@ -1,0 +1,154 @@
+"""The fields of a release sheet, in their places; a field without a line says that it has none.
+
+The fields are what "How to DP-fy ML" (Ponomareva et al. 2023, arXiv:2303.00654, section 5.3) asks
+of whoever states a guarantee, what the evaluation pyramid of NIST SP 800-226 (2025) is built of,
+and what entries of the registry of differential privacy deployments hold (github.com/opendp/
+deployments-registry-data), with what an audit adds: verdict, detectable violation, checks.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+NOT_STATED = "not stated"
+"""What stands where only the operator could say it, and has not."""
+
+NOT_AUDITED = "not audited"
+"""What stands where nothing was measured."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A statement with its evidence.
+
+    Attributes:
+      text: The statement.
+      evidence: Who says so, or what measured it, in a few words.
+    """
+
+    text: str
+    evidence: str
+
+
+@dataclass(frozen=True)
+class SheetField:
+    """A field of the sheet.
+
+    Attributes:
+      key: Its name in JSON.
+      label: Its name on paper.
+      lines: Its statements, at least one.
+    """
+
+    key: str
+    label: str
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True)
+class SheetSection:
+    """Some fields under one title."""
+
+    title: str
+    fields: tuple[SheetField, ...]
+
+
+@dataclass(frozen=True)
+class ReleaseSheet:
+    """A release sheet.
+
+    Attributes:
+      title: What is released.
+      subtitle: By whom or what the sheet was filled, and when.
+      sections: The sections, in order.
+    """
+
+    title: str
+    subtitle: str
+    sections: tuple[SheetSection, ...]
+
+    def lines(self, key: str) -> tuple[Line, ...]:
+        """The lines of a field."""
+        found = {field.key: field for section in self.sections for field in section.fields}
+        return found[key].lines
+
+
+LAYOUT: Mapping[str, Mapping[str, str]] = {
+    "Release": {
+        "released": "What is released",
+        "released_to": "To whom",
+        "data": "Whose data",
+        "contact": "Contact",
+    },
+    "Protection": {
+        "unit": "Unit of privacy",
+        "adjacency": "Neighbouring data sets",
+        "trust_model": "Trust model",
+        "mechanism": "Mechanism",
+        "participation": "Participation of a client",
+    },
+    "Guarantee": {
+        "claim": "Claim",
+        "guarantee": "Upper bound from accounting",
+        "curve": "The same as a curve",
+        "risk": "In plain risk",
+        "accountant": "Accountant",
+        "assumptions": "Assumptions, and who checked them",
+    },
+    "Every access to the data": {
+        "accesses": "Noised, and accounted for",
+        "unprotected": "Not noised",
+        "earlier_runs": "Runs before, tuning",
+        "selection": "Price of selection",
+    },
+    "Audit": {
+        "verdict": "Verdict on the claim",
+        "detectable": "Detectable violation",
+        "bound": "Lower bound",
+        "attack": "What the attack found",
+        "arrival": "Canary check",
+        "checks": "Checks of the mechanism",
+    },
+    "Residual risks": {"risks": "Known and not covered"},
+    "Provenance": {
+        "versions": "Versions",
+        "digests": "Digests",
+        "seed": "Seed and commitment",
+    },
+}
+"""The sections, and in each the label of every field by its key."""
+
+_AUDITED = frozenset(LAYOUT["Audit"])
+
+
+def laid_out(title: str, subtitle: str, found: Mapping[str, Sequence[Line]]) -> ReleaseSheet:
+    """The sheet with all its fields, those without a line among them.
+
+    Args:
+      title: What is released.
+      subtitle: By whom or what the sheet was filled.
+      found: The lines of fields, by key.
+
+    Raises:
+      ValueError: A key is that of no field.
+    """
+    known = {key for fields in LAYOUT.values() for key in fields}
+    if unknown := found.keys() - known:
+        raise ValueError(f"a release sheet has no field {', '.join(sorted(unknown))}")
+    return ReleaseSheet(
+        title,
+        subtitle,
+        tuple(
+            SheetSection(
+                section,
+                tuple(
+                    SheetField(key, label, tuple(found.get(key, ())) or (_missing(key),))
+                    for key, label in fields.items()
+                ),
+            )
+            for section, fields in LAYOUT.items()
+        ),
+    )
+
+
+def _missing(key: str) -> Line:
+    return Line(NOT_AUDITED if key in _AUDITED else NOT_STATED, "")

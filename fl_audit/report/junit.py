@@ -1,0 +1,103 @@
+"""A report as JUnit XML, in which CI systems show tests: the claim, the canary check, the checks.
+
+JUnit's format and not SARIF: SARIF is about places in source code, of which an audit has none, and
+GitLab, Jenkins and Azure Pipelines show JUnit's by themselves, GitHub by an action.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+from xml.etree import ElementTree as ET
+
+from fl_audit.errors import visible
+from fl_audit.report.checks import check_rows
+from fl_audit.report.report import Report
+from fl_audit.report.terminal import verdict_lines
+
+Outcome = Literal["passed", "failure", "skipped"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One test in the eyes of a CI system.
+
+    Attributes:
+      name: What is tested.
+      outcome: `skipped` where nothing can be said.
+      words: Why, in words.
+    """
+
+    name: str
+    outcome: Outcome
+    words: str
+
+
+def cases(report: Report, required: str | None = None) -> Iterator[Case]:
+    """The claim, whether canaries arrived, and each check of the mechanism.
+
+    Args:
+      report: The report of a run or of scores.
+      required: The outcome of the verdict without which the claim counts as failed; None where it
+        fails only if it is contradicted.
+    """
+    yield _claim(report, required)
+    if report.arrival is not None:
+        outcome = _ARRIVED[report.arrival.state]
+        yield Case("canary check", outcome, report.arrival.reason)
+    for row in () if report.checks is None else check_rows(report.checks):
+        outcome = "passed" if row.passed else "failure"
+        yield Case(f"mechanism: {row.title}", outcome, f"{row.meaning} Found: {row.found}.")
+
+
+_ARRIVED: dict[str, Outcome] = {
+    "arrived": "passed",
+    "not_arrived": "failure",
+    "cannot_tell": "skipped",
+}
+
+
+def _claim(report: Report, required: str | None) -> Case:
+    verdict = report.verdict
+    if verdict is None:
+        return Case("claim", "skipped", "No ε is claimed.")
+    _, outcome, *reason = verdict_lines(verdict)
+    words = f"{outcome}: {' '.join(line.strip() for line in reason)}"
+    fails = verdict.outcome == "contradicted" or (required and verdict.outcome != required)
+    if fails and verdict.claim.is_stated:
+        return Case("claim", "failure", words)
+    return Case(
+        "claim" if verdict.claim.is_stated else "configured noise",
+        "passed" if verdict.outcome == "consistent" else "skipped",
+        words,
+    )
+
+
+def junit_xml(report: Report, required: str | None = None) -> str:
+    """The cases of a report as one test suite.
+
+    Args:
+      report: The report of a run or of scores.
+      required: As of `cases`.
+    """
+    made = list(cases(report, required))
+    ended = Counter(case.outcome for case in made)
+    root = ET.Element("testsuites")
+    suite = ET.SubElement(
+        root,
+        "testsuite",
+        name="fl-audit",
+        tests=str(len(made)),
+        failures=str(ended["failure"]),
+        errors="0",
+        skipped=str(ended["skipped"]),
+    )
+    for case in made:
+        words = visible(case.words)
+        test = ET.SubElement(suite, "testcase", classname="fl-audit", name=visible(case.name))
+        if case.outcome == "passed":
+            ET.SubElement(test, "system-out").text = words
+        else:
+            ET.SubElement(test, case.outcome, message=words).text = words
+    ET.indent(root)
+    return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"

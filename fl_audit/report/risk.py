@@ -1,0 +1,183 @@
+"""Guarantees in full and what they mean, beside what the attack found: rows and lines.
+
+An attacker who may take one in a thousand of those who did not participate for a participant finds
+at most so many of the participants: that is read from the curve of the guarantee. Beside it stands
+what the attack of this audit found at the same false alarm rate, by the known null distribution or
+by the excluded canaries: no more, but for chance.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from fl_audit.accounting import FullGuarantee
+from fl_audit.attacks.threat_models import title_of
+from fl_audit.number_words import significant, upper_bound_text
+from fl_audit.report.headline import strongest_first
+from fl_audit.report.report import FullGuarantees, Report, StatisticReport
+
+_ATTACKERS = {
+    "knows_rounds": "An attacker who knows the participation schedule",
+    "does_not_know_rounds": "An attacker who does not know the participation schedule",
+}
+
+
+@dataclass(frozen=True)
+class CurveRow:
+    """The curve of the guarantee to one party.
+
+    Attributes:
+      party: The party.
+      mu: The mu of Gaussian differential privacy, in words.
+      rho: The rho of zero-concentrated differential privacy, in words.
+      profile: Epsilon at several deltas, in words; the reason where nothing is known.
+    """
+
+    party: str
+    mu: str
+    rho: str
+    profile: str
+
+
+@dataclass(frozen=True)
+class RiskRow:
+    """What an attacker finds at a share of false alarms: at most, and in this audit.
+
+    Attributes:
+      false_alarms: The share of false alarms, in words.
+      client: The share of participating clients that is found at most, in words.
+      canary: The same share of canaries.
+      found: The share of included canaries that this audit's attack found, in words.
+    """
+
+    false_alarms: str
+    client: str
+    canary: str
+    found: str
+
+
+@dataclass(frozen=True)
+class AttackerRisk:
+    """The guarantees in full against one attacker.
+
+    Attributes:
+      title: Who the attacker is.
+      curves: A row per party.
+      attack: The title of the statistic that stands for the attacker; None where there is none.
+      risks: A row per share of false alarms; none where nothing is known.
+    """
+
+    title: str
+    curves: tuple[CurveRow, ...]
+    attack: str | None
+    risks: tuple[RiskRow, ...]
+
+
+def attacker_risks(report: Report) -> list[AttackerRisk]:
+    """The guarantees in full by attacker; one where both attackers face the same ones."""
+    kept: dict[str, FullGuarantees] = {}
+    for name, against in report.attackers.items():
+        if against.in_full is not None and against.in_full not in kept.values():
+            kept[name] = against.in_full
+    return [_risk(report, name, in_full, len(kept) == 1) for name, in_full in kept.items()]
+
+
+def _risk(report: Report, name: str, in_full: FullGuarantees, is_alone: bool) -> AttackerRisk:
+    knows = (True, False) if is_alone else (name == "knows_rounds",)
+    statistic = _leading_of(report, knows)
+    made = None if statistic is None else report.statistics[statistic]
+    rates = in_full.client.found or in_full.canary.found
+    return AttackerRisk(
+        title="Any attacker" if is_alone else _ATTACKERS[name],
+        curves=tuple(_curves(in_full)),
+        attack=None if statistic is None else title_of(statistic),
+        risks=tuple(
+            RiskRow(
+                false_alarms=f"{100 * at.false_positive_rate:g} %",
+                client=_at_most(in_full.client, index),
+                canary=_at_most(in_full.canary, index),
+                found="–" if made is None else _found(made, at.false_positive_rate),
+            )
+            for index, at in enumerate(rates)
+        ),
+    )
+
+
+def _leading_of(report: Report, knows: tuple[bool, ...]) -> str | None:
+    """The first statistic of the strongest such attacker, whatever the scores; None without any."""
+    found = report.efficiency
+    names = (name for name in strongest_first(report.statistics) if name in found)
+    return next((name for name in names if found[name].knows_rounds in knows), None)
+
+
+def _curves(in_full: FullGuarantees) -> Iterator[CurveRow]:
+    if in_full.client == in_full.canary:
+        yield _curve("Client or canary", in_full.client)
+        return
+    yield _curve("Real client", in_full.client)
+    yield _curve("Included canary", in_full.canary)
+
+
+def _curve(party: str, full: FullGuarantee) -> CurveRow:
+    return CurveRow(party, mu_words(full), rho_words(full), profile_words(full))
+
+
+def mu_words(full: FullGuarantee) -> str:
+    """The mu of a guarantee, with the one that holds but for a part of delta."""
+    if full.mu is None:
+        return "none known"
+    mu = upper_bound_text(full.mu)
+    if full.approximate_mu is None or full.tail is None:
+        return mu
+    return f"{mu}; {upper_bound_text(full.approximate_mu)} but for {significant(full.tail)}"
+
+
+def rho_words(full: FullGuarantee) -> str:
+    """The rho of a guarantee."""
+    return "none known" if full.rho is None else upper_bound_text(full.rho)
+
+
+def profile_words(full: FullGuarantee) -> str:
+    """Epsilon at several deltas; the reason where nothing is known."""
+    points = (f"{upper_bound_text(p.epsilon)} at {significant(p.delta)}" for p in full.profile)
+    return ", ".join(points) or str(full.unknown)
+
+
+def _at_most(full: FullGuarantee, index: int) -> str:
+    if not full.found:
+        return "unknown"
+    return f"≤ {upper_bound_text(100 * full.found[index].true_positive_rate)} %"
+
+
+def _found(made: StatisticReport, false_positive_rate: float) -> str:
+    """What the attack found at a share of false alarms, with its interval."""
+    known = next((p for p in made.found if p.false_positive_rate == false_positive_rate), None)
+    if known is not None:
+        ends = f"{significant(100 * known.lower)} … {significant(100 * known.upper)}"
+        return f"{significant(100 * known.true_positive_rate)} % ({ends})"
+    points = () if made.roc is None else made.roc.operating_points
+    at = next((p for p in points if p.false_positive_rate == false_positive_rate), None)
+    if at is None or at.interval is None:
+        return f"too few excluded ({made.num_excluded:,}) to tell"
+    ends = f"{significant(100 * at.interval.lower)} … {significant(100 * at.interval.upper)}"
+    return f"{significant(100 * at.true_positive_rate)} % ({ends})"
+
+
+def risk_sentence(risk: AttackerRisk, row: RiskRow) -> str:
+    """What a guarantee means at a share of false alarms, beside what the attack found."""
+    most = f"at {row.false_alarms} false alarms an attacker finds {row.client} of clients"
+    canary = "" if row.canary == row.client else f" and {row.canary} of canaries"
+    found = "" if risk.attack is None else f"; found by {risk.attack}: {row.found}"
+    return f"{most}{canary}{found}"
+
+
+def risk_lines(report: Report) -> list[str]:
+    """The guarantees in full, a line per party and per share of false alarms."""
+    lines = []
+    for risk in attacker_risks(report):
+        lines += ["", f"guarantee in full: {risk.title[0].lower()}{risk.title[1:]}"]
+        lines += [
+            f"  {row.party.lower()}: μ {row.mu}, ρ {row.rho}, ε ≤ {row.profile} (δ)"
+            for row in risk.curves
+        ]
+        lines += [f"  {risk_sentence(risk, row)}" for row in risk.risks]
+    return lines

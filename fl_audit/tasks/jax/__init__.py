@@ -1,0 +1,1 @@
+"""The functions of models in JAX."""

@@ -1,0 +1,167 @@
+"""A model as JAX functions of its weights and of a batch, with softmax cross-entropy loss.
+
+Nothing here has a state or a shape of its own, so that `jax.vmap`, `jax.grad` and `jax.jit` apply.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+Array = Any
+"""A JAX array, or a value that stands for one while a function is traced."""
+
+Weights = Sequence[Array]
+
+Logits = Callable[[Weights, Array], Array]
+"""A function of weights and inputs that gives logits, whose last axis is the class."""
+
+PerLabel = Callable[[Array, Array], Array]
+"""A function of a batch's outputs and labels that gives a number for each label."""
+
+
+@dataclass(frozen=True)
+class JaxModel:
+    """A model's functions; numbers at padding mean nothing, but are finite.
+
+    Attributes:
+      outputs: The function of (weights, inputs) that gives a batch's outputs, such as logits.
+      losses: The loss of each label, in nats.
+      attacked_losses: The losses that attacks look at: minus the log-odds of each label, or the
+        loss of a model without log-odds.
+      scores: Each label's part of the accuracy, in [0, 1].
+      is_token: Whether a label counts for the loss.
+      is_counted: Whether it counts for the accuracy.
+    """
+
+    outputs: Logits
+    losses: PerLabel
+    attacked_losses: PerLabel
+    scores: PerLabel
+    is_token: Callable[[Array], Array]
+    is_counted: Callable[[Array], Array]
+
+    def mean_loss(self, weights: Weights, inputs: Array, labels: Array) -> tuple[Array, Array]:
+        """The mean loss over the labels that are not padding, 0 without any, and their number."""
+        tokens = self.is_token(labels)
+        losses = jnp.where(tokens, self.losses(self.outputs(weights, inputs), labels), 0.0)
+        count = jnp.sum(tokens, dtype=jnp.float32)
+        return jnp.sum(losses) / jnp.maximum(count, 1.0), count
+
+    def accuracy_counts(self, weights: Weights, inputs: Array, labels: Array) -> Array:
+        """The sum of the scores and the number of labels that count, float32 of shape (2,)."""
+        counted = self.is_counted(labels)
+        scores = jnp.where(counted, self.scores(self.outputs(weights, inputs), labels), 0.0)
+        return jnp.stack([jnp.sum(scores), jnp.sum(counted, dtype=jnp.float32)])
+
+    def attacked_by_example(self, weights: Weights, inputs: Array, labels: Array) -> Array:
+        """The sum of an example's attacked losses and their number, of shape (2, examples)."""
+        tokens = self.is_token(labels)
+        losses = self.attacked_losses(self.outputs(weights, inputs), labels)
+        within = tuple(range(1, labels.ndim))
+        return jnp.stack(
+            [
+                jnp.sum(jnp.where(tokens, losses, 0.0), within),
+                jnp.sum(tokens, within, dtype=jnp.float32),
+            ]
+        )
+
+
+def classifier(logits: Logits, padding_label: int, uncounted_labels: Sequence[int]) -> JaxModel:
+    """The functions of a classifier.
+
+    Args:
+      logits: The function that gives logits.
+      padding_label: The label of positions that count for nothing.
+      uncounted_labels: Further labels that do not count for accuracy.
+    """
+
+    def is_token(labels: Array) -> Array:
+        return labels != padding_label
+
+    def is_counted(labels: Array) -> Array:
+        counted = is_token(labels)
+        for label in uncounted_labels:
+            counted &= labels != label
+        return counted
+
+    return JaxModel(
+        outputs=logits,
+        # Padding may be no class; it becomes one whose loss does not count.
+        losses=lambda outputs, labels: cross_entropy(outputs, jnp.maximum(labels, 0)),
+        attacked_losses=lambda outputs, labels: log_odds_loss(outputs, jnp.maximum(labels, 0)),
+        scores=lambda outputs, labels: (jnp.argmax(outputs, -1) == labels).astype(jnp.float32),
+        is_token=is_token,
+        is_counted=is_counted,
+    )
+
+
+# Softmax cross-entropy with a gradient of one pass: automatic differentiation would scatter into a
+# matrix of zeros for the label's logit, which is slow on accelerators and on CPUs.
+
+
+@jax.custom_vjp
+def cross_entropy(logits: Array, labels: Array) -> Array:
+    """The softmax cross-entropy of labels, in nats.
+
+    Args:
+      logits: The logits, float32 of shape (..., classes).
+      labels: The classes, int32 of shape (...).
+
+    Returns:
+      The losses, float32 of shape (...).
+    """
+    return _forward(logits, labels)[0]
+
+
+def _forward(logits: Array, labels: Array) -> tuple[Array, tuple[Array, Array]]:
+    largest = jnp.max(logits, -1, keepdims=True)
+    powers = jnp.exp(logits - largest)
+    total = jnp.sum(powers, -1, keepdims=True)
+    # In this order: large logits have few digits after the point, their difference has more.
+    losses = (largest[..., 0] - _at(logits, labels)) + jnp.log(total[..., 0])
+    return losses, (powers / total, labels)
+
+
+def _backward(kept: tuple[Array, Array], d_losses: Array) -> tuple[Array, None]:
+    probabilities, labels = kept
+    classes = lax.broadcasted_iota(jnp.int32, probabilities.shape, probabilities.ndim - 1)
+    error = jnp.where(classes == labels[..., None], probabilities - 1.0, probabilities)
+    return error * d_losses[..., None], None
+
+
+cross_entropy.defvjp(_forward, _backward)
+
+
+def _at(logits: Array, labels: Array) -> Array:
+    return jnp.take_along_axis(logits, labels[..., None], -1)[..., 0]
+
+
+def log_odds_loss(logits: Array, labels: Array) -> Array:
+    """Minus the log-odds of labels: the log-sum-exp of all other logits less the label's.
+
+    `fl_audit.tasks.tf.classifier.log_odds_loss` says why attacks look at it.
+
+    Args:
+      logits: The logits, float32 of shape (..., classes).
+      labels: The classes, int32 of shape (...).
+
+    Returns:
+      The losses in nats, float32 of shape (...); 0 where there is one class alone.
+    """
+    if logits.shape[-1] == 1:
+        return jnp.zeros(labels.shape, jnp.float32)
+    classes = lax.broadcasted_iota(jnp.int32, logits.shape, logits.ndim - 1)
+    others = jnp.where(classes == labels[..., None], -jnp.inf, logits)
+    largest = jnp.max(others, -1)
+    log_sum = jnp.log(jnp.sum(jnp.exp(others - largest[..., None]), -1))
+    return (largest - _at(logits, labels)) + log_sum
+
+
+in_full_precision = functools.partial(jax.default_matmul_precision, "float32")
+"""A block in which products keep all of float32's digits: accelerators would round their factors,
+and cosines with them."""

@@ -1,0 +1,94 @@
+"""An LSTM layer in JAX, with the result of Keras' LSTM.
+
+Its gradient is written by hand: that of the recurrent weights is one product over all steps, where
+automatic differentiation adds up a matrix of their size for every step. There is no mask: padding
+stands behind a sequence, and a step sees only what came before it.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from fl_audit.tasks.jax.classifier import Array
+
+
+class _Step(NamedTuple):
+    """The values of a step that its gradient needs, each of shape (batch, units)."""
+
+    admit: Array
+    keep: Array
+    candidate: Array
+    show: Array
+    cell_before: Array
+    squashed_cell: Array
+    hidden_before: Array
+
+
+def lstm_outputs(inputs: Array, kernel: Array, recurrent: Array, bias: Array) -> Array:
+    """The outputs of an LSTM layer at every step.
+
+    Args:
+      inputs: The inputs, float32 of shape (batch, steps, width).
+      kernel: The input weights, of shape (width, 4 units), gates in Keras' order: input, forget,
+        candidate, output.
+      recurrent: The recurrent weights, of shape (units, 4 units).
+      bias: The biases, of shape (4 units,).
+
+    Returns:
+      The outputs, float32 of shape (batch, steps, units).
+    """
+    from_inputs = jnp.swapaxes(inputs, 0, 1) @ kernel + bias
+    return jnp.swapaxes(_recurrence(from_inputs, recurrent), 0, 1)
+
+
+@jax.custom_vjp
+def _recurrence(from_inputs: Array, recurrent: Array) -> Array:
+    """The outputs, of shape (steps, batch, units), of gates' inputs (steps, batch, 4 units)."""
+    return _forward(from_inputs, recurrent)[0]
+
+
+def _forward(from_inputs: Array, recurrent: Array) -> tuple[Array, Any]:
+    nothing = jnp.zeros((from_inputs.shape[1], recurrent.shape[0]), from_inputs.dtype)
+
+    def step(carry: tuple[Array, Array], from_input: Array) -> Any:
+        hidden, cell = carry
+        admit, keep, candidate, show = jnp.split(from_input + hidden @ recurrent, 4, axis=-1)
+        admit, keep, show = (jax.nn.sigmoid(gate) for gate in (admit, keep, show))
+        candidate = jnp.tanh(candidate)
+        next_cell = keep * cell + admit * candidate
+        squashed = jnp.tanh(next_cell)
+        kept = _Step(admit, keep, candidate, show, cell, squashed, hidden)
+        output = show * squashed
+        return (output, next_cell), (output, kept)
+
+    _, (outputs, steps) = lax.scan(step, (nothing, nothing), from_inputs)
+    return outputs, (steps, recurrent)
+
+
+def _backward(kept: tuple[_Step, Array], d_outputs: Array) -> tuple[Array, Array]:
+    steps, recurrent = kept
+    nothing = jnp.zeros_like(d_outputs[0])
+
+    def step(carry: tuple[Array, Array], at: tuple[Array, _Step]) -> Any:
+        (d_hidden, d_cell), (d_output, of) = carry, at
+        d_hidden = d_hidden + d_output
+        d_cell = d_cell + d_hidden * of.show * (1 - of.squashed_cell**2)
+        d_gates = jnp.concatenate(
+            [
+                d_cell * of.candidate * of.admit * (1 - of.admit),
+                d_cell * of.cell_before * of.keep * (1 - of.keep),
+                d_cell * of.admit * (1 - of.candidate**2),
+                d_hidden * of.squashed_cell * of.show * (1 - of.show),
+            ],
+            axis=-1,
+        )
+        return (d_gates @ recurrent.T, d_cell * of.keep), d_gates
+
+    _, d_gates = lax.scan(step, (nothing, nothing), (d_outputs, steps), reverse=True)
+    d_recurrent = jnp.tensordot(steps.hidden_before, d_gates, ((0, 1), (0, 1)))
+    return d_gates, d_recurrent
+
+
+_recurrence.defvjp(_forward, _backward)

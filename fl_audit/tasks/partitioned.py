@@ -1,0 +1,278 @@
+"""Data sets without clients of their own, whose examples are partitioned among clients at random.
+
+Digits, breast cancer and wine come with scikit-learn; Purchase-100 and CIFAR-10 are read from the
+user's files.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fl_audit.errors import InputError
+from fl_audit.formats.npy_file import AnyArray
+from fl_audit.seeds import Stream, generator
+from fl_audit.tasks.dense import dense_classifier
+from fl_audit.tasks.images import image_classifier
+from fl_audit.tasks.kinds import (
+    BreastCancerTask,
+    CifarTask,
+    DigitsTask,
+    PartitionedTask,
+    PurchaseTask,
+    WineTask,
+)
+from fl_audit.tasks.learning_task import Examples, InMemoryPopulation, LearningTask
+
+
+def partition(
+    everything: Examples, num_clients: int, num_held_out: int, seed: int
+) -> tuple[InMemoryPopulation, Examples]:
+    """Partitions shuffled examples among clients in equal shares, and holds the last ones out.
+
+    Args:
+      everything: All examples.
+      num_clients: The number of clients.
+      num_held_out: The number of examples that no client has.
+      seed: The seed of the run, which decides the order.
+
+    Returns:
+      The clients, named client-0 and so on, and the examples held out.
+
+    Raises:
+      InputError: There are more clients than examples for them.
+    """
+    num_training = len(everything) - num_held_out
+    if not 1 <= num_clients <= num_training:
+        raise InputError(
+            f"task.num_clients: must be from 1 to {num_training}, the examples that are not held "
+            f"out, got {num_clients}"
+        )
+    shuffled = everything.take(generator(seed, Stream.PARTITION).permutation(len(everything)))
+    shares = np.array_split(np.arange(num_training), num_clients)
+    population = InMemoryPopulation(
+        client_ids=[f"client-{i}" for i in range(num_clients)],
+        data=[shuffled.take(share) for share in shares],
+    )
+    return population, shuffled.take(np.arange(num_training, len(everything)))
+
+
+# Handwritten digits.
+
+
+_PIXELS = 64
+_DIGITS = 10
+_NUM_HELD_OUT = 297
+
+
+def load_digits_task(config: DigitsTask, seed: int) -> LearningTask:
+    """The task of 1,500 images, partitioned at random among the clients, with 297 held out.
+
+    Args:
+      config: The number of clients and the widths of the model.
+      seed: The seed of the run; it decides the split and the initial weights.
+    """
+    from sklearn.datasets import load_digits
+
+    images, labels = load_digits(return_X_y=True)
+    everything = Examples((images / 16).astype(np.float32), labels.astype(np.int32))
+    population, held_out = partition(everything, config.num_clients, _NUM_HELD_OUT, seed)
+    return LearningTask(
+        name="digits",
+        classifier=dense_classifier(
+            [_PIXELS, *config.hidden, _DIGITS],
+            seed,
+            "share of 297 held-out images classified correctly",
+        ),
+        population=population,
+        held_out=held_out,
+    )
+
+
+# Small tables of measurements: breast cancer and wine.
+
+
+_ROWS_HELD_OUT_EVERY = 6
+
+
+def load_breast_cancer_task(config: BreastCancerTask, seed: int) -> LearningTask:
+    """The task of 569 tumours, 30 measurements each, benign or malignant; 94 are held out.
+
+    Args:
+      config: The number of clients and the widths of the model.
+      seed: The seed of the run; it decides the split and the initial weights.
+
+    Raises:
+      InputError: There are more clients than examples for them.
+    """
+    from sklearn.datasets import load_breast_cancer
+
+    return _measurements_task("breast cancer", load_breast_cancer, config, seed)
+
+
+def load_wine_task(config: WineTask, seed: int) -> LearningTask:
+    """The task of 178 wines, 13 measurements each, from three growers; 29 are held out.
+
+    Args:
+      config: The number of clients and the widths of the model.
+      seed: The seed of the run; it decides the split and the initial weights.
+
+    Raises:
+      InputError: There are more clients than examples for them.
+    """
+    from sklearn.datasets import load_wine
+
+    return _measurements_task("wine", load_wine, config, seed)
+
+
+def _measurements_task(
+    name: str, load: Callable[..., Any], config: PartitionedTask, seed: int
+) -> LearningTask:
+    """The task of a table whose columns are scaled to mean 0 and deviation 1.
+
+    Both are those of the whole published table and the same for every training set: they tell
+    nobody which of its rows a model was trained on.
+    """
+    features, labels = load(return_X_y=True)
+    scaled = (features - features.mean(axis=0)) / features.std(axis=0)
+    everything = Examples(scaled.astype(np.float32), labels.astype(np.int32))
+    num_held_out = len(everything) // _ROWS_HELD_OUT_EVERY
+    population, held_out = partition(everything, config.num_clients, num_held_out, seed)
+    widths = [features.shape[1], *config.hidden, int(labels.max()) + 1]
+    return LearningTask(
+        name=name,
+        classifier=dense_classifier(
+            widths, seed, f"share of {num_held_out} held-out rows classified correctly"
+        ),
+        population=population,
+        held_out=held_out,
+    )
+
+
+# Purchase-100 (Shokri et al. 2017).
+
+
+_SHOPPERS = 100
+_SHOPPERS_HELD_OUT_EVERY = 10
+
+
+def load_purchase_task(config: PurchaseTask, seed: int) -> LearningTask:
+    """The task of shoppers by which products they bought; a tenth of them is held out.
+
+    Args:
+      config: The file, the number of clients and the widths of the model.
+      seed: The seed of the run; it decides the split and the initial weights.
+
+    Raises:
+      InputError: The file cannot be read or has another form.
+    """
+    path = Path(config.path)
+    everything = _examples(path, _purchases(path))
+    num_held_out = max(1, len(everything) // _SHOPPERS_HELD_OUT_EVERY)
+    population, held_out = partition(everything, config.num_clients, num_held_out, seed)
+    return LearningTask(
+        name="Purchase-100",
+        classifier=dense_classifier(
+            [everything.inputs.shape[1], *config.hidden, _SHOPPERS],
+            seed,
+            f"share of {num_held_out:,} held-out shoppers classified correctly",
+        ),
+        population=population,
+        held_out=held_out,
+    )
+
+
+def _examples(path: Path, table: AnyArray) -> Examples:
+    """The rows of the file: a class from 1 to 100, then a 0 or 1 for each product."""
+    labels, bought = table[:, 0], table[:, 1:]
+    if not bought.size:
+        raise InputError(f"{path}: must have a class and at least one product in each row")
+    bad = np.flatnonzero((labels < 1) | (labels > _SHOPPERS) | (labels != np.floor(labels)))
+    if len(bad):
+        raise InputError(
+            f"{path}: row {bad[0] + 1}: the class must be a whole number from 1 to {_SHOPPERS}, "
+            f"got {labels[bad[0]]:g}"
+        )
+    rows = np.flatnonzero(~np.isin(bought, (0, 1)).all(axis=1))
+    if len(rows):
+        raise InputError(f"{path}: row {rows[0] + 1}: a product must be 0 or 1")
+    return Examples(bought.astype(np.float32), labels.astype(np.int32) - 1)
+
+
+def _purchases(path: Path) -> AnyArray:
+    """The table, float64 of shape (rows, 1 + products); the file has no header."""
+    import pyarrow as pa
+    import pyarrow.csv
+
+    try:
+        options = pa.csv.ReadOptions(autogenerate_column_names=True)
+        table = pa.csv.read_csv(path, read_options=options)
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from error
+    columns = [column.to_numpy() for column in table.columns]
+    if any(column.dtype.kind not in "iuf" for column in columns):
+        raise InputError(f"{path}: every row must hold numbers only, separated by commas")
+    return np.asarray(np.stack(columns, axis=1), np.float64)
+
+
+# CIFAR-10 (Krizhevsky 2009).
+
+
+_CIFAR_CLASSES = 10
+_SIDE, _CHANNELS = 32, 3
+_RECORD = 1 + _CHANNELS * _SIDE * _SIDE
+
+
+def load_cifar10_task(config: CifarTask, seed: int) -> LearningTask:
+    """The task of the training images, partitioned at random; the test images are held out.
+
+    Args:
+      config: The folder of the binary version, the number of clients and the model.
+      seed: The seed of the run; it decides the split and the initial weights.
+
+    Raises:
+      InputError: A file is missing, cut, or holds a label that is no class.
+    """
+    folder = Path(config.path)
+    batches = sorted(folder.glob("data_batch_*.bin"))
+    if not batches:
+        raise InputError(
+            f"task.path: {folder} must be the folder cifar-10-batches-bin, with data_batch_1.bin "
+            "and so on: the binary version, as no pickle is loaded"
+        )
+    training = Examples.concatenate([_images(path) for path in batches])
+    population, _ = partition(training, config.num_clients, 0, seed)
+    held_out = _images(folder / "test_batch.bin")
+    return LearningTask(
+        name="CIFAR-10",
+        classifier=image_classifier(
+            config.model,
+            (_SIDE, _SIDE, _CHANNELS),
+            _CIFAR_CLASSES,
+            seed,
+            f"share of {len(held_out):,} test images classified correctly",
+        ),
+        population=population,
+        held_out=held_out,
+    )
+
+
+def _images(path: Path) -> Examples:
+    """The images of a file: of each a byte of class, then red, green and blue row by row."""
+    try:
+        data = np.fromfile(path, np.uint8)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    if not data.size or data.size % _RECORD:
+        raise InputError(
+            f"{path}: must hold whole images of {_RECORD:,} bytes each, has {data.size:,} bytes"
+        )
+    records = data.reshape(-1, _RECORD)
+    labels = records[:, 0].astype(np.int32)
+    if labels.max() >= _CIFAR_CLASSES:
+        raise InputError(
+            f"{path}: labels must be from 0 to {_CIFAR_CLASSES - 1}, got {labels.max()}"
+        )
+    planes = records[:, 1:].reshape(-1, _CHANNELS, _SIDE, _SIDE)
+    return Examples((planes.transpose(0, 2, 3, 1) / np.float32(255)).astype(np.float32), labels)

@@ -1,0 +1,139 @@
+"""A user's own model in TensorFlow (`fl_audit.tasks.own_task`)."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import tensorflow as tf
+
+from fl_audit.array_types import Float32Array
+from fl_audit.errors import InputError
+from fl_audit.tasks.learning_task import NO_CLASS, Examples
+from fl_audit.tasks.tf.classifier import Classifier, Logits
+
+PerExample = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+"""A function of a batch's outputs and labels that gives a number for each example."""
+
+
+@dataclass(frozen=True)
+class OwnModel(Classifier):
+    """A model with a loss of its own in place of the cross-entropy.
+
+    Padding is the label `NO_CLASS`, and NaN where labels are no whole numbers.
+    """
+
+    example_loss: PerExample = field(kw_only=True)
+    example_score: PerExample = field(kw_only=True)
+    example_log_odds: PerExample | None = field(kw_only=True)
+
+    def loss(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        """The mean loss over examples that are not padding; a scalar."""
+        return self._mean(self._of_examples(self.example_loss, logits, labels), labels)
+
+    def loss_in_blocks(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        """The same loss; `tf.vectorized_map` has to know its operations."""
+        return self.loss(logits, labels)
+
+    def attacked_loss_by_example(
+        self, logits: tf.Tensor, labels: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """The loss of each example, or minus its log-odds, and 1 for those that are not padding."""
+        weights = self._is_token(labels)
+        return self._attacked(logits, labels) * weights, weights
+
+    def label_loss_by_example(
+        self, logits: tf.Tensor, labels: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """The loss of each example, or minus the log of its label's probability, likewise."""
+        weights = tf.cast(self._is_token(labels), tf.float64)
+        losses = tf.cast(self._attacked(logits, labels), tf.float64)
+        return (tf.nn.softplus(losses) if self.has_log_odds else losses) * weights, weights
+
+    def _attacked(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        if self.example_log_odds is None:
+            return self._of_examples(self.example_loss, logits, labels)
+        return -self._of_examples(self.example_log_odds, logits, labels)
+
+    @property
+    def has_log_odds(self) -> bool:
+        """Whether the task gives log-odds."""
+        return self.example_log_odds is not None
+
+    def num_correct(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        """The sum of the examples' parts of the accuracy, as a float scalar."""
+        scores = self._of_examples(self.example_score, logits, labels)
+        return tf.reduce_sum(scores * self._is_token(labels))
+
+    def _of_examples(self, function: PerExample, outputs: tf.Tensor, labels: tf.Tensor) -> Any:
+        # Padding gets a label that any loss can take; what it gives is not counted.
+        known = tf.cast(self._is_token(labels), tf.bool)
+        return tf.cast(function(outputs, tf.where(known, labels, 0)), tf.float32)
+
+    def _is_token(self, labels: tf.Tensor) -> tf.Tensor:
+        if labels.dtype.is_floating:
+            return tf.cast(tf.logical_not(tf.math.is_nan(labels)), tf.float32)
+        return super()._is_token(labels)
+
+
+def own_classifier(
+    weights: tuple[Float32Array, ...],
+    predict: Logits,
+    of_examples: Mapping[str, PerExample | None],
+    like: Examples,
+    accuracy_description: str,
+) -> OwnModel:
+    """The model of a user's functions.
+
+    Args:
+      weights: The initial weights.
+      predict: The function that gives a batch's outputs.
+      of_examples: The functions `loss`, `correct` and `log_odds`, the last of which may be None.
+      like: Examples of the right shapes and types.
+      accuracy_description: The meaning of the accuracy, in words.
+    """
+    loss, correct = of_examples["loss"], of_examples["correct"]
+    assert loss is not None
+    assert correct is not None
+    return OwnModel(
+        initial_weights=weights,
+        logits=predict,
+        input_spec=tf.TensorSpec([None, *like.inputs.shape[1:]], like.inputs.dtype),
+        label_spec=tf.TensorSpec([None], like.labels.dtype),
+        padding_label=NO_CLASS,
+        uncounted_labels=(),
+        accuracy_description=accuracy_description,
+        example_loss=loss,
+        example_score=correct,
+        example_log_odds=of_examples["log_odds"],
+    )
+
+
+def check_functions(
+    predict: Logits,
+    of_examples: Mapping[str, PerExample | None],
+    weights: Sequence[Float32Array],
+    like: Examples,
+    source: str,
+) -> None:
+    """Calls a user's functions once; each gives a number an example.
+
+    Args:
+      predict: The function that gives a batch's outputs.
+      of_examples: The functions of outputs and labels, by name; those that are None are left out.
+      weights: The initial weights.
+      like: The examples.
+      source: Where the functions are from, for messages.
+
+    Raises:
+      InputError: A function gives something else.
+    """
+    outputs = predict([tf.constant(weight) for weight in weights], tf.constant(like.inputs))
+    for name, function in of_examples.items():
+        if function is None:
+            continue
+        given = tf.convert_to_tensor(function(outputs, tf.constant(like.labels)))
+        if given.shape != [len(like)]:
+            raise InputError(
+                f"{source}: {name} must give one number an example, shape ({len(like)},), got "
+                f"{tuple(given.shape)}"
+            )

@@ -1,0 +1,538 @@
+"""Kinds of claims that are made of a run: a point (epsilon, delta), or a whole trade-off curve.
+
+A guarantee by an accountant is a curve: mu-GDP, rho-zCDP, or that of the noise as configured. A
+claim of (epsilon, delta)-privacy is one point of it, and is tested as a point. A curve is tested
+as a curve, by all scores at once, which takes far fewer canaries (curve_claim_tests.py).
+
+>>> GaussianClaim(0.5, 1e-5).words
+'claimed μ ≤ 0.5 (ε ≤ 2.00 at δ = 1e-05)'
+"""
+
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_audit.accounting.accountants import GAUSSIAN, noise_law_named
+from fl_audit.accounting.attacker_bounds import AttackerBound, GaussianPair, attacker_bounds
+from fl_audit.accounting.release import Release
+from fl_audit.array_types import FloatArray
+from fl_audit.attacks.audit_table import Audit, check_profile
+from fl_audit.attacks.known_rounds import OWN_ROUNDS
+from fl_audit.attacks.statistics import Statistic
+from fl_audit.errors import InputError
+from fl_audit.estimators.arguments import check_delta
+from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
+from fl_audit.estimators.trade_off import (
+    GaussianTradeOff,
+    TradeOff,
+    epsilon_of_curve,
+    trade_off_of_profile,
+    trade_off_of_tests,
+    zcdp_trade_off,
+)
+from fl_audit.json_records import UNWRITTEN, fields_from_json, fields_to_json
+from fl_audit.number_words import upper_bound_text
+from fl_audit.verdict.scope import is_about_sampling
+
+if TYPE_CHECKING:
+    import dp_accounting
+
+LARGEST_EPSILON = 300.0
+"""The largest epsilon of a claim: twice it is simulated, and e^700 is about the largest float."""
+
+_POINTS = 300
+"""The number of points that a claim takes of an accountant's profile."""
+
+_LEAST_DELTA = 1e-13
+"""The delta of the last of them, where the accountant does not round above it before."""
+
+_NEAREST_EPSILON, _FARTHEST_EPSILON = 1e-4, 650.0
+"""The epsilons between which the last of them is sought; e^650 is a float."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """The claim that a run is (epsilon, delta)-private for a client.
+
+    Neighbouring runs differ in one client, which is there or not, or which sends nothing. A canary
+    is such a client, so that a lower bound for a canary bounds the client's epsilon too, as long as
+    a canary takes part no more often than a client may. A canary that takes part less often is
+    better protected, so that a claim for the client holds for it as well.
+
+    Attributes:
+      epsilon: The claimed epsilon, in (0, LARGEST_EPSILON].
+      delta: The delta of the claim, in [0, 1).
+
+    Raises:
+      InputError: A number is out of range.
+    """
+
+    kind: ClassVar[str] = "epsilon_delta"
+    whom: ClassVar[str] = "client"
+    is_stated: ClassVar[bool] = True
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        """Checks the fields."""
+        if not 0 < self.epsilon <= LARGEST_EPSILON:
+            raise InputError(
+                f"claimed epsilon must be above 0 and at most {LARGEST_EPSILON:g}, "
+                f"got {self.epsilon}"
+            )
+        check_delta(self.delta)
+
+    @property
+    def words(self) -> str:
+        """The claim in words."""
+        return f"claimed {self.short} at δ = {self.delta:g}"
+
+    @property
+    def short(self) -> str:
+        """The claim in a few words, for a table."""
+        return f"ε ≤ {self.epsilon:g}"
+
+
+@dataclass(frozen=True)
+class GaussianClaim:
+    """The claim that a run is mu-GDP for a client (Dong, Roth & Su 2022, definition 2.6).
+
+    Attributes:
+      mu: The claimed mu, above 0; its epsilon at delta is at most LARGEST_EPSILON.
+      delta: The delta at which the claim is said as an epsilon, in (0, 1).
+
+    Raises:
+      InputError: A number is out of range.
+    """
+
+    kind: ClassVar[str] = "gdp"
+    whom: ClassVar[str] = "client"
+    is_stated: ClassVar[bool] = True
+
+    mu: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        """Checks the fields."""
+        _check("mu", self.mu, self.delta)
+        _check_epsilon("mu", self.mu, self.epsilon)
+
+    @functools.cached_property
+    def epsilon(self) -> float:
+        """The epsilon that the claim allows at delta."""
+        return epsilon_of_mu(self.mu, self.delta)
+
+    @property
+    def words(self) -> str:
+        """The claim in words."""
+        return f"claimed {self.short} ({_point(self.epsilon, self.delta)})"
+
+    @property
+    def short(self) -> str:
+        """The claim in a few words, for a table."""
+        return f"μ ≤ {self.mu:g}"
+
+    def curve(self, statistic: str | None) -> TradeOff | None:
+        """The curve that is claimed against the attacker of a statistic: the same for all."""
+        del statistic
+        return GaussianTradeOff(self.mu)
+
+
+@dataclass(frozen=True)
+class ZeroConcentratedClaim:
+    """The claim that a run is rho-zCDP for a client (Bun & Steinke 2016, definition 1.1).
+
+    Attributes:
+      rho: The claimed rho, above 0; its epsilon at delta is at most LARGEST_EPSILON.
+      delta: The delta at which the claim is said as an epsilon, in (0, 1).
+
+    Raises:
+      InputError: A number is out of range.
+    """
+
+    kind: ClassVar[str] = "zcdp"
+    whom: ClassVar[str] = "client"
+    is_stated: ClassVar[bool] = True
+
+    rho: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        """Checks the fields."""
+        _check("rho", self.rho, self.delta)
+        _check_epsilon("rho", self.rho, self.epsilon)
+
+    @functools.cached_property
+    def epsilon(self) -> float:
+        """The epsilon that the claim allows at delta."""
+        return epsilon_of_curve(zcdp_trade_off(self.rho), self.delta)
+
+    @property
+    def words(self) -> str:
+        """The claim in words."""
+        return f"claimed {self.short} ({_point(self.epsilon, self.delta)})"
+
+    @property
+    def short(self) -> str:
+        """The claim in a few words, for a table."""
+        return f"ρ ≤ {self.rho:g}"
+
+    def curve(self, statistic: str | None) -> TradeOff | None:
+        """The curve that is claimed against the attacker of a statistic: the same for all."""
+        del statistic
+        return zcdp_trade_off(self.rho)
+
+
+@dataclass(frozen=True)
+class NoiseClaim:
+    """The claim that Gaussian noise hides a canary which participates in one round.
+
+    It is mu-GDP with mu = 1 / noise_multiplier.
+
+    Attributes:
+      noise_multiplier: The claimed standard deviation of the noise over the clip norm, above 0.
+      delta: The delta at which the claim is said as an epsilon, in (0, 1).
+
+    Raises:
+      InputError: A number is out of range.
+    """
+
+    kind: ClassVar[str] = "noise"
+    whom: ClassVar[str] = "canary"
+    is_stated: ClassVar[bool] = True
+
+    noise_multiplier: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        """Checks the fields."""
+        _check("noise multiplier", self.noise_multiplier, self.delta)
+        _check_epsilon("noise multiplier", self.noise_multiplier, self.epsilon)
+
+    @functools.cached_property
+    def epsilon(self) -> float:
+        """The epsilon that the claim allows at delta."""
+        return epsilon_of_mu(1 / self.noise_multiplier, self.delta)
+
+    @property
+    def words(self) -> str:
+        """The claim in words."""
+        point = _point(self.epsilon, self.delta)
+        return f"claimed {self.short} in one round ({point})"
+
+    @property
+    def short(self) -> str:
+        """The claim in a few words, for a table."""
+        return f"noise multiplier ≥ {self.noise_multiplier:g}"
+
+    def curve(self, statistic: str | None) -> TradeOff | None:
+        """The curve that is claimed against the attacker of a statistic: the same for all."""
+        del statistic
+        return GaussianTradeOff(1 / self.noise_multiplier)
+
+
+@dataclass(frozen=True)
+class ProfileClaim:
+    """The claim of a privacy profile: for a client, an epsilon at each of several deltas.
+
+    Accountants print such points, and each of them holds: the claim is the curve below all of their
+    lines (Dong, Roth & Su 2022, proposition 2.13). `of_event` makes them by dp-accounting.
+
+    Attributes:
+      points: Pairs of an epsilon, at least 0, and the delta that the claim allows at it, in [0, 1];
+        1 to MOST_POINTS of them.
+      delta: The delta at which the claim is said as an epsilon, in (0, 1).
+
+    Raises:
+      InputError: A number is out of range, or the points allow no epsilon up to LARGEST_EPSILON.
+
+    >>> ProfileClaim(((0.5, 1e-3), (2.0, 1e-6)), 1e-5).words
+    'claimed privacy profile (ε ≤ 2.00 at δ = 1e-05)'
+    """
+
+    kind: ClassVar[str] = "profile"
+    whom: ClassVar[str] = "client"
+    is_stated: ClassVar[bool] = True
+
+    points: tuple[tuple[float, float], ...]
+    delta: float
+
+    def __post_init__(self) -> None:
+        """Checks the fields."""
+        check_profile(self.points)
+        check_delta(self.delta)
+        if self.delta == 0:
+            raise InputError("a claimed profile needs a delta above 0, to be said as an epsilon")
+        if not 0 < self.epsilon <= LARGEST_EPSILON:
+            raise InputError(
+                f"claimed profile must allow an epsilon above 0 and at most {LARGEST_EPSILON:g} at "
+                f"delta {self.delta:g}; the one of its points is {self.epsilon:g}"
+            )
+
+    @classmethod
+    def of_deltas(
+        cls, deltas_at: Callable[[FloatArray], npt.ArrayLike], delta: float
+    ) -> "ProfileClaim":
+        """The claim of what an accountant computes.
+
+        Args:
+          deltas_at: The deltas at rising epsilons, float64 of shape (n,) both, such as the method
+            `get_delta_for_epsilon` of dp-accounting's privacy loss distributions.
+          delta: The delta at which the claim is said as an epsilon, in (0, 1).
+        """
+        tried = np.geomspace(_NEAREST_EPSILON, _FARTHEST_EPSILON, _POINTS)
+        deltas = np.asarray(deltas_at(tried), np.float64)
+        least = max(_LEAST_DELTA, 2 * deltas[-1])  # below it an accountant has its rounding alone
+        reach = tried[min(int(np.sum(deltas > least)), _POINTS - 1)]
+        epsilons = np.linspace(0.0, reach, _POINTS)
+        found = np.minimum(deltas_at(epsilons), 1.0)
+        return cls(tuple(zip(epsilons.tolist(), found.tolist(), strict=True)), delta)
+
+    @classmethod
+    def of_event(cls, event: "dp_accounting.DpEvent", delta: float) -> "ProfileClaim":
+        """The claim of a dp-accounting event, by its privacy loss distribution.
+
+        Neighbouring runs differ in one client that is there or not.
+
+        Args:
+          event: The event, such as `SelfComposedDpEvent(PoissonSampledDpEvent(0.01,
+            GaussianDpEvent(1.0)), 1000)`: noise, sampling and rounds.
+          delta: The delta at which the claim is said as an epsilon, in (0, 1).
+
+        Raises:
+          InputError: dp-accounting has no privacy loss distribution of the event.
+        """
+        from dp_accounting.pld import PLDAccountant
+
+        accountant = PLDAccountant()
+        if not accountant.supports(event):
+            raise InputError(
+                f"claimed event: dp-accounting has no privacy loss distribution of {event}; claim "
+                "the profile of an accountant that has, or an epsilon"
+            )
+        return cls.of_deltas(accountant.compose(event).get_delta, delta)
+
+    @functools.cached_property
+    def epsilon(self) -> float:
+        """The epsilon that the claim allows at delta."""
+        said = [epsilon for epsilon, delta in self.points if delta <= self.delta]
+        return min([*said, epsilon_of_curve(self._curve, self.delta)])
+
+    @property
+    def words(self) -> str:
+        """The claim in words."""
+        return f"claimed {self.short} ({_point(self.epsilon, self.delta)})"
+
+    @property
+    def short(self) -> str:
+        """The claim in a few words, for a table."""
+        return "privacy profile"
+
+    def curve(self, statistic: str | None) -> TradeOff | None:
+        """The curve that is claimed against the attacker of a statistic: the same for all."""
+        del statistic
+        return self._curve
+
+    @functools.cached_property
+    def _curve(self) -> TradeOff:
+        return trade_off_of_profile(*np.array(self.points).T)
+
+
+@dataclass(frozen=True)
+class ConfiguredClaim:
+    """The claim that the noise is as configured: what accounting says of it, for a canary.
+
+    Each attacker is held to the curve of the pair of distributions that dominates what it sees. So
+    an attacker who does not know a canary's rounds is held to the curve of hidden ones.
+
+    Attributes:
+      noise_multiplier: The configured noise multiplier.
+      epsilon: The epsilon that accounting gives a canary at delta, against an attacker who knows
+        its rounds where that is known.
+      delta: The delta of that epsilon, in (0, 1).
+      is_stated: Whether somebody claims it; otherwise it is tested all the same.
+      curves: The curve for each statistic by its name; those without a known one are left out.
+    """
+
+    kind: ClassVar[str] = "configured"
+    whom: ClassVar[str] = "canary"
+
+    noise_multiplier: float
+    epsilon: float
+    delta: float
+    is_stated: bool = True
+    curves: Mapping[str, TradeOff] = field(default_factory=dict, compare=False, metadata=UNWRITTEN)
+
+    @property
+    def words(self) -> str:
+        """The claim in words."""
+        start, end = ("claimed ", "") if self.is_stated else ("", "; no claim was made")
+        noise = f"multiplier {self.noise_multiplier:g}"
+        return f"{start}{self.short}: {noise} ({_point(self.epsilon, self.delta)}){end}"
+
+    @property
+    def short(self) -> str:
+        """The claim in a few words, for a table."""
+        return "noise as configured"
+
+    def curve(self, statistic: str | None) -> TradeOff | None:
+        """The curve that is claimed against the attacker of a statistic; None if not known."""
+        return None if statistic is None else self.curves.get(statistic)
+
+
+CurveClaim = GaussianClaim | ZeroConcentratedClaim | NoiseClaim | ProfileClaim | ConfiguredClaim
+
+_KINDS: dict[str, type[Claim | CurveClaim]] = {
+    Claim.kind: Claim,
+    GaussianClaim.kind: GaussianClaim,
+    ZeroConcentratedClaim.kind: ZeroConcentratedClaim,
+    NoiseClaim.kind: NoiseClaim,
+    ProfileClaim.kind: ProfileClaim,
+    ConfiguredClaim.kind: ConfiguredClaim,
+}
+
+
+def claim_to_json(claim: Claim | CurveClaim) -> dict[str, Any]:
+    """The JSON object of a claim, with its kind."""
+    return {"kind": claim.kind, **fields_to_json(claim)}
+
+
+def claim_from_json(fields: Mapping[str, Any]) -> Claim | CurveClaim:
+    """The claim that `claim_to_json` writes; one that is configured has no curves then.
+
+    Raises:
+      ValueError: The kind is unknown, a key is missing, or a value is of another type.
+    """
+    kind = _KINDS.get(str(fields.get("kind")))
+    if kind is None:
+        raise ValueError(f"claim.kind must be one of {', '.join(_KINDS)}")
+    made: Claim | CurveClaim = fields_from_json(kind, fields)  # type: ignore[assignment]
+    return made
+
+
+def claim_of(
+    audit: Audit, release: Release, delta: float, statistics: Sequence[Statistic]
+) -> Claim | CurveClaim | None:
+    """The claim that is tested of a run: the one that its config makes, else the configured noise.
+
+    Args:
+      audit: The table [audit] of the config.
+      release: What the config says is released.
+      delta: The delta of the run, in (0, 1).
+      statistics: The statistics that canaries are scored on.
+
+    Returns:
+      None where nothing is to be tested, or nobody claims anything and no curve is known.
+
+    Raises:
+      InputError: A claim is out of range, or accounting knows no curve of what is claimed to be as
+        configured.
+    """
+    if audit.claimed_epsilon is not None:
+        return Claim(audit.claimed_epsilon, delta)
+    if audit.claimed_mu is not None:
+        return GaussianClaim(audit.claimed_mu, delta)
+    if audit.claimed_rho is not None:
+        return ZeroConcentratedClaim(audit.claimed_rho, delta)
+    if audit.claimed_profile is not None:
+        return ProfileClaim(audit.claimed_profile, delta)
+    if audit.claim == "none":
+        return None
+    made = configured_claim(release, delta, statistics, is_stated=audit.is_claimed)
+    if made is None and audit.is_claimed:
+        raise InputError(
+            "audit.claim: accounting knows no finite guarantee to a canary of what is configured; "
+            "claim an epsilon, or add noise whose guarantee is known"
+        )
+    return made
+
+
+def configured_claim(
+    release: Release, delta: float, statistics: Sequence[Statistic], *, is_stated: bool
+) -> ConfiguredClaim | None:
+    """The claim that a run's noise is as configured; None where accounting knows no curve.
+
+    A canary of one round, scored by the aggregate of that round, is held to the noise on the sum of
+    updates: what the count for the clip norm gives away shows in later rounds alone.
+
+    Args:
+      release: What the config says is released.
+      delta: The delta of the guarantee, in (0, 1).
+      statistics: The statistics that canaries are scored on.
+      is_stated: Whether somebody claims it.
+    """
+    bounds = attacker_bounds(release, release.canary, delta)
+    curves: dict[str, TradeOff] = {}
+    for statistic in statistics:
+        curve = _curve(bounds.against(not is_about_sampling(statistic)))
+        if curve is not None and statistic == OWN_ROUNDS and _is_one_plain_round(release):
+            curve = GaussianTradeOff(1 / release.noise.sum_noise_multiplier)
+        if curve is not None:
+            curves[statistic.name] = curve
+    epsilon = bounds.knowing_rounds.guarantee.epsilon
+    if epsilon is None:
+        epsilon = bounds.not_knowing_rounds.guarantee.epsilon
+    if not curves or epsilon is None or not 0 < epsilon < math.inf:
+        return None
+    return ConfiguredClaim(release.noise.noise_multiplier, epsilon, delta, is_stated, curves)
+
+
+def told_claim(shift: float, delta: float) -> ConfiguredClaim | None:
+    """The claim that the noise of a log is as its system says, which nobody states.
+
+    It is about canaries of one round, scored by the aggregate of that round, so that noise which
+    depends on that of other rounds changes nothing.
+
+    Args:
+      shift: By how many standard deviations of its noise a canary shifts its round, above 0.
+      delta: The delta at which the claim is said as an epsilon, in [0, 1).
+
+    Returns:
+      None where there is no epsilon to say.
+    """
+    epsilon = epsilon_of_mu(shift, delta) if delta > 0 else math.inf
+    if not 0 < epsilon < math.inf:
+        return None
+    curves = {OWN_ROUNDS.name: GaussianTradeOff(shift)}
+    return ConfiguredClaim(1 / shift, epsilon, delta, is_stated=False, curves=curves)
+
+
+def _curve(bound: AttackerBound) -> TradeOff | None:
+    match bound.pair:
+        case None:
+            return None
+        case GaussianPair(shift=shift):
+            return None if math.isinf(shift) else GaussianTradeOff(shift)
+        case pair:
+            return trade_off_of_tests(pair.optimal_tests())
+
+
+def _is_one_plain_round(release: Release) -> bool:
+    is_gaussian = noise_law_named(release.noise.law) is GAUSSIAN and release.zeroing != "adaptive"
+    return is_gaussian and release.canary.participations == 1
+
+
+def _point(epsilon: float, delta: float) -> str:
+    return f"ε ≤ {upper_bound_text(epsilon)} at δ = {delta:g}"
+
+
+def _check(name: str, number: float, delta: float) -> None:
+    if not 0 < number < math.inf:
+        raise InputError(f"claimed {name} must be above 0 and finite, got {number}")
+    check_delta(delta)
+    if delta == 0:
+        raise InputError(f"a claimed {name} needs a delta above 0, to be said as an epsilon")
+
+
+def _check_epsilon(name: str, number: float, epsilon: float) -> None:
+    if not 0 < epsilon <= LARGEST_EPSILON:
+        raise InputError(
+            f"claimed {name} must allow an epsilon above 0 and at most {LARGEST_EPSILON:g}, got "
+            f"{number:g}, which allows {epsilon:g}"
+        )

@@ -1,0 +1,189 @@
+"""The tests of a claim that is a whole trade-off curve, chosen before any score is seen.
+
+Two tests look at each statistic: the sum of scores, for scores that are independent given who was
+included, and right guesses, for scores that depend on each other in any way
+(estimators/curve_tests.py). The sum on the statistic of the attacker who knows most has most of the
+level; the others share the rest (weighted Bonferroni).
+"""
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy import special
+
+from fl_audit.array_types import FloatArray
+from fl_audit.attacks.audit_table import LEAST_CONFIDENCE
+from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS
+from fl_audit.errors import InputError
+from fl_audit.estimators.anytime import deviates
+from fl_audit.estimators.arguments import check_confidence
+from fl_audit.estimators.curve_tests import SumTest, sum_test
+from fl_audit.estimators.one_run.f_dp import guesses_p_value
+from fl_audit.estimators.setting import NotApplicableError
+from fl_audit.estimators.threshold.null_choice import ChosenNull, chosen_null
+from fl_audit.estimators.trade_off import GaussianTradeOff, TradeOff
+from fl_audit.verdict.claim_tests import ScoredStatistic
+from fl_audit.verdict.claims import CurveClaim
+
+UNSTATED_CONFIDENCE = 0.999
+"""The confidence at which the configured noise is tested where nobody claims it: a correct run must
+not fail one time in twenty."""
+
+LEADING_SHARE = 0.8
+"""The share of the level for the sum of scores on the statistic of the strongest attacker."""
+
+CurveMethod = Literal["trade_off_sum", "trade_off_guesses"]
+
+_PRECISION, _LARGEST_MU = 0.002, 60.0
+_TRIED = 1 - np.arange(0.0, 0.1, 0.005)
+
+
+@dataclass(frozen=True, eq=False)
+class CurveTest:
+    """The test of a claimed curve by one statistic.
+
+    Attributes:
+      method: How the scores are looked at.
+      statistic: The scores.
+      curve: What is claimed against the statistic's attacker.
+      delta: The delta of the claim.
+      level: The p-value up to which the test contradicts the claim.
+    """
+
+    method: CurveMethod
+    statistic: ScoredStatistic
+    curve: TradeOff
+    delta: float
+    level: float
+
+    def p_value(self) -> float | None:
+        """The p-value of the claim; None where the scores do not allow the test."""
+        if self.method == "trade_off_guesses":
+            scores = self.statistic.scores
+            is_possible = scores.num_included > 0 and scores.num_excluded > 0
+            return guesses_p_value(scores, self.curve) if is_possible else None
+        z = self.deviates
+        if z is None or self.null is None:
+            return None
+        if self.null.proves_nothing:
+            return 1.0
+        # What of the level is spent on asking whether scores refute the null.
+        spent = max(self.null.confidence - (1 - self.level), 0.0)
+        return min(self.sum_test.p_value(z) + spent, 1.0)
+
+    @functools.cached_property
+    def null(self) -> ChosenNull | None:
+        """The null that the sum of scores stands on; None where the scores allow none."""
+        try:
+            return chosen_null(self.statistic.setting(self.delta, 1 - self.level))
+        except NotApplicableError:
+            return None
+
+    @property
+    def deviates(self) -> FloatArray | None:
+        """The deviates of included canaries' scores under that null; None where none is known."""
+        if self.null is None or self.null.tail is None:
+            return None
+        return deviates(self.null.tail.log_tail_upper(self.statistic.scores.included))
+
+    @functools.cached_property
+    def proven_mu(self) -> float | None:
+        """The mu that a Gaussian mechanism exceeds as scores contradict a Gaussian curve, to 0.5 %.
+
+        The same sum is held against curves of larger mu, as each of which is rejected with those
+        below it. None for other curves, or where the sum contradicts nothing.
+        """
+        z, curve = self.deviates, self.curve
+        if self.method != "trade_off_sum" or not isinstance(curve, GaussianTradeOff):
+            return None
+        if z is None or self.null is None:
+            return None
+        made, allowed = self.sum_test, 1 - self.null.confidence
+        low, high = curve.mu, _LARGEST_MU
+        while high - low > _PRECISION * low:
+            middle = (low + high) / 2
+            below = special.ndtr(made.edges - middle)
+            chance = made.power(int(made.statistic(z)), [(made.num_included, below)])
+            low, high = (middle, high) if chance <= allowed else (low, middle)
+        for mu in low * _TRIED:  # that may have been approximate
+            if mu > curve.mu and made.under(GaussianTradeOff(mu)).p_value(z) <= allowed:
+                return float(mu)
+        return None
+
+    @functools.cached_property
+    def sum_test(self) -> SumTest:
+        """The sum of scores that is made for the test's level."""
+        return sum_test(self.curve, self.statistic.scores.num_included, self.level)
+
+
+@dataclass(frozen=True, eq=False)
+class CurveTests:
+    """The tests of a claimed curve, which together hold at `confidence`.
+
+    Attributes:
+      claim: The claim.
+      tests: The tests, the one with the largest level first; their levels add up to that of all.
+      confidence: The probability that none contradicts a true claim, in (0, 1).
+    """
+
+    claim: CurveClaim
+    tests: Sequence[CurveTest]
+    confidence: float
+
+    @property
+    def level(self) -> float:
+        """The probability that any of the tests contradicts a true claim."""
+        return 1 - self.confidence
+
+    @property
+    def statistics(self) -> list[ScoredStatistic]:
+        """The statistics that are tested, each once."""
+        return list({id(test.statistic): test.statistic for test in self.tests}.values())
+
+
+def curve_tests(
+    claim: CurveClaim, statistics: Sequence[ScoredStatistic], confidence: float
+) -> CurveTests:
+    """The tests of a claim on those statistics for whose attackers it says a curve.
+
+    Args:
+      claim: The claim.
+      statistics: The statistics, at least one.
+      confidence: The confidence of all tests together, in [LEAST_CONFIDENCE, 1).
+
+    Raises:
+      InputError: The confidence is out of range.
+    """
+    check_confidence(confidence)
+    if confidence < LEAST_CONFIDENCE:
+        raise InputError(
+            f"confidence must be at least {LEAST_CONFIDENCE} for a verdict on a claim, got "
+            f"{confidence}"
+        )
+    found: list[tuple[CurveMethod, ScoredStatistic, TradeOff]] = []
+    for one in sorted(statistics, key=_strength, reverse=True):
+        curve = claim.curve(one.name)
+        if curve is None or not one.scores.num_included:
+            continue
+        if one.null.known_tail() is not None:
+            found.append(("trade_off_sum", one, curve))
+        if one.scores.inclusion == "coins":
+            found.append(("trade_off_guesses", one, curve))
+    shares = [1.0]
+    if len(found) > 1:
+        rest = (1 - LEADING_SHARE) / (len(found) - 1)
+        shares = [LEADING_SHARE, *(rest for _ in found[1:])]
+    levels = [share * (1 - confidence) for share in shares]
+    tests = [CurveTest(*one, claim.delta, level) for one, level in zip(found, levels, strict=False)]
+    return CurveTests(claim, tests, confidence)
+
+
+def _strength(statistic: ScoredStatistic) -> tuple[bool, int]:
+    """Whether a statistic's null is known, and how much its attacker knows; both before scores."""
+    found = None if statistic.name is None else STATISTICS.get(statistic.name)
+    model = None if found is None else THREAT_MODELS.get(found.threat_model)
+    knows = 0 if model is None else int(model.knows)
+    return statistic.null.known_tail() is not None, knows

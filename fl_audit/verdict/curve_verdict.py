@@ -1,0 +1,219 @@
+"""The verdict on a claim that is a whole trade-off curve, by the tests of curve_claim_tests.py."""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+from fl_audit.checks import Arrival
+from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu, sigma_of_epsilon
+from fl_audit.number_words import lower_bound_text, significant
+from fl_audit.verdict.claim_tests import ScoredStatistic
+from fl_audit.verdict.claims import Claim, ConfiguredClaim, GaussianClaim
+from fl_audit.verdict.curve_claim_tests import CurveMethod, CurveTest, CurveTests, curve_tests
+from fl_audit.verdict.curve_power import (
+    SumPower,
+    claimed_noise,
+    included_needed,
+    noise_of,
+    noticed_words,
+)
+from fl_audit.verdict.decision import (
+    AsCurve,
+    Detectable,
+    Outcome,
+    Verdict,
+    attackers_of,
+    doubt,
+    shown_by,
+)
+from fl_audit.verdict.power import ENOUGH_POWER, FACTOR, Shown
+from fl_audit.verdict.scope import Scope
+from fl_audit.verdict.separation import separation
+
+_ASSUMES: dict[CurveMethod, str] = {
+    "trade_off_sum": (
+        "Each included canary's score obeys the claim given the scores of those before it, as "
+        "scores do that are independent given who was included."
+    ),
+    "trade_off_guesses": "Each canary was included by an independent fair coin.",
+}
+
+
+def with_curve(verdict: Verdict, statistics: Sequence[ScoredStatistic]) -> Verdict:
+    """A verdict on a point, with what the Gaussian curve through it would have been told.
+
+    Args:
+      verdict: The verdict on a claimed (epsilon, delta).
+      statistics: The statistics that it rests on.
+    """
+    claim = verdict.claim
+    if not isinstance(claim, Claim) or claim.delta == 0 or verdict.p_value is None:
+        return verdict
+    curve = GaussianClaim(1 / sigma_of_epsilon(claim.epsilon, claim.delta), claim.delta)
+    tests = curve_tests(curve, statistics, verdict.confidence)
+    found = [
+        p * tests.level / test.level for test in tests.tests if (p := test.p_value()) is not None
+    ]
+    if not found:
+        return verdict
+    p = min(1.0, *found)
+    return dataclasses.replace(verdict, as_curve=AsCurve(curve.mu, p, p <= tests.level))
+
+
+def reach_curve_verdict(
+    tests: CurveTests,
+    scope: Scope | None = None,
+    *,
+    arrival: Arrival | None = None,
+    others: Sequence[ScoredStatistic] = (),
+) -> Verdict:
+    """Reaches the verdict on a claimed curve.
+
+    Args:
+      tests: The tests, chosen before the scores were seen.
+      scope: For whom the canaries stand; by default for clients who take part as they did.
+      arrival: What became of the included canaries; by default what the scores alone show of it.
+      others: Statistics of the same audit that are not tested.
+    """
+    scope = scope or Scope()
+    if not tests.tests:
+        reason = (
+            "no curve is known for what is scored, or no canary was included; next: a claim of "
+            "(ε, δ), or statistics of another attacker"
+        )
+        return _verdict(tests, Outcome.INCONCLUSIVE, reason, None)
+    found = [(test, test.p_value()) for test in tests.tests]
+    made = [(test, p * tests.level / test.level) for test, p in found if p is not None]
+    if scope.unfit is not None or not made:
+        reason = scope.unfit or "the scores allow no test of a curve"
+        step = scope.say_so or "canaries that take part as clients do (docs/verdict.md)"
+        return _verdict(tests, Outcome.INCONCLUSIVE, f"{reason}; next: {step}", None)
+    best, p = min(made, key=lambda one: one[1])
+    p = min(p, 1.0)
+    if p <= tests.level:
+        return _verdict(tests, Outcome.CONTRADICTED, _contradiction(tests, best, p), best, p=p)
+    arrival = arrival or separation(tests.statistics)
+    doubtful = doubt(tests.statistics, arrival, others, scope)
+    if doubtful is not None:
+        return _verdict(tests, Outcome.INCONCLUSIVE, doubtful, best, p=p)
+    return _not_contradicted(tests, best, p, arrival, scope)
+
+
+def _verdict(
+    tests: CurveTests,
+    outcome: Outcome,
+    reason: str,
+    best: CurveTest | None,
+    *,
+    p: float | None = None,
+    power: float | None = None,
+    detectable: Detectable | None = None,
+    canaries_needed: int | None = None,
+) -> Verdict:
+    """A verdict of which `best` is the test with the smallest p-value."""
+    claim = tests.claim
+    proven = 0.0
+    if best is not None and outcome is Outcome.CONTRADICTED:
+        mu = best.proven_mu
+        proven = claim.epsilon if mu is None else epsilon_of_mu(mu, claim.delta)
+    return Verdict(
+        outcome=outcome,
+        reason=reason,
+        claim=claim,
+        confidence=tests.confidence,
+        num_tests=len(tests.tests),
+        epsilon_lower=proven,
+        method=None if best is None else best.method,
+        statistic=None if best is None else best.statistic.name,
+        assumes=None if best is None else _ASSUMES[best.method],
+        p_value=p,
+        power=power,
+        detectable_epsilon=(
+            None if detectable is None else epsilon_of_mu(detectable.mu, claim.delta)
+        ),
+        detectable=detectable,
+        canaries_needed=canaries_needed,
+    )
+
+
+def _contradiction(tests: CurveTests, best: CurveTest, p: float) -> str:
+    how = {
+        "trade_off_sum": "scores of included canaries are larger than it allows",
+        "trade_off_guesses": "more guesses of who was included are right than it allows",
+    }[best.method]
+    on = "" if best.statistic.name is None else f" on {best.statistic.name}"
+    number = len(tests.tests)
+    together = "" if number == 1 else f" for all {number} tests together"
+    mu = best.proven_mu
+    as_of = ""
+    if mu is not None:
+        as_of = f"; if the mechanism is Gaussian, its μ is at least {lower_bound_text(mu)}"
+        noise = noise_of(tests.claim, best, mu)
+        if noise is not None:
+            claimed = claimed_noise(tests.claim)
+            said = "configured" if isinstance(tests.claim, ConfiguredClaim) else "claimed"
+            as_of += f": noise of {significant(noise)} or less where {claimed:g} is {said}"
+    return f"{how}{on}, with {100 * tests.confidence:g} % confidence{together} (p ≤ {p:.2g}){as_of}"
+
+
+# What would have been contradicted.
+
+
+def _not_contradicted(
+    tests: CurveTests, best: CurveTest, p: float, arrival: Arrival, scope: Scope
+) -> Verdict:
+    """The verdict where no test contradicts the claim: consistent or inconclusive."""
+    fault = "" if arrival.fault is None else f"{arrival.fault}; "
+    leading = tests.tests[0]
+    if leading.method != "trade_off_sum":
+        reason = (
+            "no test contradicts it; how likely one would is not known where the null distribution "
+            "of scores is not; next: scores whose null distribution is known"
+        )
+        return _verdict(tests, Outcome.INCONCLUSIVE, f"{fault}{reason}", best, p=p)
+    shown = shown_by(arrival)
+    power = SumPower.of(leading, shown)
+    detectable = power.detectable_in(tests)
+    twice = 1 / sigma_of_epsilon(FACTOR * tests.claim.epsilon, tests.claim.delta)
+    on = "" if leading.statistic.name is None else f" on {leading.statistic.name}"
+    names = [one.name for one in tests.statistics if one.name is not None]
+    noticed = noticed_words(tests.claim, detectable, is_enough=power.at(twice) >= ENOUGH_POWER)
+    said = (
+        f"{noticed} in 80 % of audits "
+        f"with {leading.statistic.scores.num_included:,} included canaries{on} that show "
+        f"at least {100 * shown.signal:.3g} % of their signal"
+    )
+    if power.at(twice) >= ENOUGH_POWER:
+        outcome, needed = Outcome.CONSISTENT, None
+        rest = (
+            f"tested by {len(tests.tests)} tests{attackers_of(names)}; other attacks may show more"
+        )
+    else:
+        outcome, needed = Outcome.INCONCLUSIVE, _canaries_needed(leading, twice, shown)
+        rest = _next_step(leading, needed)
+    return _verdict(
+        tests,
+        outcome,
+        f"{fault}no test contradicts it {scope.whom}; {said}; {rest}",
+        best,
+        p=p,
+        power=power.at(twice),
+        detectable=detectable,
+        canaries_needed=needed,
+    )
+
+
+def _canaries_needed(leading: CurveTest, mu: float, shown: Shown) -> int | None:
+    """The number of canaries with ENOUGH_POWER at mu, as many of them included as in the audit."""
+    included = included_needed(leading, mu, shown)
+    scores = leading.statistic.scores
+    share = scores.num_included / (scores.num_included + scores.num_excluded)
+    return None if included is None else math.ceil(included / share)
+
+
+def _next_step(leading: CurveTest, canaries_needed: int | None) -> str:
+    if canaries_needed is None:
+        return "next: more presentations of each canary and more canaries"
+    scores = leading.statistic.scores
+    number = scores.num_included + scores.num_excluded
+    return f"next: about {canaries_needed:,} canaries instead of {number:,}"

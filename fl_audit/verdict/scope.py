@@ -1,0 +1,195 @@
+"""What an audit can say about a claim: which client its canaries represent, which statistics count.
+
+This is the one place that decides it. A claim that counts on sampling holds against attackers from
+whom the draw hides who participates in which round. A lower bound against an attacker who knows the
+rounds does not refute it: that bound is shown, and has to stay below the epsilon without sampling.
+And a bound on a canary is one on a client who participates as canaries do: it contradicts a claim
+about clients who may participate more often, but canaries that participate less often can show
+nothing in favour of one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_audit.accounting.release import Release, UnknownRounds
+from fl_audit.array_types import IndexArray
+from fl_audit.attacks.statistics import Statistic
+from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS
+from fl_audit.formats.participation_files import Participation
+from fl_audit.formats.run_record import RunRecord
+
+_BY_CHANCE = 1e-3
+"""Rounds without an included canary count as left out if that is less likely by chance."""
+
+KNOWS_ROUNDS = (
+    "the attacker knows in which rounds a client is online, and a claim may count on its sampling, "
+    "which hides them"
+)
+
+SAY_SO = 'if the claim does not count on sampling, say "claim_counts_on_sampling": false in {file}'
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What the canaries of an audit can say about a claim on a client.
+
+    Attributes:
+      counts_on_sampling: Whether the claim counts on a draw; None where nothing is said of it, and
+        it may.
+      whom: The client whom canaries represent, in words.
+      unfit: Why a bound on a canary is none for a client; None where it is one.
+      not_covered: What a client may do that no canary did, so that canaries show nothing in favour
+        of the claim; None where they do as clients may.
+      say_so: What would make statistics of known rounds count, in words; None where nothing would.
+    """
+
+    counts_on_sampling: bool | None = False
+    whom: str = "for a client that takes part as canaries did"
+    unfit: str | None = None
+    not_covered: str | None = None
+    say_so: str | None = None
+
+    def covers(self, statistic: str | None) -> bool:
+        """Whether a statistic counts for the claim; scores that name none are taken to."""
+        found = None if statistic is None else STATISTICS.get(statistic)
+        return self.counts_on_sampling is False or found is None or is_about_sampling(found)
+
+
+def is_about_sampling(statistic: Statistic) -> bool:
+    """Whether a claim that counts on sampling also holds against a statistic's attacker."""
+    model = THREAT_MODELS.get(statistic.threat_model)
+    return model is None or model.is_about_sampling
+
+
+def scope_of_run(
+    record: RunRecord, rounds: Sequence[IndexArray], included: npt.NDArray[np.bool_]
+) -> Scope:
+    """What the canaries of a run can say about a claim.
+
+    Args:
+      record: What the run did.
+      rounds: The rounds of each canary, from 0.
+      included: Whether each was included, bool of shape (num_canaries,).
+    """
+    canary, client = record.release.canary.participations, record.release.client.participations
+    too_seldom = None
+    if canary is not None and client is not None and canary < client:
+        too_seldom = _too_seldom(canary, client)
+    return Scope(
+        counts_on_sampling=client is None,
+        whom=_whom(_number_of_rounds(rounds, included)),
+        unfit=why_unfit(record.release),
+        not_covered=too_seldom or _rounds_left_out(rounds, included, range(record.rounds_done)),
+    )
+
+
+def scope_of_log(
+    participation: Participation | None,
+    rounds: Sequence[IndexArray] | None,
+    included: npt.NDArray[np.bool_],
+    released: Sequence[int],
+    file: str,
+) -> Scope:
+    """What the canaries of a log can say about a claim.
+
+    Args:
+      participation: What the log says of clients; None where it says nothing.
+      rounds: The rounds of each canary, from 0; None where they are not known.
+      included: Whether each was included, bool of shape (num_canaries,).
+      released: The numbers of the rounds with an aggregate, from 0, in order.
+      file: The name of the file that says how clients take part.
+    """
+    counts = None if participation is None else participation.claim_counts_on_sampling
+    numbers = None if rounds is None else _number_of_rounds(rounds, included)
+    client = None if participation is None else participation.client_rounds
+    weight = None if participation is None else participation.client_weight
+    is_drawn = participation is not None and participation.sampling != "none"
+    unfit = not_covered = None
+    if numbers is not None and client is not None:
+        if max(numbers) > client and not is_drawn:
+            unfit = _too_often(max(numbers), client)
+        elif max(numbers) < client:
+            not_covered = _too_seldom(max(numbers), client)
+    if not_covered is None and weight is not None and weight > 1:
+        not_covered = f"a client may weigh {weight:g} times as much as a canary"
+    if not_covered is None and rounds is not None:
+        not_covered = _rounds_left_out(rounds, included, released)
+    return Scope(
+        counts_on_sampling=counts,
+        whom=_whom(numbers),
+        unfit=unfit,
+        not_covered=not_covered,
+        say_so=None if counts is False else SAY_SO.format(file=file),
+    )
+
+
+def why_unfit(release: Release) -> str | None:
+    """Why a bound on a canary does not bound a client's epsilon; None where it does.
+
+    The bound carries over where a canary takes part no more often than a client may, and where one
+    draw decides about both. Where only the client's rounds are drawn, its claim may rely on the
+    draw; the bound on a canary whose number of rounds is fixed does not.
+
+    Args:
+      release: What the run released, or will release.
+    """
+    canary, client = release.canary.participations, release.client.participations
+    if canary is not None and client is not None:
+        return None if canary <= client else _too_often(canary, client)
+    sampling = release.client.sampling
+    is_one_draw = sampling == release.canary.sampling and not isinstance(sampling, UnknownRounds)
+    if canary is None and client is None and is_one_draw:
+        return None
+    return (
+        "the rounds of canaries are drawn by another law than those of clients: a bound for a "
+        "canary may be none for a client"
+    )
+
+
+def _too_often(canary: int, client: int) -> str:
+    return (
+        f"an included canary took part in up to {canary} rounds and a client in at most "
+        f"{client}: a bound for the canary is none for a client"
+    )
+
+
+def _too_seldom(canary: int, client: int) -> str:
+    rounds = "1 round" if canary == 1 else f"{canary} rounds"
+    return f"canaries took part in {rounds} at most and a client may in {client}"
+
+
+def _number_of_rounds(
+    rounds: Sequence[IndexArray], included: npt.NDArray[np.bool_]
+) -> tuple[int, int]:
+    """The smallest and the largest number of rounds of an included canary."""
+    numbers = [len(own) for own, is_in in zip(rounds, included, strict=True) if is_in] or [0]
+    return min(numbers), max(numbers)
+
+
+def _whom(numbers: tuple[int, int] | None) -> str:
+    if numbers is None or numbers == (1, 1):
+        return "for a client in one round of weight 1"
+    if numbers[0] == numbers[1]:
+        return f"for a client in {numbers[0]} rounds of weight 1"
+    return f"for a client of weight 1 in {numbers[0]} to {numbers[1]} rounds, as canaries were"
+
+
+def _rounds_left_out(
+    rounds: Sequence[IndexArray], included: npt.NDArray[np.bool_], released: Sequence[int]
+) -> str | None:
+    """A clause on the most rounds in a row without a canary, if chance hardly leaves as many."""
+    own = [round_ for of, is_in in zip(rounds, included, strict=True) if is_in for round_ in of]
+    with_canary = np.isin(np.asarray(released, np.int64), own)
+    if not with_canary.any():
+        return None
+    edges = np.flatnonzero(np.concatenate([[True], with_canary, [True]]))
+    gaps = np.diff(edges) - 1
+    longest = int(np.argmax(gaps))
+    size, total = int(gaps[longest]), len(with_canary)
+    if total * (1 - size / total) ** len(own) >= _BY_CHANCE:
+        return None
+    first, last = released[edges[longest]] + 1, released[edges[longest] + size - 1] + 1
+    return f"no canary took part in rounds {first} to {last}, of which scores say nothing"

@@ -1,0 +1,177 @@
+"""A folder's files against its chain: links, rounds, rows, and the digests of whole files."""
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from fl_audit.formats.folders import LogFolder, RunFolder, ScoredFolder
+from fl_audit.formats.npy_file import read_array
+from fl_audit.formats.round_chain import (
+    Chain,
+    Logged,
+    Reported,
+    Resumed,
+    Saved,
+    Scored,
+    digest_of,
+    read_chain,
+)
+from fl_audit.number_words import count
+from fl_audit.verification.findings import Findings
+
+_SHOWN = 5
+"""The most rounds of a file that are named one by one."""
+
+
+def verify_chain(folder: RunFolder | LogFolder, found: Findings) -> Chain | None:
+    """Holds a folder's files against its chain.
+
+    Args:
+      folder: The folder.
+      found: What is found is added to it.
+
+    Returns:
+      The chain; None where there is none, or it cannot be read.
+    """
+    if not folder.chain.exists():
+        _verify_sources(folder, found)
+        return None
+    chain = None
+    with found.reading(folder.chain):
+        chain = read_chain(folder.chain)
+    if chain is None:
+        return None
+    for number in chain.broken:
+        found.add(
+            folder.chain,
+            f"line {number} does not follow from the one before it: a line was changed, dropped, "
+            "repeated or moved",
+        )
+    if chain.torn:
+        found.note(f"{folder.chain.name}: a last line is cut off, as by a kill; it does not count")
+    _verify_files(folder, chain, found)
+    with found.reading(folder.chain):
+        _verify_rows(folder, chain, found)
+    if isinstance(folder, RunFolder):
+        _verify_order(folder, chain, found)
+    _note_sessions(chain, found)
+    return chain
+
+
+def _verify_sources(folder: ScoredFolder, found: Findings) -> None:
+    """The digests of whole files, which older versions wrote instead of a chain."""
+    found.note(
+        "no chain: the folder is of an older version or of another system, so that rounds which "
+        "were changed, dropped or repeated show only where numbers no longer fit"
+    )
+    with found.reading(folder.sources):
+        older = folder.together()
+        for name in [] if older is None else older.changed(folder.path):
+            found.add(name, f"has changed since {folder.sources.name} was written")
+
+
+def _verify_files(folder: ScoredFolder, chain: Chain, found: Findings) -> None:
+    _compare(folder.path, chain.begun.files, "since the audit began", found)
+    scored, reported = chain.last(Scored), chain.last(Reported)
+    if not chain.is_scored and isinstance(folder, RunFolder):
+        found.add(folder.chain, "has rounds, or a resume, behind its last scores")
+    if scored is not None:
+        _compare(folder.path, scored.files, "since scores were written", found)
+    if reported is None and isinstance(folder, RunFolder):
+        found.note("the report is not in the chain: the run was killed right behind it")
+    if reported is not None:
+        _compare(folder.path, reported.files, "since the report was written", found)
+    known = scored.files if scored is not None else {}
+    for path in sorted(folder.path.glob("scores_*.csv")):
+        if path.name not in known:
+            found.note(f"{path.name}: is not in the chain; it was added by hand")
+
+
+def _compare(folder: Path, files: dict[str, str], since: str, found: Findings) -> None:
+    for name, expected in files.items():
+        with found.reading(folder / name):
+            if not (folder / name).exists():
+                found.add(name, "is missing")
+            elif digest_of(folder / name) != expected:
+                found.add(name, f"has changed {since}")
+
+
+def _verify_rows(folder: RunFolder | LogFolder, chain: Chain, found: Findings) -> None:
+    logged = {name for line in chain.rounds.values() for name in (*line.rows, *line.step_rows)}
+    for name in sorted(logged - {folder.round_directions.name}):
+        if not (folder.path / name).exists():
+            found.add(name, "is missing")
+    changed: dict[str, list[int]] = defaultdict(list)
+    for row in chain.changed_rows(folder.path):
+        changed[row.name].append(row.round)
+    for name, rounds in changed.items():
+        what = "have" if len(rounds) > 1 else "has"
+        found.add(name, f"{_rounds(rounds)} {what} changed since {_it(rounds)} logged")
+    for path in folder.round_logs():
+        if path.exists() and path.suffix == ".npy" and path != folder.round_directions:
+            extra = _written(path) - chain.rounds.keys()
+            if extra:
+                what = "are" if len(extra) > 1 else "is"
+                found.add(path, f"{_rounds(sorted(extra))} {what} not in the chain")
+
+
+def _written(path: Path) -> set[int]:
+    """The rounds, from 1, of which a log has numbers."""
+    rows = read_array(path, "a log")
+    flat = rows.reshape(len(rows), -1)
+    return set((np.flatnonzero(np.isfinite(flat).any(axis=1)) + 1).tolist())
+
+
+def _it(rounds: Collection[int]) -> str:
+    return "they were" if len(rounds) > 1 else "it was"
+
+
+def _rounds(rounds: Sequence[int]) -> str:
+    """Some rounds in words.
+
+    >>> _rounds([3]), _rounds([3, 5]), _rounds(range(1, 9))
+    ('round 3', 'rounds 3, 5', 'rounds 1, 2, 3, 4, 5 and 3 more')
+    """
+    if len(rounds) == 1:
+        return f"round {rounds[0]}"
+    more = len(rounds) - _SHOWN
+    named = ", ".join(map(str, rounds[:_SHOWN]))
+    return f"rounds {named}{f' and {more} more' if more > 0 else ''}"
+
+
+def _verify_order(folder: RunFolder, chain: Chain, found: Findings) -> None:
+    """A run's rounds come one after the other, and go back only where the run was resumed."""
+    completed = saved = 0
+    for number, line in enumerate(chain.lines, start=1):
+        wrong = None
+        if isinstance(line, Logged):
+            if line.round != completed + 1:
+                wrong = (
+                    f"is round {line.round} behind round {completed}: rounds were dropped or moved"
+                )
+            completed = line.round
+        elif isinstance(line, Saved):
+            if line.rounds != completed:
+                wrong = f"is a checkpoint of {line.rounds} rounds behind round {completed}"
+            saved = line.rounds
+        elif isinstance(line, Resumed):
+            if line.rounds > saved:
+                wrong = f"goes on behind round {line.rounds}; the last checkpoint is of {saved}"
+            completed = saved = line.rounds
+        elif isinstance(line, Scored) and line.rounds != completed:
+            wrong = f"has scores of {line.rounds} rounds behind round {completed}"
+        if wrong is not None:
+            found.add(folder.chain, f"line {number}: {wrong}")
+
+
+def _note_sessions(chain: Chain, found: Findings) -> None:
+    words = f"chain: {count(len(chain.rounds), 'round')}"
+    if chain.sessions > 1:
+        words += f" in {chain.sessions} sessions"
+    if chain.rounds_again:
+        words += f", {count(chain.rounds_again, 'round')} logged again"
+    if chain.begun.unchained:
+        words += f", {chain.begun.unchained} of them from before the chain began"
+    found.note(f"{words}; its last link is {chain.lines[-1].link}")

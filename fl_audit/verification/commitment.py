@@ -1,0 +1,121 @@
+"""A run against the commitment that it was begun under: config, claim, method, and other runs."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from fl_audit.config.commitment import (
+    Opened,
+    Try,
+    claim_of,
+    method_of,
+    read_commitment,
+    read_tries,
+    read_try,
+    recorded_keys,
+    tries_of,
+    words_of_other,
+)
+from fl_audit.config.file import load_recorded
+from fl_audit.errors import InputError
+from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.round_chain import Chain, read_chain
+from fl_audit.verification.findings import Findings
+
+
+def verify_commitment(
+    folder: RunFolder, chain: Chain | None, published: Path | None, found: Findings
+) -> None:
+    """Holds a run against its commitment.
+
+    Args:
+      folder: The folder of the run.
+      chain: Its chain; None where there is none that could be read.
+      published: The file of the commitment, as it was published before training; None takes what
+        the folder has.
+      found: What is found is added to it.
+
+    Raises:
+      InputError: The published file cannot be read.
+    """
+    text = commitment = None
+    if published is not None:
+        text, commitment = read_commitment(published)
+    if not folder.commitment.exists():
+        if published is not None:
+            found.add(
+                folder.commitment, f"is missing: the run was not begun under {published.name}"
+            )
+        return
+    with found.reading(folder.commitment):
+        said = read_try(folder)
+        opened = said.opened(folder.commitment)
+        if chain is None or folder.commitment.name not in chain.begun.files:
+            found.add(folder.commitment, "was added later: the chain does not begin with it")
+        if text is not None and commitment is not None and text != opened.text:
+            found.add(folder.commitment, f"is another commitment than {published}")
+            opened = Opened(commitment, text, opened.nonce)
+        _verify_config(folder, opened, found)
+        _verify_tries(folder, said, chain, published, found)
+
+
+def _verify_config(folder: RunFolder, opened: Opened, found: Findings) -> None:
+    keys = recorded_keys(folder)
+    others = opened.others(keys)
+    if others and len(others) == len({*keys, *opened.commitment.config}):
+        found.add(folder.commitment, "its nonce does not open the commitment: no key fits")
+        return
+    for key in others:
+        found.add(folder.config, words_of_other(key, keys))
+    config = load_recorded(folder.config)
+    for name, said, now in (
+        ("claim", opened.commitment.claim, claim_of(config)),
+        ("method", opened.commitment.method, method_of(config)),
+    ):
+        for key in sorted({*said, *now}):
+            if said.get(key) != now.get(key):
+                found.add(
+                    folder.commitment,
+                    f"`{name}.{key}` is {said.get(key)!r}, and by config.toml {now.get(key)!r}",
+                )
+
+
+def _verify_tries(
+    folder: RunFolder, said: Try, chain: Chain | None, published: Path | None, found: Findings
+) -> None:
+    """Looks for other runs under the commitment: in its list, and beside the folder."""
+    if said.number > 1:
+        found.add(folder.commitment, f"is run {said.number} under this commitment")
+    link = None if chain is None else chain.lines[0].link
+    if published is not None and not tries_of(published).exists():
+        found.note(f"{tries_of(published).name}: is not there; other runs may have been listed")
+    elif published is not None:
+        with found.reading(tries_of(published)):
+            listed = read_tries(tries_of(published))
+            if link not in [one.link for one in listed]:
+                found.add(tries_of(published), f"does not list the run in {folder.path.name}")
+            for one in listed:
+                if one.link != link:
+                    found.add(
+                        tries_of(published),
+                        f"line {one.number}: lists another run under this commitment, in "
+                        f"{one.folder}",
+                    )
+    for other in _beside(folder, said, link):
+        found.add(folder.commitment, f"{other.name}, beside it, is another run under it")
+
+
+def _beside(folder: RunFolder, said: Try, link: str | None) -> Iterator[Path]:
+    """The folders beside a run's, of other runs under the same commitment."""
+    here = folder.path.resolve()
+    for path in sorted(here.parent.iterdir()):
+        other = RunFolder(path)
+        if path == here or not other.commitment.is_file() or not other.chain.is_file():
+            continue
+        try:
+            is_same = read_try(other).commitment == said.commitment
+            if is_same and read_chain(other.chain).lines[0].link != link:
+                yield path
+        except (InputError, msgspec.MsgspecError):
+            continue

@@ -1,0 +1,176 @@
+"""What a verification finds: what does not fit, and what it could not look at."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal
+
+from fl_audit.errors import InputError
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that does not fit.
+
+    Attributes:
+      file: The name of the file that it is in.
+      what: What does not fit, in words.
+    """
+
+    file: str
+    what: str
+
+    def __str__(self) -> str:
+        """The finding as a line."""
+        return f"{self.file}: {self.what}"
+
+
+@dataclass(frozen=True)
+class Verified:
+    """The outcome of a verification.
+
+    Attributes:
+      findings: What does not fit; empty where everything does.
+      notes: What is to be known beside, such as what was not looked at.
+    """
+
+    findings: tuple[Finding, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def held(self) -> bool:
+        """Whether everything fits."""
+        return not self.findings
+
+
+@dataclass(eq=False)
+class Findings:
+    """What has been found so far.
+
+    Attributes:
+      found: What does not fit.
+      notes: What is to be known beside.
+    """
+
+    found: list[Finding] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def add(self, file: Path | str, what: str) -> None:
+        """Adds what does not fit; once, however often it is found."""
+        finding = Finding(Path(file).name, what)
+        if finding not in self.found:
+            self.found.append(finding)
+
+    def note(self, words: str) -> None:
+        """Adds what is to be known."""
+        self.notes.append(words)
+
+    def reading(self, file: Path) -> "_Reading":
+        """A block that reads files of a folder; one that cannot be read is a finding.
+
+        Args:
+          file: The file that the block reads, for an error that names none beside it.
+        """
+        return _Reading(self, file)
+
+
+@dataclass(frozen=True, eq=False)
+class _Reading:
+    """A context in which an `InputError` becomes a finding."""
+
+    found: Findings
+    file: Path
+
+    def __enter__(self) -> None:
+        """Begins the block."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> bool:
+        """Adds the finding that an `InputError` is; all else goes on."""
+        if not isinstance(error, InputError):
+            return False
+        path, colon, words = str(error).partition(": ")
+        if colon and Path(path).parent == self.file.parent:
+            self.found.add(path, words)
+        else:
+            self.found.add(self.file, str(error))
+        return True
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A place where two values of JSON differ.
+
+    Attributes:
+      place: The keys that lead there, such as `verdict.epsilon_lower`.
+      said: The value that is said; None where the key is missing.
+      derived: The value that follows; None where there should be none.
+      kind: What differs: a number in its last digits only, words, a key that is lacking, or else a
+        value.
+    """
+
+    place: str
+    said: Any
+    derived: Any
+    kind: Literal["last digits", "words", "lacking", "value"]
+
+    def __str__(self) -> str:
+        """The difference in words."""
+        return f"`{self.place}` is {_short(self.said)}, and {_short(self.derived)} follows"
+
+
+_SAME = 1e-9
+"""The relative error by which another processor's or library's last digits may differ."""
+
+
+def differences(said: Any, derived: Any, place: str = "") -> Iterator[Difference]:
+    """The places where two values of JSON differ, in order.
+
+    >>> [str(found) for found in differences({"a": [1, 2.5]}, {"a": [1, 2.0], "b": None})]
+    ['`a[1]` is 2.5, and 2.0 follows', '`b` is missing, and null follows']
+    """
+    if isinstance(said, Mapping) and isinstance(derived, Mapping):
+        for key in dict.fromkeys([*derived, *said]):
+            at = f"{place}.{key}" if place else str(key)
+            yield from differences(said.get(key, _MISSING), derived.get(key, _MISSING), at)
+    elif _are_lists(said, derived) and len(said) == len(derived):
+        for index, (one, other) in enumerate(zip(said, derived, strict=True)):
+            yield from differences(one, other, f"{place}[{index}]")
+    elif said != derived or isinstance(said, bool) != isinstance(derived, bool):
+        yield Difference(place, said, derived, _kind(said, derived))
+
+
+class _Missing:
+    def __repr__(self) -> str:
+        return "missing"
+
+
+_MISSING = _Missing()
+
+
+def _are_lists(one: Any, other: Any) -> bool:
+    kinds = (one, other)
+    return all(isinstance(kind, Sequence) and not isinstance(kind, str) for kind in kinds)
+
+
+def _kind(said: Any, derived: Any) -> Literal["last digits", "words", "lacking", "value"]:
+    if said is _MISSING:
+        return "lacking"
+    if isinstance(said, str) and isinstance(derived, str) and " " in derived:
+        return "words"
+    if isinstance(said, float) and isinstance(derived, float):
+        is_same = abs(said - derived) <= _SAME * max(abs(said), abs(derived))
+        return "last digits" if is_same else "value"
+    return "value"
+
+
+_LONGEST = 60
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, bool | None):
+        return {None: "null", True: "true", False: "false"}[value]
+    text = repr(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

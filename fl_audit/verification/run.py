@@ -1,0 +1,256 @@
+"""A finished run: its coins, rounds, record, report and page, made again.
+
+What the seed fixes is drawn again: coins, rounds, noise. What the rounds' logs hold is computed
+again: scores and what is known of the vectors behind them (`scores`), the live test. From both
+comes the record of the run, and from all together the report, by the code that made it.
+"""
+
+import dataclasses
+import html
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from fl_audit.canaries.tables import family_of
+from fl_audit.config import Config
+from fl_audit.config.design import RunDesign, design_run
+from fl_audit.config.file import load_recorded
+from fl_audit.errors import InputError
+from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.participation_files import CanaryRow, canaries_text, read_canaries
+from fl_audit.formats.round_chain import Chain, Reported, digest_of
+from fl_audit.formats.run_record import LiveRecord, RunRecord, read_record
+from fl_audit.formats.text_files import read_foreign, read_json
+from fl_audit.kinds.registry import RecordedTable
+from fl_audit.participation import PATTERNS
+from fl_audit.planning.planned_run import NumberedClients
+from fl_audit.report.build import build_report
+from fl_audit.report.finished_run import FinishedRun, assembled_run
+from fl_audit.report.page import page_of_run
+from fl_audit.report.report import Report, report_to_json
+from fl_audit.run.loop import LiveAudit
+from fl_audit.run.observers import read_rows
+from fl_audit.verification.findings import Difference, Findings, differences
+from fl_audit.verification.scores import RunScores
+from fl_audit.version import __version__, code_digest
+
+
+def verify_run(folder: RunFolder, chain: Chain | None, found: Findings) -> None:
+    """Makes the numbers of a finished run again, and holds its files against them.
+
+    Args:
+      folder: The folder of the run.
+      chain: Its chain; None where there is none that could be read.
+      found: What is found is added to it.
+    """
+    record = config = None
+    with found.reading(folder.record):
+        record = read_record(folder)
+    with found.reading(folder.config):
+        config = load_recorded(folder.config)
+    if record is None or config is None:
+        return
+    design = _design(config, record, folder, found)
+    pool = _pool(folder, design, found)
+    if pool is None:
+        return
+    of_logs = RunScores(folder, config, record, pool)
+    scores, compared = of_logs.verify(found)
+    with found.reading(folder.record):
+        record = _verify_record(of_logs, design, found)
+    if any(statistic.name not in scores for statistic in of_logs.statistics):
+        return
+    with found.reading(folder.report_json):
+        run = assembled_run(
+            folder, config=config, record=record, pool=pool, scores=scores, compared=compared
+        )
+        _verify_report(run, chain, found)
+
+
+# What the seed fixes.
+
+
+def _design(
+    config: Config, record: RunRecord, folder: RunFolder, found: Findings
+) -> RunDesign | None:
+    """The run as config and seed fix it; None where that takes what the folder does not have."""
+    if (why_not := _why_not_drawn(config, record)) is not None:
+        found.note(f"coins, rounds and noise are not drawn again from the seed: {why_not}")
+        return None
+    try:
+        return design_run(config, NumberedClients(record.num_clients), record.num_canaries)
+    except InputError as error:
+        found.add(folder.config, f"does not go with {folder.record.name}: {error}")
+        return None
+
+
+def _why_not_drawn(config: Config, record: RunRecord) -> str | None:
+    """Why a run's design cannot be made again from its folder; None where it can."""
+    tables = (config.participation, config.canaries, config.mechanism)
+    if any(isinstance(table, RecordedTable) for table in tables):
+        return "the config names plugins, which are not imported"
+    if record.release.noise.law == "skellam":
+        return "its noise is known to TensorFlow Federated alone"
+    if PATTERNS.of(config.participation).names_clients:
+        return "its cohorts are those of a file, which names clients"
+    return None
+
+
+def _pool(
+    folder: RunFolder, design: RunDesign | None, found: Findings
+) -> Mapping[str, CanaryRow] | None:
+    """The canaries as the seed draws them, to which canaries.csv is compared; else as it says."""
+    path = folder.canaries
+    if design is None:
+        with found.reading(path):
+            return read_canaries(path)
+        return None
+    own = design.own_rounds.of_canary
+    expected = canaries_text(design.included, own, design.arms).splitlines()
+    with found.reading(path):
+        try:
+            said = read_foreign(path).decode("utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"{path}: cannot be read: {error}") from error
+        for number, (one, other) in enumerate(zip(said, expected, strict=False)):
+            if one != other:
+                found.add(path, f"row {number} is {one!r}; the seed of the config draws {other!r}")
+                break
+        else:
+            if len(said) != len(expected):
+                found.add(path, f"has {len(said) - 1} canaries, and run.json {len(expected) - 1}")
+    arms = design.arms or ("",) * len(own)
+    return {
+        str(canary): CanaryRow(bool(included), rounds, arm)
+        for canary, (included, rounds, arm) in enumerate(
+            zip(design.included, own, arms, strict=True)
+        )
+    }
+
+
+# The record of the run.
+
+
+def _verify_record(of_logs: RunScores, design: RunDesign | None, found: Findings) -> RunRecord:
+    """The record with what follows from design and logs, to which run.json is compared.
+
+    Raises:
+      InputError: A log is damaged.
+    """
+    record, folder = of_logs.record, of_logs.folder
+    rows = read_rows(folder.metrics)
+    made: dict[str, Any] = {}
+    try:
+        made["accuracy"] = float(rows[-1]["accuracy"])
+        made["training_seconds"] = sum(float(row["seconds_training"]) for row in rows)
+        made["scoring_seconds"] = sum(float(row["seconds_scoring"]) for row in rows)
+    except (ValueError, IndexError) as error:
+        raise InputError(
+            f"{folder.metrics}: lacks the numbers of the last round: {error}"
+        ) from error
+    if design is not None:
+        made |= {
+            "release": design.release,
+            "delta": design.delta,
+            "num_included": int(design.included.sum()),
+        }
+        made |= _live(of_logs, design)
+    derived = dataclasses.replace(record, **made)
+    said = read_json(folder.record, dict[str, Any], "a run record")
+    for difference in differences(said, _as_read(derived.to_json())):
+        found.add(folder.record, str(difference))
+    if record.variable_sizes and sum(record.variable_sizes) != record.dim:
+        found.add(folder.record, f"`variable_sizes` do not add up to `dim`, {record.dim}")
+    return derived
+
+
+def _live(of_logs: RunScores, design: RunDesign) -> dict[str, LiveRecord | int | None]:
+    """What the rounds prove one after the other, and the round in which that ended the run."""
+    record, config, rounds = of_logs.record, of_logs.config, of_logs.rounds
+    if rounds is None:
+        return {}
+    live = LiveAudit.on(design, family_of(config.canaries), record.dim, lambda: rounds)
+    for index in range(record.rounds_done):
+        live.see_round(index)
+        if live.must_stop and index + 1 < record.rounds:
+            return {"live": live.record, "stopped_after": index + 1}
+    return {"live": live.record, "stopped_after": None}
+
+
+def _as_read(value: Any) -> Any:
+    """A value of JSON as it is read from a file."""
+    return json.loads(json.dumps(value))
+
+
+# The report and its page.
+
+
+def _verify_report(run: FinishedRun, chain: Chain | None, found: Findings) -> None:
+    """Holds report.json and report.html against a report that is built again.
+
+    Raises:
+      InputError: The report cannot be read, or none can be built.
+    """
+    path = run.folder.report_json
+    said = read_json(path, dict[str, Any], "a report")
+    report = build_report(run)
+    derived = _as_read(report_to_json(report))
+    sealed = None if chain is None else chain.last(Reported)
+    is_of_this_code = sealed is not None and sealed.code == code_digest()
+    let_pass = set[str]()
+    if sealed is not None and sealed.files.get(path.name) == digest_of(path):
+        let_pass.add("last digits")  # as on another processor
+    if not is_of_this_code:
+        let_pass |= {"words", "lacking"}
+        derived["fl_audit_version"] = version = said.get("fl_audit_version")
+        found.note(
+            f"report.json was made by another state of fl-audit ({version}; here {__version__}): "
+            "its words, and keys that it lacks, are not held against it, and its page is not made "
+            "again"
+        )
+    wrong = list(differences(said, derived))
+    _add(path.name, [one for one in wrong if one.kind not in let_pass], found)
+    if rounded := sum(one.kind == "last digits" for one in wrong) * ("last digits" in let_pass):
+        found.note(
+            f"report.json: {rounded} numbers differ from those made here in their last digits, as "
+            "they may on another processor; the chain has the digest of the file"
+        )
+    if not wrong and is_of_this_code:
+        _verify_page(run, report, found)
+
+
+def _add(name: str, wrong: list[Difference], found: Findings) -> None:
+    """Adds a finding for each part of the report, with its first difference."""
+    parts: dict[str, list[Difference]] = {}
+    for one in wrong:
+        parts.setdefault(".".join(one.place.split(".")[:2]), []).append(one)
+    for of_part in parts.values():
+        more = f" (and {len(of_part) - 1} other keys there)" if len(of_part) > 1 else ""
+        found.add(name, f"{of_part[0]}{more}")
+
+
+def _verify_page(run: FinishedRun, report: Report, found: Findings) -> None:
+    """Compares the page with the same one made again; the folder may have had another name."""
+    path = run.folder.report_html
+    try:
+        said = read_foreign(path).decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from error
+    name = html.escape(run.folder.path.resolve().name)
+    one, other = said.splitlines(), page_of_run(report, run).splitlines()
+    for number, (line, made) in enumerate(zip(one, other, strict=False), start=1):
+        if line != made and not _is_renamed(line, made, name):
+            found.add(path, f"line {number} is not what the report gives")
+            return
+    if len(one) != len(other):
+        found.add(path, f"has {len(one)} lines, and the report gives {len(other)}")
+
+
+def _is_renamed(line: str, made: str, name: str) -> bool:
+    """Whether a line is the same but for the name of the folder."""
+    if name not in made:
+        return False
+    other = re.escape(made).replace(re.escape(name), "(.+)")
+    match = re.fullmatch(other, line)
+    return match is not None and len(set(match.groups())) == 1

@@ -1,0 +1,240 @@
+"""Hidden rounds: guarantees against brute force, and beside lower bounds."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import special
+
+from fl_audit.accounting import (
+    AllocatedRounds,
+    BallsInBinsSampling,
+    Denominator,
+    MinSeparationSampling,
+    Noise,
+    Party,
+    PoissonSampling,
+    Release,
+    TruncatedPoissonSampling,
+    account,
+    attacker_bounds,
+)
+from fl_audit.accounting.accountants import MATRIX
+from fl_audit.accounting.allocation import bins_of_a_class, parts, truncated_epsilon
+from fl_audit.accounting.least_epsilon import least_epsilon
+from fl_audit.accounting.toeplitz import Toeplitz, sqrt_column
+
+ROUNDS = 6
+DELTA = 1e-2
+DRAWS = 200_000
+
+
+def released(sampling, z=1.0, rounds=ROUNDS, strategy=None):
+    party = Party(sampling)
+    law = "gaussian"
+    if strategy is not None:
+        law = MATRIX.name
+        party = Party(sampling, strategy.one_group(sampling.bins))
+    return Release(
+        rounds=rounds,
+        noise=Noise(law, z, z),
+        denominator=Denominator("expected_cohort", 10.0),
+        client=party,
+        canary=party,
+        correlation=strategy,
+    )
+
+
+def presences_of(sampling, rounds=ROUNDS):
+    """All sets of rounds and their chances, of shape (sets, rounds) and (sets,)."""
+    found = {}
+
+    def add(members, chance):
+        found[tuple(members)] = found.get(tuple(members), 0.0) + chance
+
+    match sampling:
+        case BallsInBinsSampling(bins=bins):
+            for one in range(bins):
+                add(range(one, rounds, bins), 1 / bins)
+        case AllocatedRounds(number=number):
+            for members in itertools.combinations(range(rounds), number):
+                add(members, 1 / math.comb(rounds, number))
+        case MinSeparationSampling(probability=p, separation=b):
+
+            def walk(index, rests, members, chance):
+                if index == rounds:
+                    add(members, chance)
+                elif rests:
+                    walk(index + 1, rests - 1, members, chance)
+                else:
+                    walk(index + 1, b - 1, [*members, index], chance * p)
+                    walk(index + 1, 0, members, chance * (1 - p))
+
+            for rests in range(b):
+                walk(0, rests, [], (p if rests else 1.0) / (1 + (b - 1) * p))
+    presences = np.zeros((len(found), rounds))
+    for row, members in zip(presences, found, strict=True):
+        row[list(members)] = 1
+    return presences, np.array(list(found.values()))
+
+
+def brute_force(means, chances, z, epsilon):
+    """Both deltas with their standard errors, from draws of all that the attacker sees."""
+    random = np.random.default_rng(5)
+    noise = random.normal(size=(DRAWS, means.shape[1]))
+
+    def log_ratios(seen):
+        exponents = seen @ means.T / z**2 - (means**2).sum(axis=1) / (2 * z**2)
+        return special.logsumexp(exponents, axis=1, b=chances)
+
+    drawn = random.choice(len(chances), DRAWS, p=chances)
+    of_p = log_ratios(means[drawn] + z * noise)
+    of_q = log_ratios(z * noise)
+    terms = (
+        -np.expm1(np.minimum(epsilon - of_p, 0)),
+        -np.expm1(np.minimum(epsilon + of_q, 0)),
+    )
+    return [(term.mean(), term.std() / math.sqrt(DRAWS)) for term in terms]
+
+
+SAMPLINGS = [
+    BallsInBinsSampling(3, ROUNDS),
+    BallsInBinsSampling(6, ROUNDS),
+    BallsInBinsSampling(4, ROUNDS),
+    AllocatedRounds(1, ROUNDS),
+    AllocatedRounds(3, ROUNDS),
+    MinSeparationSampling(0.3, 2, ROUNDS),
+]
+
+
+@pytest.mark.parametrize("z", [0.8, pytest.param(2.0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("sampling", SAMPLINGS, ids=repr)
+def test_guarantees_and_lower_bounds_enclose_brute_force(sampling, z):
+    guarantee = account(released(sampling, z), DELTA).client
+    means, chances = presences_of(sampling)
+    # Errors of 6 standard errors have probability 2e-9 each.
+    for delta, error in brute_force(means, chances, z, guarantee.epsilon):
+        assert delta <= DELTA + 6 * error
+    at_least = brute_force(means, chances, z, guarantee.at_least)
+    assert max(delta + 6 * error for delta, error in at_least) >= DELTA
+    assert 0 < guarantee.at_least <= guarantee.epsilon
+
+
+@pytest.mark.parametrize("bands", [1, 2, 3])
+def test_bins_under_a_matrix_against_brute_force(bands):
+    z, sampling = 1.3, BallsInBinsSampling(6, 12)
+    strategy = Toeplitz.of(sqrt_column(bands), 12)
+    release = released(sampling, z, 12, strategy)
+    guarantee = account(release, DELTA).client
+    presences, chances = presences_of(sampling, 12)
+    means = strategy.times(presences)
+    for delta, error in brute_force(means, chances, z, guarantee.epsilon):
+        assert delta <= DELTA + 6 * error
+    bounds = attacker_bounds(release, release.client, DELTA)
+    known = bounds.knowing_rounds.guarantee.epsilon
+    assert bounds.not_knowing_rounds.guarantee.epsilon == guarantee.epsilon < known
+    more = released(sampling, z, 12, Toeplitz.of(sqrt_column(7), 12))
+    assert account(more, DELTA).client.epsilon == pytest.approx(
+        attacker_bounds(more, more.client, DELTA).knowing_rounds.guarantee.epsilon
+    )
+
+
+def test_classes_of_bins_are_orthogonal():
+    for bins, bands in itertools.product(range(1, 13), range(1, 13)):
+        if bands > bins:
+            continue
+        strategy = Toeplitz.of(sqrt_column(bands), 3 * bins)
+        size = bins_of_a_class(bins, bands)
+        of_class = np.arange(0, bins, bins // size)
+        presences = np.zeros((size, 3 * bins))
+        for row, one in zip(presences, of_class, strict=True):
+            row[one::bins] = 1
+        moved = strategy.times(presences)
+        products = moved @ moved.T
+        np.testing.assert_allclose(products, np.diag(np.diag(products)), atol=1e-10)
+
+
+CASES = [
+    *(BallsInBinsSampling(bins, 600) for bins in (6, 100, 600)),
+    *(AllocatedRounds(1, rounds) for rounds in (600,)),
+]
+
+
+@pytest.mark.parametrize("z", [0.5, 4.0])
+@pytest.mark.parametrize("sampling", CASES, ids=repr)
+def test_the_guarantee_is_within_one_percent_of_the_lower_bound(sampling, z):
+    guarantee = account(released(sampling, z, 600), 1e-5).client
+    assert guarantee.at_least <= guarantee.epsilon * (1 + 1e-9)
+    amplified = guarantee.by_accountant[-1]
+    if amplified.accountant == "random_allocation":  # else floats do not hold it
+        assert guarantee.epsilon <= 1.01 * guarantee.at_least
+
+
+def test_poisson_sampling_is_met_from_below_too():
+    from scipy import stats
+
+    for z, q, rounds in ((1.0, 0.01, 500), (0.5, 0.1, 50)):
+        release = released(PoissonSampling(q), z, rounds)
+        numbers = stats.binom.pmf(np.arange(rounds + 1), rounds, q)
+        least = least_epsilon(z, numbers, rounds, 1e-5)
+        pair = attacker_bounds(release, release.client, 1e-5).not_knowing_rounds.pair
+        assert 0.99 * pair.epsilon(1e-5) < least < pair.epsilon(1e-5)
+
+
+def test_a_gaussian_release_is_met_exactly():
+    for z, delta in ((0.3, 1e-6), (1.0, 1e-10), (5.0, 1e-2)):
+        exact = account(released(AllocatedRounds(1, 1), z, 1), delta).client
+        assert exact.at_least == pytest.approx(exact.epsilon, rel=2e-4)
+        assert exact.at_least <= exact.epsilon * (1 + 1e-9)
+
+
+def test_parts_hold_all_rounds():
+    for rounds in range(1, 30):
+        for number in range(1, rounds + 1):
+            blocks = parts(rounds, number)
+            assert sum(count for _, count in blocks) == number
+            assert sum(length * count for length, count in blocks) == rounds
+
+
+def test_a_limit_that_is_hardly_reached_costs_next_to_nothing():
+    plain = account(released(PoissonSampling(0.02), 1.0, 500), 1e-5).client.epsilon
+    epsilons = [
+        truncated_epsilon(1.0, TruncatedPoissonSampling(0.02, 5_000, largest), 500, 1e-5)
+        for largest in (200, 175, 160, 120)
+    ]
+    assert epsilons[0] == pytest.approx(plain, rel=2e-3)
+    known = [epsilon for epsilon in epsilons if epsilon is not None]
+    assert known == sorted(known)
+    assert epsilons[-1] is None
+    release = released(TruncatedPoissonSampling(0.02, 5_000, 175), 1.0, 500)
+    guarantee = account(release, 1e-5).client
+    assert guarantee.epsilon == epsilons[1]
+    assert 0.97 * guarantee.epsilon < guarantee.at_least < guarantee.epsilon
+    unknown = account(released(TruncatedPoissonSampling(0.02, 5_000, 120), 1.0, 500), 1e-5).client
+    assert unknown.epsilon is None
+    assert "samples of more than 120 are too likely" in unknown.by_accountant[0].reason
+
+
+def test_truncated_sampling_of_few_against_brute_force():
+    """Two others, whose sums the attacker knows, beside the party: all that it can see, drawn."""
+    z, q, rounds, members, largest = 1.2, 0.1, 3, 3, 2
+    sampling = TruncatedPoissonSampling(q, members, largest)
+    epsilon = truncated_epsilon(z, sampling, rounds, 0.1)
+    random = np.random.default_rng(7)
+    # The worst case for the party: the others' updates are one long vector, along which the
+    # attacker sees without noise how many of them took part.
+    coins = random.random((DRAWS, rounds, members)) < q
+    order = random.random(coins.shape) * coins
+    is_cut = coins.sum(axis=2) > largest
+    lowest = np.where(coins, order, np.inf).argmin(axis=2)
+    kept = coins.copy()
+    index = np.nonzero(is_cut)
+    kept[(*index, lowest[index])] = False
+    others, party = kept[:, :, 1:].sum(axis=2), kept[:, :, 0]
+    table = np.array([np.mean(party[others == number]) for number in range(3)])
+    seen = party + z * random.normal(size=party.shape)
+    chance = table[others]
+    log_ratio = np.log1p(chance * np.expm1(seen / z**2 - 1 / (2 * z**2))).sum(axis=1)
+    terms = -np.expm1(np.minimum(epsilon - log_ratio, 0))
+    assert terms.mean() <= 0.1 + 6 * terms.std() / math.sqrt(DRAWS)

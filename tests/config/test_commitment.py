@@ -1,0 +1,192 @@
+"""Commitments: what a stranger gets, what opens them, and which runs are listed under them."""
+
+import hashlib
+import hmac
+import json
+import stat
+
+import pytest
+
+from fl_audit.config import Canaries, Config, DigitsTask, GaussianFixed, Shuffle
+from fl_audit.config.commitment import (
+    begin_try,
+    check_committed,
+    check_same_try,
+    commitment_to,
+    committed_keys,
+    list_try,
+    make_commitment,
+    open_commitment,
+    opening_of,
+    read_tries,
+    read_try,
+    recorded_keys,
+    tries_of,
+    write_commitment,
+)
+from fl_audit.config.file import config_to_toml, parse_config
+from fl_audit.errors import InputError
+from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.round_chain import ChainWriter
+
+
+def _config(seed=7, **audit):
+    return parse_config(
+        {
+            "seed": seed,
+            "task": {"kind": "digits"},
+            "mechanism": {"kind": "gaussian_fixed", "noise_multiplier": 0.1, "clip_norm": 1.0},
+            "participation": {"kind": "shuffle", "rounds": 5, "clients_per_round": 3},
+            "canaries": {"count": 10},
+            "audit": {"claimed_epsilon": 4.0, **audit},
+        },
+        "config",
+    )
+
+
+@pytest.fixture
+def committed(tmp_path):
+    path = tmp_path / "commitment.json"
+    write_commitment(path, commitment_to(_config()))
+    return path
+
+
+def test_what_is_published_has_claim_and_method_in_plain_and_no_seed(committed):
+    said = json.loads(committed.read_text())
+    assert said["claim"] == {"claimed_epsilon": 4.0}
+    assert said["method"]["verdict_statistic"] == "all"
+    assert said["method"]["estimators"] == ["threshold_valid", "one_run_valid"]
+    assert all(len(value) == 64 for value in said["config"].values())
+    assert open_commitment(committed).nonce not in committed.read_text()
+
+
+def test_no_seed_is_found_by_trying_small_ones_without_the_opening(committed):
+    said = json.loads(committed.read_text())["config"]["seed"]
+    for seed in range(1000):
+        for text in (f"seed={seed}", f"{seed}", json.dumps({"seed": seed})):
+            assert hashlib.sha256(text.encode()).hexdigest() != said
+            for key in (b"", bytes(32), b"seed"):
+                assert hmac.new(key, text.encode(), hashlib.sha256).hexdigest() != said
+    opened = open_commitment(committed)
+    keys = committed_keys(_config())
+    fitting = [seed for seed in range(1000) if not opened.others({**keys, "seed": seed})]
+    assert fitting == [7]
+
+
+def test_two_commitments_to_one_config_have_nothing_in_common():
+    one, other = (commitment_to(_config()).commitment.config for _ in range(2))
+    assert one.keys() == other.keys()
+    assert not set(one.values()) & set(other.values())
+
+
+def test_the_opening_is_for_its_owner_alone(committed):
+    assert stat.S_IMODE(opening_of(committed).stat().st_mode) == 0o600
+
+
+def test_a_commitment_is_never_replaced(committed):
+    with pytest.raises(InputError, match=r"is there already; a commitment is never replaced"):
+        write_commitment(committed, commitment_to(_config()))
+    committed.unlink()
+    with pytest.raises(InputError, match=r"commitment\.json\.opening: is there already"):
+        write_commitment(committed, commitment_to(_config()))
+
+
+def test_another_config_is_refused_by_its_first_other_key(committed):
+    assert check_committed(committed, _config()).others(committed_keys(_config())) == []
+    with pytest.raises(InputError, match=r"key `seed` is 8, which is not what was committed to$"):
+        check_committed(committed, _config(8))
+    with pytest.raises(InputError, match=r"key `audit\.claimed_epsilon` is 5\.0, which is not"):
+        check_committed(committed, _config(8, claimed_epsilon=5.0))
+    with pytest.raises(InputError, match=r"key `audit\.delta` is 0\.1, which is not"):
+        check_committed(committed, _config(delta=0.1))
+
+
+def test_a_key_that_was_committed_to_and_is_not_set_is_named(tmp_path):
+    path = tmp_path / "commitment.json"
+    write_commitment(path, commitment_to(_config(delta=0.1)))
+    with pytest.raises(InputError, match=r"key `audit\.delta` is not set, which is not what"):
+        check_committed(path, _config())
+
+
+def test_no_result_depends_on_the_cluster():
+    assert not [key for key in committed_keys(_config()) if key.startswith("ray")]
+
+
+def test_another_version_is_refused(committed):
+    said = json.loads(committed.read_text())
+    committed.write_text(json.dumps(said | {"fl_audit_version": "0.0.9"}))
+    with pytest.raises(InputError, match=r"is of fl-audit 0\.0\.9, and this is .*; run it with"):
+        check_committed(committed, _config())
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("commitment.json", "{}", "is not a commitment of `fl-audit commit`"),
+        ("commitment.json.opening", '{"nonce": "12"}', "nonce must be 64 hexadecimal digits"),
+        ("commitment.json.opening", '{"nonce": "' + "zz" * 32 + '"}', "must be 64 hexadecimal"),
+        ("commitment.json.opening", None, r"is missing; `fl-audit commit` wrote it beside"),
+    ],
+)
+def test_a_damaged_file_is_one_line(committed, name, text, message):
+    path = committed.with_name(name)
+    path.unlink()
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(InputError, match=message):
+        open_commitment(committed)
+
+
+def _begun(committed, path):
+    folder = RunFolder(path)
+    path.mkdir()
+    folder.config.write_text(config_to_toml(_config()))
+    begin_try(committed, open_commitment(committed), folder)
+    ChainWriter.begin(folder.chain, folder.identity())
+    return folder
+
+
+def test_every_run_is_listed_once(committed, tmp_path):
+    runs = [_begun(committed, tmp_path / "one")]
+    assert list_try(committed, runs[0]) == 1
+    runs.append(_begun(committed, tmp_path / "two"))
+    assert [list_try(committed, run) for run in (runs[1], runs[0], runs[1])] == [2, 1, 2]
+    assert [one.folder for one in read_tries(tries_of(committed))] == ["one", "two"]
+    assert [read_try(run).number for run in runs] == [1, 2]
+    opened = open_commitment(committed)
+    assert opened.others(recorded_keys(runs[1])) == []
+    check_same_try(committed, opened, runs[1])
+
+
+def test_a_run_without_a_commitment_does_not_go_on_under_one(committed, tmp_path):
+    opened = open_commitment(committed)
+    with pytest.raises(InputError, match="was begun without a commitment"):
+        check_same_try(committed, opened, RunFolder(tmp_path / "none"))
+    folder = _begun(committed, tmp_path / "run")
+    with pytest.raises(InputError, match="was begun under another commitment"):
+        check_same_try(committed, make_commitment({}, {}, {}), folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [(lambda lines: lines[1:], 1), (lambda lines: [lines[0], lines[0]], 2), (reversed, 1)],
+)
+def test_a_list_with_lines_that_do_not_follow_is_refused(committed, tmp_path, change, line):
+    for name in ("one", "two"):
+        list_try(committed, _begun(committed, tmp_path / name))
+    tries = tries_of(committed)
+    tries.write_text("".join(change(tries.read_text().splitlines(keepends=True))))
+    with pytest.raises(InputError, match=f"line {line} does not follow from those before it"):
+        read_tries(tries)
+
+
+def test_the_config_class_has_the_same_keys_as_its_file(tmp_path):
+    config = Config(
+        task=DigitsTask(),
+        mechanism=GaussianFixed(noise_multiplier=0.1, clip_norm=1.0),
+        participation=Shuffle(rounds=5, clients_per_round=3),
+        canaries=Canaries(count=10),
+    )
+    folder = RunFolder(tmp_path)
+    folder.config.write_text(config_to_toml(config))
+    assert committed_keys(config) == recorded_keys(folder)

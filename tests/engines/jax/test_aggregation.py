@@ -1,0 +1,112 @@
+"""Noise and adaptive norms in JAX, against their distributions and tensorflow-privacy's queries."""
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+from scipy import stats
+
+from fl_audit.engines.jax.aggregation import Summed, keys_of, standard_normal
+from fl_audit.engines.jax.of_config import aggregation_of
+from fl_audit.mechanisms import round_noise
+from fl_audit.mechanisms.independent import GaussianAdaptive, GaussianFixed
+
+COHORT = 10.0
+DRAWS = 4000
+
+
+def key(seed):
+    return keys_of(np.random.default_rng(seed))(0)
+
+
+def test_normal_numbers_have_the_normal_distribution():
+    """The key is fixed, so that this passes or fails once and for all."""
+    draws = np.asarray(standard_normal(key(1), (1 << 21,)), np.float64)
+    assert stats.kstest(draws, "norm").pvalue > 1e-3
+    # Two thousand keys draw the first number of a round each.
+    firsts = np.array([float(standard_normal(key(seed), ())) for seed in range(300)])
+    assert stats.kstest(firsts, "norm").pvalue > 1e-3
+    for beyond in (3.0, 4.0, 4.75):
+        expected = 2 * stats.norm.sf(beyond) * len(draws)
+        found = np.sum(np.abs(draws) > beyond)
+        assert abs(found - expected) < 4 * np.sqrt(expected) + 1
+    assert np.abs(draws).max() < 6.8
+
+
+def test_variables_of_a_round_have_independent_noise():
+    aggregation = aggregation_of(
+        table := GaussianFixed(noise_multiplier=1.0, clip_norm=2.0),
+        round_noise(table, COHORT),
+        COHORT,
+    )
+    nothing = aggregation.nothing([np.zeros((40, 50), np.float32), np.zeros(2000, np.float32)])
+    (first, second), norms = aggregation.release(aggregation.begin, nothing, key(3))
+    assert float(norms.clip) == 2.0
+    for part in (first, second):
+        assert stats.kstest(np.ravel(part) * COHORT / 2, "norm").pvalue > 1e-3
+    assert abs(np.corrcoef(np.ravel(first), second)[0, 1]) < 4 / np.sqrt(2000)
+
+
+@functools.cache
+def ours(unclipped):
+    """Aggregates of one number, and next clip norms, of many rounds with their own keys."""
+    table = GaussianAdaptive(noise_multiplier=0.5, clip_norm=0.8, target_quantile=0.6)
+    aggregation = aggregation_of(table, round_noise(table, COHORT), COHORT)
+    one = np.float32(1)
+    total = Summed(
+        [np.full(1, 1.5, np.float32)],
+        participants=np.float32(8),
+        unclipped=np.float32(unclipped),
+        below_zeroing=one,
+        totals=np.zeros(2, np.float32),
+    )
+    keys = jax.random.split(key(5), DRAWS)
+    (aggregate,), norms = jax.jit(
+        jax.vmap(lambda k: aggregation.release(aggregation.begin, total, k))
+    )(keys)
+    return np.asarray(aggregate)[:, 0], np.asarray(norms.clip)
+
+
+@pytest.mark.tff
+@pytest.mark.parametrize("unclipped", [2, 8])
+def test_a_round_has_the_distribution_of_tensorflow_privacys(unclipped):
+    """Two samples' test at 1e-7 for each of four, as TensorFlow's noise has no seed."""
+    tf = pytest.importorskip("tensorflow")
+    tfp = pytest.importorskip("tensorflow_privacy")
+    noise = round_noise(GaussianAdaptive(noise_multiplier=0.5), COHORT)
+    query = tfp.NormalizedQuery(
+        tfp.QuantileAdaptiveClipSumQuery(
+            initial_l2_norm_clip=0.8,
+            noise_multiplier=noise.sum_noise_multiplier,
+            target_unclipped_quantile=0.6,
+            learning_rate=0.2,
+            clipped_count_stddev=noise.count_noise_stddev,
+            expected_num_records=COHORT,
+            geometric_update=True,
+        ),
+        denominator=COHORT,
+    )
+
+    @tf.function
+    def rounds():
+        def one(_):
+            state = query.initial_global_state()
+            params = query.derive_sample_params(state)
+            total = query.initial_sample_state(tf.zeros(1))
+            for client in range(8):
+                length = 0.5 if client < unclipped else 3.0
+                record = query.preprocess_record(params, tf.fill([1], length))
+                total = query.accumulate_preprocessed_record(total, record)
+            result, state, _ = query.get_noised_result(total, state)
+            return result[0], state.numerator_state.sum_state.l2_norm_clip
+
+        return tf.map_fn(one, tf.zeros(DRAWS), fn_output_signature=(tf.float32, tf.float32))
+
+    theirs, clips = (part.numpy() for part in rounds())
+    aggregates, next_clips = ours(unclipped)
+    exact = 0.5 * unclipped + 0.8 * (8 - unclipped)
+    shifted = aggregates - np.float32(1.5 / COHORT) + np.float32(exact / COHORT)
+    assert stats.ks_2samp(shifted, theirs).pvalue > 1e-7
+    assert stats.ks_2samp(next_clips, clips).pvalue > 1e-7
+    assert np.median(next_clips) == pytest.approx(np.median(clips), rel=0.02)

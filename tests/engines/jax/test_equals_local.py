@@ -1,0 +1,122 @@
+"""The same cohorts and seeds without noise give what TensorFlow Federated's process gives."""
+
+import numpy as np
+import pytest
+
+from fl_audit.config import (
+    FedAvg,
+    FedProx,
+    FedSgd,
+    ServerAdagrad,
+    ServerAdam,
+    ServerSgd,
+    ServerYogi,
+)
+from fl_audit.engines.choice import make_runtime
+from fl_audit.engines.jax.engine import JaxEngine
+from fl_audit.mechanisms.independent import GaussianAdaptive, GaussianFixed, NoPrivacy
+from fl_audit.mechanisms.zeroing import AdaptiveZeroing, FixedZeroing
+from tests.engines.jax.conftest import small_run, train, with_images, with_keys, with_sentences
+
+pytest.importorskip("tensorflow_federated")
+pytestmark = pytest.mark.tff
+
+SAME = 1e-5  # of what training changed; what came out is below 1e-6
+
+
+def local_rounds(run):
+    runtime = make_runtime(with_keys(run, runtime="local"), worker_log=None)
+    return train(run, runtime)[0]
+
+
+def distance(vector, expected):
+    return np.linalg.norm(vector - expected) / np.linalg.norm(expected)
+
+
+def assert_same(rounds, expected):
+    for ours, theirs in zip(rounds, expected, strict=True):
+        assert distance(ours.seen.aggregate, theirs.seen.aggregate) < SAME
+        assert ours.seen.clip_norm == pytest.approx(theirs.seen.clip_norm, rel=1e-6)
+        assert ours.noise_stddev == theirs.noise_stddev == 0
+        assert ours.train_loss == pytest.approx(theirs.train_loss, rel=SAME)
+    start, last, expected_last = rounds[0].seen.before, rounds[-1].seen, expected[-1].seen
+    np.testing.assert_array_equal(start, expected[0].seen.before)
+    assert distance(last.after - start, expected_last.after - start) < SAME
+
+
+@pytest.fixture(scope="module")
+def expected(run):
+    return local_rounds(run)
+
+
+def test_the_run_holds_what_makes_engines_differ(run, expected):
+    cohorts = [run.schedule.cohort(index) for index in range(5)]
+    assert sum(len(cohort.canaries) for cohort in cohorts) > 2
+    sizes = {run.task.population.num_examples(c) for cohort in cohorts for c in cohort.clients}
+    assert min(sizes) < 4
+    assert max(sizes) > 16
+    assert len({seen.seen.clip_norm for seen in expected}) == 5
+
+
+@pytest.mark.parametrize("clients_per_block", [1, 2, 7])
+def test_blocks(run, expected, clients_per_block):
+    rounds, _ = train(run, JaxEngine(with_keys(run, clients_per_block=clients_per_block)))
+    assert_same(rounds, expected)
+
+
+_CONFIGS = {
+    "fixed clip, adam": {
+        "mechanism": GaussianFixed(noise_multiplier=0.0, clip_norm=0.2),
+        "server": ServerAdam(),
+    },
+    "fed_prox with momentum, zeroing that adapts": {
+        "client": FedProx(learning_rate=0.1, batch_size=4, momentum=0.5, proximal_strength=0.4),
+        "mechanism": GaussianAdaptive(
+            noise_multiplier=0.0,
+            clip_norm=0.3,
+            zeroing=AdaptiveZeroing(
+                initial_estimate=0.05, target_quantile=0.8, multiplier=1.5, increment=0.0
+            ),
+        ),
+    },
+    "fed_sgd, yogi, fixed zeroing": {
+        "client": FedSgd(batch_size=4),
+        "server": ServerYogi(),
+        "mechanism": GaussianFixed(
+            noise_multiplier=0.0, clip_norm=2.0, zeroing=FixedZeroing(norm=0.3)
+        ),
+    },
+    "fed_avg with adam, adagrad": {
+        "client": FedAvg(learning_rate=0.01, batch_size=4, optimizer="adam", epochs=2),
+        "server": ServerAdagrad(),
+    },
+    "fed_avg with adagrad, no clip": {
+        "client": FedAvg(learning_rate=0.05, batch_size=4, optimizer="adagrad"),
+        "server": ServerSgd(momentum=0.9),
+        "mechanism": NoPrivacy(canary_norm=0.3),
+    },
+    "fed_prox with yogi, adam": {
+        "client": FedProx(
+            learning_rate=0.01, batch_size=4, optimizer="yogi", proximal_strength=1.0
+        ),
+        "server": ServerAdam(learning_rate=0.1, tau=0.01, beta_1=0.5),
+    },
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", _CONFIGS)
+def test_every_algorithm_and_mechanism(name):
+    run = small_run(**_CONFIGS[name])
+    rounds, _ = train(run, JaxEngine(run))
+    assert_same(rounds, local_rounds(run))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["lstm", "cnn"])
+def test_every_model_in_blocks(run, model, tmp_path):
+    run = with_sentences(tmp_path) if model == "lstm" else with_images(run)
+    theirs = local_rounds(run)
+    for size in (1, 2, 7):
+        rounds, _ = train(run, JaxEngine(with_keys(run, clients_per_block=size)))
+        assert_same(rounds, theirs)

@@ -1,0 +1,100 @@
+"""A whole run in JAX, from a config to its report: without TensorFlow, and resumed."""
+
+import contextlib
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from fl_audit import continue_run, load_config, start_run
+from fl_audit.formats.folders import RunFolder
+from fl_audit.run.observers import RoundObserver
+from tests.small_configs import TINY_RUN
+
+STATISTICS = ("final", "final_minus_initial", "max", "sum", "own_rounds")
+
+_PROGRAM = """
+import sys
+from pathlib import Path
+from fl_audit import load_config, start_run
+start_run(load_config(Path(sys.argv[1])), Path(sys.argv[2]))
+sys.exit(f"{sorted(sys.modules.keys() & {'tensorflow', 'tensorflow_federated'})} was imported"
+         if {"tensorflow", "tensorflow_federated"} & sys.modules.keys() else 0)
+"""
+
+
+@pytest.fixture
+def config_path(tmp_path):
+    path = tmp_path / "config.toml"
+    path.write_text('runtime = "jax"\nseed = 1\n' + TINY_RUN)
+    return path
+
+
+def scores(folder):
+    arrays = [np.genfromtxt(RunFolder(folder).scores(s), delimiter=",")[1:, 2] for s in STATISTICS]
+    return np.stack(arrays)
+
+
+def test_a_run_without_tensorflow_ends_in_a_report(config_path, tmp_path):
+    out = tmp_path / "run"
+    program = [sys.executable, "-W", "ignore", "-c", _PROGRAM, str(config_path), str(out)]
+    subprocess.run(program, check=True)
+    report = json.loads((out / "report.json").read_text())
+    assert report["run"]["runtime"].startswith("jax, on ")
+    assert "jax" in report["run"]["versions"]
+    assert "tensorflow" not in report["run"]["versions"]
+    assert (out / "report.html").exists()
+
+
+class _InterruptAfterRoundThree(RoundObserver):
+    def round_finished(self, finished):
+        if finished.metrics.round == 3:
+            raise KeyboardInterrupt
+
+
+def test_an_interrupted_run_goes_on_bit_for_bit(config_path, tmp_path):
+    config = load_config(config_path)
+    start_run(config, tmp_path / "whole")
+    with contextlib.suppress(KeyboardInterrupt):
+        start_run(config, tmp_path / "resumed", [_InterruptAfterRoundThree()])
+    assert not (tmp_path / "resumed" / "report.json").exists()
+    continue_run(config, tmp_path / "resumed")
+    for statistic in STATISTICS:
+        whole, resumed = (
+            RunFolder(tmp_path / name).scores(statistic).read_bytes()
+            for name in ("whole", "resumed")
+        )
+        assert whole == resumed
+
+
+@pytest.mark.slow
+@pytest.mark.tff
+def test_scores_of_canaries_that_hold_examples_are_those_of_local(config_path, tmp_path):
+    pytest.importorskip("tensorflow_federated")
+    table = 'kind = "examples"\nsource = "in_distribution"\ncount = 8\nexamples_per_canary = 9'
+    text = config_path.read_text().replace("count = 8", table)
+    found = {}
+    for runtime in ("jax", "local"):
+        config_path.write_text(text.replace('"jax"', f'"{runtime}"'))
+        out = tmp_path / runtime
+        start_run(load_config(config_path), out)
+        paths = sorted(out.glob("scores_*.csv"))
+        found[runtime] = {path.name: np.genfromtxt(path, delimiter=",")[1:, 2] for path in paths}
+    assert len(found["local"]) >= 4
+    for name, expected in found["local"].items():
+        assert np.ptp(expected) > 1e-3, name
+        np.testing.assert_allclose(found["jax"][name], expected, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.slow
+@pytest.mark.tff
+def test_all_scores_are_those_of_local(config_path, tmp_path):
+    pytest.importorskip("tensorflow_federated")
+    start_run(load_config(config_path), tmp_path / "jax")
+    config_path.write_text(config_path.read_text().replace('"jax"', '"local"'))
+    start_run(load_config(config_path), tmp_path / "local")
+    ours, theirs = scores(tmp_path / "jax"), scores(tmp_path / "local")
+    assert np.ptp(theirs, axis=1).min() > 1e-3
+    np.testing.assert_allclose(ours, theirs, atol=1e-5)

@@ -1,0 +1,117 @@
+"""Rounds in JAX: what they depend on, and what they do not."""
+
+import jax
+import numpy as np
+import pytest
+
+from fl_audit.engines.jax.engine import JaxEngine
+from fl_audit.errors import InputError
+from fl_audit.mechanisms.correlated import TreeAggregation
+from fl_audit.mechanisms.independent import GaussianAdaptive
+from fl_audit.participation import Cohort
+from tests.engines.jax.conftest import small_run, train, with_keys
+
+
+@pytest.fixture(scope="module")
+def engine(run):
+    return JaxEngine(with_keys(run, clients_per_block=2), jax.devices()[:2])
+
+
+@pytest.fixture(scope="module")
+def rounds(run, engine):
+    return train(run, engine)[0]
+
+
+def test_the_same_bits_on_one_two_and_four_devices(run, rounds):
+    run = with_keys(run, clients_per_block=2)
+    for count in (1, 4):
+        for ours, theirs in zip(
+            train(run, JaxEngine(run, jax.devices()[:count]))[0], rounds, strict=True
+        ):
+            np.testing.assert_array_equal(ours.seen.aggregate, theirs.seen.aggregate)
+            np.testing.assert_array_equal(ours.seen.after, theirs.seen.after)
+            assert ours.seen.clip_norm == theirs.seen.clip_norm
+
+
+def test_a_state_goes_through_its_leaves(run, engine, rounds):
+    state = engine.from_leaves(engine.begin(), engine.leaves(rounds[2].state))
+    read = engine.reader(run)
+    for index in (3, 4):
+        trained = engine.run_round(state, read(run.schedule.cohort(index), index), index)
+        state = trained.state
+        np.testing.assert_array_equal(trained.seen.after, rounds[index].seen.after)
+        assert trained.seen.clip_norm == rounds[index].seen.clip_norm
+    assert all(isinstance(leaf, np.ndarray) for leaf in engine.leaves(state))
+
+
+def test_each_function_is_compiled_once(run, engine, rounds):
+    """Clients of the run have from 1 to 6 batches, and cohorts from 9 to 13 participants."""
+    blocks = engine._blocks
+    for function in (blocks._begin, blocks._steps, blocks._end, blocks._vectors, blocks._add):
+        assert function._cache_size() == 1, function
+    assert engine._finish._cache_size() == 1
+
+
+def test_a_round_that_nobody_comes_to_changes_nothing(run, engine):
+    nobody = Cohort(clients=np.zeros(0, np.int64), canaries=np.zeros(0, np.int64))
+    trained = engine.run_round(engine.begin(), engine.reader(run)(nobody, 0), 0)
+    np.testing.assert_array_equal(trained.seen.after, trained.seen.before)
+    assert not trained.seen.aggregate.any()
+    assert trained.train_loss == 0
+
+
+def test_a_canary_arrives_at_the_length_of_a_clipped_client(run, engine):
+    canary = np.flatnonzero(run.included)[:1]
+    cohort = Cohort(clients=np.zeros(0, np.int64), canaries=canary)
+    trained = engine.run_round(engine.begin(), engine.reader(run)(cohort, 0), 0)
+    length = trained.seen.clip_norm / run.schedule.expected_cohort
+    expected = run.family.vector(int(canary[0])) * length
+    np.testing.assert_allclose(trained.seen.aggregate, expected, atol=1e-7)
+
+
+def test_noise_has_the_stated_deviation_and_is_new_each_time(engine):
+    run = small_run(mechanism=GaussianAdaptive(noise_multiplier=0.5, clip_norm=0.3))
+    noised = JaxEngine(run)
+    nobody = Cohort(clients=np.zeros(0, np.int64), canaries=np.zeros(0, np.int64))
+    data = noised.reader(run)(nobody, 0)
+    first, second = (noised.run_round(noised.begin(), data, 0) for _ in range(2))
+    stddev = first.noise_stddev / run.schedule.expected_cohort
+    assert first.noise_stddev == pytest.approx(0.3 * run.noise.sum_noise_multiplier, rel=1e-6)
+    # 1,210 draws: five standard errors of a standard deviation are 10 % (a chance of 6e-7), and
+    # the correlation of two rounds is within 5 / sqrt(1,210).
+    assert np.std(first.seen.aggregate) == pytest.approx(stddev, rel=0.1)
+    together = np.corrcoef(first.seen.aggregate, second.seen.aggregate)[0, 1]
+    assert abs(together) < 5 / np.sqrt(1210)
+
+
+def test_what_it_does_not_have_is_one_line(run):
+    tree = TreeAggregation(noise_multiplier=1.0, clip_norm=1.0)
+    with pytest.raises(InputError, match=r"mechanism.kind: 'tree_aggregation' is not for runtime"):
+        JaxEngine(with_keys(run, mechanism=tree))
+
+
+def test_the_evaluator_counts_what_is_predicted(run, engine, rounds):
+    weights = engine.weights(rounds[-1].state)
+    held_out = run.task.held_out
+    hidden = np.maximum(held_out.inputs @ weights[0] + weights[1], 0)
+    predicted = (hidden @ weights[2] + weights[3]).argmax(axis=1)
+    expected = np.mean(predicted == held_out.labels)
+    assert engine.evaluator(run)(weights) == pytest.approx(expected, abs=1e-9)
+
+
+def test_the_first_round_is_replayed():
+    run = small_run(mechanism=GaussianAdaptive(noise_multiplier=0.5, clip_norm=0.3))
+    findings = JaxEngine(run).replay(run)
+    assert all(finding.passed for finding in findings), "\n".join(map(str, findings))
+    assert {finding.name for finding in findings if finding.told} >= {
+        "repeatable",
+        "one_client",
+        "clip",
+        "denominator",
+    }
+    wrong = JaxEngine(run)
+    clipped = wrong._blocks.sum_of
+    wrong._blocks.sum_of = lambda weights, norms, *participants: clipped(
+        weights, norms._replace(clip=np.float32(np.inf)), *participants
+    )
+    assert "clip" in {finding.name for finding in wrong.replay(run) if not finding.passed}

@@ -1,0 +1,44 @@
+"""Released libraries under replay: those that the environment of the tests has."""
+
+import dataclasses
+import math
+import random
+
+import numpy as np
+import pytest
+
+from experiments.in_the_wild.feature import pin_randomness, replayed
+
+pytest.importorskip("tensorflow_privacy")
+
+
+@pytest.mark.slow
+@pytest.mark.tff
+def test_tensorflow_privacys_mean_holds():
+    from experiments.in_the_wild.tensorflow_privacy import FEATURES
+
+    mean = next(feature for feature in FEATURES if feature.name == "NormalizedQuery")
+    outcome = replayed(mean)
+    assert outcome.word == "held", outcome.violated
+    assert outcome.open == ("not_finite",)
+
+
+@pytest.mark.tff
+def test_a_smaller_stated_sensitivity_is_a_violation():
+    """The sum query, of which half the clip norm is stated."""
+    from experiments.in_the_wild.tensorflow_privacy import FEATURES
+
+    feature = FEATURES[0]
+    promise = dataclasses.replace(feature.promise, clip_norm=feature.promise.clip_norm / 2)
+    outcome = replayed(dataclasses.replace(feature, promise=promise))
+    assert outcome.word == "violated"
+    assert {"one_client", "clip", "every_client"} <= set(outcome.violated)
+
+
+def test_all_global_randomness_is_pinned():
+    drawn = []
+    for _ in range(2):
+        seed = pin_randomness(np.random.default_rng(5))
+        drawn.append((seed, random.random(), np.random.random()))
+    assert drawn[0] == drawn[1]
+    assert not math.isclose(drawn[0][1], drawn[0][2])

@@ -1,0 +1,229 @@
+"""The release sheet of a run: every field with its evidence, and nothing that nobody said."""
+
+import dataclasses
+import json
+import shutil
+import tomllib
+
+import pytest
+import tomli_w
+
+from fl_audit.cli import main
+from fl_audit.comparison import read_report
+from fl_audit.config import ReleaseStatement
+from fl_audit.config.file import config_to_toml, parse_config
+from fl_audit.errors import InputError
+from fl_audit.formats.folders import RunFolder
+from fl_audit.release_sheet.of_run import (
+    claim_words,
+    read_provenance,
+    read_statement,
+    sheet_of_run,
+    statement_of,
+)
+from fl_audit.release_sheet.page import render_sheet
+from fl_audit.release_sheet.registry import Parameters
+from fl_audit.release_sheet.selection import sweep_around
+from fl_audit.release_sheet.sheet import LAYOUT, NOT_AUDITED, NOT_STATED, Line, laid_out
+from fl_audit.report import write_report
+from tests.report.conftest import CONFIG, fill
+
+STATED = {
+    "released_to": "Everybody.",
+    "unit": "A phone.",
+    "trust_model": "The server is trusted.",
+    "contact": "privacy@example.org",
+}
+SILENT = {"released_to", "contact", "trust_model", "earlier_runs"}
+"""The fields of which only the operator can say anything."""
+
+
+@pytest.fixture(scope="module")
+def claimed(tmp_path_factory) -> RunFolder:
+    """A run that claims a small epsilon, with its report."""
+    folder = fill(RunFolder(tmp_path_factory.mktemp("claimed")))
+    audit = {**CONFIG["audit"], "claimed_epsilon": 0.5}
+    audit["threat_models"] = [*audit["threat_models"], "known_rounds"]
+    config = parse_config({**CONFIG, "audit": audit}, "config")
+    folder.config.write_text(config_to_toml(config))
+    rows = folder.canaries.read_text().splitlines()
+    rounds = [
+        f"{row}{index % 40 + 1}" if row.endswith(",") else row for index, row in enumerate(rows)
+    ]
+    folder.canaries.write_text("\n".join(rounds) + "\n")
+    write_report(folder)
+    return folder
+
+
+def sheet_of(folder, statement=None, sweep=None):
+    return sheet_of_run(
+        read_report(folder), statement or ReleaseStatement(), read_provenance(folder), sweep
+    )
+
+
+def texts(sheet, key):
+    return " ".join(line.text for line in sheet.lines(key))
+
+
+def test_every_field_has_a_line_and_every_line_its_evidence(claimed):
+    sheet = sheet_of(claimed)
+    assert [section.title for section in sheet.sections] == list(LAYOUT)
+    for section in sheet.sections:
+        for field in section.fields:
+            assert field.lines
+            for line in field.lines:
+                is_silent = NOT_STATED in line.text or "operator's to state" in line.text
+                assert line.evidence or is_silent, (field.key, line.text)
+
+
+def test_what_only_the_operator_can_say_is_not_stated_until_it_is(claimed):
+    silent = sheet_of(claimed)
+    for key in SILENT:
+        assert [line.text for line in silent.lines(key)] == [NOT_STATED]
+    spoken = sheet_of(claimed, ReleaseStatement(**STATED))
+    for key, text in STATED.items():
+        (line,) = [line for line in spoken.lines(key) if line.evidence == "stated by the operator"]
+        assert line.text == text
+    assert texts(spoken, "earlier_runs") == NOT_STATED
+
+
+def test_claim_verdict_and_detectable_violation_are_the_reports(claimed):
+    report, sheet = read_report(claimed), sheet_of(claimed)
+    assert report.verdict is not None
+    assert texts(sheet, "claim") == f"For a client: claimed ε ≤ 0.5 at δ = {report.delta:g}."
+    assert texts(sheet, "verdict").startswith(f"{report.verdict.outcome.upper()}: ")
+    assert report.verdict.power is None
+    assert texts(sheet, "detectable").startswith("Not simulated, as the claim is ")
+    simulated = dataclasses.replace(report.verdict, power=0.9, detectable_epsilon=1.23)
+    again = sheet_of_run(
+        dataclasses.replace(report, verdict=simulated), ReleaseStatement(), read_provenance(claimed)
+    )
+    assert texts(again, "detectable") == "A true ε of 1.3 or more would have been contradicted."
+    (verdict,) = sheet.lines("verdict")
+    assert "95 %" in verdict.evidence
+
+
+def test_without_a_claim_nothing_was_audited_of_it(claimed):
+    report = dataclasses.replace(read_report(claimed), verdict=None)
+    sheet = sheet_of_run(report, ReleaseStatement(), read_provenance(claimed))
+    assert claim_words(None) in texts(sheet, "claim")
+    assert [line.text for line in sheet.lines("verdict")] == [NOT_AUDITED]
+    assert [line.text for line in sheet.lines("detectable")] == [NOT_AUDITED]
+
+
+def test_the_guarantee_is_that_of_accounting(claimed):
+    # Four rounds of a client at noise 0.3: mu = 2 / 0.3, rho = mu^2 / 2.
+    sheet = sheet_of(claimed)
+    assert "μ 6.67 (Gaussian DP); ρ 22.3 (zCDP)" in texts(sheet, "curve")
+    assert "up to 4 rounds" in texts(sheet, "guarantee")
+    assert "dp-accounting" in texts(sheet, "accountant")
+
+
+def test_each_assumption_says_who_checked_it(claimed):
+    report, sheet = read_report(claimed), sheet_of(claimed)
+    lines = sheet.lines("assumptions")
+    assert [line.text for line in lines] == list(report.analytical.assumes)
+    assert lines[0].evidence == NOT_AUDITED
+    assert "checks of the aggregates" in lines[-1].evidence
+    assert "production not audited" in lines[1].evidence
+
+
+def test_unnoised_numbers_are_not_counted(claimed):
+    lines = sheet_of(claimed).lines("unprotected")
+    assert [line.evidence for line in lines[:2]] == ["recorded; NOT counted by the accountant"] * 2
+    assert "held-out images" in lines[1].text
+    assert "not stated" in lines[2].text
+
+
+def test_a_run_of_a_sweep_says_what_all_runs_cost(claimed, tmp_path):
+    runs = tmp_path / "runs"
+    for name in ("a", "b", "c", "begun"):
+        shutil.copytree(claimed.path, runs / name)
+    RunFolder(runs / "begun").record.unlink()
+    listed = [{"name": name} for name in ("a", "b", "c", "begun", "planned")]
+    (tmp_path / "sweep.json").write_text(json.dumps({"runs": listed}))
+    sweep = sweep_around(runs / "a", 1e-3)
+    assert sweep is not None
+    assert (sweep.num_runs, sweep.num_recorded, sweep.num_begun) == (5, 3, 1)
+    assert sweep.price is not None
+    sheet = sheet_of(RunFolder(runs / "a"), sweep=sweep)
+    assert "one of 5 of a sweep, 3 of them trained, 1 more begun" in texts(sheet, "earlier_runs")
+    holds, published = sheet.lines("selection")
+    assert "composition of all 3 trained runs" in holds.text
+    assert "Not counted: 1 run without a record" in holds.text
+    assert "does NOT cover this sweep" in published.text
+    assert sweep_around(claimed.path, 1e-3) is None
+
+
+def test_the_page_has_all_of_it_and_escapes_what_is_stated(claimed):
+    html = render_sheet(sheet_of(claimed, ReleaseStatement(contact="<b>x</b>")))
+    for fields in LAYOUT.values():
+        assert all(label in html for label in fields.values())
+    assert "&lt;b&gt;x&lt;/b&gt;" in html
+    assert "@page { size: A4" in html
+    assert "http" not in html.replace("https://", "").split("<style>")[0]
+
+
+def test_the_command_writes_a_page_and_prints_one_object(claimed, tmp_path, capsys):
+    statement = tmp_path / "statement.toml"
+    statement.write_text(tomli_w.dumps({"release": STATED}))
+    out = tmp_path / "sheet.html"
+    words = ["release", str(claimed.path), "--out", str(out), "--statement", str(statement)]
+    assert main(words) == 0
+    assert capsys.readouterr().out == f"release sheet: {out}\n"
+    assert "privacy@example.org" in out.read_text()
+    assert main([*words, "--json"]) == 0
+    entry = json.loads(capsys.readouterr().out)
+    assert entry["deployment"]["privacy_loss"]["privacy_unit"] == "A phone."
+    parameters = entry["deployment"]["privacy_loss"]["privacy_parameters"]
+    assert parameters["rho"] == pytest.approx(2 / 0.3**2)
+    assert entry["deployment"]["product"]["intended_use"] is None
+    assert set(entry["fields"]) == {key for fields in LAYOUT.values() for key in fields}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('[release]\nunits = "x"', "unknown key `release.units`; did you mean 'unit'?"),
+        ('[releases]\nunit = "x"', "unknown key `releases`; did you mean 'release'?"),
+        ("[release]\nunit = 3", "key `release.unit`"),
+        ("", "section [release] is missing"),
+    ],
+)
+def test_a_statement_that_cannot_be_read_is_refused_in_a_line(tmp_path, text, words):
+    path = tmp_path / "statement.toml"
+    path.write_text(text)
+    with pytest.raises(InputError, match=r"statement\.toml") as refused:
+        read_statement(path)
+    assert words in str(refused.value)
+
+
+def test_a_folder_without_a_finished_run_is_refused(tmp_path, capsys):
+    assert main(["release", str(tmp_path), "--out", str(tmp_path / "x.html")]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert not (tmp_path / "x.html").exists()
+    assert main(["release", str(tmp_path)]) == 2
+    assert "--out or --json" in capsys.readouterr().err
+
+
+def test_the_configs_statement_fills_what_is_not_given_apart(tmp_path):
+    said = {"unit": "A phone.", "contact": "me"}
+    config = parse_config({**CONFIG, "release": said}, "config")
+    assert statement_of(config, None).unit == "A phone."
+    both = statement_of(config, ReleaseStatement(unit="A person."))
+    assert (both.unit, both.contact) == ("A person.", "me")
+    assert statement_of(None, None) == ReleaseStatement()
+    again = tomllib.loads(config_to_toml(config))
+    assert again["release"] == said
+    assert "release" not in tomllib.loads(config_to_toml(parse_config(CONFIG, "config")))
+
+
+def test_a_sheet_has_no_other_fields():
+    with pytest.raises(ValueError, match="no field colour"):
+        laid_out("x", "y", {"colour": [Line("red", "seen")]})
+
+
+def test_a_registry_knows_the_notion_by_its_parameters():
+    assert Parameters().flavor is None
+    assert Parameters(epsilon=1.0, delta=1e-5).flavor == "Approximate DP"
+    assert Parameters(epsilon=1.0, delta=1e-5, rho=0.1).flavor == "Zero-concentrated DP"

@@ -1,0 +1,127 @@
+"""The pictures of a page: bars of ε by attacker, and histograms of scores."""
+
+import math
+
+import numpy as np
+import pytest
+
+from fl_audit.cli import main
+from fl_audit.estimators import CanaryScores, Gaussian
+from fl_audit.report.chart import LogAxis, _edges, _expected_counts, epsilon_bars, score_histogram
+from tests.report.made_reports import (
+    analytical,
+    fitted_and_proven,
+    guarantee,
+    report,
+    statistic,
+)
+
+# The picture of the page: a bar per attacker on a logarithmic axis.
+
+
+STATISTICS = {
+    "final": fitted_and_proven("final", 0.0, 0.5, 0.2, 1.0),
+    "max": fitted_and_proven("all_iterates", 6.0, 10.0, 9.0, 11.0),
+    "sum": fitted_and_proven("all_iterates", 7.0, 10.0, 9.0, 11.0),
+}
+
+
+def bars(canary, statistics=None):
+    guarantees = analytical(guarantee(20.0), guarantee(canary))
+    return epsilon_bars(report(statistics or STATISTICS, guarantees))
+
+
+def test_an_attacker_has_one_bar_on_its_first_statistic_and_the_strongest_leads():
+    drawn = bars(15.0)
+    assert [(bar.proven, bar.estimated, bar.guaranteed) for bar in drawn.bars] == [
+        ("ε ≥ 6.00", "≈ 10.0", "≤ 15.0"),
+        ("ε ≥ 0", "≈ 0.500", "≤ 15.0"),
+    ]
+    strong, weak = drawn.bars
+    assert strong.start < strong.interval[0] < strong.estimate < strong.interval[1] < strong.end
+    assert weak.start == 0.5 < weak.interval[0] < strong.start
+    assert not (strong.is_open or strong.is_broken)
+    places = [tick.place for tick in drawn.ticks]
+    assert places == sorted(places)
+    assert [tick.text for tick in drawn.ticks] == ["0", "0.2", "0.5", "1", "2", "5", "10"]
+
+
+@pytest.mark.parametrize(("canary", "words"), [(math.inf, "≤ ∞"), (None, "no upper bound")])
+def test_a_bar_without_a_guarantee_is_open(canary, words):
+    drawn = bars(canary)
+    assert all(bar.is_open and bar.end == 99.5 for bar in drawn.bars)
+    assert {bar.guaranteed for bar in drawn.bars} == {words}
+    assert drawn.ticks[-1].text == "∞"
+
+
+def test_more_proven_than_guaranteed_is_seen():
+    bar = bars(4.0).bars[0]
+    assert bar.is_broken
+    assert bar.end < bar.start
+
+
+def test_an_estimate_above_the_guarantee_by_chance_ends_there():
+    bar = bars(9.5).bars[0]
+    assert bar.estimated == "≈ 9.50"
+    assert bar.interval[1] == bar.estimate == bar.end
+
+
+def test_nothing_to_show_is_no_picture():
+    assert bars(15.0, {"final": statistic()}) is None
+
+
+def test_the_axis_holds_any_numbers():
+    for values in ([], [0.0], [math.inf], [1e-12, 50.0], [1e-9], [6730.0, math.inf]):
+        axis = LogAxis.around(values)
+        assert all(0 <= axis.place(value) <= 100 for value in values)
+        assert 1 <= len(axis.numbers()) <= 10
+        ticks = axis.ticks(values)
+        assert [tick.place for tick in ticks] == sorted({tick.place for tick in ticks})
+        assert (ticks[0].text == "0") is (0.0 in values)
+        assert (ticks[-1].text == "∞") is (math.inf in values)
+
+
+# Histograms of scores that leave little to draw, and the curve over them.
+
+
+@pytest.mark.parametrize(
+    ("included", "excluded"),
+    [
+        ([0.1, 0.2, 0.3], []),
+        ([], [0.1, 0.2]),
+        ([0.0, 0.0], [0.0, 0.0]),
+        ([0.7], [0.7]),
+        ([1e-9], [1e9]),
+        ([0.5, 0.5, 0.5], np.linspace(-1e-6, 1e-6, 500)),
+        ([0.1, 0.2], [0.0, 1e214]),
+    ],
+)
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_degenerate_scores_are_drawn(included, excluded):
+    scores = CanaryScores(included, excluded)
+    drawn = score_histogram(scores, None)
+    assert drawn.startswith("<svg")
+    assert f"included ({len(included)})" in drawn
+    edges = _edges(scores)
+    assert 2 <= len(edges) <= 91
+    counted = np.histogram(np.concatenate([scores.included, scores.excluded]), edges)[0].sum()
+    assert counted == len(included) + len(excluded)
+
+
+def test_scores_whose_range_is_no_float_are_not_drawn(tmp_path):
+    path, page = tmp_path / "scores.csv", tmp_path / "page.html"
+    path.write_text("canary_id,included,score\n0,1,1.7e308\n1,0,-1.7e308\n2,1,0\n3,0,1\n")
+    assert main(["estimate", str(path), "--delta", "1e-3", "--out", str(page)]) == 0
+    assert "excluded (2)" not in page.read_text()
+
+
+def test_the_curve_counts_what_a_law_puts_into_a_bin():
+    law, edges = Gaussian(0.2, 0.1), np.linspace(-0.5, 0.9, 29)
+    centres, counts = _expected_counts(law, 1000, edges)
+    drawn = np.random.default_rng(0).normal(law.mean, law.std, 1_000_000)
+    simulated = np.histogram(drawn, edges)[0] / 1000
+    at_bins = np.interp((edges[1:] + edges[:-1]) / 2, centres, counts)
+    # A count of up to 200 in 1000 has a standard error of up to 0.4; 6 of them fail by chance with
+    # probability below 1e-7 over 28 bins. The interpolation adds less than 0.05.
+    assert np.abs(at_bins - simulated).max() < 6 * 0.4 + 0.05
+    assert counts.max() == pytest.approx(1000 * 0.197, rel=0.01)  # erf(0.25 / sqrt(2))

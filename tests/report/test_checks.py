@@ -1,0 +1,251 @@
+"""The checks of a run's mechanism and canaries: in report.json, on the page, on the terminal."""
+
+import csv
+import html
+import json
+import math
+import re
+import shutil
+
+import numpy as np
+import pytest
+
+from fl_audit.config.file import config_to_toml, load_config, parse_config
+from fl_audit.formats.round_logs import CosineLog
+from fl_audit.formats.score_file import read_score_file
+from fl_audit.json_records import to_json
+from fl_audit.report import summary_lines, write_report
+from fl_audit.report.checks import run_arrival
+from fl_audit.report.finished_run import read_finished_run
+from tests.report.conftest import CONFIG, DIM, NUM_CANARIES, ROUNDS, clip_norm
+
+# The checks of the mechanism: in report.json, on the page, on the terminal, in the verdict.
+
+
+CONSISTENT = (
+    "audit.claimed_epsilon=20",
+    "audit.verdict_statistic=final_minus_initial",
+    "audit.verdict_method=threshold_valid",
+)
+"""A claim that the canaries of the made-up run are consistent with."""
+
+
+def silence(run_folder):
+    """The third variable's noise is missing in round 8."""
+    rows = np.load(run_folder.aggregates)
+    rows[7, 2, 0] = 1e-14
+    rows[7:9, 2, 1] = 0
+    np.save(run_folder.aggregates, rows)
+
+
+def report_with(run_folder, *overrides):
+    run_folder.config.write_text(config_to_toml(load_config(run_folder.config, overrides)))
+    return write_report(run_folder)
+
+
+def test_a_correct_run(reported):
+    checks = json.loads(reported.folder.report_json.read_text())["checks"]
+    assert checks == to_json(reported.report.checks)
+    assert (checks["passed"], checks["false_alarm"], checks["not_checked"]) == (True, 1e-6, None)
+    assert [result["name"] for result in checks["results"]] == [
+        "enough_noise",
+        "fresh_noise",
+        "bounded_length",
+        "no_echo",
+        "once_a_round",
+    ]
+    assert all(result["passed"] for result in checks["results"])
+    assert checks["results"][0]["num_tests"] == 4 * ROUNDS + 4  # and all together
+    assert checks["results"][1]["num_tests"] == 4 * (ROUNDS - 1) + 4
+    assert "The mechanism is not as configured" not in reported.html
+    seen = checks["results"][0]["detectable_ratio"]
+    assert 0.9 < seen < 1
+    line = (
+        f"passed, 5 of 5 ({math.floor(100 * seen) / 100:g} × the configured noise would have been"
+    )
+    assert f"checks              {line} noticed)" in summary_lines(reported.report)
+
+
+def test_a_run_that_fails_one(run_folder):
+    silence(run_folder)
+    report = write_report(run_folder)
+    failed = [result for result in report.checks.results if not result.passed]
+    assert [(result.name, result.round, result.variable) for result in failed] == [
+        ("enough_noise", 8, 3),
+        ("fresh_noise", 8, 3),
+    ]
+    assert not report.checks.passed
+    page = run_folder.report_html.read_text()
+    assert "Failed: Enough noise, Fresh noise." in page
+    assert "(variable 3, round 8)" in page
+    expected = (
+        "FAILED: Enough noise, Fresh noise (the mechanism is not as configured; a correct one "
+        "fails with probability 1 × 10⁻⁶ at most)"
+    )
+    assert f"checks              {expected}" in summary_lines(report)
+
+
+def test_a_claim_is_not_consistent_with_a_mechanism_that_is_not_as_configured(run_folder):
+    for other in ("max", "sum"):
+        shutil.copy(run_folder.scores("final_minus_initial"), run_folder.scores(other))
+    facts = run_folder.record.read_text()  # clients take part as often as canaries, once
+    facts = re.sub(r'"client_participations": ?4', '"client_participations": 1', facts)
+    run_folder.record.write_text(facts)
+    found = report_with(run_folder, *CONSISTENT).verdict
+    assert found.outcome == "consistent", found.reason
+    silence(run_folder)
+    verdict = report_with(run_folder, *CONSISTENT).verdict
+    assert verdict.outcome == "inconclusive"
+    start = "the mechanism is not as configured (Enough noise, Fresh noise: see the checks); "
+    assert verdict.reason.startswith(f"{start}of the canaries, no lower bound exceeds it")
+
+
+def test_a_contradicted_claim_stays_contradicted(run_folder):
+    silence(run_folder)
+    verdict = report_with(run_folder, "audit.claimed_epsilon=0.5").verdict
+    assert verdict.outcome == "contradicted"
+    assert verdict.reason.startswith("the lower bound")
+
+
+@pytest.mark.parametrize("kind", ["tree_aggregation", "none"])
+def test_mechanisms_whose_aggregates_are_not_checked(run_folder, change_record, kind):
+    law = {"tree_aggregation": "tree", "none": "gaussian"}[kind]
+    change_record(
+        noise_law=law,
+        noise_multiplier=0.3 if law == "tree" else 0.0,
+        sum_noise_multiplier=0.3 if law == "tree" else 0.0,
+        count_noise_stddev=0.0,
+        client_squared_sensitivity=4,
+        canary_squared_sensitivity=1,
+    )
+    run_folder.aggregates.unlink()
+    run_folder.autocorrelation.unlink()
+    noise = {"noise_multiplier": 0.3, "clip_norm": 1.0} if law == "tree" else {"canary_norm": 1.0}
+    config = parse_config({**CONFIG, "mechanism": {"kind": kind, **noise}}, "config")
+    run_folder.config.write_text(config_to_toml(config))
+    report = write_report(run_folder)
+    checks = report.checks
+    assert [result.name for result in checks.results] == ["once_a_round"]
+    assert checks.not_checked is not None
+    page = html.unescape(" ".join(run_folder.report_html.read_text().split()))
+    assert checks.not_checked in page
+    assert any("aggregates not checked" in line for line in summary_lines(report))
+
+
+def test_lengths_beyond_every_float_are_words(run_folder):
+    rows = np.load(run_folder.aggregates)
+    rows[7, 2, 0] = np.inf
+    np.save(run_folder.aggregates, rows)
+    checks = {c.name: c for c in write_report(run_folder).checks.results}
+    assert checks["bounded_length"].ratio == math.inf
+    printed = json.loads(run_folder.report_json.read_text())["checks"]["results"]
+    assert {c["name"]: c["ratio"] for c in printed}["bounded_length"] == "inf"
+    assert "∞ times the greatest length" in run_folder.report_html.read_text()
+
+
+def test_a_run_that_was_interrupted_after_every_round(run_folder):
+    rows = np.load(run_folder.aggregates)
+    rows[:, :, 1] = np.nan
+    np.save(run_folder.aggregates, rows)
+    checks = {c.name: c for c in write_report(run_folder).checks.results}
+    assert (checks["fresh_noise"].passed, checks["fresh_noise"].num_tests) == (True, 0)
+    assert "nothing to look at" in run_folder.report_html.read_text()
+
+
+def test_a_canary_twice_in_a_round(run_folder):
+    rows = re.sub(r",1,(\d+)\n", r",1,3 3\n", run_folder.canaries.read_text(), count=1)
+    run_folder.canaries.write_text(rows)
+    (failed,) = [r for r in write_report(run_folder).checks.results if not r.passed]
+    assert (failed.name, failed.round, failed.p_value) == ("once_a_round", 3, 0.0)
+    assert "twice in round 3" in run_folder.report_html.read_text()
+
+
+@pytest.mark.parametrize(("labels", "names"), [("classes", 1), ("numbers", 0)])
+def test_the_accuracy_of_a_regression_with_several_outputs_is_no_chance_level(
+    labels, names, run_folder, change_record
+):
+    change_record(labels=labels)
+    rows = run_folder.metrics.read_text().splitlines()
+    last = rows[-1].split(",")
+    last[rows[0].split(",").index("accuracy")] = "0"
+    run_folder.metrics.write_text("\n".join([*rows[:-1], ",".join(last)]) + "\n")
+    faults = write_report(run_folder).faults
+    assert [fault.name for fault in faults].count("accuracy at chance") == names
+
+
+# The share of canaries that arrives in a run, for the mechanisms whose aggregates have no log.
+
+
+CANARY_NORM = 0.5
+PARTICIPANTS, EXPECTED = 33, 32.5
+
+MECHANISMS = {
+    "tree_aggregation": {"noise_multiplier": 0.3, "clip_norm": 1.0},
+    "distributed": {"noise_multiplier": 0.3},
+    "none": {"canary_norm": CANARY_NORM},
+}
+
+
+def promised(kind: str) -> np.ndarray:
+    """The length of a canary in each round's aggregate, by what the mechanisms' pages say."""
+    clipped = np.array([clip_norm(number) for number in range(1, ROUNDS + 1)])
+    lengths = np.full(ROUNDS, CANARY_NORM) if kind == "none" else clipped
+    return lengths / (PARTICIPANTS if kind == "distributed" else EXPECTED)
+
+
+def train(folder, kind: str, share: float) -> None:
+    """Leaves cosines and norms of a run in which canaries arrive at a share of their length."""
+    table = {"kind": kind, **MECHANISMS[kind]}
+    folder.config.write_text(config_to_toml(parse_config({**CONFIG, "mechanism": table}, "c")))
+    if kind == "distributed":  # what the sum was divided by stands in run.json
+        record = json.loads(folder.record.read_text())
+        folder.record.write_text(json.dumps({**record, "divides_by": "actual_cohort"}))
+    included = read_score_file(folder.scores("max")).included
+    rng = np.random.default_rng(5)
+    norms = 1.5 * promised(kind) * rng.uniform(1, 2, ROUNDS)
+    own = np.arange(NUM_CANARIES) % ROUNDS
+    cosines = rng.normal(0, DIM**-0.5, (ROUNDS, NUM_CANARIES))
+    cosines[own, np.arange(NUM_CANARIES)] += included * share * (promised(kind) / norms)[own]
+    log = CosineLog.create(folder.round_cosines, ROUNDS, NUM_CANARIES)
+    for index, row in enumerate(cosines):
+        log.write_round(index, row)
+    log.flush()
+    rows = [f"{i},{int(is_in)},{own[i] + 1}" for i, is_in in enumerate(included)]
+    folder.canaries.write_text("\n".join(["canary_id,included,rounds", *rows]) + "\n")
+    with folder.metrics.open() as file:
+        metrics = list(csv.DictReader(file))
+    for row, norm in zip(metrics, norms, strict=True):
+        row["aggregate_norm"] = f"{norm:.9g}"
+        row["clip_norm"] = "inf" if kind == "none" else row["clip_norm"]
+    with folder.metrics.open("w") as file:
+        writer = csv.DictWriter(file, metrics[0])
+        writer.writeheader()
+        writer.writerows(metrics)
+
+
+@pytest.mark.parametrize(
+    ("share", "state"), [(1.0, "arrived"), (0.6, "arrived"), (0.5, "not_arrived")]
+)
+@pytest.mark.parametrize("kind", MECHANISMS)
+def test_the_share_is_known_whatever_the_mechanism(run_folder, kind, share, state):
+    train(run_folder, kind, share)
+    found = run_arrival(read_finished_run(run_folder))
+    assert found.state == state
+    # Each of about 100 scores has a mean above 50 and a variance of 1, so that the standard error
+    # is below 0.002; another denominator would be off by 0.015.
+    assert found.ratio is not None
+    assert math.isclose(found.ratio, share, abs_tol=0.006)
+    assert found.signal is not None
+    assert share - 0.012 < found.signal <= share + 1e-9
+    assert (found.fault is None) == (share == 1)
+    # Where nothing clips, a client may be longer than any canary.
+    assert (found.lacks is None) == (kind != "none")
+
+
+def test_a_run_of_a_version_that_logged_no_norm_has_no_share(run_folder):
+    train(run_folder, "tree_aggregation", share=1.0)
+    text = run_folder.metrics.read_text()
+    run_folder.metrics.write_text(text.replace("aggregate_norm", "another_column"))
+    found = run_arrival(read_finished_run(run_folder))
+    assert found.ratio is None
+    assert "what length the mechanism allows a client is not known" in found.reason

@@ -1,0 +1,78 @@
+"""The verdict and the checks as JUnit XML."""
+
+import dataclasses
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from fl_audit.cli import main
+from fl_audit.report.junit import cases, junit_xml
+from fl_audit.verdict import Claim, Verdict
+
+
+def _claimed(reported, outcome):
+    verdict = Verdict(
+        outcome=outcome,
+        reason="it is so & <so>",
+        claim=Claim(8.0, 1e-5),
+        confidence=0.95,
+        num_tests=2,
+    )
+    return dataclasses.replace(reported.report, verdict=verdict)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "required", "expected"),
+    [
+        ("contradicted", None, "failure"),
+        ("contradicted", "consistent", "failure"),
+        ("inconclusive", None, "skipped"),
+        ("inconclusive", "consistent", "failure"),
+        ("consistent", "consistent", "passed"),
+    ],
+)
+def test_the_claim_fails_as_the_exit_status_says(reported, outcome, required, expected):
+    claim = next(iter(cases(_claimed(reported, outcome), required)))
+    assert (claim.name, claim.outcome) == ("claim", expected)
+    assert outcome.upper() in claim.words
+
+
+def test_without_a_claim_nothing_is_tested_of_it(reported):
+    claim = next(iter(cases(dataclasses.replace(reported.report, verdict=None))))
+    assert claim.outcome == "skipped"
+
+
+def test_every_check_is_a_case_and_a_failed_one_a_failure(reported):
+    report = reported.report
+    checks = report.checks
+    broken = dataclasses.replace(checks.results[0], log_p=-1e3)
+    report = dataclasses.replace(
+        report, checks=dataclasses.replace(checks, results=(broken, *checks.results[1:]))
+    )
+    named = {case.name: case.outcome for case in cases(report)}
+    assert len(named) == 2 + len(checks.results)  # the claim, the canary check
+    assert list(named.values()).count("failure") == 1
+
+
+def test_the_counts_are_those_of_the_cases_and_words_are_escaped(reported):
+    report = _claimed(reported, "inconclusive")
+    suite = ET.fromstring(junit_xml(report, "consistent"))[0]
+    tests = list(suite)
+    assert suite.get("tests") == str(len(tests)) == str(len(list(cases(report))))
+    assert suite.get("failures") == str(sum(t.find("failure") is not None for t in tests))
+    assert suite.get("skipped") == str(sum(t.find("skipped") is not None for t in tests))
+    assert "it is so & <so>" in suite.find(".//failure").text
+
+
+def test_estimate_of_a_run_takes_its_delta_and_writes_junit(reported, tmp_path, capsys):
+    path = tmp_path / "audit.xml"
+    words = ["estimate", str(reported.folder.path), "--junit", str(path), "--json"]
+    assert main([*words, "--methods", "gaussian_fit"]) == 0
+    delta = reported.report.delta
+    assert f'"delta": {delta!r}' in capsys.readouterr().out
+    assert ET.parse(path).getroot()[0].get("name") == "fl-audit"
+
+
+def test_a_file_records_no_delta(reported, capsys):
+    assert main(["estimate", str(reported.folder.scores("final"))]) == 2
+    assert "--delta: is required, as " in capsys.readouterr().err

@@ -1,0 +1,186 @@
+"""The typed report: as report.json and back, in a notebook, and under every threat model."""
+
+import dataclasses
+import json
+import math
+import re
+
+import pytest
+
+from fl_audit.config.file import config_to_toml, load_config
+from fl_audit.errors import InputError
+from fl_audit.report import report_from_json, report_to_json, summary_lines, write_report
+from fl_audit.report.build import run_verdict
+from fl_audit.report.checks import checks_of_run, run_arrival
+from fl_audit.report.finished_run import read_finished_run
+from fl_audit.report.tables import threat_model_rows
+
+# report.json and the typed report: one is the other.
+
+
+def read_again(folder):
+    fields = json.loads(folder.report_json.read_text())
+    return report_from_json(fields, str(folder.report_json))
+
+
+def test_a_report_is_read_back_as_it_was_built(reported, widely_reported):
+    for made in (reported, widely_reported):
+        read = read_again(made.folder)
+        assert read == made.report
+        assert report_to_json(read) == json.loads(made.folder.report_json.read_text())
+
+
+def test_so_is_one_with_a_verdict_and_infinities(run_folder, change_record):
+    change_record(noise_multiplier=0.0, sum_noise_multiplier=0.0, count_noise_stddev=0.0)
+    config = load_config(run_folder.config, ["audit.claimed_epsilon=0.5"])
+    run_folder.config.write_text(config_to_toml(config))
+    report = write_report(run_folder)
+    read = read_again(run_folder)
+    assert read == report
+    assert read.verdict.outcome == "contradicted"
+    assert read.analytical.client.epsilon == math.inf
+    assert report_to_json(read) == json.loads(run_folder.report_json.read_text())
+
+
+def test_nan_is_refused(reported):
+    run = dataclasses.replace(reported.report.run, accuracy=math.nan)
+    with pytest.raises(ValueError, match="must be a number, got NaN"):
+        report_to_json(dataclasses.replace(reported.report, run=run))
+
+
+def test_a_value_of_the_wrong_type_is_named(reported):
+    fields = report_to_json(reported.report)
+    fields["statistics"]["final"]["estimates"][0]["lower"] = "much"
+    with pytest.raises(ValueError, match=r"got 'much' - at `\$\.statistics\.final.*\.lower`"):
+        report_from_json(fields, "report.json")
+
+
+# A report in a notebook, and as rows.
+
+
+def test_rows_are_all_estimates_of_all_statistics(reported):
+    report = reported.report
+    rows = report.records()
+    assert {row["statistic"] for row in rows} == set(report.statistics)
+    assert len(rows) == sum(len(made.estimates) for made in report.statistics.values())
+    assert {row["delta"] for row in rows} == {report.delta}
+
+
+def test_a_notebook_shows_the_answer(reported):
+    html = reported.report._repr_html_()
+    assert html.startswith("<pre>upper bound")
+    assert "lower bound" in html
+    assert "checks" in html
+
+
+# A run that is audited under every threat model: its reports, verdict and summary.
+
+
+THREAT_MODELS = {
+    "final": "final",
+    "final_minus_initial": "final_and_initial",
+    "max": "all_iterates",
+    "sum": "all_iterates",
+    "checkpoints_max": "checkpoints",
+    "checkpoints_sum": "checkpoints",
+    "window_max": "window",
+    "window_sum": "window",
+}
+
+
+def test_each_statistic_names_its_threat_model(widely_reported):
+    statistics = widely_reported.report.statistics
+    assert {name: made.threat_model for name, made in statistics.items()} == THREAT_MODELS
+
+
+def test_report_json_says_what_attackers_see_and_of_whom(widely_reported):
+    report = json.loads(widely_reported.folder.report_json.read_text())
+    models = report["threat_models"]
+    assert list(models) == list(dict.fromkeys(THREAT_MODELS.values()))
+    assert models["window"] == {
+        "title": "Window",
+        "sees": "the noised updates of rounds 3 to 5 alone",
+        "first_round": 3,
+        "last_round": 5,
+        "num_included_in_rounds": 87,
+    }
+    assert models["all_iterates"]["first_round"] == 1
+    assert models["all_iterates"]["last_round"] == 40
+    assert models["all_iterates"]["num_included_in_rounds"] == 94
+
+
+def test_a_default_run_has_three(reported):
+    models = reported.report.threat_models
+    assert list(models) == ["final", "final_and_initial", "all_iterates"]
+
+
+def test_the_table_has_a_row_per_threat_model(widely_reported):
+    rows = threat_model_rows(widely_reported.report)
+    assert [row.title for row in rows][-2:] == ["Checkpoints", "Window"]
+    assert rows[-1].statistics == ("Largest in window", "Sum in window")
+    assert (rows[-1].included, rows[-1].sees_all) == ("87 of 94", False)
+    assert (rows[0].included, rows[0].sees_all) == ("94 of 94", True)
+
+
+def test_the_page_groups_columns_by_threat_model(widely_reported, reported):
+    page = widely_reported.html
+    heads = re.findall(r'<th scope="colgroup" class="number" colspan="(\d)">(.*?)</th>', page)
+    assert heads == [
+        ("1", "Final model"),
+        ("1", "Final and initial model"),
+        ("2", "All iterates"),
+        ("2", "Checkpoints"),
+        ("2", "Window"),
+    ]
+    assert page.count('<div class="row">') == 5  # a bar an attacker
+    assert "87 of 94" in page
+    assert "participated in none of the rounds" in page
+    assert "participated in none of the rounds" not in reported.html
+
+
+@pytest.mark.parametrize(("width", "tables"), [(200, 1), (100, 2), (80, 4), (65, 4), (20, 5)])
+def test_the_summary_fits_a_narrow_terminal(widely_reported, width, tables):
+    lines = summary_lines(widely_reported.report, width)
+    heads = [i for i, line in enumerate(lines) if line.startswith("statistic ")]
+    assert len(heads) == tables
+    assert [name for i in heads for name in lines[i].split()[1:]] == list(THREAT_MODELS)
+    models = [name for i in heads for name in lines[i - 1].split()[2:]]
+    assert models == list(dict.fromkeys(THREAT_MODELS.values()))
+    for start in heads:
+        table = lines[start - 1 : lines.index("", start)]
+        rows = [line for line in table if line.startswith(("threat", "statistic", "  "))]
+        assert len({len(line) for line in rows}) == 1
+        assert width < 65 or len(rows[0]) <= width
+    # Each method once in every table.
+    assert sum(line.startswith("  one_run_valid ") for line in lines) == tables
+    assert lines[-1] == "window: 87 of 94 included canaries took part in rounds 3 to 5"
+
+
+def looked_at(folder, **audit):
+    """The verdict on a claim of 0.5, without a report."""
+    overrides = [f"audit.{key}={value}" for key, value in audit.items()]
+    config = load_config(folder.config, ["audit.claimed_epsilon=0.5", *overrides])
+    run = dataclasses.replace(read_finished_run(folder), config=config)
+    return run_verdict(run, checks_of_run(run), run_arrival(run))
+
+
+def test_a_verdict_looks_at_every_statistic_of_the_run(widely_reported):
+    assert looked_at(widely_reported.folder).num_tests == 16
+
+
+def test_a_verdict_on_one_of_them(widely_reported):
+    found = looked_at(
+        widely_reported.folder,
+        verdict_statistic="checkpoints_max",
+        verdict_method="threshold_valid",
+    )
+    assert (found.num_tests, found.statistic) == (1, "checkpoints_max")
+    assert found.outcome == "contradicted"
+
+
+def test_a_damaged_list_of_rounds_is_one_line(run_folder):
+    text = run_folder.canaries.read_text()
+    run_folder.canaries.write_text(re.sub(r",1,\d+\n", ",1,three\n", text, count=1))
+    with pytest.raises(InputError, match="rounds must be whole numbers") as caught:
+        read_finished_run(run_folder)
+    assert "\n" not in str(caught.value)

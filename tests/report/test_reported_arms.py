@@ -1,0 +1,91 @@
+"""Arms in reports: of a log whose canaries.csv names them, and of a run that deals them."""
+
+import json
+
+import numpy as np
+import pytest
+
+from fl_audit.attacks import CanaryPool, RoundScorer
+from fl_audit.cli import main
+from fl_audit.errors import InputError
+from fl_audit.formats.participation_files import read_canaries
+from tests.small_configs import TINY_RUN
+
+DIM, COUNT, ROUNDS = 20_000, 240, 8
+ARMS = ("once", "twice")
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    """A log of included canaries that stand out by 1 standard deviation in each of their rounds."""
+    random = np.random.default_rng(2)
+    pool = CanaryPool(seed=1, count=COUNT, dim=DIM)
+    arms = [ARMS[index] for index in random.integers(2, size=COUNT)]
+    rounds = [(1 + random.permutation(ROUNDS)[: 1 + ARMS.index(arm)]).tolist() for arm in arms]
+    folder = tmp_path_factory.mktemp("arms") / "log"
+    scorer = RoundScorer.create(folder, pool, ROUNDS, rounds, canary_arms=arms)
+    for number in range(1, ROUNDS + 1):
+        there = [j for j in range(COUNT) if pool.included[j] and number in rounds[j]]
+        aggregate = random.standard_normal(DIM)
+        for canary in there:
+            aggregate = aggregate + pool.vector(canary)
+        scorer.score_round(number, aggregate)
+    scorer.finish()
+    return folder, arms
+
+
+def test_a_logs_arms_are_compared(log, capsys, tmp_path):
+    folder, arms = log
+    assert [row.arm for row in read_canaries(folder / "canaries.csv").values()] == arms
+    page = tmp_path / "page.html"
+    argv = ["estimate", str(folder), "--delta", "1e-4", "--out", str(page)]
+    assert main([*argv, "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)["arms"]
+    once, twice = made["comparison"]["arms"]
+    assert (once["arm"], twice["arm"]) == ARMS
+    # The null adds a fifth of a standard deviation to the mean of 60 canaries or so: 6 standard
+    # errors of each, for aggregates that are a little longer than their noise.
+    assert once["mu"] == pytest.approx(1.0, abs=0.8)
+    assert twice["mu"] == pytest.approx(np.sqrt(2), abs=0.8)
+    (difference,) = made["comparison"]["differences"]
+    assert difference["lower"] < np.sqrt(2) - 1 < difference["upper"]
+    assert made["allowed"] == {}
+    text = page.read_text()
+    assert "Arms of canaries" in text
+    assert "twice − once" in text
+    assert main([*argv, "--verbose"]) == 0
+    assert "shift of included canaries" in capsys.readouterr().out
+
+
+def test_arms_of_a_log_must_be_as_many_as_canaries(tmp_path):
+    pool = CanaryPool(seed=1, count=4, dim=50)
+    for arms, message in (
+        (["a"], "canary_arms: must have the arms of 4 canaries, got 1"),
+        (["a", "b", "a", "b,c"], "canary_arms: must be names without commas"),
+    ):
+        with pytest.raises(InputError, match=message):
+            RoundScorer.create(tmp_path / "log", pool, 2, [[1]] * 4, canary_arms=arms)
+        assert not (tmp_path / "log").exists()
+
+
+@pytest.mark.tff
+@pytest.mark.slow
+def test_a_run_deals_its_canaries_to_arms(tmp_path, capsys):
+    path = tmp_path / "config.toml"
+    path.write_text(TINY_RUN)
+    folder = tmp_path / "run"
+    arms = "canaries.arms=['once','every_round']"
+    few = ["--set", arms, "--set", "canaries.count=80", "--set", "mechanism.noise_multiplier=1.0"]
+    assert main(["run", str(path), "--out", str(folder), *few]) == 0
+    capsys.readouterr()
+    made = json.loads((folder / "report.json").read_text())["arms"]
+    names = [row.arm for row in read_canaries(folder / "canaries.csv").values()]
+    assert names.count("once") == names.count("every_round") == 40
+    shifts = {arm["arm"]: arm for arm in made["comparison"]["arms"]}
+    for name, arm in shifts.items():
+        # The intervals hold in 95 % of runs; this seed is one of them, and twice as wide all are.
+        reach = arm["upper"] - arm["mu"]
+        assert abs(arm["mu"] - made["allowed"][name]) < 2 * reach
+    assert made["allowed"]["every_round"] > made["allowed"]["once"]
+    assert main(["verify", str(folder)]) == 0
+    assert main(["show", str(folder)]) == 0

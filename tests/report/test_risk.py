@@ -1,0 +1,92 @@
+"""Guarantees in full on the page, in the terminal and in report.json."""
+
+import json
+
+import pytest
+
+from fl_audit.accounting import PoissonSampling, RandomAllocation, attacker_bounds
+from fl_audit.estimators import CanaryScores
+from fl_audit.estimators.roc.summary import roc_summary
+from fl_audit.report import report_from_json, report_to_json, summary_lines
+from fl_audit.report.report import Efficiency
+from fl_audit.report.risk import attacker_risks, risk_lines
+from fl_audit.report.statistics import guarantees_against
+from tests.accounting.releases import release
+from tests.report.made_reports import analytical, report, statistic
+
+DELTA = 1e-3
+
+
+def made_report(sampling, noise=0.3, **facts):
+    run = release(noise, sampling, **facts)
+    client, canary = (attacker_bounds(run, party, DELTA) for party in (run.client, run.canary))
+    scores = CanaryScores(included=[5.0, 6.0, 0.5, 9.0], excluded=[float(i) for i in range(4)])
+    statistics = {
+        name: statistic(threat_model=model, roc=roc_summary(scores))
+        for name, model in (("max", "all_iterates"), ("own_rounds", "known_rounds"))
+    }
+    efficiency = {
+        name: Efficiency(3.0, "m", 8.0, 10.0, "rdp", knows, None)
+        for name, knows in (("max", False), ("own_rounds", True))
+    }
+    return report(
+        statistics,
+        analytical(client.knowing_rounds.guarantee, canary.knowing_rounds.guarantee),
+        attackers=guarantees_against(run, client, canary, DELTA),
+        efficiency=efficiency,
+    )
+
+
+def test_each_attacker_stands_beside_what_such_an_attack_found():
+    known, hidden = attacker_risks(made_report(7, canary=RandomAllocation(1, ((100, 1),))))
+    assert [row.party for row in known.curves] == ["Real client", "Included canary"]
+    assert [(row.mu, row.rho) for row in known.curves] == [("8.82", "38.9"), ("3.34", "5.56")]
+    assert hidden.curves[1].mu == "3.34; 2.57 but for 1.00 × 10⁻⁴"
+    assert known.attack != hidden.attack
+    first = known.risks[0]
+    assert (first.false_alarms, first.canary) == ("0.1 %", "≤ 59.7 %")
+    assert first.found == "too few excluded (9) to tell"
+    assert hidden.risks[0].canary == "≤ 17.7 %"
+
+
+def test_attackers_who_face_the_same_are_one():
+    (both,) = attacker_risks(made_report(1))
+    assert both.title == "Any attacker"
+    (curve,) = both.curves
+    assert curve.party == "Client or canary"
+    assert curve.profile.startswith("12.6 at 0.0100, 15.2 at 0.00100")
+
+
+@pytest.mark.parametrize("facts", [{"law": "skellam"}, {"noise": 0.0}])
+def test_without_a_guarantee_the_reason_is_said_and_no_risk(facts):
+    (both,) = attacker_risks(made_report(1, **facts))
+    assert both.curves[0].mu == both.curves[0].rho == "none known"
+    assert both.risks == ()
+    assert len(both.curves[0].profile) > 10
+
+
+def test_lines_say_who_finds_how_many():
+    lines = risk_lines(made_report(1))
+    assert "guarantee in full: any attacker" in lines
+    assert any("at 0.1 % false alarms an attacker finds ≤ 59.7 % of clients" in x for x in lines)
+
+
+def test_the_page_and_the_json_of_a_run_have_them(reported):
+    made = reported.report
+    fields = json.loads(json.dumps(report_to_json(made), allow_nan=False))
+    full = fields["analytical"]["attackers"]["knows_rounds"]["in_full"]
+    # Four rounds of a client at noise 0.3, one of a canary.
+    assert full["client"]["mu"] == pytest.approx(2 / 0.3)
+    assert full["canary"]["rho"] == pytest.approx(1 / (2 * 0.3**2))
+    assert [p["delta"] for p in full["canary"]["profile"]][1] == pytest.approx(made.delta)
+    assert {p["false_positive_rate"] for p in full["canary"]["found"]} == {0.001, 0.01, 0.1}
+    again = report_from_json(fields, "report.json")
+    assert again.attackers == made.attackers
+    assert any("guarantee in full" in line for line in summary_lines(made))
+    assert "The whole guarantee" in reported.html
+
+
+def test_sampling_leaves_the_mu_of_all_rounds_and_one_that_is_smaller():
+    known, hidden = attacker_risks(made_report(PoissonSampling(0.05), noise=1.0, rounds=50))
+    assert hidden.curves[0].mu.startswith("7.08; 0.569 but for")
+    assert known.curves[0].mu.startswith("7.08; ")

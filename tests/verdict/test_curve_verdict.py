@@ -1,0 +1,368 @@
+"""What is said of a claimed curve, on scores of mechanisms that are known."""
+
+import json
+import math
+
+import dp_accounting
+import dp_accounting.pld
+import numpy as np
+import pytest
+from scipy import stats
+
+from fl_audit.accounting.release import (
+    Denominator,
+    FixedRounds,
+    Noise,
+    Party,
+    RandomAllocation,
+    Release,
+)
+from fl_audit.attacks.audit_table import Audit
+from fl_audit.attacks.known_rounds import OWN_ROUNDS
+from fl_audit.attacks.threat_models import STATISTICS
+from fl_audit.checks import Arrival
+from fl_audit.errors import InputError
+from fl_audit.estimators import CanaryScores, GaussianCanaryNull
+from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
+from fl_audit.estimators.null import EMPIRICAL, Null
+from fl_audit.estimators.trade_off import GaussianTradeOff
+from fl_audit.json_records import to_json
+from fl_audit.verdict import (
+    Claim,
+    ClaimTests,
+    ConfiguredClaim,
+    GaussianClaim,
+    NoiseClaim,
+    ProfileClaim,
+    ScoredStatistic,
+    Verdict,
+    ZeroConcentratedClaim,
+    curve_tests,
+    reach_curve_verdict,
+    reach_verdict,
+)
+from fl_audit.verdict.claims import claim_from_json, claim_of, claim_to_json, configured_claim
+from fl_audit.verdict.curve_claim_tests import LEADING_SHARE
+from fl_audit.verdict.curve_verdict import with_curve
+from fl_audit.verdict.scope import Scope
+
+DELTA, DIM = 1e-5, 10**9
+ARRIVED = Arrival("arrived", 1.0, "they are there")
+
+
+def scored(mu, num_canaries, seed, name="own_rounds", null=None):
+    """Cosines of canaries in a mechanism that shifts them by mu standard deviations."""
+    rng = np.random.default_rng(seed)
+    coins = rng.random(num_canaries) < 0.5
+    scores = (rng.standard_normal(num_canaries) + mu * coins) / math.sqrt(DIM)
+    null = null or Null("closed_form", GaussianCanaryNull(DIM), DIM)
+    return ScoredStatistic(name, CanaryScores(scores[coins], scores[~coins]), null)
+
+
+def gaussian_deltas(mu, epsilons):
+    """The privacy profile of mu-GDP (Dong, Roth & Su 2022, corollary 2.13)."""
+    epsilons = np.asarray(epsilons)
+    with np.errstate(over="ignore"):
+        near, far = (
+            stats.norm.cdf(mu / 2 - epsilons / mu),
+            stats.norm.logcdf(-mu / 2 - epsilons / mu),
+        )
+        return np.maximum(near - np.exp(epsilons + far), 0.0)
+
+
+def verdict_on(claim, statistics, confidence=0.95, arrival=ARRIVED, **rest):
+    return reach_curve_verdict(curve_tests(claim, statistics, confidence), arrival=arrival, **rest)
+
+
+def contradicts(claim, statistics, confidence=0.95):
+    """Whether the verdict would be that; without what it would say of its power else."""
+    tests = [(one.p_value(), one.level) for one in curve_tests(claim, statistics, confidence).tests]
+    return any(p <= level for p, level in tests)
+
+
+CLAIMS = [
+    lambda mu: GaussianClaim(mu, DELTA),
+    lambda mu: NoiseClaim(1 / mu, DELTA),
+    lambda mu: ZeroConcentratedClaim(mu * mu / 2, DELTA),
+    lambda mu: ProfileClaim.of_deltas(lambda at: gaussian_deltas(mu, at), DELTA),
+]
+KINDS = ["gdp", "noise", "zcdp", "profile"]
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=KINDS)
+def test_a_true_claim_is_contradicted_as_rarely_as_the_confidence_says(claim):
+    claimed = claim(1.0)
+    contradicted = sum(
+        contradicts(claimed, [scored(1.0, 100, seed), scored(0.0, 100, seed, "max")], 0.9)
+        for seed in range(80)
+    )
+    assert contradicted <= stats.binom.isf(1e-6, 80, 0.1)
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=KINDS)
+def test_twice_the_epsilon_is_seen_with_a_hundred_canaries(claim):
+    # Epsilon 2 is claimed and 4 is true; the issue asks for 80 % of audits.
+    low, high = 0.50155, 0.92493
+    assert epsilon_of_mu(low, DELTA) == pytest.approx(2, rel=1e-3)
+    assert epsilon_of_mu(high, DELTA) == pytest.approx(4, rel=1e-3)
+    claimed = claim(low)
+    seen = sum(contradicts(claimed, [scored(high, 100, seed)]) for seed in range(60))
+    # 50 included canaries on average; zCDP says less than the Gaussian curve that has its rho.
+    assert seen >= (25 if claim is CLAIMS[2] else 44)
+
+
+def test_a_contradiction_says_how_little_noise_there_is_at_most():
+    verdict = verdict_on(NoiseClaim(1.0, DELTA), [scored(2.0, 1000, seed=1)])
+    assert verdict.outcome == "contradicted"
+    assert "noise of 0.5" in verdict.reason
+    assert "or less where 1 is claimed" in verdict.reason
+    assert epsilon_of_mu(1.7, DELTA) < verdict.epsilon_lower < epsilon_of_mu(2.0, DELTA)
+    assert verdict.p_value < 1e-6
+
+
+@pytest.mark.parametrize("mu", [0.3, 3.0])
+@pytest.mark.parametrize("num_canaries", [60, pytest.param(2000, marks=pytest.mark.slow)])
+def test_what_is_called_detectable_is_detected_in_80_percent_of_audits(mu, num_canaries):
+    claim = GaussianClaim(mu, DELTA)
+    made = verdict_on(claim, [scored(0.5 * mu, num_canaries, seed=3)])
+    assert made.detectable.mu > mu
+    assert made.detectable_epsilon == epsilon_of_mu(made.detectable.mu, DELTA)
+    seen = sum(
+        contradicts(claim, [scored(made.detectable.mu, num_canaries, 100 + seed)])
+        for seed in range(200)
+    )
+    # 5 standard errors of 200 audits at 80 % are 0.14; the number of included canaries varies too.
+    assert 0.66 <= seen / 200 <= 0.94
+
+
+def test_less_signal_that_arrives_makes_less_detectable():
+    whole = verdict_on(NoiseClaim(1.0, DELTA), [scored(0.9, 1000, 5)])
+    lost = Arrival("arrived", 0.7, "some of it", signal=0.6)
+    part = verdict_on(NoiseClaim(1.0, DELTA), [scored(0.9, 1000, 5)], arrival=lost)
+    assert whole.outcome == "consistent"
+    assert whole.detectable.noise_multiplier > 1.2 * part.detectable.noise_multiplier
+    assert f"noise of {whole.detectable.noise_multiplier:.3g} or less in place of 1" in whole.reason
+
+
+def test_few_canaries_leave_a_small_claim_open():
+    verdict = verdict_on(GaussianClaim(0.1, DELTA), [scored(0.05, 20, seed=2)])
+    assert verdict.outcome == "inconclusive"
+    assert "only a true ε" in verdict.reason
+    assert verdict.canaries_needed > 20
+    assert f"about {verdict.canaries_needed:,} canaries instead of 20" in verdict.reason
+
+
+def test_with_as_many_canaries_as_are_needed_twice_the_epsilon_is_noticed():
+    open_ = verdict_on(GaussianClaim(0.5, DELTA), [scored(0.2, 40, seed=2)])
+    assert open_.outcome == "inconclusive"
+    # The number of included canaries varies with the coins, by 20 % with six deviations.
+    enough = scored(0.2, round(1.3 * open_.canaries_needed), seed=2)
+    too_few = scored(0.2, round(0.7 * open_.canaries_needed), seed=2)
+    assert verdict_on(GaussianClaim(0.5, DELTA), [enough]).outcome == "consistent"
+    assert verdict_on(GaussianClaim(0.5, DELTA), [too_few]).outcome == "inconclusive"
+
+
+def test_canaries_that_are_lost_reassure_nobody():
+    lost = Arrival("not_arrived", 0.1, "the clip is wrong")
+    verdict = verdict_on(NoiseClaim(1.0, DELTA), [scored(0.0, 1000, 5)], arrival=lost)
+    assert verdict.outcome == "inconclusive"
+    assert "the clip is wrong" in verdict.reason
+
+
+def test_where_canaries_say_nothing_of_clients_nothing_is_said():
+    unfit = Scope(unfit="canaries take part more often than clients")
+    verdict = verdict_on(GaussianClaim(0.5, DELTA), [scored(3.0, 1000, 5)], scope=unfit)
+    assert verdict.outcome == "inconclusive"
+    assert verdict.p_value is None
+
+
+def test_scores_of_unknown_null_are_tested_by_guesses():
+    unknown = [scored(3.0, 1000, 5, null=EMPIRICAL)]
+    contradicted = verdict_on(GaussianClaim(0.5, DELTA), unknown)
+    assert (contradicted.outcome, contradicted.method) == ("contradicted", "trade_off_guesses")
+    silent = verdict_on(GaussianClaim(5.0, DELTA), unknown)
+    assert silent.outcome == "inconclusive"
+    assert "null distribution" in silent.reason
+
+
+def test_the_attacker_who_knows_most_has_most_of_the_level():
+    weak, strong = scored(1.0, 100, 1, "final"), scored(1.0, 100, 1)
+    made = curve_tests(GaussianClaim(1.0, DELTA), [weak, strong], 0.95)
+    assert made.tests[0].statistic is strong
+    assert made.tests[0].level == pytest.approx(LEADING_SHARE * 0.05)
+    assert sum(test.level for test in made.tests) == pytest.approx(0.05)
+    assert [test.method for test in made.tests] == 2 * ["trade_off_sum", "trade_off_guesses"]
+
+
+def test_a_dim_that_only_somebody_says_proves_nothing_where_no_canary_left_a_trace():
+    told = Null("closed_form", GaussianCanaryNull(4 * DIM), 4 * DIM, source="argument")
+    verdict = verdict_on(GaussianClaim(0.1, DELTA), [scored(0.0, 2000, 7, null=told)])
+    assert verdict.outcome != "contradicted"
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        Claim(2.0, DELTA),
+        GaussianClaim(0.5, DELTA),
+        ZeroConcentratedClaim(0.1, DELTA),
+        NoiseClaim(0.8, DELTA),
+        ProfileClaim(((0.5, 0.1), (2.0, 1e-6)), DELTA),
+        ConfiguredClaim(0.3, 15.2, DELTA, is_stated=False),
+    ],
+    ids=lambda claim: claim.kind,
+)
+def test_a_claim_is_read_back(claim):
+    written = claim_to_json(claim)
+    again = claim_from_json(json.loads(json.dumps(written)))
+    assert (again.words, claim_to_json(again)) == (claim.words, written)
+
+
+def test_a_verdict_is_read_back():
+    verdict = verdict_on(NoiseClaim(1.0, DELTA), [scored(0.9, 1000, 5)])
+    assert Verdict.from_json(json.loads(json.dumps(to_json(verdict)))) == verdict
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: GaussianClaim(0.0, DELTA), "claimed mu must be above 0"),
+        (lambda: GaussianClaim(0.5, 0.0), "needs a delta above 0"),
+        (lambda: GaussianClaim(40.0, DELTA), "at most 300"),
+        (lambda: ZeroConcentratedClaim(math.inf, DELTA), "above 0 and finite"),
+        (lambda: NoiseClaim(0.01, DELTA), "at most 300"),
+        (lambda: ProfileClaim((), DELTA), "1 to 1000 points, got 0"),
+        (lambda: ProfileClaim(((1.0, 0.1), (-1.0, 0.1)), DELTA), "point 2: needs an epsilon"),
+        (lambda: ProfileClaim(((1.0, math.nan),), DELTA), "point 1: needs an epsilon"),
+        (lambda: ProfileClaim(((1.0, 0.5),), DELTA), "at most 300"),
+        (lambda: ProfileClaim(((1.0, 1e-6),), 0.0), "needs a delta above 0"),
+        (lambda: curve_tests(GaussianClaim(1.0, DELTA), [scored(1, 9, 1)], 0.4), "at least 0.5"),
+    ],
+)
+def test_claims_out_of_range_are_refused(make, words):
+    with pytest.raises(InputError, match=words):
+        make()
+
+
+# The profile of an accountant.
+
+
+def test_the_profile_of_a_gaussian_is_next_to_its_curve_and_never_below():
+    claim = CLAIMS[3](1.0)
+    assert claim.epsilon == pytest.approx(epsilon_of_mu(1.0, DELTA), rel=0.01)
+    rates = np.log([1e-9, 1e-4, 0.01, 0.3, 0.9])
+    found, exact = claim.curve(None).log_power(rates), GaussianTradeOff(1.0).log_power(rates)
+    assert np.all(found >= exact)
+    assert found == pytest.approx(exact, abs=0.02)
+
+
+def test_an_event_is_noise_rounds_and_sampling():
+    once = dp_accounting.PoissonSampledDpEvent(0.2, dp_accounting.GaussianDpEvent(3.0))
+    event = dp_accounting.SelfComposedDpEvent(once, 20)
+    claim = ProfileClaim.of_event(event, DELTA)
+    accountant = dp_accounting.pld.PLDAccountant().compose(event)
+    assert claim.epsilon == pytest.approx(accountant.get_epsilon(DELTA), rel=0.01)
+    rate, all_rounds = np.log([1e-3]), GaussianTradeOff(math.sqrt(20) / 3.0)
+    assert claim.curve("max").log_power(rate) < all_rounds.log_power(rate)
+
+
+def test_an_event_that_dp_accounting_does_not_know_is_refused():
+    with pytest.raises(InputError, match="no privacy loss distribution of"):
+        ProfileClaim.of_event(dp_accounting.UnsupportedDpEvent(), DELTA)
+
+
+# What is configured.
+
+
+def release(noise=0.3, participations=1, law="gaussian", zeroing="none"):
+    canary = Party(RandomAllocation(participations, ((50, participations),)))
+    on_sum = 1.01 * noise  # the rest of the budget is the count's
+    count = 0.5 / math.sqrt(noise**-2 - on_sum**-2) if noise else 0.0
+    return Release(
+        rounds=50 * participations,
+        noise=Noise(law, noise, on_sum, count),
+        denominator=Denominator("expected_cohort", 20.0),
+        client=Party(FixedRounds(7)),
+        canary=canary,
+        zeroing=zeroing,
+    )
+
+
+ALL = [STATISTICS[name] for name in ("own_rounds", "max", "sum", "final")]
+
+
+def test_each_attacker_is_held_to_the_curve_of_what_it_knows():
+    claim = configured_claim(release(), DELTA, ALL, is_stated=True)
+    assert claim.curve("own_rounds") == GaussianTradeOff(1 / (1.01 * 0.3))
+    rate = np.log([1e-3])
+    hidden, known = claim.curve("max"), GaussianTradeOff(1 / 0.3)
+    assert hidden.log_power(rate) < known.log_power(rate)
+    assert claim.epsilon == pytest.approx(epsilon_of_mu(1 / 0.3, DELTA), rel=1e-6)
+    assert claim.curve("a statistic from elsewhere") is None
+
+
+def test_canaries_of_several_rounds_are_held_to_all_of_them():
+    claim = configured_claim(release(participations=4), DELTA, [OWN_ROUNDS], is_stated=True)
+    assert claim.curve("own_rounds") == GaussianTradeOff(2 / 0.3)
+
+
+@pytest.mark.parametrize("unknown", [release(noise=0.0), release(law="skellam")])
+def test_what_guarantees_nothing_that_is_known_is_no_claim(unknown):
+    assert configured_claim(unknown, DELTA, ALL, is_stated=False) is None
+    assert claim_of(Audit(), unknown, DELTA, ALL) is None
+    with pytest.raises(InputError, match="accounting knows no finite guarantee"):
+        claim_of(Audit(claim="configured"), unknown, DELTA, ALL)
+
+
+@pytest.mark.parametrize(
+    ("audit", "kind"),
+    [
+        (Audit(), "configured"),
+        (Audit(claim="configured"), "configured"),
+        (Audit(claimed_epsilon=2.0), "epsilon_delta"),
+        (Audit(claimed_mu=0.5), "gdp"),
+        (Audit(claimed_rho=0.5), "zcdp"),
+        (Audit(claimed_profile=((0.5, 0.1), (2.0, 1e-6))), "profile"),
+        (Audit(claim="none"), None),
+    ],
+)
+def test_the_claim_of_a_config(audit, kind):
+    made = claim_of(audit, release(), DELTA, ALL)
+    assert (None if made is None else made.kind) == kind
+    assert made is None or made.is_stated == (audit != Audit())
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ({"claimed_epsilon": 1.0, "claimed_mu": 1.0}, "claimed_epsilon and claimed_mu are two"),
+        ({"claim": "none", "claimed_rho": 1.0}, "claimed_rho and claim are two"),
+        ({"claimed_profile": ((1.0, 2.0),)}, "point 1: needs an epsilon"),
+        ({"verdict_statistic": "max"}, "needs a claim"),
+        ({"claimed_mu": 1.0, "verdict_method": "one_run_valid"}, "tests claimed_epsilon"),
+        ({"claim": "configured", "confidence": 0.3}, "at least 0.5"),
+        ({"claim": "none", "stop_when_contradicted": True}, "needs"),
+    ],
+)
+def test_keys_that_do_not_go_together_are_refused(keys, words):
+    with pytest.raises(ValueError, match=words):
+        Audit(**keys)
+
+
+# A point, and the Gaussian curve through it.
+
+
+def test_a_curve_tells_more_of_a_claimed_point():
+    point, statistics = Claim(2.0, DELTA), [scored(0.92493, 100, seed=4)]  # epsilon 4 is true
+    verdict = reach_verdict(point, ClaimTests(statistics, 0.95), arrival=ARRIVED)
+    found = with_curve(verdict, statistics).as_curve
+    assert verdict.outcome != "contradicted"
+    assert epsilon_of_mu(found.mu, DELTA) == pytest.approx(2.0, rel=1e-6)
+    assert found.is_contradicted
+    assert found.p_value <= 0.05
+
+
+def test_there_is_no_gaussian_curve_through_a_point_without_delta():
+    statistics = [scored(0.5, 100, seed=4)]
+    verdict = reach_verdict(Claim(2.0, 0.0), ClaimTests(statistics, 0.95), arrival=ARRIVED)
+    assert with_curve(verdict, statistics) == verdict

@@ -1,0 +1,348 @@
+"""Honest folders, all of which hold: however they were made, interrupted, moved or copied."""
+
+import json
+import shutil
+
+import msgspec
+import numpy as np
+import pytest
+
+from fl_audit import continue_run, load_config, start_run
+from fl_audit.attacks import CanaryPool, RoundScorer
+from fl_audit.canaries.pool import write_pool
+from fl_audit.config.commitment import commitment_to, write_commitment
+from fl_audit.errors import Interrupted
+from fl_audit.formats.folders import LogFolder, RunFolder
+from fl_audit.formats.participation_files import Participation
+from fl_audit.formats.round_chain import Scored, digests_of, read_chain
+from fl_audit.run.observers import RoundObserver
+from fl_audit.verification import verify_folder
+from tests.verification.toy_runs import config_file, relink, reseal
+
+
+def check(folder, commitment=None):
+    outcome = verify_folder(folder, commitment)
+    assert outcome.held, list(map(str, outcome.findings))
+    return " | ".join(outcome.notes)
+
+
+def test_a_finished_run(finished):
+    notes = check(finished, finished.parent / "commitment.json")
+    assert notes.startswith("chain: 8 rounds; its last link is ")
+    assert "not made again, as the folder has neither the models" in notes
+
+
+def test_a_run_that_was_moved_and_renamed(finished, tmp_path):
+    moved = tmp_path / "elsewhere" / "another name & more"
+    shutil.copytree(finished, moved)
+    check(moved)
+    check(moved, finished.parent / "commitment.json")
+
+
+def test_a_copy_beside_a_run_is_no_second_try(finished, tmp_path):
+    for name in ("one", "copy"):
+        shutil.copytree(finished, tmp_path / name)
+    check(tmp_path / "copy", finished.parent / "commitment.json")
+
+
+# Runs of every kind.
+
+
+KINDS = {
+    "no_claim": ('audit.verdict_statistic="all"', "audit={delta=1e-3}"),
+    "contradicted_claim": ("audit.claimed_epsilon=0.1",),
+    "configured": ('audit={delta=1e-3,claim="configured"}',),
+    "claimed_profile": ("audit={delta=1e-3,claimed_profile=[[0.5,0.2],[9.0,1e-4]]}",),
+    "curve_stopped": (
+        "audit={delta=1e-3,claimed_rho=0.01,stop_when_contradicted=true}",
+        "canaries.count=200",
+    ),
+    "fixed_half": ('canaries.inclusion="fixed_half"',),
+    "pairs": ('canaries.inclusion="pairs"',),
+    "unequal_coins": ('canaries.inclusion="unequal_coins"', "canaries.inclusion_probability=0.3"),
+    "gaussian": ('canaries.family="gaussian"',),
+    "hadamard": ('canaries.family="hadamard"',),
+    "dirac": ('canaries.family="dirac"', 'audit.verdict_statistic="max"'),
+    "several_rounds": ("participation.canary_repeats=3",),
+    "every_round": (
+        'participation={kind="every_round",rounds=6}',
+        'audit.verdict_statistic="max"',
+        'audit.threat_models=["all_iterates"]',
+    ),
+    "bernoulli": ('participation={kind="bernoulli",rounds=6,clients_per_round=12}',),
+    "uniform": ('participation={kind="uniform",rounds=6,clients_per_round=12}',),
+    "checkpoints": (
+        'audit.threat_models=["checkpoints", "known_rounds"]',
+        "audit.release_every=3",
+    ),
+    "window": (
+        'audit.threat_models=["window", "known_rounds"]',
+        "audit.window_first_round=2",
+        "audit.window_last_round=5",
+    ),
+    "delta_of_the_clients": ('audit={claimed_epsilon=20.0,threat_models=["known_rounds"]}',),
+    "noise_for_an_epsilon": (
+        'mechanism={kind="gaussian_fixed",epsilon=8.0,clip_norm=0.5}',
+        'participation={kind="every_round",rounds=4}',
+        'audit.verdict_statistic="max"',
+        'audit.threat_models=["all_iterates"]',
+    ),
+    "stopped": (
+        "audit.claimed_epsilon=0.05",
+        "audit.stop_when_contradicted=true",
+        "canaries.count=200",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(name, marks=() if name == "pairs" else pytest.mark.slow) for name in KINDS],
+)
+def test_a_run_of_a_kind(toy_runtime, tmp_path, kind):
+    config = load_config(config_file(tmp_path / "config.toml", *KINDS[kind]))
+    start_run(config, tmp_path / "run")
+    notes = check(tmp_path / "run")
+    stopped = json.loads((tmp_path / "run" / "run.json").read_text())["stopped_after"]
+    assert (stopped is not None) == (kind in ("stopped", "curve_stopped"))
+    assert ("scores_own_rounds.csv" in notes) == (
+        kind in ("several_rounds", "bernoulli", "uniform")
+    )
+
+
+# Runs that were interrupted.
+
+
+class _Killed(BaseException):
+    """The end of a process."""
+
+
+class _Kill(RoundObserver):
+    def __init__(self, number):
+        self._number = number
+
+    def round_finished(self, finished):
+        if finished.metrics.round == self._number:
+            raise _Killed
+
+
+class _Stop(RoundObserver):
+    def __init__(self, number):
+        self._number = number
+
+    def round_finished(self, finished):
+        import os
+        import signal
+
+        if finished.metrics.round == self._number:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+KILLS = [(2,), (4,), (5, 7), (8,), (1, 1, 6)]
+
+
+@pytest.mark.parametrize(
+    "rounds", [pytest.param(one, marks=() if one == (5, 7) else pytest.mark.slow) for one in KILLS]
+)
+def test_a_run_that_was_killed_and_resumed(toy_runtime, tmp_path, rounds):
+    config = load_config(config_file(tmp_path / "config.toml"))
+    write_commitment(tmp_path / "commitment.json", commitment_to(config))
+    go = start_run
+    for number in rounds:
+        with pytest.raises(_Killed):
+            go(config, tmp_path / "run", [_Kill(number)], commitment=tmp_path / "commitment.json")
+        go = continue_run
+    continue_run(config, tmp_path / "run")
+    notes = check(tmp_path / "run", tmp_path / "commitment.json")
+    assert f"8 rounds in {1 + len(rounds)} sessions" in notes
+    assert ("logged again" in notes) == any((number - 1) % 3 for number in rounds)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [3, 5])
+def test_a_run_that_was_stopped_by_a_signal_and_resumed(toy_runtime, tmp_path, number):
+    config = load_config(config_file(tmp_path / "config.toml"))
+    with pytest.raises(Interrupted):
+        start_run(config, tmp_path / "run", [_Stop(number)])
+    with (tmp_path / "run" / "chain.jsonl").open("a") as file:
+        file.write('{"what":"round"')  # as a kill in the middle of a line leaves it
+    continue_run(config, tmp_path / "run")
+    assert "8 rounds in 2 sessions;" in check(tmp_path / "run")
+
+
+@pytest.mark.slow
+def test_a_run_that_was_resumed_after_it_had_finished(finished, tmp_path):
+    shutil.copytree(finished, tmp_path / "run")
+    continue_run(load_config(finished.parent / "config.toml"), tmp_path / "run")
+    check(tmp_path / "run")
+    (tmp_path / "run" / "report.json").unlink()  # killed before its report was written
+    continue_run(load_config(finished.parent / "config.toml"), tmp_path / "run")
+    check(tmp_path / "run")
+
+
+# Runs of older versions.
+
+
+def _older(finished, path):
+    shutil.copytree(finished, path)
+    for name in ("chain.jsonl", "commitment.json"):
+        (path / name).unlink()
+    return RunFolder(path)
+
+
+@pytest.mark.parametrize("has_sources", [pytest.param(True, marks=pytest.mark.slow), False])
+def test_a_run_of_an_older_version_says_that_it_has_no_chain(finished, tmp_path, has_sources):
+    folder = _older(finished, tmp_path / "run")
+    if has_sources:
+        files = digests_of([*folder.path.glob("scores_*.csv"), folder.config, folder.canaries])
+        older = {"format_version": 1, "rounds": 8, "files": files}
+        folder.sources.write_text(json.dumps(older))
+    assert check(folder.path).startswith("no chain: the folder is of an older version")
+
+
+@pytest.mark.slow
+def test_a_report_of_an_older_version_lacks_keys(finished, tmp_path):
+    folder = _older(finished, tmp_path / "run")
+    report = json.loads(folder.report_json.read_text())
+    del report["efficiency"]
+    folder.report_json.write_text(json.dumps(report | {"fl_audit_version": "0.0.9"}))
+    assert "report.json was made by another state of fl-audit (0.0.9; here " in check(folder.path)
+
+
+@pytest.mark.slow
+def test_words_of_a_report_may_be_those_of_other_code(finished, tmp_path):
+    shutil.copytree(finished, tmp_path / "run")
+    report = json.loads((tmp_path / "run" / "report.json").read_text())
+    report["verdict"]["reason"] = "what an earlier state of the program said of it"
+    (tmp_path / "run" / "report.json").write_text(json.dumps(report))
+
+    def of_other_code(lines):
+        return [*lines[:-1], msgspec.structs.replace(lines[-1], code="0a")]
+
+    relink(tmp_path / "run", of_other_code)
+    reseal(tmp_path / "run")
+    assert "its words, and keys that it lacks, are not held against it" in check(tmp_path / "run")
+
+
+# Logs.
+
+
+POOL = CanaryPool(seed=3, count=40, dim=300)
+OWN = [[1 + canary % 6] for canary in range(POOL.count)]
+AGGREGATES = np.random.default_rng(5).normal(size=(6, POOL.dim)).astype(np.float32)
+
+
+def scored(path, **options):
+    scorer = RoundScorer.create(path, POOL, 6, **options)
+    for number in (1, 2, 3, 4, 5):
+        scorer.score_round(number, AGGREGATES[number - 1], canary_length=0.1)
+    return scorer
+
+
+def test_a_log_of_a_round_scorer(tmp_path):
+    scored(tmp_path / "log", canary_rounds=OWN).finish()
+    assert check(tmp_path / "log").startswith("chain: 5 rounds; its last link is ")
+
+
+def test_a_log_that_was_never_finished_has_no_scores_yet(tmp_path):
+    scored(tmp_path / "log")
+    check(tmp_path / "log")
+
+
+def test_a_log_whose_rounds_came_again_after_a_restart(tmp_path):
+    scored(tmp_path / "log", canary_rounds=OWN)
+    scorer = RoundScorer.open(tmp_path / "log")
+    for number in (4, 5, 6):
+        scorer.score_round(number, AGGREGATES[number - 1] + 1)
+    scorer.finish(final=AGGREGATES[0])
+    scorer.finish(final=AGGREGATES[0], initial=AGGREGATES[1])
+    notes = check(tmp_path / "log")
+    assert "chain: 6 rounds, 2 rounds logged again" in notes
+    assert "no models: scores_final.csv, scores_final_minus_initial.csv" in notes
+
+
+def test_a_log_whose_mechanism_is_measured_and_whose_first_round_comes_again(tmp_path):
+    options = {
+        "variable_sizes": [200, 100],
+        "participation": Participation("none", client_rounds=1),
+    }
+    scorer = RoundScorer.create(tmp_path / "log", POOL, 6, canary_rounds=OWN, **options)
+    for number in (1, 2, 3, 1):
+        scorer.score_round(number, AGGREGATES[number - 1], noise_stddev=1.0, norm_bound=2.0)
+    scorer.finish()
+    check(tmp_path / "log")
+
+
+@pytest.mark.parametrize("place", ["_write", "pool"])
+def test_a_log_whose_server_was_killed_in_a_round(tmp_path, monkeypatch, place):
+    scorer = scored(tmp_path / "log", canary_rounds=OWN)
+
+    def killed(*args, **kwargs):
+        raise _Killed
+
+    with monkeypatch.context() as patch:
+        where = scorer._sum if place == "_write" else scorer._concentrations
+        patch.setattr(type(where), "add" if place == "_write" else "write_round", killed)
+        with pytest.raises(_Killed):
+            scorer.score_round(6, AGGREGATES[5])
+    scorer = RoundScorer.open(tmp_path / "log")
+    check(tmp_path / "log")
+    scorer.score_round(6, AGGREGATES[5])
+    scorer.finish()
+    check(tmp_path / "log")
+
+
+def test_a_log_that_an_older_version_began(tmp_path):
+    scored(tmp_path / "log", canary_rounds=OWN).finish()
+    folder = LogFolder(tmp_path / "log")
+    files = digests_of([*folder.path.glob("scores_*.csv"), folder.pool, folder.round_cosines])
+    folder.sources.write_text(json.dumps({"format_version": 1, "rounds": 5, "files": files}))
+    folder.chain.unlink()
+    assert check(folder.path).startswith("no chain: ")
+    scorer = RoundScorer.open(folder.path)
+    assert not folder.sources.exists()
+    check(folder.path)
+    scorer.score_round(6, AGGREGATES[5])
+    scorer.finish()
+    assert "5 of them from before the chain began" in check(folder.path)
+
+
+@pytest.mark.parametrize("has_models", [False, True])
+def test_a_log_of_another_system(tmp_path, has_models):
+    folder = LogFolder(tmp_path / "log")
+    folder.aggregates.mkdir(parents=True)
+    write_pool(folder.pool, POOL)
+    for number, aggregate in enumerate(AGGREGATES, start=1):
+        np.save(folder.aggregates / f"round_{number}.npy", aggregate)
+    if has_models:
+        np.save(folder.initial, np.zeros(POOL.dim, np.float32))
+        np.save(folder.final, AGGREGATES.sum(axis=0))
+    assert check(folder.path).startswith("no chain: ")
+
+
+def test_a_log_whose_coins_were_somebody_elses(tmp_path):
+    folder = LogFolder(tmp_path / "log")
+    folder.aggregates.mkdir(parents=True)
+    write_pool(folder.pool, POOL)
+    np.save(folder.aggregates / "round_1.npy", AGGREGATES[0])
+    rows = [f"{canary},{canary % 2}" for canary in range(POOL.count)]
+    folder.canaries.write_text("canary_id,included\n" + "\n".join(rows) + "\n")
+    assert "somebody else decided who takes part" in check(folder.path)
+
+
+# What is added by hand.
+
+
+@pytest.mark.slow
+def test_scores_that_somebody_adds_are_named_and_refute_nothing(finished, tmp_path):
+    shutil.copytree(finished, tmp_path / "run")
+    shutil.copy(finished / "scores_max.csv", tmp_path / "run" / "scores_mine.csv")
+    assert "scores_mine.csv: is not in the chain" in check(tmp_path / "run")
+
+
+@pytest.mark.slow
+def test_a_report_that_was_cut_off_by_a_kill_behind_it(finished, tmp_path):
+    shutil.copytree(finished, tmp_path / "run")
+    relink(tmp_path / "run", lambda lines: lines[:-1])
+    assert isinstance(read_chain(tmp_path / "run" / "chain.jsonl").lines[-1], Scored)
+    assert "the report is not in the chain" in check(tmp_path / "run")
