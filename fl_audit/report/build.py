@@ -222,8 +222,10 @@ def _run_scope(run: FinishedRun, chosen: ChosenTests) -> Scope:
 
 def faults_of(run: FinishedRun) -> tuple[TrainingFault, ...]:
     """What went wrong in the training, by the curves of its rounds."""
+    rounds = len(run.rounds.participants)
     present = np.concatenate([*run.canary_rounds, np.zeros(0, np.int64)])
-    canaries = np.bincount(present, minlength=run.record.rounds).astype(np.float64)
+    # A stopped run's canaries were to come in rounds that never ran.
+    canaries = np.bincount(present, minlength=rounds)[:rounds].astype(np.float64)
     curves = TrainingCurves(
         clip_norm=run.rounds.clip_norm,
         train_loss=run.rounds.train_loss,
