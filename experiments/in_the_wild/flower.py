@@ -35,12 +35,12 @@ NEXT_TO_NOTHING = 1e-30
 _STARTS = ArrayRecord([np.zeros(shape) for shape in SHAPES])
 
 
-def reply(update: Any, num_examples: int, **metrics: float) -> Message:
+def reply(update: Any, num_examples: int) -> Message:
     """The message of a client that trained."""
     content = RecordDict(
         {
             "arrays": ArrayRecord([np.asarray(part, float) for part in update]),
-            "metrics": MetricRecord({"num-examples": num_examples, **metrics}),
+            "metrics": MetricRecord({"num-examples": num_examples}),
         }
     )
     return Message(content, dst_node_id=0, message_type="train")

@@ -24,7 +24,13 @@ import numpy as np
 from flwr.clientapp.mod import LocalDpMod
 
 from experiments.in_the_wild import flower, opacus, pfl
-from experiments.in_the_wild.feature import CLIP_NORM, COHORT, NOISE_MULTIPLIER, SHAPES
+from experiments.in_the_wild.feature import (
+    CLIP_NORM,
+    COHORT,
+    NOISE_MULTIPLIER,
+    SHAPES,
+    pin_randomness,
+)
 from fl_audit.cli import main as fl_audit
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
 
@@ -93,7 +99,7 @@ def counted_by_flower(included: bool, random: np.random.Generator) -> float:
 
 def local(epsilon: float, included: bool, random: np.random.Generator) -> float:
     """Flower, LocalDpMod: one upload, with the clip norm as its sensitivity."""
-    flower.pin_randomness(random)
+    pin_randomness(random)
     mod = LocalDpMod(CLIP_NORM, CLIP_NORM, epsilon, DELTA)
     sent = flower.reply(_update(10 * CLIP_NORM if included else flower.NEXT_TO_NOTHING), 1)
     reply = flower.clipped_by(mod, CLIP_NORM, sent)
@@ -109,7 +115,7 @@ def counted_by_opacus(included: bool, random: np.random.Generator) -> float:
 
     The canary is just short enough not to be clipped; all others are clipped.
     """
-    flower.pin_randomness(random)
+    pin_randomness(random)
     optimizer = opacus.optimizer(opacus.optimizers.AdaClipDPOptimizer, **opacus.ADAPTIVE)
     batch = _pairs(COHORT - 2, 10 * CLIP_NORM)
     if included:

@@ -21,7 +21,9 @@ from fl_audit import Promise
 _COUNT_STDDEV = 3.0
 
 
-def _server(make: Callable[[], Any], updates: list, random: np.random.Generator) -> list:
+def _round(
+    make: Callable[[], Any], _: Any, updates: list, random: np.random.Generator
+) -> tuple[Any, list]:
     """A round of a query: preprocess and accumulate records, then the noised result."""
     pin_randomness(random)
     query = make()
@@ -33,7 +35,7 @@ def _server(make: Callable[[], Any], updates: list, random: np.random.Generator)
         record = query.preprocess_record(params, [tf.constant(p, tf.float32) for p in update])
         total = query.accumulate_preprocessed_record(total, record)
     released, _, _ = query.get_noised_result(total, state)
-    return [part.numpy() for part in released]
+    return None, [part.numpy() for part in released]
 
 
 def _sum() -> Any:
@@ -69,12 +71,6 @@ def _feature(make: Callable[[], Any], stated: str, denominator: float) -> Featur
         ),
         server=functools.partial(_round, make),
     )
-
-
-def _round(
-    make: Callable[[], Any], _: Any, updates: list, random: np.random.Generator
-) -> tuple[Any, Any]:
-    return None, _server(make, updates, random)
 
 
 FEATURES = (

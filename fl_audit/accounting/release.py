@@ -196,6 +196,11 @@ class AllocatedRounds(Sampling):
         return self.number
 
 
+def _check_probability(probability: float) -> None:
+    if not 0 < probability <= 1:
+        raise ValueError(f"sampling_probability must be in (0, 1], got {probability}")
+
+
 @dataclass(frozen=True)
 class MinSeparationSampling(Sampling):
     """Every round by an independent coin, but for those who were in one of the last rounds.
@@ -215,8 +220,7 @@ class MinSeparationSampling(Sampling):
 
     def __post_init__(self) -> None:
         """Checks the probability."""
-        if not 0 < self.probability <= 1:
-            raise ValueError(f"sampling_probability must be in (0, 1], got {self.probability}")
+        _check_probability(self.probability)
 
     @property
     def most_drawn(self) -> int:
@@ -238,8 +242,7 @@ class PoissonSampling(Sampling):
 
     def __post_init__(self) -> None:
         """Checks the probability."""
-        if not 0 < self.probability <= 1:
-            raise ValueError(f"sampling_probability must be in (0, 1], got {self.probability}")
+        _check_probability(self.probability)
 
     @property
     def share(self) -> float:
@@ -265,8 +268,7 @@ class TruncatedPoissonSampling(Sampling):
 
     def __post_init__(self) -> None:
         """Checks the probability."""
-        if not 0 < self.probability <= 1:
-            raise ValueError(f"sampling_probability must be in (0, 1], got {self.probability}")
+        _check_probability(self.probability)
 
     @property
     def share(self) -> float:
@@ -295,8 +297,7 @@ class CyclicPoissonSampling(Sampling):
 
     def __post_init__(self) -> None:
         """Checks the probability."""
-        if not 0 < self.probability <= 1:
-            raise ValueError(f"sampling_probability must be in (0, 1], got {self.probability}")
+        _check_probability(self.probability)
 
     @property
     def most_drawn(self) -> int:

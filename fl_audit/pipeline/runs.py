@@ -69,7 +69,7 @@ def start_run(
 
 def _listed(commitment: Path | None) -> "list[RoundObserver]":
     """Who lists the run under its commitment; nobody where there is none."""
-    from fl_audit.run.tries import TryLister
+    from fl_audit.run.observers import TryLister
 
     return [] if commitment is None else [TryLister(commitment)]
 

@@ -21,6 +21,9 @@ from fl_audit.report.words import rounds_done
 from fl_audit.text_table import TextTable
 from fl_audit.verdict import Verdict
 
+_STATES = {"arrived": "passed", "not_arrived": "FAILED", "cannot_tell": "not conclusive"}
+"""The outcomes of the canary check, by the state of an arrival."""
+
 
 def answer_lines(found: Headline, width: int = 100) -> list[str]:
     """The answer of an audit: three numbers, and one sentence.
@@ -128,12 +131,9 @@ def verdict_lines(verdict: Verdict | None) -> list[str]:
 
 def _arrived(arrival: Arrival) -> str:
     """What became of the included canaries, with all that is said of it."""
-    words = {
-        "arrived": "passed" if arrival.fault is None else "passed, with a FAULT",
-        "not_arrived": "FAILED",
-        "cannot_tell": "not conclusive",
-    }
-    return f"canary check {words[arrival.state]}: {arrival.reason}"
+    is_faulty = arrival.state == "arrived" and arrival.fault is not None
+    fault = ", with a FAULT" if is_faulty else ""
+    return f"canary check {_STATES[arrival.state]}{fault}: {arrival.reason}"
 
 
 def _wrapped(text: str) -> list[str]:
@@ -202,13 +202,13 @@ def _arrival(arrival: Arrival | None, indent: int) -> list[str]:
 
 def arrival_words(arrival: Arrival) -> str:
     """What became of included canaries, in a few words, and any fault and gap."""
-    if arrival.state == "arrived":
-        norm = f": measured norm {arrival.ratio or 0:.2f} × expected"
-        ratio = "" if arrival.ratio is None else norm
-        fault = "" if arrival.fault is None else f"; FAULT: {arrival.fault}"
-        return f"passed{ratio}{_unscored(arrival)}{fault}"
-    words = "FAILED" if arrival.state == "not_arrived" else "not conclusive"
-    return f"{words}: {arrival.reason}"
+    words = _STATES[arrival.state]
+    if arrival.state != "arrived":
+        return f"{words}: {arrival.reason}"
+    norm = f": measured norm {arrival.ratio or 0:.2f} × expected"
+    ratio = "" if arrival.ratio is None else norm
+    fault = "" if arrival.fault is None else f"; FAULT: {arrival.fault}"
+    return f"{words}{ratio}{_unscored(arrival)}{fault}"
 
 
 def _unscored(arrival: Arrival) -> str:

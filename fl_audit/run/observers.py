@@ -1,4 +1,4 @@
-"""Observers of a run: those of users, metrics.csv, the progress bar and lines of warning.
+"""Observers of a run: those of users, metrics.csv, progress, warnings, and the list of tries.
 
 None of them imports TensorFlow; docs/observers.md says how to write one.
 """
@@ -15,6 +15,7 @@ import numpy as np
 from fl_audit.array_types import FloatArray
 from fl_audit.checks.training_faults import TrainingCurves, training_faults
 from fl_audit.config import Config
+from fl_audit.config.commitment import list_try, tries_of
 from fl_audit.config.file import Scalar, flat_scalars
 from fl_audit.errors import InputError
 from fl_audit.estimators.anytime import LARGEST_TESTED
@@ -321,3 +322,23 @@ class FaultLines(RoundObserver):
             if fault.name not in self._said:
                 self._said.add(fault.name)
                 warn(f"round {finished.metrics.round}: {fault.name}: {fault.words}")
+
+
+class TryLister(RoundObserver):
+    """Lists a run beside its commitment, and warns where it is not the first.
+
+    It is listed as soon as the chain of its rounds has begun.
+    """
+
+    def __init__(self, commitment: Path) -> None:
+        """Takes the file of the commitment."""
+        self._commitment = commitment
+
+    def run_started(self, run: StartedRun) -> None:
+        """Lists the run; one that is resumed is listed already."""
+        number = list_try(self._commitment, run.folder)
+        if number > 1:
+            warn(
+                f"run {number} under {self._commitment.name}, as {tries_of(self._commitment).name} "
+                "lists: `fl-audit verify` will say that there were others"
+            )

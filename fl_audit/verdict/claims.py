@@ -8,6 +8,7 @@ as a curve, by all scores at once, which takes far fewer canaries (curve_claim_t
 'claimed μ ≤ 0.5 (ε ≤ 2.00 at δ = 1e-05)'
 """
 
+import abc
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -99,8 +100,61 @@ class Claim:
         return f"ε ≤ {self.epsilon:g}"
 
 
+class OneCurveClaim(abc.ABC):
+    """A claim of one curve, the same against every attacker.
+
+    Attributes:
+      delta: The delta at which the claim is said as an epsilon, in (0, 1).
+    """
+
+    whom: ClassVar[str] = "client"
+    is_stated: ClassVar[bool] = True
+
+    delta: float
+
+    @property
+    @abc.abstractmethod
+    def trade_off(self) -> TradeOff:
+        """The curve that is claimed."""
+
+    @property
+    @abc.abstractmethod
+    def epsilon(self) -> float:
+        """The epsilon that the claim allows at delta."""
+
+    @property
+    @abc.abstractmethod
+    def short(self) -> str:
+        """The claim in a few words, for a table."""
+
+    @property
+    def words(self) -> str:
+        """The claim in words."""
+        return f"claimed {self.short} ({_point(self.epsilon, self.delta)})"
+
+    def curve(self, statistic: str | None) -> TradeOff | None:
+        """The curve that is claimed against the attacker of a statistic: the same for all."""
+        del statistic
+        return self.trade_off
+
+    def _check(self, name: str, number: float) -> None:
+        if not 0 < number < math.inf:
+            raise InputError(f"claimed {name} must be above 0 and finite, got {number}")
+        self._check_delta(name)
+        if not 0 < self.epsilon <= LARGEST_EPSILON:
+            raise InputError(
+                f"claimed {name} must allow an epsilon above 0 and at most {LARGEST_EPSILON:g}, "
+                f"got {number:g}, which allows {self.epsilon:g}"
+            )
+
+    def _check_delta(self, name: str) -> None:
+        check_delta(self.delta)
+        if self.delta == 0:
+            raise InputError(f"a claimed {name} needs a delta above 0, to be said as an epsilon")
+
+
 @dataclass(frozen=True)
-class GaussianClaim:
+class GaussianClaim(OneCurveClaim):
     """The claim that a run is mu-GDP for a client (Dong, Roth & Su 2022, definition 2.6).
 
     Attributes:
@@ -112,16 +166,13 @@ class GaussianClaim:
     """
 
     kind: ClassVar[str] = "gdp"
-    whom: ClassVar[str] = "client"
-    is_stated: ClassVar[bool] = True
 
     mu: float
     delta: float
 
     def __post_init__(self) -> None:
         """Checks the fields."""
-        _check("mu", self.mu, self.delta)
-        _check_epsilon("mu", self.mu, self.epsilon)
+        self._check("mu", self.mu)
 
     @functools.cached_property
     def epsilon(self) -> float:
@@ -129,23 +180,18 @@ class GaussianClaim:
         return epsilon_of_mu(self.mu, self.delta)
 
     @property
-    def words(self) -> str:
-        """The claim in words."""
-        return f"claimed {self.short} ({_point(self.epsilon, self.delta)})"
-
-    @property
     def short(self) -> str:
         """The claim in a few words, for a table."""
         return f"μ ≤ {self.mu:g}"
 
-    def curve(self, statistic: str | None) -> TradeOff | None:
-        """The curve that is claimed against the attacker of a statistic: the same for all."""
-        del statistic
+    @property
+    def trade_off(self) -> TradeOff:
+        """The curve that is claimed."""
         return GaussianTradeOff(self.mu)
 
 
 @dataclass(frozen=True)
-class ZeroConcentratedClaim:
+class ZeroConcentratedClaim(OneCurveClaim):
     """The claim that a run is rho-zCDP for a client (Bun & Steinke 2016, definition 1.1).
 
     Attributes:
@@ -157,40 +203,32 @@ class ZeroConcentratedClaim:
     """
 
     kind: ClassVar[str] = "zcdp"
-    whom: ClassVar[str] = "client"
-    is_stated: ClassVar[bool] = True
 
     rho: float
     delta: float
 
     def __post_init__(self) -> None:
         """Checks the fields."""
-        _check("rho", self.rho, self.delta)
-        _check_epsilon("rho", self.rho, self.epsilon)
+        self._check("rho", self.rho)
 
     @functools.cached_property
     def epsilon(self) -> float:
         """The epsilon that the claim allows at delta."""
-        return epsilon_of_curve(zcdp_trade_off(self.rho), self.delta)
-
-    @property
-    def words(self) -> str:
-        """The claim in words."""
-        return f"claimed {self.short} ({_point(self.epsilon, self.delta)})"
+        return epsilon_of_curve(self.trade_off, self.delta)
 
     @property
     def short(self) -> str:
         """The claim in a few words, for a table."""
         return f"ρ ≤ {self.rho:g}"
 
-    def curve(self, statistic: str | None) -> TradeOff | None:
-        """The curve that is claimed against the attacker of a statistic: the same for all."""
-        del statistic
+    @property
+    def trade_off(self) -> TradeOff:
+        """The curve that is claimed."""
         return zcdp_trade_off(self.rho)
 
 
 @dataclass(frozen=True)
-class NoiseClaim:
+class NoiseClaim(OneCurveClaim):
     """The claim that Gaussian noise hides a canary which participates in one round.
 
     It is mu-GDP with mu = 1 / noise_multiplier.
@@ -205,15 +243,13 @@ class NoiseClaim:
 
     kind: ClassVar[str] = "noise"
     whom: ClassVar[str] = "canary"
-    is_stated: ClassVar[bool] = True
 
     noise_multiplier: float
     delta: float
 
     def __post_init__(self) -> None:
         """Checks the fields."""
-        _check("noise multiplier", self.noise_multiplier, self.delta)
-        _check_epsilon("noise multiplier", self.noise_multiplier, self.epsilon)
+        self._check("noise multiplier", self.noise_multiplier)
 
     @functools.cached_property
     def epsilon(self) -> float:
@@ -231,14 +267,14 @@ class NoiseClaim:
         """The claim in a few words, for a table."""
         return f"noise multiplier ≥ {self.noise_multiplier:g}"
 
-    def curve(self, statistic: str | None) -> TradeOff | None:
-        """The curve that is claimed against the attacker of a statistic: the same for all."""
-        del statistic
+    @property
+    def trade_off(self) -> TradeOff:
+        """The curve that is claimed."""
         return GaussianTradeOff(1 / self.noise_multiplier)
 
 
 @dataclass(frozen=True)
-class ProfileClaim:
+class ProfileClaim(OneCurveClaim):
     """The claim of a privacy profile: for a client, an epsilon at each of several deltas.
 
     Accountants print such points, and each of them holds: the claim is the curve below all of their
@@ -257,8 +293,6 @@ class ProfileClaim:
     """
 
     kind: ClassVar[str] = "profile"
-    whom: ClassVar[str] = "client"
-    is_stated: ClassVar[bool] = True
 
     points: tuple[tuple[float, float], ...]
     delta: float
@@ -266,9 +300,7 @@ class ProfileClaim:
     def __post_init__(self) -> None:
         """Checks the fields."""
         check_profile(self.points)
-        check_delta(self.delta)
-        if self.delta == 0:
-            raise InputError("a claimed profile needs a delta above 0, to be said as an epsilon")
+        self._check_delta("profile")
         if not 0 < self.epsilon <= LARGEST_EPSILON:
             raise InputError(
                 f"claimed profile must allow an epsilon above 0 and at most {LARGEST_EPSILON:g} at "
@@ -322,25 +354,16 @@ class ProfileClaim:
     def epsilon(self) -> float:
         """The epsilon that the claim allows at delta."""
         said = [epsilon for epsilon, delta in self.points if delta <= self.delta]
-        return min([*said, epsilon_of_curve(self._curve, self.delta)])
-
-    @property
-    def words(self) -> str:
-        """The claim in words."""
-        return f"claimed {self.short} ({_point(self.epsilon, self.delta)})"
+        return min([*said, epsilon_of_curve(self.trade_off, self.delta)])
 
     @property
     def short(self) -> str:
         """The claim in a few words, for a table."""
         return "privacy profile"
 
-    def curve(self, statistic: str | None) -> TradeOff | None:
-        """The curve that is claimed against the attacker of a statistic: the same for all."""
-        del statistic
-        return self._curve
-
     @functools.cached_property
-    def _curve(self) -> TradeOff:
+    def trade_off(self) -> TradeOff:
+        """The curve that is claimed."""
         return trade_off_of_profile(*np.array(self.points).T)
 
 
@@ -520,19 +543,3 @@ def _is_one_plain_round(release: Release) -> bool:
 
 def _point(epsilon: float, delta: float) -> str:
     return f"ε ≤ {upper_bound_text(epsilon)} at δ = {delta:g}"
-
-
-def _check(name: str, number: float, delta: float) -> None:
-    if not 0 < number < math.inf:
-        raise InputError(f"claimed {name} must be above 0 and finite, got {number}")
-    check_delta(delta)
-    if delta == 0:
-        raise InputError(f"a claimed {name} needs a delta above 0, to be said as an epsilon")
-
-
-def _check_epsilon(name: str, number: float, epsilon: float) -> None:
-    if not 0 < epsilon <= LARGEST_EPSILON:
-        raise InputError(
-            f"claimed {name} must allow an epsilon above 0 and at most {LARGEST_EPSILON:g}, got "
-            f"{number:g}, which allows {epsilon:g}"
-        )
