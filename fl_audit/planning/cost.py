@@ -1,13 +1,12 @@
 """The cost of an audit beside the training: updates, time to score, bytes, accuracy, hours."""
 
 import contextlib
-import dataclasses
 import math
 import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import assert_never
+from typing import ClassVar, assert_never
 
 import msgspec
 import numpy as np
@@ -39,6 +38,8 @@ class Cost:
       store_bytes: Size of the canary vectors that the config keeps; 0 where they are made anew.
     """
 
+    JSON_COMPUTED: ClassVar[tuple[str, ...]] = ("update_share", "total_scoring_seconds")
+
     clients_per_round: float
     canaries_per_round: float
     rounds: int
@@ -59,14 +60,6 @@ class Cost:
     def total_scoring_seconds(self) -> float:
         """Seconds for scoring all rounds."""
         return self.rounds * self.scoring_seconds
-
-    def to_json(self) -> dict[str, object]:
-        """The JSON object that a plan has under `cost`."""
-        return {
-            **dataclasses.asdict(self),
-            "update_share": self.update_share,
-            "total_scoring_seconds": self.total_scoring_seconds,
-        }
 
 
 def measure_cost(run: PlannedRun) -> Cost:
@@ -118,7 +111,7 @@ class AccuracyCost:
     Attributes:
       dilution: The factor n / (n + m) on the real sum, which is divided by the whole expected
         cohort of n clients and m canaries.
-      sum_noise_multiplier: Noise multiplier z of the noise on the sum.
+      noise_multiplier: Noise multiplier z of the noise on the sum.
       canary_noise: Deviation sqrt(m / d) that m unit vectors in random directions add to each
         coordinate, in clip norms.
       canary_noise_of_run: The same over the run, sqrt(m p / d), as a canary that is presented p
@@ -127,8 +120,10 @@ class AccuracyCost:
         settles; above 1 it grows without end. None for a fixed clip norm, or without real clients.
     """
 
+    JSON_COMPUTED: ClassVar[tuple[str, ...]] = ("total_noise",)
+
     dilution: float
-    sum_noise_multiplier: float
+    noise_multiplier: float
     canary_noise: float
     canary_noise_of_run: float
     unclipped_quantile: float | None
@@ -136,18 +131,7 @@ class AccuracyCost:
     @property
     def total_noise(self) -> float:
         """Deviation of noise and canaries together, sqrt(z^2 + m p / d), in clip norms."""
-        return math.hypot(self.sum_noise_multiplier, self.canary_noise_of_run)
-
-    def to_json(self) -> dict[str, object]:
-        """The JSON object that a plan has under `accuracy`."""
-        return {
-            "dilution": self.dilution,
-            "noise_multiplier": self.sum_noise_multiplier,
-            "canary_noise": self.canary_noise,
-            "canary_noise_of_run": self.canary_noise_of_run,
-            "unclipped_quantile": self.unclipped_quantile,
-            "total_noise": self.total_noise,
-        }
+        return math.hypot(self.noise_multiplier, self.canary_noise_of_run)
 
 
 def accuracy_cost(run: PlannedRun) -> AccuracyCost:
@@ -157,7 +141,7 @@ def accuracy_cost(run: PlannedRun) -> AccuracyCost:
     times = float(presentations @ presentations) / max(int(presentations.sum()), 1)
     return AccuracyCost(
         dilution=n / (n + m),
-        sum_noise_multiplier=run.noise.sum_noise_multiplier,
+        noise_multiplier=run.noise.sum_noise_multiplier,
         canary_noise=math.sqrt(m / run.task.dim),
         canary_noise_of_run=math.sqrt(m * times / run.task.dim),
         unclipped_quantile=_unclipped_quantile(run.mechanism, n, m),

@@ -127,19 +127,16 @@ class Plan:
             "confidence": run.config.audit.confidence,
             "trials": self.trials,
             "coverage": coverage(self.trials),
-            "statistics": {p.statistic.name: p.to_json() for p in self.predictions},
+            "statistics": {p.statistic.name: to_json(p) for p in self.predictions},
             "not_predicted": list(self.not_predicted),
-            "efficiency": {made.statistic: made.to_json() for made in self.efficiency},
+            "efficiency": {made.statistic: to_json(made) for made in self.efficiency},
             "variant_trials": self.variant_trials,
-            "variants": [made.to_json() for made in self.variants],
-            "power": self.power and self.power.to_json(),
-            "detectable": self.detectable and self.detectable.to_json(),
-            "cost": self.cost.to_json(),
-            "accuracy": self.accuracy.to_json(),
-            "analytical": {
-                "client": to_json(self.accounting.client.epsilon),
-                "canary": to_json(self.accounting.canary.epsilon),
-            },
+            "variants": to_json(self.variants),
+            "power": to_json(self.power),
+            "detectable": to_json(self.detectable),
+            "cost": to_json(self.cost),
+            "accuracy": to_json(self.accuracy),
+            "analytical": _analytical(self.accounting),
         }
 
 
@@ -184,6 +181,11 @@ def make_plan(config: Config, trials: int | None = None, task: TaskFacts | None 
 # The noise that guarantees clients a stated epsilon.
 
 
+def _analytical(accounting: Accounting) -> dict[str, object]:
+    parties = {"client": accounting.client, "canary": accounting.canary}
+    return {name: to_json(party.epsilon) for name, party in parties.items()}
+
+
 @dataclass(frozen=True, eq=False)
 class FoundNoise:
     """The least noise that guarantees clients an epsilon.
@@ -209,10 +211,7 @@ class FoundNoise:
         return {
             "noise_multiplier": self.noise_multiplier,
             "delta": self.accounting.delta,
-            "analytical": {
-                "client": to_json(self.accounting.client.epsilon),
-                "canary": to_json(self.accounting.canary.epsilon),
-            },
+            "analytical": _analytical(self.accounting),
             "not_covered": self.not_covered,
         }
 

@@ -7,7 +7,7 @@ that it contradicts its claim with noise as configured, halved, or absent.
 import dataclasses
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fl_audit.accounting import (
     AttackerBound,
@@ -23,7 +23,7 @@ from fl_audit.config import Config
 from fl_audit.errors import InputError
 from fl_audit.estimators import valid_methods
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu, sigma_of_epsilon
-from fl_audit.json_records import to_json
+from fl_audit.json_records import UNWRITTEN, fields_to_json, to_json
 from fl_audit.planning.planned_run import PlannedRun
 from fl_audit.planning.prediction import (
     Samples,
@@ -80,22 +80,12 @@ class PlannedEfficiency:
       canaries_for_95_percent: The same for 95 %.
     """
 
-    statistic: str
+    statistic: str = field(metadata=UNWRITTEN)
     proven: float | None
     provable: float | None
     guaranteed: float | None
     canaries_for_80_percent: int | None
     canaries_for_95_percent: int | None
-
-    def to_json(self) -> dict[str, object]:
-        """The JSON object that a plan has under `efficiency`, by statistic."""
-        return {
-            "proven": to_json(self.proven),
-            "provable": to_json(self.provable),
-            "guaranteed": to_json(self.guaranteed),
-            "canaries_for_80_percent": self.canaries_for_80_percent,
-            "canaries_for_95_percent": self.canaries_for_95_percent,
-        }
 
 
 def planned_efficiency(run: PlannedRun, middle: Samples) -> tuple[PlannedEfficiency, ...]:
@@ -198,10 +188,10 @@ class ClaimPower:
     def to_json(self) -> dict[str, object]:
         """The JSON object that a plan has under `power`."""
         return {
-            "claim": dataclasses.asdict(self.claim),
+            "claim": fields_to_json(self.claim),
             "num_looks": self.num_tests,
             "unfit": self.unfit,
-            "faults": [dataclasses.asdict(fault) for fault in self.faults],
+            "faults": to_json(self.faults),
             "ideal_epsilon": self.ideal_epsilon,
             "ideal_power": self.ideal_power,
             "detectable_epsilon": self.detectable_epsilon,
@@ -258,7 +248,7 @@ class CurvePower:
             "mu": None if found is None else found.mu,
             "noise_multiplier": None if found is None else found.noise_multiplier,
             "epsilon": of_mu,
-            "canaries_needed": [to_json(one) for one in self.needed],
+            "canaries_needed": to_json(self.needed),
         }
 
     @property

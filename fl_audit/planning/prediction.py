@@ -54,11 +54,6 @@ class Interval:
     lower: float
     upper: float
 
-    def to_json(self) -> dict[str, object]:
-        """The JSON object, with infinities as words."""
-        fields = {"median": self.median, "lower": self.lower, "upper": self.upper}
-        return {name: to_json(value) for name, value in fields.items()}
-
 
 def _rank(trials: int) -> int:
     """Rank of the sorted value that is the lower end: the largest that keeps _LEVEL, or 1."""
@@ -211,10 +206,7 @@ class StatisticPrediction:
 
     def to_json(self) -> dict[str, object]:
         """The JSON object, an interval by method; null where a method is left out."""
-        return {
-            method: self.epsilons[method].to_json() if method in self.epsilons else None
-            for method in predicted_methods()
-        }
+        return {method: to_json(self.epsilons.get(method)) for method in predicted_methods()}
 
 
 def sample_middle(run: PlannedRun, trials: int) -> Samples:

@@ -269,7 +269,7 @@ def _accuracy(plan: Plan) -> list[str]:
         [
             "noise",
             f"canaries add {significant(found.canary_noise_of_run)} beside the noise multiplier "
-            f"{significant(found.sum_noise_multiplier)}: {significant(found.total_noise)} together",
+            f"{significant(found.noise_multiplier)}: {significant(found.total_noise)} together",
         ],
         *_clip_rows(found.unclipped_quantile),
     ]

@@ -10,6 +10,7 @@ from planned_runs import facts, planned, small_config
 from fl_audit.cli import main
 from fl_audit.errors import InputError
 from fl_audit.estimators import Estimate, Method, register_method, remove_method
+from fl_audit.json_records import to_json
 from fl_audit.number_words import significant
 from fl_audit.planning.cost import Calibration, accuracy_cost, measure_cost
 from fl_audit.planning.planned_run import NumberedClients
@@ -35,7 +36,7 @@ def test_what_scoring_costs_is_measured(family):
     assert cost.update_bytes == round(4 * 600 * run.schedule.expected_canaries)
     assert cost.total_scoring_seconds == 12 * cost.scoring_seconds
     assert cost.store_bytes == 0
-    json.dumps(cost.to_json(), allow_nan=False)
+    json.dumps(to_json(cost), allow_nan=False)
 
 
 def test_a_store_on_disk_is_not_made(tmp_path):
@@ -55,7 +56,7 @@ def test_dilution_and_noise():
     assert found.canary_noise_of_run == pytest.approx(math.sqrt(3 * m / 600))
     assert found.total_noise == pytest.approx(math.sqrt(0.04 + 3 * m / 600))
     assert found.unclipped_quantile is None
-    assert found.to_json() == {
+    assert to_json(found) == {
         "dilution": found.dilution,
         "noise_multiplier": 0.2,
         "canary_noise": found.canary_noise,

@@ -11,6 +11,7 @@ from planned_runs import facts, planned, small_config
 from fl_audit.errors import InputError
 from fl_audit.estimators import METHODS, AuditSetting, CanaryScores, valid_methods
 from fl_audit.estimators.null import Null
+from fl_audit.json_records import to_json
 from fl_audit.planning.prediction import (
     FIT,
     coverage,
@@ -151,7 +152,7 @@ def test_infinite_values_sort_last():
 def test_an_interval_covers_all_samples():
     interval = interval_over(np.array([2.0, 3.0, 4.0]), [np.array([0.5, 1.0, 9.0])])
     assert (interval.median, interval.lower, interval.upper) == (3.0, 0.5, 9.0)
-    assert interval_over(np.full(3, np.inf), []).to_json() == {
+    assert to_json(interval_over(np.full(3, np.inf), [])) == {
         "median": "inf",
         "lower": "inf",
         "upper": "inf",
