@@ -40,6 +40,7 @@ from fl_audit.checks import (
 )
 from fl_audit.errors import InputError, refuse_misspelt
 from fl_audit.formats.folders import LogFolder
+from fl_audit.formats.noise_correlation import read_correlation
 from fl_audit.formats.npy_file import read_array
 from fl_audit.formats.participation_files import canaries_text, read_canaries
 from fl_audit.formats.round_chain import ChainWriter, Scored, digests_of
@@ -250,7 +251,10 @@ def _rounds(
 
     told = read_mechanism(folder)
     variables = read_variables(folder, pool.dim) or Variables((pool.dim,))
-    measure = None if told is None else functools.partial(ToldRounds, told, variables)
+    measure = None
+    if told is not None:
+        correlation = read_correlation(folder, max(len(told), *paths))
+        measure = functools.partial(ToldRounds, told, variables, correlation)
     files = AggregateFiles(
         pool, paths, read, progress, keep_directions=several, check=check, measure=measure
     )
@@ -556,14 +560,15 @@ def told_shift(log: SeenLog) -> float | None:
       log: The log.
 
     Returns:
-      None where a round has no noise or is not told of, where the rounds of canaries are not known,
-        or where a canary has several, whose noise may depend on each other.
+      None where a round has no noise or is not told of, where noise is correlated over rounds,
+        where the rounds of canaries are not known, or where a canary has several, whose noise may
+        depend on each other.
 
     Raises:
       InputError: A file is damaged.
     """
     own = log.listed.own_rounds
-    if own is None or own.most != 1:
+    if own is None or own.most != 1 or log.folder.noise_correlation.exists():
         return None
     scored = {index for index, _ in log.cosines.numbered_rows()}
     indices = np.array(sorted(scored & own.members().keys()), np.int64)

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from fl_audit.accounting.release import Correlation
 from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.arrays import Arrays, flatten
 from fl_audit.attacks.directions import LOGGED_SUM, RoundDirections, add_direction
@@ -31,6 +32,7 @@ from fl_audit.checks.measured_rounds import check_noise
 from fl_audit.errors import InputError
 from fl_audit.estimators.arguments import check_confidence, check_delta
 from fl_audit.formats.folders import LogFolder
+from fl_audit.formats.noise_correlation import write_correlation
 from fl_audit.formats.participation_files import Participation, write_participation
 from fl_audit.formats.round_chain import ChainWriter, Scored, Scoring, Sources, read_chain
 from fl_audit.formats.round_logs import (
@@ -125,6 +127,7 @@ class RoundScorer:
         frozen: Sequence[int] = (),
         participation: Participation | None = None,
         canary_arms: Sequence[str] = (),
+        noise_correlation: Correlation | None = None,
     ) -> "RoundScorer":
         """Starts an audit in a new or empty folder, which appears whole.
 
@@ -143,6 +146,9 @@ class RoundScorer:
             claim may count on sampling, and `own_rounds` has no say in a verdict.
           canary_arms: The name of the arm that each canary was dealt to at random, where there are
             several ways to participate; with `canary_rounds` the report compares them.
+          noise_correlation: The matrix (`accounting.toeplitz.Toeplitz`) or the trees
+            (`accounting.tree_nodes.Trees`) that correlate noise over rounds, for the checks of the
+            mechanism; by default each round draws its own.
 
         Raises:
           InputError: The folder is not empty, all coins are the same, the number of rounds is below
@@ -175,6 +181,8 @@ class RoundScorer:
                 write_variables(made, variables)
             if participation is not None:
                 write_participation(made.participation, participation)
+            if noise_correlation is not None:
+                write_correlation(made, noise_correlation)
             if canary_rounds is not None:
                 write_listed(made, pool, canary_rounds, num_rounds, canary_arms)
                 if any(len(set(rounds)) > 1 for rounds in canary_rounds):
@@ -248,8 +256,9 @@ class RoundScorer:
             it, and with the rounds of canaries, it is measured whether they arrive, and how long
             they are against such a client (docs/arrival.md); None where it is not known.
           noise_stddev: The standard deviation of the noise that should be on each coordinate of
-            this aggregate. With it the mechanism is checked as a run's is (docs/checks.md), without
-            which *consistent* says that it was not; None where it is not known.
+            this aggregate; of correlated noise, of the independent noise that is correlated. With
+            it the mechanism is checked as a run's is (docs/checks.md), without which *consistent*
+            says that it was not; None where it is not known.
           norm_bound: The largest norm that the aggregate can have without noise: participants times
             clip norm, over the denominator. None where it is not known.
 

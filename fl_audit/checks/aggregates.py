@@ -527,26 +527,37 @@ def _noise_everywhere(run: RunAggregates, coordinates: CoordinateLengths) -> Che
 def _bounded_length(rounds: _Rounds) -> Check:
     """The check that no variable is longer than clipped updates and their noise can be.
 
-    Chance plays no part without noise, nor with so little that floats cannot hold the square of
-    its ratio to the bound.
+    In each round and, as too much noise adds up, in all rounds with noise together: given what came
+    before, each squared length is stochastically smaller than noncentral chi-square, and so is
+    their sum. Chance plays no part without noise, nor with so little that floats cannot hold the
+    square of its ratio to the bound.
     """
     squared, bound = rounds.squared, _ROUNDING * rounds.norm_bound
     noise = (1 + _OFF) * rounds.noise
-    sizes = np.broadcast_to(rounds.sizes, squared.shape)
     with np.errstate(divide="ignore", over="ignore"):
         norm_bound = np.broadcast_to(bound / noise, squared.shape)
-    likely = log_p_longer(_over_noise(squared, noise), sizes, norm_bound)
+    lengths = _over_noise(squared, noise)
     is_certain = (rounds.stddev == 0) | np.isinf(_square(norm_bound))
     certain = np.where(np.sqrt(squared) <= bound, 0.0, -np.inf)
     certain = np.where(np.isnan(squared + bound), np.nan, certain)
+    by_chance = np.where(is_certain | np.isnan(norm_bound), np.nan, lengths)
+    counts = (~np.isnan(by_chance)).sum(axis=0)
+    together = np.where(counts > 1, np.nansum(by_chance, axis=0), np.nan)
+    with np.errstate(over="ignore"):
+        all_bounds = np.sqrt(np.nansum(np.where(np.isnan(by_chance), 0, norm_bound) ** 2, axis=0))
+    dofs = np.vstack(
+        [np.broadcast_to(rounds.sizes, squared.shape), np.maximum(counts, 1) * rounds.sizes]
+    )
+    likely = log_p_longer(np.vstack([lengths, together]), dofs, np.vstack([norm_bound, all_bounds]))
     with np.errstate(divide="ignore", invalid="ignore"):
         expected = rounds.norm_bound**2 + rounds.stddev**2 * rounds.sizes
         ratio = np.where(squared > 0, np.sqrt(squared / expected), 0.0)
+        of_all = np.sqrt(together / (dofs[-1] + all_bounds**2))
     return _worst(
         "bounded_length",
-        np.where(is_certain, certain, likely),
-        ratio,
-        badness=ratio,
+        np.vstack([np.where(is_certain, certain, likely[:-1]), likely[-1:]]),
+        np.vstack([ratio, of_all]),
+        badness=np.vstack([ratio, of_all]),
         numbers=rounds.numbers,
     )
 

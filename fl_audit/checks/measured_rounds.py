@@ -19,6 +19,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from fl_audit.accounting.release import Correlation
 from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.checks.aggregates import (
     Autocorrelation,
@@ -31,11 +32,14 @@ from fl_audit.checks.aggregates import (
     read_autocorrelation,
     strongest_autocorrelation,
 )
+from fl_audit.checks.whitening import ExpectedRounds, WhitenedRounds
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import LogFolder
+from fl_audit.formats.noise_correlation import read_correlation
 from fl_audit.formats.round_logs import LoggedTotal, MappedArray, create_log, open_log
 from fl_audit.formats.text_files import read_json, write_text
 from fl_audit.inner_products import inner_product
+from fl_audit.mechanisms.noise_stream import NoiseStream
 
 # The log of every round's noised aggregate: its lengths, and its products with the last one.
 
@@ -149,10 +153,13 @@ class MechanismWatch:
         completed: int = 0,
         *,
         frozen: Collection[int] = (),
+        correlation: Correlation | None = None,
+        stream: NoiseStream | None = None,
     ) -> None:
         """Starts before the first round, or continues the log of completed rounds.
 
         After an interruption the last aggregate is lost: one round is then not compared with it.
+        Correlated noise is looked at in whitened aggregates (`checks.whitening`).
 
         Args:
           sizes: The number of parameters in each variable of the model, in the order of the
@@ -161,8 +168,12 @@ class MechanismWatch:
             the length of every coordinate, which takes 8 bytes each.
           completed: The number of completed rounds, whose measures the log holds.
           frozen: The variables, from 1, that are not trained and have no noise.
+          correlation: The matrix or the trees that correlate noise over rounds; None where each
+            round draws its own.
+          stream: How the noise of the matrix is made of few vectors, where it is.
         """
         self._sizes = tuple(sizes)
+        self._rounds = WhitenedRounds(correlation, stream, sum(self._sizes))
         self._frozen = frozenset(number - 1 for number in frozen)
         self._log = RowsInMemory() if log is None else log
         self._coordinates = np.zeros(sum(sizes)) if log is None else None
@@ -186,11 +197,11 @@ class MechanismWatch:
         Args:
           aggregate: The aggregate that the round released, float32 of shape (dim,).
           noise_stddev: The standard deviation of the noise that should be on each of its
-            coordinates; 0 where none is added. Of noise that is correlated over rounds it is that
-            of the part which is new in this round.
+            coordinates; 0 where none is added. Of correlated noise it is that of the independent
+            noise: the rows of z of a matrix, the nodes of a tree.
           norm_bound: The largest norm that it can have without noise: for a mean of clipped updates
             the participants times the clip norm, over the number that the sum is divided by. None
-            where it is not known, or noise is correlated over rounds: lengths are then not bounded.
+            where it is not known: lengths are then not bounded.
           round_number: The number of the round, from 1; by default the next.
 
         Raises:
@@ -225,12 +236,16 @@ class MechanismWatch:
           round_number: The number of the round, from 1; by default the next.
         """
         index = self._first + len(self._stddev)
+        number = index + 1 if round_number is None else round_number
+        seen = self._rounds.see_round(number - 1, aggregate, noise_stddev, norm_bound)
+        aggregate, noise_stddev = seen.vector, seen.expected.stddev
+        norm_bound = seen.expected.norm_bound
         if index == 0 and noise_stddev > 0 and not np.isnan(norm_bound):
             self.autocorrelation = strongest_autocorrelation(aggregate, noise_stddev, norm_bound)
         self._log.write_round(index, measure(aggregate, self._last, self._sizes))
         if self._coordinates is not None and noise_stddev > 0:
             add_squares(self._coordinates, aggregate, self._last, noise_stddev)
-        self._numbers.append(index + 1 if round_number is None else round_number)
+        self._numbers.append(number)
         self._stddev.append(noise_stddev)
         self._norm_bound.append(norm_bound)
         self._last = aggregate
@@ -368,15 +383,20 @@ def read_mechanism(folder: LogFolder) -> FloatArray | None:
 class ToldRounds:
     """Measures the aggregates of a log whose system says how their noise should be."""
 
-    def __init__(self, told: FloatArray, variables: Variables) -> None:
+    def __init__(
+        self, told: FloatArray, variables: Variables, correlation: Correlation | None
+    ) -> None:
         """Starts before the first aggregate.
 
         Args:
           told: What `read_mechanism` has read.
           variables: The variables of the model.
+          correlation: What correlates the noise over rounds; None where it is independent.
         """
         self._told = told
-        self._watch = MechanismWatch(variables.sizes, frozen=variables.frozen)
+        self._watch = MechanismWatch(
+            variables.sizes, frozen=variables.frozen, correlation=correlation
+        )
         self._is_shown = False
 
     def see_round(self, number: int, aggregate: Float32Array) -> None:
@@ -411,6 +431,7 @@ class MeasuredRounds:
         self._dim = dim
         self._last: tuple[int, Float32Array] | None = None
         self._variables: Variables | None = None
+        self._rounds = WhitenedRounds(read_correlation(folder, num_rounds), None, dim)
         if folder.round_measures.exists():
             self._variables = _variables(folder, dim)
             self._open(self._variables)
@@ -470,6 +491,8 @@ class MeasuredRounds:
         bound = np.nan if norm_bound is None else norm_bound
         self._told[index] = noise_stddev, bound
         self._told.flush()
+        seen = self._rounds.see_round(index, aggregate, noise_stddev, bound)
+        aggregate, noise_stddev = seen.vector, seen.expected.stddev
         self._measured[index] = measure(aggregate, last, self._variables.sizes)
         self._measured.flush()
         if noise_stddev > 0:
@@ -506,16 +529,49 @@ def logged_aggregates(folder: LogFolder, dim: int) -> RunAggregates | None:
     rows = np.flatnonzero(~np.isnan(measured[:, :, 0]).any(axis=1))
     total = LoggedTotal(folder.coordinate_lengths, dim, _COORDINATES)
     has_echo = 0 in rows and folder.autocorrelation.exists()
+    correlation = read_correlation(folder, len(told))
+    stddev, norm_bound = expected_of_log(
+        correlation, told[rows, 0], told[rows, 1], measured[rows], rows.tolist()
+    )
     return RunAggregates(
         sizes=variables.sizes,
-        stddev=told[rows, 0],
-        norm_bound=told[rows, 1],
+        stddev=stddev,
+        norm_bound=norm_bound,
         measured=measured[rows],
         autocorrelation=read_autocorrelation(folder.autocorrelation) if has_echo else None,
         coordinates=CoordinateLengths(total.total, len(total.rounds)) if total.rounds else None,
         frozen=frozenset(number - 1 for number in variables.frozen),
         numbers=tuple((rows + 1).tolist()),
     )
+
+
+def expected_of_log(
+    correlation: Correlation | None,
+    stddev: FloatArray,
+    norm_bound: FloatArray,
+    measured: FloatArray,
+    rounds: Sequence[int],
+) -> tuple[FloatArray, FloatArray]:
+    """What whitened aggregates should be, whose measures were logged.
+
+    Where a round was not compared with one before, whoever measured it had started anew.
+
+    Args:
+      correlation: What correlates the noise; None where it is independent.
+      stddev: The standard deviation of the independent noise in each round, of shape (rounds,).
+      norm_bound: The largest norm of each aggregate without noise, of shape (rounds,).
+      measured: The rows of `measure`, of shape (rounds, variables, 2).
+      rounds: The numbers of the rounds, from 0.
+
+    Returns:
+      The standard deviation and the norm bound of each whitened aggregate, of shape (rounds,).
+    """
+    expected, found = ExpectedRounds(correlation), []
+    for at, index in enumerate(rounds):
+        if np.isnan(measured[at, :, 1]).any():
+            expected.forget()
+        found.append(expected.see_round(int(index), float(stddev[at]), float(norm_bound[at])))
+    return np.array([one.stddev for one in found]), np.array([one.norm_bound for one in found])
 
 
 def _variables(folder: LogFolder, dim: int) -> Variables:

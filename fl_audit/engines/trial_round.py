@@ -24,7 +24,9 @@ def promise_of(run: PreparedRun, clip_norm: float, zeroing_norm: float) -> Promi
       clip_norm: The norm that the round clips to.
       zeroing_norm: The largest coordinate that an update may have; infinite without zeroing.
     """
-    is_fresh_gaussian = why_not_checked(run.config.mechanism) is None
+    is_fresh_gaussian = (
+        why_not_checked(run.config.mechanism) is None and run.release.correlation is None
+    )
     return Promise(
         clip_norm=clip_norm,
         denominator=run.schedule.expected_cohort,

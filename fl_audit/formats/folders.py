@@ -207,7 +207,7 @@ class LogFolder(ScoredFolder):
 
     def identity(self) -> tuple[Path, ...]:
         """The files that say what is audited; all but the first may be missing."""
-        return (self.pool, self.canaries, self.participation)
+        return (self.pool, self.canaries, self.participation, self.noise_correlation)
 
     @property
     def aggregates(self) -> Path:
@@ -279,20 +279,27 @@ class LogFolder(ScoredFolder):
         return self.path / "participation.json"
 
     @property
+    def noise_correlation(self) -> Path:
+        """The matrix or the trees that correlate noise over rounds (JSON); may be missing."""
+        return self.path / "noise_correlation.json"
+
+    @property
     def faults(self) -> Path:
         """What went wrong in the audit itself while training went on, a line each; or missing."""
         return self.path / "faults.txt"
 
     def told(self) -> tuple[str, ...]:
         """The names of what is told beside the scores, which do not depend on it."""
-        return (self.participation.name, self.variables.name, self.faults.name)
+        told = (self.participation, self.noise_correlation, self.variables, self.faults)
+        return tuple(path.name for path in told)
 
     @property
     def optional(self) -> tuple[str, ...]:
         """The names of what another system may put beside the pool; each may be missing."""
         vectors = (self.aggregates, self.round_cosines, self.initial, self.final)
         told = (self.canaries, self.round_lengths, self.round_mechanism, self.variables)
-        return tuple(path.name for path in (*vectors, *told, self.participation))
+        draws = (self.participation, self.noise_correlation)
+        return tuple(path.name for path in (*vectors, *told, *draws))
 
 
 # The lock of a folder, which ends with the process that holds it, however that ends.

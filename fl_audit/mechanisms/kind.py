@@ -11,6 +11,7 @@ from fl_audit.accounting.accountants import NoiseLaw, noise_law_named
 from fl_audit.accounting.release import Correlation, Divisor, Noise
 from fl_audit.formats.run_record import RunRecord
 from fl_audit.kinds.table import NonNegativeFloat, PositiveFloat, Table
+from fl_audit.mechanisms.noise_stream import NoiseStream
 from fl_audit.mechanisms.zeroing import Zeroing
 
 if typing.TYPE_CHECKING:
@@ -71,12 +72,14 @@ class MechanismKind(Generic[MechanismTable]):
         number of rounds; None where every round draws its own noise.
       why_not_checked: The reason, in words, for which the checks of aggregates do not know this
         mechanism; None where they do: each round's aggregate is then a sum of updates no longer
-        than the clip norm, with fresh Gaussian noise on each coordinate, over the expected number
-        of participants.
+        than the clip norm, with Gaussian noise on each coordinate, fresh or as `correlation` says,
+        over the expected number of participants.
       why_not_replayed: The reason, in words, for which a round cannot be repeated with one seed;
         None where it can.
       clip_words: A main clause on clipping, for people, without a full stop.
       noise_words: The continuation of that clause on the noise of a run that has any.
+      noise_stream: How noise that a matrix correlates is made of few vectors, for a table and a
+        number of rounds; None where there is no matrix.
 
     Raises:
       ValueError: The noise law is not registered.
@@ -96,6 +99,7 @@ class MechanismKind(Generic[MechanismTable]):
     why_not_replayed: str | None
     clip_words: Callable[[MechanismTable], str]
     noise_words: Callable[[MechanismTable, RunRecord], str]
+    noise_stream: Callable[[MechanismTable, int], NoiseStream] | None = None
 
     def __post_init__(self) -> None:
         """Looks the law up by its name, as the report of a finished run will."""

@@ -144,8 +144,7 @@ def stream_of(table: MatrixFactorisation, num_rounds: int) -> NoiseStream:
             fresh, *past = inverse_sqrt_column(min(table.bands or 1, num_rounds)).tolist()
             return NoiseStream(fresh, tuple(past), keeps_fresh=True)
         case _:
-            first, *below = strategy_of(table, num_rounds).first_column
-            return NoiseStream(1 / first, tuple(-entry / first for entry in below))
+            return NoiseStream.of(strategy_of(table, num_rounds).first_column)
 
 
 def _from_file(path: Path, num_rounds: int) -> Toeplitz:
@@ -233,8 +232,9 @@ MATRIX_FACTORISATION = MechanismKind(
     noise_law=MATRIX,
     divides_by="expected_cohort",
     correlation=strategy_of,
-    why_not_checked="the noise of a round is not independent of that of other rounds",
+    why_not_checked=None,
     why_not_replayed=None,
     clip_words=_clip_words,
     noise_words=_noise_words,
+    noise_stream=stream_of,
 )

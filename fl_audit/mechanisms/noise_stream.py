@@ -27,3 +27,9 @@ class NoiseStream:
     weights: tuple[float, ...]
     decays: tuple[float, ...] | None = None
     keeps_fresh: bool = False
+
+    @classmethod
+    def of(cls, first_column: tuple[float, ...]) -> "NoiseStream":
+        """The stream of a Toeplitz strategy with this first column, whose first entry is not 0."""
+        first, *below = first_column
+        return cls(1 / first, tuple(-entry / first for entry in below))

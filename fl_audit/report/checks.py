@@ -184,9 +184,18 @@ def checks_of_run(run: FinishedRun) -> Checks:
     replayed = read_replay(run.folder.replay)
     return Checks(
         false_alarm=FALSE_ALARM,
-        not_checked=why_not_checked(run.config.mechanism),
+        not_checked=why_not_checked(run.config.mechanism) or _not_kept(run),
         results=(*map(_with_meaning, checks), *map(_replayed, replayed)),
     )
+
+
+def _not_kept(run: FinishedRun) -> str | None:
+    """Why a run's aggregates, or some of them, are not checked though its mechanism could be."""
+    if run.aggregates is None:
+        return "an older version made the run, which did not measure correlated noise"
+    if np.isnan(run.aggregates.norm_bound).any() and np.isfinite(run.rounds.clip_norm).all():
+        return "how long aggregates may be is not known: earlier rounds were not kept"
+    return None
 
 
 def _replayed(finding: Finding) -> Check:
@@ -392,6 +401,6 @@ def _lengths(run: FinishedRun) -> RoundLengths:
 
 def _measured(run: FinishedRun) -> FloatArray:
     """The lengths of aggregates as logged; NaN where they were not."""
-    if run.aggregates is None:
+    if run.aggregates is None or run.record.release.correlation is not None:
         return run.rounds.aggregate_norm
     return np.asarray(np.sqrt(run.aggregates.measured[:, :, 0].sum(axis=1)))

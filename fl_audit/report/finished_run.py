@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from fl_audit.accounting.accountants import GAUSSIAN
 from fl_audit.array_types import FloatArray
 from fl_audit.attacks.statistics import ComparedVectors, RunFacts, Statistic, read_compared_vectors
 from fl_audit.attacks.threat_models import statistics_of
@@ -18,6 +19,7 @@ from fl_audit.checks import (
     read_autocorrelation,
     why_not_checked,
 )
+from fl_audit.checks.measured_rounds import expected_of_log
 from fl_audit.config import Config
 from fl_audit.config.file import load_recorded
 from fl_audit.errors import InputError
@@ -235,19 +237,30 @@ def _read_rounds(path: Path, num_rounds: int) -> Rounds:
     return Rounds(**columns, participants=participants, aggregate_norm=norms)
 
 
-def _read_aggregates(folder: RunFolder, record: RunRecord, rounds: Rounds) -> RunAggregates:
+def _read_aggregates(folder: RunFolder, record: RunRecord, rounds: Rounds) -> RunAggregates | None:
+    """What the checks need; None of a run with correlated noise by a version without its checks."""
+    if record.release.noise.law != GAUSSIAN.name and not folder.aggregates.exists():
+        return None
     asked = configured(
         rounds.clip_norm,
         rounds.participants,
         sum_noise_multiplier=record.release.noise.sum_noise_multiplier,
         denominator=record.release.denominator.expected,
     )
-    measured = read_aggregate_log(folder.aggregates, record.rounds, len(record.variable_sizes))
+    logged = read_aggregate_log(folder.aggregates, record.rounds, len(record.variable_sizes))
+    measured = logged[: record.rounds_done]
+    stddev, norm_bound = expected_of_log(
+        record.release.correlation,
+        asked.stddev,
+        asked.norm_bound,
+        measured,
+        range(record.rounds_done),
+    )
     return RunAggregates(
         sizes=record.variable_sizes,
-        stddev=asked.stddev,
-        norm_bound=asked.norm_bound,
-        measured=measured[: record.rounds_done],
+        stddev=stddev,
+        norm_bound=norm_bound,
+        measured=measured,
         autocorrelation=read_autocorrelation(folder.autocorrelation),
     )
 

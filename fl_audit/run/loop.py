@@ -36,6 +36,7 @@ from fl_audit.formats.round_chain import ChainWriter, Saved, digests_of
 from fl_audit.formats.run_record import LiveRecord
 from fl_audit.formats.text_files import write_text
 from fl_audit.inner_products import euclidean_norm
+from fl_audit.mechanisms import MECHANISMS
 from fl_audit.run.attackers import TrainingContext
 from fl_audit.run.folder import Checkpoint, kept_files, save_checkpoint
 from fl_audit.run.observers import (
@@ -247,10 +248,21 @@ class AggregateWatch:
         self._run = run
         self._folder = folder
         self._log: AggregateLog | None = None
-        if why_not_checked(run.config.mechanism) is None:
+        correlation = run.release.correlation
+        # Older versions did not measure correlated noise; what they began goes on without.
+        is_older = bool(completed) and correlation is not None and not folder.aggregates.exists()
+        if why_not_checked(run.config.mechanism) is None and not is_older:
             sizes, rounds = run.task.classifier.variable_sizes, run.schedule.num_rounds
             self._log = AggregateLog.at_round(completed, folder.aggregates, rounds, len(sizes))
-            self._watch = MechanismWatch(sizes, self._log, completed)
+            mechanism = run.config.mechanism
+            make_stream = MECHANISMS.of(mechanism).noise_stream
+            self._watch = MechanismWatch(
+                sizes,
+                self._log,
+                completed,
+                correlation=correlation,
+                stream=None if make_stream is None else make_stream(mechanism, rounds),
+            )
 
     def see_round(self, seen: SeenRound, participants: int) -> None:
         """Logs a round.

@@ -427,3 +427,10 @@ def test_of_one_round_and_of_several():
     )
     np.testing.assert_allclose(rounds.stddev, [0.1, 0.2])
     np.testing.assert_allclose(rounds.norm_bound, [4.0, 2.0])
+
+
+def test_a_little_too_much_noise_shows_in_all_rounds_together(make_run):
+    """Noise 4 % too long in each of 12 rounds, which no round shows by itself."""
+    check = one(make_run(lambda noise, _: 1.04 * noise), "bounded_length")
+    assert (check.passed, check.round) == (False, None)
+    assert check.ratio == pytest.approx(1.035, abs=0.01)

@@ -108,4 +108,4 @@ def test_rounds_without_noise_among_rounds_with_it():
     found = {check.name: check for check in watch.checks()}
     assert all(check.passed for check in found.values())
     assert found["enough_noise"].num_tests == 2 * (3 + 1)
-    assert found["bounded_length"].num_tests == 2 * 6
+    assert found["bounded_length"].num_tests == 2 * (6 + 1)

@@ -109,6 +109,7 @@ def test_a_contradicted_claim_stays_contradicted(run_folder):
 
 @pytest.mark.parametrize("kind", ["tree_aggregation", "none"])
 def test_mechanisms_whose_aggregates_are_not_checked(run_folder, change_record, kind):
+    """Those without noise, and trees of a version that did not measure their aggregates."""
     law = {"tree_aggregation": "tree", "none": "gaussian"}[kind]
     change_record(
         noise_law=law,
@@ -200,6 +201,10 @@ def train(folder, kind: str, share: float) -> None:
     if kind == "distributed":  # what the sum was divided by stands in run.json
         record = json.loads(folder.record.read_text())
         folder.record.write_text(json.dumps({**record, "divides_by": "actual_cohort"}))
+    if kind == "tree_aggregation":  # by a version that did not measure its aggregates
+        record = json.loads(folder.record.read_text())
+        folder.record.write_text(json.dumps({**record, "noise_law": "tree"}))
+        folder.aggregates.unlink()
     included = read_score_file(folder.scores("max")).included
     rng = np.random.default_rng(5)
     norms = 1.5 * promised(kind) * rng.uniform(1, 2, ROUNDS)

@@ -1,0 +1,325 @@
+"""Whitened aggregates: what is left of correlated noise is fresh in each round.
+
+Aggregates x + C^-1 z, with x the clients' part and z independent Gaussian rows, become C x + z when
+C is applied to them over rounds (`accounting.toeplitz`). Row t of that is row t of z, drawn after
+all that came before, plus numbers that were fixed before it was drawn. So every check of
+`checks.aggregates`, which holds for any clients' part that is chosen before its round's noise,
+holds for whitened aggregates, with
+
+    noise of the standard deviation of z,   norm without noise up to the sum over k of |c_k| B_(t-k)
+
+where B bounds the clients' part of a round. Rounds that were not seen are left out of the sum: the
+noise of a whitened aggregate is as long without them, and its norm is then not bounded.
+
+A tree is such a matrix too. Its released sums are made of nodes' estimates (Honaker 2015), which
+weigh a node's own noise, of variance 1, and the sum of its two halves' by their inverse variances;
+w_h = 1 / (2 - 2^-h) is the weight of the former at height h. The round that completes a node of
+height h completes those of all lower heights at its end, and
+
+    x_t + sum over j from 1 to h of (1 - product over i from j to h of (1 - w_i)) L_(j-1)
+
+with L_j the sum of aggregates over the left half of the node of height j + 1 has none of the noise
+of rounds before. What is left has the variance v_h = w_h^2 + (1 - w_h)^2 v_(h-1), v_0 = 1.
+
+Whitening is the mechanism's own way to make noise run backwards, so it takes as much memory: b - 1
+vectors for b bands, the buffers of a BLT, the logarithm of a tree's rounds.
+
+>>> noise, whitening = np.float32([[2.0], [-1.0]]), Whitening.of(Toeplitz((1.0, 0.5), num_rounds=2))
+>>> [whitening.whiten(index, row, 1.0).tolist() for index, row in enumerate(noise)]
+[[2.0], [0.0]]
+"""
+
+import dataclasses
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from fl_audit.accounting.release import Correlation
+from fl_audit.accounting.toeplitz import Toeplitz
+from fl_audit.accounting.tree_nodes import Trees
+from fl_audit.array_types import Float32Array, FloatArray
+from fl_audit.mechanisms.noise_stream import NoiseStream
+
+MOST_BYTES = 1 << 32
+"""The room for vectors of past rounds; without it rounds are looked at as they come."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a round's whitened aggregate should be.
+
+    Attributes:
+      stddev: The standard deviation of the noise on a coordinate.
+      norm_bound: The largest norm that it can have without noise; NaN where it is not known.
+    """
+
+    stddev: float
+    norm_bound: float
+
+
+class ExpectedRounds:
+    """Follows noise and norm bounds, round by round, from those of aggregates to whitened ones."""
+
+    def __init__(self, correlation: Correlation | None) -> None:
+        """Takes what correlates noise over rounds; None for independent noise."""
+        self._correlation = correlation
+        self._ratios: list[float] = []
+
+    def forget(self) -> None:
+        """Takes the rounds so far for unseen."""
+        self._ratios = [math.nan] * len(self._ratios)
+
+    def see_round(self, index: int, stddev: float, norm_bound: float) -> Expected:
+        """What a round's whitened aggregate should be.
+
+        Args:
+          index: The round, from 0; rounds between it and the last one are unseen, and so is all
+            from it on where it was seen before.
+          stddev: The standard deviation of the independent noise that is correlated: of the rows of
+            z, or of a tree's nodes; NaN where it is not known.
+          norm_bound: The largest norm of the aggregate without noise; NaN where it is not known.
+        """
+        if self._correlation is None or not stddev > 0:
+            return Expected(stddev, norm_bound)
+        if index < len(self._ratios):
+            self.forget()
+        self._ratios[index:] = []
+        self._ratios += [math.nan] * (index - len(self._ratios))
+        self._ratios.append(norm_bound / stddev)
+        weights = past_weights(self._correlation, index)
+        used = np.flatnonzero(weights)
+        bound = float(np.abs(weights[used]) @ np.array(self._ratios)[index - used])
+        return Expected(stddev * fresh_share(self._correlation, index), stddev * bound)
+
+
+def past_weights(correlation: Correlation, index: int) -> FloatArray:
+    """The weights of a round's aggregate, of that of the round before and so on, whitened.
+
+    Args:
+      correlation: What correlates noise.
+      index: The round, from 0.
+
+    Returns:
+      The weights, float64 of shape (index + 1,).
+    """
+    weights = np.zeros(index + 1)
+    if isinstance(correlation, Toeplitz):
+        column = np.array(correlation.first_column[: index + 1])
+        weights[: len(column)] = column
+        return weights
+    shares, first = _left_shares(_height(correlation, index)), 1
+    weights[0] = 1.0
+    for height, share in enumerate(shares):
+        weights[first : first + (1 << height)] = share
+        first += 1 << height
+    return weights
+
+
+def fresh_share(correlation: Correlation, index: int) -> float:
+    """The noise of a round's whitened aggregate, over that of a row of z or of a node."""
+    if isinstance(correlation, Toeplitz):
+        return 1.0
+    variance = 1.0
+    for height in range(1, _height(correlation, index) + 1):
+        own = _own_weight(height)
+        variance = own**2 + (1 - own) ** 2 * variance
+    return math.sqrt(variance)
+
+
+def new_in_round(correlation: Correlation | None, index: int) -> float:
+    """The part of a round's noise that is not of rounds before, over that of a row of z."""
+    if correlation is None:
+        return 1.0
+    return fresh_share(correlation, index) / float(past_weights(correlation, index)[0])
+
+
+def _own_weight(height: int) -> float:
+    """The weight of a node's own noise in its estimate."""
+    return float(1 / (2 - 2.0**-height))
+
+
+def _height(trees: Trees, index: int) -> int:
+    """The height of the largest node that a round completes."""
+    number = index % trees.period + 1
+    return (number & -number).bit_length() - 1
+
+
+def _left_shares(height: int) -> FloatArray:
+    """The weights of the left halves of a completed node's chain, from height 0 upwards."""
+    others = np.array([1 - _own_weight(i) for i in range(1, height + 1)])
+    return np.asarray(1 - np.cumprod(others[::-1])[::-1])
+
+
+# The vectors.
+
+
+class Whitening(ABC):
+    """Applies C to aggregates, round by round."""
+
+    @staticmethod
+    def of(
+        correlation: Correlation, stream: NoiseStream | None = None, dim: int = 1
+    ) -> "Whitening":
+        """The whitening of what correlates noise.
+
+        Args:
+          correlation: The matrix or the trees.
+          stream: How the noise of the matrix is made of few vectors; by default of as many as it
+            has bands.
+          dim: The length of an aggregate, by which memory is judged.
+        """
+        if isinstance(correlation, Trees):
+            return _OfTrees(correlation)
+        stream = stream or NoiseStream.of(correlation.first_column)
+        if 4 * dim * len(stream.weights) > MOST_BYTES:
+            return _OfOneRound(1 / stream.fresh)
+        return _OfMatrix(stream)
+
+    @property
+    def keeps_rounds(self) -> bool:
+        """Whether past rounds are taken off; else norms of whitened aggregates are not bounded."""
+        return True
+
+    @abstractmethod
+    def whiten(self, index: int, aggregate: Float32Array, stddev: float) -> Float32Array:
+        """The whitened aggregate of a round.
+
+        Args:
+          index: The round, from 0. Rounds between it and the last one are left out, as are those
+            before it where it was seen before.
+          aggregate: The aggregate, float32 of shape (dim,).
+          stddev: The standard deviation of the independent noise in this round, positive; rounds
+            may differ in what their sums are divided by.
+
+        Returns:
+          float32 of shape (dim,), in the aggregate's unit.
+        """
+
+
+class _OfOneRound(Whitening):
+    """The whitening of matrices whose past rounds take too much memory."""
+
+    def __init__(self, diagonal: float) -> None:
+        self._diagonal = np.float32(diagonal)
+
+    @property
+    def keeps_rounds(self) -> bool:
+        return False
+
+    def whiten(self, index: int, aggregate: Float32Array, stddev: float) -> Float32Array:
+        del index, stddev
+        return self._diagonal * aggregate
+
+
+class _OfMatrix(Whitening):
+    """The whitening by a stream that is run backwards; past vectors are in a ring."""
+
+    def __init__(self, stream: NoiseStream) -> None:
+        self._stream = stream
+        self._kept: Float32Array | None = None
+        self._next = 0
+
+    def whiten(self, index: int, aggregate: Float32Array, stddev: float) -> Float32Array:
+        unit = aggregate / np.float32(stddev)
+        if self._kept is None or index < self._next:
+            self._kept = np.zeros((len(self._stream.weights), len(unit)), np.float32)
+            self._next = index
+        for skipped in range(self._next, index):
+            self._move_on(skipped, np.float32(0))
+        self._next = index + 1
+        past = self._weights(index) @ self._kept
+        fresh = (unit - past) / np.float32(self._stream.fresh)
+        self._move_on(index, fresh if self._stream.keeps_fresh else unit)
+        return np.asarray(np.float32(stddev) * fresh, np.float32)
+
+    def _weights(self, index: int) -> Float32Array:
+        """The weight of each row that is kept: round t is in row t mod rows."""
+        weights = np.array(self._stream.weights, np.float32)
+        if self._stream.decays is not None or not len(weights):
+            return weights
+        rounds_ago = (index - 1 - np.arange(len(weights))) % len(weights)
+        return np.asarray(weights[rounds_ago])
+
+    def _move_on(self, index: int, newest: Float32Array | np.float32) -> None:
+        assert self._kept is not None
+        if self._stream.decays is not None:
+            self._kept *= np.array(self._stream.decays, np.float32)[:, None]
+            self._kept += newest
+        elif len(self._kept):
+            self._kept[index % len(self._kept)] = newest
+
+
+class _OfTrees(Whitening):
+    """The whitening of trees, by the sums over nodes that are not yet part of others."""
+
+    def __init__(self, trees: Trees) -> None:
+        self._trees = trees
+        self._nodes: list[Float32Array | None] = []
+        self._next = 0
+
+    def whiten(self, index: int, aggregate: Float32Array, stddev: float) -> Float32Array:
+        if index < self._next:
+            self._next, self._nodes = 0, []
+        for skipped in range(self._next, index):
+            self._complete(skipped, None)
+        self._next = index + 1
+        unit = aggregate / np.float32(stddev)
+        lefts = self._complete(index, unit)
+        whitened = unit.copy()
+        for share, left in zip(_left_shares(len(lefts)), lefts, strict=True):
+            if left is not None:
+                whitened += np.float32(share) * left
+        return np.asarray(np.float32(stddev) * whitened, np.float32)
+
+    def _complete(self, index: int, unit: Float32Array | None) -> list[Float32Array | None]:
+        """Adds a round; the sums over the left halves of the nodes that it completes, lowest first.
+
+        A node of which a round is unseen has no sum.
+        """
+        if index % self._trees.period == 0:
+            self._nodes = []
+        height, total = _height(self._trees, index), unit
+        lefts = [self._nodes.pop() for _ in range(height)]
+        for left in lefts:
+            total = None if total is None or left is None else total + left
+        self._nodes.append(total)
+        return lefts
+
+
+@dataclass(frozen=True, eq=False)
+class WhitenedRound:
+    """A round as the checks look at it.
+
+    Attributes:
+      vector: The whitened aggregate, float32 of shape (dim,); the aggregate itself where noise is
+        independent.
+      expected: What it should be.
+    """
+
+    vector: Float32Array
+    expected: Expected
+
+
+class WhitenedRounds:
+    """Whitens the aggregates of a run, a loop or a log, and says what they should be."""
+
+    def __init__(
+        self, correlation: Correlation | None, stream: NoiseStream | None, dim: int
+    ) -> None:
+        """Takes what correlates noise, as `Whitening.of` does; None for independent noise."""
+        self._expected = ExpectedRounds(correlation)
+        self._whitening = None if correlation is None else Whitening.of(correlation, stream, dim)
+
+    def see_round(
+        self, index: int, aggregate: Float32Array, stddev: float, norm_bound: float
+    ) -> WhitenedRound:
+        """A round, from 0, as the checks look at it; the arguments are those of its aggregate."""
+        expected = self._expected.see_round(index, stddev, norm_bound)
+        if self._whitening is None or not stddev > 0:
+            return WhitenedRound(aggregate, expected)
+        whitened = self._whitening.whiten(index, aggregate, stddev)
+        if not self._whitening.keeps_rounds:
+            expected = dataclasses.replace(expected, norm_bound=math.nan)
+        return WhitenedRound(whitened, expected)

@@ -1,0 +1,178 @@
+"""Checks of correlated noise: right servers pass, wrong ones fail the check that is for them."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from fl_audit.accounting.toeplitz import Toeplitz, sqrt_column
+from fl_audit.accounting.tree_nodes import Trees, _noise_of_sums
+from fl_audit.checks import MechanismWatch, measured_rounds
+from fl_audit.checks.measured_rounds import AggregateLog, expected_of_log
+from fl_audit.checks.whitening import (
+    ExpectedRounds,
+    Whitening,
+    fresh_share,
+    new_in_round,
+    past_weights,
+)
+from fl_audit.mechanisms.noise_stream import NoiseStream
+from tests.checks.correlated_servers import (
+    BANDS,
+    BOUND,
+    DIM,
+    RIGHT,
+    ROUNDS,
+    WRONG,
+    Server,
+    accounted,
+    of_matrix,
+    scaled,
+    server,
+)
+
+SIZES = (10_000, 1_500, 490, 10)
+
+
+def watched(server: Server, sizes: tuple[int, ...] = (DIM,)) -> MechanismWatch:
+    watch = MechanismWatch(sizes, correlation=server.correlation, stream=server.stream)
+    for stddev, released in zip(server.stddev, server.released, strict=True):
+        watch.see_round(
+            released.astype(np.float32),
+            noise_stddev=stddev,
+            norm_bound=BOUND * stddev / server.stddev[0],
+        )
+    return watch
+
+
+def failed(server: Server, sizes: tuple[int, ...] = (DIM,)) -> set[str]:
+    return {check.name for check in watched(server, sizes).checks() if not check.passed}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_one_is_found(name):
+    make, check = WRONG[name]
+    for seed in range(2):
+        assert check in failed(make(seed))
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_right_one_passes(name):
+    """Five checks of 2 seeds and 13 servers: 1.3e-4 by the bounds, seeds fixed."""
+    for seed, sizes in enumerate([(DIM,), SIZES]):
+        checks = watched(RIGHT[name](seed), sizes).checks()
+        assert all(check.p_value > 1e-3 for check in checks), checks
+
+
+def test_the_noise_that_would_have_been_seen_is_seen():
+    """Of 12 servers whose noise is as small as the check says it sees, at least 7 are caught.
+
+    At a probability of 0.95 each, fewer are with a probability of 2e-6 (binomial); the seeds are
+    fixed.
+    """
+    checks = watched(RIGHT["banded square root"](0)).checks()
+    detectable = next(check.detectable_ratio for check in checks if check.name == "enough_noise")
+    assert 0.9 < detectable < 0.995
+    quieter = server(scaled(of_matrix(BANDS), detectable), accounted(BANDS))
+    caught = sum("enough_noise" in failed(quieter(seed)) for seed in range(1, 13))
+    assert caught >= 7
+
+
+# The arithmetic, against dense matrices.
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 7, 16, 37])
+def test_trees_are_whitened_as_their_covariance_says(rounds):
+    """By Cholesky: L^-1 with ones on the diagonal, and the diagonal of L."""
+    noise = np.diff(_noise_of_sums(rounds), axis=0, prepend=0.0)
+    lower = np.linalg.cholesky(noise @ noise.T)
+    trees = Trees(rounds)
+    weights = np.zeros((rounds, rounds))
+    for index in range(rounds):
+        weights[index, : index + 1] = past_weights(trees, index)[::-1]
+    np.testing.assert_allclose(
+        weights, np.diag(lower.diagonal()) @ np.linalg.inv(lower), atol=1e-12
+    )
+    shares = [fresh_share(trees, index) for index in range(rounds)]
+    np.testing.assert_allclose(shares, lower.diagonal(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_vectors_are_whitened_by_the_weights(name):
+    """Streams, rings and stacks give what the weights of each round say, by unit vectors."""
+    made = RIGHT[name](0)
+    assert made.correlation is not None
+    whitening = Whitening.of(made.correlation, made.stream)
+    rows = np.eye(ROUNDS, dtype=np.float32)
+    for index, row in enumerate(rows):
+        whitened = whitening.whiten(index, row, 1.0)[: index + 1]
+        np.testing.assert_allclose(whitened, past_weights(made.correlation, index)[::-1], atol=2e-6)
+
+
+@pytest.mark.parametrize(
+    "correlation", [Toeplitz.of(sqrt_column(4), ROUNDS), Trees(ROUNDS, 8)], ids=["matrix", "trees"]
+)
+def test_rounds_that_were_not_seen_are_left_out(correlation):
+    """Rounds 5 and 6 are missing: their weights are zeros, and norms are bounded without them."""
+    seen = [index for index in range(ROUNDS) if index not in (5, 6)]
+    whitening, expected = Whitening.of(correlation), ExpectedRounds(correlation)
+    for index in seen:
+        row = np.zeros(ROUNDS, np.float32)
+        row[index] = 1.0
+        found = whitening.whiten(index, row, 1.0)
+        weights = past_weights(correlation, index)[::-1]
+        reaches = weights[[i for i in (5, 6) if i <= index]].any()
+        said = expected.see_round(index, 2.0, 3.0)
+        assert said.stddev == 2.0 * fresh_share(correlation, index)
+        assert np.isnan(said.norm_bound) == reaches
+        if not reaches:
+            np.testing.assert_allclose(found[: index + 1], weights, atol=1e-6)
+            assert said.norm_bound == pytest.approx(3.0 * np.abs(weights).sum())
+
+
+def test_a_matrix_that_takes_too_much_memory_is_looked_at_round_by_round(monkeypatch):
+    monkeypatch.setattr("fl_audit.checks.whitening.MOST_BYTES", 4 * DIM * (len(BANDS) - 2))
+    found = {check.name: check for check in watched(RIGHT["banded square root"](0)).checks()}
+    assert all(check.passed for check in found.values())
+    assert found["bounded_length"].num_tests == 0
+    make, _ = WRONG["half the noise"]
+    assert "enough_noise" in failed(make(0))
+
+
+def test_the_part_of_a_rounds_noise_that_is_new():
+    assert new_in_round(None, 3) == 1.0
+    assert new_in_round(Toeplitz((2.0, 1.0), 4), 3) == 0.5
+    assert new_in_round(Trees(4), 1) == pytest.approx(np.sqrt(5) / 3)  # own 2/3, and 1/3 of a leaf
+
+
+@pytest.mark.parametrize("name", ["banded square root", "square root", "trees of 8 rounds"])
+def test_a_watch_that_was_interrupted(name, tmp_path):
+    """After round 9 the vectors are gone: noise is checked on, norms once the past is known."""
+    made = RIGHT[name](0)
+    path = tmp_path / "aggregates.npy"
+    for first, last in ((0, 9), (9, ROUNDS)):
+        log = AggregateLog.at_round(first, path, ROUNDS, 1)
+        watch = MechanismWatch((DIM,), log, first, correlation=made.correlation)
+        for index in range(first, last):
+            watch.measure_round(
+                made.released[index].astype(np.float32),
+                noise_stddev=made.stddev[index],
+                norm_bound=BOUND,
+            )
+        log.flush()
+    rows = measured_rounds.read_aggregate_log(path, ROUNDS, 1)
+    bounds = np.full(ROUNDS, BOUND)
+    stddev, norm_bound = expected_of_log(made.correlation, made.stddev, bounds, rows, range(ROUNDS))
+    until = {"banded square root": 14, "square root": ROUNDS, "trees of 8 rounds": 17}[name]
+    assert np.isnan(norm_bound[9:until]).any()
+    assert np.isfinite(norm_bound[:9]).all() and np.isfinite(norm_bound[until:]).all()
+    whole = watched(made).aggregates()
+    again = dataclasses.replace(
+        whole, measured=rows, stddev=stddev, norm_bound=norm_bound, coordinates=None
+    )
+    assert all(check.passed for check in measured_rounds.check_aggregates(again))
+    np.testing.assert_allclose(stddev, whole.stddev)
+
+
+def test_a_stream_of_its_own_first_column():
+    assert NoiseStream.of((2.0, 1.0)) == NoiseStream(0.5, (-0.5,))
