@@ -76,14 +76,21 @@ class Replay:
 
 
 def replay_round(
-    function: Server, state: Any, updates: Sequence[Update], seed: int, promise: Promise
+    function: Server,
+    state: Any,
+    updates: Sequence[Update],
+    seed: int,
+    promise: Promise,
+    *,
+    begun: tuple[Any, Any] | None = None,
 ) -> Replay:
     """Computes a round many times, with one thing changed each time.
 
     The rounds are: as it is, twice; without its first, a middle and its last client; with one
     client alone, short, long and long in each variable; with clients that differ in length and
     direction; with more clients than the denominator; with an update of NaN; with other seeds; and
-    the next rounds after them.
+    the next rounds after them. Of noise that is promised to be correlated, up to 32 rounds are
+    computed twice.
 
     Args:
       function: The server's round, which takes all its randomness from the generator that it is
@@ -93,6 +100,9 @@ def replay_round(
         the model.
       seed: The seed of the round's generator, at least 0.
       promise: What the mechanism promises.
+      begun: Two states before the first round that were made with other randomness, for a server
+        whose state, not its generator, fixes noise to come; questions that need other noise from
+        one state are then left out.
 
     Returns:
       The findings; where the round cannot be repeated, that alone.
@@ -108,7 +118,8 @@ def replay_round(
     again = _repeatable(rounds.run(vectors).release - recorded.release, recorded, ruler)
     if not again.passed:
         return Replay((again,), np.full(len(rounds.sizes) + 1, np.nan))
-    replayed = _Replayed(rounds, Trials(vectors, rounds.sizes, promise), recorded, ruler)
+    trials = Trials(vectors, rounds.sizes, promise)
+    replayed = _Replayed(rounds, trials, recorded, ruler, begun)
     clients, changes = replayed.of_clients()
     of_all = [ruler.lengths(change.vector) for change in changes if _is_finite(change.vector)]
     touched = np.max([np.zeros(len(rounds.sizes) + 1), *of_all], axis=0)[:-1] > 0
@@ -152,8 +163,16 @@ def _repeatable(difference: FloatArray, recorded: Answer, ruler: Ruler) -> Findi
 class _Replayed:
     """The questions of a replay to a round that can be repeated."""
 
-    def __init__(self, rounds: TrialRounds, trials: Trials, recorded: Answer, ruler: Ruler) -> None:
+    def __init__(
+        self,
+        rounds: TrialRounds,
+        trials: Trials,
+        recorded: Answer,
+        ruler: Ruler,
+        begun: tuple[Any, Any] | None,
+    ) -> None:
         self._rounds = rounds
+        self._begun = begun
         self._trials = trials
         self._recorded = recorded
         self._ruler = ruler
@@ -274,7 +293,7 @@ class _Replayed:
             answers = (self._recorded, nobody, other)
             yield memory_finding(self._rounds, answers, self._few, self._ruler)
         noise = NoiseQuestions(
-            self._rounds, self._trials, self._recorded, self._ruler, self._without
+            self._rounds, self._trials, self._recorded, self._ruler, self._without, self._begun
         )
         yield from noise.findings(touched)
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from fl_audit.array_types import FloatArray
 from fl_audit.checks.aggregates import FALSE_ALARM, log_p_autocorrelation, strongest_autocorrelation
+from fl_audit.checks.replay_streams import stream_finding
 from fl_audit.checks.trial_rounds import (
     Answer,
     Finding,
@@ -589,6 +590,8 @@ class NoiseQuestions:
       recorded: The round as it is.
       ruler: The measure.
       without: The cohort of a trial without its client.
+      begun: Two first states with other randomness, of a server whose state fixes noise to come;
+        None of one that draws noise in its round.
     """
 
     rounds: TrialRounds
@@ -596,6 +599,7 @@ class NoiseQuestions:
     recorded: Answer
     ruler: Ruler
     without: Callable[[Trial], list[FloatArray]]
+    begun: tuple[Any, Any] | None = None
 
     def findings(self, touched: FloatArray) -> Iterator[Finding]:
         """The findings on noise, where the promise is about it.
@@ -604,13 +608,30 @@ class NoiseQuestions:
           touched: Whether any client changes a variable, of shape (variables,).
         """
         expected = "another seed gives noise as long as promised in every variable"
-        stddev = self.trials.promise.noise_stddev
-        if stddev is None:
+        promise = self.trials.promise
+        stddev = promise.new_noise()
+        if stddev is None or promise.noise_stddev is None:
             yield untold("noise_length", expected, "no law of fresh noise is promised")
             return
         resolution = float(np.finfo(np.float32).eps) * float(np.linalg.norm(self.recorded.release))
         if not resolution < stddev < np.inf:
             return
+        if promise.correlation is not None and self.recorded.state is not None:
+            state = self.rounds.state
+            yield stream_finding(
+                self.rounds,
+                self.begun or (state, state),
+                self.trials.few,
+                correlation=promise.correlation,
+                stddev=promise.noise_stddev,
+                rounds_before=promise.rounds_before if self.begun is None else 0,
+                touched=touched,
+            )
+        if self.begun is None:
+            yield from self._of_one_round(expected, stddev, touched)
+
+    def _of_one_round(self, expected: str, stddev: float, touched: FloatArray) -> Iterator[Finding]:
+        """The findings on a round under many seeds, and on the round after it."""
         seeds = range(1, num_seeds(self.rounds.sizes))
         releases = np.array(
             [self.rounds.run(self.trials.few, seed).release for seed in (0, *seeds)]
@@ -631,8 +652,9 @@ class NoiseQuestions:
             yield echo_finding(difference, stddev)
         if not self.trials.few:
             yield resolution_finding(releases, recorded[0])
-        if self.recorded.state is not None:
-            yield self._next_noise(coordinates, sizes, stddev)
+        next_stddev = self.trials.promise.new_noise(later=1)
+        if self.recorded.state is not None and next_stddev is not None:
+            yield self._next_noise(coordinates, sizes, next_stddev)
 
     def _shows_noise(self, releases: FloatArray, touched: FloatArray) -> FloatArray:
         """Which variables have noise or clients: a frozen one has neither."""

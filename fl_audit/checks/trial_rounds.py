@@ -19,8 +19,10 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from fl_audit.accounting.release import Correlation
 from fl_audit.array_types import FloatArray
 from fl_audit.checks.aggregates import FALSE_ALARM
+from fl_audit.checks.whitening import new_in_round
 from fl_audit.errors import InputError
 from fl_audit.formats.text_files import read_foreign, write_text
 
@@ -37,7 +39,8 @@ class Promise:
 
     A client's part is at most as long as the clip norm, however it comes about: a clipped update, a
     normalised one, one with a bound for each variable. The noise is N(0, (noise_multiplier
-    clip_norm)^2) on each coordinate, drawn anew in each round and independent of the updates.
+    clip_norm)^2) on each coordinate, drawn anew in each round and independent of the updates; or
+    rows of C^-1 z with such a z, or of trees with such nodes (`correlation`).
 
     Attributes:
       clip_norm: The largest norm of a client's part of the sum, positive; infinite without a clip,
@@ -48,6 +51,10 @@ class Promise:
       zeroing_norm: The largest absolute coordinate of an update that is not counted as zero.
       smallest_cohort: The number of clients in the smallest round that the mechanism may meet; 0
         under Poisson sampling.
+      correlation: The matrix (`accounting.toeplitz.Toeplitz`) or the trees
+        (`accounting.tree_nodes.Trees`) that correlate noise over rounds; None where each round
+        draws its own.
+      rounds_before: The number of rounds before the one that is replayed.
 
     Raises:
       InputError: A number is out of its range.
@@ -58,6 +65,8 @@ class Promise:
     noise_multiplier: float | None
     zeroing_norm: float = math.inf
     smallest_cohort: int = 0
+    correlation: Correlation | None = None
+    rounds_before: int = 0
 
     def __post_init__(self) -> None:
         """Checks the numbers."""
@@ -68,6 +77,8 @@ class Promise:
             raise InputError(f"noise_multiplier: must be at least 0, got {self.noise_multiplier}")
         if self.smallest_cohort < 0:
             raise InputError(f"smallest_cohort: must be at least 0, got {self.smallest_cohort}")
+        if self.rounds_before < 0:
+            raise InputError(f"rounds_before: must be at least 0, got {self.rounds_before}")
 
     @property
     def sensitivity(self) -> float:
@@ -76,10 +87,16 @@ class Promise:
 
     @property
     def noise_stddev(self) -> float | None:
-        """The standard deviation of the noise on a coordinate of what is released."""
+        """The standard deviation of independent noise on a coordinate of what is released."""
         if self.noise_multiplier is None:
             return None
         return self.noise_multiplier * self.sensitivity if self.noise_multiplier else 0.0
+
+    def new_noise(self, later: int = 0) -> float | None:
+        """The standard deviation of what is new in the noise of the round, or of a later one."""
+        if self.noise_stddev is None:
+            return None
+        return self.noise_stddev * new_in_round(self.correlation, self.rounds_before + later)
 
 
 def flat(update: Update) -> FloatArray:

@@ -24,14 +24,13 @@ def promise_of(run: PreparedRun, clip_norm: float, zeroing_norm: float) -> Promi
       clip_norm: The norm that the round clips to.
       zeroing_norm: The largest coordinate that an update may have; infinite without zeroing.
     """
-    is_fresh_gaussian = (
-        why_not_checked(run.config.mechanism) is None and run.release.correlation is None
-    )
+    is_gaussian = why_not_checked(run.config.mechanism) is None
     return Promise(
         clip_norm=clip_norm,
         denominator=run.schedule.expected_cohort,
-        noise_multiplier=run.noise.sum_noise_multiplier if is_fresh_gaussian else None,
+        noise_multiplier=run.noise.sum_noise_multiplier if is_gaussian else None,
         zeroing_norm=zeroing_norm,
+        correlation=run.release.correlation,
     )
 
 

@@ -90,6 +90,7 @@ def test_what_fails_keeps_a_run_from_being_consistent(replayed_run, tmp_path):
     [
         "none",
         "tree_aggregation",
+        "matrix_factorisation",
         "distributed",
     ],
 )
@@ -97,6 +98,8 @@ def test_every_mechanism_is_replayed_or_says_why_not(config, mechanism):
     overrides = [f'mechanism.kind="{mechanism}"']
     if mechanism == "none":
         overrides = ["mechanism={kind='none',canary_norm=1.0}"]
+    if mechanism == "matrix_factorisation":
+        overrides += ['mechanism.strategy="banded_sqrt"', "mechanism.bands=2"]
     if mechanism == "distributed":
         overrides = ["mechanism={kind='distributed',noise_multiplier=0.5}"]
     run = prepare(load_config(config, overrides))
@@ -104,6 +107,8 @@ def test_every_mechanism_is_replayed_or_says_why_not(config, mechanism):
     findings = compiled_runtime(run, member.make_aggregator).replay(run)
     assert all(finding.passed for finding in findings), findings
     assert (len(findings) == 1) is (mechanism == "distributed")
+    is_correlated = mechanism in ("tree_aggregation", "matrix_factorisation")
+    assert ("noise_rounds" in {finding.name for finding in findings}) is is_correlated
 
 
 @pytest.mark.slow

@@ -39,6 +39,8 @@ def replay_process(
 ) -> Replay:
     """Replays a round of an audited process, see `replay_round`.
 
+    A promise of correlated noise is about the rounds from the first one on.
+
     Args:
       process: A process of `compose_audited_process` or of one of the `build_audited_…` functions,
         which the local runtime can run.
@@ -55,11 +57,18 @@ def replay_process(
         lambda vector: canary_client_data(process, vector),
         promise,
         seed,
+        begun=None if promise.correlation is None else (process.initialize(), process.initialize()),
     )
 
 
 def replay_vectors(
-    rounds: SeededRounds, state: Any, client_data: ClientData, promise: Promise, seed: int
+    rounds: SeededRounds,
+    state: Any,
+    client_data: ClientData,
+    promise: Promise,
+    seed: int,
+    *,
+    begun: tuple[Any, Any] | None = None,
 ) -> Replay:
     """Replays a round whose clients' data is made from vectors.
 
@@ -69,6 +78,7 @@ def replay_vectors(
       client_data: The maker of a client's data.
       promise: What the process promises of a round.
       seed: The seed of the updates and of the rounds.
+      begun: Two first states of a process whose state fixes noise to come, see `replay_round`.
     """
 
     def server(state: Any, updates: Any, random: np.random.Generator) -> tuple[Any, Any]:
@@ -82,6 +92,7 @@ def replay_vectors(
         trial_updates([weights.shape for weights in model_weights(state)], promise, seed),
         seed,
         promise,
+        begun=None if begun is None else (_Held(begun[0]), _Held(begun[1])),
     )
 
 
@@ -117,6 +128,8 @@ def replay_of(
     except NotLocalError as error:
         return (not_replayed(str(error)),)
     state = begin()
+    # Trees keep their next node in the state, and matrices the key of all noise.
+    is_correlated = run.release.correlation is not None
     return replay_vectors(
         rounds,
         state,
@@ -125,6 +138,7 @@ def replay_of(
             run, clip_and_noise(mechanism, state.aggregator).clip_norm, _zeroing_norm(run, state)
         ),
         run.config.seed,
+        begun=(begin(), begin()) if is_correlated else None,
     ).findings
 
 
