@@ -9,8 +9,9 @@ needs_python = $(1) -c "import ensurepip, sys; sys.exit(sys.version_info[:2] != 
 	|| { echo "make: needs Python 3.11 with venv, and $(1) is not: on Debian 12 'apt-get install python3.11-venv'; \
 	elsewhere 'make $(or $(MAKECMDGOALS),quickstart) PYTHON=/path/to/python3.11' (docs/install.md)" >&2; exit 1; }
 
-# A worker a core; tests of one file share what they compile.
-SIDE_BY_SIDE := -n auto --dist loadfile
+# A worker a core; tests of one file share what they compile, and files come in the order of
+# tests/conftest.py.
+SIDE_BY_SIDE := -n auto --dist loadfile --no-loadscope-reorder
 
 # Where Python is told to keep no bytecode, every worker and every program that a test starts would
 # compile the package and the tests anew: ten seconds of a core each.
@@ -25,7 +26,7 @@ LIGHT_BIN := .venv-light/bin
 # What another Python, NumPy and SciPy, and no TensorFlow, may change: the numbers of every recorded
 # call, commands, files, and what is in the wheel. All that needs no TensorFlow runs under test-all.
 LIGHT_TESTS := $(LIGHT_BIN)/python -m pytest $(SIDE_BY_SIDE) tests/commands tests/config \
-	tests/formats tests/outside tests/recorded tests/test_wheel.py
+	tests/formats tests/recorded tests/test_wheel.py
 
 .PHONY: quickstart test test-all test-light test-jax test-ray test-flower test-nvflare docs bench experiments-small lint setup lock
 

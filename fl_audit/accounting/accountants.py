@@ -203,8 +203,12 @@ def account_gaussian(
     return AccountedEpsilon("rdp", renyi), AccountedEpsilon("analytic_gaussian", exact)
 
 
+@functools.lru_cache(maxsize=16)
 def account_sampled(rounds: SampledRounds, delta: float) -> tuple[AccountedEpsilon, ...]:
     """Epsilon of rounds on Poisson samples.
+
+    It takes two seconds, and a report asks for the same one for a client, for a canary and for what
+    an attacker faces who does not know the rounds.
 
     Args:
       rounds: The rounds that were released.

@@ -121,7 +121,7 @@ def simulated(shift: float, blocks, epsilon: float, random) -> list[tuple[float,
         (1.0, ((10, 7), (4, 1)), 0.5),
         (3.0, ((50, 2),), 3.0),
         (0.3, ((7, 30),), 0.1),
-        (0.1, ((2_000, 1),), 0.0005),
+        pytest.param(0.1, ((2_000, 1),), 0.0005, marks=pytest.mark.slow),
     ],
 )
 def test_deltas_agree_with_simulation_in_both_directions(shift, blocks, epsilon):

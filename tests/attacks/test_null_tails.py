@@ -88,7 +88,7 @@ def sparse(random: np.random.Generator, dim: int, nonzeros: int) -> np.ndarray:
         (64, 1),
         pytest.param(100, 2, marks=pytest.mark.slow),
         pytest.param(1_000, 4, marks=pytest.mark.slow),
-        (300, 300),
+        pytest.param(300, 300, marks=pytest.mark.slow),
     ],
 )
 def test_bounds_on_pure_noise_hold_for_every_statistic(tmp_path, family, dim, nonzeros):

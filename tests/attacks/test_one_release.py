@@ -56,7 +56,7 @@ def test_the_spread_of_the_estimate():
     <C, R> = |C|^2 + <C, Z> has mean k and variance 2 k^2 / d + sigma^2 k, and |R| concentrates
     at sqrt(d) sigma', where sigma'^2 = sigma^2 + k / d.
     """
-    sigma, dim, num_canaries, trials = 1.5, 2000, 20, 400
+    sigma, dim, num_canaries, trials = 1.5, 2000, 20, 200
     found = []
     for trial in range(trials):
         family = GaussianFamily(trial, num_canaries, dim)

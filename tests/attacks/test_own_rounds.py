@@ -60,7 +60,10 @@ def test_canaries_that_arrive_are_never_said_not_to(family, noise, pattern):
         assert noise >= 1 or arrival.state == "arrived", arrival.reason
 
 
-@pytest.mark.parametrize(("dim", "count", "rounds"), [(2, 60, 3), (10, 200, 4), (40, 400, 2)])
+@pytest.mark.parametrize(
+    ("dim", "count", "rounds"),
+    [(2, 60, 3), (10, 200, 4), pytest.param(40, 400, 2, marks=pytest.mark.slow)],
+)
 def test_nor_in_few_dimensions_with_rounds_full_of_canaries(dim, count, rounds):
     for seed, noise in itertools.product(range(20), (0.0, 1.0)):
         arrival = simulated(seed, "gaussian", noise, "once", dim=dim, count=count, rounds=rounds)

@@ -66,6 +66,7 @@ def test_another_cohort_gives_another_model(run, ours):
         training.check_models(run, ours().state, ours(2).state)
 
 
+@pytest.mark.slow
 def test_scores_of_an_audited_round_are_those_of_the_vectors(run, ours, tmp_path):
     aggregate, cosines = AuditedRound(ours, run, training.CANARIES_IN_ROUND, tmp_path)()
     training.check_cosines(run, aggregate, cosines)

@@ -130,7 +130,7 @@ def test_a_mechanism_that_reveals_many_at_once_is_seldom_contradicted():
     assert np.mean(found) <= LEVEL + 5 * math.sqrt(LEVEL * (1 - LEVEL) / 300)
 
 
-@pytest.mark.parametrize("mu", [0.5, 2.0])
+@pytest.mark.parametrize("mu", [pytest.param(0.5, marks=pytest.mark.slow), 2.0])
 def test_guesses_contradict_a_curve_that_is_too_low_and_not_the_true_one(mu):
     rng = np.random.default_rng(SEED)
     claims = {"true": GaussianTradeOff(mu), "half": GaussianTradeOff(mu / 2)}

@@ -196,7 +196,7 @@ def _failed(found: dict[str, object]) -> set[str]:
 @pytest.mark.parametrize(
     ("name", "check"),
     [
-        ("correct: adaptive clip", None),
+        pytest.param("correct: adaptive clip", None, marks=pytest.mark.slow),
         ("noise reused in every round", "fresh_noise"),
         pytest.param("half the noise multiplier", "enough_noise", marks=pytest.mark.slow),
         pytest.param(

@@ -59,7 +59,8 @@ def guarantee(release: Release, sampling: DrawnOnce, delta: float) -> Guarantee:
         sampling.chance,
         dp_accounting.GaussianDpEvent(release.noise.noise_multiplier / math.sqrt(sampling.rounds)),
     )
-    epsilons = [epsilon_rdp(event, delta) for event in (together, drawn)]
+    orders = range(2, 65)
+    epsilons = [epsilon_rdp(event, delta, orders) for event in (together, drawn)]
     return Guarantee(sampling.rounds, (AccountedEpsilon("coin", min(epsilons)),))
 
 

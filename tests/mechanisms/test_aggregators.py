@@ -158,6 +158,7 @@ def test_a_tree_goes_on_from_a_checkpoint(aggregation_of, tmp_path):
     np.testing.assert_array_equal([aggregation.run([]) for _ in range(3)], rest)
 
 
+@pytest.mark.slow
 def test_distributed_noise_zeroing_and_clip(aggregation_of):
     dim = 3000
     config = Distributed(noise_multiplier=0.3, zeroing=FixedZeroing(norm=0.5))

@@ -27,17 +27,13 @@ QUICK = {
     "a score file of canaries that never came",
     "a log of files",
     "a loop",
-    "pairs",
     "d = 10, signs",
     "one included canary",
-    "float64 aggregates",
     "no rounds handed over",
     "Flower: three of four presentations lost",
     "NVFlare: three of four canaries dropped",
     "a run that loses three of four presentations",
     "Flower",
-    "NVFlare",
-    "a run",
 }
 
 OPEN: dict[str, str] = {}

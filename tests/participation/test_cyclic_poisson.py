@@ -78,7 +78,9 @@ def matrix(bands, noise_multiplier=1.0):
     )
 
 
-@pytest.mark.parametrize("bands", [1, 3, 4])
+@pytest.mark.parametrize(
+    "bands", [3, *(pytest.param(bands, marks=pytest.mark.slow) for bands in (1, 4))]
+)
 def test_coins_count_under_a_matrix_with_no_more_bands_than_groups(bands):
     release = released(matrix(bands))
     column = np.array(strategy_of(matrix(bands), ROUNDS).first_column)

@@ -140,6 +140,7 @@ def _one_run(out: Path, statistic: str) -> float:
     return result.estimates[0].epsilon
 
 
+@pytest.mark.slow
 def test_with_much_noise_the_one_run_bound_is_zero(config_path, noiseless, tmp_path, capsys):
     out = tmp_path / "noisy"
     overrides = ["mechanism.noise_multiplier=20.0", "mechanism.clipped_count_stddev=100.0"]
@@ -174,7 +175,8 @@ def _terminate(program: subprocess.Popen[bytes], out: Path, at_round: int) -> No
     assert b"state saved" in errors
 
 
-@pytest.mark.parametrize("then", ["killed", pytest.param("terminated", marks=pytest.mark.slow)])
+@pytest.mark.slow  # test_killed_runs.py kills and resumes in one process, scores and all
+@pytest.mark.parametrize("then", ["killed", "terminated"])
 def test_killed_and_resumed_is_as_never_killed(config_path, noiseless, tmp_path, capsys, then):
     out = tmp_path / "killed"
     program = _spawn(config_path, out)

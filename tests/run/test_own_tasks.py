@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from fl_audit.cli import main
+from fl_audit.config.file import load_config
+from fl_audit.engines.prepare import prepare
 from fl_audit.formats.score_file import read_score_file
 
 pytestmark = pytest.mark.tff
@@ -71,8 +73,8 @@ def test_the_task_of_the_docs_is_run_and_its_folder_read(own_task, capsys, monke
     assert main(["compare", *runs]) == 0
 
 
-@pytest.mark.parametrize("kind", ["table", pytest.param("npz", marks=pytest.mark.slow)])
-def test_data_of_the_docs_is_run(kind, tmp_path, capsys):
+def _own_data(kind: str, folder: Path) -> Path:
+    """The config of the docs for data of one's own, beside 30 clients' data."""
     random = np.random.default_rng(0)
     labels = random.integers(0, 3, 300)
     inputs = random.normal(size=(300, 4)) + 3 * np.eye(4)[labels]
@@ -84,18 +86,32 @@ def test_data_of_the_docs_is_run(kind, tmp_path, capsys):
             f"c{client},{label},{','.join(map(str, values))}"
             for client, label, values in zip(clients, labels, inputs.tolist(), strict=True)
         ]
-        (tmp_path / "examples.csv").write_text("\n".join(["client_id,label,a,b,c,d", *rows]))
+        (folder / "examples.csv").write_text("\n".join(["client_id,label,a,b,c,d", *rows]))
     else:
         text = table[: table.index("[task]")] + npz + table[table.index("\n[mechanism]") :]
-        (tmp_path / "clients").mkdir()
+        (folder / "clients").mkdir()
         for client in range(30):
             own = clients == client
             np.savez(
-                tmp_path / "clients" / f"c{client}.npz",
+                folder / "clients" / f"c{client}.npz",
                 inputs=inputs[own].reshape(-1, 2, 2),
                 labels=labels[own],
             )
-    (tmp_path / "config.toml").write_text(text)
+    (folder / "config.toml").write_text(text)
+    return folder / "config.toml"
+
+
+@pytest.mark.parametrize("kind", ["table", "npz"])
+def test_data_of_the_docs_is_prepared(kind, tmp_path):
+    task = prepare(load_config(_own_data(kind, tmp_path))).task
+    assert len(task.population.client_ids) == 30
+    assert task.classifier.dim == 4 * 32 + 32 + 32 * 3 + 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["table", "npz"])
+def test_data_of_the_docs_is_run(kind, tmp_path, capsys):
+    _own_data(kind, tmp_path)
     report = finished(tmp_path, "run", capsys=capsys)
     assert report["run"]["dim"] == 4 * 32 + 32 + 32 * 3 + 3
     assert report["run"]["num_clients"] == 30

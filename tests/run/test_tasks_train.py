@@ -36,7 +36,7 @@ def _text(tmp_path):
     path = tmp_path / "text.csv"
     path.write_text("client_id,text\n" + "\n".join(rows) + "\n")
     config = TextTask(
-        path=str(path), vocabulary_size=20, sequence_length=8, embedding_size=8, lstm_size=16
+        path=str(path), vocabulary_size=20, sequence_length=4, embedding_size=8, lstm_size=16
     )
     return load_task(config, seed=0)
 

@@ -39,7 +39,10 @@ def drawn(model, seed=0, examples=6):
     return weights, inputs, classes
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=pytest.mark.slow) if n == "wide resnet" else n for n in MODELS],
+)
 def test_loss_and_gradients(name):
     model = MODELS[name]
     weights, inputs, labels = drawn(model)

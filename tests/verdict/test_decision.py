@@ -76,7 +76,7 @@ def test_scores_without_noise_contradict_a_small_claim():
 def test_a_true_claim_is_contradicted_as_rarely_as_the_confidence_says(mechanism, num_statistics):
     # A right test exceeds this limit with probability below 1e-6. Without the correction for
     # twenty tests it is exceeded at once.
-    runs, alpha = 400, 0.1
+    runs, alpha = 200, 0.1
     limit = stats.binom.isf(1e-6, runs, alpha)
     rng = np.random.default_rng(5)
     contradicted = 0
@@ -94,7 +94,7 @@ def test_a_true_claim_is_contradicted_as_rarely_as_the_confidence_says(mechanism
 
 
 def test_coin_flips_contradict_a_true_claim_rarely_by_both_methods():
-    mechanism, runs, alpha = gaussian(1.0, DELTA), 300, 0.1
+    mechanism, runs, alpha = gaussian(1.0, DELTA), 150, 0.1
     contradicted = sum(
         ClaimTests([released(mechanism, 100, seed)], 1 - alpha).bounds(DELTA)[0].estimate.epsilon
         > 1
@@ -193,7 +193,7 @@ def test_power_is_that_of_the_statistic_on_which_least_can_be_proven():
 
 def test_a_known_null_of_many_vectors_is_harder_than_that_of_one():
     known = released(gaussian(1.0, DELTA, 10**6), 400, seed=1, name="final")
-    of_rounds = LargestOfRoundsNull(100 * (GaussianCanaryNull(10**6),))
+    of_rounds = LargestOfRoundsNull(20 * (GaussianCanaryNull(10**6),))
     largest = dataclasses.replace(known, name="max", null=Null(tail=of_rounds))
     tests = ClaimTests([known, largest], 0.95)
     verdict = reach_verdict(Claim(2.0, DELTA), tests, arrival=ARRIVED)

@@ -128,6 +128,10 @@ def test_short_canaries_are_held_against_the_longest_client(process):
     pool = CanaryPool(seed=11, count=200, dim=canary_dim(process))
     canaries = CanaryClients(process, pool, ROUNDS, norm=0.01)
     assert canaries.arriving_length(process.initialize()) == pytest.approx(0.1 / 20)
+
+
+@pytest.mark.slow
+def test_where_only_clipping_limits_a_client_a_short_canary_is_held_against_it():
     mean = tff.aggregators.MeanFactory()
     hidden = probe(process_with(tff.aggregators.clipping_factory(1.0, mean)), 0.1)
     assert (hidden.state, hidden.ratio) == ("not_arrived", pytest.approx(0.1, abs=0.01))

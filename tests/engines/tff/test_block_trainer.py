@@ -91,8 +91,10 @@ MEMBERS = [list(range(12)), list(range(5, 30)), [3, 9, 27]]
         Recipe(4, 5, 0.2, 0.9),
         Recipe(3, 50, 0.5),
         Recipe(4, 5, 0.2, 0.5, DpSgd(0.3, 0.0, 15)),
-        Recipe(4, 5, 0.2, 0.0, DpSgd(100.0, 0.0, 15)),
-        Recipe(4, 5, 0.2, 0.5, DpSgd(0.3, 0.0, 15, microbatches=1)),
+        pytest.param(Recipe(4, 5, 0.2, 0.0, DpSgd(100.0, 0.0, 15)), marks=pytest.mark.slow),
+        pytest.param(
+            Recipe(4, 5, 0.2, 0.5, DpSgd(0.3, 0.0, 15, microbatches=1)), marks=pytest.mark.slow
+        ),
         Recipe(4, 5, 0.2, 0.5, DpSgd(0.3, 0.0, 15, microbatches=3)),
     ],
 )

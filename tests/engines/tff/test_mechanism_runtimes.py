@@ -24,7 +24,9 @@ SAME = [
         GaussianAdaptive(noise_multiplier=0.0, clip_norm=0.5, zeroing=AdaptiveZeroing()),
         marks=pytest.mark.slow,
     ),
-    NoPrivacy(canary_norm=1.0, zeroing=FixedZeroing(norm=1.0)),
+    pytest.param(
+        NoPrivacy(canary_norm=1.0, zeroing=FixedZeroing(norm=1.0)), marks=pytest.mark.slow
+    ),
 ]
 
 

@@ -146,7 +146,9 @@ def test_one_by_one(any_run, native_results, local):
     assert results[0].clip_norm != results[-1].clip_norm
 
 
-@pytest.mark.parametrize("clients_per_block", [1, 2, 5])
+@pytest.mark.parametrize(
+    "clients_per_block", [2, *(pytest.param(size, marks=pytest.mark.slow) for size in (1, 5))]
+)
 def test_in_blocks(any_run, native_results, local_blocks, clients_per_block):
     blocks = dataclasses.replace(local_blocks.trained_blocks, clients_per_block=clients_per_block)
     runtime = dataclasses.replace(local_blocks, trained_blocks=blocks)

@@ -109,7 +109,7 @@ def _secure_sums(monkeypatch):
 
 
 @pytest.mark.usefixtures("_secure_sums")
-@pytest.mark.parametrize("clients_per_block", [None, 1])
+@pytest.mark.parametrize("clients_per_block", [None, pytest.param(1, marks=pytest.mark.slow)])
 def test_auto_falls_back_to_native_and_says_why(dense_run, clients_per_block, tmp_path):
     run = _asking_for(dense_run, "auto", clients_per_block)
     runtime = make_runtime(run, tmp_path / "worker.log")
