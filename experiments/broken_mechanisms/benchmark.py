@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.broken_mechanisms.bugs import BUGS, RIGHT, Bug
+from experiments.broken_mechanisms.bugs import BUGS, RIGHT, ROUNDS, Bug
 from experiments.broken_mechanisms.results import append, read
 from experiments.broken_mechanisms.servers import (
     CLIP,
@@ -38,7 +38,8 @@ from fl_audit.accounting import (
     Release,
     account,
 )
-from fl_audit.accounting.accountants import GAUSSIAN
+from fl_audit.accounting.accountants import GAUSSIAN, MATRIX
+from fl_audit.accounting.toeplitz import Toeplitz
 from fl_audit.attacks import unflatten
 from fl_audit.attacks.threat_models import STATISTICS
 from fl_audit.checks.sampling import check_poisson
@@ -48,7 +49,7 @@ from fl_audit.verdict import ClaimTests, ScoredStatistic, curve_tests, reach_cur
 from fl_audit.verdict.claim_tests import p_value
 from fl_audit.verdict.claims import configured_claim
 
-ROUNDS, CLIENTS, CANARIES, DELTA = 20, 100, 600, 1e-3
+CLIENTS, CANARIES, DELTA = 100, 600, 1e-3
 LEVEL = 0.05
 PROBABILITY = 1 / ROUNDS
 """The probability of a member in a round where Poisson sampling is claimed."""
@@ -76,7 +77,7 @@ def audited(bug: Bug, seed: int) -> dict[str, Any]:
     updates = [_update(random) for _ in range(CLIENTS)]
     cohorts, canary_rounds = _who_takes_part(bug, pool, random)
     state: dict[str, Any] = {"round": 0, "clip": CLIP}
-    watch = MechanismWatch(_SIZES)
+    watch = MechanismWatch(_SIZES, correlation=bug.correlation)
     with tempfile.TemporaryDirectory() as folder:
         scorer = RoundScorer.create(f"{folder}/log", pool, ROUNDS, canary_rounds)
         for index, cohort in enumerate(cohorts):
@@ -96,7 +97,7 @@ def audited(bug: Bug, seed: int) -> dict[str, Any]:
         statistics = folder_statistics(logged)
         arrival = folder_arrival(logged, statistics)
         live = None if bug.sampler is not None else scorer.proven_epsilon(DELTA)
-    claim = claimed_epsilon(bug.sampler is not None)
+    claim = claimed_epsilon(bug.sampler is not None, bug.correlation)
     return {
         "claim": claim,
         "checks": _found(check.name for check in watch.checks() if not check.passed),
@@ -104,7 +105,7 @@ def audited(bug: Bug, seed: int) -> dict[str, Any]:
         **_by_sampling(bug, cohorts, pool),
         **_by_replay(bug, state, seed),
         **_by_canaries(statistics, claim, bug.is_broken),
-        "configured_p": _by_configured(statistics, bug.sampler is not None),
+        "configured_p": _by_configured(statistics, bug),
         "live": live,
         "arrival": arrival.state,
         "others": others(statistics) if bug.is_broken else {},
@@ -112,16 +113,21 @@ def audited(bug: Bug, seed: int) -> dict[str, Any]:
 
 
 @functools.cache
-def claimed_epsilon(is_sampled: bool) -> float:
+def claimed_epsilon(is_sampled: bool, correlation: Toeplitz | None = None) -> float:
     """The epsilon of the right mechanism to whoever takes part, in one round or in a sample."""
-    return account(_right_release(is_sampled), DELTA).canary.epsilon or math.inf
+    return account(_right_release(is_sampled, correlation), DELTA).canary.epsilon or math.inf
 
 
-def _right_release(is_sampled: bool) -> Release:
+def _right_release(is_sampled: bool, correlation: Toeplitz | None) -> Release:
     party = Party(PoissonSampling(PROBABILITY) if is_sampled else FixedRounds(1))
+    law = GAUSSIAN
+    if correlation is not None:
+        law, correlation = MATRIX, correlation.until(ROUNDS)
+        party = Party(FixedRounds(1), correlation.min_separation(1, 1))
     return Release(
         rounds=ROUNDS,
-        noise=GAUSSIAN.noise(NOISE, NOISE),
+        noise=law.noise(NOISE, NOISE),
+        correlation=correlation,
         denominator=Denominator("expected_cohort", DENOMINATOR),
         client=party,
         canary=party,
@@ -174,7 +180,13 @@ def _by_replay(bug: Bug, state: dict[str, Any], seed: int) -> dict[str, Any]:
     random = np.random.default_rng([seed, 3])
     updates = [[part * (1 if i % 2 else 0.1) for part in _update(random)] for i in range(40)]
     clip = float(state["clip"])
-    promise = Promise(clip_norm=clip, denominator=DENOMINATOR, noise_multiplier=bug.sum_noise)
+    promise = Promise(
+        clip_norm=clip,
+        denominator=DENOMINATOR,
+        noise_multiplier=bug.sum_noise,
+        correlation=bug.correlation,
+        rounds_before=ROUNDS,
+    )
     found = replay_round(bug.server, copy.deepcopy(state), updates, seed, promise)
     return {
         "replay": list(found.failed),
@@ -197,10 +209,11 @@ def _by_canaries(
     }
 
 
-def _by_configured(statistics: Sequence[ScoredStatistic], is_sampled: bool) -> float | None:
+def _by_configured(statistics: Sequence[ScoredStatistic], bug: Bug) -> float | None:
     """The p-value of the configured noise as a claim; None where the scores allow no test of it."""
     known = [STATISTICS[str(one.name)] for one in statistics]
-    claim = configured_claim(_right_release(is_sampled), DELTA, known, is_stated=True)
+    release = _right_release(bug.sampler is not None, bug.correlation)
+    claim = configured_claim(release, DELTA, known, is_stated=True)
     assert claim is not None
     return reach_curve_verdict(curve_tests(claim, statistics, 0.95)).p_value
 

@@ -2,9 +2,18 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from experiments.broken_mechanisms import samplers, servers
 from experiments.broken_mechanisms.samplers import Sampler
 from experiments.broken_mechanisms.servers import CLIP, NOISE, SUM_NOISE, Server, clipped
+from fl_audit.accounting.toeplitz import Toeplitz, sqrt_column
+
+ROUNDS = 20
+
+_SQRT = sqrt_column(2 * ROUNDS)
+_BANDS = Toeplitz.of(_SQRT[:4], 2 * ROUNDS)
+"""The strategy that is accounted; it goes on behind the run, for the replay of what comes next."""
 
 _GITHUB = "https://github.com/"
 _RIGHT_SERVER = servers.server()
@@ -20,6 +29,7 @@ class Bug:
       thread: The public thread in which it, or its kind, was reported; None where none is known.
       sampler: The sampler, where that is what is wrong or the claim counts on it; else None.
       sum_noise: The noise multiplier that the sum should have.
+      correlation: What is accounted to correlate the noise; None for independent noise.
       is_broken: Whether anything is wrong.
     """
 
@@ -28,6 +38,7 @@ class Bug:
     thread: str | None = None
     sampler: Sampler | None = None
     sum_noise: float = NOISE
+    correlation: Toeplitz | None = None
     is_broken: bool = True
 
 
@@ -143,6 +154,33 @@ BUGS = (
         servers.restarted_trees,
     ),
     Bug("seeds reused after a resume", servers.reseeded(lambda state: state["round"] % 10)),
+    Bug(
+        "half the noise multiplier, correlated",
+        servers.correlated(_SQRT[:4], multiplier=NOISE / 2),
+        correlation=_BANDS,
+    ),
+    Bug("independent noise, accounted as correlated", correlation=_BANDS),
+    Bug(
+        "the square root, accounted as four bands",
+        servers.correlated(_SQRT),
+        correlation=_BANDS,
+    ),
+    Bug("bands cut short", servers.correlated(_SQRT[:3]), correlation=_BANDS),
+    Bug(
+        "a noise stream that restarts after a resume",
+        servers.correlated(_SQRT[:4], restart_every=6),
+        correlation=_BANDS,
+    ),
+    Bug(
+        "correlated noise: one z for two rounds",
+        servers.correlated(_SQRT[:4], z_every=2),
+        correlation=_BANDS,
+    ),
+    Bug(
+        "a matrix scaled to columns of norm 1 in accounting alone",
+        servers.correlated(_SQRT[:4]),
+        correlation=Toeplitz.of(_SQRT[:4] / np.linalg.norm(_SQRT[:4]), 2 * ROUNDS),
+    ),
 )
 """The broken ones."""
 
@@ -150,4 +188,10 @@ RIGHT = (
     Bug("correct: fixed clip", is_broken=False),
     Bug("correct: adaptive clip", servers.adaptive(), sum_noise=SUM_NOISE, is_broken=False),
     Bug("correct: Poisson sampling", sampler=samplers.poisson, is_broken=False),
+    Bug(
+        "correct: four bands",
+        servers.correlated(_SQRT[:4]),
+        correlation=_BANDS,
+        is_broken=False,
+    ),
 )

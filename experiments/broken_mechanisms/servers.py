@@ -193,6 +193,44 @@ def restarted_trees(state: Any, updates: Any, random: np.random.Generator) -> An
     return reseeded(lambda state: 100 + state["round"] % 8)(state, updates, random)
 
 
+def correlated(
+    column: Sequence[float],
+    *,
+    multiplier: float = NOISE,
+    restart_every: int | None = None,
+    z_every: int = 1,
+) -> Server:
+    """Noise C^-1 z, row by row, for the strategy with this first column.
+
+    Args:
+      column: The first column of C.
+      multiplier: The standard deviation of z, in clip norms.
+      restart_every: The number of rounds after which the stream begins again, as after a resume
+        that has lost what it keeps; None for never.
+      z_every: The number of rounds that share one row of z.
+    """
+    first, *below = column
+
+    def of_round(state: Any, updates: Any, random: np.random.Generator) -> Any:
+        clip, number = state["clip"], state["round"]
+        past = state.get("past", [])
+        if restart_every is not None and number % restart_every == 0:
+            past = []
+        z = normal(random, multiplier * clip)
+        if number % z_every and "z" in state:
+            z = state["z"]
+        row = z
+        for entry, earlier in zip(below, past, strict=False):
+            row = [part - entry * old for part, old in zip(row, earlier, strict=True)]
+        row = [part / first for part in row]
+        noised = added(summed([clipped(update, clip) for update in updates]), row)
+        kept = [row, *past][: len(below)]
+        after = {**state, "round": number + 1, "past": kept, "z": z}
+        return after, [part / DENOMINATOR for part in noised]
+
+    return of_round
+
+
 def one_key(random: np.random.Generator, stddev: float) -> Arrays:
     """One key for the noise of all variables."""
     key = int(random.integers(2**31))
