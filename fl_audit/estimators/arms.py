@@ -97,18 +97,18 @@ def compare_arms(deviates: Mapping[str, FloatArray], confidence: float) -> ArmCo
     squares = {name: float(values.var(ddof=1)) / len(values) for name, values in deviates.items()}
     freedom = {name: len(values) - 1 for name, values in deviates.items()}
     pairs = list(itertools.combinations(deviates, 2))
-    of_arm = (1 - confidence) / len(deviates)
-    of_pair = (1 - confidence) / len(pairs)
+    arm_alpha = (1 - confidence) / len(deviates)
+    pair_alpha = (1 - confidence) / len(pairs)
     arms = []
     for name, values in deviates.items():
-        reach = _reach(squares[name], freedom[name], of_arm)
+        reach = _reach(squares[name], freedom[name], arm_alpha)
         mean = means[name]
         arms.append(ArmShift(name, len(values), mean, mean - reach, mean + reach))
     differences = []
     for first, second in pairs:
         a, b = squares[first], squares[second]
         welch = (a + b) ** 2 / max(a**2 / freedom[first] + b**2 / freedom[second], 1e-300)
-        reach = _reach(a + b, welch, of_pair)
+        reach = _reach(a + b, welch, pair_alpha)
         mean = means[second] - means[first]
         differences.append(ArmDifference(first, second, mean, mean - reach, mean + reach))
     return ArmComparison(confidence, tuple(arms), tuple(differences))

@@ -46,7 +46,7 @@ class AuditResult:
         'lower_bound'
         """
         setting = {"delta": self.delta, "confidence": self.confidence}
-        return [{**made.record(), **setting} for made in self.estimates]
+        return [{**estimate.record(), **setting} for estimate in self.estimates]
 
     def to_pandas(self) -> Any:
         """The rows of `records` as a `pandas.DataFrame`.

@@ -130,18 +130,18 @@ class SumTest:
             probabilities below each of `edges`, float64 of shape (cells - 1,).
         """
         numbers = [number for number, _ in groups]
-        laws = [self._masses(np.concatenate([[0.0], below, [1.0]])) for _, below in groups]
+        masses = [self._masses(np.concatenate([[0.0], below, [1.0]])) for _, below in groups]
         if self.num_included * len(self.masses) <= _EXACT_UP_TO:
-            return float(_tail_of_sum(laws, numbers)[critical_value:][:1].sum())
+            return float(_tail_of_sum(masses, numbers)[critical_value:][:1].sum())
         sums = np.arange(len(self.masses))
-        means = [float(law @ sums) for law in laws]
-        squares = [float(law @ (sums - mean) ** 2) for law, mean in zip(laws, means, strict=True)]
+        means = [float(m @ sums) for m in masses]
+        squares = [float(m @ (sums - mean) ** 2) for m, mean in zip(masses, means, strict=True)]
         mean, variance = np.dot(numbers, means), np.dot(numbers, squares)
         return float(special.ndtr((mean + 0.5 - critical_value) / math.sqrt(max(variance, 1e-12))))
 
     def _masses(self, below: FloatArray) -> FloatArray:
-        found = np.bincount(self.values, np.diff(below), minlength=len(self.masses))
-        return np.asarray(np.maximum(found, 0.0), np.float64)
+        masses = np.bincount(self.values, np.diff(below), minlength=len(self.masses))
+        return np.asarray(np.maximum(masses, 0.0), np.float64)
 
     @functools.cached_property
     def tail(self) -> FloatArray:
@@ -149,14 +149,14 @@ class SumTest:
         return _tail_of_sum([self.masses], [self.num_included])
 
 
-def _tail_of_sum(laws: Sequence[FloatArray], numbers: Sequence[int]) -> FloatArray:
-    """P(sum >= s) of so many independent values of each law, rounded up, at s = 0, 1, ..."""
-    size = sum(numbers) * (len(laws[0]) - 1) + 1
+def _tail_of_sum(distributions: Sequence[FloatArray], numbers: Sequence[int]) -> FloatArray:
+    """P(sum >= s) of so many independent values of each, rounded up, at s = 0, 1, ..."""
+    size = sum(numbers) * (len(distributions[0]) - 1) + 1
     length = fft.next_fast_len(size, real=True)
     transform = np.ones(length // 2 + 1, np.complex128)
     with np.errstate(under="ignore"):
-        for law, number in zip(laws, numbers, strict=True):
-            transform *= fft.rfft(law, length) ** number
+        for probabilities, number in zip(distributions, numbers, strict=True):
+            transform *= fft.rfft(probabilities, length) ** number
         masses = fft.irfft(transform, length)[:size]
     tail = np.cumsum(np.maximum(masses, 0.0)[::-1])[::-1]
     return np.asarray(np.minimum(tail + ROUNDING * (1 + sum(numbers) / 1000), 1.0))
@@ -250,8 +250,8 @@ def _test_against(
     spread = g[-1] - g[0]
     scaled = (g - g[0]) * ((most - 1) / spread) if spread > 0 else np.zeros_like(g)
     values: IntArray = np.floor(scaled + 1e-9).astype(np.int64)
-    law = np.bincount(values, masses, minlength=most).astype(np.float64)
-    return SumTest(edges, values, law, num_included, shift)
+    probabilities = np.bincount(values, masses, minlength=most).astype(np.float64)
+    return SumTest(edges, values, probabilities, num_included, shift)
 
 
 def _log_ratios(

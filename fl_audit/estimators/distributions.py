@@ -58,7 +58,7 @@ class Gaussian:
 
     @classmethod
     def fitted_to(cls, values: npt.ArrayLike) -> "Gaussian":
-        """The Gaussian with the values' mean and population deviation (ddof=0).
+        """The Gaussian with the values' mean and population standard deviation (ddof=0).
 
         Equal values give std exactly 0, which rounding in the mean would otherwise hide.
 
@@ -126,7 +126,7 @@ def scaled_to_one(values: FloatArray) -> tuple[FloatArray, float]:
 
 _SWITCH_STANDARD = 3.0
 _SWITCH_COSINE = 0.5
-"""The series is used up to so many deviations and up to this cosine, the fraction beyond."""
+"""The series is used up to so many standard deviations and this cosine, the fraction beyond."""
 
 _SERIES_TERMS = 50
 _FRACTION_TERMS = 40
@@ -284,7 +284,7 @@ class ExactCosine:
 
     >>> round(float(np.exp(ExactCosine(3).logsf(0.5))), 12)  # Archimedes: uniform on [-1, 1]
     0.25
-    >>> float(ExactCosine(10**9).logsf(40 / math.sqrt(10**9)).round(9))  # 40 deviations out
+    >>> float(ExactCosine(10**9).logsf(40 / math.sqrt(10**9)).round(9))  # 40 stddevs out
     -804.609081213
     """
 

@@ -58,10 +58,10 @@ def log_odds_losses(logits: npt.ArrayLike, labels: npt.ArrayLike) -> FloatArray:
         )
     if classes.dtype.kind not in "iu" or np.any((classes < 0) | (classes >= values.shape[-1])):
         raise InputError(f"labels must be whole numbers from 0 to {values.shape[-1] - 1}")
-    of_labels = np.take_along_axis(values, classes[..., None], axis=-1)
-    others = np.array(values)
-    np.put_along_axis(others, classes[..., None], -np.inf, axis=-1)
-    return np.asarray(special.logsumexp(others - of_labels, axis=-1))
+    label_logits = np.take_along_axis(values, classes[..., None], axis=-1)
+    other_logits = np.array(values)
+    np.put_along_axis(other_logits, classes[..., None], -np.inf, axis=-1)
+    return np.asarray(special.logsumexp(other_logits - label_logits, axis=-1))
 
 
 def checked_losses(name: str, values: npt.ArrayLike) -> FloatArray:
@@ -277,28 +277,28 @@ class _Clipped:
     deviation of 0), clipping gives the limit of distributions that just have one.
     """
 
-    law: Law
+    distribution: Law
     rate: float
 
     def logsf(self, x: npt.ArrayLike) -> FloatArray:
         """Log P(X >= x), moved into the interval."""
-        return self._moved(self.law.logsf(x))
+        return self._moved(self.distribution.logsf(x))
 
     def logcdf(self, x: npt.ArrayLike) -> FloatArray:
         """Log P(X <= x), moved into the interval."""
-        return self._moved(self.law.logcdf(x))
+        return self._moved(self.distribution.logcdf(x))
 
     def isf(self, p: npt.ArrayLike) -> FloatArray:
         """The quantile of the distribution itself, as thresholds are not moved."""
-        return self.law.isf(p)
+        return self.distribution.isf(p)
 
     def ppf(self, p: npt.ArrayLike) -> FloatArray:
         """The quantile of the distribution itself."""
-        return self.law.ppf(p)
+        return self.distribution.ppf(p)
 
     def reflected(self) -> "_Clipped":
         """The distribution of -X, clipped at the same rate."""
-        return _Clipped(self.law.reflected(), self.rate)
+        return _Clipped(self.distribution.reflected(), self.rate)
 
     def _moved(self, log_p: FloatArray) -> FloatArray:
         return np.asarray(np.clip(log_p, math.log(self.rate), math.log1p(-self.rate)))
@@ -315,9 +315,9 @@ def epsilon_star(setting: AuditSetting) -> Estimate:
     """Epsilon* of Gaussians fitted to the transformed losses, given as scores (score = -loss).
 
     Losses become logits in four steps (`LossTransform`); a Gaussian is fitted to those of included
-    and one to those of excluded canaries (mean and population deviation); Epsilon* is theirs, over
-    the thresholds where both error rates lie in (delta, 1 - delta) (`epsilon_star_of_laws`).
-    Negoescu et al. (2024), section 3.1 and appendix B, 8.1.
+    and one to those of excluded canaries (mean and population standard deviation); Epsilon* is
+    theirs, over the thresholds where both error rates lie in (delta, 1 - delta)
+    (`epsilon_star_of_laws`). Negoescu et al. (2024), section 3.1 and appendix B, 8.1.
 
     Where all scores of one class are equal (up to rounding) its distribution is a point, and the
     value is the limit of ever narrower distributions. Where all scores are equal it is 0. With
@@ -332,12 +332,12 @@ def epsilon_star(setting: AuditSetting) -> Estimate:
     transform = LossTransform.of(member_losses, other_losses)
     members = Gaussian.fitted_to(transform.logits(member_losses))
     others = Gaussian.fitted_to(transform.logits(other_losses))
-    found = epsilon_star_of_laws(members, others, delta)
+    model = epsilon_star_of_laws(members, others, delta)
     everywhere = epsilon_star_over_all_thresholds(members, others, delta)
     return Estimate(
         method="epsilon_star",
         kind="estimate",
-        epsilon=found.epsilon,
+        epsilon=model.epsilon,
         assumes=(
             "Scores are negated losses of one trained model on independent points; transformed "
             f"losses are Gaussian, also far out in their tails.{_ties(setting)}"
@@ -348,8 +348,8 @@ def epsilon_star(setting: AuditSetting) -> Estimate:
         ),
         source=f"{SOURCE}, section 3.1 and appendix B, 8.1",
         details={
-            "threshold": _score_threshold(found, transform),
-            "ratio": found.ratio,
+            "threshold": _score_threshold(model, transform),
+            "ratio": model.ratio,
             "trimmed_below": delta,
             "largest_possible": _largest_possible(delta),
             "epsilon_all_thresholds": everywhere.epsilon,
@@ -374,9 +374,9 @@ def _ties(setting: AuditSetting) -> str:
     )
 
 
-def _score_threshold(found: ModelEpsilon, transform: LossTransform) -> float | None:
+def _score_threshold(model: ModelEpsilon, transform: LossTransform) -> float | None:
     """The threshold as one on the score: "score >= threshold" means included."""
-    return None if found.threshold is None else 0.0 - float(transform.loss(found.threshold))
+    return None if model.threshold is None else 0.0 - float(transform.loss(model.threshold))
 
 
 def _largest_possible(delta: float) -> float:
@@ -458,11 +458,11 @@ def epsilon_star_empirical(setting: AuditSetting) -> Estimate:
     """
     setting.require(included=2, excluded=2)
     scores = setting.scores
-    found = empirical_epsilon_star(-scores.included, -scores.excluded, setting.delta)
+    model = empirical_epsilon_star(-scores.included, -scores.excluded, setting.delta)
     return Estimate(
         method="epsilon_star_empirical",
         kind="estimate",
-        epsilon=found.epsilon,
+        epsilon=model.epsilon,
         assumes="Scores are negated losses of one trained model on independent points.",
         guarantee=(
             f"{GUARANTEE} The best threshold is chosen on noisy rates, which makes it too large "
@@ -471,8 +471,8 @@ def epsilon_star_empirical(setting: AuditSetting) -> Estimate:
         ),
         source=f"{SOURCE}, equation 7 and appendix B, 8.1",
         details={
-            "threshold": None if found.threshold is None else 0.0 - found.threshold,
-            "ratio": found.ratio,
+            "threshold": None if model.threshold is None else 0.0 - model.threshold,
+            "ratio": model.ratio,
             "trimmed_below": TRIMMED_BELOW,
         },
     )

@@ -119,7 +119,7 @@ def bounds_on(
     """
     rng = np.random.default_rng(seed)
     null_tail = None if mechanism.dim is None else GaussianCanaryNull(mechanism.dim)
-    found: dict[str, list[float]] = {method: [] for method in methods}
+    epsilons: dict[str, list[float]] = {method: [] for method in methods}
     for _ in range(runs):
         bits = _included(rng, num_canaries, inclusion, inclusion_probability)
         scores = mechanism.release(rng, bits)
@@ -132,9 +132,9 @@ def bounds_on(
             confidence=confidence,
             methods=methods,
         )
-        for made in result.estimates:
-            found[made.method].append(made.epsilon if made.lower is None else made.lower)
-    return {method: np.array(values) for method, values in found.items()}
+        for row in result.estimates:
+            epsilons[row.method].append(row.epsilon if row.lower is None else row.lower)
+    return {method: np.array(values) for method, values in epsilons.items()}
 
 
 def _included(

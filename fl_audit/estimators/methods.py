@@ -19,7 +19,7 @@ from fl_audit.estimators.gaussian.shift_fit import shift_fit, shift_fit_epsilon
 from fl_audit.estimators.one_run.f_dp import one_run_fdp
 from fl_audit.estimators.one_run.guesses import one_run
 from fl_audit.estimators.one_run.valid import one_run_epsilons, one_run_rejection, one_run_valid
-from fl_audit.estimators.result import WHATEVER_LAW, Estimate, Kind, ValidFor
+from fl_audit.estimators.result import WHATEVER_DISTRIBUTION, Estimate, Kind, ValidFor
 from fl_audit.estimators.scores import Inclusion
 from fl_audit.estimators.setting import AuditSetting, NotApplicableError, where_applicable
 from fl_audit.estimators.threshold.published import threshold_clopper_pearson, threshold_jeffreys
@@ -84,7 +84,7 @@ class Method:
     @property
     def is_valid(self) -> bool:
         """Whether the method makes lower bounds that hold whatever distribution the scores have."""
-        return self.kind == "lower_bound" and self.valid_for in WHATEVER_LAW
+        return self.kind == "lower_bound" and self.valid_for in WHATEVER_DISTRIBUTION
 
     def allows(self, inclusion: Inclusion) -> bool:
         """Whether the method may be used on canaries that were included in this way."""
@@ -104,24 +104,24 @@ class Method:
             )
         try:
             with np.errstate(over="ignore", invalid="ignore"):
-                made = self.estimate(setting)
+                estimate = self.estimate(setting)
         except ArithmeticError as error:
             raise NotApplicableError(
                 "cannot be computed in floating point: the scores are too many orders of magnitude "
                 "apart"
             ) from error
-        says = (made.method, made.kind, made.valid_for)
+        says = (estimate.method, estimate.kind, estimate.valid_for)
         if says != (self.name, self.kind, self.valid_for):
             raise ValueError(
                 f"the method registered as {(self.name, self.kind, self.valid_for)} made an "
                 f"estimate that says {says}"
             )
-        return made
+        return estimate
 
     def epsilons(self, settings: Sequence[AuditSetting]) -> Sequence[float | None]:
         """The epsilon of each sample; None where its scores do not allow the method."""
         if self.fast_epsilons is not None and all(
-            self.allows(one.scores.inclusion) for one in settings
+            self.allows(setting.scores.inclusion) for setting in settings
         ):
             return self.fast_epsilons(settings)
         return where_applicable(lambda setting: self(setting).epsilon, settings)
@@ -133,7 +133,9 @@ class Method:
         """
         if self.fast_rejection is not None:
             return self.fast_rejection(epsilon, delta, level)
-        return lambda settings: np.array([self.rejects(one, epsilon) for one in settings], bool)
+        return lambda settings: np.array(
+            [self.rejects(setting, epsilon) for setting in settings], bool
+        )
 
     def rejects(self, setting: AuditSetting, epsilon: float) -> bool:
         """Whether the bound exceeds epsilon; a bound that the scores do not allow does not."""
@@ -211,7 +213,7 @@ remove_method = METHODS.remove
 
 
 def valid_methods(inclusion: Inclusion = "coins") -> tuple[str, ...]:
-    """Names of the methods whose lower bounds hold whatever the distribution (`WHATEVER_LAW`).
+    """Names of the methods whose lower bounds assume no distribution of scores.
 
     Args:
       inclusion: How it was decided which canaries take part.

@@ -141,8 +141,8 @@ class GaussianCanaryNull:
     def p_value(self, excluded: FloatArray) -> float:
         """A p-value of the whole distribution and of its moments."""
         root = math.sqrt(self.dim)
-        law = ExactCosine(self.dim)
-        return cosine_p_value(root * excluded, lambda z: law.logsf(z / root))
+        cosine = ExactCosine(self.dim)
+        return cosine_p_value(root * excluded, lambda z: cosine.logsf(z / root))
 
 
 @dataclass(frozen=True)
@@ -192,13 +192,13 @@ class SignCanaryNull:
     def log_tail_upper(self, thresholds: npt.ArrayLike) -> FloatArray:
         """Log of a bound on P(cosine >= t) (random_signs.py)."""
         cosines = np.minimum(np.asarray(thresholds, dtype=np.float64), _LARGEST_COSINE)
-        return self._of_deviations(math.sqrt(self.dim) * cosines)
+        return self._standardized_log_tail(math.sqrt(self.dim) * cosines)
 
     def p_value(self, excluded: FloatArray) -> float:
         """A p-value of both tails by the bound, and of the moments."""
-        return cosine_p_value(math.sqrt(self.dim) * excluded, self._of_deviations)
+        return cosine_p_value(math.sqrt(self.dim) * excluded, self._standardized_log_tail)
 
-    def _of_deviations(self, z: FloatArray) -> FloatArray:
+    def _standardized_log_tail(self, z: FloatArray) -> FloatArray:
         return rademacher_sum_log_tail(z - _ROUNDING, self.concentration)
 
 
@@ -316,7 +316,7 @@ LogTail = Callable[[FloatArray], FloatArray]
 """Function that gives the log of an upper bound on P(X >= t) for each t."""
 
 _FOURTH_MOMENT = 3.0
-"""Bound on E X^4 of a cosine X in deviations: 3 - 2 A4 for signs, 3 d / (d + 2) for directions."""
+"""Bound on E X^4 of a standardized cosine X: 3 - 2 A4 for signs, 3 d / (d + 2) for directions."""
 
 
 def too_large_p_value(scores: FloatArray, log_tail_upper: LogTail) -> float:
@@ -339,7 +339,7 @@ def too_large_p_value(scores: FloatArray, log_tail_upper: LogTail) -> float:
     return min(1.0, len(ranks) * float(np.min(p_values)))
 
 
-def cosine_p_value(deviations: FloatArray, log_tail_upper: LogTail) -> float:
+def cosine_p_value(z: FloatArray, log_tail_upper: LogTail) -> float:
     """A p-value of scores as cosines of random directions or of random signs.
 
     Five tests share the level (Bonferroni): too many large and too many small scores, by the bound
@@ -348,47 +348,47 @@ def cosine_p_value(deviations: FloatArray, log_tail_upper: LogTail) -> float:
     functions).
 
     Args:
-      deviations: Scores times sqrt(dim), at least one, float64 of shape (n,).
+      z: Scores times sqrt(dim), at least one, float64 of shape (n,).
       log_tail_upper: Log of a bound on the tail of one of them, which is symmetric about 0.
     """
     p_values = (
-        too_large_p_value(deviations, log_tail_upper),
-        too_large_p_value(-deviations, log_tail_upper),
-        _mean_p_value(deviations),
-        _large_squares_p_value(deviations),
-        _small_squares_p_value(deviations),
+        too_large_p_value(z, log_tail_upper),
+        too_large_p_value(-z, log_tail_upper),
+        _mean_p_value(z),
+        _large_squares_p_value(z),
+        _small_squares_p_value(z),
     )
     return min(1.0, len(p_values) * min(p_values))
 
 
-def _mean_p_value(deviations: FloatArray) -> float:
+def _mean_p_value(z: FloatArray) -> float:
     """The two-sided p-value by Hoeffding: E exp(h X) <= exp(h^2 / 2) for signs and directions."""
-    total = float(np.sum(deviations)) / math.sqrt(len(deviations))
+    total = float(np.sum(z)) / math.sqrt(len(z))
     return min(1.0, 2 * math.exp(-total * total / 2))
 
 
-def _large_squares_p_value(deviations: FloatArray) -> float:
+def _large_squares_p_value(z: FloatArray) -> float:
     """The p-value by Chernoff: no moment of X exceeds a Gaussian's, so neither does E exp(h X^2).
 
     P(mean X^2 >= q) <= exp(-n (q - 1 - log q) / 2) for q >= 1, as for chi-square.
     """
-    mean = float(np.mean(deviations**2))
-    return math.exp(-len(deviations) * (mean - 1 - math.log(mean)) / 2) if mean > 1 else 1.0
+    mean = float(np.mean(z**2))
+    return math.exp(-len(z) * (mean - 1 - math.log(mean)) / 2) if mean > 1 else 1.0
 
 
-def _small_squares_p_value(deviations: FloatArray) -> float:
+def _small_squares_p_value(z: FloatArray) -> float:
     """The p-value by Chernoff from E X^2 = 1, E X^4 <= 3: E exp(-h X^2) <= 1 - h + 3 h^2 / 2.
 
     For every h >= 0, P(mean X^2 <= q) <= (exp(h q) (1 - h + 3 h^2 / 2))^n; here the best h is
     taken.
     """
-    mean = float(np.mean(deviations**2))
+    mean = float(np.mean(z**2))
     if mean >= 1:
         return 1.0
     # The derivative of h q + log(1 - h + 3 h^2 / 2) is zero where q times this parabola is 1 - 3 h.
     a, b, c = _FOURTH_MOMENT / 2 * mean, _FOURTH_MOMENT - mean, mean - 1
     h = 2 * -c / (b + math.sqrt(b * b - 4 * a * c))
-    return math.exp(len(deviations) * (h * mean + math.log1p(-h + _FOURTH_MOMENT / 2 * h * h)))
+    return math.exp(len(z) * (h * mean + math.log1p(-h + _FOURTH_MOMENT / 2 * h * h)))
 
 
 _SPACING = 1.2

@@ -60,9 +60,9 @@ def largest_provable(
     """
     check_delta(delta)
     check_confidence(confidence)
-    found = _median_count(num_included, tests.tpr)
-    least = special.betaincinv(np.maximum(found, 1), num_included - found + 1, 1 - confidence)
-    least = np.where(found > 0, least, 0.0)
+    detected = _median_count(num_included, tests.tpr)
+    least = special.betaincinv(np.maximum(detected, 1), num_included - detected + 1, 1 - confidence)
+    least = np.where(detected > 0, least, 0.0)
     missed = _median_count(num_included, tests.fnr)
     most = special.betaincinv(missed + 1, np.maximum(num_included - missed, 1), confidence)
     most = np.where(missed < num_included, most, 1.0)
@@ -96,7 +96,7 @@ def largest_provable_shift(shift: float, num_included: int, confidence: float) -
     """The median lower bound on the distance of two Gaussians by the best test, of their mean.
 
     Args:
-      shift: The true distance, in deviations.
+      shift: The true distance, in standard deviations.
       num_included: The number of included canaries, at least 1.
       confidence: The confidence of the lower bound, in (0, 1).
     """
@@ -111,7 +111,7 @@ def largest_provable_gaussian(
     Then every score counts, not only the share above a threshold: the best test is of the mean.
 
     Args:
-      shift: The distance of the included scores' mean from the null's, in deviations.
+      shift: The distance of the included scores' mean from the null's, in standard deviations.
       num_included: The number of included canaries, at least 1.
       delta: The delta of differential privacy, in (0, 1).
       confidence: The confidence of the lower bound, in (0, 1).

@@ -1,8 +1,8 @@
 """What an estimator returns: a number together with what it means.
 
 An `Estimate` says of what kind its number is and of which mechanisms it holds; methods stand in
-groups by how far their numbers may be relied on (`METHOD_GROUPS`); `record_of` and `html_of` are
-rows of a data frame and tables in a notebook.
+groups by how far their numbers may be relied on (`METHOD_GROUPS`). `data_frame` and `html_table`
+show estimates in a notebook.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ ValidFor = Literal["any mechanism", "independent scores", "Gaussian mechanisms"]
 """Where a lower bound holds at its confidence: for any mechanism; for any under which the scores of
 different canaries are independent once it is decided who is included; for Gaussian ones."""
 
-WHATEVER_LAW: tuple[ValidFor, ...] = ("any mechanism", "independent scores")
+WHATEVER_DISTRIBUTION: tuple[ValidFor, ...] = ("any mechanism", "independent scores")
 """Where a bound holds that takes no distribution of included canaries' scores for granted."""
 
 _WORDS = ("valid_for", "assumes", "guarantee", "source")
@@ -69,12 +69,23 @@ class Estimate:
             raise ValueError(f"epsilon must be at least 0, got {self.epsilon}")
 
     def record(self) -> Record:
-        """The estimate as a row of a data frame, without `details`."""
-        return record_of(self)
+        """The estimate as a row of a data frame, without the method's own numbers (`details`)."""
+        return {
+            "method": self.method,
+            "kind": self.kind,
+            "epsilon": self.epsilon,
+            "lower": self.lower,
+            "upper": self.upper,
+            "valid_for": self.valid_for,
+            "assumes": self.assumes,
+            "guarantee": self.guarantee,
+            "source": self.source,
+        }
 
     def _repr_html_(self) -> str:
         """The estimate as a notebook shows it, with what it guarantees and assumes."""
-        return html_of(self)
+        words = f"{self.guarantee} Assumes: {self.assumes}. {self.source}."
+        return f"{html_table([self])}<p>{escape(words)}</p>"
 
     def to_json(self) -> dict[str, object]:
         """The JSON object of this estimate: finite numbers only, infinities as words.
@@ -175,21 +186,6 @@ METHOD_GROUPS = (
 # Estimates as rows of a data frame, and as tables in a notebook.
 
 
-def record_of(estimate: "Estimate") -> Record:
-    """An estimate as a row, without the method's own numbers (`details`)."""
-    return {
-        "method": estimate.method,
-        "kind": estimate.kind,
-        "epsilon": estimate.epsilon,
-        "lower": estimate.lower,
-        "upper": estimate.upper,
-        "valid_for": estimate.valid_for,
-        "assumes": estimate.assumes,
-        "guarantee": estimate.guarantee,
-        "source": estimate.source,
-    }
-
-
 def data_frame(records: Sequence[Mapping[str, object]]) -> Any:
     """The rows as a `pandas.DataFrame`.
 
@@ -212,19 +208,15 @@ def html_table(estimates: Sequence["Estimate"]) -> str:
     return f"<table><tr><th>method</th><th>ε</th><th>interval</th></tr>{rows}</table>"
 
 
-def html_of(estimate: "Estimate") -> str:
-    """One estimate in HTML: its row, and what it guarantees and assumes."""
-    words = f"{estimate.guarantee} Assumes: {estimate.assumes}. {estimate.source}."
-    return f"{html_table([estimate])}<p>{escape(words)}</p>"
-
-
 def _group_rows(estimates: Sequence["Estimate"]) -> Iterator[str]:
     for group in METHOD_GROUPS:
-        found = [made for made in estimates if group.has(made.kind, made.valid_for)]
-        if found:
+        members = [
+            estimate for estimate in estimates if group.has(estimate.kind, estimate.valid_for)
+        ]
+        if members:
             heading = f"<b>{escape(group.title)}.</b> {escape(group.meaning)}"
             yield f'<tr><td colspan="3" style="text-align: left">{heading}</td></tr>'
-        yield from map(_row, found)
+        yield from map(_row, members)
 
 
 def estimate_text(estimate: "Estimate") -> str:

@@ -55,13 +55,13 @@ class AuditSetting:
         Raises:
           NotApplicableError: If there are too few; the message names what is missing.
         """
-        for name, needed, found in (
+        for name, needed, present in (
             ("included", included, self.scores.num_included),
             ("excluded", excluded, self.scores.num_excluded),
         ):
-            if found < needed:
+            if present < needed:
                 raise NotApplicableError(
-                    f"needs at least {needed} {name} score{'s'[: needed != 1]}, got {found}"
+                    f"needs at least {needed} {name} score{'s'[: needed != 1]}, got {present}"
                 )
 
     def require_null_scores(self) -> None:
@@ -90,10 +90,10 @@ def where_applicable(
     epsilon: Callable[[AuditSetting], float], settings: Iterable[AuditSetting]
 ) -> list[float | None]:
     """The epsilons of settings, one by one; None where the scores do not allow the method."""
-    found: list[float | None] = []
+    epsilons: list[float | None] = []
     for setting in settings:
         try:
-            found.append(epsilon(setting))
+            epsilons.append(epsilon(setting))
         except NotApplicableError:
-            found.append(None)
-    return found
+            epsilons.append(None)
+    return epsilons

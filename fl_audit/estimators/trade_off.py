@@ -164,7 +164,8 @@ class TabulatedTradeOff:
         rising = np.concatenate([np.exp(self.log_tpr), np.exp(self.log_tnr), [1.0]])
         # Between two points an event may be as improbable as at the lower one.
         below = [
-            np.concatenate([[0.0], np.exp(found[:-1])]) for found in (self.log_fpr, self.log_fnr)
+            np.concatenate([[0.0], np.exp(log_rates[:-1])])
+            for log_rates in (self.log_fpr, self.log_fnr)
         ]
         last = max(float(np.exp(self.log_fpr[-1])), 0.0), float(np.exp(self.log_fnr[-1]))
         return lower_hull(rising, np.concatenate([*below, [min(*last, 1.0)]]))
@@ -243,8 +244,8 @@ def trade_off_of_profile(epsilons: npt.ArrayLike, deltas: npt.ArrayLike) -> Tabu
     log_tpr = np.zeros_like(_GRID)
     for epsilon, delta in zip(np.ravel(epsilons), np.ravel(deltas), strict=True):
         if delta < 1:
-            found = PointTradeOff(float(epsilon), float(delta)).log_power(_GRID)
-            log_tpr = np.minimum(log_tpr, found)
+            log_power = PointTradeOff(float(epsilon), float(delta)).log_power(_GRID)
+            log_tpr = np.minimum(log_tpr, log_power)
     return TabulatedTradeOff(_GRID, log_tpr, _GRID, log_tpr)
 
 

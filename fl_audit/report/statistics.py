@@ -23,7 +23,7 @@ from fl_audit.attacks.threat_models import THREAT_MODELS
 from fl_audit.errors import InputError
 from fl_audit.estimators import AndersonDarling, AuditResult, Estimate, anderson_darling, estimate
 from fl_audit.estimators.null import Null
-from fl_audit.estimators.result import WHATEVER_LAW
+from fl_audit.estimators.result import WHATEVER_DISTRIBUTION
 from fl_audit.estimators.roc.summary import FoundAtRate, found_at_known_rates
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.formats.run_record import LiveRecord
@@ -236,7 +236,7 @@ def _efficiency(
     knows = knows_rounds(made.threat_model)
     bound = bounds.against(knows)
     provable = most_provable(bound, made.num_included, delta, confidence)
-    proven, method = _proven(made, WHATEVER_LAW)
+    proven, method = _proven(made, WHATEVER_DISTRIBUTION)
     gaussian = None
     if provable is not None and provable.gaussian is not None:
         by_gaussian = _proven(made, ("Gaussian mechanisms",))

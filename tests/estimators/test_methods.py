@@ -18,7 +18,7 @@ from fl_audit.estimators import (
     remove_method,
     valid_methods,
 )
-from fl_audit.estimators.result import METHOD_GROUPS, WHATEVER_LAW, Kind, ValidFor
+from fl_audit.estimators.result import METHOD_GROUPS, WHATEVER_DISTRIBUTION, Kind, ValidFor
 from fl_audit.estimators.setting import NotApplicableError
 
 SETTING = AuditSetting(CanaryScores([0.5, 1.0], [0.0, 0.25]), 1e-5, 0.95)
@@ -42,7 +42,7 @@ def test_only_lower_bounds_for_any_mechanism_are_valid():
     assert valid_methods() == ("threshold_valid", "one_run_valid")
     for kind, valid_for in itertools.product(get_args(Kind), (None, *get_args(ValidFor))):
         method = Method("toy", lambda _: made(), kind, valid_for)
-        assert method.is_valid == (kind == "lower_bound" and valid_for in WHATEVER_LAW)
+        assert method.is_valid == (kind == "lower_bound" and valid_for in WHATEVER_DISTRIBUTION)
 
 
 def test_methods_that_guess_about_coins_leave_a_fixed_half_alone():

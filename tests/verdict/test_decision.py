@@ -23,7 +23,7 @@ from fl_audit.estimators import (
 )
 from fl_audit.estimators.known_mechanisms import gaussian, randomised_response
 from fl_audit.estimators.null import Null
-from fl_audit.estimators.result import WHATEVER_LAW
+from fl_audit.estimators.result import WHATEVER_DISTRIBUTION
 from fl_audit.number_words import lower_bound_text
 from fl_audit.verdict import Claim, ClaimTests, ScoredStatistic, reach_verdict, separation
 from fl_audit.verdict.claim_tests import p_value
@@ -53,7 +53,7 @@ def test_the_valid_methods_are_those_that_claim_to_hold_whatever_the_law():
     at = released(gaussian(1.0, DELTA, 1000), 100, seed=1)
     result = estimate(at.scores, delta=DELTA, dim=1000)
     assert not result.left_out
-    claiming = [made.method for made in result.estimates if made.valid_for in WHATEVER_LAW]
+    claiming = [made.method for made in result.estimates if made.valid_for in WHATEVER_DISTRIBUTION]
     assert claiming == list(valid_methods())
     assert {made.method for made in result.estimates} == set(METHODS)
 

@@ -162,7 +162,7 @@ class StrengthRows:
     moments: FloatArray
 
     @classmethod
-    def of(
+    def from_likelihood(
         cls, prior: BetaStrength, strength: FloatArray, likelihood: FloatArray
     ) -> "StrengthRows":
         """The rows for likelihoods and strengths, both of shape (i, k)."""
@@ -230,8 +230,8 @@ _SHRUNK_ERROR = 1e-5
 _MOST_POINTS = 500
 """The number of points from which on a grid is not split further in one direction."""
 _NEGLIGIBLE = math.exp(-30)
-_DEVIATIONS = 7.5
-"""The end of the grid in deviations of epsilon's prior, unless the counts reach further."""
+_STDDEVS = 7.5
+"""The end of the grid in standard deviations of epsilon's prior, if counts reach no further."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,7 +278,7 @@ def grid_posterior(counts: ChallengeCounts, delta: float, prior: Prior) -> GridP
       delta: The delta of differential privacy, in [0, 1).
       prior: Prior of epsilon and s.
     """
-    largest = _DEVIATIONS * math.sqrt(prior.epsilon_variance)
+    largest = _STDDEVS * math.sqrt(prior.epsilon_variance)
     while True:
         posterior = _on_grid(RegionMass(counts, delta, largest), prior, largest)
         density = posterior.epsilon.density
@@ -323,7 +323,7 @@ def _evaluate(
     log_values = np.concatenate([np.where(shrunk < column, log_values, log_full), log_full], axis=1)
     strength = np.concatenate([np.minimum(shrunk / column, 1.0), np.ones_like(column)], axis=1)
     height = np.max(log_values, axis=1, keepdims=True)
-    rows = StrengthRows.of(prior.strength, strength, np.exp(log_values - height))
+    rows = StrengthRows.from_likelihood(prior.strength, strength, np.exp(log_values - height))
     with np.errstate(divide="ignore"):
         log_total = np.log(rows.totals) + height[:, 0]
     return GridPosterior(_normalised(epsilon, prior.epsilon_logpdf(epsilon) + log_total), rows)

@@ -72,7 +72,7 @@ class Coordinates:
         self.correlation: IntArray = free + np.arange(2 if correlated else 0)
         """The columns of tau and rho's share of its largest value, if any."""
 
-    def of(self, parameters: Parameters) -> FloatArray:
+    def at(self, parameters: Parameters) -> FloatArray:
         """The coordinates of parameters with rho = 0, float64 of shape (c, d)."""
         columns = [np.log(parameters.epsilon)]
         if self._free_strength:
@@ -401,7 +401,7 @@ class _Chain:
         """Find parameters under which each base has error rates of positive weight."""
         rates = self._model.draw(self._rng, self._settings.chains, _START_POINTS)
         start = find_start(rates, self._delta, prior.strength, self._rng)
-        self.position = self._coordinates.of(start.parameters)
+        self.position = self._coordinates.at(start.parameters)
         self._rates = start.rates
         self._log_prior = self._coordinates.log_prior(self.position)
         self._privacy = LearnedStep(self._coordinates.privacy)

@@ -271,7 +271,8 @@ def alpha_prior(name: str) -> BetaStrength | FixedStrength:
 
 
 _SPREADS = np.array([0.0, 0.3, 1.0, 3.0])
-"""Multiples of the prior deviation: auxiliary rates spread as far as such a tau makes likely."""
+"""Multiples of the prior standard deviation: auxiliary rates spread as far as such a tau makes
+likely."""
 _NARROW = 6.0
 """A factor: some spread as little as so many times the counts would, as a negative tau does."""
 
@@ -377,7 +378,7 @@ class CorrelatedCounts:
 
     def largest_rho(self, tau: FloatArray) -> FloatArray:
         """The bound on |rho| that keeps all covariances of equation 7 definite, of shape (c,)."""
-        a0, a1 = self._relative_deviations(tau)
+        a0, a1 = self._relative_stddevs(tau)
         return np.asarray(np.min(a0 * a1, axis=1))
 
     def draw(self, rng: np.random.Generator, chains: int, points: int) -> ErrorRates:
@@ -392,7 +393,7 @@ class CorrelatedCounts:
 
     def log_weights(self, rates: ErrorRates, correlations: Correlations) -> FloatArray:
         """Log of the bivariate normal density over the mixture's."""
-        a0, a1 = (v[:, :, None] for v in self._relative_deviations(correlations.tau))
+        a0, a1 = (v[:, :, None] for v in self._relative_stddevs(correlations.tau))
         spread0 = rates.alpha * (1 - rates.alpha)
         spread1 = rates.beta * (1 - rates.beta)
         x = ((self._fp / self._n0)[:, None] - rates.alpha) / (np.sqrt(spread0) * a0)
@@ -414,8 +415,8 @@ class CorrelatedCounts:
         ]  # fmt: skip
         return np.asarray(np.logaddexp.reduce(terms))
 
-    def _relative_deviations(self, tau: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The deviations a0 and a1, each of shape (c, n)."""
+    def _relative_stddevs(self, tau: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The relative standard deviations a0 and a1, each of shape (c, n)."""
         tau = tau[:, None]
         a0, a1 = (np.sqrt(1 / n + (1 - 1 / n) * tau) for n in (self._n0, self._n1))
         return a0, a1

@@ -63,7 +63,7 @@ def posterior(
     True
     """
     check_confidence(confidence)
-    found = full_posterior(
+    return full_posterior(
         counts,
         delta,
         method=method,
@@ -71,8 +71,7 @@ def posterior(
         prior=prior,
         settings=settings,
         seed=seed,
-    )
-    return found.summary(confidence)
+    ).summary(confidence)
 
 
 def full_posterior(

@@ -194,7 +194,7 @@ def boundary_density(counts: ChallengeCounts, epsilon: FloatArray, delta: float)
     by_epsilon = np.full(epsilon.shape, -np.inf)
     by_delta = np.full(epsilon.shape, -np.inf)
     for first, second in (right, right[::-1], wrong, wrong[::-1]):
-        piece = _Piece.of(first, second, epsilon, delta).integrate()
+        piece = _Piece.between(first, second, epsilon, delta).integrate()
         by_epsilon = np.logaddexp(by_epsilon, piece.by_epsilon)
         by_delta = np.logaddexp(by_delta, piece.by_delta)
     return BoundaryDensity(by_epsilon, by_delta)
@@ -228,7 +228,7 @@ class _Piece:
     slope: FloatArray
 
     @classmethod
-    def of(cls, x: _Rates, y: _Rates, epsilon: FloatArray, delta: float) -> "_Piece":
+    def between(cls, x: _Rates, y: _Rates, epsilon: FloatArray, delta: float) -> "_Piece":
         c = 1 - delta
         a0, b0 = (rates.errors[:, None] for rates in (x, y))
         a1, b1 = ((rates.trials - rates.errors)[:, None] for rates in (x, y))
@@ -405,7 +405,7 @@ def cell_masses(log_density: FloatArray) -> FloatArray:
 
 _BEYOND = 40.0
 """The tables reach this far beyond the largest epsilon: the rest is e^-40 of it."""
-_STEPS_PER_DEVIATION = 8
+_STEPS_PER_STDDEV = 8
 _MOST_STEPS = 64
 _CHUNK = 1_000_000
 """The size of the largest array of bases by epsilons by shrunk epsilons."""
@@ -519,7 +519,7 @@ def _delta_steps(counts: ChallengeCounts, delta: float) -> int:
     if delta == 0:
         return 0
     most = float(max(np.max(counts.n0), np.max(counts.n1)))
-    return min(4 + math.ceil(_STEPS_PER_DEVIATION * delta * math.sqrt(most)), _MOST_STEPS)
+    return min(4 + math.ceil(_STEPS_PER_STDDEV * delta * math.sqrt(most)), _MOST_STEPS)
 
 
 def _mean_shift(by_delta: FloatArray, delta: float) -> FloatArray:

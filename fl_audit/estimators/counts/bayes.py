@@ -12,7 +12,7 @@ from fl_audit.array_types import FloatArray
 from fl_audit.estimators.counts.intervals import (
     ConfusionCounts,
     EpsilonPosterior,
-    RateLaws,
+    RateDistributions,
     corner_mass,
 )
 from fl_audit.estimators.result import Estimate
@@ -82,15 +82,15 @@ class RocCounts:
             true_negatives=self.non_members - false_positives,
         )
 
-    def fnr(self, indices: Indices) -> RateLaws:
+    def fnr(self, indices: Indices) -> RateDistributions:
         """The posteriors of the false negative rates at some thresholds."""
         errors = self.false_negatives[indices]
-        return RateLaws.jeffreys(errors, self.members - errors)
+        return RateDistributions.jeffreys(errors, self.members - errors)
 
-    def fpr(self, indices: Indices) -> RateLaws:
+    def fpr(self, indices: Indices) -> RateDistributions:
         """The posteriors of the false positive rates at some thresholds."""
         errors = self.false_positives[indices]
-        return RateLaws.jeffreys(errors, self.non_members - errors)
+        return RateDistributions.jeffreys(errors, self.non_members - errors)
 
 
 @dataclass(frozen=True)

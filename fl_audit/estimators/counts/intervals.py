@@ -130,7 +130,7 @@ _WEIGHTS = _W * 3 * (1 - _U**2) / 4
 
 
 @dataclass(frozen=True, eq=False)
-class RateLaws:
+class RateDistributions:
     """Beta distributions of error rates, and where their mass lies.
 
     Attributes:
@@ -142,7 +142,7 @@ class RateLaws:
     rows: FloatArray
 
     @classmethod
-    def jeffreys(cls, errors: npt.ArrayLike, right: npt.ArrayLike) -> "RateLaws":
+    def jeffreys(cls, errors: npt.ArrayLike, right: npt.ArrayLike) -> "RateDistributions":
         """The posteriors Beta(errors + 1/2, right + 1/2) under Jeffreys priors, equation 2."""
         shapes = np.stack([np.atleast_1d(errors), np.atleast_1d(right)]) + 0.5
         return cls(np.concatenate([shapes, beta_quantile(shapes, shapes[::-1], _CUT)]))
@@ -168,20 +168,22 @@ class RateLaws:
         return np.asarray(self.rows[3])
 
     @property
-    def opposite(self) -> "RateLaws":
+    def opposite(self) -> "RateDistributions":
         """The distributions of one minus the rates."""
-        return RateLaws(self.rows[[1, 0, 3, 2]])
+        return RateDistributions(self.rows[[1, 0, 3, 2]])
 
-    def __getitem__(self, laws: npt.NDArray[np.intp]) -> "RateLaws":
+    def __getitem__(self, indices: npt.NDArray[np.intp]) -> "RateDistributions":
         """Some of the distributions."""
-        return RateLaws(self.rows[:, laws])
+        return RateDistributions(self.rows[:, indices])
 
-    def then(self, other: "RateLaws") -> "RateLaws":
+    def then(self, other: "RateDistributions") -> "RateDistributions":
         """These distributions followed by the others."""
-        return RateLaws(np.concatenate([self.rows, other.rows], axis=1))
+        return RateDistributions(np.concatenate([self.rows, other.rows], axis=1))
 
 
-def corner_mass(x: RateLaws, y: RateLaws, delta: float, epsilon: FloatArray) -> FloatArray:
+def corner_mass(
+    x: RateDistributions, y: RateDistributions, delta: float, epsilon: FloatArray
+) -> FloatArray:
     """P((1 - delta - X) / Y > e^epsilon or (1 - delta - Y) / X > e^epsilon), row by row.
 
     The mass falls as X or Y grows in distribution, that is with more errors among as many guesses.
@@ -206,7 +208,9 @@ def corner_mass(x: RateLaws, y: RateLaws, delta: float, epsilon: FloatArray) -> 
     return np.asarray(np.clip(below[:m] * below[m:] + mass[:m] + mass[m:], 0.0, 1.0))
 
 
-def corner_density(x: RateLaws, y: RateLaws, delta: float, epsilon: FloatArray) -> FloatArray:
+def corner_density(
+    x: RateDistributions, y: RateDistributions, delta: float, epsilon: FloatArray
+) -> FloatArray:
     """Minus the derivative of `corner_mass` with respect to epsilon.
 
     Each wing's boundary x = t(y) = (1 - delta - y) e^-epsilon recedes at the speed t, so its part
@@ -246,8 +250,8 @@ class _Wings:
       end: Points from which on the outer density or inner cdf is 0, float64 of shape (2 m,).
     """
 
-    outer: RateLaws
-    inner: RateLaws
+    outer: RateDistributions
+    inner: RateDistributions
     delta: float
     epsilon: FloatArray
     crossing: FloatArray
@@ -255,7 +259,9 @@ class _Wings:
     end: FloatArray
 
     @classmethod
-    def between(cls, x: RateLaws, y: RateLaws, delta: float, epsilon: FloatArray) -> "_Wings":
+    def between(
+        cls, x: RateDistributions, y: RateDistributions, delta: float, epsilon: FloatArray
+    ) -> "_Wings":
         outer, inner = y.then(x), x.then(y)
         epsilon = np.concatenate([epsilon, epsilon])
         crossing = (1 - delta) * special.expit(-epsilon)
@@ -324,15 +330,15 @@ class EpsilonPosterior:
 
     counts: ConfusionCounts
     delta: float
-    _fnr: RateLaws = field(init=False, repr=False, compare=False)
-    _fpr: RateLaws = field(init=False, repr=False, compare=False)
+    _fnr: RateDistributions = field(init=False, repr=False, compare=False)
+    _fpr: RateDistributions = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Check delta, and find where the rates' mass lies."""
         check_delta(self.delta)
         counts = self.counts
-        fnr = RateLaws.jeffreys(counts.false_negatives, counts.true_positives)
-        fpr = RateLaws.jeffreys(counts.false_positives, counts.true_negatives)
+        fnr = RateDistributions.jeffreys(counts.false_negatives, counts.true_positives)
+        fpr = RateDistributions.jeffreys(counts.false_positives, counts.true_negatives)
         object.__setattr__(self, "_fnr", fnr)
         object.__setattr__(self, "_fpr", fpr)
 
@@ -406,7 +412,9 @@ class EpsilonPosterior:
 
     def _over_corners(
         self,
-        of_corner: Callable[[RateLaws, RateLaws, float, FloatArray], FloatArray],
+        corner_function: Callable[
+            [RateDistributions, RateDistributions, float, FloatArray], FloatArray
+        ],
         epsilon: npt.ArrayLike,
     ) -> FloatArray:
         """The sum over both corners outside the privacy region, at each epsilon."""
@@ -418,7 +426,7 @@ class EpsilonPosterior:
         # Four wings of one table share a call, as they share its overhead.
         rows = np.zeros(len(flat), dtype=np.intp)
         fnr, fpr = self._fnr[rows], self._fpr[rows]
-        both = of_corner(
+        both = corner_function(
             fnr.then(fnr.opposite),
             fpr.then(fpr.opposite),
             self.delta,

@@ -42,7 +42,8 @@ def in_units(setting: AuditSetting) -> tuple[CanaryScores, float]:
 # The epsilon of two Gaussians over all regions, not only those that a threshold cuts off.
 #
 # The best region for an attacker is where the log likelihood ratio exceeds epsilon (Neyman and
-# Pearson). Between Gaussians of unequal deviations it is an interval or the outside of one.
+# Pearson). Between Gaussians of unequal standard deviations it is an interval or the outside of
+# one.
 
 
 def epsilon_over_all_regions(first: Gaussian, second: Gaussian, delta: float) -> float:
@@ -50,8 +51,8 @@ def epsilon_over_all_regions(first: Gaussian, second: Gaussian, delta: float) ->
 
     It solves max over both orders of P(L > epsilon) - e^epsilon Q(L > epsilon) = delta, where L =
     log(p / q) (Steinke 2022, "Composition of differential privacy", arXiv:2210.00597, Prop. 7).
-    With equal deviations it is the analytic Gaussian mechanism of Balle & Wang (2018). It is
-    infinite where delta is 0 or a deviation is 0, unless the distributions are equal.
+    With equal standard deviations it is the analytic Gaussian mechanism of Balle & Wang (2018). It
+    is infinite where delta is 0 or a standard deviation is 0, unless the distributions are equal.
 
     Args:
       first: Distribution of the scores on one side; the order of the two does not matter.
@@ -77,8 +78,8 @@ def some_region_exceeds(first: Gaussian, second: Gaussian, epsilon: float, delta
     """Whether two different Gaussians are not (epsilon, delta)-indistinguishable.
 
     Args:
-      first: Law of the scores on one side, with a deviation above 0.
-      second: Law of the scores on the other side, with a deviation above 0.
+      first: Distribution of the scores on one side, with a standard deviation above 0.
+      second: Distribution of the scores on the other side, with a standard deviation above 0.
       epsilon: The epsilon of differential privacy, at least 0.
       delta: The delta of differential privacy, in (0, 1).
     """
@@ -86,7 +87,7 @@ def some_region_exceeds(first: Gaussian, second: Gaussian, epsilon: float, delta
 
 
 def _both_orders(first: Gaussian, second: Gaussian) -> "list[_LikelihoodRatio]":
-    """The ratios to test, of which equal deviations need one: the other is its mirror image."""
+    """The ratios to test; with equal standard deviations one, as the other is its mirror image."""
     orders = [(first, second), (second, first)][: 1 if first.std == second.std else 2]
     return [_LikelihoodRatio.between(*order) for order in orders]
 
@@ -105,7 +106,7 @@ class _LikelihoodRatio:
     def between(cls, p: Gaussian, q: Gaussian) -> "_LikelihoodRatio":
         """The ratio of p to q, in units that make p the standard normal distribution."""
         mean, std = (q.mean - p.mean) / p.std, q.std / p.std
-        # (1 - std)(1 + std), not 1 - std^2: nearly equal deviations must not cancel.
+        # (1 - std)(1 + std), not 1 - std^2: nearly equal standard deviations must not cancel.
         square = (1 - std) * (1 + std) / (2 * std**2)
         return cls(square, -mean / std**2, (mean / std) ** 2 / 2 + math.log(std), mean, std)
 
@@ -189,9 +190,9 @@ def epsilon_of_laws(null: Law, alternative: Law, delta: float) -> BestThreshold:
     F0(a)))), never below 0, exact to about 1e-9 relative. Andrew et al. (2023), section 4.
 
     With delta 0 and continuous distributions the supremum lies in the tails: infinite, unless both
-    are Gaussian with one deviation and the alternative's mean is not the larger one. A deviation of
-    0 is a point mass: wherever it is distinguished from the other distribution without error,
-    epsilon is infinite.
+    are Gaussian with one standard deviation and the alternative's mean is not the larger one. A
+    standard deviation of 0 is a point mass: wherever it is distinguished from the other
+    distribution without error, epsilon is infinite.
 
     Args:
       null: F0, the distribution of an excluded canary's score.
@@ -285,9 +286,9 @@ def _zoom(
     for _ in range(9):
         points = left[:, None] + (right - left)[:, None] * steps
         best = np.argmax(objective(points.ravel()).reshape(points.shape), axis=1)
-        found = points[rows, best]
+        peaks = points[rows, best]
         left, right = points[rows, np.maximum(best - 1, 0)], points[rows, np.minimum(best + 1, 20)]
-    return np.asarray(found)
+    return np.asarray(peaks)
 
 
 # The Anderson-Darling statistic: how far a sample is from any Gaussian.
@@ -310,11 +311,11 @@ class AndersonDarling:
 
 
 def anderson_darling(values: npt.ArrayLike) -> AndersonDarling:
-    """The Anderson-Darling statistic for normality with mean and deviation estimated.
+    """The Anderson-Darling statistic for normality with mean and standard deviation estimated.
 
     The test is case 3 of Stephens (1974), "EDF statistics for goodness of fit", with his correction
-    of the critical values for sample size; Andrew et al. (2023), Table 4. The deviation here is the
-    sample one (ddof=1), as in that test.
+    of the critical values for sample size; Andrew et al. (2023), Table 4. The standard deviation
+    here is the sample one (ddof=1), as in that test.
 
     Args:
       values: Finite scores, not all equal, float64 of shape (n,) with n >= 3.

@@ -111,7 +111,7 @@ def _epsilon_of_shift(shift: float, delta: float) -> float:
     return epsilon_over_all_regions(Gaussian(0.0, 1.0), Gaussian(shift, 1.0), delta)
 
 
-# Gaussian differential privacy from scores: mu, the distance of two Gaussians in deviations.
+# Gaussian differential privacy from scores: mu, the standardized distance of two Gaussians.
 #
 # Dong, Roth & Su (2022), "Gaussian Differential Privacy", arXiv:1905.02383: a mechanism is mu-GDP
 # if no attack tells two neighbouring inputs apart better than N(0, 1) and N(mu, 1) can be told
@@ -126,12 +126,13 @@ leaves the range of floats.
 
 @dataclass(frozen=True)
 class _FittedMu:
-    """The distance mu of the means in deviations.
+    """The distance mu of the means in standard deviations.
 
     Attributes:
-      mu: The distance, of either sign, infinite if there is one but no deviation.
-      standard_error: Standard error of mu; None where mu is infinite or there is no deviation.
-      std: The deviation that both distributions are taken to have.
+      mu: The distance, of either sign, infinite if there is one but no standard deviation.
+      standard_error: Standard error of mu; None where mu is infinite or there is no standard
+        deviation.
+      std: The standard deviation that both distributions are taken to have.
       std_ratio: Deviation of the included scores in units of the null's; None if that is 0.
     """
 
@@ -142,13 +143,13 @@ class _FittedMu:
 
 
 def gdp_fit(setting: AuditSetting) -> Estimate:
-    """Epsilon of N(0, 1) against N(mu, 1), with mu the distance of the mean scores in deviations.
+    """Epsilon of N(0, 1) against N(mu, 1), with mu the standardized distance of the mean scores.
 
-    mu = (mean included score - mean under the null) / deviation, and epsilon is that of the
+    mu = (mean included score - mean under the null) / std, and epsilon is that of the
     Gaussian mechanism with noise multiplier 1 / mu (Dong, Roth & Su 2022, corollary 2.13), 0 if mu
-    is not positive. Both distributions are taken to have one deviation: under the closed-form null
-    the null's, else the pooled one. `gaussian_fit` allows two; where they differ no mu-GDP curve
-    fits, and `std_ratio` in the details is far from 1.
+    is not positive. Both distributions are taken to have one standard deviation: under the
+    closed-form null the null's, else the pooled one. `gaussian_fit` allows two; where they differ
+    no mu-GDP curve fits, and `std_ratio` in the details is far from 1.
 
     The standard error of mu is that of the delta method for Gaussian scores: its square is 1 / n1
     under the closed-form null, else 1 / n1 + 1 / n0 + mu^2 / (2 (n1 + n0 - 2)).

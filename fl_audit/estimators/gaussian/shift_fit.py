@@ -28,7 +28,8 @@ _LARGEST_COSINE = 1 - 1e-6
 """A cosine beyond this may have been rounded to 1, which has no finite place in the null."""
 
 
-# Scores in deviations of a known null distribution: N(0, 1), or the largest of several such values.
+# Scores in standard deviations of a known null distribution: N(0, 1), or the largest of several
+# such values.
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,24 +59,24 @@ def standard_scores(scores: CanaryScores, null: NullTail) -> StandardScores | No
       null: What is known of excluded scores.
 
     Returns:
-      The scores in deviations; None for a null that is of no known kind.
+      The scores in standard deviations; None for a null that is of no known kind.
     """
     scaled = null if isinstance(null, ScaledNull) else ScaledNull(null, 1.0)
-    of_rounds = scaled.of
-    rounds = of_rounds.rounds if isinstance(of_rounds, LargestOfRoundsNull) else (of_rounds,)
-    one = rounds[0]
-    if not isinstance(one, GaussianCanaryNull | SignCanaryNull):
+    tail = scaled.of
+    rounds = tail.rounds if isinstance(tail, LargestOfRoundsNull) else (tail,)
+    null_of_round = rounds[0]
+    if not isinstance(null_of_round, GaussianCanaryNull | SignCanaryNull):
         return None
-    law = ExactCosine(one.dim)
+    cosine = ExactCosine(null_of_round.dim)
     included, excluded = (
-        _normal_scores(part / scaled.scale, law) for part in (scores.included, scores.excluded)
+        _normal_scores(part / scaled.scale, cosine) for part in (scores.included, scores.excluded)
     )
     return StandardScores(included, excluded, len(rounds))
 
 
-def _normal_scores(cosines: FloatArray, law: ExactCosine) -> FloatArray:
+def _normal_scores(cosines: FloatArray, cosine: ExactCosine) -> FloatArray:
     size = np.minimum(np.abs(cosines), _LARGEST_COSINE)
-    return np.asarray(np.copysign(special.ndtri_exp(law.logsf(size)), cosines))
+    return np.asarray(np.copysign(special.ndtri_exp(cosine.logsf(size)), cosines))
 
 
 # The largest of several Gaussian scores, one of which may be shifted: its epsilon.
@@ -105,7 +106,7 @@ def epsilon_of_largest(rounds: float, shift: float, delta: float) -> float:
 
     Args:
       rounds: The number K of scores, at least 1; need not be whole.
-      shift: The shift m of the one in deviations; 0 or below gives 0.
+      shift: The shift m of the one in standard deviations; 0 or below gives 0.
       delta: The delta of differential privacy, in [0, 1).
 
     >>> round(epsilon_of_largest(1, 1.0, 1e-5), 2)  # Balle & Wang, as of the Gaussian mechanism
@@ -171,24 +172,24 @@ def _log_sf(x: float, rounds: float, shift: float) -> float:
 # Likelihoods of the shift of included scores, with everything else maximised out (profiles).
 
 
-_STEPS_PER_DEVIATION = 128
+_STEPS_PER_STDDEV = 128
 """Steps that more scores than `_MOST_EXACT` are rounded to, so that a million take no longer."""
 
 _MOST_EXACT = 4096
 """The number of scores up to which they are taken as they are."""
 
 _LARGEST_LOG = 12.0
-"""Logarithm of the largest ratio of deviations that a fit allows."""
+"""Logarithm of the largest ratio of standard deviations that a fit allows."""
 
 
 @dataclass(frozen=True)
-class ShiftedLaw:
+class ShiftedDistribution:
     """A distribution of included scores.
 
     Attributes:
-      shift: Distance of an included canary's score from the null's mean, in deviations; the mean
-        of these distances where canaries differ.
-      spread: The deviation of an included score in units of the null's.
+      shift: Distance of an included canary's score from the null's mean, in standard deviations;
+        the mean of these distances where canaries differ.
+      spread: The standard deviation of an included score in units of the null's.
       rounds: The number of scores that one is the largest of; 1 for a single one.
     """
 
@@ -202,17 +203,17 @@ class ShiftLikelihood(Protocol):
 
     Attributes:
       least: The least shift that the distribution allows.
-      has_no_spread: Whether the scores are too much alike for a deviation, so that any shift is
-        possible.
+      has_no_spread: Whether the scores are too much alike for a standard deviation, so that any
+        shift is possible.
     """
 
     least: float
     has_no_spread: bool
 
-    def best(self) -> ShiftedLaw:
+    def best(self) -> ShiftedDistribution:
         """The distribution of the largest likelihood."""
 
-    def profile(self, shift: float) -> tuple[float, ShiftedLaw]:
+    def profile(self, shift: float) -> tuple[float, ShiftedDistribution]:
         """The largest log-likelihood of any distribution with this shift, and that distribution."""
 
 
@@ -227,20 +228,20 @@ class KnownNull:
     has_no_spread = False
 
     def __init__(self, included: FloatArray) -> None:
-        """Takes the scores of included canaries in deviations of the null, of shape (n1,)."""
+        """Takes included scores in standard deviations of the null, of shape (n1,)."""
         self._num = len(included)
         self._mean, self._variance = float(np.mean(included)), float(np.var(included))
 
-    def best(self) -> ShiftedLaw:
-        """The mean, and the deviation about it if that is above 1."""
+    def best(self) -> ShiftedDistribution:
+        """The mean, and the standard deviation about it if that is above 1."""
         return self.profile(self._mean)[1]
 
-    def profile(self, shift: float) -> tuple[float, ShiftedLaw]:
+    def profile(self, shift: float) -> tuple[float, ShiftedDistribution]:
         """See `ShiftLikelihood.profile`."""
         square = self._variance + (shift - self._mean) ** 2
         spread = max(square, 1.0)
         log_likelihood = -0.5 * self._num * (math.log(spread) + square / spread)
-        return log_likelihood, ShiftedLaw(shift, math.sqrt(spread), 1)
+        return log_likelihood, ShiftedDistribution(shift, math.sqrt(spread), 1)
 
 
 class LargestOfRounds:
@@ -254,18 +255,18 @@ class LargestOfRounds:
     has_no_spread = False
 
     def __init__(self, scores: StandardScores) -> None:
-        """Takes scores in deviations of the null of one round."""
-        self._included = _Counted.of(scores.included)
-        self._excluded = _Counted.of(scores.excluded)
+        """Takes scores in standard deviations of the null of one round."""
+        self._included = _Counted.from_scores(scores.included)
+        self._excluded = _Counted.from_scores(scores.excluded)
         most = math.log(scores.rounds)
         fewest = 1e-6 if len(scores.excluded) else most
         self._bounds = ((fewest, most), (0.0, _LARGEST_LOG))
         self._mean = max(float(np.mean(scores.included)), 0.0)
         self._starts: tuple[tuple[float, float], ...] = ((most, 0.0),)
 
-    def best(self) -> ShiftedLaw:
+    def best(self) -> ShiftedDistribution:
         """The best of three starts: a shift near 0, a small one, and the mean score."""
-        found = [
+        minima = [
             _minimum(
                 lambda p: -self._log_likelihood(*map(float, p)),
                 (start, *self._starts[0]),
@@ -273,18 +274,18 @@ class LargestOfRounds:
             )
             for start in (0.1, 2.0, self._mean)
         ]
-        shift, *nuisance = min(found, key=lambda one: one[1])[0]
+        shift, *nuisance = min(minima, key=lambda minimum: minimum[1])[0]
         self._starts = ((float(nuisance[0]), float(nuisance[1])), self._starts[0])
         return self.profile(float(shift))[1]
 
-    def profile(self, shift: float) -> tuple[float, ShiftedLaw]:
+    def profile(self, shift: float) -> tuple[float, ShiftedDistribution]:
         """See `ShiftLikelihood.profile`."""
-        found = [
+        minima = [
             _minimum(lambda p: -self._log_likelihood(shift, *map(float, p)), start, self._bounds)
             for start in self._starts
         ]
-        point, least = min(found, key=lambda one: one[1])
-        return -least, ShiftedLaw(shift, math.exp(point[1]), math.exp(point[0]))
+        point, least = min(minima, key=lambda minimum: minimum[1])
+        return -least, ShiftedDistribution(shift, math.exp(point[1]), math.exp(point[0]))
 
     def _log_likelihood(self, shift: float, log_rounds: float, log_spread: float) -> float:
         """The logarithm of the densities K p(x) Phi(x)^(K - 1) and of those with one shifted."""
@@ -293,18 +294,18 @@ class LargestOfRounds:
         own_leads = included.log_cdf - log_spread - 0.5 * own * own
         others_lead = math.log(rounds - 1) + included.log_density + special.log_ndtr(own)
         densities = (rounds - 2) * included.log_cdf + np.logaddexp(own_leads, others_lead)
-        of_excluded = log_rounds * excluded.counts.sum() + (rounds - 1) * (
+        excluded_term = log_rounds * excluded.counts.sum() + (rounds - 1) * (
             excluded.counts @ excluded.log_cdf
         )
-        return float(included.counts @ densities + of_excluded)
+        return float(included.counts @ densities + excluded_term)
 
 
 class UnknownNull:
     """Included scores N(a + m b, b^2) beside excluded ones N(a, (r b)^2) with r at most 1.
 
-    The unit of the shift is thus the deviation of the included scores, or of all if the excluded
-    ones spread as far: canaries whose shifts differ, and scores whose null is narrower, as that of
-    a maximum over rounds is, must not make the shift look larger.
+    The unit of the shift is thus the standard deviation of the included scores, or of all if the
+    excluded ones spread as far: canaries whose shifts differ, and scores whose null is narrower, as
+    that of a maximum over rounds is, must not make the shift look larger.
     """
 
     least = -math.inf
@@ -325,22 +326,22 @@ class UnknownNull:
         least = math.exp(-_LARGEST_LOG)
         self._start = (math.log(max(scale, least)), math.log(min(max(narrower, least), 1.0)))
 
-    def best(self) -> ShiftedLaw:
+    def best(self) -> ShiftedDistribution:
         """The distance of the means in the unit of the class."""
         log_scale, log_ratio = self._start
         shift = self._distance / math.exp(log_scale)
         if self.has_no_spread and self._distance != 0:
             shift = math.copysign(math.inf, self._distance)
-        return ShiftedLaw(shift, math.exp(-log_ratio), 1)
+        return ShiftedDistribution(shift, math.exp(-log_ratio), 1)
 
-    def profile(self, shift: float) -> tuple[float, ShiftedLaw]:
+    def profile(self, shift: float) -> tuple[float, ShiftedDistribution]:
         """See `ShiftLikelihood.profile`."""
         point, least = _minimum(
             lambda p: -self._log_likelihood(shift, *map(float, p)),
             self._start,
             ((-2 * _LARGEST_LOG, 2 * _LARGEST_LOG), (-_LARGEST_LOG, 0.0)),
         )
-        return -least, ShiftedLaw(shift, math.exp(-point[1]), 1)
+        return -least, ShiftedDistribution(shift, math.exp(-point[1]), 1)
 
     def _log_likelihood(self, shift: float, log_scale: float, log_ratio: float) -> float:
         scale, narrow = math.exp(log_scale), math.exp(log_scale + log_ratio)
@@ -371,12 +372,12 @@ class _Counted:
     log_density: FloatArray
 
     @classmethod
-    def of(cls, scores: FloatArray) -> "_Counted":
+    def from_scores(cls, scores: FloatArray) -> "_Counted":
         """Counts scores; of many, after rounding."""
         values, counts = np.unique(scores, return_counts=True)
         if len(scores) > _MOST_EXACT:
-            steps, counts = np.unique(np.round(scores * _STEPS_PER_DEVIATION), return_counts=True)
-            values = steps / _STEPS_PER_DEVIATION
+            steps, counts = np.unique(np.round(scores * _STEPS_PER_STDDEV), return_counts=True)
+            values = steps / _STEPS_PER_STDDEV
         log_cdf = np.asarray(special.log_ndtr(values))
         return cls(values, counts.astype(np.float64), log_cdf, -0.5 * values * values)
 
@@ -388,10 +389,10 @@ def _minimum(
 ) -> tuple[FloatArray, float]:
     """A local minimum of a smooth function in a box, and its value."""
     lows, highs = np.array(bounds).T
-    found = optimize.minimize(
+    optimum = optimize.minimize(
         function, np.clip(start, lows, highs), method="L-BFGS-B", bounds=bounds
     )
-    return np.asarray(found.x), float(found.fun)
+    return np.asarray(optimum.x), float(optimum.fun)
 
 
 # The method.
@@ -404,18 +405,19 @@ _LARGEST_STEP = 1e6
 def shift_fit(setting: AuditSetting) -> Estimate:
     """Epsilon of the null distribution against the null shifted by a maximum-likelihood shift.
 
-    Under a Gaussian mechanism a canary's cosine with an aggregate, in deviations of its null, is
-    N(0, 1), and N(m, 1) if the canary took part. A maximum over rounds is then the largest of K
-    such values, one of them shifted. Only m is fitted, and epsilon is that of the exact trade-off
-    of both distributions (`epsilon_of_mu`, `epsilon_of_largest`), so that no tail is extrapolated
-    from a fitted deviation. The interval is that of the profile likelihood ratio, with the critical
-    value that makes it Student's for one mean.
+    Under a Gaussian mechanism a canary's cosine with an aggregate, in standard deviations of its
+    null, is N(0, 1), and N(m, 1) if the canary took part. A maximum over rounds is then the largest
+    of K such values, one of them shifted. Only m is fitted, and epsilon is that of the exact
+    trade-off of both distributions (`epsilon_of_mu`, `epsilon_of_largest`), so that no tail is
+    extrapolated from a fitted standard deviation. The interval is that of the profile likelihood
+    ratio, with the critical value that makes it Student's for one mean.
 
     Where shifts differ between canaries m is their mean and their spread widens the interval alone.
     As no canary's shift exceeds 1 / noise multiplier, neither does m.
 
     Without a known null that the excluded scores do not refute, both groups are Gaussian with
-    unknown means, and the unit of m is the deviation of the included scores (`UnknownNull`).
+    unknown means, and the unit of m is the standard deviation of the included scores
+    (`UnknownNull`).
 
     Raises:
       NotApplicableError: If there are fewer than 2 included scores, or, without a known null, fewer
@@ -426,7 +428,7 @@ def shift_fit(setting: AuditSetting) -> Estimate:
     likelihood = _likelihood(setting, known)
     best = likelihood.best()
     ends = _interval(likelihood, best, _critical(setting))
-    epsilons = [_epsilon(law, setting.delta) for law in (ends[0], best, ends[1])]
+    epsilons = [_epsilon(shifted, setting.delta) for shifted in (ends[0], best, ends[1])]
     return Estimate(
         method="shift_fit",
         kind="interval",
@@ -475,7 +477,7 @@ def _critical(setting: AuditSetting) -> float:
     """The critical value of twice the log-likelihood ratio.
 
     It is n log(1 + t^2 / (n - 1)) with Student's t, by which the interval for the mean of n
-    Gaussian values of unknown deviation is exact; for large n the quantile of chi-square.
+    Gaussian values of unknown standard deviation is exact; for large n the quantile of chi-square.
     """
     freedom = setting.scores.num_included - 1
     t = float(special.stdtrit(freedom, (1 + setting.confidence) / 2))
@@ -483,8 +485,8 @@ def _critical(setting: AuditSetting) -> float:
 
 
 def _interval(
-    likelihood: ShiftLikelihood, best: ShiftedLaw, critical: float
-) -> tuple[ShiftedLaw, ShiftedLaw]:
+    likelihood: ShiftLikelihood, best: ShiftedDistribution, critical: float
+) -> tuple[ShiftedDistribution, ShiftedDistribution]:
     """The distributions with the least and the largest shift that the likelihood ratio allows."""
     if likelihood.has_no_spread:
         return replace(best, shift=0.0), replace(best, shift=math.inf)
@@ -508,11 +510,11 @@ def _end(excess: Callable[[float], float], start: float, step: float, least: flo
     return float(optimize.brentq(excess, near, far, rtol=1e-8, xtol=1e-8))
 
 
-def _epsilon(law: ShiftedLaw, delta: float) -> float:
-    shift = max(law.shift, 0.0)
-    if law.rounds == 1:
+def _epsilon(shifted: ShiftedDistribution, delta: float) -> float:
+    shift = max(shifted.shift, 0.0)
+    if shifted.rounds == 1:
         return epsilon_of_mu(shift, delta)
-    return epsilon_of_largest(law.rounds, shift, delta)
+    return epsilon_of_largest(shifted.rounds, shift, delta)
 
 
 def _assumption(known: StandardScores | None) -> str:
@@ -532,7 +534,9 @@ def _assumption(known: StandardScores | None) -> str:
     )
 
 
-def _details(best: ShiftedLaw, ends: tuple[ShiftedLaw, ShiftedLaw]) -> dict[str, Detail]:
+def _details(
+    best: ShiftedDistribution, ends: tuple[ShiftedDistribution, ShiftedDistribution]
+) -> dict[str, Detail]:
     return {
         "shift": best.shift,
         "shift_lower": ends[0].shift,

@@ -230,8 +230,8 @@ def largest_rejected(
     grid = np.linspace(0.0, limit, _TRIED + 1)
     for low, high in zip(grid[-2::-1], grid[:0:-1], strict=True):
         if p_value(float(low)) < alpha:
-            found = crossing_point(p_value, alpha, float(low), float(high), _XTOL)
-            return max(found - _TOLERANCE, float(low))
+            crossing = crossing_point(p_value, alpha, float(low), float(high), _XTOL)
+            return max(crossing - _TOLERANCE, float(low))
     return 0.0
 
 

@@ -262,8 +262,8 @@ def guesses_p_value(scores: CanaryScores, trade_off: TradeOff) -> float:
     for test in _candidates(scores, m, _PLANNED_LEVEL):
         share = test.level / _PLANNED_LEVEL
         if rejects(trade_off, m, test.guesses.total, test.guesses.correct, share * least):
-            found = f_dp_p_value(trade_off, m, test.guesses.total, test.guesses.correct)
-            least = min(least, found / share)
+            whole_p_value = f_dp_p_value(trade_off, m, test.guesses.total, test.guesses.correct)
+            least = min(least, whole_p_value / share)
     return least
 
 

@@ -117,9 +117,9 @@ class GuessOrder:
         """The right guesses of each number of guesses, int64 of shape (n,).
 
         Guesses from the top would all be right if everybody were included, whatever the scores. So
-        the share of included canaries beyond two deviations of fair coins is taken off them. A
-        bound holds with fewer right guesses than there were, and hardly any are taken off where
-        coins are fair.
+        the share of included canaries beyond two standard deviations of fair coins is taken off
+        them. A bound holds with fewer right guesses than there were, and hardly any are taken off
+        where coins are fair.
         """
         if self.where == "pairs":
             pairs = PairScores(scores.included, scores.excluded)
@@ -236,9 +236,9 @@ class _Mixture:
 
     def log_odds_included(self, x: FloatArray) -> FloatArray:
         """The log odds of being in the part that reaches farther up: (fits, samples, n)."""
-        one, other = self.halves.log_density(x)
-        reach, other_reach = self.halves.center + self.halves.scale
-        return np.where(reach <= other_reach, other - one, one - other)
+        first, second = self.halves.log_density(x)
+        first_reach, second_reach = self.halves.center + self.halves.scale
+        return np.where(first_reach <= second_reach, second - first, first - second)
 
 
 def pooled(scores: CanaryScores) -> FloatArray:
@@ -309,8 +309,8 @@ def _fits(x: FloatArray, is_normal: bool) -> _Mixture:
         np.array([[unit, unit], [unit, wide]]),
     )
     for _ in range(_STEPS):
-        one, other = halves.log_density(x)
-        share = special.expit(other - one)
+        first, second = halves.log_density(x)
+        share = special.expit(second - first)
         halves = halves.refitted(x, np.stack([1 - share, share]))
     return _Mixture(_sum(np.logaddexp(*halves.log_density(x)))[..., 0], halves)
 

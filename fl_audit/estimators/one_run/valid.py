@@ -218,8 +218,8 @@ def one_run_valid(setting: AuditSetting) -> Estimate:
     setting.require(included=2 if setting.scores.inclusion == "pairs" else 1, excluded=1)
     scores, level = setting.scores, 1 - setting.confidence
     plans = plans_of(scores, setting.delta, level)
-    found = [_tested(scores, plan, setting.delta, level) for plan in plans]
-    best = max(found, key=lambda one: one.epsilon)
+    bounds = [_tested(scores, plan, setting.delta, level) for plan in plans]
+    best = max(bounds, key=lambda bound: bound.epsilon)
     guesses = best.guesses if best.epsilon > 0 else Guesses(0, 0, 0)
     return Estimate(
         method="one_run_valid",
@@ -239,9 +239,9 @@ def one_run_valid(setting: AuditSetting) -> Estimate:
         ),
         details={
             **guesses.details(scores.num_coins, setting.delta),
-            "p_value_at_epsilon_0": min(one.p_value_at_0 for one in found),
-            "num_choices": sum(one.num_choices for one in found),
-            **_of_replacement(scores, best.epsilon),
+            "p_value_at_epsilon_0": min(bound.p_value_at_0 for bound in bounds),
+            "num_choices": sum(bound.num_choices for bound in bounds),
+            **_replacement_details(scores, best.epsilon),
         },
     )
 
@@ -257,7 +257,7 @@ def _assumption(scores: CanaryScores) -> str:
             return "Each canary was included by an independent fair coin, not in fixed numbers."
 
 
-def _of_replacement(scores: CanaryScores, epsilon: float) -> dict[str, Detail]:
+def _replacement_details(scores: CanaryScores, epsilon: float) -> dict[str, Detail]:
     """The epsilon for replacing one client by another, which is what pairs are about."""
     return {"epsilon_replacement": 2 * epsilon} if scores.inclusion == "pairs" else {}
 
@@ -310,15 +310,15 @@ def one_run_epsilons(settings: Sequence[AuditSetting]) -> list[float | None]:
     One takes a third of the time, as plans are made together and p-values not at all. It is None
     where a sample has no included or no excluded scores.
     """
-    found: list[float | None] = [None] * len(settings)
+    epsilons: list[float | None] = [None] * len(settings)
     for members in _alike(settings):
         first = settings[members[0]]
         delta, level = first.delta, 1 - first.confidence
         samples = [settings[index].scores for index in members]
         plans = plans_of_samples(samples, delta, level)
         for index, scores, tried in zip(members, samples, plans, strict=True):
-            found[index] = max(_tested(scores, plan, delta, level).epsilon for plan in tried)
-    return found
+            epsilons[index] = max(_tested(scores, plan, delta, level).epsilon for plan in tried)
+    return epsilons
 
 
 # The right guesses that make `one_run_valid` exceed an epsilon, for many samples of one size.
@@ -393,27 +393,29 @@ def one_run_rejection(
       delta: The delta of the claim to reject, in [0, 1).
       level: One minus the confidence of the bound.
     """
-    region_of = functools.cache(lambda m_delta, plan: one_run_region(epsilon, m_delta, level, plan))
+    cached_region = functools.cache(
+        lambda m_delta, plan: one_run_region(epsilon, m_delta, level, plan)
+    )
 
     def rejects(settings: Sequence[AuditSetting]) -> BoolArray:
-        found = np.zeros(len(settings), bool)
+        rejected = np.zeros(len(settings), bool)
         for members in _alike(settings):
             samples = [settings[index].scores for index in members]
             plans = plans_of_samples(samples[:_PLANNED], delta, level)
             for index, scores, tried in zip(members, samples, itertools.cycle(plans), strict=False):
-                regions = (region_of(scores.num_coins * delta, plan) for plan in tried)
-                found[index] = any(region.rejects(scores) for region in regions)
-        return found
+                regions = (cached_region(scores.num_coins * delta, plan) for plan in tried)
+                rejected[index] = any(region.rejects(scores) for region in regions)
+        return rejected
 
     return rejects
 
 
 def _alike(settings: Sequence[AuditSetting]) -> Iterable[list[int]]:
     """The indices of settings with both kinds of canaries, those of as many coins together."""
-    found: dict[tuple[Inclusion, float, int], list[int]] = {}
+    groups: dict[tuple[Inclusion, float, int], list[int]] = {}
     for index, setting in enumerate(settings):
         scores = setting.scores
         if scores.num_included and scores.num_excluded:
             key = (scores.inclusion, scores.inclusion_probability, scores.num_coins)
-            found.setdefault(key, []).append(index)
-    return found.values()
+            groups.setdefault(key, []).append(index)
+    return groups.values()

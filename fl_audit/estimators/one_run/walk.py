@@ -109,8 +109,9 @@ class Boundary:
 
 
 _WIDTH = 48.0
-"""The width of a range of epsilons, times the root of the largest r: some deviations of W_r. The
-chances of a path at both ends then differ by less than a factor of e^450, which floats hold."""
+"""The width of a range of epsilons, times the root of the largest r: some standard deviations of
+W_r. The chances of a path at both ends then differ by less than a factor of e^450, which floats
+hold."""
 
 _FLOOR = 1e-250
 """The least chance of a walk that is followed, at the low end of its range of epsilons."""
@@ -159,7 +160,7 @@ class _Walk:
         self._steps = 0
         self._lowest = 0
         self._chances = np.ones(1)  # of _lowest, _lowest + 1, ... right guesses
-        self._laws: dict[int, tuple[int, FloatArray]] = {}
+        self._chances_of_steps: dict[int, tuple[int, FloatArray]] = {}
         self._stopped: list[tuple[int, int, FloatArray]] = []
 
     @property
@@ -170,12 +171,12 @@ class _Walk:
     def go_on_to(self, r: int) -> None:
         """Take steps until there are r."""
         n = r - self._steps
-        if n not in self._laws:
-            self._laws[n] = _law_of_steps(n, self._low, self._high, self._negligible)
-        first, law = self._laws[n]
-        if len(law) <= n:
+        if n not in self._chances_of_steps:
+            self._chances_of_steps[n] = _chances_after(n, self._low, self._high, self._negligible)
+        first, chances = self._chances_of_steps[n]
+        if len(chances) <= n:
             self.lost += self._negligible
-        self._chances = np.convolve(self._chances, law)
+        self._chances = np.convolve(self._chances, chances)
         self._lowest += first
         self._steps = r
 
@@ -214,7 +215,7 @@ class _Walk:
         )
 
 
-def _law_of_steps(n: int, low: float, high: float, negligible: float) -> tuple[int, FloatArray]:
+def _chances_after(n: int, low: float, high: float, negligible: float) -> tuple[int, FloatArray]:
     """The least number of right guesses out of n that matters, and the chances from there on."""
     # Bernstein's inequality: no more than `negligible` is farther than this from the mean.
     log = np.log(2 / negligible)

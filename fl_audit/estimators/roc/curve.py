@@ -91,8 +91,8 @@ def require_both_classes(scores: CanaryScores) -> None:
     Raises:
       NotApplicableError: If a class is missing; the message names it.
     """
-    for name, found in (("included", scores.num_included), ("excluded", scores.num_excluded)):
-        if found == 0:
+    for name, number in (("included", scores.num_included), ("excluded", scores.num_excluded)):
+        if number == 0:
             raise NotApplicableError(f"a ROC curve needs at least 1 {name} score, got 0")
 
 

@@ -277,15 +277,15 @@ def katz_log_bound(counts: ConfusionCounts, guess: Guess, confidence: float) -> 
     if confidence < 0.5:
         raise InputError(f"confidence of a ratio bound must be at least 0.5, got {confidence}")
     if guess == "included":
-        right, of_right = counts.true_positives, counts.members
-        wrong, of_wrong = counts.false_positives, counts.non_members
+        right, right_class = counts.true_positives, counts.members
+        wrong, wrong_class = counts.false_positives, counts.non_members
     else:
-        right, of_right = counts.true_negatives, counts.non_members
-        wrong, of_wrong = counts.false_negatives, counts.members
+        right, right_class = counts.true_negatives, counts.non_members
+        wrong, wrong_class = counts.false_negatives, counts.members
     if wrong == 0:
         name = "false positive" if guess == "included" else "false negative"
         raise NotApplicableError(f"the Katz log interval needs at least 1 {name}, got 0")
-    risk = contingency.relative_risk(right, of_right, wrong, of_wrong)
+    risk = contingency.relative_risk(right, right_class, wrong, wrong_class)
     # Two-sided at 1 - 2 alpha, so that the lower end alone fails with alpha.
     lower = float(risk.confidence_interval(2 * confidence - 1).low)
     return RatioBound(
@@ -433,22 +433,26 @@ def found_at_known_rates(
       confidence: Confidence of the intervals, in (0, 1).
 
     >>> from fl_audit.estimators.null import GaussianCanaryNull
-    >>> included = np.arange(10) / 100  # the deviation of the null is 0.01
+    >>> included = np.arange(10) / 100  # the standard deviation of the null is 0.01
     >>> found = found_at_known_rates(included, GaussianCanaryNull(10_000), 0.95)
     >>> [point.true_positive_rate for point in found]
     [0.6, 0.7, 0.8]
     """
     log_tails = null.log_tail_upper(included)
     return tuple(
-        _found_at(rate, int(np.sum(log_tails <= math.log(rate))), len(included), confidence)
+        _detected_at(rate, int(np.sum(log_tails <= math.log(rate))), len(included), confidence)
         for rate in REPORTED_RATES
     )
 
 
-def _found_at(rate: float, found: int, number: int, confidence: float) -> FoundAtRate:
+def _detected_at(rate: float, detected: int, num_included: int, confidence: float) -> FoundAtRate:
     miss = (1 - confidence) / 2
-    lower = float(special.betaincinv(found, number - found + 1, miss)) if found else 0.0
-    upper = (
-        float(special.betaincinv(found + 1, number - found, 1 - miss)) if found < number else 1.0
+    lower = (
+        float(special.betaincinv(detected, num_included - detected + 1, miss)) if detected else 0.0
     )
-    return FoundAtRate(rate, found / number, lower, upper)
+    upper = (
+        float(special.betaincinv(detected + 1, num_included - detected, 1 - miss))
+        if detected < num_included
+        else 1.0
+    )
+    return FoundAtRate(rate, detected / num_included, lower, upper)

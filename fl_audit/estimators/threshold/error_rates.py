@@ -111,9 +111,9 @@ def clopper_pearson_upper(errors: IntArray, trials: int, confidence: float) -> L
     return log_rates(np.where(errors == trials, 0.0, rest))
 
 
-def false_positive_rates(law: Law, thresholds: FloatArray) -> LogRates:
+def false_positive_rates(null: Law, thresholds: FloatArray) -> LogRates:
     """The exact false positive rates of thresholds where the null distribution is known."""
-    return LogRates(error=law.logsf(thresholds), success=law.logcdf(thresholds))
+    return LogRates(error=null.logsf(thresholds), success=null.logcdf(thresholds))
 
 
 def bounded_false_positives(null: NullTail, thresholds: FloatArray) -> LogRates:

@@ -130,8 +130,8 @@ def refuted_nulls(details: Iterable[Mapping[str, Detail]]) -> list[str]:
     Args:
         details: Of the estimates on one statistic.
     """
-    found = (str(one["refuted_null"]) for one in details if "refuted_null" in one)
-    return list(dict.fromkeys(found))
+    reasons = (str(row["refuted_null"]) for row in details if "refuted_null" in row)
+    return list(dict.fromkeys(reasons))
 
 
 def _refutation(scores: CanaryScores, tail: NullTail, level: float) -> str | None:

@@ -292,14 +292,14 @@ def threshold_rejection(
         for index, setting in enumerate(settings):
             sizes = setting.scores.num_included, setting.scores.num_excluded
             groups.setdefault((setting.null.known_tail(), *sizes), []).append(index)
-        found = np.zeros(len(settings), bool)
+        rejected = np.zeros(len(settings), bool)
         for (tail, num_included, num_excluded), members in groups.items():
             samples = [settings[index].scores for index in members]
             if num_included and tail is not None:
-                found[members] = by_band(samples, tail)
+                rejected[members] = by_band(samples, tail)
             elif num_included and num_excluded > 1:
-                found[members] = by_ranks(samples)
-        return found
+                rejected[members] = by_ranks(samples)
+        return rejected
 
     return rejects
 
