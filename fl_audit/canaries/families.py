@@ -85,8 +85,8 @@ class DiracFamily(CanaryFamily):
 
     No two canaries have the same coordinate, which is drawn for the whole pool at once: unlike
     other families, a vector depends on the pool's size. The cosine with a vector is one of its
-    entries over its norm, so an excluded canary's law is that of the vector's entries with random
-    signs and not N(0, 1/dim): bounds know nothing but what other excluded canaries say.
+    entries over its norm, so an excluded canary's distribution is that of the vector's entries with
+    random signs and not N(0, 1/dim): bounds know nothing but what other excluded canaries say.
     """
 
     def __post_init__(self) -> None:
@@ -108,17 +108,7 @@ class DiracFamily(CanaryFamily):
         return vector
 
     def inner_products(self, target: Float32Array) -> npt.NDArray[np.float64]:
-        """The inner product of every canary with a vector: an entry with the canary's sign.
-
-        Args:
-          target: The vector, float32 of shape (dim,).
-
-        Returns:
-          The inner products, float64 of shape (num_canaries,).
-
-        Raises:
-          ValueError: `target` has another shape.
-        """
+        """See `CanaryFamily.inner_products`; each is an entry of the vector with a sign."""
         self._check_shape(target)
         return self._signs * target[self._coordinates].astype(np.float64)
 
@@ -330,11 +320,11 @@ class HadamardFamily(CanaryFamily):
 
     def _pieces(self) -> Iterator[tuple[int, Words, Float32Array]]:
         """The start, columns and signs of each piece of coordinates."""
-        columns_of = self._shuffles()[0]
+        shuffle = self._shuffles()[0]
         bits = np.random.SFC64(sequence(self.seed, Stream.HADAMARD_SIGNS))
         for start in range(0, self.dim, _SIGNS_AT_ONCE):
             size = min(_SIGNS_AT_ONCE, self.dim - start)
-            columns = columns_of.apply(np.arange(start, start + size, dtype=np.uint32))
+            columns = shuffle.apply(np.arange(start, start + size, dtype=np.uint32))
             words = bits.random_raw(-(-size // 64)).astype("<u8", copy=False)
             signs = np.unpackbits(words.view(np.uint8))[:size]
             yield start, columns, np.float32(1) - 2 * signs.astype(np.float32)
@@ -412,7 +402,7 @@ class HalfNormals:
     multiple of 2^-32, a = pi k / 2^31 with k uniform over the integers from -2^31 below 2^31, all
     in float32. The variance is 1/2, not 1, because a vector is normalised anyway.
 
-    The differences from a normal law are:
+    The differences from a normal distribution are:
 
     - the largest absolute value is sqrt(ln 2^32), 6.66 standard deviations; a normal number lies
       beyond with probability 2.7e-11;

@@ -41,7 +41,7 @@ class CanaryPool:
       seed: The seed of coins and vectors, at least 0; every audit needs a new one.
       count: The size of the pool, included and excluded together, at least 2.
       dim: The number of trainable parameters, at least 2.
-      family: The law of the vectors: "gaussian", "rademacher", "hadamard" or "dirac"
+      family: The distribution of the vectors: "gaussian", "rademacher", "hadamard" or "dirac"
         (docs/canaries.md).
       inclusion: How it is decided which canaries take part: "coins", "fixed_half" or "pairs".
 

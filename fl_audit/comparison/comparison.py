@@ -49,9 +49,9 @@ class Comparison:
     @property
     def statistics(self) -> tuple[str, ...]:
         """Names of the statistics that any run has, the known ones first."""
-        found = dict.fromkeys(name for run in self.runs for name in run.report.statistics)
-        known = [name for name in STATISTICS if name in found]
-        return tuple(dict.fromkeys([*known, *found]))
+        names = dict.fromkeys(name for run in self.runs for name in run.report.statistics)
+        known = [name for name in STATISTICS if name in names]
+        return tuple(dict.fromkeys([*known, *names]))
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -105,8 +105,8 @@ class Comparison:
             place = run.folder if folder is None else run.folder.relative_to(folder)
             keys = {key: _cell(run.config.get(key)) for key in ("seed", *self.differing)}
             start = {"run": str(place), "setting": labels[run]} | keys | _facts(run)
-            made = run.report.records() or [dict.fromkeys(_WITHOUT_CANARIES)]
-            rows += [start | row for row in made]
+            records = run.report.records() or [dict.fromkeys(_WITHOUT_CANARIES)]
+            rows += [start | row for row in records]
         return rows
 
     def to_pandas(self) -> Any:
@@ -251,7 +251,7 @@ class _MustAgree:
     """
 
     name: str
-    of: Callable[[ReportedRun], object]
+    value: Callable[[ReportedRun], object]
     consequence: str
 
 
@@ -332,7 +332,7 @@ def _without_canaries(runs: Sequence[ReportedRun]) -> Iterable[str]:
 
 
 def _disagreement(fact: _MustAgree, runs: Sequence[ReportedRun]) -> Iterable[str]:
-    known = (fact.of(run) for run in runs)
+    known = (fact.value(run) for run in runs)
     values = dict.fromkeys(value_text(value) for value in known if value is not None)
     if len(values) > 1:
         listed = ", ".join(f"“{value}”" for value in values)
@@ -389,8 +389,11 @@ def _copies(runs: Sequence[ReportedRun]) -> Iterable[str]:
 def _numbers(run: ReportedRun) -> dict[str, list[tuple[object, ...]]]:
     """The numbers that each method found, by statistic."""
     return {
-        name: [(made.method, made.epsilon, made.lower, made.upper) for made in found.estimates]
-        for name, found in run.report.statistics.items()
+        name: [
+            (estimate.method, estimate.epsilon, estimate.lower, estimate.upper)
+            for estimate in result.estimates
+        ]
+        for name, result in run.report.statistics.items()
     }
 
 

@@ -70,17 +70,21 @@ def _latex_rows(comparison: Comparison, setting: Setting) -> Iterator[str]:
         accuracy_cell(setting),
         *(LEFT_OUT if s is None else upper_bound_text(s.largest) for s in (client, canary)),
     ]
-    found = {name: setting.headline(name) for name in comparison.statistics}
-    told = [(title_of(name), *_numbers(made)) for name, made in found.items() if made is not None]
-    for number, cells in enumerate(told or [(LEFT_OUT,) * 3]):
+    headlines = {name: setting.headline(name) for name in comparison.statistics}
+    numbers = [
+        (title_of(name), *_numbers(headline))
+        for name, headline in headlines.items()
+        if headline is not None
+    ]
+    for number, cells in enumerate(numbers or [(LEFT_OUT,) * 3]):
         shown = start if number == 0 else [""] * len(start)
         yield " & ".join(map(latex_text, (*shown, *cells))) + " \\\\"
 
 
-def _numbers(made: Headline) -> tuple[str, str]:
+def _numbers(headline: Headline) -> tuple[str, str]:
     """The lower bound and the estimate of one statistic."""
-    bound = LEFT_OUT if made.proven is None else lower_bound_text(made.proven.epsilon)
-    fit = made.estimated
+    bound = LEFT_OUT if headline.proven is None else lower_bound_text(headline.proven.epsilon)
+    fit = headline.estimated
     if fit is None:
         return bound, LEFT_OUT
     if fit.lower is None or fit.upper is None:

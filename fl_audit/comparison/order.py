@@ -24,23 +24,24 @@ class Group:
       settings: The settings.
       lower: The lowest end of their intervals.
       upper: The highest end.
-      guaranteed: What accounting allows the least and the most of them; None where it is not known.
+      accounting: The least and the largest of their upper bounds from accounting; None where one is
+        not known.
     """
 
     settings: tuple[Setting, ...]
     lower: float
     upper: float
-    guaranteed: tuple[float, float] | None
+    accounting: tuple[float, float] | None
 
     def joined(self, other: "Group") -> "Group":
         """Both together."""
-        limits = self.guaranteed, other.guaranteed
+        limits = self.accounting, other.accounting
         known = [limit for pair in limits if pair is not None for limit in pair]
         return Group(
             settings=(*self.settings, *other.settings),
             lower=min(self.lower, other.lower),
             upper=max(self.upper, other.upper),
-            guaranteed=None if None in limits else (min(known), max(known)),
+            accounting=None if None in limits else (min(known), max(known)),
         )
 
     @property
@@ -68,18 +69,18 @@ def compared_statistic(comparison: Comparison) -> str | None:
     return None
 
 
-def span(found: Headline | None) -> tuple[float, float] | None:
+def span(headline: Headline | None) -> tuple[float, float] | None:
     """The interval in which a setting's epsilon lies; None where none was made.
 
     It is that of the estimate. Where the bound refutes the estimate, it is all between the bound
     and the guarantee.
     """
-    fit = None if found is None else found.estimated
-    if found is None or fit is None or fit.lower is None or fit.upper is None:
+    fit = None if headline is None else headline.estimated
+    if headline is None or fit is None or fit.lower is None or fit.upper is None:
         return None
-    bound = found.proven_epsilon() or 0.0
-    if found.estimate_within() is None:
-        return bound, max(found.most(), bound)
+    bound = headline.proven_epsilon() or 0.0
+    if headline.estimate_within() is None:
+        return bound, max(headline.most(), bound)
     return fit.lower, fit.upper
 
 
@@ -115,8 +116,10 @@ def by_presentations(settings: Sequence[Setting]) -> list[list[Setting]]:
 
 def groups_apart(settings: Sequence[Setting], statistic: str) -> list[Group]:
     """The settings by their intervals on a statistic, from least to most."""
-    found = [_alone(s, made) for s in settings if (made := s.headline(statistic)) is not None]
-    ordered = sorted(filter(None, found), key=lambda group: (group.lower, group.upper))
+    alone = [
+        _alone(s, headline) for s in settings if (headline := s.headline(statistic)) is not None
+    ]
+    ordered = sorted(filter(None, alone), key=lambda group: (group.lower, group.upper))
     groups: list[Group] = []
     for group in ordered:
         is_apart = not groups or group.lower > groups[-1].upper
@@ -124,10 +127,10 @@ def groups_apart(settings: Sequence[Setting], statistic: str) -> list[Group]:
     return groups
 
 
-def _alone(setting: Setting, made: Headline) -> Group | None:
+def _alone(setting: Setting, headline: Headline) -> Group | None:
     """The group of one setting; None where it has no interval."""
-    ends = span(made)
-    limits = None if made.guaranteed is None else (made.guaranteed, made.guaranteed)
+    ends = span(headline)
+    limits = None if headline.guaranteed is None else (headline.guaranteed, headline.guaranteed)
     return None if ends is None else Group((setting,), *ends, limits)
 
 
@@ -163,7 +166,7 @@ def _sentence(title: str, settings: Sequence[Setting], statistic: str) -> str:
 def _against_accounting(groups: Sequence[Group]) -> Iterator[str]:
     """A sentence for each neighbours in the order whom accounting has the other way round."""
     for less, more in itertools.pairwise(groups):
-        if less.guaranteed and more.guaranteed and less.guaranteed[0] > more.guaranteed[1]:
+        if less.accounting and more.accounting and less.accounting[0] > more.accounting[1]:
             yield (
                 "Accounting orders them the other way round: its upper bound for "
                 f"{less.names} is larger than for {more.names}. This attack found a smaller "

@@ -74,16 +74,18 @@ _HAS_MATPLOTLIB = importlib.util.find_spec("matplotlib") is not None
 def _bars(comparison: Comparison, statistic: str) -> EpsilonBars | None:
     """A bar for each setting; several runs of one are taken together."""
     titles = {s: ", ".join(filter(None, [s.label, rounds_words(s)])) for s in comparison.settings}
-    named = [(title, made) for s, title in titles.items() if (made := s.headline(statistic))]
+    named = [
+        (title, headline) for s, title in titles.items() if (headline := s.headline(statistic))
+    ]
     return bars_of(named, f"setting, on “{title_of(statistic)}”")
 
 
 def _sees(comparison: Comparison, statistic: str | None) -> str:
     """What the attacker of a statistic sees, in words that follow "an attacker who sees"."""
     for run in comparison.runs:
-        made = run.report.statistics.get(statistic or "")
-        if made is not None and made.threat_model in run.report.threat_models:
-            return run.report.threat_models[made.threat_model].sees
+        result = run.report.statistics.get(statistic or "")
+        if result is not None and result.threat_model in run.report.threat_models:
+            return run.report.threat_models[result.threat_model].sees
     return ""
 
 
@@ -160,9 +162,9 @@ class _MethodGroupRows:
 
 def _full_table(comparison: Comparison, statistic: str) -> Iterator[_MethodGroupRows]:
     reports = [run.report for run in comparison.runs if statistic in run.report.statistics]
-    for found in methods_by_group(report.statistics[statistic] for report in reports):
+    for shown in methods_by_group(report.statistics[statistic] for report in reports):
         cells = {
             method: [epsilon_cell(setting, statistic, method) for setting in comparison.settings]
-            for method in found.methods
+            for method in shown.methods
         }
-        yield _MethodGroupRows(found.group.title, cells)
+        yield _MethodGroupRows(shown.group.title, cells)

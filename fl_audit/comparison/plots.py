@@ -115,18 +115,18 @@ def tradeoff_panels(comparison: Comparison) -> dict[str, Markup]:
 
 def _points(
     comparison: Comparison,
-    epsilon_of: Callable[[Setting], Spread | None],
-    interval_of: Callable[[Setting], tuple[float, float] | None],
+    epsilon_in: Callable[[Setting], Spread | None],
+    interval_in: Callable[[Setting], tuple[float, float] | None],
     front: Sequence[Setting],
 ) -> Iterator[_Point]:
     styles = pattern_styles(comparison.patterns)
     names_noise = len(comparison.noise_multipliers) > 1
     for setting in comparison.settings:
-        epsilon, accuracy = epsilon_of(setting), setting.accuracy
+        epsilon, accuracy = epsilon_in(setting), setting.accuracy
         if epsilon is not None and accuracy is not None:
             yield _Point(
                 epsilon=epsilon,
-                ends=interval_of(setting) or (epsilon.smallest, epsilon.largest),
+                ends=interval_in(setting) or (epsilon.smallest, epsilon.largest),
                 accuracy=Spread(tuple(100 * value for value in accuracy.values)),
                 style=styles[setting.pattern],
                 name=f"{setting.noise_multiplier:g}" if names_noise else "",

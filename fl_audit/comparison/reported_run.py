@@ -86,21 +86,21 @@ class ReportedRun:
         return analytical is not None and analytical.client.participations is None
 
     def headline(self, statistic: str) -> Headline | None:
-        """What is proven, estimated and guaranteed on one statistic; None where it was left out."""
-        made = self.report.statistics.get(statistic)
-        if made is None:
+        """The bounds and the estimate on one statistic; None where it was left out."""
+        result = self.report.statistics.get(statistic)
+        if result is None:
             return None
         against = self.report.guaranteed_against(statistic)
         return headline_on(
-            made,
+            result,
             guaranteed=None if against is None else against.canary.epsilon,
             confidence=self.report.confidence,
         )
 
     def estimate(self, statistic: str, method: str) -> Estimate | None:
         """The estimate by a method on a statistic; None where either was left out."""
-        found = self.report.statistics.get(statistic)
-        return None if found is None else found.estimate_by(method)
+        result = self.report.statistics.get(statistic)
+        return None if result is None else result.estimate_by(method)
 
     def epsilon(self, statistic: str, method: str) -> float | None:
         """Epsilon by one method; None where it was left out."""
@@ -109,10 +109,10 @@ class ReportedRun:
 
     def interval(self, statistic: str, method: str) -> tuple[float, float] | None:
         """The ends of one method's interval; None where it was left out or has none."""
-        found = self.estimate(statistic, method)
-        if found is None or found.lower is None or found.upper is None:
+        estimate = self.estimate(statistic, method)
+        if estimate is None or estimate.lower is None or estimate.upper is None:
             return None
-        return found.lower, found.upper
+        return estimate.lower, estimate.upper
 
     def guarantee(self, party: Party) -> float | None:
         """The analytical epsilon to one party; None where none is known."""

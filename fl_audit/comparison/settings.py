@@ -33,7 +33,7 @@ class Spread:
     values: tuple[float, ...]
 
     @classmethod
-    def of(cls, values: Iterable[float | None]) -> "Spread | None":
+    def from_values(cls, values: Iterable[float | None]) -> "Spread | None":
         """The spread of the values that are known; None where there are none."""
         known = tuple(value for value in values if value is not None)
         return cls(known) if known else None
@@ -145,7 +145,9 @@ class Setting:
     @property
     def accuracy(self) -> Spread | None:
         """The accuracy on held-out data, over runs; None where it is not known."""
-        return Spread.of(run.record.accuracy for run in self.runs if run.record is not None)
+        return Spread.from_values(
+            run.record.accuracy for run in self.runs if run.record is not None
+        )
 
     @property
     def denominator(self) -> Spread | None:
@@ -153,23 +155,29 @@ class Setting:
 
         None where it is not known.
         """
-        return Spread.of(
+        return Spread.from_values(
             run.record.release.denominator.expected for run in self.runs if run.record is not None
         )
 
     def epsilon(self, statistic: str, method: str) -> Spread | None:
         """Epsilon by one method on one statistic, over runs; None where all left it out."""
-        return Spread.of(run.epsilon(statistic, method) for run in self.runs)
+        return Spread.from_values(run.epsilon(statistic, method) for run in self.runs)
 
     def interval(self, statistic: str, method: str) -> tuple[float, float] | None:
         """The ends of one method's interval, that covers those of all runs; None without one."""
-        made = [ends for run in self.runs if (ends := run.interval(statistic, method)) is not None]
-        return (min(lower for lower, _ in made), max(upper for _, upper in made)) if made else None
+        intervals = [
+            ends for run in self.runs if (ends := run.interval(statistic, method)) is not None
+        ]
+        return (
+            (min(lower for lower, _ in intervals), max(upper for _, upper in intervals))
+            if intervals
+            else None
+        )
 
     @property
     def presentations(self) -> Spread | None:
         """The rounds in which a canary takes part on average, over runs; None where not known."""
-        return Spread.of(run.presentations for run in self.runs)
+        return Spread.from_values(run.presentations for run in self.runs)
 
     def headline(self, statistic: str) -> Headline | None:
         """What all runs together say on one statistic; None where all left it out.
@@ -177,13 +185,15 @@ class Setting:
         The smallest of the bounds holds at the confidence of one. Estimates are averaged, within an
         interval that covers those of all runs.
         """
-        made = [found for run in self.runs if (found := run.headline(statistic)) is not None]
-        return _together(made) if made else None
+        headlines = [
+            headline for run in self.runs if (headline := run.headline(statistic)) is not None
+        ]
+        return _together(headlines) if headlines else None
 
     def guarantee(self, party: Party) -> Spread | None:
         """The analytical epsilon to one party, over runs; None unless it is known for each."""
         known = [run.guarantee(party) for run in self.runs]
-        return None if None in known else Spread.of(known)
+        return None if None in known else Spread.from_values(known)
 
 
 @dataclass(frozen=True)
@@ -195,17 +205,18 @@ class _Numbers:
     upper: float | None = None
 
 
-def _together(made: Sequence[Headline]) -> Headline:
+def _together(headlines: Sequence[Headline]) -> Headline:
     """The headline of runs that repeat one setting."""
-    bounds, guarantees = [one.proven_epsilon() for one in made], [one.guaranteed for one in made]
-    fits = [one.estimated for one in made if one.estimated is not None]
+    bounds = [headline.proven_epsilon() for headline in headlines]
+    guarantees = [headline.guaranteed for headline in headlines]
+    fits = [headline.estimated for headline in headlines if headline.estimated is not None]
     lowers = [fit.lower for fit in fits if fit.lower is not None]
     uppers = [fit.upper for fit in fits if fit.upper is not None]
-    mean = Spread.of(fit.epsilon for fit in fits)
+    mean = Spread.from_values(fit.epsilon for fit in fits)
     ends = min(lowers, default=None), max(uppers, default=None)
-    bound, guarantee = Spread.of(bounds), Spread.of(guarantees)
+    bound, guarantee = Spread.from_values(bounds), Spread.from_values(guarantees)
     return dataclasses.replace(
-        made[0],
+        headlines[0],
         proven=None if bound is None else _Numbers(bound.smallest, bound.smallest),
         estimated=None if mean is None else _Numbers(mean.mean, *ends),
         guaranteed=None if guarantee is None or None in guarantees else guarantee.largest,

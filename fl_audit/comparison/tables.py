@@ -83,7 +83,7 @@ def epsilon_cell(setting: Setting, statistic: str, method: str) -> str:
         return LEFT_OUT
     if len(spread.values) > 1:
         return _over_runs(spread, epsilon_text)
-    estimate = next(made for run in setting.runs if (made := run.estimate(statistic, method)))
+    estimate = next(filter(None, (run.estimate(statistic, method) for run in setting.runs)))
     return estimate_text(estimate)
 
 
@@ -101,14 +101,14 @@ def has_repetitions(comparison: Comparison) -> bool:
 
 def has_verdicts(comparison: Comparison) -> bool:
     """Whether any run has a verdict on a claim that somebody made."""
-    found = (run.report.verdict for run in comparison.runs)
-    return any(verdict is not None and verdict.claim.is_stated for verdict in found)
+    verdicts = (run.report.verdict for run in comparison.runs)
+    return any(verdict is not None and verdict.claim.is_stated for verdict in verdicts)
 
 
 def title(comparison: Comparison) -> str:
     """The title of a comparison, such as "digits: 3 settings, 5 runs"."""
-    of_runs = (run.record and run.record.task for run in comparison.runs)
-    tasks = dict.fromkeys(task or "another system" for task in of_runs)
+    names = (run.record and run.record.task for run in comparison.runs)
+    tasks = dict.fromkeys(task or "another system" for task in names)
     settings, runs = len(comparison.settings), len(comparison.runs)
     plural = "" if settings == 1 else "s"
     return f"{', '.join(tasks)}: {settings} setting{plural}, {runs} runs"

@@ -37,7 +37,8 @@ class ScoredFolder:
     def round_concentrations(self) -> Path:
         """How much of each aggregate lies on few coordinates, float64 of shape (rounds, 2) (NPY).
 
-        The file is missing where the null law of the canaries' family does not depend on it.
+        The file is missing where the null distribution of the canaries' family does not depend on
+        it.
         """
         return self.path / "round_concentrations.npy"
 
@@ -186,7 +187,7 @@ class RunFolder(ScoredFolder):
         """The logs with a row for each model that is released; each may be missing."""
         return (self.release_cosines, self.release_concentrations)
 
-    def made_by_training(self) -> tuple[Path, ...]:
+    def training_outputs(self) -> tuple[Path, ...]:
         """The files beside the logs that are there once training is over; each may be missing."""
         looked_at = (self.autocorrelation, self.replay)
         return (self.compared_vectors, *looked_at, *self.path.glob("scores_*.csv"))
@@ -288,18 +289,18 @@ class LogFolder(ScoredFolder):
         """What went wrong in the audit itself while training went on, a line each; or missing."""
         return self.path / "faults.txt"
 
-    def told(self) -> tuple[str, ...]:
-        """The names of what is told beside the scores, which do not depend on it."""
-        told = (self.participation, self.noise_correlation, self.variables, self.faults)
-        return tuple(path.name for path in told)
+    def side_files(self) -> tuple[str, ...]:
+        """The names of the files beside the scores, which do not depend on them."""
+        files = (self.participation, self.noise_correlation, self.variables, self.faults)
+        return tuple(path.name for path in files)
 
     @property
     def optional(self) -> tuple[str, ...]:
         """The names of what another system may put beside the pool; each may be missing."""
         vectors = (self.aggregates, self.round_cosines, self.initial, self.final)
-        told = (self.canaries, self.round_lengths, self.round_mechanism, self.variables)
+        described = (self.canaries, self.round_lengths, self.round_mechanism, self.variables)
         draws = (self.participation, self.noise_correlation)
-        return tuple(path.name for path in (*vectors, *told, *draws))
+        return tuple(path.name for path in (*vectors, *described, *draws))
 
 
 # The lock of a folder, which ends with the process that holds it, however that ends.

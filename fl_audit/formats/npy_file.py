@@ -175,7 +175,7 @@ def read_or_make(
       OSError: The file cannot be written.
     """
     if not path.exists():
-        made = make()
+        arrays = make()
         with atomic_writer(path) as file:
-            np.savez(file, **made)
+            np.savez(file, **arrays)
     return read_arrays(path, what)

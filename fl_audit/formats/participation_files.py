@@ -66,19 +66,19 @@ def read_canaries(path: Path) -> dict[str, CanaryRow]:
       InputError: The file cannot be read, lacks a column or has it twice, lists a canary twice, or
         holds a value that is not valid; the message names the file and the row or canary.
     """
-    found: dict[str, CanaryRow] = {}
+    canaries: dict[str, CanaryRow] = {}
     rows = read_csv(path, ("canary_id", "included"), optional=("rounds", "arm"))
     for number, row in enumerate(rows, start=1):
         name = row["canary_id"]
-        if name in found:
+        if name in canaries:
             raise InputError(f"{path}, row {number}: canary_id {name!r} is there twice")
         if (included := read_flag(row["included"])) is None:
             raise InputError(
                 f"{path}, row {number}: included must be 0 or 1, got {row['included']!r}"
             )
         rounds = _rounds(path, name, row["rounds"]) if "rounds" in row else None
-        found[name] = CanaryRow(included, rounds, row.get("arm", ""))
-    return found
+        canaries[name] = CanaryRow(included, rounds, row.get("arm", ""))
+    return canaries
 
 
 def check_scored(path: Path, flags: Mapping[str, bool], listed: Mapping[str, CanaryRow]) -> None:
@@ -116,8 +116,8 @@ def _is_round(number: str) -> bool:
 
 
 Sampling = Literal["none", "poisson", "fixed_size"]
-"""How it is drawn who takes part in a round: not at all (rounds are dealt beforehand), each client
-with one probability, or a number of clients."""
+"""How it is drawn who takes part in a round: not at all (rounds are sampled beforehand), each
+client with one probability, or a number of clients."""
 
 
 @dataclass(frozen=True)

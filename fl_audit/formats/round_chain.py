@@ -341,13 +341,13 @@ class Chain:
     @functools.cached_property
     def rounds(self) -> Mapping[int, Logged]:
         """The last line of each round, by its number; without those that a resumed run dropped."""
-        found: dict[int, Logged] = {}
+        logged: dict[int, Logged] = {}
         for line in self.lines:
             if isinstance(line, Logged):
-                found[line.round] = line
+                logged[line.round] = line
             elif isinstance(line, Resumed):
-                found = {number: kept for number, kept in found.items() if number <= line.rounds}
-        return found
+                logged = {number: kept for number, kept in logged.items() if number <= line.rounds}
+        return logged
 
     @property
     def rounds_again(self) -> int:
@@ -399,10 +399,10 @@ class Chain:
             path = folder / name
             if not path.exists():
                 continue
-            found = _rows(path, [index for index, _, _ in rows])
+            current = _rows(path, [index for index, _, _ in rows])
             changed += [
                 ChangedRow(name, number)
-                for row, (_, number, value) in zip(found, rows, strict=True)
+                for row, (_, number, value) in zip(current, rows, strict=True)
                 if digest(row) != value
             ]
         return tuple(changed)
@@ -553,9 +553,9 @@ def read_together(chain: Path, sources: Path) -> Together | None:
       InputError: The file is damaged, of another format version, or names files elsewhere.
     """
     if chain.exists():
-        found = read_chain(chain)
-        found.check(chain)
-        return ChainedFiles(found)
+        lines = read_chain(chain)
+        lines.check(chain)
+        return ChainedFiles(lines)
     if not sources.exists():
         return None
     older = read_json(sources, Sources, "a record of what belongs together")

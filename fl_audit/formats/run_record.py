@@ -184,7 +184,7 @@ class RecordedRelease:
       sample_size: The number that every round draws uniformly without replacement, for everybody
         whose participations are None; None under other patterns.
       sampled_from: The number that these are drawn from; None where `sample_size` is.
-      noise_law: The name of the law of the noise, one that accounting knows.
+      noise_law: The name of the noise's distribution, one that accounting knows.
       zeroing: The kind of zeroing of updates before they are clipped.
       client_squared_sensitivity: Under correlated noise, the squared distance by which a real
         client moves all that independent noise is added to, such as the nodes of all trees, in clip
@@ -196,7 +196,7 @@ class RecordedRelease:
         out of the file where it is None, as are the next five.
       canary_sampling: The same for an included canary.
       divides_by: Whether the sum is divided by the expected or the actual number of participants,
-        where the noise law does not say it: by the actual number under Skellam noise.
+        where `noise_law` does not say it: by the actual number under Skellam noise.
       correlation: The trees or the matrix that correlate noise over rounds.
       grid: The grid of sums of integers, where it is known.
       fewest: The smallest number of participants of a round, where each adds a share of the noise.

@@ -124,21 +124,21 @@ def _scores(path: Path, table: "ScoreTable") -> ScoreFile:
         raise InputError(f"{path}: must hold at least one row below the header, got none")
     included, included_problem = _parse_included(table.columns["included"])
     score, score_problem = _parse_scores(table.columns["score"])
-    told = {
+    inclusion_columns = {
         name: list(map(_text, values))
         for name, values in table.columns.items()
         if name not in COLUMNS
     }
     decided = ReadInclusion()
     if not included_problem:
-        decided = read_inclusion(told, included, table.name_row)
-    found = (
+        decided = read_inclusion(inclusion_columns, included, table.name_row)
+    problems = (
         _id_problem(ids),
         included_problem,
         score_problem or _score_problem(score),
         decided.problem,
     )
-    problem = min(filter(None, found), key=lambda problem: problem.row, default=None)
+    problem = min(filter(None, problems), key=lambda problem: problem.row, default=None)
     if problem:
         raise InputError(f"{path}, {table.name_row(problem.row)}: {problem.text}")
     return ScoreFile(ids, included, score, decided.inclusion, decided.probability, decided.pair)
@@ -319,19 +319,19 @@ def _positions(path: Path, header: list[str]) -> dict[str, int]:
     if not header:
         raise InputError(f"{path}: must start with a header naming {', '.join(COLUMNS)}")
     refuse_misspelt(f"{path}: column", header, INCLUSION_COLUMNS[:2])
-    told = _told(header)
-    for name in (*COLUMNS, *told):
+    inclusion_columns = _columns_on_inclusion(header)
+    for name in (*COLUMNS, *inclusion_columns):
         if name not in header:
             raise InputError(f"{path}: has no column {name!r}: {nearest(name, header)}")
         if header.count(name) > 1:
             raise InputError(f"{path}: must have one column {name!r}, got {header.count(name)}")
-    return {name: header.index(name) for name in (*COLUMNS, *told)}
+    return {name: header.index(name) for name in (*COLUMNS, *inclusion_columns)}
 
 
-def _told(columns: Collection[str]) -> tuple[str, ...]:
+def _columns_on_inclusion(columns: Collection[str]) -> tuple[str, ...]:
     """The columns on inclusion that there are; `pair` is the user's own where nothing needs it."""
-    found = INCLUSION_COLUMNS if INCLUSION in columns else (PROBABILITY,)
-    return tuple(name for name in found if name in columns)
+    names = INCLUSION_COLUMNS if INCLUSION in columns else (PROBABILITY,)
+    return tuple(name for name in names if name in columns)
 
 
 # The columns that say how it was decided which canaries take part.
@@ -404,10 +404,10 @@ def bad_pair(pair: Sequence[str], included: npt.NDArray[np.bool_]) -> BadRow | N
     rows: dict[str, list[int]] = {}
     for row, name in enumerate(pair):
         rows.setdefault(name, []).append(row)
-    for name, found in rows.items():
-        if len(found) != 2 or int(included[found].sum()) != 1:
-            text = f"pair {name!r} must be two canaries, one of them included, got {len(found)}"
-            return BadRow(found[0], f"{text}, {int(included[found].sum())} of them included")
+    for name, members in rows.items():
+        if len(members) != 2 or int(included[members].sum()) != 1:
+            text = f"pair {name!r} must be two canaries, one of them included, got {len(members)}"
+            return BadRow(members[0], f"{text}, {int(included[members].sum())} of them included")
     return None
 
 

@@ -29,7 +29,7 @@ from typing import IO, Any, TypeVar
 
 from fl_audit.errors import InputError, nearest, refuse_misspelt
 
-_OF_THE_CALL = (Path("/dev"), Path("/dev/fd"), Path("/proc/self/fd"))
+_SHELL_PIPES = (Path("/dev"), Path("/dev/fd"), Path("/proc/self/fd"))
 """Where a shell puts the pipes that it names in a call, such as /dev/stdin or `<(zcat …)`."""
 
 _MOST_BYTES = 1 << 28
@@ -61,7 +61,7 @@ def open_foreign(path: Path) -> io.BufferedReader:
 
 
 def _check_kind(path: Path, mode: int) -> None:
-    if stat.S_ISREG(mode) or (stat.S_ISFIFO(mode) and path.parent in _OF_THE_CALL):
+    if stat.S_ISREG(mode) or (stat.S_ISFIFO(mode) and path.parent in _SHELL_PIPES):
         return
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))

@@ -24,11 +24,11 @@ class NormalFit:
 
     Attributes:
       mean: Means, float64 of any shape.
-      deviation: Deviations with divisor M - 1, above 0, float64 of the same shape.
+      stddev: Standard deviations with divisor M - 1, above 0, float64 of the same shape.
     """
 
     mean: FloatArray
-    deviation: FloatArray
+    stddev: FloatArray
 
 
 def decide_member(
@@ -36,14 +36,14 @@ def decide_member(
 ) -> npt.NDArray[np.bool_]:
     """Whether the likelihood ratio test takes a loss for that of a model trained with the point.
 
-    With deviations s0 of `without` and s1 of `having`, the log likelihood ratio is a multiple of
-    (loss + R)^2 plus a constant, where
+    With standard deviations s0 of `without` and s1 of `having`, the log likelihood ratio is a
+    multiple of (loss + R)^2 plus a constant, where
 
         R = (m0 / s0^2 - m1 / s1^2) / (1 / s1^2 - 1 / s0^2),
 
     and under H0 ((loss + R) / s0)^2 is chi-square with one degree of freedom and noncentrality
     ((m0 + R) / s0)^2. Small values speak for H1 if s0 > s1, large ones if s0 < s1; equal
-    deviations leave a test of the loss itself. Algorithm 3.
+    standard deviations leave a test of the loss itself. Algorithm 3.
 
     Algorithm 3 as printed has the two terms of R's denominator exchanged and adds m0 / s0 to R / s0
     all the same. That is no likelihood ratio test: with m0 = 0, s0 = 2, m1 = 3, s1 = 1 the printed
@@ -87,7 +87,7 @@ def member_p_values(loss: FloatArray, without: NormalFit, having: NormalFit) -> 
     >>> member_p_values(np.array([-1.6449, 0.0]), *fits).round(3).tolist()
     [0.05, 0.5]
     """
-    s0, s1 = without.deviation, having.deviation
+    s0, s1 = without.stddev, having.stddev
     z = (loss - without.mean) / s0
     # In units of s0 from m0: the parabola's vertex lies at `vertex`, without R's cancellation.
     shift = (having.mean - without.mean) / s0
@@ -111,7 +111,7 @@ def member_p_values(loss: FloatArray, without: NormalFit, having: NormalFit) -> 
 BoolArray = npt.NDArray[np.bool_]
 
 Spread = Literal["each_point", "all_points"]
-"""Whether each point's distribution has a deviation of its own, or all points share one.
+"""Whether each point's distribution has a standard deviation of its own, or all points share one.
 
 Carlini et al. (2022) find that with few shadow models (some 64) a shared one does better.
 """
@@ -152,7 +152,7 @@ class ShadowOutputs:
         """The outputs of some of the models."""
         return ShadowOutputs(self.values[models], self.member[models])
 
-    def of_members(self, spread: Spread = "each_point") -> NormalFit:
+    def member_fits(self, spread: Spread = "each_point") -> NormalFit:
         """The distributions of the outputs of models trained on each point, of shape (points,).
 
         Raises:
@@ -160,7 +160,7 @@ class ShadowOutputs:
         """
         return _fit(self.values, self.member, spread, "trained on")
 
-    def of_others(self, spread: Spread = "each_point") -> NormalFit:
+    def non_member_fits(self, spread: Spread = "each_point") -> NormalFit:
         """The fits to outputs of models trained without each point, of shape (points,).
 
         Raises:
@@ -170,7 +170,7 @@ class ShadowOutputs:
 
 
 def _fit(values: FloatArray, kept: BoolArray, spread: Spread, what: str) -> NormalFit:
-    """Means and deviations (divisor M - 1) over the models kept at each point."""
+    """Means and standard deviations (divisor M - 1) over the models kept at each point."""
     count = np.sum(kept, axis=0)
     few = np.flatnonzero(count < 2)
     if len(few):
@@ -204,7 +204,8 @@ def online_lira(
     Args:
       targets: Outputs of the attacked models, finite floats of shape (..., points).
       shadow: Outputs of shadow models for the same points.
-      spread: Whether each point has its own deviations, or all points share one of each kind.
+      spread: Whether each point has its own standard deviations, or all points share one of each
+        kind.
 
     Returns:
       Scores, float64 of the shape of targets; larger for likelier members.
@@ -218,7 +219,7 @@ def online_lira(
     [0.0, 4.0]
     """
     outputs = _checked(targets, shadow)
-    having, without = shadow.of_members(spread), shadow.of_others(spread)
+    having, without = shadow.member_fits(spread), shadow.non_member_fits(spread)
     return _log_density(outputs, having) - _log_density(outputs, without)
 
 
@@ -234,7 +235,7 @@ def offline_lira(
     Args:
       targets: Outputs of the attacked models, finite floats of shape (..., points).
       shadow: Outputs of shadow models; only those of models without a point are used for it.
-      spread: Whether each point has its own deviation, or all points share one.
+      spread: Whether each point has its own standard deviation, or all points share one.
 
     Returns:
       Scores, float64 of the shape of targets; larger for likelier members.
@@ -243,8 +244,8 @@ def offline_lira(
       InputError: If the points differ, or a distribution cannot be fitted.
     """
     outputs = _checked(targets, shadow)
-    without = shadow.of_others(spread)
-    return np.asarray(-special.log_ndtr((without.mean - outputs) / without.deviation))
+    without = shadow.non_member_fits(spread)
+    return np.asarray(-special.log_ndtr((without.mean - outputs) / without.stddev))
 
 
 def _checked(targets: npt.ArrayLike, shadow: ShadowOutputs) -> FloatArray:
@@ -257,9 +258,9 @@ def _checked(targets: npt.ArrayLike, shadow: ShadowOutputs) -> FloatArray:
     return outputs
 
 
-def _log_density(x: FloatArray, law: NormalFit) -> FloatArray:
-    z = (x - law.mean) / law.deviation
-    return np.asarray(-(z**2) / 2 - np.log(law.deviation) - math.log(2 * math.pi) / 2)
+def _log_density(x: FloatArray, fit: NormalFit) -> FloatArray:
+    z = (x - fit.mean) / fit.stddev
+    return np.asarray(-(z**2) / 2 - np.log(fit.stddev) - math.log(2 * math.pi) / 2)
 
 
 # SelectWorst: the points at which an attack does best (Zanella-Béguelin et al. 2022, Alg. 3).
@@ -273,7 +274,7 @@ class WorstPoints:
       points: Indices of the points, int64 of shape (k,).
       accuracy: Share of held-back models that LiRA judged rightly at each, float64 of shape (k,).
       separation: Distance of the means of models with and without the point, in units of the
-        root mean square of both deviations, float64 of shape (k,).
+        root mean square of both standard deviations, float64 of shape (k,).
     """
 
     points: IndexArray
@@ -315,6 +316,6 @@ def select_worst(shadow: ShadowOutputs, k: int, fitted_share: float = 0.8) -> Wo
 
 
 def _separation(shadow: ShadowOutputs) -> FloatArray:
-    having, without = shadow.of_members(), shadow.of_others()
-    width = np.sqrt((having.deviation**2 + without.deviation**2) / 2)
+    having, without = shadow.member_fits(), shadow.non_member_fits()
+    width = np.sqrt((having.stddev**2 + without.stddev**2) / 2)
     return np.asarray(np.abs(having.mean - without.mean) / width)

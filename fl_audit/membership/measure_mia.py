@@ -89,8 +89,8 @@ def measure_mia(
     shadow = [_losses(shadow_without, 2), _losses(shadow_having, 2)]
     _check_bases([*judged, *shadow])
     _warn_if_skewed(shadow)
-    laws = [_fit_all(losses) for losses in shadow]
-    return MeasuredMia(*(member_p_values(losses, *laws) for losses in judged))
+    fits = [_fit_all(losses) for losses in shadow]
+    return MeasuredMia(*(member_p_values(losses, *fits) for losses in judged))
 
 
 def measure_mia_fast(losses_without: npt.ArrayLike, losses_having: npt.ArrayLike) -> MeasuredMia:
@@ -153,8 +153,8 @@ def _warn_if_skewed(sides: list[FloatArray]) -> None:
         if losses.shape[1] < _ENOUGH_FOR_SKEWNESS:
             continue
         centred = losses - np.mean(losses, axis=1, keepdims=True)
-        deviation = np.maximum(np.std(losses, axis=1), np.finfo(float).tiny)
-        skewness = np.abs(np.mean(centred**3, axis=1)) / deviation**3
+        stddev = np.maximum(np.std(losses, axis=1), np.finfo(float).tiny)
+        skewness = np.abs(np.mean(centred**3, axis=1)) / stddev**3
         if np.max(skewness) > _LARGE_SKEWNESS:
             warnings.warn(
                 f"losses are far from normal (skewness {np.max(skewness):.1f} on a base), so that "
@@ -166,8 +166,8 @@ def _warn_if_skewed(sides: list[FloatArray]) -> None:
 
 
 def _fit_all(losses: FloatArray) -> NormalFit:
-    deviation = np.std(losses, axis=1, ddof=1, keepdims=True)
-    return _checked(NormalFit(np.mean(losses, axis=1, keepdims=True), deviation))
+    stddev = np.std(losses, axis=1, ddof=1, keepdims=True)
+    return _checked(NormalFit(np.mean(losses, axis=1, keepdims=True), stddev))
 
 
 def _fit_others(losses: FloatArray) -> NormalFit:
@@ -180,6 +180,6 @@ def _fit_others(losses: FloatArray) -> NormalFit:
 
 
 def _checked(fit: NormalFit) -> NormalFit:
-    if np.any(fit.deviation == 0):
+    if np.any(fit.stddev == 0):
         raise InputError("losses of a challenge base must not be all equal on a side")
     return fit

@@ -37,15 +37,15 @@ def margin(logits: npt.ArrayLike, labels: npt.ArrayLike) -> FloatArray:
     >>> margin([[0.0, 0.0, 0.0], [800.0, 0.0, -800.0]], [0, 0]).round(3).tolist()
     [-0.693, 800.0]
     """
-    of_points, classes = np.asarray(logits, dtype=np.float64), np.asarray(labels)
-    if not np.isfinite(of_points).all():
+    values, classes = np.asarray(logits, dtype=np.float64), np.asarray(labels)
+    if not np.isfinite(values).all():
         raise InputError("logits must be finite")
-    if of_points.ndim < 2 or classes.shape != of_points.shape[-2:-1]:
+    if values.ndim < 2 or classes.shape != values.shape[-2:-1]:
         raise InputError(
             "logits must have shape (..., points, classes) and labels (points,), got "
-            f"{of_points.shape} and {classes.shape}"
+            f"{values.shape} and {classes.shape}"
         )
-    return -log_odds_losses(of_points, np.broadcast_to(classes, of_points.shape[:-1]))
+    return -log_odds_losses(values, np.broadcast_to(classes, values.shape[:-1]))
 
 
 def loss_of_margin(margins: npt.ArrayLike) -> FloatArray:

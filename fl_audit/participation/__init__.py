@@ -102,10 +102,10 @@ def make_schedule(
     """
     roster = Roster(client_ids, included)
     arms = canaries.arms if isinstance(canaries, Canaries) else ()
-    of_clients = roster.without_canaries if arms else roster
-    schedule = PATTERNS.of(config).schedule(config, seed, of_clients)
+    client_roster = roster.without_canaries if arms else roster
+    schedule = PATTERNS.of(config).schedule(config, seed, client_roster)
     if arms:
-        of_arms = arms_attendance(arms, seed, roster, schedule.num_rounds)
-        schedule = dataclasses.replace(schedule, canary_attendance=of_arms)
+        attendance = arms_attendance(arms, seed, roster, schedule.num_rounds)
+        schedule = dataclasses.replace(schedule, canary_attendance=attendance)
     check_room_for_canaries(schedule.expected_canaries, canaries.max_per_round)
     return schedule

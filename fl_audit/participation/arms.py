@@ -1,8 +1,8 @@
 """Arms: several ways to place canaries, side by side in one run.
 
-Canaries are dealt to arms at random, in equal numbers and before anything else is drawn of them. So
-what differs between arms, beyond chance, is due to how their canaries participate: everything else
-of the run is the same for all. An arm is a name, with a number where the name needs one:
+Canaries are assigned to arms at random, in equal numbers and before anything else is drawn of them.
+So what differs between arms, beyond chance, is due to how their canaries participate: everything
+else of the run is the same for all. An arm is a name, with a number where the name needs one:
 
 >>> [arm.words for arm in map(read_arm, ("once", "repeats:4", "late:10"))]
 ['once, at random', 'once in each of 4 equal parts of the run', 'once in the last 10 rounds']
@@ -129,7 +129,7 @@ def read_arm(text: str) -> Arm:
 
 
 def arm_of_canaries(num_arms: int, num_canaries: int, seed: int) -> IndexArray:
-    """The arm that each canary of a pool is dealt to, from 0; of shape (num_canaries,)."""
+    """The arm that each canary of a pool is assigned to, from 0; of shape (num_canaries,)."""
     order = generator(seed, Stream.CANARY_ARMS).permutation(num_canaries)
     arms = np.empty(num_canaries, np.int64)
     arms[order] = np.arange(num_canaries) % num_arms
@@ -146,10 +146,10 @@ def arm_names(texts: Sequence[str], num_canaries: int, seed: int) -> tuple[str, 
 def arms_attendance(
     texts: Sequence[str], seed: int, roster: Roster, num_rounds: int
 ) -> CanaryAttendance:
-    """The rounds of a pool that is dealt to arms.
+    """The rounds of a pool whose canaries are assigned to arms.
 
-    What is guaranteed to a canary is what is guaranteed to one with the most rounds of any, and
-    counts on no draw.
+    Accounting bounds epsilon for a canary by that of one with the most rounds of any, and counts on
+    no sampling.
 
     Args:
       texts: The arms as the config spells them.
@@ -160,7 +160,7 @@ def arms_attendance(
     Raises:
       InputError: There is no such arm, or one asks for more rounds than there are.
     """
-    arm_of = arm_of_canaries(len(texts), len(roster.pool), seed)
+    arms = arm_of_canaries(len(texts), len(roster.pool), seed)
     canaries, rounds = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for index, text in enumerate(texts):
         try:
@@ -172,7 +172,7 @@ def arms_attendance(
                 f"canaries.arms: {text!r} asks for more than the run has; it has "
                 f"{count(num_rounds, 'round')}"
             )
-        members = np.flatnonzero(arm_of == index)
+        members = np.flatnonzero(arms == index)
         random = generator(seed, Stream.CANARY_ROUNDS, index + 1)
         those, when = arm.presences(len(members), num_rounds, random)
         canaries.append(members[those])

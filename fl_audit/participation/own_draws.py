@@ -17,7 +17,6 @@ AllocatedRounds(number=2, rounds=6)
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -68,40 +67,40 @@ class OwnDraws(DrawnParticipation, frozen=True, kw_only=True):
     canaries: Literal["like_clients", "repeats", "last_rounds"] = "like_clients"
 
 
-_Drawn = Callable[[IndexArray, Stream], Draw]
+_DrawRounds = Callable[[IndexArray, Stream], Draw]
 
 
-@dataclass(frozen=True)
-class _Law:
-    """How rounds are drawn, for accounting, and the mean share of members in a round."""
-
-    sampling: Sampling
-    share: float
-
-
-def _schedule(config: OwnDraws, seed: int, roster: Roster, law: _Law, drawn: _Drawn) -> Schedule:
-    """The schedule of clients and canaries by draws of the same law, or of placed canaries.
+def _schedule(
+    config: OwnDraws,
+    seed: int,
+    roster: Roster,
+    draw_rounds: _DrawRounds,
+    *,
+    sampling: Sampling,
+    share: float,
+) -> Schedule:
+    """The schedule of clients and canaries that are sampled alike, or of placed canaries.
 
     Args:
       config: The participation table.
       seed: The seed of the run.
       roster: The clients and canaries.
-      law: How rounds are drawn.
-      drawn: The function from members and a random stream to their rounds.
+      draw_rounds: The function from members and a random stream to their rounds.
+      sampling: How rounds are drawn, for accounting.
+      share: The mean share of members in a round.
     """
     check_placement(config, config.canaries)
-    clients = drawn(np.arange(roster.num_clients), Stream.CLIENT_ROUNDS)
-    dealt = drawn(roster.pool, Stream.CANARY_ROUNDS)
-    sampling, share = law.sampling, law.share
+    clients = draw_rounds(np.arange(roster.num_clients), Stream.CLIENT_ROUNDS)
+    pool_draw = draw_rounds(roster.pool, Stream.CANARY_ROUNDS)
     return Schedule(
         num_rounds=config.rounds,
         client_attendance=Attendance(clients, share * roster.num_clients, sampling),
         canary_attendance=(
             CanaryAttendance(
-                included_among(dealt, roster.included),
+                included_among(pool_draw, roster.included),
                 share * int(roster.included.sum()),
                 sampling,
-                dealt,
+                pool_draw,
             )
             if config.canaries == "like_clients"
             else place(config, config.canaries, seed, roster, share * roster.num_clients)
@@ -147,7 +146,7 @@ def cyclic_poisson_schedule(config: CyclicPoisson, seed: int, roster: Roster) ->
         probability, config.separation, -(-config.rounds // config.separation)
     )
 
-    def attending(members: IndexArray, stream: Stream) -> Draw:
+    def draw_rounds(members: IndexArray, stream: Stream) -> Draw:
         order = generator(seed, stream).permutation(members)
         groups = [np.sort(group) for group in np.array_split(order, config.separation)]
 
@@ -159,8 +158,9 @@ def cyclic_poisson_schedule(config: CyclicPoisson, seed: int, roster: Roster) ->
 
         return draw
 
-    law = _Law(sampling, probability / config.separation)
-    return _schedule(config, seed, roster, law, attending)
+    return _schedule(
+        config, seed, roster, draw_rounds, sampling=sampling, share=probability / config.separation
+    )
 
 
 def _cyclic_client_rounds(record: RunRecord, config: CyclicPoisson) -> str:
@@ -202,13 +202,13 @@ def balls_in_bins_schedule(config: BallsInBins, seed: int, roster: Roster) -> Sc
     check_cohort_size(config.clients_per_round, roster.num_clients)
     bins = _bins(config, roster.num_clients)
 
-    def drawn(members: IndexArray, stream: Stream) -> Draw:
-        bin_of = generator(seed, stream).integers(bins, size=len(members))
-        groups = [members[bin_of == index] for index in range(min(bins, config.rounds))]
+    def draw_rounds(members: IndexArray, stream: Stream) -> Draw:
+        chosen = generator(seed, stream).integers(bins, size=len(members))
+        groups = [members[chosen == index] for index in range(min(bins, config.rounds))]
         return lambda round_index: groups[round_index % bins]
 
-    law = _Law(BallsInBinsSampling(bins, config.rounds), 1 / bins)
-    return _schedule(config, seed, roster, law, drawn)
+    sampling = BallsInBinsSampling(bins, config.rounds)
+    return _schedule(config, seed, roster, draw_rounds, sampling=sampling, share=1 / bins)
 
 
 def _bins(config: BallsInBins, num_clients: int) -> int:
@@ -253,7 +253,7 @@ def random_allocation_schedule(config: RandomAllocation, seed: int, roster: Rost
         canaries contradict each other.
     """
     check_cohort_size(config.clients_per_round, roster.num_clients)
-    number = _rounds_of_each(config, roster.num_clients)
+    number = _rounds_per_client(config, roster.num_clients)
     if number == 0:
         raise InputError(
             f"participation.clients_per_round: {config.clients_per_round} of {roster.num_clients} "
@@ -261,16 +261,18 @@ def random_allocation_schedule(config: RandomAllocation, seed: int, roster: Rost
             f"least {-(-roster.num_clients // config.rounds)}"
         )
 
-    def drawn(members: IndexArray, stream: Stream) -> Draw:
+    def draw_rounds(members: IndexArray, stream: Stream) -> Draw:
         rounds = _without_replacement(generator(seed, stream), config.rounds, number, len(members))
         everybody = np.repeat(members, number)
         return Presentations(everybody, rounds.ravel(), config.rounds).of
 
-    law = _Law(AllocatedRounds(number, config.rounds), number / config.rounds)
-    return _schedule(config, seed, roster, law, drawn)
+    sampling = AllocatedRounds(number, config.rounds)
+    return _schedule(
+        config, seed, roster, draw_rounds, sampling=sampling, share=number / config.rounds
+    )
 
 
-def _rounds_of_each(config: RandomAllocation, num_clients: int) -> int:
+def _rounds_per_client(config: RandomAllocation, num_clients: int) -> int:
     return round(config.clients_per_round * config.rounds / num_clients)
 
 
@@ -292,7 +294,7 @@ def _without_replacement(
 
 
 def _allocated_client_rounds(record: RunRecord, config: RandomAllocation) -> str:
-    number = _rounds_of_each(config, record.num_clients)
+    number = _rounds_per_client(config, record.num_clients)
     return (
         f"Each client draws {count(number, 'round')} of {config.rounds}, "
         f"{significant(number * record.num_clients / config.rounds)} clients a round on average."
@@ -341,11 +343,11 @@ def b_min_sep_schedule(config: BMinSep, seed: int, roster: Roster) -> Schedule:
     share = config.clients_per_round / roster.num_clients
     coin = _coin(config, roster.num_clients)
 
-    def drawn(members: IndexArray, stream: Stream) -> Draw:
+    def draw_rounds(members: IndexArray, stream: Stream) -> Draw:
         return _rested(members, generator(seed, stream), coin, config)
 
-    law = _Law(MinSeparationSampling(coin, config.separation, config.rounds), share)
-    return _schedule(config, seed, roster, law, drawn)
+    sampling = MinSeparationSampling(coin, config.separation, config.rounds)
+    return _schedule(config, seed, roster, draw_rounds, sampling=sampling, share=share)
 
 
 def _coin(config: BMinSep, num_clients: int) -> float:

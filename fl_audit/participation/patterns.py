@@ -95,7 +95,7 @@ def shuffle_schedule(config: Shuffle, seed: int, roster: Roster) -> Schedule:
     return Schedule(
         num_rounds=config.rounds,
         client_attendance=Attendance(
-            of=_dealt(num_clients, rounds_per_epoch, seed),
+            of=_shuffled_epochs(num_clients, rounds_per_epoch, seed),
             expected=expected_clients,
             sampling=OncePerBlock.over(config.rounds, rounds_per_epoch),
         ),
@@ -109,16 +109,16 @@ def shuffle_schedule(config: Shuffle, seed: int, roster: Roster) -> Schedule:
     )
 
 
-def _dealt(num_clients: int, rounds_per_epoch: int, seed: int) -> Draw:
+def _shuffled_epochs(num_clients: int, rounds_per_epoch: int, seed: int) -> Draw:
     # Rounds are mostly asked for in order, and a large permutation takes 10 ms.
     @functools.lru_cache(maxsize=1)
-    def deal(epoch: int) -> list[IndexArray]:
+    def split_epoch(epoch: int) -> list[IndexArray]:
         order = generator(seed, Stream.CLIENT_ROUNDS, epoch).permutation(num_clients)
         return np.array_split(order, rounds_per_epoch)
 
     def draw(round_index: int) -> IndexArray:
         epoch, part = divmod(round_index, rounds_per_epoch)
-        return deal(epoch)[part]
+        return split_epoch(epoch)[part]
 
     return draw
 
@@ -193,10 +193,10 @@ def _sampled(members: IndexArray, probability: float, seed: int, stream: Stream)
 
 
 def _sampled_canaries(roster: Roster, probability: float, seed: int) -> CanaryAttendance:
-    dealt = _coins(roster.pool, probability, seed, Stream.CANARY_ROUNDS)
+    pool_draw = _coins(roster.pool, probability, seed, Stream.CANARY_ROUNDS)
     expected = probability * int(roster.included.sum())
-    attending = included_among(dealt, roster.included)
-    return CanaryAttendance(attending, expected, PoissonSampling(probability), dealt)
+    attending = included_among(pool_draw, roster.included)
+    return CanaryAttendance(attending, expected, PoissonSampling(probability), pool_draw)
 
 
 def _coins(members: IndexArray, probability: float, seed: int, stream: Stream) -> Draw:
@@ -269,24 +269,24 @@ class Urn:
         """
         num_clients = self.roster.num_clients
 
-        def of(round_index: int) -> IndexArray:
+        def sampled_clients(round_index: int) -> IndexArray:
             drawn = draw(round_index)
             return drawn[drawn < num_clients]
 
-        return Attendance(of, self.sample_size * num_clients / self.size, sampling)
+        return Attendance(sampled_clients, self.sample_size * num_clients / self.size, sampling)
 
     def canary_attendance(self, draw: Draw, sampling: Sampling) -> CanaryAttendance:
         """The canaries among those drawn; arguments as for `client_attendance`."""
         num_clients, included = self.roster.num_clients, self.roster.included
 
-        def dealt(round_index: int) -> IndexArray:
+        def sampled_canaries(round_index: int) -> IndexArray:
             drawn = draw(round_index)
             canaries: IndexArray = drawn[drawn >= num_clients] - num_clients
             return canaries
 
         expected = self.sample_size * int(included.sum()) / self.size
-        attending = included_among(dealt, included)
-        return CanaryAttendance(attending, expected, sampling, dealt)
+        attending = included_among(sampled_canaries, included)
+        return CanaryAttendance(attending, expected, sampling, sampled_canaries)
 
 
 def _truncated_schedule(config: Bernoulli, seed: int, roster: Roster, largest: int) -> Schedule:
@@ -488,7 +488,7 @@ def _every_turn(canaries: IndexArray, seed: int, config: MinSeparation) -> Prese
     num_groups = min(config.separation, config.rounds)
     groups = generator(seed, Stream.CANARY_ROUNDS).integers(num_groups, size=len(canaries))
     rounds = [np.arange(group, config.rounds, config.separation) for group in groups]
-    members = np.repeat(canaries, [len(of_canary) for of_canary in rounds])
+    members = np.repeat(canaries, [len(own_rounds) for own_rounds in rounds])
     return Presentations(members, np.concatenate(rounds), config.rounds)
 
 

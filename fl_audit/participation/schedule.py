@@ -85,31 +85,31 @@ class Attendance:
 class CanaryAttendance(Attendance):
     """The rounds of the included canaries, and those that the excluded ones would have had.
 
-    Rounds are dealt to the whole pool, by one law for all and independently of the coins, which
-    decide afterwards who sends an update. So the rounds of excluded canaries have the same law as
-    those of included ones.
+    Rounds are sampled for the whole pool, from one distribution and independently of the coins,
+    which decide afterwards who sends an update. So the rounds of excluded canaries have the same
+    distribution as those of included ones.
 
     Attributes:
-      dealt: The function from a round to the canaries that it is dealt to, included or not.
+      dealt: The function from a round to the canaries sampled for it, included or not.
     """
 
     dealt: Draw
 
 
-def included_among(dealt: Draw, included: npt.NDArray[np.bool_]) -> Draw:
-    """Keeps the included canaries among those that a round is dealt to.
+def included_among(sampled: Draw, included: npt.NDArray[np.bool_]) -> Draw:
+    """Keeps the included canaries among those that are sampled for a round.
 
     Args:
-      dealt: The function from a round to indices in the pool.
+      sampled: The function from a round to indices in the pool.
       included: The coins, bool of shape (num_canaries,).
     """
 
-    def of(round_index: int) -> IndexArray:
-        canaries = dealt(round_index)
+    def attend(round_index: int) -> IndexArray:
+        canaries = sampled(round_index)
         attending: IndexArray = canaries[included[canaries]]
         return attending
 
-    return of
+    return attend
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,18 +167,18 @@ class Schedule:
         return self.canary_attendance.of(round_index)
 
     def dealt_canaries(self, round_index: int) -> IndexArray:
-        """The indices of the canaries that one round is dealt to, included or not."""
+        """The indices of the canaries that are sampled for one round, included or not."""
         return self.canary_attendance.dealt(round_index)
 
     def rounds_of_canaries(self, num_canaries: int) -> list[IndexArray]:
-        """The rounds that are dealt to each canary of the pool, included or not, ascending.
+        """The rounds that are sampled for each canary of the pool, included or not, ascending.
 
         Args:
           num_canaries: The size of the pool.
         """
-        dealt = [self.dealt_canaries(index) for index in range(self.num_rounds)]
-        rounds = np.repeat(np.arange(self.num_rounds), [len(canaries) for canaries in dealt])
-        canaries = np.concatenate(dealt)
+        sampled = [self.dealt_canaries(index) for index in range(self.num_rounds)]
+        rounds = np.repeat(np.arange(self.num_rounds), [len(canaries) for canaries in sampled])
+        canaries = np.concatenate(sampled)
         order = np.argsort(canaries, kind="stable")
         ends = np.cumsum(np.bincount(canaries, minlength=num_canaries))
         return np.split(rounds[order], ends[:-1])[:num_canaries]

@@ -281,7 +281,7 @@ def curve_power(run: PlannedRun, release: Release) -> CurvePower | None:
     if not tests.tests or tests.tests[0].method != "trade_off_sum":
         return None
     leading = tests.tests[0]
-    detectable = SumPower.of(leading, Shown()).detectable_in(tests)
+    detectable = SumPower.for_test(leading, Shown()).detectable_in(tests)
     share = coin_probability(run.config.canaries)
     return CurvePower(claim, detectable, tuple(_needed_for(claim, leading, share)))
 

@@ -279,7 +279,7 @@ def _scores_of(folder: AuditedFolder) -> _Scores:
         return found
     known = log.folder.together()
     changed = [] if known is None else known.changed(folder.path)
-    changed = [name for name in changed if name not in log.folder.told()]
+    changed = [name for name in changed if name not in log.folder.side_files()]
     is_whole = known is not None and known.rounds > 0 and not log.folder.aggregates.exists()
     if not changed and (is_whole or not log.num_rounds):
         return found

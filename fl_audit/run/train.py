@@ -158,7 +158,7 @@ def _write_results(
     if compared:
         write_compared_vectors(folder.compared_vectors, compared)
     record = record_text(_record(run, folder, done))
-    files = digests_of(folder.made_by_training()) | {folder.record.name: digest(record.encode())}
+    files = digests_of(folder.training_outputs()) | {folder.record.name: digest(record.encode())}
     done.chain.add(Scored(rounds=done.rounds, files=files))
     done.chain.flush()
     write_text(folder.record, record)

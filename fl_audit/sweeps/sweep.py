@@ -242,7 +242,7 @@ class RunState:
         return dataclasses.replace(self, state=state, error=error)
 
 
-def found_state(run: SweepRun, out: Path) -> RunState:
+def state_on_disk(run: SweepRun, out: Path) -> RunState:
     """The state of a run before the sweep starts it, recognised by its resolved config.
 
     Args:
@@ -294,8 +294,8 @@ def rounds_at_work(runs: Sequence[SweepRun], at_work: Sequence[RunState]) -> str
 
 
 def _completed(state: RunState, rounds: Mapping[str, int | None]) -> str:
-    completed, of = _rows(RunFolder(state.folder).metrics), rounds[state.name]
-    return f"{completed}" if of is None else f"{completed}/{of}"
+    completed, total = _rows(RunFolder(state.folder).metrics), rounds[state.name]
+    return f"{completed}" if total is None else f"{completed}/{total}"
 
 
 def _rows(metrics: Path) -> int:
@@ -309,7 +309,9 @@ def _rows(metrics: Path) -> int:
 # One run, in a process of Ray's.
 
 
-def one_run(config_toml: str, out: str, shared: str, cores: int, gpu_share: float) -> str | None:
+def start_or_continue(
+    config_toml: str, out: str, shared: str, cores: int, gpu_share: float
+) -> str | None:
     """Starts a run, or goes on with an interrupted one; returns why it failed, None if it did not.
 
     Args:
@@ -435,7 +437,7 @@ def run_on_ray(
             num_gpus=share.gpus,
             max_calls=runs_of_a_process(work, gpus),
             max_retries=0,
-        )(one_run)
+        )(start_or_continue)
         waiting = list(reversed(work))
         at_work: dict[Any, RunState] = {}
         while waiting or at_work:
@@ -481,17 +483,17 @@ def plan_sweep(path: Path, out: Path) -> tuple[RunState, ...]:
     Raises:
       InputError: The file cannot be used, or a run's folder is taken by something else.
     """
-    return _found_states(read_grid(path), out)
+    return _states_on_disk(read_grid(path), out)
 
 
-def _found_states(runs: Sequence[SweepRun], out: Path) -> tuple[RunState, ...]:
+def _states_on_disk(runs: Sequence[SweepRun], out: Path) -> tuple[RunState, ...]:
     """The states of all runs before the sweep starts any; the display is for thousands of them.
 
     Raises:
       InputError: A run's folder is taken by something else.
     """
     looked = bar(runs, "folders", "run", delay=1)
-    return tuple(found_state(run, out) for run in looked)
+    return tuple(state_on_disk(run, out) for run in looked)
 
 
 def run_sweep(path: Path, out: Path, jobs: int | None = None) -> tuple[RunState, ...]:
@@ -507,7 +509,7 @@ def run_sweep(path: Path, out: Path, jobs: int | None = None) -> tuple[RunState,
       ModuleNotFoundError: Ray is not installed though a run is to be made.
     """
     runs = read_grid(path)
-    if any(state.state != "finished" for state in _found_states(runs, out)):
+    if any(state.state != "finished" for state in _states_on_disk(runs, out)):
         check_ray()
     out.mkdir(parents=True, exist_ok=True)
     with locked(out):
@@ -520,7 +522,7 @@ def run_sweep(path: Path, out: Path, jobs: int | None = None) -> tuple[RunState,
 
 def _run_rest(runs: Sequence[SweepRun], out: Path, jobs: int | None) -> tuple[RunState, ...]:
     """Runs what is not finished; sweep.json follows every end."""
-    states = {state.name: state for state in _found_states(runs, out)}
+    states = {state.name: state for state in _states_on_disk(runs, out)}
     work = [(run, states[run.name]) for run in runs if states[run.name].state != "finished"]
     write_states(list(states.values()), out)
     if not work:

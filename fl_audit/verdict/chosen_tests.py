@@ -41,7 +41,7 @@ class ChosenTests:
 
         Args:
           scores: The scores of canaries by the name of the statistic.
-          facts: What the null laws of the statistics depend on.
+          facts: What the null distributions of the statistics depend on.
 
         Raises:
           InputError: No statistic or no method is chosen.
@@ -56,12 +56,12 @@ class ChosenTests:
 def scored_statistic(
     statistic: Statistic, scores: CanaryScores, facts: RunFacts
 ) -> ScoredStatistic:
-    """Joins scores with what is known of their null law.
+    """Joins scores with what is known of their null distribution.
 
     Args:
       statistic: The statistic on which canaries are scored.
       scores: The canaries' scores on it.
-      facts: What the null law depends on.
+      facts: What the null distribution depends on.
     """
     return ScoredStatistic(statistic.name, scores, statistic.null(facts))
 

@@ -123,8 +123,8 @@ class ClaimTests:
 
     def bounds(self, delta: float) -> list[Bound]:
         """The bounds of all tests, the largest first; they jointly hold at `confidence`."""
-        made = ((test, test.bound(delta, 1 - self.level)) for test in self)
-        bounds = [Bound(test, estimate) for test, estimate in made if estimate is not None]
+        estimates = ((test, test.bound(delta, 1 - self.level)) for test in self)
+        bounds = [Bound(test, estimate) for test, estimate in estimates if estimate is not None]
         return sorted(bounds, key=lambda bound: -bound.estimate.epsilon)
 
 
@@ -167,12 +167,12 @@ def p_value(tests: ClaimTests, bounds: Sequence[Bound], claim: Claim) -> float:
 
 def _smallest(tests: Sequence[ClaimTest], claim: Claim, low: float, high: float) -> float:
     """The smallest level above `low` at which any test rejects the claim; 1 if none at `high`."""
-    found = 1.0
+    level = 1.0
     for test in tests:
         rejects = functools.partial(test.rejects, claim.epsilon, claim.delta)
-        if rejects(min(found, high)):
-            found = _smallest_level(rejects, low, min(found, high))
-    return found
+        if rejects(min(level, high)):
+            level = _smallest_level(rejects, low, min(level, high))
+    return level
 
 
 def _smallest_level(rejects: Callable[[float], bool], low: float, high: float) -> float:

@@ -101,15 +101,15 @@ class CurveTest:
             return None
         if z is None or self.null is None:
             return None
-        made, allowed = self.sum_test, 1 - self.null.confidence
+        test, allowed = self.sum_test, 1 - self.null.confidence
         low, high = curve.mu, _LARGEST_MU
         while high - low > _PRECISION * low:
             middle = (low + high) / 2
-            below = special.ndtr(made.edges - middle)
-            chance = made.power(int(made.statistic(z)), [(made.num_included, below)])
+            below = special.ndtr(test.edges - middle)
+            chance = test.power(int(test.statistic(z)), [(test.num_included, below)])
             low, high = (middle, high) if chance <= allowed else (low, middle)
         for mu in low * _TRIED:  # that may have been approximate
-            if mu > curve.mu and made.under(GaussianTradeOff(mu)).p_value(z) <= allowed:
+            if mu > curve.mu and test.under(GaussianTradeOff(mu)).p_value(z) <= allowed:
                 return float(mu)
         return None
 
@@ -163,27 +163,29 @@ def curve_tests(
             f"confidence must be at least {LEAST_CONFIDENCE} for a verdict on a claim, got "
             f"{confidence}"
         )
-    found: list[tuple[CurveMethod, ScoredStatistic, TradeOff]] = []
-    for one in sorted(statistics, key=_strength, reverse=True):
-        curve = claim.curve(one.name)
-        if curve is None or not one.scores.num_included:
+    tested: list[tuple[CurveMethod, ScoredStatistic, TradeOff]] = []
+    for statistic in sorted(statistics, key=_strength, reverse=True):
+        curve = claim.curve(statistic.name)
+        if curve is None or not statistic.scores.num_included:
             continue
-        if one.null.known_tail() is not None:
-            found.append(("trade_off_sum", one, curve))
-        if one.scores.inclusion == "coins":
-            found.append(("trade_off_guesses", one, curve))
+        if statistic.null.known_tail() is not None:
+            tested.append(("trade_off_sum", statistic, curve))
+        if statistic.scores.inclusion == "coins":
+            tested.append(("trade_off_guesses", statistic, curve))
     shares = [1.0]
-    if len(found) > 1:
-        rest = (1 - LEADING_SHARE) / (len(found) - 1)
-        shares = [LEADING_SHARE, *(rest for _ in found[1:])]
+    if len(tested) > 1:
+        rest = (1 - LEADING_SHARE) / (len(tested) - 1)
+        shares = [LEADING_SHARE, *(rest for _ in tested[1:])]
     levels = [share * (1 - confidence) for share in shares]
-    tests = [CurveTest(*one, claim.delta, level) for one, level in zip(found, levels, strict=False)]
+    tests = [
+        CurveTest(*parts, claim.delta, level) for parts, level in zip(tested, levels, strict=False)
+    ]
     return CurveTests(claim, tests, confidence)
 
 
 def _strength(statistic: ScoredStatistic) -> tuple[bool, int]:
     """Whether a statistic's null is known, and how much its attacker knows; both before scores."""
-    found = None if statistic.name is None else STATISTICS.get(statistic.name)
-    model = None if found is None else THREAT_MODELS.get(found.threat_model)
+    known = None if statistic.name is None else STATISTICS.get(statistic.name)
+    model = None if known is None else THREAT_MODELS.get(known.threat_model)
     knows = 0 if model is None else int(model.knows)
     return statistic.null.known_tail() is not None, knows

@@ -51,7 +51,9 @@ class SumPower:
     groups: tuple[tuple[tuple[int, float], ...], ...]
 
     @classmethod
-    def of(cls, leading: CurveTest, shown: Shown, num_included: int | None = None) -> "SumPower":
+    def for_test(
+        cls, leading: CurveTest, shown: Shown, num_included: int | None = None
+    ) -> "SumPower":
         """The power of the leading test, with what canaries show.
 
         Args:
@@ -123,7 +125,7 @@ def included_needed(leading: CurveTest, mu: float, shown: Shown) -> int | None:
     """
 
     def is_enough(number: int) -> bool:
-        return SumPower.of(leading, shown, number).at(mu) >= ENOUGH_POWER
+        return SumPower.for_test(leading, shown, number).at(mu) >= ENOUGH_POWER
 
     guess = likely_number(leading.curve, shown.signal * mu, leading.level)
     too_few = enough = math.ceil(min(max(guess, 1.0), _MOST_INCLUDED))

@@ -51,12 +51,12 @@ def with_curve(verdict: Verdict, statistics: Sequence[ScoredStatistic]) -> Verdi
         return verdict
     curve = GaussianClaim(1 / sigma_of_epsilon(claim.epsilon, claim.delta), claim.delta)
     tests = curve_tests(curve, statistics, verdict.confidence)
-    found = [
+    p_values = [
         p * tests.level / test.level for test in tests.tests if (p := test.p_value()) is not None
     ]
-    if not found:
+    if not p_values:
         return verdict
-    p = min(1.0, *found)
+    p = min(1.0, *p_values)
     return dataclasses.replace(verdict, as_curve=AsCurve(curve.mu, p, p <= tests.level))
 
 
@@ -82,13 +82,13 @@ def reach_curve_verdict(
             "(ε, δ), or statistics of another attacker"
         )
         return _verdict(tests, Outcome.INCONCLUSIVE, reason, None)
-    found = [(test, test.p_value()) for test in tests.tests]
-    made = [(test, p * tests.level / test.level) for test, p in found if p is not None]
-    if scope.unfit is not None or not made:
+    p_values = [(test, test.p_value()) for test in tests.tests]
+    adjusted = [(test, p * tests.level / test.level) for test, p in p_values if p is not None]
+    if scope.unfit is not None or not adjusted:
         reason = scope.unfit or "the scores allow no test of a curve"
         step = scope.say_so or "canaries that take part as clients do (docs/verdict.md)"
         return _verdict(tests, Outcome.INCONCLUSIVE, f"{reason}; next: {step}", None)
-    best, p = min(made, key=lambda one: one[1])
+    best, p = min(adjusted, key=lambda pair: pair[1])
     p = min(p, 1.0)
     if p <= tests.level:
         return _verdict(tests, Outcome.CONTRADICTED, _contradiction(tests, best, p), best, p=p)
@@ -145,15 +145,16 @@ def _contradiction(tests: CurveTests, best: CurveTest, p: float) -> str:
     number = len(tests.tests)
     together = "" if number == 1 else f" for all {number} tests together"
     mu = best.proven_mu
-    as_of = ""
+    if_gaussian = ""
     if mu is not None:
-        as_of = f"; if the mechanism is Gaussian, its μ is at least {lower_bound_text(mu)}"
+        if_gaussian = f"; if the mechanism is Gaussian, its μ is at least {lower_bound_text(mu)}"
         noise = noise_of(tests.claim, best, mu)
         if noise is not None:
             claimed = claimed_noise(tests.claim)
             said = "configured" if isinstance(tests.claim, ConfiguredClaim) else "claimed"
-            as_of += f": noise of {significant(noise)} or less where {claimed:g} is {said}"
-    return f"{how}{on}, with {100 * tests.confidence:g} % confidence{together} (p ≤ {p:.2g}){as_of}"
+            if_gaussian += f": noise of {significant(noise)} or less where {claimed:g} is {said}"
+    how_sure = f"with {100 * tests.confidence:g} % confidence{together} (p ≤ {p:.2g})"
+    return f"{how}{on}, {how_sure}{if_gaussian}"
 
 
 # What would have been contradicted.
@@ -172,11 +173,11 @@ def _not_contradicted(
         )
         return _verdict(tests, Outcome.INCONCLUSIVE, f"{fault}{reason}", best, p=p)
     shown = shown_by(arrival)
-    power = SumPower.of(leading, shown)
+    power = SumPower.for_test(leading, shown)
     detectable = power.detectable_in(tests)
     twice = 1 / sigma_of_epsilon(FACTOR * tests.claim.epsilon, tests.claim.delta)
     on = "" if leading.statistic.name is None else f" on {leading.statistic.name}"
-    names = [one.name for one in tests.statistics if one.name is not None]
+    names = [statistic.name for statistic in tests.statistics if statistic.name is not None]
     noticed = noticed_words(tests.claim, detectable, is_enough=power.at(twice) >= ENOUGH_POWER)
     said = (
         f"{noticed} in 80 % of audits "

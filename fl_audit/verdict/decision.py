@@ -61,7 +61,7 @@ class Detectable:
 
 @dataclass(frozen=True)
 class AsCurve:
-    """What a claimed point would have been told as a whole curve: the Gaussian one through it.
+    """The verdict on a claimed point if the Gaussian curve through it had been claimed.
 
     Attributes:
       mu: The mu whose Gaussian curve allows the claimed epsilon at delta.
@@ -326,21 +326,23 @@ def _not_contradicted(
     scores = simulated_on[0].scores
     num_canaries = scores.num_included + scores.num_excluded
     simulated = _simulated_audit(claim, tests, simulated_on[0], arrival)
-    made = simulated.simulate(num_canaries)
-    found = _what_was_simulated(claim, simulated_on, arrival, made.power)
-    if made.is_enough:
+    simulation = simulated.simulate(num_canaries)
+    conditions = _what_was_simulated(claim, simulated_on, arrival, simulation.power)
+    if simulation.is_enough:
         needed, outcome = None, Outcome.CONSISTENT
         said = (
             f"no lower bound exceeds it {scope.whom}; "
-            f"{detectable_words(made.detectable_epsilon)} ({found})"
+            f"{detectable_words(simulation.detectable_epsilon)} ({conditions})"
         )
         rest = "; ".join(filter(None, [nearly, what_was_tested(claim, tests)]))
     else:
         needed = (
-            None if nearly else simulated.canaries_needed(num_canaries, made.detectable_epsilon)
+            None
+            if nearly
+            else simulated.canaries_needed(num_canaries, simulation.detectable_epsilon)
         )
         outcome, most = Outcome.INCONCLUSIVE, largest_provable(claim, tests, simulated_on[0])
-        least = f"{detectable_words(made.detectable_epsilon, only=True)} ({found})"
+        least = f"{detectable_words(simulation.detectable_epsilon, only=True)} ({conditions})"
         if most <= claim.epsilon:
             least = _cannot_prove(num_canaries, simulated_on, most)
         said = f"no lower bound exceeds it, but {least}"
@@ -352,8 +354,8 @@ def _not_contradicted(
         tests,
         bounds,
         p_value=p,
-        power=made.power,
-        detectable_epsilon=made.detectable_epsilon,
+        power=simulation.power,
+        detectable_epsilon=simulation.detectable_epsilon,
         canaries_needed=needed,
     )
 
@@ -386,9 +388,9 @@ def _simulated_statistics(tests: ClaimTests, arrival: Arrival) -> list[ScoredSta
     """The statistics whose power is simulated; what the first of them shows, they all would.
 
     Where the signal was measured in canaries' own rounds, it is the statistic of those, if that is
-    tested; else those with whose null laws least can be proven.
+    tested; else those with whose null distributions least can be proven.
     """
-    measured = [one for one in tests.statistics if one.name == OWN_ROUNDS.name]
+    measured = [statistic for statistic in tests.statistics if statistic.name == OWN_ROUNDS.name]
     return measured if measured and arrival.signal is not None else hardest(tests.statistics)
 
 
@@ -435,7 +437,7 @@ _CLEARLY = 0.999
 
 def what_was_tested(claim: Claim, tests: ClaimTests) -> str:
     """A clause on the statistics, attackers and methods, and on what they could have shown."""
-    names = [one.name for one in tests.statistics if one.name is not None]
+    names = [statistic.name for statistic in tests.statistics if statistic.name is not None]
     on = f" on {', '.join(names)}" if names else ""
     against = attackers_of(names)
     most = max(largest_provable(claim, tests, statistic) for statistic in tests.statistics)
@@ -447,8 +449,10 @@ def what_was_tested(claim: Claim, tests: ClaimTests) -> str:
 
 def attackers_of(names: Sequence[str]) -> str:
     """The titles of the threat models of some statistics, such as " (threat model Final model)"."""
-    found = [STATISTICS.get(name) for name in names]
-    models = dict.fromkeys(one.threat_model for one in found if one is not None)
+    statistics = [STATISTICS.get(name) for name in names]
+    models = dict.fromkeys(
+        statistic.threat_model for statistic in statistics if statistic is not None
+    )
     titles = [model.title for model in map(THREAT_MODELS.get, models) if model is not None]
     if not titles:
         return ""
@@ -457,12 +461,12 @@ def attackers_of(names: Sequence[str]) -> str:
 
 def largest_provable(claim: Claim, tests: ClaimTests, statistic: ScoredStatistic) -> float:
     """The largest bound if all included canaries scored 1, or as much as the best of all."""
-    found = statistic.scores
-    best = max(1.0, *found.included, *found.excluded)
-    scores = dataclasses.replace(found, included=np.full(found.num_included, best))
+    observed = statistic.scores
+    best = max(1.0, *observed.included, *observed.excluded)
+    scores = dataclasses.replace(observed, included=np.full(observed.num_included, best))
     apart = dataclasses.replace(statistic, scores=scores)
-    made = (ClaimTest(name, apart).bound(claim.delta, 1 - tests.level) for name in tests.methods)
-    return max((bound.epsilon for bound in made if bound is not None), default=0.0)
+    bounds = (ClaimTest(name, apart).bound(claim.delta, 1 - tests.level) for name in tests.methods)
+    return max((bound.epsilon for bound in bounds if bound is not None), default=0.0)
 
 
 def clearly_stronger(
@@ -477,9 +481,9 @@ def clearly_stronger(
     Returns:
       None where no interval for the AUC of another statistic lies above those of all tested ones.
     """
-    seen = max((_auc_range(one)[1] for one in tested), default=0.0)
-    lowest = {one: _auc_range(one)[0] for one in others}
-    best = max(lowest, key=lambda one: lowest[one], default=None)
+    seen = max((_auc_range(statistic)[1] for statistic in tested), default=0.0)
+    lowest = {statistic: _auc_range(statistic)[0] for statistic in others}
+    best = max(lowest, key=lambda statistic: lowest[statistic], default=None)
     if best is None or lowest[best] <= seen:
         return None
     return (
@@ -514,8 +518,8 @@ def nearly_decided(
     if len(tests) == 1 or p > len(tests) * (1 - tests.confidence):
         return None
     alone = [bound.test.bound(claim.delta, tests.confidence) for bound in bounds]
-    found = [(made.epsilon, at) for at, made in enumerate(alone) if made is not None]
-    epsilon, at = max(found, default=(0.0, 0))
+    epsilons = [(bound.epsilon, at) for at, bound in enumerate(alone) if bound is not None]
+    epsilon, at = max(epsilons, default=(0.0, 0))
     if epsilon <= claim.epsilon:
         return None
     test = bounds[at].test

@@ -82,16 +82,16 @@ class RepeatedTests:
 
     def contradict(self, samples: Sequence[ScoredStatistic]) -> BoolArray:
         """Whether any method's bound exceeds the claim, for each sample of one statistic."""
-        found = np.zeros(len(samples), bool)
+        contradicted = np.zeros(len(samples), bool)
         for number in range(len(self.methods)):
-            left = np.flatnonzero(~found)
+            left = np.flatnonzero(~contradicted)
             if len(left):
-                found[left] = self.contradict_by(number, [samples[index] for index in left])
-        return found
+                contradicted[left] = self.contradict_by(number, [samples[index] for index in left])
+        return contradicted
 
     def contradict_by(self, number: int, samples: Sequence[ScoredStatistic]) -> BoolArray:
         """The same by one method; number 0 is the one that is asked first."""
-        settings = [one.setting(self.claim.delta, 1 - self.level) for one in samples]
+        settings = [sample.setting(self.claim.delta, 1 - self.level) for sample in samples]
         return self._rejections[number](settings)
 
     @functools.cached_property
@@ -156,7 +156,7 @@ class SimulatedAudit:
       claim: The claim that the audit may contradict; its delta is above 0.
       methods: Names of the valid methods, any of which may contradict the claim.
       level: The probability with which each single bound may fail.
-      null: The null law that the scores are held against, in units of the simulation
+      null: The null distribution that the scores are held against, in units of the simulation
         (`standard_null`); None where it is empirical.
       included_share: Share of the canaries that are included, in (0, 1].
       inclusion: How it was decided which canaries take part.
@@ -182,10 +182,10 @@ class SimulatedAudit:
         enough.
         """
         power, detectable = 1.0, 0.0
-        for one in self._samples(num_canaries, TRIALS):
-            power = min(power, one.power(self._wrong_claim))
-            found = one.detectable(self._true_claim, self._wrong_claim, at_least=detectable)
-            detectable = max(detectable, found)
+        for samples in self._samples(num_canaries, TRIALS):
+            power = min(power, samples.power(self._wrong_claim))
+            signal = samples.detectable(self._true_claim, self._wrong_claim, at_least=detectable)
+            detectable = max(detectable, signal)
         if math.isinf(detectable):
             return Power(power, None)
         if detectable == self._wrong_claim:  # to the digit: rounding must not tell another story
@@ -195,12 +195,12 @@ class SimulatedAudit:
     def power_at(self, num_canaries: int, epsilon: float, trials: int = TRIALS) -> float:
         """The share of simulated audits that contradict the claim where epsilon is true."""
         signal = self._signal(epsilon)
-        return min(one.power(signal) for one in self._samples(num_canaries, trials))
+        return min(samples.power(signal) for samples in self._samples(num_canaries, trials))
 
     def is_enough(self, num_canaries: int) -> bool:
         """Whether ENOUGH_POWER of SEARCH_TRIALS contradict the claim at FACTOR times it."""
-        samples = self._samples(num_canaries, SEARCH_TRIALS)
-        return all(one.has_power(self._wrong_claim) for one in samples)
+        simulated = self._samples(num_canaries, SEARCH_TRIALS)
+        return all(samples.has_power(self._wrong_claim) for samples in simulated)
 
     def canaries_needed(self, at_least: int, detectable: float | None = None) -> int | None:
         """Estimates the number of canaries that gives ENOUGH_POWER.
@@ -284,7 +284,7 @@ class _Noise:
     num_canaries: int
     trials: int
 
-    def of(self, number: int) -> FloatArray:
+    def sample(self, number: int) -> FloatArray:
         """That of a sample, float64 of shape (num_canaries,), in standard deviations."""
         if self.num_canaries * self.trials > _AT_ONCE:
             return self._sampled(number)
@@ -384,14 +384,14 @@ class _Samples:
     def _scored(self, number: int, signal: float) -> ScoredStatistic:
         audit, num_included = self.audit, len(self.shares)
         unit = 1.0 if audit.null is None else UNIT  # a known null is that of a cosine
-        scores = unit * self.noise.of(number)
-        found = CanaryScores(
+        scores = unit * self.noise.sample(number)
+        canary_scores = CanaryScores(
             scores[:num_included] + unit * signal * self.shares,
             scores[num_included:],
             audit.inclusion,
             audit.inclusion_probability,
         )
-        return ScoredStatistic(None, found, Null(tail=audit.null))
+        return ScoredStatistic(None, canary_scores, Null(tail=audit.null))
 
 
 # Null distributions in common units, in which they can be compared and audits be simulated.
@@ -404,17 +404,18 @@ UNIT = SIMULATED_DIM**-0.5
 """The standard deviation of simulated cosines."""
 
 _FAR_OUT = 5.0
-"""Standard deviations at which null laws are compared: about where bounds of audits are proven."""
+"""Standard deviations at which null distributions are compared: about where bounds of audits are
+proven."""
 
 _ALIKE = 0.5
-"""Difference of log probabilities there up to which null laws count as equally hard."""
+"""Difference of log probabilities there up to which null distributions count as equally hard."""
 
 
 def standard_null(statistic: ScoredStatistic) -> NullTail | None:
     """What is known of an excluded score, as if it were a cosine in `SIMULATED_DIM` dimensions.
 
-    Bounds lose as much to it as to the statistic's own law: a bound that holds for any vector is
-    heavier than the Gaussian law, and the union over rounds heavier than one of them.
+    Bounds lose as much to it as to the statistic's own distribution: a bound that holds for any
+    vector is heavier than the Gaussian, and the union over rounds heavier than one of them.
 
     Returns:
       None where nothing is known, so that excluded scores have to tell.
@@ -423,19 +424,19 @@ def standard_null(statistic: ScoredStatistic) -> NullTail | None:
     if tail is None:
         return None
     unit = _unit(tail)
-    if unit is None:  # a law from outside the package
+    if unit is None:  # a null from outside the package
         return GaussianCanaryNull(SIMULATED_DIM)
-    return ScaledNull(_of_equal_rounds(tail), UNIT / unit)
+    return ScaledNull(_with_equal_rounds(tail), UNIT / unit)
 
 
 def hardest(statistics: Sequence[ScoredStatistic]) -> list[ScoredStatistic]:
-    """The statistics with whose null laws least can be proven: unknown ones, else the heaviest.
+    """The statistics whose nulls let least be proven: unknown ones, else the heaviest.
 
     Args:
       statistics: The statistics to choose from, at least one.
     """
     nulls = [standard_null(statistic) for statistic in statistics]
-    unknown = [one for one, null in zip(statistics, nulls, strict=True) if null is None]
+    unknown = [statistic for statistic, null in zip(statistics, nulls, strict=True) if null is None]
     if unknown:
         return unknown
     heavy = [float(n.log_tail_upper(_FAR_OUT * UNIT)) for n in nulls if n is not None]
@@ -448,19 +449,19 @@ def _unit(tail: NullTail) -> float | None:
     match tail:
         case SignCanaryNull(dim=dim) | GaussianCanaryNull(dim=dim):
             return 1 / math.sqrt(dim)
-        case ScaledNull(of=of, scale=scale):
-            unit = _unit(of)
+        case ScaledNull(of=scaled, scale=scale):
+            unit = _unit(scaled)
             return None if unit is None else scale * unit
-        case AtMostNull(of=of):
-            return _unit(of)
+        case AtMostNull(of=bounded):
+            return _unit(bounded)
         case LargestOfRoundsNull(rounds=rounds):
             return _unit(rounds[0])
         case _:
             return None
 
 
-def _of_equal_rounds(tail: NullTail) -> NullTail:
-    """The law of a maximum over as many rounds, all like the heaviest, which is computed once."""
+def _with_equal_rounds(tail: NullTail) -> NullTail:
+    """The null of a maximum over as many rounds, all like the heaviest, computed once."""
     if not isinstance(tail, LargestOfRoundsNull):
         return tail
     at = _FAR_OUT * (_unit(tail) or 0.0)

@@ -54,8 +54,8 @@ class Scope:
 
     def covers(self, statistic: str | None) -> bool:
         """Whether a statistic counts for the claim; scores that name none are taken to."""
-        found = None if statistic is None else STATISTICS.get(statistic)
-        return self.counts_on_sampling is False or found is None or is_about_sampling(found)
+        known = None if statistic is None else STATISTICS.get(statistic)
+        return self.counts_on_sampling is False or known is None or is_about_sampling(known)
 
 
 def is_about_sampling(statistic: Statistic) -> bool:
@@ -181,7 +181,12 @@ def _rounds_left_out(
     rounds: Sequence[IndexArray], included: npt.NDArray[np.bool_], released: Sequence[int]
 ) -> str | None:
     """A clause on the most rounds in a row without a canary, if chance hardly leaves as many."""
-    own = [round_ for of, is_in in zip(rounds, included, strict=True) if is_in for round_ in of]
+    own = [
+        round_
+        for canary_rounds, is_in in zip(rounds, included, strict=True)
+        if is_in
+        for round_ in canary_rounds
+    ]
     with_canary = np.isin(np.asarray(released, np.int64), own)
     if not with_canary.any():
         return None

@@ -21,16 +21,20 @@ def separation(statistics: Sequence[ScoredStatistic]) -> Arrival:
     Args:
       statistics: The scores, at least one statistic of them.
     """
-    tested = [one for one in statistics if one.scores.num_included and one.scores.num_excluded]
+    tested = [
+        statistic
+        for statistic in statistics
+        if statistic.scores.num_included and statistic.scores.num_excluded
+    ]
     if not tested:
         reason = "there are no included or no excluded canaries to compare"
         return Arrival("cannot_tell", None, reason)
-    above = min(tested, key=lambda one: _p_value(one, "greater"))
+    above = min(tested, key=lambda statistic: _p_value(statistic, "greater"))
     p = min(len(tested) * _p_value(above, "greater"), 1.0)
     if p <= ARRIVED_LEVEL:
         reason = f"included canaries score above excluded ones{_on(above)} (p = {p:.2g})"
         return Arrival("arrived", None, reason)
-    below = min(tested, key=lambda one: _p_value(one, "less"))
+    below = min(tested, key=lambda statistic: _p_value(statistic, "less"))
     p_below = min(len(tested) * _p_value(below, "less"), 1.0)
     if p_below <= ARRIVAL_FALSE_ALARM:
         reason = (
@@ -43,14 +47,14 @@ def separation(statistics: Sequence[ScoredStatistic]) -> Arrival:
 
 def _not_clear(above: ScoredStatistic, p: float) -> str:
     """Words on scores that do not show that included canaries arrived."""
-    found = f"{_on(above)} (AUC {auc(above.scores):.3g}, p = {p:.2g}"
+    evidence = f"{_on(above)} (AUC {auc(above.scores):.3g}, p = {p:.2g}"
     if p <= _HINT:
         return (
-            f"included canaries score only a little above excluded ones{found}, where "
+            f"included canaries score only a little above excluded ones{evidence}, where "
             f"{ARRIVED_LEVEL:g} would show that they reached the model)"
         )
     return (
-        f"included canaries score no higher than excluded ones{found}), as if none of them had "
+        f"included canaries score no higher than excluded ones{evidence}), as if none of them had "
         "reached the model"
     )
 

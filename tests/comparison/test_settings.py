@@ -155,5 +155,5 @@ def test_an_infinite_value_makes_the_mean_infinite():
 
 
 def test_unknown_values_are_left_out():
-    assert Spread.of([None, 2.0]) == Spread((2.0,))
-    assert Spread.of([None, None]) is None
+    assert Spread.from_values([None, 2.0]) == Spread((2.0,))
+    assert Spread.from_values([None, None]) is None

@@ -102,11 +102,11 @@ def test_with_many_shadow_models_it_is_the_true_likelihood_ratio():
 
 def test_shared_deviations_pool_the_squares_about_each_mean():
     shadow = drawn(3, 30, 4, 1.0)
-    fit = shadow.of_members("all_points")
+    fit = shadow.member_fits("all_points")
     parts = [shadow.values[shadow.member[:, p], p] for p in range(4)]
     squares = sum(np.sum((part - part.mean()) ** 2) for part in parts)
     freedom = sum(len(part) - 1 for part in parts)
-    np.testing.assert_allclose(fit.deviation, np.sqrt(squares / freedom))
+    np.testing.assert_allclose(fit.stddev, np.sqrt(squares / freedom))
     np.testing.assert_allclose(fit.mean, [part.mean() for part in parts])
 
 
@@ -114,8 +114,8 @@ def test_offline_scores_use_models_without_the_point_alone_and_never_saturate():
     shadow = drawn(4, 50, 2, 5.0)
     targets = np.array([[0.0, 1.0], [30.0, 200.0], [31.0, 201.0]])
     scores = offline_lira(targets, shadow)
-    without = shadow.of_others()
-    expected = -stats.norm.logsf(targets, without.mean, without.deviation)
+    without = shadow.non_member_fits()
+    expected = -stats.norm.logsf(targets, without.mean, without.stddev)
     np.testing.assert_allclose(scores, expected, rtol=1e-9)
     assert np.all(np.diff(scores, axis=0) > 0)
     assert np.isfinite(scores).all()

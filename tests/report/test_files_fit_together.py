@@ -193,7 +193,7 @@ def chained(run: RunFolder, rounds: int = 40) -> None:
     chain = ChainWriter.begin(run.chain, run.identity())
     for number in range(1, 41):
         chain.log_round(number, [run.aggregates])
-    chain.add(Scored(rounds=rounds, files=digests_of(run.made_by_training())))
+    chain.add(Scored(rounds=rounds, files=digests_of(run.training_outputs())))
 
 
 def test_a_run_whose_files_have_changed_is_refused(run_folder):
@@ -212,7 +212,7 @@ def test_a_run_whose_files_have_changed_is_refused(run_folder):
 
 
 def test_a_run_of_an_older_version_has_the_digests_of_whole_files(run_folder):
-    files = digests_of(run_folder.made_by_training())
+    files = digests_of(run_folder.training_outputs())
     older = {"format_version": 1, "rounds": 40, "files": files}
     run_folder.sources.write_text(json.dumps(older))
     read_finished_run(run_folder)
