@@ -50,7 +50,9 @@ class ImportedComputation:
         self.type_signature = computation.type_signature
         graph_def = tf.compat.v1.GraphDef()
         proto.tensorflow.graph_def.Unpack(graph_def)
-        _rename_functions(graph_def, f"tff_{next(_import_numbers)}_")
+        prefix = f"tff_{next(_import_numbers)}_"
+        _rename_functions(graph_def, prefix)
+        _rename_resources(graph_def, prefix)
         self.is_random = any(map(_is_random, _nodes(graph_def)))
         if seed is not None:
             _seed(graph_def, seed)
@@ -131,6 +133,17 @@ def _rename_references(attributes: Iterable[Any], renamed: Mapping[str, str]) ->
                     function.name = renamed.get(function.name, function.name)
             case "s" if attribute.s.decode("utf-8", "replace") in renamed:
                 attribute.s = renamed[attribute.s.decode()].encode()  # backward_function_name
+
+
+def _rename_resources(graph_def: tf.compat.v1.GraphDef, prefix: str) -> None:
+    """Gives the graph's variables and tables names that this process does not know yet.
+
+    They are found by name in the whole process: a variable of one Keras model would be that of
+    another model's layer or metric of the same name, of whatever type and shape.
+    """
+    for node in _nodes(graph_def):
+        if "shared_name" in node.attr and node.attr["shared_name"].s:
+            node.attr["shared_name"].s = prefix.encode() + node.attr["shared_name"].s
 
 
 def _nodes(graph_def: Any) -> Iterator[Any]:

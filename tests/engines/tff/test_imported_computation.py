@@ -161,6 +161,24 @@ def test_variables_start_anew_at_each_call():
     assert [float(imported([tf.constant(5.0)])[0]) for _ in range(3)] == [6.0, 6.0, 6.0]
 
 
+def test_variables_of_one_name_are_each_computations_own():
+    """As of two Keras models whose metrics count in whole numbers and in others."""
+
+    def counted(dtype):
+        @tff.tensorflow.computation(tf.as_dtype(dtype).as_numpy_dtype)
+        def add(x):
+            counter = tf.Variable(tf.ones([], dtype), name="counter")
+            with tf.control_dependencies([counter.assign_add(x)]):
+                return counter.read_value()
+
+        return ImportedComputation(add)
+
+    whole, other = counted(tf.int64), counted(tf.float32)
+    for _ in range(2):
+        assert int(whole([tf.constant(5, tf.int64)])[0]) == 6
+        assert float(other([tf.constant(0.5)])[0]) == 1.5
+
+
 def test_without_variables_nothing_is_initialised():
     doubled = tff.tensorflow.computation(lambda x: x * 2, [np.int32])
     assert not ImportedComputation(doubled).has_variables
