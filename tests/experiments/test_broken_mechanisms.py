@@ -177,6 +177,7 @@ def _audit(name: str, folder) -> dict[str, object]:
 
 
 @pytest.mark.tff
+@pytest.mark.slow
 def test_a_small_audit_finds_a_large_bug(tmp_path):
     found = _audit("noise over the denominator twice", tmp_path)
     assert found["contradicted"]

@@ -1,6 +1,7 @@
 """A run folder as training leaves it, made of random numbers."""
 
 import math
+import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from fl_audit.config.file import config_to_toml, parse_config
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.run_record import RunRecord, read_record, write_record
 from fl_audit.formats.score_file import ScoreFile, read_score_file, write_score_file
-from fl_audit.report import Report, write_report
+from fl_audit.report import Report, statistics, write_report
 
 SIZES = (90_000, 9_990, 10)
 DIM = sum(SIZES)
@@ -156,6 +157,26 @@ def fill(folder: RunFolder, noise_multiplier: float = 0.3) -> RunFolder:
     write_aggregates(folder, made.release.noise.sum_noise_multiplier, rng)
     write_record(folder, made)
     return folder
+
+
+@pytest.fixture(scope="package", autouse=True)
+def shared_estimates():
+    """Keeps what `estimate` makes of its arguments: half of what a report takes.
+
+    Most of these tests report on the same scores, and change what else a folder holds.
+    """
+    made = {}
+
+    def shared(scores, **asked):
+        key = pickle.dumps((scores.included, scores.excluded, asked))
+        if key not in made:
+            made[key] = estimate(scores, **asked)
+        return made[key]
+
+    estimate = statistics.estimate
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(statistics, "estimate", shared)
+        yield
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,7 @@ def test_a_process_that_can_runs_locally_in_blocks_of_the_default(in_blocks, wor
     assert not list(worker_log.parent.iterdir())
 
 
+@pytest.mark.slow  # test_runtime_equivalence.py trains with it
 def test_a_config_may_ask_for_one_client_at_a_time(dense_run, tmp_path):
     runtime = make_runtime(_asking_for(dense_run, "local", 1), tmp_path / "worker.log")
     assert isinstance(runtime, Local)
