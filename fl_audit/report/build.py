@@ -8,10 +8,12 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypedDict
 
 import numpy as np
 
 from fl_audit.accounting import (
+    Accounting,
     Release,
     account,
     attacker_bounds,
@@ -46,6 +48,8 @@ from fl_audit.report.folder import (
 from fl_audit.report.report import (
     NOT_KNOWN,
     Checks,
+    Efficiency,
+    Guarantees,
     Report,
     ScoreSource,
     SeenByAttacker,
@@ -94,10 +98,6 @@ def build_report(run: FinishedRun, estimated: Report | None = None) -> Report:
     Raises:
       InputError: The record's noise does not add up, or no method can be applied to the scores.
     """
-    release, delta = _release(run), run.record.delta
-    against_client, against_canary = (
-        attacker_bounds(release, party, delta) for party in (release.client, release.canary)
-    )
     checks = checks_of_run(run)
     arrival = run_arrival(run)
     if estimated is None:
@@ -114,14 +114,35 @@ def build_report(run: FinishedRun, estimated: Report | None = None) -> Report:
         arrival=arrival,
         checks=checks,
         faults=faults_of(run),
-        analytical=account(release, delta),
-        attackers=guarantees_against(release, against_client, against_canary, delta),
-        efficiency=efficiency_of(against_canary, statistics, delta, run.config.audit.confidence),
+        **_accounted(run, statistics, run.record.delta, run.config.audit.confidence),
         run=run.record,
         config=run.config,
         arms=arms_of_run(run),
         fl_audit_version=__version__,
     )
+
+
+class _Accounted(TypedDict):
+    """What accounting says of a run, as fields of its report."""
+
+    analytical: Accounting
+    attackers: dict[str, Guarantees]
+    efficiency: dict[str, Efficiency]
+
+
+def _accounted(
+    run: FinishedRun, statistics: Mapping[str, StatisticReport], delta: float, confidence: float
+) -> _Accounted:
+    """The upper bounds of a run's release, and what its statistics show of them."""
+    release = _release(run)
+    client, canary = (
+        attacker_bounds(release, of, delta) for of in (release.client, release.canary)
+    )
+    return {
+        "analytical": account(release, delta),
+        "attackers": guarantees_against(release, client, canary, delta),
+        "efficiency": efficiency_of(canary, statistics, delta, confidence),
+    }
 
 
 def _with_knowledge(made: StatisticReport) -> StatisticReport:
@@ -332,6 +353,10 @@ def report_on_statistics(
     source = ScoreSource(folder.path.resolve().name, facts.family, facts.num_rounds)
     report = _of_scores(made, facts.audit, source, arrival=arrival, checks=checks, verdict=verdict)
     arms = folder_arms(folder, asked.delta, asked.confidence)
+    run = _run_of(folder)
+    if run is not None and asked.delta > 0:
+        accounted = _accounted(run, made, asked.delta, asked.confidence)
+        report = dataclasses.replace(report, **accounted)
     return dataclasses.replace(report, arms=arms)
 
 
@@ -410,7 +435,7 @@ def _configured(folder: AuditedFolder | None, delta: float) -> ConfiguredClaim |
         shift = told_shift(folder.log)
         return None if shift is None else told_claim(shift, delta)
     run = None if folder is None else _run_of(folder)
-    if run is None or run.config.audit.claim == "none":
+    if run is None or delta == 0 or run.config.audit.claim == "none":
         return None
     return configured_claim(run.record.release, delta, run.statistics, is_stated=False)
 

@@ -436,15 +436,32 @@ _CLEARLY = 0.999
 
 
 def what_was_tested(claim: Claim, tests: ClaimTests) -> str:
-    """A clause on the statistics, attackers and methods, and on what they could have shown."""
+    """A clause on the statistics, attackers and methods.
+
+    It says what they could have shown at most where the number of canaries limits them all. Under
+    a known null distribution no such limit is met: higher scores would show more.
+    """
     names = [statistic.name for statistic in tests.statistics if statistic.name is not None]
     on = f" on {', '.join(names)}" if names else ""
     against = attackers_of(names)
-    most = max(largest_provable(claim, tests, statistic) for statistic in tests.statistics)
-    return (
-        f"tested{on}{against} by {', '.join(tests.methods)}, which could have shown at most "
-        f"ε ≥ {lower_bound_text(most)} here; other attacks may show more"
+    limit = _limit_of_so_many(claim, tests)
+    most = (
+        ""
+        if limit is None
+        else f", which could have shown at most ε ≥ {lower_bound_text(limit)} here"
     )
+    return f"tested{on}{against} by {', '.join(tests.methods)}{most}; other attacks may show more"
+
+
+def _limit_of_so_many(claim: Claim, tests: ClaimTests) -> float | None:
+    """The largest bound that so many canaries can show; None where higher scores show more."""
+    most = 0.0
+    for statistic in tests.statistics:
+        limit = largest_provable(claim, tests, statistic)
+        if largest_provable(claim, tests, statistic, share=0.5) < limit:
+            return None
+        most = max(most, limit)
+    return most
 
 
 def attackers_of(names: Sequence[str]) -> str:
@@ -459,10 +476,21 @@ def attackers_of(names: Sequence[str]) -> str:
     return f" (threat model{'s' if len(titles) > 1 else ''} {', '.join(titles)})"
 
 
-def largest_provable(claim: Claim, tests: ClaimTests, statistic: ScoredStatistic) -> float:
-    """The largest bound if all included canaries scored 1, or as much as the best of all."""
+def largest_provable(
+    claim: Claim, tests: ClaimTests, statistic: ScoredStatistic, share: float = 1.0
+) -> float:
+    """The largest bound if all included canaries scored 1, or as much as the best of all.
+
+    Args:
+      claim: The claim, at whose delta bounds are made.
+      tests: The methods and the level of each.
+      statistic: The scores.
+      share: How far they score from the best of all towards 1; at any share above 0 every
+        threshold that separates them all does.
+    """
     observed = statistic.scores
-    best = max(1.0, *observed.included, *observed.excluded)
+    best = max(*observed.included, *observed.excluded)
+    best += share * max(0.0, 1.0 - best)
     scores = dataclasses.replace(observed, included=np.full(observed.num_included, best))
     apart = dataclasses.replace(statistic, scores=scores)
     bounds = (ClaimTest(name, apart).bound(claim.delta, 1 - tests.level) for name in tests.methods)

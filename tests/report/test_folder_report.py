@@ -93,6 +93,20 @@ def test_what_a_folder_does_not_know_is_left_out_in_words(audit, tmp_path, capsy
     assert f"fl-audit estimate {audit.folder.path} --delta 0.0001" in text
 
 
+def test_a_run_has_its_upper_bound_wherever_it_is_estimated(run_folder, capsys):
+    write_report(run_folder)
+    folder = str(run_folder.path)
+    for delta in (json.loads(run_folder.report_json.read_text())["run"]["delta"], 1e-7):
+        main(["estimate", folder, f"--delta={delta}"])
+        printed = capsys.readouterr().out
+        noise = printed.partition("verdict: ")[2]
+        (most,) = re.findall(r"^upper bound   ε ≤ ([\d.]+) for a canary", printed, re.MULTILINE)
+        assert f"(ε ≤ {most} at δ = {delta:g})" in " ".join(noise.split())
+        assert f"of the upper bound {most}." in " ".join(printed.split())
+    main(["estimate", folder, "--delta=0"])
+    assert "unknown" in capsys.readouterr().out
+
+
 def test_a_score_file_alone_has_a_page(audit, tmp_path, capsys):
     page = tmp_path / "page.html"
     estimated(capsys, str(audit.folder.scores("max")), "--delta=1e-4", f"--out={page}")

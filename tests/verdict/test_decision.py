@@ -27,6 +27,7 @@ from fl_audit.estimators.result import WHATEVER_DISTRIBUTION
 from fl_audit.number_words import lower_bound_text
 from fl_audit.verdict import Claim, ClaimTests, ScoredStatistic, reach_verdict, separation
 from fl_audit.verdict.claim_tests import p_value
+from fl_audit.verdict.decision import what_was_tested
 from fl_audit.verdict.scope import Scope
 
 DELTA = 1e-3
@@ -47,6 +48,19 @@ def released(mechanism, num_canaries, seed, name="max"):
 def separated(num_canaries):
     half = num_canaries // 2
     return ScoredStatistic("max", CanaryScores(np.ones(half), np.zeros(half)))
+
+
+def test_the_most_that_a_verdict_could_have_shown_is_said_where_canaries_limit_it():
+    """With a known null a perfect score has the tail of a cosine of 1: ε ≥ d/2 says nothing."""
+    scores = released(gaussian(1.0, DELTA, 167_178), 4_000, seed=1)
+    unknown = dataclasses.replace(scores, null=Null("empirical", dim=167_178))
+    for statistic, limit in ((scores, None), (unknown, math.log(4_000))):
+        tests = ClaimTests([statistic], 0.95, ["threshold_valid"])
+        said = what_was_tested(Claim(30, DELTA), tests)
+        assert said.startswith("tested on max (threat model All iterates) by threshold_valid")
+        most = re.search(r"at most ε ≥ ([\d.]+) here", said)
+        assert (most is None) == (limit is None)
+        assert most is None or 0 < float(most[1]) < limit
 
 
 def test_the_valid_methods_are_those_that_claim_to_hold_whatever_the_law():
