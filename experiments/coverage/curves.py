@@ -144,7 +144,7 @@ def of_vectors(cell: Cell, mu: float, seed: int) -> list[bool]:
     run = own_rounds.simulated(cell, seed)
     statistic = ScoredStatistic("own_rounds", *own_rounds.scored(cell, run))
     tests = curve_tests(GaussianClaim(mu, own_rounds.DELTA), [statistic], 1 - LEVEL)
-    p_values = ((test.p_value(), test.level) for test in tests.tests)
+    p_values = ((test.p_value, test.level) for test in tests.tests)
     found = [any(p is not None and p <= level for p, level in p_values)]
     if cell.own == 1:
         canaries = own_rounds.live_canaries(cell, run)

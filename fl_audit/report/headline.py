@@ -19,7 +19,7 @@ from fl_audit.number_words import (
 from fl_audit.report.report import NOT_KNOWN, Guarantees, Report, StatisticReport
 from fl_audit.report.tables import Note
 from fl_audit.verdict import Claim, Verdict
-from fl_audit.verdict.decision import AsCurve, detectable_words
+from fl_audit.verdict.decision import AgainstAttacker, AsCurve, detectable_words
 from fl_audit.verdict.power import ENOUGH_POWER
 from fl_audit.verdict.scope import is_about_sampling
 
@@ -359,6 +359,7 @@ class VerdictBanner:
       reason: Why the outcome was reached.
       meaning: What the outcome means, and what it does not mean.
       facts: How the outcome was reached.
+      against: What was found against each attacker, where the claim is a curve.
     """
 
     outcome: str
@@ -366,6 +367,7 @@ class VerdictBanner:
     reason: str
     meaning: str
     facts: tuple[Note, ...]
+    against: tuple[Note, ...]
 
 
 def verdict_banner(report: Report) -> VerdictBanner | None:
@@ -380,7 +382,15 @@ def verdict_banner(report: Report) -> VerdictBanner | None:
         reason=f"{reason[0].upper()}{reason[1:]}.",
         meaning=_MEANINGS[verdict.outcome],
         facts=tuple(_facts(verdict, report)),
+        against=tuple(_against(found, report) for found in verdict.against),
     )
+
+
+def _against(found: AgainstAttacker, report: Report) -> Note:
+    model = report.threat_models.get(found.threat_model, NOT_KNOWN)
+    if not found.is_contradicted:
+        return Note(model.title, "not contradicted")
+    return Note(model.title, f"contradicted (p ≤ {significant(found.p_value, 2)})")
 
 
 def _facts(verdict: Verdict, report: Report) -> list[Note]:

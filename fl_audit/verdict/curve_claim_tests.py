@@ -59,6 +59,7 @@ class CurveTest:
     delta: float
     level: float
 
+    @functools.cached_property
     def p_value(self) -> float | None:
         """The p-value of the claim; None where the scores do not allow the test."""
         if self.method == "trade_off_guesses":

@@ -4,6 +4,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
+from fl_audit.attacks.threat_models import STATISTICS
 from fl_audit.checks import Arrival
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu, sigma_of_epsilon
 from fl_audit.number_words import lower_bound_text, significant
@@ -18,6 +19,7 @@ from fl_audit.verdict.curve_power import (
     noticed_words,
 )
 from fl_audit.verdict.decision import (
+    AgainstAttacker,
     AsCurve,
     Detectable,
     Outcome,
@@ -51,12 +53,10 @@ def with_curve(verdict: Verdict, statistics: Sequence[ScoredStatistic]) -> Verdi
         return verdict
     curve = GaussianClaim(1 / sigma_of_epsilon(claim.epsilon, claim.delta), claim.delta)
     tests = curve_tests(curve, statistics, verdict.confidence)
-    p_values = [
-        p * tests.level / test.level for test in tests.tests if (p := test.p_value()) is not None
-    ]
-    if not p_values:
+    adjusted = _adjusted(tests)
+    if not adjusted:
         return verdict
-    p = min(1.0, *p_values)
+    p = min(1.0, *(p for _, p in adjusted))
     return dataclasses.replace(verdict, as_curve=AsCurve(curve.mu, p, p <= tests.level))
 
 
@@ -82,8 +82,7 @@ def reach_curve_verdict(
             "(ε, δ), or statistics of another attacker"
         )
         return _verdict(tests, Outcome.INCONCLUSIVE, reason, None)
-    p_values = [(test, test.p_value()) for test in tests.tests]
-    adjusted = [(test, p * tests.level / test.level) for test, p in p_values if p is not None]
+    adjusted = _adjusted(tests)
     if scope.unfit is not None or not adjusted:
         reason = scope.unfit or "the scores allow no test of a curve"
         step = scope.say_so or "canaries that take part as clients do (docs/verdict.md)"
@@ -97,6 +96,23 @@ def reach_curve_verdict(
     if doubtful is not None:
         return _verdict(tests, Outcome.INCONCLUSIVE, doubtful, best, p=p)
     return _not_contradicted(tests, best, p, arrival, scope)
+
+
+def _adjusted(tests: CurveTests) -> list[tuple[CurveTest, float]]:
+    """The tests that scores allow, each with its p-value times the level of all over its own."""
+    p_values = [(test, test.p_value) for test in tests.tests]
+    return [(test, p * tests.level / test.level) for test, p in p_values if p is not None]
+
+
+def _against(tests: CurveTests) -> tuple[AgainstAttacker, ...]:
+    """What the tests say of each attacker whose threat model is known, the strongest first."""
+    smallest: dict[str, float] = {}
+    for test, p in _adjusted(tests):
+        statistic = STATISTICS.get(test.statistic.name or "")
+        if statistic is not None:
+            name = statistic.threat_model
+            smallest[name] = min(p, smallest.get(name, 1.0))
+    return tuple(AgainstAttacker(name, p, p <= tests.level) for name, p in smallest.items())
 
 
 def _verdict(
@@ -133,6 +149,7 @@ def _verdict(
         ),
         detectable=detectable,
         canaries_needed=canaries_needed,
+        against=() if best is None else _against(tests),
     )
 
 

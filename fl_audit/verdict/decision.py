@@ -75,6 +75,22 @@ class AsCurve:
 
 
 @dataclass(frozen=True)
+class AgainstAttacker:
+    """What the tests of a curve say of one attacker, whom the claim allows a curve of his own.
+
+    Attributes:
+      threat_model: Name of the attacker's threat model.
+      p_value: The smallest p-value of the tests on what he sees, weighted so that all tests of the
+        claim together have the level of the verdict.
+      is_contradicted: Whether one of these tests contradicts the claim.
+    """
+
+    threat_model: str
+    p_value: float
+    is_contradicted: bool
+
+
+@dataclass(frozen=True)
 class Verdict:
     """The verdict on a claim, and what it rests on.
 
@@ -99,6 +115,8 @@ class Verdict:
       detectable: What of a curve would have been contradicted, in its own units; None for a point.
       as_curve: What a claimed point would have been told as a curve; None for a curve, or where
         that cannot be said.
+      against: What the tests of a curve say of each attacker, the strongest first; empty for a
+        point, and where nothing was tested.
     """
 
     outcome: Outcome
@@ -116,6 +134,7 @@ class Verdict:
     canaries_needed: int | None = None
     detectable: Detectable | None = field(default=None, metadata=WRITTEN_IF_SET)
     as_curve: AsCurve | None = field(default=None, metadata=WRITTEN_IF_SET)
+    against: tuple[AgainstAttacker, ...] = field(default=(), metadata=WRITTEN_IF_SET)
 
     @property
     def simulated_epsilon(self) -> float:

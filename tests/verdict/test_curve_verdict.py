@@ -76,7 +76,7 @@ def verdict_on(claim, statistics, confidence=0.95, arrival=ARRIVED, **rest):
 
 def contradicts(claim, statistics, confidence=0.95):
     """Whether the verdict would be that; without what it would say of its power else."""
-    tests = [(one.p_value(), one.level) for one in curve_tests(claim, statistics, confidence).tests]
+    tests = [(one.p_value, one.level) for one in curve_tests(claim, statistics, confidence).tests]
     return any(p <= level for p, level in tests)
 
 
@@ -371,3 +371,16 @@ def test_there_is_no_gaussian_curve_through_a_point_without_delta():
     statistics = [scored(0.5, 100, seed=4)]
     verdict = reach_verdict(Claim(2.0, 0.0), ClaimTests(statistics, 0.95), arrival=ARRIVED)
     assert with_curve(verdict, statistics) == verdict
+
+
+def test_each_attacker_has_a_line_of_its_own():
+    claim = GaussianClaim(1.0, DELTA)
+    strong = scored(3.0, 400, seed=1, name="max")
+    verdict = verdict_on(claim, [scored(0.2, 400, seed=2), strong])
+    assert verdict.outcome == "contradicted"
+    known, all_rounds = verdict.against  # the strongest attacker first, whatever was found
+    assert (known.threat_model, all_rounds.threat_model) == ("known_rounds", "all_iterates")
+    assert (known.is_contradicted, all_rounds.is_contradicted) == (False, True)
+    assert all_rounds.p_value == verdict.p_value <= 0.05 < known.p_value
+    assert Verdict.from_json(verdict.to_json()) == verdict
+    assert not verdict_on(claim, [scored(0.2, 40, seed=2, name=None)]).against
