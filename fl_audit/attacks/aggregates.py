@@ -151,8 +151,8 @@ MAX = Statistic(
     name="max",
     title="Largest round",
     meaning=(
-        "Largest cosine with the noised update of any round: the attacker sees every round, and "
-        "looks for a canary that appears once."
+        "Largest cosine with the noisy aggregate of any round: the attacker sees every round, "
+        "and looks for a canary that appears once."
     ),
     threat_model="all_iterates",
     canaries="vectors",
@@ -163,8 +163,8 @@ SUM = Statistic(
     name="sum",
     title="Sum of rounds",
     meaning=(
-        "Sum of the cosines with the noised updates of all rounds: the attacker sees every round, "
-        "and looks for a canary that appears often."
+        "Sum of the cosines with the noisy aggregates of all rounds: the attacker sees every "
+        "round, and looks for a canary that appears often."
     ),
     threat_model="all_iterates",
     canaries="vectors",
@@ -215,8 +215,8 @@ WINDOW_MAX = Statistic(
     name="window_max",
     title="Largest in window",
     meaning=(
-        "Largest cosine with the noised update of a round of the window: the attacker joined late "
-        "or left early. A canary that took part in other rounds only counts as included."
+        "Largest cosine with the noisy aggregate of a round of the window: the attacker joined "
+        "late or left early. A canary that took part in other rounds only counts as included."
     ),
     threat_model="window",
     canaries="vectors",
@@ -228,8 +228,9 @@ WINDOW_SUM = Statistic(
     name="window_sum",
     title="Sum in window",
     meaning=(
-        "Sum of the cosines with the noised updates of the window’s rounds: the attacker joined "
-        "late or left early. A canary that took part in other rounds only counts as included."
+        "Sum of the cosines with the noisy aggregates of the window’s rounds: the attacker "
+        "joined late or left early. A canary that took part in other rounds only counts as "
+        "included."
     ),
     threat_model="window",
     canaries="vectors",

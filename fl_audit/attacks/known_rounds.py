@@ -47,11 +47,9 @@ OWN_ROUNDS = Statistic(
     name="own_rounds",
     title="Own rounds",
     meaning=(
-        "Cosine with the noised update of the very round that the canary takes part in, or would "
-        "have taken part in were it included; of several rounds, the cosine with the sum of these "
-        "updates’ directions. The attacker sees every round, and knows when the canary is online. "
-        "Where noise is correlated over rounds, all rounds count, each by the weight that shows "
-        "the canary best."
+        "Cosine with the noisy aggregate of the round that the canary is in, or would have been "
+        "in; over several rounds, with the sum of their directions. The attacker sees every round, "
+        "and knows when the canary participates. Under correlated noise all rounds count, weighted."
     ),
     threat_model="known_rounds",
     canaries="vectors",

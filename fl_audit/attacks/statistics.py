@@ -353,7 +353,7 @@ WHITE_BOX = Statistic(
     title="White box, sum",
     meaning=(
         "Sum over all rounds of the inner product of what the canary would send, clipped, with the "
-        "noised update: the attacker sees every round (Steinke et al., white box)."
+        "noisy aggregate: the attacker sees every round (Steinke et al., white box)."
     ),
     threat_model="all_iterates",
     canaries="examples",

@@ -386,9 +386,9 @@ def _audit(report: Report) -> dict[str, list[Line]]:
         found["arrival"] = [_arrival(report.arrival)]
     if report.checks is not None and report.checks.results:
         titles = ", ".join(title_of_check(made.name) for made in report.checks.results)
-        found["checks"] = [
-            Line(f"{checks_words(report.checks)} ({titles}).", "measured on the aggregates")
-        ]
+        words = checks_words(report.checks)
+        said = f"{words[0].upper()}{words[1:]} ({titles})."
+        found["checks"] = [Line(said, "measured on the aggregates")]
     return found
 
 
@@ -419,7 +419,7 @@ def _attack(report: Report) -> Iterator[Line]:
 
 def _arrival(arrival: Arrival) -> Line:
     words = arrival_words(arrival)
-    return Line(f"Canaries {words}.", "measured in the aggregates")
+    return Line(f"{words[0].upper()}{words[1:]}.", "measured in the aggregates")
 
 
 # What is left.
