@@ -98,6 +98,7 @@ def build_report(run: FinishedRun, estimated: Report | None = None) -> Report:
     Raises:
       InputError: The record's noise does not add up, or no method can be applied to the scores.
     """
+    release = _release(run)
     checks = checks_of_run(run)
     arrival = run_arrival(run)
     if estimated is None:
@@ -114,7 +115,7 @@ def build_report(run: FinishedRun, estimated: Report | None = None) -> Report:
         arrival=arrival,
         checks=checks,
         faults=faults_of(run),
-        **_accounted(run, statistics, run.record.delta, run.config.audit.confidence),
+        **_accounted(release, statistics, run.record.delta, run.config.audit.confidence),
         run=run.record,
         config=run.config,
         arms=arms_of_run(run),
@@ -131,10 +132,9 @@ class _Accounted(TypedDict):
 
 
 def _accounted(
-    run: FinishedRun, statistics: Mapping[str, StatisticReport], delta: float, confidence: float
+    release: Release, statistics: Mapping[str, StatisticReport], delta: float, confidence: float
 ) -> _Accounted:
     """The upper bounds of a run's release, and what its statistics show of them."""
-    release = _release(run)
     client, canary = (
         attacker_bounds(release, of, delta) for of in (release.client, release.canary)
     )
@@ -355,7 +355,7 @@ def report_on_statistics(
     arms = folder_arms(folder, asked.delta, asked.confidence)
     run = _run_of(folder)
     if run is not None and asked.delta > 0:
-        accounted = _accounted(run, made, asked.delta, asked.confidence)
+        accounted = _accounted(_release(run), made, asked.delta, asked.confidence)
         report = dataclasses.replace(report, **accounted)
     return dataclasses.replace(report, arms=arms)
 
