@@ -394,10 +394,9 @@ def _against(found: AgainstAttacker, report: Report) -> Note:
 
 
 def _facts(verdict: Verdict, report: Report) -> list[Note]:
-    client = None if report.analytical is None else report.analytical.client.epsilon
     return [
         Note("Claim", _claim(verdict, report)),
-        Note("Accounting", _accounting(verdict, client)),
+        Note("Accounting", _accounting(verdict, report)),
         Note("Looked at", _looks(verdict)),
         *_evidence(verdict),
     ]
@@ -410,13 +409,15 @@ def _claim(verdict: Verdict, report: Report) -> str:
     return f"{claim} {_STANDS_FOR_THOSE_LIKE_IT if report.run is None else _STANDS_FOR_CLIENTS}"
 
 
-def _accounting(verdict: Verdict, client: float | None) -> str:
-    """What the noise as configured would guarantee, beside the claim."""
-    if client is None:
+def _accounting(verdict: Verdict, report: Report) -> str:
+    """What the noise as configured would guarantee whom the claim is for, beside the claim."""
+    made, whom = report.analytical, verdict.claim.whom
+    epsilon = None if made is None else (made.canary if whom == "canary" else made.client).epsilon
+    if epsilon is None:
         return "not known for this run"
-    beside = "above" if client > verdict.claim.epsilon else "not above"
+    beside = "above" if epsilon > verdict.claim.epsilon else "not above"
     return (
-        f"ε ≤ {epsilon_text(client)} for a client with the noise as configured, which is "
+        f"ε ≤ {epsilon_text(epsilon)} for a {whom} with the noise as configured, which is "
         f"{beside} the claim; the verdict does not use this number"
     )
 

@@ -9,10 +9,12 @@ import pytest
 from fl_audit.commands.printing import in_brief, print_report, verdict_status
 from fl_audit.config.file import config_to_toml, load_config, parse_config
 from fl_audit.errors import InputError
+from fl_audit.number_words import epsilon_text
 from fl_audit.report import Report, write_report
 from fl_audit.report.build import run_verdict
 from fl_audit.report.checks import checks_of_run, run_arrival
 from fl_audit.report.finished_run import read_finished_run
+from fl_audit.report.headline import verdict_banner
 from fl_audit.verdict import Verdict
 from fl_audit.verdict.curve_claim_tests import UNSTATED_CONFIDENCE
 from fl_audit.verdict.decision import Outcome
@@ -249,3 +251,11 @@ def test_known_rounds_alone_do_not_bear_on_a_claim_that_counts_on_sampling(
     verdict = run_verdict(run, checks_of_run(run), run_arrival(run))
     assert verdict.outcome == "inconclusive"
     assert "the attacker knows in which rounds a client is online" in verdict.reason
+
+
+def test_accounting_beside_a_verdict_is_of_whom_the_claim_is_for(run_folder):
+    report = write_report(run_folder)
+    assert report.verdict.claim.whom == "canary"
+    epsilon = epsilon_text(report.analytical.canary.epsilon)
+    (said,) = (fact.text for fact in verdict_banner(report).facts if fact.label == "Accounting")
+    assert said.startswith(f"ε ≤ {epsilon} for a canary with the noise as configured, which is not")
